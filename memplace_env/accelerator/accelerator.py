@@ -1,0 +1,115 @@
+"""The Accelerator: peaks, memory levels and policies of one chip, as a frozen dataclass."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Literal
+
+Ports = Literal["parallel", "serial"]
+Weights = Literal["resident", "streamed"]
+Fusion = Literal["none", "conv", "epilogue"]
+
+
+@dataclass(frozen=True)
+class MemoryLevel:
+    """One memory. Bandwidths are the effective ones: the description's peak times its `efficiency`.
+
+    Attributes:
+        name: what the chip's makers call it.
+        capacity_bytes: bytes.
+        read_bytes_per_s: bytes/s.
+        write_bytes_per_s: bytes/s.
+        latency_ps: picoseconds, paid once by an op that touches the level.
+        pj_per_byte: picojoules to move one byte.
+    """
+
+    name: str
+    capacity_bytes: int
+    read_bytes_per_s: int
+    write_bytes_per_s: int
+    latency_ps: int
+    pj_per_byte: float
+
+
+@dataclass(frozen=True)
+class Systolic:
+    """A matrix unit of `arrays` systolic arrays, `rows` x `columns` MACs each, clocked at `clock_hz`.
+
+    `fill` says whether loading and draining an array is hidden behind the work of the one before ("hidden") or
+    paid for each fold ("exposed", weight-stationary).
+    """
+
+    rows: int
+    columns: int
+    arrays: int
+    clock_hz: int
+    fill: Literal["hidden", "exposed"]
+
+
+@dataclass(frozen=True)
+class Accelerator:
+    """A chip as the simulator sees it.
+
+    Attributes:
+        name: as in its file.
+        description: one line.
+        ports: "parallel": an op's memory time is that of its slowest level; "serial": the levels' times add up.
+        weights: "resident": placed once, they stay across inferences; "streamed": each inference starts with
+            them in the backing memory.
+        fusion: what its compiler fuses, see `load_onnx`.
+        dtype: the dtype that models are deployed in when the user does not say.
+        matrix_macs_per_s: multiply-accumulates/s for each supported dtype.
+        vector_ops_per_s: element operations/s for each supported dtype.
+        mac_pj: picojoules per multiply-accumulate for each supported dtype.
+        vector_pj: picojoules per element operation for each supported dtype.
+        op_overhead_ps: picoseconds added to every op.
+        static_power_w: watts drawn all the time.
+        dma_efficiency: share of the backing memory's bandwidth that transfers reach, in (0, 1].
+        systolic: shape of the matrix unit, or None for a plain peak.
+        levels: memories, fastest first, the backing memory last.
+    """
+
+    name: str
+    description: str
+    ports: Ports
+    weights: Weights
+    fusion: Fusion
+    dtype: str
+    matrix_macs_per_s: dict[str, int]
+    vector_ops_per_s: dict[str, int]
+    mac_pj: dict[str, float]
+    vector_pj: dict[str, float]
+    op_overhead_ps: int
+    static_power_w: float
+    dma_efficiency: float
+    systolic: Systolic | None
+    levels: tuple[MemoryLevel, ...]
+
+    @property
+    def num_levels(self) -> int:
+        """L; level L-1 is the backing memory."""
+        return len(self.levels)
+
+    @property
+    def backing(self) -> int:
+        """Index of the backing memory, L-1."""
+        return len(self.levels) - 1
+
+    @property
+    def dma_bytes_per_s(self) -> tuple[int, int]:
+        """Bytes/s at which a transfer (reads, writes) the backing memory."""
+        level, share = self.levels[-1], Fraction(str(self.dma_efficiency))
+        return int(level.read_bytes_per_s * share), int(level.write_bytes_per_s * share)
+
+    @cached_property
+    def sha256(self) -> str:
+        """Hex digest of everything that a latency or an energy depends on."""
+        values = {key: value for key, value in asdict(self).items() if key not in ("name", "description")}
+        return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+
+    def __hash__(self) -> int:
+        return hash(self.sha256)
