@@ -1,0 +1,143 @@
+"""Reading an Accelerator from its TOML description, shipped or the user's own."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from decimal import Decimal
+from fractions import Fraction
+from itertools import pairwise
+from pathlib import Path
+from reprlib import repr as shorten
+from typing import Any
+
+from memplace_env.accelerator.accelerator import Accelerator, MemoryLevel, Systolic
+from memplace_env.accelerator.schema import DOCUMENT, hint, schema_version
+from memplace_env.errors import AcceleratorError
+
+_PRESETS = Path(__file__).with_name("presets")
+
+
+def accelerator_names() -> tuple[str, ...]:
+    """Names of the shipped accelerators, sorted; each is an argument of `load_accelerator`."""
+    return tuple(sorted(path.stem for path in _PRESETS.glob("*.toml")))
+
+
+def load_accelerator(name_or_path: str | Path | Accelerator) -> Accelerator:
+    """Read the description of an accelerator.
+
+    Times in ns become integer ps, exactly. The bandwidths of a level, in bytes/s, are its peaks times its `efficiency`,
+    computed exactly and then rounded down.
+
+    Args:
+        name_or_path: a shipped name, see `accelerator_names`, or the path of a TOML file. A shipped name wins over a
+            file of that name; an Accelerator is returned as it is.
+
+    Raises:
+        AcceleratorError: an unknown name, an unreadable file, or a missing, unknown or impossible field; the message
+            names the file and the field and says what to do.
+    """
+    if isinstance(name_or_path, Accelerator):
+        return name_or_path
+    path = _find(name_or_path)
+    try:
+        return _build(_parse(path))
+    except AcceleratorError as error:
+        raise AcceleratorError(f"{path}: {error}") from None
+
+
+def _find(name_or_path: str | Path) -> Path:
+    path = Path(name_or_path)
+    if isinstance(name_or_path, str):
+        names = accelerator_names()
+        if name_or_path in names:
+            return _PRESETS / f"{name_or_path}.toml"
+        if not name_or_path or (len(path.parts) == 1 and path.suffix != ".toml" and not os.path.exists(path)):
+            raise AcceleratorError(
+                f"{shorten(name_or_path)} is not a shipped accelerator: pass the path of a TOML file or one of "
+                f"{', '.join(names)}{hint(name_or_path, names)}"
+            )
+    return path
+
+
+def _parse(path: Path) -> dict[str, Any]:
+    if os.path.isdir(path):
+        raise AcceleratorError("this is a directory: pass the path of a TOML file")
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        names = ", ".join(accelerator_names())
+        raise AcceleratorError(f"there is no such file: pass the path of a TOML file or one of {names}") from None
+    except (OSError, ValueError) as error:  # ValueError: a null character in the path.
+        raise AcceleratorError(f"cannot be read, {error}: pass a readable TOML file") from None
+    try:
+        return tomllib.loads(content.decode("utf-8-sig"), parse_float=Decimal)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise AcceleratorError(f"not valid TOML: correct the file, {error}") from None
+    except (ValueError, ArithmeticError):
+        raise AcceleratorError("not valid TOML: correct the file, a number in it has too many digits") from None
+    except RecursionError:
+        raise AcceleratorError("not valid TOML: correct the file, it is nested too deeply") from None
+
+
+def _build(document: dict[str, Any]) -> Accelerator:
+    if "schema" in document:  # First, since another version may have fields that are unknown here.
+        schema_version(document["schema"], "schema")
+    values = DOCUMENT(document, "")
+    compute = values["compute"]
+    _check_dtypes(values["dtype"], compute)
+    levels = tuple(_level(level, f"memory[{index}]") for index, level in enumerate(values["memory"]))
+    _check_order(levels)
+    accelerator = Accelerator(
+        **{key: values[key] for key in ("name", "description", "ports", "weights", "fusion", "dtype")},
+        matrix_macs_per_s=compute["matrix_macs_per_s"],
+        vector_ops_per_s=compute["vector_ops_per_s"],
+        mac_pj={dtype: float(energy) for dtype, energy in compute["mac_pj"].items()},
+        vector_pj={dtype: float(energy) for dtype, energy in compute["vector_pj"].items()},
+        op_overhead_ps=compute["op_overhead_ns"],
+        static_power_w=float(compute["static_power_w"]),
+        dma_efficiency=float(values.get("dma", {}).get("efficiency", 1)),
+        systolic=Systolic(**compute["systolic"]) if "systolic" in compute else None,
+        levels=levels,
+    )
+    if min(accelerator.dma_bytes_per_s) < 1:
+        raise AcceleratorError("dma.efficiency leaves transfers less than 1 byte/s: raise it")
+    return accelerator
+
+
+def _level(values: dict[str, Any], where: str) -> MemoryLevel:
+    share = values.get("efficiency", Fraction(1))
+    read, write = (int(values[f"{way}_bytes_per_s"] * share) for way in ("read", "write"))
+    if min(read, write) < 1:
+        raise AcceleratorError(f"{where}.efficiency leaves less than 1 byte/s: raise it")
+    return MemoryLevel(
+        name=values["name"],
+        capacity_bytes=values["capacity_bytes"],
+        read_bytes_per_s=read,
+        write_bytes_per_s=write,
+        latency_ps=values["latency_ns"],
+        pj_per_byte=float(values["pj_per_byte"]),
+    )
+
+
+def _check_dtypes(dtype: str, compute: dict[str, Any]) -> None:
+    peaks = compute["matrix_macs_per_s"]
+    if dtype not in peaks:
+        raise AcceleratorError(f"dtype is {dtype}, which has no peak: add compute.matrix_macs_per_s.{dtype}")
+    for table in ("vector_ops_per_s", "mac_pj", "vector_pj"):
+        odd = sorted(peaks.keys() ^ compute[table].keys())
+        if odd:
+            raise AcceleratorError(
+                f"compute.{table} and compute.matrix_macs_per_s must have the same dtypes: add or remove {odd[0]}"
+            )
+
+
+def _check_order(levels: tuple[MemoryLevel, ...]) -> None:
+    for index, (fast, slow) in enumerate(pairwise(levels), start=1):
+        where, order = f"memory[{index}]", f"that of memory[{index - 1}]: order the levels fastest first"
+        if slow.name in [level.name for level in levels[:index]]:
+            raise AcceleratorError(f"{where}.name repeats {slow.name}: give every level its own name")
+        if slow.capacity_bytes <= fast.capacity_bytes:
+            raise AcceleratorError(f"{where}.capacity_bytes must be larger than {order}")
+        if slow.read_bytes_per_s > fast.read_bytes_per_s:
+            raise AcceleratorError(f"{where}.read_bytes_per_s, times efficiency, must not exceed {order}")

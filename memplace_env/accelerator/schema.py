@@ -1,0 +1,177 @@
+"""The fields of an accelerator's TOML file, as data, and the few rules that check their values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from decimal import Decimal
+from difflib import get_close_matches
+from fractions import Fraction
+from reprlib import repr as shorten
+from typing import Any, get_args
+
+from memplace_env.accelerator.accelerator import Fusion, Ports, Weights
+from memplace_env.errors import AcceleratorError
+
+DTYPES = ("int8", "float16", "bfloat16", "float32")
+MAX_LEVELS = 8
+
+Rule = Callable[[Any, str], Any]
+"""Takes a value of the file and the dotted path of its field; returns what to store or raises AcceleratorError."""
+
+
+def hint(name: Any, names: Collection[str]) -> str:
+    """The end of an error message about an unknown name: the closest known one, if any is close."""
+    close = get_close_matches(name, names, n=1) if isinstance(name, str) else []
+    return f"; did you mean {close[0]}?" if close else ""
+
+
+def schema_version(value: Any, where: str) -> Any:
+    if type(value) is not int or value != 1:
+        raise AcceleratorError(f"{where} must be 1, the only version of the format that this release reads")
+    return value
+
+
+def _number(least: str, most: int, *, zero: bool = False, step: str | None = None) -> Rule:
+    """A number in [least, most], or also 0: an int that counts `step`s if there is a step, else an exact Fraction.
+
+    The lower bound keeps exact arithmetic on something like 1e-999999999 from filling the memory.
+    """
+    bounds = f"{'0 or ' if zero else ''}between {least} and {most:g}"
+    multiple = "a whole number" if step == "1" else f"a whole multiple of {step}"
+
+    def read(value: Any, where: str) -> Any:
+        if isinstance(value, bool) or not isinstance(value, int | Decimal):
+            raise AcceleratorError(f"{where} must be a number {bounds}, not {_kind(value)}")
+        finite = isinstance(value, int) or value.is_finite()
+        if not finite or not (Decimal(least) <= value <= most or (zero and value == 0)):
+            raise AcceleratorError(f"{where} must be {bounds}")
+        if step is None:
+            return Fraction(value)
+        steps = Fraction(value) / Fraction(step)
+        if steps.denominator != 1:
+            raise AcceleratorError(f"{where} must be {multiple}")
+        return steps.numerator
+
+    return read
+
+
+def _choice(*allowed: str) -> Rule:
+    def read(value: Any, where: str) -> Any:
+        if not isinstance(value, str) or value not in allowed:
+            given = shorten(value) if isinstance(value, str) else _kind(value)
+            raise AcceleratorError(f"{where} must be one of {', '.join(allowed)}, not {given}{hint(value, allowed)}")
+        return value
+
+    return read
+
+
+def _text(value: Any, where: str) -> Any:
+    if not isinstance(value, str) or not value.strip() or not value.isprintable():
+        raise AcceleratorError(f"{where} must be one line of text in quotes")
+    return value
+
+
+def _table(fields: Mapping[str, Rule], optional: Collection[str] = ()) -> Rule:
+    """A table with these fields and, if wanted, a `source` table of texts that is keyed by them."""
+
+    def read(value: Any, where: str) -> Any:
+        _check_table(value, where)
+        prefix = f"{where}." if where else ""
+        _check_keys(value, prefix, [*fields, "source"])
+        missing = [key for key in fields if key not in value and key not in optional]
+        if missing:
+            raise AcceleratorError(f"{prefix}{missing[0]} is missing: add it")
+        sources = value.get("source", {})
+        _check_table(sources, f"{prefix}source")
+        _check_keys([key.split(".")[0] for key in sources], f"{prefix}source.", fields)
+        for key, text in sources.items():
+            _text(text, f'{prefix}source."{key}"')
+        return {key: rule(value[key], prefix + key) for key, rule in fields.items() if key in value}
+
+    return read
+
+
+def _check_table(value: Any, where: str) -> None:
+    if not isinstance(value, dict):
+        raise AcceleratorError(f"{where} must be a table, not {_kind(value)}")
+
+
+def _check_keys(keys: Collection[str], prefix: str, fields: Collection[str]) -> None:
+    for key in keys:
+        if key not in fields:
+            known = f"remove it or use one of {', '.join(fields)}{hint(key, fields)}"
+            raise AcceleratorError(f"{prefix}{key} is not a field: {known}")
+
+
+def _levels(value: Any, where: str) -> Any:
+    if not isinstance(value, list) or not 2 <= len(value) <= MAX_LEVELS:
+        raise AcceleratorError(
+            f"{where} must be 2 to {MAX_LEVELS} tables [[{where}]], the fastest first and the backing memory last"
+        )
+    return [_LEVEL(level, f"{where}[{index}]") for index, level in enumerate(value)]
+
+
+def _kind(value: Any) -> str:
+    names = {
+        bool: "true or false",
+        str: "text",
+        dict: "a table",
+        list: "an array",
+        int: "a number",
+        Decimal: "a number",
+    }
+    return names.get(type(value), "a date or time")
+
+
+_MOST = 10**18  # So that a time in picoseconds fits int64.
+_COUNT = _number("1", _MOST, step="1")
+_NANOSECONDS = _number("0.001", _MOST // 1000, zero=True, step="0.001")
+_AMOUNT = _number("1e-18", _MOST, zero=True)
+_SHARE = _number("1e-9", 1)
+_COUNTS = _table(dict.fromkeys(DTYPES, _COUNT), optional=DTYPES)
+_AMOUNTS = _table(dict.fromkeys(DTYPES, _AMOUNT), optional=DTYPES)
+
+_LEVEL = _table(
+    {
+        "name": _text,
+        "capacity_bytes": _COUNT,
+        "read_bytes_per_s": _COUNT,
+        "write_bytes_per_s": _COUNT,
+        "efficiency": _SHARE,
+        "latency_ns": _NANOSECONDS,
+        "pj_per_byte": _AMOUNT,
+    },
+    optional=["efficiency"],
+)
+_SYSTOLIC = _table(
+    {"rows": _COUNT, "columns": _COUNT, "arrays": _COUNT, "clock_hz": _COUNT, "fill": _choice("hidden", "exposed")}
+)
+_COMPUTE = _table(
+    {
+        "op_overhead_ns": _NANOSECONDS,
+        "static_power_w": _AMOUNT,
+        "matrix_macs_per_s": _COUNTS,
+        "vector_ops_per_s": _COUNTS,
+        "mac_pj": _AMOUNTS,
+        "vector_pj": _AMOUNTS,
+        "systolic": _SYSTOLIC,
+    },
+    optional=["systolic"],
+)
+DOCUMENT = _table(
+    {
+        "schema": schema_version,
+        "name": _text,
+        "description": _text,
+        "ports": _choice(*get_args(Ports)),
+        "weights": _choice(*get_args(Weights)),
+        "fusion": _choice(*get_args(Fusion)),
+        "dtype": _choice(*DTYPES),
+        "compute": _COMPUTE,
+        "memory": _levels,
+        "dma": _table({"efficiency": _SHARE}, optional=["efficiency"]),
+    },
+    optional=["dma"],
+)
+"""Rule for a whole document, parsed with `parse_float=Decimal`. Counts and picoseconds come out as int, the rest of the
+numbers as Fraction, so nothing is rounded yet; optional fields that the file leaves out stay out."""

@@ -1,0 +1,1 @@
+"""Gymnasium environments, one folder for each formulation of the problem."""

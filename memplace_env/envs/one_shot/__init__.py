@@ -1,0 +1,7 @@
+"""The one-shot formulation: all tensors mapped at once, as in EGRL."""
+
+from memplace_env.envs.one_shot.env import OneShotEnv
+from memplace_env.envs.one_shot.problem import OneShotProblem, Scores
+from memplace_env.envs.one_shot.vector import OneShotVectorEnv
+
+__all__ = ["OneShotEnv", "OneShotProblem", "OneShotVectorEnv", "Scores"]

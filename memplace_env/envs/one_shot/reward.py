@@ -1,0 +1,75 @@
+"""Rewards of the one-shot formulation: functions of arrays, so that one serves a single map and a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memplace_env.errors import MemPlaceError
+
+Floats = NDArray[np.float64]
+
+
+class Scores(NamedTuple):
+    """What B maps cost, float64[B] each; the compiler has made every one of them a plan that can run.
+
+    Attributes:
+        latency_s: seconds of the compiled plan.
+        energy_j: joules of the compiled plan.
+        reassigned: EGRL's epsilon, bytes that did not get the level they asked for over all bytes that a map
+            decides about, in [0, 1]; 0 means that the map is valid as it stands.
+        speedup: latency(native) / latency_s.
+        energy_saving: energy(native) / energy_j.
+    """
+
+    latency_s: Floats
+    energy_j: Floats
+    reassigned: Floats
+    speedup: Floats
+    energy_saving: Floats
+
+
+RewardFn = Callable[[Scores], Floats]
+
+
+def latency_reward(scores: Scores) -> Floats:
+    """-epsilon for a map that the compiler had to change, else the speed-up over native (EGRL's structure).
+
+    EGRL's Algorithm 1 may square the ratio; the plain one is our choice, so that a reward reads as a speed-up.
+    """
+    return _unless_reassigned(scores, scores.speedup)
+
+
+def energy_reward(scores: Scores) -> Floats:
+    """-epsilon for a map that the compiler had to change, else energy(native) / energy."""
+    return _unless_reassigned(scores, scores.energy_saving)
+
+
+def edp_reward(scores: Scores) -> Floats:
+    """-epsilon for a map that the compiler had to change, else the ratio of energy-delay products to native's."""
+    return _unless_reassigned(scores, scores.speedup * scores.energy_saving)
+
+
+REWARDS: dict[str, RewardFn] = {"latency": latency_reward, "energy": energy_reward, "edp": edp_reward}
+
+
+def resolve_reward(reward: str | RewardFn) -> RewardFn:
+    """A reward function from its name or itself.
+
+    Raises:
+        MemPlaceError: for an unknown name.
+    """
+    if callable(reward):
+        return reward
+    if reward not in REWARDS:
+        raise MemPlaceError(
+            f"No reward is called {reward!r}; pass one of {', '.join(REWARDS)} or a function of Scores."
+        )
+    return REWARDS[reward]
+
+
+def _unless_reassigned(scores: Scores, value: Floats) -> Floats:
+    return np.where(scores.reassigned > 0, -scores.reassigned, value)

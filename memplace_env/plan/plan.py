@@ -1,0 +1,168 @@
+"""The MemoryPlan: the one currency that every solver, game and agent ends in."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memplace_env.accelerator import Accelerator
+from memplace_env.errors import PlanError
+from memplace_env.files import write_atomically
+from memplace_env.workload.program import Ints, Program
+
+SCHEMA = 1
+ALLOCATION = ("tensor", "level", "offset", "start", "end")
+TRANSFER = ("tensor", "source", "target", "start", "end")
+_IDENTITY = ("program", "program_sha256", "accelerator", "accelerator_sha256")
+
+
+@dataclass(frozen=True, eq=False)
+class MemoryPlan:
+    """Where every use is served, which blocks that takes, and which copies run beside the ops.
+
+    Times are op indices, both ends inclusive, and may reach T, the end of the program.
+
+    Attributes:
+        program: name of the program; `program_sha256` is its hash.
+        accelerator: name of the chip; `accelerator_sha256` is its hash.
+        use_level: int8[U], the level that serves each use.
+        allocations: int64[A, 5], columns `ALLOCATION`: a block of the tensor's size at a byte offset of a level
+            during start..end. The backing memory needs none.
+        transfers: int64[M, 5], columns `TRANSFER`: a copy that may run during ops start..end.
+        settings: how the program was made (batch, dims, dtype, ...), so that a saved plan can be replayed.
+    """
+
+    program: str
+    program_sha256: str
+    accelerator: str
+    accelerator_sha256: str
+    use_level: NDArray[np.int8]
+    allocations: Ints
+    transfers: Ints
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls,
+        program: Program,
+        accelerator: Accelerator,
+        use_level: NDArray[np.integer],
+        allocations: Ints,
+        transfers: Ints | None = None,
+    ) -> MemoryPlan:
+        """A plan for this program on this accelerator."""
+        none = np.empty((0, len(TRANSFER)), dtype=np.int64)
+        return cls(
+            program=program.name,
+            program_sha256=program.sha256,
+            accelerator=accelerator.name,
+            accelerator_sha256=accelerator.sha256,
+            use_level=use_level.astype(np.int8),
+            allocations=allocations.astype(np.int64).reshape(-1, len(ALLOCATION)),
+            transfers=none if transfers is None else transfers.astype(np.int64).reshape(-1, len(TRANSFER)),
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, MemoryPlan) and self._document() == other._document()
+
+    def __hash__(self) -> int:
+        return hash((self.program_sha256, self.accelerator_sha256, self.use_level.tobytes()))
+
+    def save(self, path: str | Path) -> Path:
+        """Write the plan as JSON, whole or not at all."""
+        return write_atomically(path, self.to_json())
+
+    def to_json(self) -> str:
+        """The plan as a JSON document with a schema version, one block or copy a line."""
+        document = self._document()
+        head = {key: document[key] for key in ("schema", *_IDENTITY, "settings")}
+        rows = {
+            key: "[" + ",\n    ".join(json.dumps(row) for row in document[key]) + "]"
+            for key in ("allocations", "transfers")
+        }
+        return (
+            json.dumps(head, indent=2)[:-2]
+            + f',\n  "use_level": {json.dumps(document["use_level"])}'
+            + "".join(f',\n  "{key}": {text}' for key, text in rows.items())
+            + "\n}\n"
+        )
+
+    def _document(self) -> dict[str, Any]:
+        return {
+            "schema": SCHEMA,
+            **{key: getattr(self, key) for key in _IDENTITY},
+            "settings": dict(self.settings),
+            "use_level": self.use_level.tolist(),
+            "allocations": [dict(zip(ALLOCATION, row, strict=True)) for row in self.allocations.tolist()],
+            "transfers": [dict(zip(TRANSFER, row, strict=True)) for row in self.transfers.tolist()],
+        }
+
+    @classmethod
+    def load(cls, path: str | Path) -> MemoryPlan:
+        """Read a plan that `save` wrote.
+
+        Raises:
+            PlanError: if the file is missing, truncated or not such a plan.
+        """
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise PlanError(f"Cannot read the plan {path}: {error}; pass a plan.json that memplace wrote.") from None
+        try:
+            return cls.from_json(text)
+        except PlanError as error:
+            raise PlanError(f"{path} is not a usable plan: {error}") from None
+
+    @classmethod
+    def from_json(cls, text: str) -> MemoryPlan:
+        """Parse `to_json`'s document.
+
+        Raises:
+            PlanError: naming the field that is missing or wrong.
+        """
+        try:
+            document = json.loads(text)
+        except (json.JSONDecodeError, RecursionError) as error:
+            raise PlanError(f"it is no complete JSON document ({error}).") from None
+        if not isinstance(document, dict) or document.get("schema") != SCHEMA:
+            raise PlanError(f"it lacks 'schema': {SCHEMA}, the version this memplace reads and writes.")
+        names = {}
+        for key in _IDENTITY:
+            names[key] = document.get(key)
+            if not isinstance(names[key], str):
+                raise PlanError(f"the field {key!r} is missing or no text.")
+        settings = document.get("settings", {})
+        if not isinstance(settings, dict):
+            raise PlanError("the field 'settings' is no table.")
+        return cls(
+            **names,
+            use_level=_integers(document.get("use_level"), "use_level", np.iinfo(np.int8)).astype(np.int8),
+            allocations=_rows(document, "allocations", ALLOCATION),
+            transfers=_rows(document, "transfers", TRANSFER),
+            settings=settings,
+        )
+
+
+def _rows(document: dict[str, Any], key: str, columns: tuple[str, ...]) -> Ints:
+    rows = document.get(key)
+    if not isinstance(rows, list):
+        raise PlanError(f"the field {key!r} is missing or no list.")
+    for index, row in enumerate(rows):
+        if not isinstance(row, dict) or set(row) != set(columns):
+            raise PlanError(f"{key}[{index}] must have exactly the fields {', '.join(columns)}.")
+    cells = [row[column] for row in rows for column in columns]
+    return _integers(cells, key, np.iinfo(np.int64)).reshape(-1, len(columns))
+
+
+def _integers(values: object, key: str, limits: np.iinfo) -> Ints:
+    if not isinstance(values, list):
+        raise PlanError(f"the field {key!r} is missing or no list.")
+    if not all(type(value) is int and limits.min <= value <= limits.max for value in values):
+        raise PlanError(f"the field {key!r} holds something other than integers from {limits.min} to {limits.max}.")
+    return np.array(values, dtype=np.int64)

@@ -1,0 +1,199 @@
+"""The independent judge of plans: plain, slow, and the only way for a latency to count."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memplace_env.accelerator import Accelerator
+from memplace_env.errors import PlanError
+from memplace_env.plan.plan import MemoryPlan
+from memplace_env.workload.program import Ints, Program, TensorKind
+
+NEVER = np.iinfo(np.int64).max
+
+
+class Violation(NamedTuple):
+    """One broken rule: `rule` is its short name, `message` a sentence with the culprits."""
+
+    rule: str
+    message: str
+
+
+def validate(program: Program, accelerator: Accelerator, plan: MemoryPlan) -> list[Violation]:
+    """Every rule that the plan breaks; an empty list means that the plan can run.
+
+    Rules by name: `program`, `accelerator` (made for another one), `range` (an index, time, level or address that
+    does not exist), `capacity`, `overlap` (two blocks share bytes at some time), `duplicate` (two blocks of one
+    tensor in one level at once), `prefetch`, `write-back` (a copy without a block, or of data not there yet), `use`
+    (served by a level that does not hold the data), `result` (no block begins at its op), `output` (not in the
+    backing memory at the end). Problems of the first three kinds hide the others.
+    """
+    broken = _identity(program, accelerator, plan) or _ranges(program, accelerator, plan)
+    if broken:
+        return broken
+    broken = _blocks(program, accelerator, plan)
+    block_ready, backing_ready, copies = _readiness(program, accelerator, plan)
+    return broken + copies + _uses(program, accelerator, plan, block_ready, backing_ready)
+
+
+def require_valid(program: Program, accelerator: Accelerator, plan: MemoryPlan) -> None:
+    """Raise a PlanError that tells the first violation and how many there are, if there is any."""
+    broken = validate(program, accelerator, plan)
+    if broken:
+        more = f" (and {len(broken) - 1} more violations)" if len(broken) > 1 else ""
+        raise PlanError(f"The plan cannot run: {broken[0].message}{more}")
+
+
+def _identity(program: Program, accelerator: Accelerator, plan: MemoryPlan) -> list[Violation]:
+    broken = []
+    if plan.program_sha256 != program.sha256:
+        broken.append(
+            Violation(
+                "program",
+                f"the plan was made for another program ({plan.program!r}, hash {plan.program_sha256[:12]}) than "
+                f"{program.name!r} (hash {program.sha256[:12]}); use the same model, batch, dims, dtype and fusion.",
+            )
+        )
+    if plan.accelerator_sha256 != accelerator.sha256:
+        broken.append(
+            Violation(
+                "accelerator",
+                f"the plan was made for another accelerator ({plan.accelerator!r}) than {accelerator.name!r}, or for "
+                "another version of it.",
+            )
+        )
+    return broken
+
+
+def _ranges(program: Program, accelerator: Accelerator, plan: MemoryPlan) -> list[Violation]:
+    broken = []
+
+    def demand(holds: bool | np.bool_, message: str) -> None:
+        if not holds:
+            broken.append(Violation("range", message))
+
+    ops, backing = program.num_ops, accelerator.backing
+    demand(
+        len(plan.use_level) == program.num_uses,
+        f"use_level has {len(plan.use_level)} entries for {program.num_uses} uses.",
+    )
+    for use in np.flatnonzero((plan.use_level < 0) | (plan.use_level > backing)):
+        demand(False, f"use {use} is served by level {plan.use_level[use]}; levels are 0..{backing}.")
+    for row, (tensor, level, offset, start, end) in enumerate(plan.allocations.tolist()):
+        demand(0 <= tensor < program.num_tensors, f"allocation {row} is of tensor {tensor}, which does not exist.")
+        demand(0 <= level < backing, f"allocation {row} is in level {level}; blocks exist in levels 0..{backing - 1}.")
+        demand(offset >= 0, f"allocation {row} has the negative offset {offset}.")
+        demand(0 <= start <= end <= ops, f"allocation {row} lasts {start}..{end}, outside 0..{ops} or backwards.")
+    for row, (tensor, source, target, start, end) in enumerate(plan.transfers.tolist()):
+        demand(0 <= tensor < program.num_tensors, f"transfer {row} is of tensor {tensor}, which does not exist.")
+        demand(
+            0 <= min(source, target) < backing == max(source, target),
+            f"transfer {row} goes from level {source} to {target}; one end must be the backing memory ({backing}).",
+        )
+        demand(0 <= start <= end <= ops, f"transfer {row} runs in {start}..{end}, outside 0..{ops} or backwards.")
+    return broken
+
+
+def _blocks(program: Program, accelerator: Accelerator, plan: MemoryPlan) -> list[Violation]:
+    """Capacity, overlap and duplicates."""
+    broken = []
+    tensor, level, offset, start, end = plan.allocations.T
+    top = offset + program.tensor_bytes[tensor]
+    for row in range(len(tensor)):
+        memory = accelerator.levels[level[row]]
+        if top[row] > memory.capacity_bytes or top[row] < 0:
+            broken.append(
+                Violation(
+                    "capacity",
+                    f"the block of {_name(program, tensor[row])} in {memory.name} ends at byte {top[row]}, past its "
+                    f"capacity of {memory.capacity_bytes}.",
+                )
+            )
+        later = slice(row + 1, None)
+        together = (level[later] == level[row]) & (start[later] <= end[row]) & (end[later] >= start[row])
+        meets = together & (offset[later] < top[row]) & (top[later] > offset[row])
+        for other in np.flatnonzero(meets) + row + 1:
+            broken.append(
+                Violation(
+                    "overlap",
+                    f"{_name(program, tensor[row])} and {_name(program, tensor[other])} share bytes of {memory.name} "
+                    f"at op {max(start[row], start[other])}.",
+                )
+            )
+        for _ in np.flatnonzero(together & (tensor[later] == tensor[row])):
+            broken.append(
+                Violation("duplicate", f"{_name(program, tensor[row])} has two blocks in {memory.name} at once.")
+            )
+    return broken
+
+
+def _readiness(program: Program, accelerator: Accelerator, plan: MemoryPlan) -> tuple[Ints, Ints, list[Violation]]:
+    """From which op each block (int64[A]) and each tensor's backing copy (int64[K]) hold valid data, else NEVER.
+
+    Copies make data ready that other copies read, so this goes round until nothing changes; what is then still
+    without valid data is a violation.
+    """
+    backing = accelerator.backing
+    result_level = np.full(program.num_tensors, backing)
+    result_level[program.use_tensor[program.use_is_result]] = plan.use_level[program.use_is_result]
+    made = program.producer >= 0
+
+    backing_ready = np.where(made, np.where(result_level == backing, program.producer + 1, NEVER), 0)
+    tensor, level, _, start, end = plan.allocations.T
+    block_ready = np.full(len(tensor), NEVER)
+    produced = made[tensor] & (level == result_level[tensor]) & (start == program.producer[tensor])
+    block_ready[produced] = start[produced]
+    if accelerator.weights == "resident":
+        block_ready[(program.tensor_kind[tensor] == TensorKind.WEIGHT) & (start == 0)] = 0
+
+    changed = True
+    while changed:
+        changed, broken = False, []
+        for row, (copied, source, target, first, last) in enumerate(plan.transfers.tolist()):
+            prefetch = source == backing
+            covers = (first, last + 1) if prefetch else (first - 1, last)
+            mine = (tensor == copied) & (level == min(source, target)) & (start <= covers[0]) & (end >= covers[1])
+            blocks = np.flatnonzero(mine)
+            what = f"transfer {row} ({'prefetch' if prefetch else 'write-back'} of {_name(program, copied)})"
+            rule = "prefetch" if prefetch else "write-back"
+            if len(blocks) == 0:
+                broken.append(Violation(rule, f"{what} has no block that covers ops {covers[0]}..{covers[1]}."))
+            elif prefetch and backing_ready[copied] > first:
+                broken.append(Violation(rule, f"{what} starts at op {first}, before the backing memory has the data."))
+            elif not prefetch and block_ready[blocks].min() > first - 1:
+                broken.append(Violation(rule, f"{what} starts at op {first}, before its block has the data."))
+            elif prefetch and block_ready[blocks[0]] > last + 1:
+                block_ready[blocks[0]], changed = last + 1, True
+            elif not prefetch and backing_ready[copied] > last + 1:
+                backing_ready[copied], changed = last + 1, True
+    return block_ready, backing_ready, broken
+
+
+def _uses(
+    program: Program, accelerator: Accelerator, plan: MemoryPlan, block_ready: Ints, backing_ready: Ints
+) -> list[Violation]:
+    """Each use is served by data that is there; each graph output ends in the backing memory."""
+    broken = []
+    tensor, level, _, start, end = plan.allocations.T
+    for use in range(program.num_uses):
+        op, used, served = program.use_op[use], program.use_tensor[use], plan.use_level[use]
+        where = f"at op {op} ({program.op_name[op]}) from {accelerator.levels[served].name}"
+        here: NDArray[np.bool_] = (tensor == used) & (level == served)
+        if program.use_is_result[use]:
+            if served != accelerator.backing and not (here & (start == op)).any():
+                broken.append(Violation("result", f"no block begins for {_name(program, used)}, made {where}."))
+        elif served == accelerator.backing:
+            if backing_ready[used] > op:
+                broken.append(Violation("use", f"{_name(program, used)} is read {where}, which does not hold it."))
+        elif not (here & (start <= op) & (end >= op) & (block_ready <= op)).any():
+            broken.append(Violation("use", f"{_name(program, used)} is read {where}, which does not hold it."))
+    for output in np.flatnonzero((program.tensor_kind == TensorKind.OUTPUT) & (backing_ready == NEVER)):
+        broken.append(Violation("output", f"graph output {_name(program, output)} never reaches the backing memory."))
+    return broken
+
+
+def _name(program: Program, tensor: int | np.integer) -> str:
+    return f"tensor {tensor} ({program.tensor_name[tensor]})"

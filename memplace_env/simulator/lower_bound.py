@@ -1,0 +1,59 @@
+"""A latency that no valid plan can beat, from traffic that cannot be avoided."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from memplace_env.accelerator import Accelerator
+from memplace_env.simulator.costs import Costs, cost_tables
+from memplace_env.workload.program import Ints, Program, TensorKind
+
+
+def lower_bound(program: Program, accelerator: Accelerator) -> int:
+    """Picoseconds; the larger of two proofs, both of which hold for every plan.
+
+    1. An op takes at least its compute time, and at least the least port time that any way of serving its uses
+       gives it. Serial ports: each use at its cheapest level. Parallel ports: for weights w >= 0 over the levels
+       with sum 1, the slowest port takes at least sum_u min_l w_l cost[u, l] (linear programming duality); w in
+       proportion to the read bandwidths or to the write bandwidths, whichever proves more.
+    2. The backing memory's port must move every input and every graph output once, and every weight too where
+       weights are streamed: by a use or by a copy, whichever is cheaper. Ops and copies never share that port, and
+       a copy that hides in no op's leftover is paid as stall or tail.
+    """
+    costs = cost_tables(program, accelerator)
+    floor = np.maximum(costs.compute_ps, _least_port_time(program, accelerator, costs)) + costs.overhead_ps
+    return max(int(floor.sum()), _compulsory_traffic(program, accelerator, costs))
+
+
+def _least_port_time(program: Program, accelerator: Accelerator, costs: Costs) -> Ints:
+    """int64[T]: what an op's uses take at the very least; latencies are left out, which keeps it a bound."""
+    if costs.serial:
+        return _sum_by_op(program, costs.use_ps.min(axis=1))
+    best = np.zeros(program.num_ops, dtype=np.int64)
+    read, write = (
+        np.array([getattr(level, rate) for level in accelerator.levels], dtype=np.float64)
+        for rate in ("read_bytes_per_s", "write_bytes_per_s")
+    )
+    for weights in (read / read.sum(), write / write.sum()):
+        # Shrunk by far more than the rounding errors, then rounded down: it stays a bound in floating point.
+        shares = np.floor((costs.use_ps * weights).min(axis=1) * (1 - 1e-12)).astype(np.int64)
+        best = np.maximum(best, _sum_by_op(program, shares))
+    return best
+
+
+def _compulsory_traffic(program: Program, accelerator: Accelerator, costs: Costs) -> int:
+    backing = costs.use_ps[:, accelerator.backing]
+    reads, cheapest_read = ~program.use_is_result, np.full(program.num_tensors, np.iinfo(np.int64).max)
+    np.minimum.at(cheapest_read, program.use_tensor[reads], backing[reads])
+    written = np.zeros(program.num_tensors, dtype=np.int64)
+    written[program.use_tensor[~reads]] = backing[~reads]
+    kind = program.tensor_kind
+    must_read = (kind == TensorKind.INPUT) | ((kind == TensorKind.WEIGHT) & (accelerator.weights == "streamed"))
+    must_write = kind == TensorKind.OUTPUT
+    total = np.minimum(cheapest_read, costs.prefetch_ps)[must_read].sum()
+    return int(total + np.minimum(written, costs.writeback_ps)[must_write].sum())
+
+
+def _sum_by_op(program: Program, values: Ints) -> Ints:
+    total = np.concatenate([[0], np.cumsum(values)])
+    return total[program.use_ptr[1:]] - total[program.use_ptr[:-1]]

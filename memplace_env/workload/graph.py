@@ -1,0 +1,184 @@
+"""A light in-memory ONNX graph: what the loader needs to know of values and nodes, and nothing of their bytes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from onnx import NodeProto, TensorProto, helper
+
+from memplace_env.errors import WorkloadError
+
+Array = NDArray[Any]
+Shape = tuple[int, ...]
+
+MAX_KNOWN_ELEMENTS: Final = 4096
+"""Contents of larger constants are never looked at: they are weights, known by shape only."""
+
+MAX_TENSOR_BYTES: Final = 2**46
+"""A bigger tensor (64 TiB) is a mistake in the dims, and sums of such sizes could leave int64."""
+
+FLOAT_BITS: Final[Mapping[int, int]] = {
+    TensorProto.FLOAT: 32,
+    TensorProto.DOUBLE: 64,
+    TensorProto.FLOAT16: 16,
+    TensorProto.BFLOAT16: 16,
+    TensorProto.FLOAT8E4M3FN: 8,
+    TensorProto.FLOAT8E4M3FNUZ: 8,
+    TensorProto.FLOAT8E5M2: 8,
+    TensorProto.FLOAT8E5M2FNUZ: 8,
+    TensorProto.FLOAT4E2M1: 4,
+}
+"""Bits of one element of each floating-point type; these are the types that a `dtype` override re-types."""
+
+OTHER_BITS: Final[Mapping[int, int]] = {
+    TensorProto.INT4: 4,
+    TensorProto.UINT4: 4,
+    TensorProto.INT8: 8,
+    TensorProto.UINT8: 8,
+    TensorProto.BOOL: 8,
+    TensorProto.INT16: 16,
+    TensorProto.UINT16: 16,
+    TensorProto.INT32: 32,
+    TensorProto.UINT32: 32,
+    TensorProto.INT64: 64,
+    TensorProto.UINT64: 64,
+    TensorProto.COMPLEX64: 64,
+    TensorProto.COMPLEX128: 128,
+}
+"""Bits of one element of the types that keep their width whatever the deployment."""
+
+
+def element_bits(element_type: int) -> int | None:
+    """Bits of one element of an ONNX element type, None for one that has no fixed size (strings)."""
+    return FLOAT_BITS.get(element_type) or OTHER_BITS.get(element_type)
+
+
+def type_name(element_type: int) -> str:
+    """What ONNX calls an element type, for messages."""
+    try:
+        return str(TensorProto.DataType.Name(element_type))
+    except ValueError:
+        return f"element type {element_type}"
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A tensor of the graph.
+
+    Attributes:
+        shape: dims, all known.
+        element_type: an ONNX `TensorProto.DataType`.
+        constant: it depends on no graph input.
+        data: its contents, for constants of at most `MAX_KNOWN_ELEMENTS` elements whose contents are known.
+    """
+
+    shape: Shape
+    element_type: int
+    constant: bool = False
+    data: Array | None = None
+
+    @property
+    def elements(self) -> int:
+        return math.prod(self.shape)
+
+
+def checked_value(
+    what: str, shape: Shape, element_type: int, *, constant: bool = False, data: Array | None = None
+) -> Value:
+    """A `Value`, or a WorkloadError that starts with `what` if no accelerator could hold such a tensor."""
+    bits = element_bits(element_type)
+    if bits is None:
+        raise WorkloadError(f"{what} holds {type_name(element_type)} elements; only numbers can be placed in memory.")
+    if any(size < 0 for size in shape):
+        raise WorkloadError(f"{what} has a negative dimension in its shape {list(shape)}; the file is damaged.")
+    if math.prod(shape) * bits > 8 * MAX_TENSOR_BYTES:
+        raise WorkloadError(f"{what} has the absurd shape {list(shape)}, over 64 TiB; check the dims.")
+    return Value(shape, element_type, constant, data)
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One operator of the graph, all of its attributes read.
+
+    Attributes:
+        op_type: ONNX operator.
+        name: from the file, or made up.
+        inputs: value names, "" for an absent optional input.
+        outputs: value names, "" for an absent optional output.
+        attributes: by name.
+    """
+
+    op_type: str
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, Any]
+
+    @classmethod
+    def from_proto(cls, proto: NodeProto) -> Node:
+        attributes = {a.name: helper.get_attribute_value(a) for a in proto.attribute}
+        return cls(proto.op_type, proto.name, tuple(proto.input), tuple(proto.output), attributes)
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """A graph whose shapes are all known, nodes in execution order, with constants still in place.
+
+    Attributes:
+        nodes: in the order of the schedule.
+        values: by name; outputs that nothing consumes may be missing.
+        outputs: names of the graph's outputs.
+        opset: version of the standard operator set.
+    """
+
+    nodes: tuple[Node, ...]
+    values: Mapping[str, Value]
+    outputs: tuple[str, ...]
+    opset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A node with the values around it, in the node's positions; None where an optional one is absent."""
+
+    node: Node
+    inputs: tuple[Value | None, ...]
+    outputs: tuple[Value | None, ...]
+
+    @classmethod
+    def of(cls, node: Node, values: Mapping[str, Value]) -> Site:
+        return cls(node, tuple(map(values.get, node.inputs)), tuple(map(values.get, node.outputs)))
+
+    def input(self, position: int) -> Value | None:
+        """The value at an input position, None if absent."""
+        return self.inputs[position] if position < len(self.inputs) else None
+
+    def needed(self, position: int) -> Value:
+        """The value at an input position that the operator cannot do without."""
+        value = self.input(position)
+        if value is None:
+            raise ValueError(f"input {position} is missing")
+        return value
+
+    @property
+    def result(self) -> Value:
+        """The first output that is there."""
+        return next(value for value in self.outputs if value is not None)
+
+    def known(self, position: int) -> Array | None:
+        """Contents of a constant input, None if absent or unknown."""
+        value = self.input(position)
+        return None if value is None else value.data
+
+    def attribute(self, name: str, default: Any) -> Any:
+        return self.node.attributes.get(name, default)
+
+
+def as_bool(data: Array | None) -> bool | None:
+    """A known scalar as a bool, None if it is not known."""
+    return None if data is None or data.size != 1 else bool(np.asarray(data).reshape(()))

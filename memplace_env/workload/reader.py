@@ -1,0 +1,83 @@
+"""Reads an .onnx file into a ModelProto without external data and without the bytes of its weights."""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+
+import onnx
+from onnx import GraphProto, ModelProto, TensorProto, inliner
+
+from memplace_env.errors import WorkloadError
+from memplace_env.workload.graph import MAX_KNOWN_ELEMENTS
+
+OLDEST_IR = 3
+"""Earlier files carry no operator set version, so their operators have no defined meaning."""
+
+_PAYLOADS = (
+    "raw_data", "float_data", "int32_data", "string_data", "int64_data", "double_data", "uint64_data", "external_data",
+)  # fmt: skip
+
+
+def read_model(path: str | os.PathLike[str]) -> ModelProto:
+    """The model in a file, model-local functions inlined, large weights reduced to dims and type.
+
+    External data is never opened, wherever it points.
+
+    Raises:
+        WorkloadError: no such file, not an ONNX model, no nodes, or a format older than IR version 3.
+    """
+    file = Path(path)
+    model = _parse(file, _read(file))
+    if not model.graph.node:
+        raise WorkloadError(f"{file} is not a usable ONNX model: its graph has no nodes; export the model again.")
+    if model.ir_version < OLDEST_IR or not model.opset_import:
+        raise WorkloadError(
+            f"{file} has ONNX IR version {model.ir_version} and {len(model.opset_import)} operator set imports; "
+            f"IR version {OLDEST_IR} with an operator set is the oldest that works, so export the model again."
+        )
+    _drop_weights(model.graph)
+    return _inlined(file, model)
+
+
+def _read(file: Path) -> bytes:
+    if file.is_dir():
+        raise WorkloadError(f"{file} is a directory; pass the .onnx file in it.")
+    if not file.is_file():
+        raise WorkloadError(f"There is no file {file}; pass the path of an .onnx file.")
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise WorkloadError(f"{file} cannot be read: {error.strerror or error}.") from error
+
+
+def _parse(file: Path, data: bytes) -> ModelProto:
+    if not data:
+        raise WorkloadError(f"{file} is empty; export or download the model again.")
+    try:
+        return onnx.load_model_from_string(data)
+    except Exception as error:  # protobuf's back ends raise different types
+        raise WorkloadError(f"{file} is not an ONNX model, or is cut short ({error}); get the file again.") from error
+
+
+def _drop_weights(graph: GraphProto) -> None:
+    """Frees the payload of large initialisers: only their dims and type are ever used."""
+    for tensor in graph.initializer:
+        drop_payload(tensor)
+
+
+def drop_payload(tensor: TensorProto) -> None:
+    """Removes the contents of a tensor that is too large for them to matter."""
+    if math.prod(tensor.dims) > MAX_KNOWN_ELEMENTS:
+        for field in _PAYLOADS:
+            tensor.ClearField(field)
+
+
+def _inlined(file: Path, model: ModelProto) -> ModelProto:
+    if not model.functions:
+        return model
+    try:
+        return inliner.inline_local_functions(model)
+    except Exception as error:  # bindings raise different types
+        raise WorkloadError(f"{file}: its local functions cannot be inlined ({error}).") from error

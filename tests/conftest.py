@@ -1,0 +1,11 @@
+"""Settings for the whole suite."""
+
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "memplace",
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+settings.load_profile("memplace")

@@ -1,0 +1,68 @@
+"""Hypothesis strategies for random programs, accelerators and mappings."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import strategies as st
+
+from memplace_env.accelerator import Accelerator, MemoryLevel, Systolic
+from memplace_env.workload.program import Program
+from memplace_env.workload.synthetic import random_dag
+
+
+@st.composite
+def programs(draw: st.DrawFn, max_ops: int = 14) -> Program:
+    """Random programs with sizes from bytes to several kilobytes, so that levels of a few kilobytes fill up."""
+    return random_dag(draw(st.integers(0, 2**32)), ops=draw(st.integers(1, max_ops)), largest=4000)
+
+
+@st.composite
+def accelerators(draw: st.DrawFn, weights: str | None = None) -> Accelerator:
+    """Small machines of 2 to 4 levels with odd bandwidths, so that roundings show."""
+    capacities = np.cumsum([draw(st.integers(500, 9000)) for _ in range(draw(st.integers(1, 3)))]).tolist()
+    rates = sorted((draw(st.integers(10**6, 10**12)) for _ in range(len(capacities) + 1)), reverse=True)
+    levels = tuple(
+        MemoryLevel(
+            name=f"M{index}",
+            capacity_bytes=capacity,
+            read_bytes_per_s=rate,
+            write_bytes_per_s=draw(st.integers(10**6, rate)),
+            latency_ps=draw(st.sampled_from([0, 7, 1000])),
+            pj_per_byte=draw(st.sampled_from([0.5, 3.0, 64.0])),
+        )
+        for index, (capacity, rate) in enumerate(zip([*capacities, 2**40], rates, strict=True))
+    )
+    systolic = st.builds(
+        Systolic,
+        rows=st.integers(1, 64),
+        columns=st.integers(1, 64),
+        arrays=st.integers(1, 4),
+        clock_hz=st.integers(10**6, 10**9),
+        fill=st.sampled_from(["hidden", "exposed"]),
+    )
+    return Accelerator(
+        name="random",
+        description="",
+        ports=draw(st.sampled_from(["parallel", "serial"])),
+        weights=weights or draw(st.sampled_from(["resident", "streamed"])),
+        fusion="none",
+        dtype="int8",
+        matrix_macs_per_s={"int8": draw(st.integers(10**9, 10**14))},
+        vector_ops_per_s={"int8": draw(st.integers(10**8, 10**12))},
+        mac_pj={"int8": 0.1},
+        vector_pj={"int8": 0.03},
+        op_overhead_ps=draw(st.sampled_from([0, 13])),
+        static_power_w=1.0,
+        dma_efficiency=draw(st.sampled_from([1.0, 0.9, 0.37])),
+        systolic=draw(st.none() | systolic),
+        levels=levels,
+    )
+
+
+@st.composite
+def mappings(draw: st.DrawFn, program: Program, accelerator: Accelerator) -> list[int]:
+    """A level for each tensor; now and then the same for all, which is where levels overflow most."""
+    levels = st.integers(0, accelerator.backing)
+    if draw(st.booleans()):
+        return [draw(levels)] * program.num_tensors
+    return draw(st.lists(levels, min_size=program.num_tensors, max_size=program.num_tensors))
