@@ -21,6 +21,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -91,12 +92,10 @@ class Network(nn.Module):
         self.entry = entry
 
     def forward(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        names = (item.name for item in self.entry.inputs)
-        arguments = dict(zip(names, inputs, strict=True))
+        arguments = {item.name: x for item, x in zip(self.entry.inputs, inputs, strict=True)}
         if self.entry.positions:
-            tokens = inputs[-1]
-            indices = torch.arange(tokens.shape[1], device=tokens.device)
-            arguments[self.entry.positions] = indices[None]
+            length, device = inputs[-1].shape[1], inputs[-1].device
+            arguments[self.entry.positions] = torch.arange(length, device=device)[None]
         result = self.network(**arguments)
         if self.entry.outputs == ("probabilities",):
             return (torch.softmax(result.logits, dim=-1),)
@@ -116,8 +115,8 @@ class AlexNet(nn.Sequential):
         layers += [nn.Flatten(), nn.Linear(256 * 6 * 6, 4096), nn.ReLU()]
         super().__init__(*layers, nn.Linear(4096, 4096), nn.ReLU(), nn.Linear(4096, 1000))
 
-    def forward(self, pixel_values: torch.Tensor) -> Any:
-        return transformers.modeling_outputs.ImageClassifierOutput(logits=super().forward(pixel_values))
+    def forward(self, pixel_values: torch.Tensor) -> SimpleNamespace:
+        return SimpleNamespace(logits=super().forward(pixel_values))
 
 
 class Mean(nn.Module):
@@ -143,23 +142,8 @@ def swin() -> nn.Module:
     return model
 
 
-BERT_LARGE = {
-    "hidden_size": 1024,
-    "num_hidden_layers": 24,
-    "num_attention_heads": 16,
-    "intermediate_size": 4096,
-}
-TINY_LLAMA = {
-    "hidden_size": 2048,
-    "intermediate_size": 5632,
-    "num_hidden_layers": 22,
-    "num_attention_heads": 32,
-    "num_key_value_heads": 4,
-    "vocab_size": 32000,
-    "max_position_embeddings": 2048,
-    "rms_norm_eps": 1e-5,
-    "use_cache": False,
-}
+BERT_LARGE = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16}
+TINY_LLAMA = {"hidden_size": 2048, "num_hidden_layers": 22, "num_key_value_heads": 4}
 
 MODELS = {
     "ResNet50": Entry(
@@ -182,7 +166,7 @@ MODELS = {
     ),
     "BERT-Large": Entry(
         "BERT-large with question-answering head, config of google-bert/bert-large-uncased",
-        hf("BertForQuestionAnswering", **BERT_LARGE),
+        hf("BertForQuestionAnswering", **BERT_LARGE, intermediate_size=4096),
         (TOKENS, MASK, SEGMENTS),
         ("start_logits", "end_logits"),
     ),
@@ -214,11 +198,14 @@ MODELS = {
         "ConvNeXt-tiny image classifier, config of facebook/convnext-tiny-224",
         hf("ConvNextForImageClassification", num_labels=1000),
     ),
-    "Swin-tiny": Entry("Swin-tiny image classifier, config of microsoft/swin-tiny-patch4-window7-224", swin),
+    "Swin-tiny": Entry(
+        "Swin-tiny image classifier, config of microsoft/swin-tiny-patch4-window7-224",
+        swin,
+    ),
     "AlexNet": Entry("Single-tower AlexNet of arXiv:1404.5997", AlexNet),
     "Llama-1B": Entry(
         "Llama of 1.1B parameters, no cache, config of TinyLlama/TinyLlama-1.1B-Chat-v1.0",
-        hf("LlamaForCausalLM", **TINY_LLAMA),
+        hf("LlamaForCausalLM", **TINY_LLAMA, intermediate_size=5632, use_cache=False),
         (TOKENS,),
         shipped=False,
     ),
@@ -230,23 +217,22 @@ def additive_mask(
     q_length: int,
     kv_length: int,
     mask_function: Callable[..., Any],
-    attention_mask: torch.Tensor | None = None,
-    dtype: torch.dtype = torch.float32,
-    device: torch.device | str = "meta",
+    attention_mask: torch.Tensor | None,
+    dtype: torch.dtype,
+    device: torch.device,
     **_: Any,
 ) -> torch.Tensor | None:
-    """No mask where attention is full; otherwise one that no axis repeats without need."""
+    """The mask of causal or of padded attention that repeats no number; None if all is visible."""
     lowest = torch.finfo(dtype).min
-    if attention_mask is not None:
-        return (1 - attention_mask[:, None, None, :].to(dtype)) * lowest
-    if mask_function is bidirectional_mask_function:
+    if mask_function is not bidirectional_mask_function:
+        future = torch.full((q_length, kv_length), lowest, dtype=dtype, device=device)
+        return future.triu(1)[None, None]
+    if attention_mask is None:
         return None
-    future = torch.full((q_length, kv_length), lowest, dtype=dtype, device=device)
-    return future.triu(1)[None, None]
+    return (1 - attention_mask[:, None, None, :].to(dtype)) * lowest
 
 
-# The library's own eager mask has an entry per sample, query and key even if all of them are
-# equal, and gathers its way there; that is neither what is deployed nor cheap to fold.
+# The library's own mask has an entry per sample, query and key even where all are equal.
 AttentionMaskInterface.register("eager", additive_mask)
 
 
@@ -313,16 +299,14 @@ def drop_parameters(graph: ir.Graph, names: dict[float, str]) -> None:
             new = names.get(float(tensor.numpy().flat[0]), old)
         new = f"{new}.folded" if new != old and new in taken else new
         taken.add(new)
-        dims = tensor.shape.numpy()
+        dims = np.array(tensor.shape.numpy(), np.int64)
         shape = "x".join(map(str, ("shape", *dims)))
         if shape not in shapes:
-            array = ir.tensor(np.array(dims, np.int64), name=shape)
-            shapes[shape] = ir.val(shape, const_value=array)
+            shapes[shape] = ir.val(shape, const_value=ir.tensor(dims, name=shape))
         del graph.initializers[old]
         value.name, value.const_value = new, None
         zero = {"value": ir.tensor(np.zeros(1, tensor.dtype.numpy()))}
-        node = ir.node("ConstantOfShape", [shapes[shape]], zero, outputs=[value], name=new)
-        nodes.append(node)
+        nodes.append(ir.node("ConstantOfShape", [shapes[shape]], zero, outputs=[value], name=new))
     for value in shapes.values():
         graph.register_initializer(value)
     graph.insert_before(graph[0], nodes)
@@ -371,19 +355,13 @@ def write(model: onnx.ModelProto, path: Path) -> None:
     temporary.replace(path)
 
 
-def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(MODELS))
     parser.add_argument("--out", type=Path, default=ZOO, help="folder of the files")
     options = parser.parse_args(arguments)
-    unknown = [name for name in options.names if name not in MODELS]
-    if unknown:
-        parser.error(f"unknown model {', '.join(unknown)}; there are {', '.join(MODELS)}")
-    return options
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    options = parse(arguments)
+    if unknown := set(options.names) - set(MODELS):
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; known: {', '.join(MODELS)}")
     warnings.simplefilter("ignore")
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     options.out.mkdir(parents=True, exist_ok=True)

@@ -120,9 +120,11 @@ class Node:
     attributes: Mapping[str, Any]
 
     @classmethod
-    def from_proto(cls, proto: NodeProto) -> Node:
+    def from_proto(cls, proto: NodeProto, index: int) -> Node:
+        """A node of the file; `index` makes up the name if it has none."""
         attributes = {a.name: helper.get_attribute_value(a) for a in proto.attribute}
-        return cls(proto.op_type, proto.name, tuple(proto.input), tuple(proto.output), attributes)
+        name = proto.name or f"{proto.op_type}_{index}"
+        return cls(proto.op_type, name, tuple(proto.input), tuple(proto.output), attributes)
 
 
 @dataclass(frozen=True, slots=True)

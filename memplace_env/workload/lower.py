@@ -46,8 +46,7 @@ class _Lowering:
             site = replace(site, outputs=tuple(v if n in used else None for n, v in zip(node.outputs, site.outputs)))
             source = self._view_source(site)
             if source is not None:
-                view = next(name for name in node.outputs if name in used)
-                self._source[view] = self._root(node.inputs[source])
+                self._source[node.outputs[0]] = self._root(node.inputs[source])
             elif not site.result.constant:
                 ops.append(self._op(site, used))
         made = {name for op in ops for name in op.outputs}
@@ -59,7 +58,10 @@ class _Lowering:
 
     def _view_source(self, site: Site) -> int | None:
         with _blaming(site.node):
-            return (constant_view_source if site.result.constant else view_source)(site, self._dtype)
+            source = (constant_view_source if site.result.constant else view_source)(site, self._dtype)
+            if source is not None and site.needed(source).elements != site.result.elements:
+                raise ValueError(f"{site.needed(source).shape} has other elements than {site.result.shape}")
+            return source
 
     def _op(self, site: Site, used: set[str]) -> Op:
         node = site.node

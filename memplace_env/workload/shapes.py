@@ -171,7 +171,7 @@ class _ForwardPass:
                 self._values[name] = outputs[name]
             else:
                 self._unknown[name] = f"it comes from {describe(node)}, {problem}"
-        self._nodes.append(Node.from_proto(node))
+        self._nodes.append(Node.from_proto(node, len(self._nodes)))
 
     def _inferred(self, node: NodeProto) -> tuple[dict[str, Value], str]:
         """Outputs whose shape is static, and why the others are not."""

@@ -19,7 +19,7 @@ def view_source(site: Site, dtype: str | None) -> int | None:
         site: outputs that nothing uses are None.
         dtype: the deployment dtype, as in `load_onnx`; it decides which casts do nothing.
     """
-    if any(value is not None for value in site.outputs[1:]):
+    if site.outputs[0] is None or any(value is not None for value in site.outputs[1:]):
         return None
     if site.node.op_type in _CASTS:
         return _cast(site, dtype)

@@ -17,7 +17,7 @@ from memplace_env.errors import ActionError
 from memplace_env.plan import MemoryPlan
 from memplace_env.simulator import BuiltinSimulator, Report, Simulator
 from memplace_env.simulator.report import SECONDS
-from memplace_env.workload.program import Ints, Program, TensorKind
+from memplace_env.workload.program import Ints, Program
 
 
 class OneShotProblem:
@@ -132,6 +132,3 @@ class OneShotProblem:
         base = self.native_report
         return Scores(latency, energy, reassigned, base.latency_s / latency, base.energy_j / energy)
 
-    def kinds_of_entry(self) -> NDArray[np.int8]:
-        """int8[2T]: `TensorKind.WEIGHT` or `TensorKind.ACTIVATION`."""
-        return np.tile(np.array([TensorKind.WEIGHT, TensorKind.ACTIVATION], dtype=np.int8), self.program.num_ops)

@@ -1,0 +1,5 @@
+"""Searches without learning."""
+
+from agents.heuristic.random_search import RandomSearch
+
+__all__ = ["RandomSearch"]

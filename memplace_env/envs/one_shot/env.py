@@ -1,0 +1,232 @@
+"""The one-shot environment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import deepcopy
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import ArrayLike, NDArray
+
+from memplace_env.accelerator import Accelerator
+from memplace_env.envs.one_shot.observation import FEATURES, node_features
+from memplace_env.envs.one_shot.problem import OneShotProblem
+from memplace_env.envs.one_shot.reward import RewardFn, Scores, resolve_reward
+from memplace_env.envs.settings import resolve_task
+from memplace_env.plan import MemoryPlan
+from memplace_env.simulator import Report, Simulator
+from memplace_env.workload.program import Program
+
+Observation = dict[str, NDArray[Any]]
+
+
+class OneShotEnv(gym.Env[Observation, NDArray[np.int64]]):
+    """Map all tensors of a network to memory levels at once.
+
+    ## Description
+    The formulation of EGRL (Khadka et al., ICLR 2021): one action holds a memory level for the weights and one for
+    the results of every op. The compiler makes a plan of it (`compile_mapping`), moving down what does not fit, and
+    the simulator times the plan.
+
+    ## Action space
+    `MultiDiscrete([L] * 2T)`: entry 2t is the level for the weights that op t is the first to read, entry 2t+1 the
+    level for the results of op t; 0 is the fastest level, L-1 the backing memory. Graph inputs and outputs live in
+    the backing memory; entries of ops without weights, or whose only results are graph outputs, are ignored.
+
+    ## Observation space
+    `Dict`, the same in every episode:
+
+    | key           | space                     | meaning                                                         |
+    |---------------|---------------------------|-----------------------------------------------------------------|
+    | `nodes`       | Box(0, 1, (T, 19) float32)| features of each op, see `observation.node_features`            |
+    | `edge_index`  | Box(0, T-1, (2, E) int64) | producing op, consuming op; each pair once                      |
+    | `action_mask` | Box(0, 1, (2T * L,) int8) | 1 for levels worth asking for, entry by entry; see `problem.mask` |
+
+    ## Reward
+    `reward="latency"` (default): -epsilon if the compiler had to move anything, epsilon being the share of bytes
+    moved; else latency(native) / latency. `"energy"` and `"edp"` (energy x delay) use those ratios instead. Or any
+    function of `Scores`.
+
+    ## Episode end
+    Every step ends the episode (`terminated=True`).
+
+    ## Info
+    `step`: `latency_s`, `energy_j`, `speedup` over native, of the plan that the compiler made, whether it had to
+    move something or not; `reassigned` (epsilon); `valid` (epsilon is 0). `reset`: `native_latency_s`,
+    `native_energy_j`.
+
+    ## Arguments
+    | name          | default   | meaning                                                                          |
+    |---------------|-----------|----------------------------------------------------------------------------------|
+    | `workload`    |           | zoo name, path of an .onnx file, `synthetic:...`, or a `Program`                 |
+    | `accelerator` | `"nnp-i"` | shipped name, path of a .toml file, or an `Accelerator`                          |
+    | `simulator`   | `None`    | built in; or the name of an installed one, or an object with `run`               |
+    | `batch`       | `None`    | batch size; None keeps the workload's default                                    |
+    | `dims`        | `None`    | values of symbolic dims, such as `{"sequence": 384}`                             |
+    | `dtype`       | `None`    | deployment dtype; None takes the accelerator's                                   |
+    | `fusion`      | `None`    | "none", "conv" or "epilogue"; None takes the accelerator's                       |
+    | `reward`      | `"latency"` | see above                                                                      |
+
+    ## Version history
+    - v0: first version.
+    """
+
+    metadata = {"render_modes": ["rgb_array", "ansi"], "render_fps": 1}  # noqa: RUF012
+
+    def __init__(
+        self,
+        workload: str | Program,
+        accelerator: str | Accelerator = "nnp-i",
+        simulator: str | Simulator | None = None,
+        batch: int | None = None,
+        dims: Mapping[str, int] | None = None,
+        dtype: str | None = None,
+        fusion: str | None = None,
+        reward: str | RewardFn = "latency",
+        render_mode: str | None = None,
+    ) -> None:
+        if render_mode not in (None, *self.metadata["render_modes"]):
+            raise ValueError(f"render_mode {render_mode!r} is none of {', '.join(self.metadata['render_modes'])}.")
+        self.task = resolve_task(workload, accelerator, simulator, batch=batch, dims=dims, dtype=dtype, fusion=fusion)
+        self.problem = OneShotProblem(self.task.program, self.task.accelerator, self.task.simulator)
+        self.render_mode = render_mode
+        self._reward = resolve_reward(reward)
+        self._map: NDArray[np.integer] | None = None
+        self._static = static_observation(self.problem)
+        self.observation_space = observation_space(self.problem)
+        self.action_space = action_space(self.problem)
+
+    @property
+    def program(self) -> Program:
+        """What is placed."""
+        return self.problem.program
+
+    @property
+    def accelerator(self) -> Accelerator:
+        """Where it is placed."""
+        return self.problem.accelerator
+
+    @property
+    def simulator(self) -> Simulator:
+        """What times a plan."""
+        return self.problem.simulator
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Start over; the observation is the same each time."""
+        super().reset(seed=seed)
+        self._map = None
+        return self._observation(), reset_info(self.problem)
+
+    def step(self, action: ArrayLike) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Compile and time one map.
+
+        Raises:
+            ActionError: if the action has the wrong shape, dtype or range.
+        """
+        self._map = self.problem.check(action).copy()
+        scores = self.problem.evaluate(self._map[None])
+        reward = float(self._reward(scores)[0])
+        info = {key: value[0].item() for key, value in step_info(scores).items()}
+        return self._observation(), reward, True, False, info
+
+    def score(self, maps: ArrayLike) -> tuple[NDArray[np.float64], Scores]:
+        """Rewards float64[B] and scores of maps int[B, 2T], without touching the episode: for searches.
+
+        Raises:
+            ActionError: if the maps have the wrong shape, dtype or range.
+        """
+        array = np.asarray(maps)
+        scores = self.problem.evaluate(self.problem.check(array, array.shape[:1]))
+        return self._reward(scores), scores
+
+    def plan(self) -> MemoryPlan:
+        """The plan that the compiler made of the last action; before any action, native's."""
+        plan = self.problem.native_plan if self._map is None else self.problem.compile(self._map).plan
+        return self.task.signed(plan)
+
+    def report(self) -> Report:
+        """What the simulator says of `plan()`."""
+        return self.simulator.run(self.program, self.accelerator, self.plan())
+
+    def action_masks(self) -> NDArray[np.bool_]:
+        """bool[2T * L], the observation's `action_mask` in the form that sb3-contrib asks for."""
+        return self.problem.mask.ravel()
+
+    def get_state(self) -> NDArray[np.integer] | None:
+        """The last action, or None; all that an episode consists of."""
+        return None if self._map is None else self._map.copy()
+
+    def set_state(self, state: NDArray[np.integer] | None) -> None:
+        """Return to a state that `get_state` gave."""
+        self._map = None if state is None else self.problem.check(state).copy()
+
+    def fork(self) -> OneShotEnv:
+        """An independent copy in the same state; the program and its tables are shared."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other._np_random = deepcopy(self._np_random)
+        other.set_state(self.get_state())
+        return other
+
+    def render(self) -> Any:
+        """`rgb_array`: the memory map as uint8[H, W, 3]; `ansi`: a short table."""
+        if self.render_mode is None:
+            gym.logger.warn("render() needs render_mode='rgb_array' or 'ansi' in gym.make.")
+            return None
+        from memplace_env.envs.one_shot.viewer import render
+
+        return render(self.program, self.accelerator, self.plan(), self.report(), self.problem, self.render_mode)
+
+    def _observation(self) -> Observation:
+        return {key: value.copy() for key, value in self._static.items()}
+
+
+def observation_space(problem: OneShotProblem) -> spaces.Dict:
+    """Space of one observation, as `OneShotEnv` documents it."""
+    ops, edges = problem.program.num_ops, problem.program.edges.shape[1]
+    return spaces.Dict(
+        {
+            "nodes": spaces.Box(0, 1, (ops, len(FEATURES)), np.float32),
+            "edge_index": spaces.Box(0, max(ops - 1, 1), (2, edges), np.int64),
+            "action_mask": spaces.Box(0, 1, (problem.mask.size,), np.int8),
+        }
+    )
+
+
+def action_space(problem: OneShotProblem) -> spaces.MultiDiscrete:
+    """Space of one action, as `OneShotEnv` documents it."""
+    return spaces.MultiDiscrete(np.full(problem.map_size, problem.accelerator.num_levels))
+
+
+def static_observation(problem: OneShotProblem) -> Observation:
+    """The observation, read-only: it never changes."""
+    observation = {
+        "nodes": node_features(problem.program),
+        "edge_index": problem.program.edges,
+        "action_mask": problem.mask.ravel().astype(np.int8),
+    }
+    for value in observation.values():
+        value.flags.writeable = False
+    return observation
+
+
+def reset_info(problem: OneShotProblem) -> dict[str, float]:
+    """What `reset` reports: the baseline."""
+    report = problem.native_report
+    return {"native_latency_s": report.latency_s, "native_energy_j": report.energy_j}
+
+
+def step_info(scores: Scores) -> dict[str, NDArray[Any]]:
+    """What `step` reports, an array of length B each."""
+    return {
+        "latency_s": scores.latency_s,
+        "energy_j": scores.energy_j,
+        "speedup": scores.speedup,
+        "reassigned": scores.reassigned,
+        "valid": scores.reassigned == 0,
+    }

@@ -1,0 +1,32 @@
+"""Ids of the environments: settings in a table, nothing built until `gym.make`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+
+ONE_SHOT: dict[str, dict[str, Any]] = {
+    "ResNet50": {"batch": 2, "dtype": "float16"},
+    "ResNet101": {"batch": 2, "dtype": "int8"},
+    "BERT": {"batch": 10, "dims": {"sequence": 384}, "dtype": "int8"},
+}
+"""Settings of `MemPlace-<workload>-v0` on nnp-i, chosen for their measured headroom (docs/headroom.md)."""
+
+
+def one_shot_id(workload: str) -> str:
+    """Id of a workload's one-shot environment."""
+    return f"MemPlace-{workload}-v0"
+
+
+def register_envs() -> None:
+    """Register every environment with Gymnasium; calling it again changes nothing."""
+    _register("MemPlace-v0", "one_shot", "OneShot", {})
+    for workload, settings in ONE_SHOT.items():
+        _register(one_shot_id(workload), "one_shot", "OneShot", {"workload": workload, **settings})
+
+
+def _register(env_id: str, package: str, name: str, kwargs: dict[str, Any]) -> None:
+    if env_id not in gym.registry:
+        home = f"memplace_env.envs.{package}"
+        gym.register(env_id, f"{home}.env:{name}Env", vector_entry_point=f"{home}.vector:{name}VectorEnv", kwargs=kwargs)
