@@ -291,9 +291,10 @@ def drop_parameters(graph: ir.Graph, names: dict[float, str]) -> None:
     taken = set(graph.initializers)
     for old, value in list(graph.initializers.items()):
         tensor = value.const_value
-        if not is_parameter(tensor, names):
-            continue
         new = old.removeprefix(PREFIX)
+        if not is_parameter(tensor, names):
+            value.name = new
+            continue
         if old.startswith("val_"):
             # A folded transposition has a new name; its number still tells which weight it was.
             new = names.get(float(tensor.numpy().flat[0]), old)

@@ -145,9 +145,13 @@ def compile_mapping(program: Program, chip: Accelerator, mapping: list[int], ord
                 start, candidates = (max(starts), candidates) if starts else (0, [])
             for at in candidates:
                 others = [block for block in placed.values() if block.level == at]
-                fitting = [gap for gap in gaps(others, chip.levels[at].capacity_bytes, start, end) if gap[1] >= size]
+                capacity = chip.levels[at].capacity_bytes
+                fitting = [gap for gap in gaps(others, capacity, start, end) if gap[1] >= size]
                 if fitting:
-                    offset, room = min(fitting, key=lambda gap: (gap[1], gap[0]))
+                    # The gap below resident weights counts as the largest of all.
+                    floor = min((placed[w].offset for w in weights if w in placed and level[w] == at), default=capacity)
+                    below_weights = {gap: not streamed and sum(gap) == floor for gap in fitting}
+                    offset, room = min(fitting, key=lambda gap: (below_weights[gap], gap[1], gap[0]))
                     if is_weight and not streamed:
                         offset += room - size
                     placed[k] = Block(at, offset, size, start, end)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from memplace_env.accelerator import Accelerator
-from memplace_env.compiler.evaluate import place
+from memplace_env.compiler.evaluate import kernel_of
 from memplace_env.compiler.schedule import Order, is_placeable, schedule
 from memplace_env.errors import ActionError
 from memplace_env.plan import MemoryPlan
@@ -62,12 +62,9 @@ def compile_mapping(
 def compile_choice(program: Program, accelerator: Accelerator, choice: Ints, slot: Ints, order: Order) -> Compiled:
     """As `compile_mapping`, where tensor k wants `choice[slot[k]]` (the backing memory if `slot[k] < 0`)."""
     s = schedule(program, accelerator, order)
-    level = np.empty(program.num_tensors, dtype=np.int8)
-    offset, start = np.zeros((2, program.num_tensors), dtype=np.int64)
-    scratch = np.empty((accelerator.backing, 3, len(s.item_tensor) + 1), dtype=np.int64)
-    free_ps = np.empty(program.num_ops, dtype=np.int64)
-    reassigned = place(s, choice, slot, level, offset, start, scratch, free_ps)[2]
-    return Compiled(plan_of_levels(program, accelerator, level, offset, start), int(reassigned))
+    out = np.empty((3, 1), dtype=np.int64)
+    level, offset, start = kernel_of(s)(s, choice[None], slot, out, 0, 1)
+    return Compiled(plan_of_levels(program, accelerator, level, offset, start), int(out[2, 0]))
 
 
 def plan_of_levels(

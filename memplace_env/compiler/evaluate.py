@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from memplace_env.compiler.resident import place_resident
+from memplace_env.compiler import resident, streamed
 from memplace_env.compiler.schedule import Schedule
-from memplace_env.compiler.streamed import place_streamed
 from memplace_env.workload.program import Ints
 
 _ROWS_PER_TASK = 64
@@ -42,16 +42,23 @@ def evaluate(s: Schedule, choices: NDArray[np.integer], slot: Ints, threads: int
     out = np.empty((3, rows), dtype=np.int64)
     choices = np.ascontiguousarray(choices)
     workers = min(threads or available_cores(), -(-rows // _ROWS_PER_TASK))
+    place_rows = kernel_of(s)
     if workers <= 1:
-        _evaluate_rows(s, choices, slot, out, 0, rows)
+        place_rows(s, choices, slot, out, 0, rows)
     else:
-        edges = np.linspace(0, rows, workers + 1).astype(np.int64)
-        tasks = [
-            _pool(workers).submit(_evaluate_rows, s, choices, slot, out, edges[i], edges[i + 1]) for i in range(workers)
-        ]
+        edges = np.linspace(0, rows, workers + 1).astype(np.int64).tolist()
+        tasks = [_pool(workers).submit(place_rows, s, choices, slot, out, *ends) for ends in pairwise(edges)]
         for task in tasks:
             task.result()
     return Evaluation(*out)
+
+
+def kernel_of(s: Schedule) -> Callable[..., tuple[NDArray[np.int8], Ints, Ints]]:
+    """The compiled `place_rows` for the schedule's machine.
+
+    Numba's cache notices changes of a kernel's own file only, so each kernel has all it calls in its file.
+    """
+    return streamed.place_rows if s.streamed else resident.place_rows
 
 
 def available_cores() -> int:
@@ -62,23 +69,3 @@ def available_cores() -> int:
 @lru_cache(maxsize=1)
 def _pool(workers: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(workers, thread_name_prefix="memplace")
-
-
-@njit(cache=True, nogil=True)
-def place(s, choice, slot, level, offset, start, scratch, free_ps):  # type: ignore[no-untyped-def]
-    """Place one mapping by the machine's own rule; scratch is int64[L - 1, 3, W + R + 1]."""
-    if s.streamed:
-        return place_streamed(s, choice, slot, level, offset, start, scratch, free_ps)
-    return place_resident(s, choice, slot, level, offset, scratch)
-
-
-@njit(cache=True, nogil=True)
-def _evaluate_rows(s, choices, slot, out, first, last):  # type: ignore[no-untyped-def]
-    tensors, ops = len(s.tensor_bytes), len(s.item_ptr) - 1
-    level = np.empty(tensors, dtype=np.int8)
-    offset = np.empty(tensors, dtype=np.int64)
-    start = np.empty(tensors, dtype=np.int64)
-    scratch = np.empty((len(s.capacity) - 1, 3, len(s.item_tensor) + 1), dtype=np.int64)
-    free_ps = np.empty(ops, dtype=np.int64)
-    for row in range(first, last):
-        out[0, row], out[1, row], out[2, row] = place(s, choices[row], slot, level, offset, start, scratch, free_ps)

@@ -5,21 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from memplace_env.accelerator import Accelerator
 from memplace_env.compiler.compile import compile_mapping
 from memplace_env.compiler.schedule import Order
 from memplace_env.plan import MemoryPlan
 from memplace_env.simulator import BuiltinSimulator, Simulator
-from memplace_env.workload.program import Program
+from memplace_env.workload.program import Program, TensorKind
 
 
 def native(program: Program, accelerator: Accelerator, simulator: Simulator | None = None) -> MemoryPlan:
     """What a production compiler's heuristic does: each tensor, in execution order, into the fastest level with room.
 
-    Done twice, weights before results within an op and results before weights, and the faster plan kept (by
-    `simulator`, default the built-in one). EGRL's own baseline, Intel's compiler, is not published; this one is
-    our choice, meant to be honest and not weak.
+    Weights that ops only pick rows from (embedding tables) stay in the backing memory, as compilers keep them: one
+    could fill a level and serve a few rows. Done twice, weights before results within an op and results before
+    weights, and the faster plan kept (by `simulator`, default the built-in one). EGRL's own baseline, Intel's
+    compiler, is not published; this one is our choice, meant to be honest and not weak.
     """
     judge = simulator or BuiltinSimulator()
     plans = [_greedy(program, accelerator, order) for order in ("weights-before-results", "results-before-weights")]
@@ -27,7 +29,7 @@ def native(program: Program, accelerator: Accelerator, simulator: Simulator | No
 
 
 def weights_first(program: Program, accelerator: Accelerator) -> MemoryPlan:
-    """All weights into the fastest levels with room before any result gets a place."""
+    """All weights, but tables, into the fastest levels with room before any result gets a place."""
     return _greedy(program, accelerator, "all-weights-first")
 
 
@@ -38,7 +40,15 @@ def all_backing(program: Program, accelerator: Accelerator) -> MemoryPlan:
 
 
 def _greedy(program: Program, accelerator: Accelerator, order: Order) -> MemoryPlan:
-    return compile_mapping(program, accelerator, np.zeros(program.num_tensors, dtype=np.int64), order).plan
+    mapping = np.where(_is_table(program), accelerator.backing, 0)
+    return compile_mapping(program, accelerator, mapping, order).plan
+
+
+def _is_table(program: Program) -> NDArray[np.bool_]:
+    """bool[K]: weights that no op reads whole."""
+    most = np.zeros(program.num_tensors, dtype=np.int64)
+    np.maximum.at(most, program.use_tensor, program.use_bytes)
+    return (program.tensor_kind == TensorKind.WEIGHT) & (most < program.tensor_bytes)
 
 
 HEURISTICS: dict[str, Callable[[Program, Accelerator], MemoryPlan]] = {

@@ -2,10 +2,11 @@
 
 Each level is filled from both ends. A weight holds its block for the whole inference, so it needs bytes that no
 result has used yet and none will use: they lie between `high`, the highest byte any result has reached, and
-`floor`, the lowest byte of a weight. Weights are stacked downwards from the top of that gap; results take the
-smallest free gap below `floor` that fits, at its lower end, ties to the lowest address. Results only ever start at
-0, in a hole or on top of a live block, so the bytes below `high` are all used: the one gap that a weight can
-have is known without a search.
+`floor`, the lowest byte of a weight. Weights are stacked downwards from the top of that gap. Results take the
+smallest hole between results that fits, at its lower end, ties to the lowest address, and only if there is none the
+gap below the weights, which counts as the largest of all: what is not touched there is left for weights to come.
+Results only ever start at 0, in a hole or on top of a live block, so the bytes below `high` are all used, and the
+one gap that a weight can have is known without a search.
 """
 
 from __future__ import annotations
@@ -13,29 +14,37 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-MAX_LEVELS = 8
-
-
-@njit(cache=True, nogil=True, boundscheck=False)
-def place_resident(s, choice, slot, level, offset, holes):  # type: ignore[no-untyped-def]
-    """Place one mapping and time it.
+@njit(cache=True, nogil=True)
+def place_rows(s, choices, slot, out, first, last):  # type: ignore[no-untyped-def]
+    """Place and time the mappings `choices[first:last]`, in which tensor k wants `choices[row, slot[k]]`.
 
     Args:
         s: the Schedule.
-        choice: int[...], levels; tensor k wants `choice[slot[k]]`, the backing memory if `slot[k] < 0`.
-        slot: int64[K].
-        level: int8[K], filled with the level each tensor gets.
-        offset: int64[K], filled with the byte offset of each tensor that has a block.
-        holes: int64[L - 1, 2, R + 1], scratch for the free gaps below the highest live block.
+        choices: int[B, M], levels.
+        slot: int64[K], -1 for tensors that live in the backing memory.
+        out: int64[3, B]; latency in ps, dynamic energy in pJ and reassigned bytes are written to these rows.
+        first, last: range of rows.
 
     Returns:
-        (latency_ps, dynamic_pj, reassigned_bytes).
+        level int8[K], offset int64[K] and start int64[K] of the last row's blocks; all weights start at op 0.
     """
+    tensors = len(s.tensor_bytes)
+    level, offset = np.empty(tensors, dtype=np.int8), np.zeros(tensors, dtype=np.int64)
+    holes = np.empty((len(s.capacity) - 1, 2, len(s.free_tensor) + 1), dtype=np.int64)
+    for row in range(first, last):
+        out[0, row], out[1, row], out[2, row] = _place(s, choices[row], slot, level, offset, holes)
+    return level, offset, np.zeros(tensors, dtype=np.int64)
+
+
+@njit(cache=True, nogil=True)
+def _place(s, choice, slot, level, offset, holes):  # type: ignore[no-untyped-def]
+    """One row; `holes` int64[L - 1, 2, R + 1] are the free gaps below the highest live block, by address."""
     backing = len(s.capacity) - 1
     floor = s.capacity.copy()
     high = np.zeros(backing, dtype=np.int64)
     top = np.zeros(backing, dtype=np.int64)
     num_holes = np.zeros(backing, dtype=np.int64)
+    port = np.zeros(backing + 1, dtype=np.int64)
     latency, picojoules, reassigned = np.int64(0), np.int64(s.compute_pj), np.int64(0)
     level[:] = backing
 
@@ -53,9 +62,7 @@ def place_resident(s, choice, slot, level, offset, holes):  # type: ignore[no-un
                     offset[k] = floor[got]
             else:
                 while got < backing:
-                    best, best_size = -1, floor[got] - top[got]
-                    if best_size < size:
-                        best_size = np.int64(2**62)
+                    best, best_size = -1, np.int64(2**62)
                     for hole in range(num_holes[got] - 1, -1, -1):
                         hole_size = holes[got, 1, hole] - holes[got, 0, hole]
                         if size <= hole_size <= best_size:
@@ -69,7 +76,7 @@ def place_resident(s, choice, slot, level, offset, holes):  # type: ignore[no-un
                                 holes[got, 0, hole] = holes[got, 0, hole + 1]
                                 holes[got, 1, hole] = holes[got, 1, hole + 1]
                         break
-                    if best_size < 2**62:
+                    if floor[got] - top[got] >= size:
                         offset[k] = top[got]
                         top[got] += size
                         high[got] = max(high[got], top[got])
@@ -79,17 +86,17 @@ def place_resident(s, choice, slot, level, offset, holes):  # type: ignore[no-un
             if got != wanted:
                 reassigned += size
 
-        slowest, total, from_backing = np.int64(0), np.int64(0), np.int64(0)
+        for use in range(s.use_ptr[op], s.use_ptr[op + 1]):
+            at = level[s.use_tensor[use]]
+            port[at] += s.use_ps[use, at]
+            picojoules += s.use_pj[use, at]
+        slowest, total = np.int64(0), np.int64(0)
         for at in range(backing + 1):
-            port = np.int64(0)
-            for use in range(s.use_ptr[op], s.use_ptr[op + 1]):
-                if level[s.use_tensor[use]] == at:
-                    port += s.use_ps[use, at]
-                    picojoules += s.use_pj[use, at]
-            if port > 0:
-                port += s.latency_ps[at]
-            slowest = max(slowest, port)
-            total += port
+            if port[at] > 0:
+                port[at] += s.latency_ps[at]
+            slowest = max(slowest, port[at])
+            total += port[at]
+            port[at] = 0
         latency += max(s.compute_ps[op], total if s.serial else slowest) + s.overhead_ps
 
         for dead in range(s.free_ptr[op], s.free_ptr[op + 1]):

@@ -53,17 +53,26 @@ def window_start(free_ps, op, demand):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def place_streamed(s, choice, slot, level, offset, start, blocks, free_ps):  # type: ignore[no-untyped-def]
-    """Place one mapping and time it; see `place_resident` for the shared arguments and the result.
+def place_rows(s, choices, slot, out, first, last):  # type: ignore[no-untyped-def]
+    """Place and time mappings; arguments and result as in `compiler.resident.place_rows`.
 
-    Args:
-        start: int64[K], filled with the first op of each placed weight's copy.
-        blocks: int64[L - 1, 3, W + R], scratch.
-        free_ps: int64[T], scratch: time that copies may still use during each op.
-
-    No copy can stall: a window is only taken if the time is there, and booking it forwards leaves room for what
-    comes later, so playing the copies by earliest deadline meets every deadline.
+    The returned `start` of a weight is the first op of its copy. No copy can stall: a window is only taken if the
+    time is there, and booking it forwards leaves room for what comes later, so playing the copies by earliest
+    deadline meets every deadline.
     """
+    tensors, items = len(s.tensor_bytes), len(s.item_tensor)
+    level = np.empty(tensors, dtype=np.int8)
+    offset, start = np.zeros(tensors, dtype=np.int64), np.zeros(tensors, dtype=np.int64)
+    blocks = np.empty((len(s.capacity) - 1, 3, items + 1), dtype=np.int64)
+    free_ps = np.empty(len(s.compute_ps), dtype=np.int64)
+    for row in range(first, last):
+        out[0, row], out[1, row], out[2, row] = _place(s, choices[row], slot, level, offset, start, blocks, free_ps)
+    return level, offset, start
+
+
+@njit(cache=True, nogil=True)
+def _place(s, choice, slot, level, offset, start, blocks, free_ps):  # type: ignore[no-untyped-def]
+    """One row; `blocks` as in `best_fit` for each level, `free_ps` int64[T] what copies may still use of each op."""
     backing = len(s.capacity) - 1
     count = np.zeros(backing, dtype=np.int64)
     port = np.empty(backing + 1, dtype=np.int64)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
 from onnx import TensorProto
 
-from memplace_env.workload.graph import FLOAT_BITS, OTHER_BITS
+from memplace_env.errors import WorkloadError
+from memplace_env.workload.graph import FLOAT_BITS, INTEGER_BITS
 from memplace_env.workload.ops import OpGraph
 from memplace_env.workload.program import FLOAT_BYTES, GEOMETRY, Program, TensorKind
 
-_SIXTEEN_BITS: Final = {TensorProto.FLOAT16: "float16", TensorProto.BFLOAT16: "bfloat16"}
+_SIXTEEN_BITS: Final[Mapping[int, str]] = {TensorProto.FLOAT16: "float16", TensorProto.BFLOAT16: "bfloat16"}
 
 
 def assemble(graph: OpGraph, *, name: str, dtype: str | None) -> Program:
@@ -25,6 +27,8 @@ def assemble(graph: OpGraph, *, name: str, dtype: str | None) -> Program:
     Raises:
         WorkloadError: nothing is left to do.
     """
+    if not graph.ops:
+        raise WorkloadError("The model does no work: each of its outputs is a constant, an input or a view of one.")
     tensors: dict[str, int] = {}
     use_ptr, use_tensor, use_is_result, use_bytes = [0], [], [], []
     for op in graph.ops:
@@ -82,5 +86,4 @@ def _nearest_dtype(element_type: int) -> str | None:
         return _SIXTEEN_BITS[element_type]
     if element_type in FLOAT_BITS:
         return "int8" if FLOAT_BITS[element_type] <= 8 else "float32"
-    narrow = OTHER_BITS[element_type] <= 8 and element_type != TensorProto.BOOL
-    return "int8" if narrow else None
+    return "int8" if INTEGER_BITS.get(element_type, 64) <= 8 else None

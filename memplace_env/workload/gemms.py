@@ -1,4 +1,4 @@
-"""Operators of the matrix unit as `count` products of [rows, depth] x [depth, columns]; MACs are the product of the four."""
+"""Operators of the matrix unit as `count` products of [rows, depth] x [depth, columns]; MACs multiply the four."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def matmul(site: Site) -> Gemm:
 
 
 def attention(site: Site) -> Gemm:
-    """Query x keys and probabilities x values, as twice as many products if head sizes agree, else as one of both depths."""
+    """Query x keys and probabilities x values: two products per head if head sizes agree, else one of both depths."""
     scores, rows, keys, depth, value_depth = _attention_sizes(site)
     if depth == value_depth:
         return 2 * scores, rows, depth, keys

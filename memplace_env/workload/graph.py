@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -22,40 +22,55 @@ MAX_KNOWN_ELEMENTS: Final = 4096
 MAX_TENSOR_BYTES: Final = 2**46
 """A bigger tensor (64 TiB) is a mistake in the dims, and sums of such sizes could leave int64."""
 
-FLOAT_BITS: Final[Mapping[int, int]] = {
-    TensorProto.FLOAT: 32,
-    TensorProto.DOUBLE: 64,
-    TensorProto.FLOAT16: 16,
-    TensorProto.BFLOAT16: 16,
-    TensorProto.FLOAT8E4M3FN: 8,
-    TensorProto.FLOAT8E4M3FNUZ: 8,
-    TensorProto.FLOAT8E5M2: 8,
-    TensorProto.FLOAT8E5M2FNUZ: 8,
-    TensorProto.FLOAT4E2M1: 4,
-}
+_NUMBERS: Final[Mapping[str, int]] = dict(TensorProto.DataType.items())
+
+
+def _numbered(bits: Mapping[str, int]) -> Mapping[int, int]:
+    """Keyed by number, without the types that the installed onnx does not have yet."""
+    return {_NUMBERS[name]: width for name, width in bits.items() if name in _NUMBERS}
+
+
+FLOAT_BITS: Final = _numbered(
+    {
+        "DOUBLE": 64,
+        "FLOAT": 32,
+        "FLOAT16": 16,
+        "BFLOAT16": 16,
+        "FLOAT8E4M3FN": 8,
+        "FLOAT8E4M3FNUZ": 8,
+        "FLOAT8E5M2": 8,
+        "FLOAT8E5M2FNUZ": 8,
+        "FLOAT8E8M0": 8,
+        "FLOAT4E2M1": 4,
+    }
+)
 """Bits of one element of each floating-point type; these are the types that a `dtype` override re-types."""
 
-OTHER_BITS: Final[Mapping[int, int]] = {
-    TensorProto.INT4: 4,
-    TensorProto.UINT4: 4,
-    TensorProto.INT8: 8,
-    TensorProto.UINT8: 8,
-    TensorProto.BOOL: 8,
-    TensorProto.INT16: 16,
-    TensorProto.UINT16: 16,
-    TensorProto.INT32: 32,
-    TensorProto.UINT32: 32,
-    TensorProto.INT64: 64,
-    TensorProto.UINT64: 64,
-    TensorProto.COMPLEX64: 64,
-    TensorProto.COMPLEX128: 128,
-}
-"""Bits of one element of the types that keep their width whatever the deployment."""
+INTEGER_BITS: Final = _numbered(
+    {
+        "INT2": 2,
+        "UINT2": 2,
+        "INT4": 4,
+        "UINT4": 4,
+        "INT8": 8,
+        "UINT8": 8,
+        "INT16": 16,
+        "UINT16": 16,
+        "INT32": 32,
+        "UINT32": 32,
+        "INT64": 64,
+        "UINT64": 64,
+    }
+)
+"""Bits of one element of each integer type; they keep their width whatever the deployment."""
+
+_OTHER_BITS: Final = _numbered({"BOOL": 8, "COMPLEX64": 64, "COMPLEX128": 128})
+_BITS: Final = {**FLOAT_BITS, **INTEGER_BITS, **_OTHER_BITS}
 
 
 def element_bits(element_type: int) -> int | None:
     """Bits of one element of an ONNX element type, None for one that has no fixed size (strings)."""
-    return FLOAT_BITS.get(element_type) or OTHER_BITS.get(element_type)
+    return _BITS.get(element_type)
 
 
 def type_name(element_type: int) -> str:
@@ -146,15 +161,17 @@ class Graph:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A node with the values around it, in the node's positions; None where an optional one is absent."""
+    """A node with the values around it, in the node's positions; None where one is absent or an output unused."""
 
     node: Node
     inputs: tuple[Value | None, ...]
     outputs: tuple[Value | None, ...]
 
     @classmethod
-    def of(cls, node: Node, values: Mapping[str, Value]) -> Site:
-        return cls(node, tuple(map(values.get, node.inputs)), tuple(map(values.get, node.outputs)))
+    def of(cls, node: Node, values: Mapping[str, Value], used: Set[str]) -> Site:
+        """The node among `values`, of whose outputs only the `used` ones count."""
+        outputs = (values[name] if name in used else None for name in node.outputs)
+        return cls(node, tuple(map(values.get, node.inputs)), tuple(outputs))
 
     def input(self, position: int) -> Value | None:
         """The value at an input position, None if absent."""
@@ -169,7 +186,7 @@ class Site:
 
     @property
     def result(self) -> Value:
-        """The first output that is there."""
+        """The first output that is used."""
         return next(value for value in self.outputs if value is not None)
 
     def known(self, position: int) -> Array | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import Final
 
 from memplace_env.errors import WorkloadError
@@ -42,8 +41,7 @@ class _Lowering:
     def run(self) -> OpGraph:
         ops = []
         for node, used in _live(self._graph):
-            site = Site.of(node, self._graph.values)
-            site = replace(site, outputs=tuple(v if n in used else None for n, v in zip(node.outputs, site.outputs)))
+            site = Site.of(node, self._graph.values, used)
             source = self._view_source(site)
             if source is not None:
                 self._source[node.outputs[0]] = self._root(node.inputs[source])

@@ -11,7 +11,7 @@ from onnx import ModelProto
 
 from memplace_env.errors import WorkloadError
 from memplace_env.workload.assemble import assemble
-from memplace_env.workload.dims import InputShape, bind, input_shapes, rebatches
+from memplace_env.workload.dims import InputShape, bind, input_shapes, rebatches, symbolic_dims
 from memplace_env.workload.fusion import FUSIONS, fuse
 from memplace_env.workload.graph import Graph
 from memplace_env.workload.lower import lower
@@ -50,10 +50,23 @@ def load_onnx(
         raise WorkloadError(f"dtype is {dtype!r}; it must be one of {', '.join(FLOAT_BYTES)}, or None for the file's.")
     if fusion not in FUSIONS:
         raise WorkloadError(f"fusion is {fusion!r}; it must be one of {', '.join(FUSIONS)}.")
-    model = read_model(path)
-    graph = _inferred(model, batch, dims)
-    ops = fuse(lower(graph, dtype), fusion)
-    return assemble(ops, name=Path(path).stem if name is None else name, dtype=dtype)
+    file = Path(path)
+    model = read_model(file)
+    try:
+        graph = _inferred(model, batch, dims)
+        ops = fuse(lower(graph, dtype), fusion)
+        return assemble(ops, name=file.stem if name is None else name, dtype=dtype)
+    except WorkloadError as error:
+        raise WorkloadError(f"{file.name}: {error}") from error
+
+
+def model_dims(path: str | os.PathLike[str]) -> list[str]:
+    """Names of the symbolic dims of a model's inputs, in order of appearance.
+
+    Raises:
+        WorkloadError: see `load_onnx`.
+    """
+    return symbolic_dims(input_shapes(read_model(path).graph))
 
 
 def _inferred(model: ModelProto, batch: int | None, dims: Mapping[str, int] | None) -> Graph:

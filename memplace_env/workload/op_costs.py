@@ -71,10 +71,15 @@ def _resize(site: Site) -> Cost:
     return Cost(NO_GEMM, points**scaled * site.result.elements if points else 0)
 
 
+def _roi_align(site: Site) -> Cost:
+    """Four points blended for each sample; how many samples an adaptive ratio takes is taken to be one."""
+    return Cost(NO_GEMM, 4 * max(1, site.attribute("sampling_ratio", 0)) ** 2 * site.result.elements)
+
+
 def _deformable(site: Site) -> Cost:
     """The convolution, and four points blended for each element of its matrix operand."""
-    count, rows, depth, columns = gemm = gemms.conv(site)
-    return Cost(gemm, 4 * count * rows * depth)
+    gemm = gemms.conv(site)
+    return Cost(gemm, 4 * math.prod(gemm[:3]))
 
 
 def _attention(site: Site) -> Cost:
@@ -90,7 +95,8 @@ def _recurrent(gates: int) -> Callable[[Site], Cost]:
     """Bias and activation of each gate, and four operations that update the state."""
 
     def cost(site: Site) -> Cost:
-        count, rows, depth, columns = gemm = gemms.recurrent(site)
+        gemm = gemms.recurrent(site)
+        count, rows, _, columns = gemm
         return Cost(gemm, count * rows * columns // gates * (2 * gates + 4))
 
     return cost
@@ -196,6 +202,9 @@ def _table() -> dict[str, OpRule]:
         "Einsum": OpRule(_einsum),
         "Gemm": OpRule(_product(gemms.gemm)),
         "LRN": OpRule(_local_response),
+        "Col2Im": OpRule(_per_input(1), frozenset((1, 2))),
+        "RoiAlign": OpRule(_roi_align),
+        "SwiGLU": OpRule(_per_output(3)),
         "NegativeLogLikelihoodLoss": OpRule(_per_input(1)),
         "SoftmaxCrossEntropyLoss": OpRule(_per_input(_SOFTMAX)),
     }

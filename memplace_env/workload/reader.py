@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from itertools import chain
 from pathlib import Path
 
 import onnx
@@ -11,6 +12,7 @@ from onnx import GraphProto, ModelProto, TensorProto, inliner
 
 from memplace_env.errors import WorkloadError
 from memplace_env.workload.graph import MAX_KNOWN_ELEMENTS
+from memplace_env.workload.topology import subgraphs
 
 OLDEST_IR = 3
 """Earlier files carry no operator set version, so their operators have no defined meaning."""
@@ -38,7 +40,10 @@ def read_model(path: str | os.PathLike[str]) -> ModelProto:
             f"IR version {OLDEST_IR} with an operator set is the oldest that works, so export the model again."
         )
     _drop_weights(model.graph)
-    return _inlined(file, model)
+    model = _inlined(file, model)
+    if not _is_text(model.graph):
+        raise WorkloadError(f"{file} has names that are not UTF-8 text, so it is damaged; get the file again.")
+    return model
 
 
 def _read(file: Path) -> bytes:
@@ -72,6 +77,20 @@ def drop_payload(tensor: TensorProto) -> None:
     if math.prod(tensor.dims) > MAX_KNOWN_ELEMENTS:
         for field in _PAYLOADS:
             tensor.ClearField(field)
+
+
+def _is_text(graph: GraphProto) -> bool:
+    """Whether all names are text: protobuf hands out bytes where they are not valid UTF-8."""
+    values = (*graph.input, *graph.output, *graph.initializer)
+    dims = (dim.dim_param for value in graph.input for dim in value.type.tensor_type.shape.dim)
+    names = chain(
+        (value.name for value in values),
+        dims,
+        *((node.name, node.op_type, node.domain, *node.input, *node.output) for node in graph.node),
+        *((attribute.name for attribute in node.attribute) for node in graph.node),
+    )
+    inner = (subgraph for node in graph.node for subgraph in subgraphs(node))
+    return all(isinstance(name, str) for name in names) and all(map(_is_text, inner))
 
 
 def _inlined(file: Path, model: ModelProto) -> ModelProto:

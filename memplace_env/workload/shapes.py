@@ -35,6 +35,23 @@ LITERALS: Final[Mapping[str, type[np.generic]]] = {
 """Attributes of `Constant` other than a whole tensor, and the type of what they make."""
 
 
+def _like_first(first: Value, *others: Value) -> Value:
+    return Value(first.shape, first.element_type)
+
+
+def _comparison(a: Value, b: Value) -> Value:
+    return Value(np.broadcast_shapes(a.shape, b.shape), TensorProto.BOOL)
+
+
+UNINFERRED: Final[Mapping[str, Callable[..., Value]]] = {
+    "GreaterOrEqual": _comparison,
+    "GroupNormalization": _like_first,
+    "LessOrEqual": _comparison,
+    "MeanVarianceNormalization": _like_first,
+}
+"""Operators of which some versions are defined by a function only, so that ONNX infers nothing for one node."""
+
+
 def live_inputs(model: ModelProto) -> set[str]:
     """Names of the graph inputs and initialisers that the outputs depend on, dead nodes ignored."""
     graph = model.graph
@@ -107,6 +124,8 @@ class _ForwardPass:
                 "export the model with standard ONNX operators only."
             )
         node.ClearField("domain")
+        if any(subgraphs(node)):
+            return  # the checker, given a node alone, takes what its subgraphs capture for undefined
         try:
             checker.check_node(node, self._context)
         except Exception as error:  # the checker's C++ raises more than ValidationError on damaged files
@@ -162,6 +181,7 @@ class _ForwardPass:
         inputs = [self._value(name, f"an input of {describe(node)}") if name else None for name in node.input]
         if any(subgraphs(node)):
             self._unsupported_control_flow(node)
+        _check_axis(node, inputs)
         outputs, problem = self._inferred(node)
         constant = node.op_type not in RANDOM and all(value is None or value.constant for value in inputs)
         if constant:
@@ -190,6 +210,8 @@ class _ForwardPass:
             raise WorkloadError(f"Shapes do not fit together at {describe(node)}: {_one_line(error)}") from error
         outputs = {name: _static(f"{name!r}, made by {describe(node)},", type_) for name, type_ in types.items()}
         static = {name: value for name, value in outputs.items() if value is not None}
+        if not static and node.op_type in UNINFERRED:
+            static[node.output[0]] = UNINFERRED[node.op_type](*(self._values[name] for name in node.input))
         return static, "whose output size depends on the data"
 
     def _folded(
@@ -223,7 +245,7 @@ def _opset(model: ModelProto) -> int:
             f"The model uses opset {versions[0]}, but the installed onnx knows up to {defs.onnx_opset_version()}; "
             "update onnx or export with an older opset."
         )
-    return versions[0]
+    return int(versions[0])
 
 
 def _stored(what: str, tensor: TensorProto) -> Value:
@@ -244,6 +266,14 @@ def _known(what: str, data: Array) -> Value:
 
 def _type_of(value: Value) -> TypeProto:
     return helper.make_tensor_type_proto(value.element_type, value.shape)
+
+
+def _check_axis(node: NodeProto, inputs: Sequence[Value | None]) -> None:
+    """Shape inference of some operators reads beyond the dims of a tensor, and crashes, where this is not checked."""
+    rank = max((len(value.shape) for value in inputs if value is not None), default=0)
+    for attribute in node.attribute:
+        if attribute.name == "axis" and not -rank - 1 <= attribute.i <= rank:
+            raise WorkloadError(f"The axis {attribute.i} of {describe(node)} is out of range for its operands.")
 
 
 def _static(what: str, type_: TypeProto) -> Value | None:

@@ -1,10 +1,9 @@
 """Synthetic programs: with a planted optimum, so that learning has ground truth, and random ones for tests.
 
-The planted programs follow the idea of generators that know their own solution. Each tensor is drawn hot or cold.
-Hot tensors exactly fill the fastest level; every op's compute time is then set to what its traffic takes with the
-hot tensors there and the cold ones in the backing memory. No plan can beat the sum of the compute times, the planted
-mapping reaches it, and a hot tensor anywhere else costs time. Cold tensors are big, so that rules which hand out the
-fast memory first come, first served, waste it.
+The planted programs follow the idea of generators that know their own solution. A level is drawn for the tensors of
+each op, so that what is drawn for a fast level exactly fills it. Every op's compute time is then set to what its
+traffic takes with all tensors where they were drawn. No plan can beat the sum of the compute times, and the planted
+mapping reaches it; rules that hand out the fast levels first come, first served, do not.
 """
 
 from __future__ import annotations
@@ -69,16 +68,17 @@ TOPOLOGIES: dict[str, Callable[[int], Wiring]] = {"chain": chain, "diamond": dia
 
 
 def planted(
-    topology: str, *, ops: int = 24, seed: int = 0, hot: float = 0.5, accelerator: str | Accelerator = "nnp-i"
+    topology: str, *, ops: int = 24, seed: int = 0, hot: float = 0.6, accelerator: str | Accelerator = "nnp-i"
 ) -> Planted:
     """A program of the given topology whose optimal latency on the accelerator is the sum of its compute times.
 
     Args:
         topology: a key of `TOPOLOGIES`.
         ops: number of ops, at least 4.
-        seed: draws which tensors are hot and how big the cold ones are.
-        hot: share of inner tensors that are hot, in [0, 1].
-        accelerator: whose fastest level the hot tensors fill. On machines that stream weights all weights are cold.
+        seed: draws the levels, and the sizes of what is left to the backing memory.
+        hot: share of ops whose tensors are planted in fast levels, in [0, 1].
+        accelerator: whose levels are filled. On machines that stream weights, weights are planted in the backing
+            memory.
 
     Raises:
         WorkloadError: for an unknown topology or a value out of range.
@@ -92,35 +92,32 @@ def planted(
     chip = load_accelerator(accelerator)
     rng = np.random.default_rng(seed)
     wiring = TOPOLOGIES[topology](ops)
-    hot_result = rng.random(ops) < hot
-    hot_result[-1] = False
-    hot_weight = (rng.random(ops) < hot) & (chip.weights == "resident")
-    capacity = chip.levels[0].capacity_bytes
-    slots = int(_live_count(wiring, hot_result).max())
-    weight_share = int(capacity * rng.uniform(0.3, 0.7)) if hot_weight.any() else 0
-    slot = (capacity - weight_share) // max(slots, 1)
-    hot_weights = _split(capacity - slot * slots if slots else weight_share, int(hot_weight.sum()), rng)
+    level = np.where(rng.random(ops) < hot, rng.integers(0, chip.backing, ops), chip.backing)
+    weight_level = level if chip.weights == "resident" else np.full(ops, chip.backing)
+    result_level = np.where(np.arange(ops) < ops - 1, level, chip.backing)
+    fastest = chip.levels[0].capacity_bytes
+    weight_bytes, result_bytes = rng.integers(fastest // 8, fastest, size=(2, ops))
+    for at, memory in enumerate(chip.levels[:-1]):
+        weights, results = weight_level == at, result_level == at
+        slots = int(_live_count(wiring, results).max())
+        share = rng.uniform(0.3, 0.7) if weights.any() and slots else float(weights.any())
+        result_bytes[results] = int(memory.capacity_bytes * (1 - share)) // max(slots, 1)
+        left = memory.capacity_bytes - slots * int(result_bytes[results].max(initial=0))
+        weight_bytes[weights] = _split(left, int(weights.sum()), rng)
 
-    cold_bytes = rng.integers(capacity // 8, capacity, size=(2, ops))
-    result_bytes = np.where(hot_result, slot, cold_bytes[0])
-    weight_bytes = cold_bytes[1]
-    weight_bytes[hot_weight] = hot_weights
-    builder = ProgramBuilder(
-        f"synthetic:{topology}?ops={ops}&seed={seed}&hot={hot:g}&accelerator={chip.name}", chip.dtype
-    )
-    entry = builder.tensor("input", int(slot or capacity // 4), TensorKind.INPUT)
+    settings = f"ops={ops}&seed={seed}&hot={hot:g}&accelerator={chip.name}"
+    builder = ProgramBuilder(f"synthetic:{topology}?{settings}", chip.dtype)
+    entry = builder.tensor("input", fastest // 4, TensorKind.INPUT)
     mapping = [chip.backing]
-    results: list[int] = []
+    made: list[int] = []
     for op, sources in enumerate(wiring):
-        reads = [entry if source < 0 else results[source] for source in sources]
+        reads = [entry if source < 0 else made[source] for source in sources]
         reads.append(builder.tensor(f"weight_{op}", int(weight_bytes[op]), TensorKind.WEIGHT))
-        mapping.append(0 if hot_weight[op] else chip.backing)
         kind = TensorKind.OUTPUT if op == ops - 1 else TensorKind.ACTIVATION
-        results.append(builder.tensor(f"result_{op}", int(result_bytes[op]), kind))
-        mapping.append(0 if hot_result[op] else chip.backing)
-        builder.op("Synthetic", reads, [results[-1]])
-    draft = builder.build()
-    levels = np.array(mapping)
+        made.append(builder.tensor(f"result_{op}", int(result_bytes[op]), kind))
+        mapping += [int(weight_level[op]), int(result_level[op])]
+        builder.op("Synthetic", reads, [made[-1]])
+    draft, levels = builder.build(), np.array(mapping)
     return Planted(_with_compute(draft, chip, _planted_port_time(draft, chip, levels)), levels)
 
 

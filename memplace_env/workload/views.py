@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from onnx import TensorProto
-
-from memplace_env.workload.graph import FLOAT_BITS, OTHER_BITS, Array, Site, as_bool
-
-_COMPLEX: Final = frozenset((TensorProto.COMPLEX64, TensorProto.COMPLEX128))
+from memplace_env.workload.graph import FLOAT_BITS, INTEGER_BITS, Array, Site, as_bool
 
 
 def view_source(site: Site, dtype: str | None) -> int | None:
@@ -46,15 +42,15 @@ def _dropout(site: Site) -> int | None:
 
 
 def _cast(site: Site, dtype: str | None) -> int | None:
+    """A view if the type's class and width stay the same as deployed; a bool is a class of its own."""
     before, after = site.needed(0).element_type, site.result.element_type
     if before in FLOAT_BITS and after in FLOAT_BITS:
-        return 0 if dtype is not None or FLOAT_BITS[before] == FLOAT_BITS[after] else None
-    return 0 if before == after or (_is_integer(before) and OTHER_BITS[before] == OTHER_BITS.get(after)
-                                    and _is_integer(after)) else None  # fmt: skip
-
-
-def _is_integer(element_type: int) -> bool:
-    return element_type in OTHER_BITS and element_type != TensorProto.BOOL and element_type not in _COMPLEX
+        same = dtype is not None or FLOAT_BITS[before] == FLOAT_BITS[after]
+    elif before in INTEGER_BITS and after in INTEGER_BITS:
+        same = INTEGER_BITS[before] == INTEGER_BITS[after]
+    else:
+        same = before == after
+    return 0 if same else None
 
 
 def _transpose(site: Site) -> int | None:
@@ -96,6 +92,7 @@ _RULES: Final[Mapping[str, Callable[[Site], int | None]]] = {
     "Unsqueeze": _always,
     "Identity": _always,
     "DequantizeLinear": _always,  # the consumer reads the quantised tensor
+    "BitCast": _always,
     "Dropout": _dropout,
     "Transpose": _transpose,
     "Expand": _unchanged_size,

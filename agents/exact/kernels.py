@@ -1,0 +1,197 @@
+"""Compiled searches for addresses: n blocks with fixed lifetimes in one memory ("dynamic storage allocation").
+
+All kernels take int64[n] arrays: `size` in bytes, `first` and `last` op of each block's life, inclusive.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+FOUND, NONE_EXISTS, GAVE_UP = 1, 0, -1
+
+
+@njit(cache=True, nogil=True)
+def place_in_order(order, size, first, last, best_fit, offset):  # type: ignore[no-untyped-def]
+    """Place blocks one by one into gaps between those placed before that are alive at the same time.
+
+    Args:
+        order: int64[n], who chooses when.
+        best_fit: take the smallest gap that fits rather than the lowest.
+        offset: int64[n], filled.
+
+    Returns:
+        The highest byte that any block reaches.
+    """
+    n = len(order)
+    stack = np.empty(n, dtype=np.int64)
+    peak = np.int64(0)
+    for rank in range(n):
+        block = order[rank]
+        count = 0
+        for other in order[:rank]:
+            if first[other] <= last[block] and last[other] >= first[block]:
+                at = count
+                while at > 0 and offset[stack[at - 1]] > offset[other]:
+                    stack[at] = stack[at - 1]
+                    at -= 1
+                stack[at] = other
+                count += 1
+        cursor, chosen, chosen_gap = np.int64(0), np.int64(-1), np.int64(2**62)
+        for at in range(count):
+            gap = offset[stack[at]] - cursor
+            if size[block] <= gap < chosen_gap:
+                chosen, chosen_gap = cursor, gap
+                if not best_fit:
+                    break
+            cursor = max(cursor, offset[stack[at]] + size[stack[at]])
+        offset[block] = cursor if chosen < 0 else chosen
+        peak = max(peak, offset[block] + size[block])
+    return peak
+
+
+@njit(cache=True, nogil=True)
+def climb(order, size, first, last, height, rounds, seed, offset):  # type: ignore[no-untyped-def]
+    """Randomised hill climb over the placing order, after the allocator of Arm's Vela compiler.
+
+    Blocks are placed lowest gap first. Each round moves a block that sticks out above `height`, or one alive at the
+    same time, forwards to a random place, and keeps the new order unless it sticks out further.
+
+    Args:
+        order: int64[n], the order to start from; the best one on return.
+        height: bytes that all must fit in.
+        rounds: orders to try.
+        seed: of all randomness.
+        offset: int64[n], filled for the best order.
+
+    Returns:
+        The highest byte that any block reaches, at most `height` if the climb succeeded.
+    """
+    np.random.seed(seed)  # noqa: NPY002  (numba's own generator, private to compiled code)
+    n = len(order)
+    trial, trial_offset = order.copy(), np.empty(n, dtype=np.int64)
+    peak = place_in_order(order, size, first, last, False, offset)
+    culprits = np.empty(n, dtype=np.int64)
+    for _ in range(rounds):
+        if peak <= height:
+            break
+        count = 0
+        for rank in range(n):
+            if offset[order[rank]] + size[order[rank]] > height:
+                culprits[count] = rank
+                count += 1
+        rank = culprits[np.random.randint(count)]  # noqa: NPY002
+        if np.random.random() < 0.5:  # noqa: NPY002
+            block, count = order[rank], 0
+            for other in range(n):
+                if first[order[other]] <= last[block] and last[order[other]] >= first[block]:
+                    culprits[count] = other
+                    count += 1
+            rank = culprits[np.random.randint(count)]  # noqa: NPY002
+        target = np.random.randint(n)  # noqa: NPY002
+        trial[:] = order
+        block = trial[rank]
+        if target < rank:
+            trial[target + 1 : rank + 1] = order[target:rank]
+        else:
+            trial[rank:target] = order[rank + 1 : target + 1]
+        trial[target] = block
+        reached = place_in_order(trial, size, first, last, False, trial_offset)
+        if reached <= peak:
+            peak = reached
+            order[:] = trial
+            offset[:] = trial_offset
+    return peak
+
+
+@njit(cache=True, nogil=True)
+def search(size, first, last, height, node_limit, offset):  # type: ignore[no-untyped-def]
+    """Complete depth-first search for addresses below `height`, after MiniMalloc (Moffitt, ASPLOS 2024).
+
+    If a packing exists, so does one with the least sum of offsets, in which every block lies on the ground or on a
+    block alive at the same time. The search builds exactly those, by rising (offset, index): the next block lies on
+    top of what is below it. Branches are cut when
+
+    - some unplaced block could lie entirely below the next one (it would, in a packing of least offsets);
+    - in some op, what is below plus all unplaced blocks alive there exceed the height;
+    - the block left out cannot rise any more, as no unplaced block is alive at the same time.
+
+    Args:
+        first, last: ops numbered 0..S-1.
+        height: bytes that all must fit in.
+        node_limit: blocks to place at most before giving up.
+        offset: int64[n], filled if a packing is found.
+
+    Returns:
+        (FOUND, NONE_EXISTS or GAVE_UP, nodes visited).
+    """
+    n, sections = len(size), last.max() + 1
+    lowest = np.zeros((n + 1, n), dtype=np.int64)
+    floor = np.zeros((n + 1, sections), dtype=np.int64)
+    left = np.zeros((n + 1, sections), dtype=np.int64)
+    for block in range(n):
+        left[0, first[block] : last[block] + 1] += size[block]
+    if left[0].max() > height:
+        return NONE_EXISTS, 0
+    placed = np.zeros(n, dtype=np.bool_)
+    chosen = np.full(n + 1, -1, dtype=np.int64)
+    tried_offset = np.zeros(n + 1, dtype=np.int64)
+    tried_block = np.full(n + 1, -1, dtype=np.int64)
+    support = np.empty(sections, dtype=np.int64)
+    depth, nodes = 0, 0
+    while depth >= 0:
+        if depth == n:
+            return FOUND, nodes
+        ceiling = np.int64(2**62)
+        for block in range(n):
+            if not placed[block]:
+                ceiling = min(ceiling, lowest[depth, block] + size[block])
+        pick, pick_offset = -1, ceiling
+        for block in range(n):
+            at = lowest[depth, block]
+            later = at > tried_offset[depth] or (at == tried_offset[depth] and block > tried_block[depth])
+            if not placed[block] and later and at < pick_offset:
+                pick, pick_offset = block, at
+        if pick < 0:
+            depth -= 1
+            if depth >= 0:
+                placed[chosen[depth]] = False
+            continue
+        nodes += 1
+        if nodes > node_limit:
+            return GAVE_UP, nodes
+        tried_offset[depth], tried_block[depth] = pick_offset, pick
+        top, low, high = pick_offset + size[pick], first[pick], last[pick]
+        lowest[depth + 1] = lowest[depth]
+        floor[depth + 1] = floor[depth]
+        left[depth + 1] = left[depth]
+        floor[depth + 1, low : high + 1] = top
+        left[depth + 1, low : high + 1] -= size[pick]
+        placed[pick] = True
+        support[:] = np.int64(2**62)
+        can_rise = False
+        for block in range(n):
+            if placed[block]:
+                continue
+            if first[block] <= high and last[block] >= low:
+                lowest[depth + 1, block] = max(lowest[depth + 1, block], top)
+                can_rise = True
+            at = max(lowest[depth + 1, block], pick_offset)
+            for section in range(first[block], last[block] + 1):
+                support[section] = min(support[section], at)
+        fits = True
+        for section in range(sections):
+            rest = left[depth + 1, section]
+            if rest > 0 and max(floor[depth + 1, section], support[section]) + rest > height:
+                fits = False
+                break
+        if not can_rise:
+            tried_offset[depth] = np.int64(2**62)
+        if not fits:
+            placed[pick] = False
+            continue
+        offset[pick] = pick_offset
+        chosen[depth] = pick
+        depth += 1
+        tried_offset[depth], tried_block[depth] = pick_offset, pick
+    return NONE_EXISTS, nodes

@@ -1,0 +1,266 @@
+"""The one-shot problem as a mixed-integer linear program.
+
+Columns, all at least 0: binary x[k, l] = 1 if placeable tensor k lives in fast level l (in the backing memory B if
+all its x are 0); z[t], what op t takes without overhead; y[t, l] <= 1, whether op t touches level l, where touching
+costs latency. With c the cost table of the simulator, op t keeps the port of level l < B busy for
+
+    m[t, l] = sum_u c[u, l] x[k(u), l] + latency_l y[t, l]                      u: the uses of op t
+    m[t, B] = sum_u c[u, B] (1 - sum_l x[k(u), l]) + latency_B y[t, B]
+
+    minimise   sum_t z[t]
+    subject to z[t] >= compute_t
+               z[t] >= m[t, l] for each l (parallel ports),  z[t] >= sum_l m[t, l] (serial ports)
+               y[t, l] >= x[k, l],  y[t, B] >= 1 - sum_l x[k, l]                for each tensor k of op t
+               sum_l x[k, l] <= 1
+               sum_{k alive at t} bytes_k x[k, l] <= capacity_l                 for each maximal set of live tensors
+
+where resident weights are always alive. This is the latency of every plan with one level for each tensor, except that
+tensors need no addresses: the optimum is a lower bound, and the latency itself if addresses can be found.
+
+Streamed weights: one in fast memory is copied in before its first use, so it is alive from the op before that at the
+latest, and not fast at all if op 0 reads it. Copies use the backing port when ops do not. With d the demand of a
+copy, s[t] the stall before op t (it joins the objective) and b[t] >= 0 the port time in hand when op t starts,
+
+    b[t] <= b[t-1] + (z[t-1] + overhead - m[t-1, B]) + s[t] - sum_{weights k first read by t} d_k sum_l x[k, l]
+
+holds for every plan: again a lower bound, but plans may need longer windows than this asks for.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from memplace_env.accelerator import Accelerator
+from memplace_env.compiler.schedule import is_placeable
+from memplace_env.simulator.costs import Costs, cost_tables
+from memplace_env.workload.program import Ints, Program, TensorKind
+
+Floats = NDArray[np.float64]
+
+HORIZON = 1e4
+"""Latency of a plan with everything in backing memory, in the units of the program: far above HiGHS's tolerances."""
+CAPACITY = 1e3
+"""What a level holds, in the units of the capacity rows."""
+
+
+class Rows(NamedTuple):
+    """Constraints `matrix @ columns >= lower`: sparse [R, C] and float64[R]."""
+
+    matrix: sp.csr_array
+    lower: Floats
+
+
+class Model(NamedTuple):
+    """Minimise `cost @ columns` subject to `rows` and bounds; see the module for the mathematics.
+
+    Attributes:
+        cost, lower, upper: float64[C].
+        binary: bool[C].
+        rows: all constraints.
+        column: int64[K, L-1], column of x for tensor and fast level; -1 if the tensor cannot be there.
+        unit_ps: picoseconds of one unit of the objective.
+        overhead_ps: what ops take beyond the objective.
+    """
+
+    cost: Floats
+    lower: Floats
+    upper: Floats
+    binary: NDArray[np.bool_]
+    rows: Rows
+    column: Ints
+    unit_ps: float
+    overhead_ps: int
+
+
+class _Columns(NamedTuple):
+    """Where the variables are: x int64[K, L-1], y int64[T, L], z, b, s int64[T]; -1 (or nothing) where there is none."""
+
+    x: Ints
+    y: Ints
+    z: Ints
+    bank: Ints
+    stall: Ints
+    count: int
+
+
+class _Ports(NamedTuple):
+    """m as affine functions of the columns: `matrix[l] @ columns + constant[:, l]`, [T, C] each and float64[T, L]."""
+
+    matrix: list[sp.csr_array]
+    constant: Floats
+
+
+def build(program: Program, accelerator: Accelerator) -> Model:
+    """The program of the module's docstring."""
+    costs = cost_tables(program, accelerator)
+    columns = _columns(program, accelerator, costs)
+    all_backing = np.bincount(program.use_op, costs.use_ps[:, -1], program.num_ops)
+    unit = max(float(np.maximum(costs.compute_ps, all_backing).sum()) / HORIZON, 1.0)
+    ports = _ports(program, accelerator, costs, columns, unit)
+    parts = [
+        _op_times(costs, columns, ports, unit),
+        _touches(program, columns),
+        _one_level_each(columns),
+        *(_capacity(program, accelerator, columns, level) for level in range(accelerator.backing)),
+    ]
+    if accelerator.weights == "streamed":
+        parts.append(_bank(program, costs, columns, ports, unit))
+    binary = np.zeros(columns.count, dtype=bool)
+    binary[columns.x[columns.x >= 0]] = True
+    cost = np.zeros(columns.count)
+    cost[columns.z] = cost[columns.stall] = 1
+    lower, upper = np.zeros(columns.count), np.full(columns.count, np.inf)
+    lower[columns.z] = costs.compute_ps / unit
+    upper[binary] = upper[columns.y[columns.y >= 0]] = 1
+    overhead = costs.overhead_ps * program.num_ops
+    return Model(cost, lower, upper, binary, stack(parts), columns.x, unit, overhead)
+
+
+def stack(parts: list[Rows]) -> Rows:
+    """All constraints as one."""
+    return Rows(
+        sp.csr_array(sp.vstack([part.matrix for part in parts])), np.concatenate([part.lower for part in parts])
+    )
+
+
+def lifetimes(program: Program, accelerator: Accelerator) -> tuple[Ints, Ints]:
+    """int64[K] each: first and last op during which a block of the tensor exists at the very least."""
+    weight = program.tensor_kind == TensorKind.WEIGHT
+    if accelerator.weights == "streamed":
+        return np.where(weight, program.live_start - 1, program.live_start), program.live_end
+    return np.where(weight, 0, program.live_start), np.where(weight, program.num_ops - 1, program.live_end)
+
+
+def rows_of(row: Ints, column: Ints, value: Floats, lower: Floats, columns: int) -> Rows:
+    """Constraints from the places and values of their coefficients; those of one place add up."""
+    return Rows(sp.csr_array((value, (row, column)), shape=(len(lower), columns)), lower)
+
+
+def _columns(program: Program, accelerator: Accelerator, costs: Costs) -> _Columns:
+    capacity = np.array([level.capacity_bytes for level in accelerator.levels[:-1]])
+    first, _ = lifetimes(program, accelerator)
+    placeable = is_placeable(program)
+    can = (placeable & (first >= 0))[:, None] & (program.tensor_bytes[:, None] <= capacity)
+    inner = np.zeros((program.num_ops, accelerator.num_levels), dtype=bool)
+    inner[program.use_op[placeable[program.use_tensor]]] = costs.latency_ps > 0
+    inner[program.use_op[~placeable[program.use_tensor]], -1] = False
+    ops = np.ones(program.num_ops, dtype=bool)
+    copies = ops & (accelerator.weights == "streamed")
+    wanted = [can, inner, ops, copies, copies]
+    ends = np.cumsum([part.sum() for part in wanted])
+    numbered = [np.full(part.shape, -1) for part in wanted]
+    for part, number, end in zip(wanted, numbered, ends, strict=True):
+        number[part] = np.arange(end - part.sum(), end)
+    x, y, z, bank, stall = numbered
+    return _Columns(x, y, z, bank[copies], stall[copies], int(ends[-1]))
+
+
+def _ports(program: Program, accelerator: Accelerator, costs: Costs, columns: _Columns, unit: float) -> _Ports:
+    shape = (program.num_ops, columns.count)
+    x = columns.x[program.use_tensor]
+    matrix = []
+    for level in range(accelerator.num_levels):
+        fast = x >= 0 if level == accelerator.backing else (x >= 0) & (np.arange(x.shape[1]) == level)
+        use, _ = np.nonzero(fast)
+        sign = -1 if level == accelerator.backing else 1
+        touched = np.flatnonzero(columns.y[:, level] >= 0)
+        value = np.concatenate([sign * costs.use_ps[use, level], np.full(len(touched), costs.latency_ps[level])])
+        row = np.concatenate([program.use_op[use], touched])
+        matrix.append(
+            sp.csr_array((value / unit, (row, np.concatenate([x[fast], columns.y[touched, level]]))), shape=shape)
+        )
+    constant = np.zeros((program.num_ops, accelerator.num_levels))
+    np.add.at(constant[:, -1], program.use_op, costs.use_ps[:, -1])
+    fixed = program.use_op[~is_placeable(program)[program.use_tensor]]
+    constant[np.unique(fixed), -1] += costs.latency_ps[-1]
+    return _Ports(matrix, constant / unit)
+
+
+def _op_times(costs: Costs, columns: _Columns, ports: _Ports, unit: float) -> Rows:
+    """z >= port times, where they can exceed the compute time."""
+    matrices, constants = ports.matrix, list(ports.constant.T)
+    if costs.serial:
+        matrices, constants = [sum(matrices[1:], start=matrices[0])], [ports.constant.sum(axis=1)]
+    parts = []
+    for matrix, constant in zip(matrices, constants, strict=True):
+        most = np.asarray(matrix.maximum(0).sum(axis=1)).ravel() + constant
+        ops = np.flatnonzero(most > costs.compute_ps / unit)
+        own = sp.csr_array((np.ones(len(ops)), (np.arange(len(ops)), columns.z[ops])), shape=(len(ops), columns.count))
+        parts.append(Rows(sp.csr_array(own - matrix[ops]), constant[ops]))
+    return stack(parts)
+
+
+def _touches(program: Program, columns: _Columns) -> Rows:
+    """y >= x for each use; y + sum_l x >= 1 for the backing memory."""
+    x, y = columns.x[program.use_tensor], columns.y[program.use_op]
+    use, level = np.nonzero((x >= 0) & (y[:, :-1] >= 0))
+    rows = np.arange(len(use))
+    fast = rows_of(
+        np.tile(rows, 2),
+        np.concatenate([y[use, level], x[use, level]]),
+        np.repeat([1.0, -1.0], len(use)),
+        np.zeros(len(use)),
+        columns.count,
+    )
+    use = np.flatnonzero((y[:, -1] >= 0) & is_placeable(program)[program.use_tensor])
+    row, level = np.nonzero(x[use] >= 0)
+    column = np.concatenate([y[use, -1], x[use][row, level]])
+    backing = rows_of(
+        np.concatenate([np.arange(len(use)), row]), column, np.ones(len(column)), np.ones(len(use)), columns.count
+    )
+    return stack([fast, backing])
+
+
+def _one_level_each(columns: _Columns) -> Rows:
+    tensors = columns.x[(columns.x >= 0).sum(axis=1) > 1]
+    row, level = np.nonzero(tensors >= 0)
+    return rows_of(row, tensors[row, level], -np.ones(len(row)), -np.ones(len(tensors)), columns.count)
+
+
+def _capacity(program: Program, accelerator: Accelerator, columns: _Columns, level: int) -> Rows:
+    """One row for each maximal set of tensors alive together that could overflow the level."""
+    tensors = np.flatnonzero(columns.x[:, level] >= 0)
+    first, last = (ends[tensors] for ends in lifetimes(program, accelerator))
+    size, capacity = program.tensor_bytes[tensors], accelerator.levels[level].capacity_bytes
+    live = live_sets(first, last)
+    live = live[live @ size > capacity]
+    row, item = np.nonzero(live)
+    scaled = size[item] * (-CAPACITY / capacity)
+    return rows_of(row, columns.x[tensors[item], level], scaled, np.full(len(live), -CAPACITY), columns.count)
+
+
+def live_sets(first: Ints, last: Ints) -> NDArray[np.bool_]:
+    """bool[R, n]: the maximal sets of intervals [first, last] that share a point.
+
+    A set at the start of one interval is maximal iff some member ends before the next one starts.
+    """
+    starts = np.unique(first)
+    live = (first <= starts[:, None]) & (last >= starts[:, None])
+    following = np.append(starts[1:], np.iinfo(np.int64).max)
+    return live[(live & (last < following[:, None])).any(axis=1)]
+
+
+def _bank(program: Program, costs: Costs, columns: _Columns, ports: _Ports, unit: float) -> Rows:
+    """Copies get no more of the backing port than ops and stalls leave them."""
+    ops = np.arange(program.num_ops)
+    weights = np.flatnonzero(program.tensor_kind == TensorKind.WEIGHT)
+    which, level = np.nonzero(columns.x[weights] >= 0)
+    copied = weights[which]
+    parts = [
+        (ops, columns.bank, -1.0),
+        (ops, columns.stall, 1.0),
+        (ops[1:], columns.bank[:-1], 1.0),
+        (ops[1:], columns.z[:-1], 1.0),
+        (program.live_start[copied], columns.x[copied, level], -costs.prefetch_ps[copied] / unit),
+    ]
+    row, column = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
+    value = np.concatenate([np.broadcast_to(value, len(row)) for row, _, value in parts])
+    lower = np.zeros(program.num_ops)
+    lower[1:] = ports.constant[:-1, -1] - costs.overhead_ps / unit
+    before = sp.vstack([sp.csr_array((1, columns.count)), ports.matrix[-1][:-1]])
+    own = rows_of(row, column, value, lower, columns.count)
+    return Rows(sp.csr_array(own.matrix - before), lower)

@@ -1,0 +1,194 @@
+"""A plan's run as a Chrome trace, to open in Perfetto (ui.perfetto.dev) or chrome://tracing.
+
+Tracks: the ops, stalls and the tail, which together are the latency; the compute part of each op; the busy time of
+each memory's port; the copies, as the backing memory's port really serves them. Beside them the windows in which
+the plan lets each copy run, and counters of the bytes in blocks.
+
+Within an op the ports of a machine with parallel ports all start together; serial ones take turns, the backing
+memory first. The simulator only fixes sums, so the order within an op is a choice of this picture.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from memplace_env.accelerator import Accelerator
+from memplace_env.files import write_atomically
+from memplace_env.plan import MemoryPlan
+from memplace_env.simulator import Report
+from memplace_env.views.blocks import bytes_in_blocks
+from memplace_env.views.hurts import moved_tensors
+from memplace_env.views.timeline import Timeline, timeline
+from memplace_env.workload.program import Program
+
+Event = dict[str, Any]
+
+PROCESS = 1
+OPS, COMPUTE, FIRST_LEVEL = 1, 2, 3
+"""Thread ids of the tracks; level l has FIRST_LEVEL + l, the copies come after the last level."""
+
+
+def trace_events(program: Program, accelerator: Accelerator, plan: MemoryPlan, report: Report) -> Event:
+    """The trace as a JSON object of the trace-event format; `ts` and `dur` in microseconds."""
+    played = timeline(program, accelerator, plan, report)
+    return {
+        "displayTimeUnit": "ns",
+        "otherData": {
+            "program": program.name,
+            "program_sha256": program.sha256,
+            "accelerator": accelerator.name,
+            "latency_s": report.latency_s,
+        },
+        "traceEvents": [
+            *_names(program, accelerator),
+            *_ops(program, accelerator, report, played),
+            *_ports(program, accelerator, plan, report, played),
+            *_copies(program, accelerator, plan, played),
+            *_windows(program, plan, report, played),
+            *_counters(program, accelerator, plan, played),
+        ],
+    }
+
+
+def trace_json(program: Program, accelerator: Accelerator, plan: MemoryPlan, report: Report) -> str:
+    """`trace_events` as text, one event a line."""
+    trace = trace_events(program, accelerator, plan, report)
+    events = ",\n".join(json.dumps(event, separators=(",", ":")) for event in trace.pop("traceEvents"))
+    return json.dumps(trace)[:-1] + f', "traceEvents": [\n{events}\n]}}\n'
+
+
+def save_trace(
+    path: str | Path, program: Program, accelerator: Accelerator, plan: MemoryPlan, report: Report
+) -> Path:
+    """Write the trace, whole or not at all.
+
+    Raises:
+        OSError: if the place cannot be written.
+    """
+    return write_atomically(path, trace_json(program, accelerator, plan, report))
+
+
+def _names(program: Program, accelerator: Accelerator) -> Iterator[Event]:
+    def named(kind: str, thread: int, **args: Any) -> Event:
+        return {"ph": "M", "name": kind, "pid": PROCESS, "tid": thread, "ts": 0, "args": args}
+
+    yield named("process_name", 0, name=f"{program.name} on {accelerator.name}")
+    ports = [f"{level.name} port" for level in accelerator.levels]
+    for thread, name in enumerate(["ops", "compute", *ports, "copies"], start=OPS):
+        yield named("thread_name", thread, name=name)
+        yield named("thread_sort_index", thread, sort_index=thread)
+
+
+def _ops(program: Program, accelerator: Accelerator, report: Report, played: Timeline) -> Iterator[Event]:
+    for op in range(program.num_ops):
+        begin, time, stall = int(played.op_begin[op]), int(report.op_time_ps[op]), int(report.stall_ps[op])
+        if stall:
+            yield _slice("stall", "stall", OPS, begin - stall, stall, waits_before=program.op_name[op])
+        level = int(report.bound_by[op])
+        yield _slice(
+            program.op_name[op],
+            "op",
+            OPS,
+            begin,
+            time,
+            op=op,
+            type=program.op_type[op],
+            binds=accelerator.levels[level].name if level >= 0 else "compute",
+            lost_us=_us(int(report.memory_loss_ps[op])),
+            macs=int(program.macs[op]),
+            vector_ops=int(program.vector_ops[op]),
+        )
+        if report.compute_ps[op]:
+            yield _slice(program.op_type[op], "compute", COMPUTE, begin, int(report.compute_ps[op]), op=op)
+    if report.tail_ps:
+        yield _slice("tail", "stall", OPS, int(played.op_begin[-1]), report.tail_ps)
+
+
+def _ports(
+    program: Program, accelerator: Accelerator, plan: MemoryPlan, report: Report, played: Timeline
+) -> Iterator[Event]:
+    order = [accelerator.backing, *range(accelerator.backing)]
+    for op in range(program.num_ops):
+        begin = int(played.op_begin[op])
+        for level in order:
+            busy = int(report.port_ps[op, level])
+            if busy == 0:
+                continue
+            moved = moved_tensors(program, plan, op, level)
+            yield _slice(
+                program.op_name[op],
+                "port",
+                FIRST_LEVEL + level,
+                begin,
+                busy,
+                op=op,
+                bytes=sum(size for _, size in moved),
+                tensors=dict(moved),
+            )
+            begin += busy if accelerator.ports == "serial" else 0
+
+
+def _copies(program: Program, accelerator: Accelerator, plan: MemoryPlan, played: Timeline) -> Iterator[Event]:
+    thread = FIRST_LEVEL + accelerator.num_levels
+    for copy, begin, end in played.services:
+        tensor, source, target, first, last = plan.transfers[copy].tolist()
+        yield _slice(
+            f"{'prefetch' if source == accelerator.backing else 'write-back'} {program.tensor_name[tensor]}",
+            "copy",
+            thread,
+            begin,
+            end - begin,
+            transfer=copy,
+            bytes=int(program.tensor_bytes[tensor]),
+            source=accelerator.levels[source].name,
+            target=accelerator.levels[target].name,
+            first_op=first,
+            last_op=last,
+        )
+
+
+def _windows(program: Program, plan: MemoryPlan, report: Report, played: Timeline) -> Iterator[Event]:
+    """When each copy may run. All have one name, so that viewers stack them in one group of rows."""
+    ends = np.append(played.op_begin[:-1] + report.op_time_ps, report.latency_ps)
+    for copy, (tensor, _, _, first, last) in enumerate(plan.transfers.tolist()):
+        shared = {"name": "copy window", "cat": "window", "id": copy, "pid": PROCESS, "tid": OPS}
+        args = {"tensor": program.tensor_name[tensor], "first_op": first, "last_op": last}
+        yield {"ph": "b", "ts": _us(int(played.op_begin[first])), **shared, "args": args}
+        yield {"ph": "e", "ts": _us(int(ends[last])), **shared}
+
+
+def _counters(program: Program, accelerator: Accelerator, plan: MemoryPlan, played: Timeline) -> Iterator[Event]:
+    for level in range(accelerator.backing):
+        used = bytes_in_blocks(program, plan, level)
+        for op in range(program.num_ops + 1):
+            if op == 0 or used[op] != used[op - 1]:
+                yield {
+                    "ph": "C",
+                    "name": f"{accelerator.levels[level].name} in use",
+                    "pid": PROCESS,
+                    "tid": 0,
+                    "ts": _us(int(played.op_begin[op])),
+                    "args": {"bytes": int(used[op])},
+                }
+
+
+def _slice(name: str, category: str, thread: int, begin_ps: int, time_ps: int, **args: Any) -> Event:
+    return {
+        "ph": "X",
+        "name": name,
+        "cat": category,
+        "pid": PROCESS,
+        "tid": thread,
+        "ts": _us(begin_ps),
+        "dur": _us(time_ps),
+        "args": args,
+    }
+
+
+def _us(ps: int) -> float:
+    return ps / 1e6

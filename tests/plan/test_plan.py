@@ -1,0 +1,65 @@
+"""MemoryPlan as a file: exact round trip, whole files only, one sentence for each way to be broken."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memplace_env.compiler import compile_mapping
+from memplace_env.errors import PlanError
+from memplace_env.plan import MemoryPlan
+from tests.plan.test_validate import GOOD
+from tests.strategies import accelerators, mappings, programs
+
+
+@given(st.data())
+def test_json_round_trip(data):
+    program, chip = data.draw(programs()), data.draw(accelerators())
+    plan = compile_mapping(program, chip, data.draw(mappings(program, chip))).plan
+    assert MemoryPlan.from_json(plan.to_json()) == plan
+
+
+def test_save_and_load(tmp_path):
+    path = GOOD.save(tmp_path / "new" / "plan.json")
+    assert MemoryPlan.load(path) == GOOD
+    assert [file.name for file in path.parent.iterdir()] == ["plan.json"]
+
+
+@given(st.integers(0, len(GOOD.to_json()) - 3))
+def test_truncated_plans_are_refused(length):
+    with pytest.raises(PlanError):
+        MemoryPlan.from_json(GOOD.to_json()[:length])
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda d: d.update(schema=2), "schema"),
+        (lambda d: d.pop("program_sha256"), "program_sha256"),
+        (lambda d: d.update(accelerator=3), "accelerator"),
+        (lambda d: d.update(settings=[]), "settings"),
+        (lambda d: d.update(use_level="fast"), "use_level"),
+        (lambda d: d["use_level"].append(0.5), "use_level"),
+        (lambda d: d["use_level"].append(True), "use_level"),
+        (lambda d: d["use_level"].append(1000), "use_level"),
+        (lambda d: d.pop("allocations"), "allocations"),
+        (lambda d: d["allocations"][1].pop("offset"), r"allocations\[1\]"),
+        (lambda d: d["allocations"][1].update(offset=2**63), "allocations"),
+        (lambda d: d["transfers"][0].update(colour=1), r"transfers\[0\]"),
+        (lambda d: d["transfers"].append(None), r"transfers\[2\]"),
+    ],
+)
+def test_wrong_fields_are_named(change, sentence):
+    document = json.loads(GOOD.to_json())
+    change(document)
+    with pytest.raises(PlanError, match=sentence):
+        MemoryPlan.from_json(json.dumps(document))
+
+
+def test_unreadable_files_are_refused(tmp_path):
+    (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
+    (tmp_path / "list").write_text("[1]")
+    for path in (tmp_path, tmp_path / "absent", tmp_path / "binary", tmp_path / "list"):
+        with pytest.raises(PlanError, match="plan"):
+            MemoryPlan.load(path)

@@ -1,0 +1,168 @@
+"""The validator: passes what the compiler makes, and names each kind of corruption."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memplace_env.compiler import compile_mapping
+from memplace_env.errors import PlanError
+from memplace_env.plan import MemoryPlan, require_valid, validate
+from memplace_env.workload.program import TensorKind
+from tests.simulator.test_simulator import hand_plan, machine, three_ops
+from tests.strategies import accelerators, mappings, programs
+
+PROGRAM, CHIP = three_ops(), machine()
+# Everything in fast memory; the weight is copied in during ops 0..1, the output written back at the end.
+GOOD = replace(
+    hand_plan(PROGRAM, CHIP, 0, 1),
+    use_level=np.where(PROGRAM.use_tensor == 0, 1, 0).astype(np.int8),
+    allocations=np.array([[1, 0, 0, 0, 2], [2, 0, 40, 0, 1], [3, 0, 60, 1, 2], [4, 0, 90, 2, 3]]),
+    transfers=np.array([[1, 1, 0, 0, 1], [4, 0, 1, 3, 3]]),
+)
+BLOCK = {"w": 0, "a": 1, "b": 2, "y": 3}
+TENSOR, LEVEL, OFFSET, START, END = range(5)
+
+
+def broken(plan: MemoryPlan) -> set[str]:
+    return {violation.rule for violation in validate(PROGRAM, CHIP, plan)}
+
+
+def with_block(name: str, **changes: int) -> MemoryPlan:
+    rows = GOOD.allocations.copy()
+    for column, value in changes.items():
+        rows[BLOCK[name], ("tensor", "level", "offset", "start", "end").index(column)] = value
+    return replace(GOOD, allocations=rows)
+
+
+def with_copy(row: int, **changes: int) -> MemoryPlan:
+    rows = GOOD.transfers.copy()
+    for column, value in changes.items():
+        rows[row, ("tensor", "source", "target", "start", "end").index(column)] = value
+    return replace(GOOD, transfers=rows)
+
+
+def with_use(tensor: int, level: int) -> MemoryPlan:
+    levels = GOOD.use_level.copy()
+    levels[PROGRAM.use_tensor == tensor] = level
+    return replace(GOOD, use_level=levels)
+
+
+def test_good_plan_is_clean():
+    assert validate(PROGRAM, CHIP, GOOD) == []
+    require_valid(PROGRAM, CHIP, GOOD)
+
+
+@pytest.mark.parametrize(
+    ("plan", "rules"),
+    [
+        (replace(GOOD, program_sha256="0"), {"program"}),
+        (replace(GOOD, accelerator_sha256="0"), {"accelerator"}),
+        (replace(GOOD, use_level=GOOD.use_level[:-1]), {"range"}),
+        (with_use(0, 2), {"range"}),
+        (with_use(0, -1), {"range"}),
+        (with_block("a", tensor=9), {"range"}),
+        (with_block("a", level=1), {"range"}),
+        (with_block("a", offset=-1), {"range"}),
+        (with_block("a", end=4), {"range"}),
+        (with_block("a", start=2), {"range"}),
+        (with_copy(0, target=1), {"range"}),
+        (with_copy(0, source=0), {"range"}),
+        (with_copy(0, end=4), {"range"}),
+        (with_copy(0, tensor=-1), {"range"}),
+        (with_block("y", offset=91), {"capacity"}),
+        (with_block("y", offset=2**63 - 5), {"capacity"}),
+        (with_block("b", offset=59), {"overlap"}),
+        (replace(GOOD, allocations=np.vstack([GOOD.allocations, [2, 0, 60, 0, 0]])), {"duplicate"}),
+        (with_block("w", start=1), {"prefetch", "use"}),
+        (with_block("w", end=1), {"prefetch", "use"}),
+        (with_copy(0, start=2, end=2), {"prefetch", "use"}),
+        (replace(GOOD, transfers=GOOD.transfers[1:]), {"use"}),
+        (with_block("y", end=2), {"write-back", "output"}),
+        (with_copy(1, start=2), {"write-back", "output"}),
+        (replace(GOOD, transfers=GOOD.transfers[:1]), {"output"}),
+        (with_use(2, 1), {"use"} - {"use"}),
+        (with_block("a", end=0), {"use"}),
+        (with_block("a", start=1), {"result", "use"}),
+        (replace(GOOD, allocations=GOOD.allocations[[0, 2, 3]]), {"result", "use"}),
+    ],
+)
+def test_each_corruption_is_named(plan, rules):
+    assert broken(plan) == rules
+
+
+def test_data_must_have_arrived():
+    levels = GOOD.use_level.copy()
+    levels[np.flatnonzero(PROGRAM.use_tensor == 2)[1]] = 1
+    assert broken(replace(GOOD, use_level=levels)) == {"use"}, "a is read from backing memory that never gets it"
+    copied = replace(with_block("a", end=2), use_level=levels)
+    copied = replace(copied, transfers=np.vstack([GOOD.transfers, [2, 0, 1, 1, 1]]))
+    assert "use" in broken(copied), "the write-back ends during the op that reads"
+
+
+def test_prefetch_waits_for_the_write_back_that_feeds_it():
+    """a: made fast, written back during op 1, prefetched again during op 2 is too late for op 1 but legal for none."""
+    rows = np.vstack([GOOD.allocations, [2, 0, 40, 2, 3]])
+    back, again = [2, 0, 1, 1, 1], [2, 1, 0, 2, 2]
+    assert broken(replace(GOOD, allocations=rows, transfers=np.vstack([GOOD.transfers, back, again]))) == set()
+    assert broken(replace(GOOD, allocations=rows, transfers=np.vstack([GOOD.transfers, again]))) == {"prefetch"}
+    early = [2, 1, 0, 1, 1]
+    assert "prefetch" in broken(replace(GOOD, allocations=rows, transfers=np.vstack([GOOD.transfers, back, early])))
+
+
+def test_resident_weights_need_no_copy():
+    chip = machine(weights="resident")
+    plan = compile_mapping(PROGRAM, chip, [0] * 5).plan
+    assert len(plan.transfers) == 0
+    assert validate(PROGRAM, chip, plan) == []
+    late = plan.allocations.copy()
+    late[plan.allocations[:, TENSOR] == 1, START] = 1
+    assert {v.rule for v in validate(PROGRAM, chip, replace(plan, allocations=late))} == {"use"}
+
+
+def test_every_violation_is_returned():
+    nothing = replace(GOOD, allocations=GOOD.allocations[:0], transfers=GOOD.transfers[:0])
+    rules = [violation.rule for violation in validate(PROGRAM, CHIP, nothing)]
+    assert sorted(rules) == ["output", "result", "result", "result", "use", "use", "use"]
+    with pytest.raises(PlanError, match="and 6 more"):
+        require_valid(PROGRAM, CHIP, nothing)
+
+
+@settings(max_examples=100)
+@given(st.data())
+def test_a_block_moved_onto_another_is_caught(data):
+    program, chip = data.draw(programs()), data.draw(accelerators())
+    plan = compile_mapping(program, chip, data.draw(mappings(program, chip))).plan
+    blocks = plan.allocations
+    together = [
+        (i, j)
+        for i in range(len(blocks))
+        for j in range(len(blocks))
+        if i != j and blocks[i, LEVEL] == blocks[j, LEVEL]
+        and blocks[i, START] <= blocks[j, END] and blocks[j, START] <= blocks[i, END]
+    ]  # fmt: skip
+    if together:
+        i, j = data.draw(st.sampled_from(together))
+        moved = blocks.copy()
+        moved[i, OFFSET] = blocks[j, OFFSET]
+        assert "overlap" in {v.rule for v in validate(program, chip, replace(plan, allocations=moved))}
+
+
+@settings(max_examples=100)
+@given(st.data())
+def test_a_use_served_where_its_data_never_is_is_caught(data):
+    program, chip = data.draw(programs()), data.draw(accelerators())
+    plan = compile_mapping(program, chip, data.draw(mappings(program, chip))).plan
+    use = data.draw(st.integers(0, program.num_uses - 1))
+    kind, level = program.tensor_kind[program.use_tensor[use]], plan.use_level[use]
+    levels = plan.use_level.copy()
+    if level != chip.backing and not program.use_is_result[use] and kind == TensorKind.ACTIVATION:
+        levels[use] = chip.backing
+    else:
+        levels[use] = data.draw(st.integers(0, chip.backing).filter(lambda other: other != level))
+        if levels[use] == chip.backing and (kind == TensorKind.WEIGHT or program.use_is_result[use]):
+            return  # weights are always in the backing memory too, and a result may be made there
+    rules = {violation.rule for violation in validate(program, chip, replace(plan, use_level=levels))}
+    assert rules & {"use", "result"}

@@ -1,0 +1,69 @@
+"""Planted programs hold what they promise; random ones are programs."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memplace_env.accelerator import load_accelerator
+from memplace_env.compiler import compile_mapping, native
+from memplace_env.errors import WorkloadError
+from memplace_env.simulator import cost_tables, simulate
+from memplace_env.workload.synthetic import TOPOLOGIES, from_spec, planted, random_dag
+
+SETTINGS = {
+    "topology": st.sampled_from(sorted(TOPOLOGIES)),
+    "ops": st.integers(4, 40),
+    "seed": st.integers(0, 10**6),
+    "hot": st.sampled_from([0.0, 0.3, 0.5, 0.8, 1.0]),
+}
+
+
+@settings(max_examples=60)
+@given(**SETTINGS, chip=st.sampled_from(["nnp-i", "tpu-v4i", "edge-tpu"]))
+def test_planted_mapping_reaches_the_sum_of_compute_times(topology, ops, seed, hot, chip):
+    program, mapping = planted(topology, ops=ops, seed=seed, hot=hot, accelerator=chip)
+    accelerator = load_accelerator(chip)
+    plan, reassigned = compile_mapping(program, accelerator, mapping)
+    report = simulate(program, accelerator, plan)
+    assert reassigned == 0
+    assert report.latency_ps == cost_tables(program, accelerator).compute_ps.sum()
+    assert report.latency_ps >= report.lower_bound_ps
+
+
+def test_planted_optimum_is_worth_looking_for():
+    chip = load_accelerator("nnp-i")
+    for topology in TOPOLOGIES:
+        program, mapping = planted(topology, seed=3)
+        best = simulate(program, chip, compile_mapping(program, chip, mapping).plan).latency_ps
+        assert simulate(program, chip, native(program, chip)).latency_ps > 1.1 * best
+
+
+def test_specs_name_programs():
+    assert from_spec("synthetic:chain?ops=9&seed=2").sha256 == planted("chain", ops=9, seed=2).program.sha256
+    assert from_spec("synthetic:random?ops=9&seed=2").sha256 == random_dag(2, ops=9).sha256
+    program = planted("fan-out", ops=9, seed=2, hot=0.7).program
+    assert from_spec(program.name).sha256 == program.sha256
+
+
+@pytest.mark.parametrize(
+    ("spec", "sentence"),
+    [
+        ("synthetic:star", "star.*chain"),
+        ("synthetic:chain?opps=3", "opps.*ops"),
+        ("synthetic:chain?ops=many", "many.*int"),
+        ("synthetic:chain?ops=3", "4..100000 ops"),
+        ("synthetic:chain?hot=2", "hot"),
+        ("synthetic:random?ops=0", "ops >= 1"),
+        ("synthetic:random?hot=1", "hot"),
+    ],
+)
+def test_bad_specs_are_refused(spec, sentence):
+    with pytest.raises(WorkloadError, match=sentence):
+        from_spec(spec)
+
+
+@given(st.integers(0, 10**6), st.integers(1, 30))
+def test_random_programs_are_reproducible(seed, ops):
+    assert random_dag(seed, ops=ops).sha256 == random_dag(seed, ops=ops).sha256
+    assert random_dag(seed, ops=ops).num_ops == ops
