@@ -1,0 +1,5 @@
+"""The exact agent: proven optima, or a proven bound and how far the plan is from it."""
+
+from agents.exact.agent import Exact
+
+__all__ = ["Exact"]

@@ -12,10 +12,12 @@ costs latency. With c the cost table of the simulator, op t keeps the port of le
                z[t] >= m[t, l] for each l (parallel ports),  z[t] >= sum_l m[t, l] (serial ports)
                y[t, l] >= x[k, l],  y[t, B] >= 1 - sum_l x[k, l]                for each tensor k of op t
                sum_l x[k, l] <= 1
-               sum_{k alive at t} bytes_k x[k, l] <= capacity_l                 for each maximal set of live tensors
+               w[l] + sum_{k alive at t} bytes_k x[k, l] <= capacity_l          for each maximal set of live tensors
 
-where resident weights are always alive. This is the latency of every plan with one level for each tensor, except that
-tensors need no addresses: the optimum is a lower bound, and the latency itself if addresses can be found.
+where w[l] >= sum_k bytes_k x[k, l] over resident weights, which are always alive: as a column of its own it keeps
+the capacity rows short, which makes HiGHS several times faster. This is the latency of every plan with one level for
+each tensor, except that tensors need no addresses: the optimum is a lower bound, and the latency itself if addresses
+can be found.
 
 Streamed weights: one in fast memory is copied in before its first use, so it is alive from the op before that at the
 latest, and not fast at all if op 0 reads it. Copies use the backing port when ops do not. With d the demand of a
@@ -77,14 +79,15 @@ class Model(NamedTuple):
 
 
 class _Columns(NamedTuple):
-    """Where the variables are: x int64[K, L-1], y int64[T, L], z, b, s int64[T]; -1 (or nothing) where there is none."""
+    """Where x int64[K, L-1], y int64[T, L], w int64[L-1], z, b and s int64[T] are; -1 or empty if there is none."""
 
     x: Ints
     y: Ints
+    held: Ints
     z: Ints
     bank: Ints
     stall: Ints
-    count: int
+    total: int
 
 
 class _Ports(NamedTuple):
@@ -109,11 +112,11 @@ def build(program: Program, accelerator: Accelerator) -> Model:
     ]
     if accelerator.weights == "streamed":
         parts.append(_bank(program, costs, columns, ports, unit))
-    binary = np.zeros(columns.count, dtype=bool)
+    binary = np.zeros(columns.total, dtype=bool)
     binary[columns.x[columns.x >= 0]] = True
-    cost = np.zeros(columns.count)
+    cost = np.zeros(columns.total)
     cost[columns.z] = cost[columns.stall] = 1
-    lower, upper = np.zeros(columns.count), np.full(columns.count, np.inf)
+    lower, upper = np.zeros(columns.total), np.full(columns.total, np.inf)
     lower[columns.z] = costs.compute_ps / unit
     upper[binary] = upper[columns.y[columns.y >= 0]] = 1
     overhead = costs.overhead_ps * program.num_ops
@@ -150,17 +153,18 @@ def _columns(program: Program, accelerator: Accelerator, costs: Costs) -> _Colum
     inner[program.use_op[~placeable[program.use_tensor]], -1] = False
     ops = np.ones(program.num_ops, dtype=bool)
     copies = ops & (accelerator.weights == "streamed")
-    wanted = [can, inner, ops, copies, copies]
+    held = np.ones(accelerator.backing, dtype=bool)
+    wanted = [can, inner, held, ops, copies, copies]
     ends = np.cumsum([part.sum() for part in wanted])
     numbered = [np.full(part.shape, -1) for part in wanted]
     for part, number, end in zip(wanted, numbered, ends, strict=True):
         number[part] = np.arange(end - part.sum(), end)
-    x, y, z, bank, stall = numbered
-    return _Columns(x, y, z, bank[copies], stall[copies], int(ends[-1]))
+    x, y, held, z, bank, stall = numbered
+    return _Columns(x, y, held, z, bank[copies], stall[copies], int(ends[-1]))
 
 
 def _ports(program: Program, accelerator: Accelerator, costs: Costs, columns: _Columns, unit: float) -> _Ports:
-    shape = (program.num_ops, columns.count)
+    shape = (program.num_ops, columns.total)
     x = columns.x[program.use_tensor]
     matrix = []
     for level in range(accelerator.num_levels):
@@ -189,7 +193,7 @@ def _op_times(costs: Costs, columns: _Columns, ports: _Ports, unit: float) -> Ro
     for matrix, constant in zip(matrices, constants, strict=True):
         most = np.asarray(matrix.maximum(0).sum(axis=1)).ravel() + constant
         ops = np.flatnonzero(most > costs.compute_ps / unit)
-        own = sp.csr_array((np.ones(len(ops)), (np.arange(len(ops)), columns.z[ops])), shape=(len(ops), columns.count))
+        own = sp.csr_array((np.ones(len(ops)), (np.arange(len(ops)), columns.z[ops])), shape=(len(ops), columns.total))
         parts.append(Rows(sp.csr_array(own - matrix[ops]), constant[ops]))
     return stack(parts)
 
@@ -204,13 +208,13 @@ def _touches(program: Program, columns: _Columns) -> Rows:
         np.concatenate([y[use, level], x[use, level]]),
         np.repeat([1.0, -1.0], len(use)),
         np.zeros(len(use)),
-        columns.count,
+        columns.total,
     )
     use = np.flatnonzero((y[:, -1] >= 0) & is_placeable(program)[program.use_tensor])
     row, level = np.nonzero(x[use] >= 0)
     column = np.concatenate([y[use, -1], x[use][row, level]])
     backing = rows_of(
-        np.concatenate([np.arange(len(use)), row]), column, np.ones(len(column)), np.ones(len(use)), columns.count
+        np.concatenate([np.arange(len(use)), row]), column, np.ones(len(column)), np.ones(len(use)), columns.total
     )
     return stack([fast, backing])
 
@@ -218,19 +222,34 @@ def _touches(program: Program, columns: _Columns) -> Rows:
 def _one_level_each(columns: _Columns) -> Rows:
     tensors = columns.x[(columns.x >= 0).sum(axis=1) > 1]
     row, level = np.nonzero(tensors >= 0)
-    return rows_of(row, tensors[row, level], -np.ones(len(row)), -np.ones(len(tensors)), columns.count)
+    return rows_of(row, tensors[row, level], -np.ones(len(row)), -np.ones(len(tensors)), columns.total)
 
 
 def _capacity(program: Program, accelerator: Accelerator, columns: _Columns, level: int) -> Rows:
-    """One row for each maximal set of tensors alive together that could overflow the level."""
-    tensors = np.flatnonzero(columns.x[:, level] >= 0)
-    first, last = (ends[tensors] for ends in lifetimes(program, accelerator))
-    size, capacity = program.tensor_bytes[tensors], accelerator.levels[level].capacity_bytes
+    """w at least the resident weights; one row for each maximal set of results that could overflow the level."""
+    capacity = accelerator.levels[level].capacity_bytes
+    size = program.tensor_bytes * (CAPACITY / capacity)
+    inside = columns.x[:, level] >= 0
+    always = inside & (program.tensor_kind == TensorKind.WEIGHT) & (accelerator.weights == "resident")
+    weights, others = np.flatnonzero(always), np.flatnonzero(inside & ~always)
+    column = np.append(columns.x[weights, level], columns.held[level])
+    total = rows_of(np.zeros_like(column), column, np.append(-size[weights], 1.0), np.zeros(1), columns.total)
+
+    first, last = (ends[others] for ends in lifetimes(program, accelerator))
     live = live_sets(first, last)
-    live = live[live @ size > capacity]
+    if not len(live):
+        live = np.zeros((1, 0), dtype=bool)
+    live = live[live @ program.tensor_bytes[others] + program.tensor_bytes[weights].sum() > capacity]
     row, item = np.nonzero(live)
-    scaled = size[item] * (-CAPACITY / capacity)
-    return rows_of(row, columns.x[tensors[item], level], scaled, np.full(len(live), -CAPACITY), columns.count)
+    sets = np.arange(len(live))
+    overflow = rows_of(
+        np.append(row, sets),
+        np.append(columns.x[others[item], level], np.full(len(live), columns.held[level])),
+        np.append(-size[others[item]], -np.ones(len(live))),
+        np.full(len(live), -CAPACITY),
+        columns.total,
+    )
+    return stack([total, overflow])
 
 
 def live_sets(first: Ints, last: Ints) -> NDArray[np.bool_]:
@@ -250,17 +269,13 @@ def _bank(program: Program, costs: Costs, columns: _Columns, ports: _Ports, unit
     weights = np.flatnonzero(program.tensor_kind == TensorKind.WEIGHT)
     which, level = np.nonzero(columns.x[weights] >= 0)
     copied = weights[which]
-    parts = [
-        (ops, columns.bank, -1.0),
-        (ops, columns.stall, 1.0),
-        (ops[1:], columns.bank[:-1], 1.0),
-        (ops[1:], columns.z[:-1], 1.0),
-        (program.live_start[copied], columns.x[copied, level], -costs.prefetch_ps[copied] / unit),
-    ]
-    row, column = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
-    value = np.concatenate([np.broadcast_to(value, len(row)) for row, _, value in parts])
+    row = np.concatenate([ops, ops, ops[1:], ops[1:], program.live_start[copied]])
+    earlier = [columns.bank[:-1], columns.z[:-1]]
+    column = np.concatenate([columns.bank, columns.stall, *earlier, columns.x[copied, level]])
+    ones = np.ones(program.num_ops)
+    value = np.concatenate([-ones, ones, ones[1:], ones[1:], -costs.prefetch_ps[copied] / unit])
     lower = np.zeros(program.num_ops)
     lower[1:] = ports.constant[:-1, -1] - costs.overhead_ps / unit
-    before = sp.vstack([sp.csr_array((1, columns.count)), ports.matrix[-1][:-1]])
-    own = rows_of(row, column, value, lower, columns.count)
+    before = sp.vstack([sp.csr_array((1, columns.total)), ports.matrix[-1][:-1]])
+    own = rows_of(row, column, value, lower, columns.total)
     return Rows(sp.csr_array(own.matrix - before), lower)

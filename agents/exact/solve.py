@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
 
-from agents.exact.model import Model, Rows, stack
+from agents.exact.model import Floats, Model, Rows, stack
 from memplace_env.workload.program import Ints
 
 BOUND_MARGIN = 1e-6
@@ -30,13 +30,12 @@ class Answer(NamedTuple):
 def solve(model: Model, cuts: list[Rows], gap: float, seconds: float | None) -> Answer:
     """Minimise within a relative gap and a time limit."""
     rows = stack([model.rows, *cuts])
-    options = {"mip_rel_gap": gap} | ({} if seconds is None else {"time_limit": seconds})
     result = milp(
         model.cost,
         integrality=model.binary.astype(int),
         bounds=Bounds(model.lower, model.upper),
         constraints=LinearConstraint(rows.matrix, rows.lower, np.inf),
-        options=options,
+        options={"mip_rel_gap": gap, "time_limit": np.inf if seconds is None else seconds},
     )
     dual = result.mip_dual_bound if model.binary.any() else result.fun
     bound = max(dual, 0.0) if dual is not None and np.isfinite(dual) else 0.0
@@ -44,8 +43,9 @@ def solve(model: Model, cuts: list[Rows], gap: float, seconds: float | None) -> 
     return Answer(level, ceil(bound * (1 - BOUND_MARGIN) * model.unit_ps) + model.overhead_ps)
 
 
-def _levels(model: Model, values: np.ndarray) -> Ints:
+def _levels(model: Model, values: Floats) -> Ints:
     """int64[K]; what has no column is in the backing memory."""
     backing = model.column.shape[1]
     chosen = (model.column >= 0) & (values[model.column] > 0.5)
-    return np.where(chosen.any(axis=1), chosen.argmax(axis=1), backing)
+    level: Ints = np.where(chosen.any(axis=1), chosen.argmax(axis=1), backing)
+    return level

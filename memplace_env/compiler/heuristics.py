@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from memplace_env.accelerator import Accelerator
 from memplace_env.compiler.compile import compile_mapping
 from memplace_env.compiler.schedule import Order
 from memplace_env.plan import MemoryPlan
 from memplace_env.simulator import BuiltinSimulator, Simulator
-from memplace_env.workload.program import Program, TensorKind
+from memplace_env.workload.program import Ints, Program, TensorKind
 
 
 def native(program: Program, accelerator: Accelerator, simulator: Simulator | None = None) -> MemoryPlan:
@@ -39,16 +38,16 @@ def all_backing(program: Program, accelerator: Accelerator) -> MemoryPlan:
     return compile_mapping(program, accelerator, mapping).plan
 
 
-def _greedy(program: Program, accelerator: Accelerator, order: Order) -> MemoryPlan:
-    mapping = np.where(_is_table(program), accelerator.backing, 0)
-    return compile_mapping(program, accelerator, mapping, order).plan
-
-
-def _is_table(program: Program) -> NDArray[np.bool_]:
-    """bool[K]: weights that no op reads whole."""
+def native_mapping(program: Program, accelerator: Accelerator) -> Ints:
+    """int64[K], what `native` asks for: the fastest level for all but tables."""
     most = np.zeros(program.num_tensors, dtype=np.int64)
     np.maximum.at(most, program.use_tensor, program.use_bytes)
-    return (program.tensor_kind == TensorKind.WEIGHT) & (most < program.tensor_bytes)
+    table = (program.tensor_kind == TensorKind.WEIGHT) & (most < program.tensor_bytes)
+    return np.where(table, accelerator.backing, 0)
+
+
+def _greedy(program: Program, accelerator: Accelerator, order: Order) -> MemoryPlan:
+    return compile_mapping(program, accelerator, native_mapping(program, accelerator), order).plan
 
 
 HEURISTICS: dict[str, Callable[[Program, Accelerator], MemoryPlan]] = {

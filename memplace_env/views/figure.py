@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +13,8 @@ from memplace_env.errors import MemPlaceError
 from memplace_env.files import write_atomically
 
 if TYPE_CHECKING:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+    from matplotlib.font_manager import FontProperties
 
 _DPI = 100
 _LAST_LATIN = 0x24F
@@ -60,15 +60,15 @@ def save_png(figure: Figure, path: str | Path) -> Path:
 
 def to_rgb(figure: Figure) -> NDArray[np.uint8]:
     """The figure as uint8[H, W, 3]."""
-    canvas = agg_canvas(figure)
+    canvas: Any = figure.canvas
     canvas.draw()
     return np.asarray(canvas.buffer_rgba(), dtype=np.uint8)[..., :3].copy()
 
 
-def agg_canvas(figure: Figure) -> FigureCanvasAgg:
-    """The canvas that `new_figure` made."""
-    canvas: FigureCanvasAgg = figure.canvas  # type: ignore[assignment]
-    return canvas
+def text_width(figure: Figure, text: str, font: FontProperties) -> float:
+    """Pixels that the text takes in a figure of `new_figure`."""
+    canvas: Any = figure.canvas
+    return float(canvas.get_renderer().get_text_width_height_descent(text, font, False)[0])
 
 
 def drawable(text: str) -> str:

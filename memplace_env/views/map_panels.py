@@ -12,15 +12,15 @@ from memplace_env.accelerator import Accelerator, MemoryLevel
 from memplace_env.plan import MemoryPlan
 from memplace_env.simulator import Report
 from memplace_env.views.blocks import BlockKind, bytes_in_blocks
-from memplace_env.views.figure import agg_canvas, drawable
+from memplace_env.views.figure import drawable, text_width
 from memplace_env.views.units import bytes_scale, percent, rate, size, three_digits
 from memplace_env.workload.program import Ints, Program
 
 if TYPE_CHECKING:
-    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.font_manager import FontProperties
+    from matplotlib.patches import Patch
 
 INK, MUTED, FAINT = "#222222", "#6b6b6b", "#d9d9d9"
 BLOCK_COLOURS = {
@@ -38,6 +38,7 @@ IN_FLIGHT = "////"
 _DARK = ("#0072b2", "#009e73")
 _EDGE_PX, _MARGIN_PX, _LINE_PX = 3.0, 4.0, 11.0
 _LABEL_SIZE = 8.5
+_LOW_PX = 90
 _MOST_LABELS = 80
 
 
@@ -78,10 +79,11 @@ def draw_level(figure: Figure, box: tuple[float, float, float, float], data: Map
     axes.set_xlim(0, data.ends)
     axes.set_ylim(0, capacity * 1.03)
     axes.tick_params(labelbottom=False)
-    _set_address_ticks(axes, capacity)
-    label_axis(axes, f"address ({scale.unit})")
+    low = axes.get_window_extent().height < _LOW_PX
+    _set_address_ticks(axes, capacity, 2 if low else 4)
+    label_axis(axes, scale.unit if low else f"address ({scale.unit})")
     axes.axhline(capacity, color=INK, linewidth=1.4, zorder=4)
-    panel_title(axes, memory.name, _facts(data, level, memory))
+    panel_title(figure, axes, memory.name, _facts(data, level, memory))
 
     rows = np.flatnonzero(data.plan.allocations[:, 1] == level)
     if len(rows) == 0:
@@ -94,7 +96,7 @@ def draw_level(figure: Figure, box: tuple[float, float, float, float], data: Map
     colours = [BLOCK_COLOURS[data.kinds[row]] for row in rows]
     _draw_blocks(axes, rectangles, colours, pixels)
     _draw_in_flight(axes, rectangles, data.arrived[rows])
-    _draw_labels(axes, rectangles, [data.program.tensor_name[k] for k in tensor], colours, pixels)
+    _draw_labels(figure, axes, rectangles, [data.program.tensor_name[k] for k in tensor], colours, pixels)
 
 
 def style_axes(axes: Axes) -> None:
@@ -109,7 +111,7 @@ def style_axes(axes: Axes) -> None:
         spine.set_linewidth(0.8)
 
 
-def legend_row(parent: Axes | Figure, handles: Sequence[Artist], **place: Any) -> None:
+def legend_row(parent: Axes | Figure, handles: Sequence[Patch], **place: Any) -> None:
     """A legend in one row without a frame; `place` as matplotlib's legend takes it."""
     parent.legend(
         handles=handles,
@@ -132,12 +134,13 @@ def label_axis(axes: Axes, text: str) -> None:
     axes.yaxis.set_label_coords(-0.043, 0.5)
 
 
-def _set_address_ticks(axes: Axes, capacity: float) -> None:
-    if capacity % 4 == 0 or capacity < 4:
-        ticks = np.linspace(0, capacity, 5)
+def _set_address_ticks(axes: Axes, capacity: float, parts: int) -> None:
+    """Ticks up to the capacity where that gives round numbers, else at powers of two below it."""
+    if capacity % parts == 0 or capacity < parts:
+        ticks = np.linspace(0, capacity, parts + 1)
     else:
-        step = 2.0 ** np.floor(np.log2(capacity / 3))
-        ticks = np.arange(0, capacity + step / 2, step)
+        step = 2.0 ** np.ceil(np.log2(capacity / parts))
+        ticks = np.arange(0, capacity, step)
     axes.set_yticks(ticks, [three_digits(tick) for tick in ticks])
 
 
@@ -154,14 +157,17 @@ def _facts(data: MapData, level: int, memory: MemoryLevel) -> str:
     return "  ·  ".join(facts)
 
 
-def panel_title(axes: Axes, name: str, facts: str) -> None:
+def panel_title(figure: Figure, axes: Axes, name: str, facts: str) -> None:
     """A bold name and facts beside it, above the top left corner."""
     from matplotlib.font_manager import FontProperties
 
     font = FontProperties(size=12, weight="bold")
     name = drawable(name)
-    beside = _text_width(axes, name, font) + 14
-    for shift, text, style, colour in ((0, name, font, INK), (beside, drawable(facts), FontProperties(size=10.5), MUTED)):
+    beside = text_width(figure, name, font) + 14
+    for shift, text, style, colour in (
+        (0, name, font, INK),
+        (beside, drawable(facts), FontProperties(size=10.5), MUTED),
+    ):
         axes.annotate(
             text,
             (0, 1),
@@ -172,12 +178,6 @@ def panel_title(axes: Axes, name: str, facts: str) -> None:
             color=colour,
             parse_math=False,
         )
-
-
-def _text_width(axes: Axes, text: str, font: FontProperties) -> float:
-    """Pixels."""
-    renderer = agg_canvas(axes.get_figure(root=True)).get_renderer()  # type: ignore[arg-type]
-    return float(renderer.get_text_width_height_descent(text, font, False)[0])
 
 
 def _pixels_per_unit(axes: Axes) -> tuple[float, float]:
@@ -220,15 +220,24 @@ def _draw_in_flight(axes: Axes, rectangles: _Rectangles, arrived: Ints) -> None:
     waiting = waiting._replace(width=arrived[copied] + 1.0 - waiting.left)
     axes.add_collection(
         PolyCollection(
-            list(waiting.corners), facecolors=(1, 1, 1, 0.55), edgecolors=(0.4, 0.4, 0.4, 0.5), hatch=IN_FLIGHT,
-            linewidths=0.0, zorder=3,
-        ),  # fmt: skip
+            list(waiting.corners),
+            facecolors=(1, 1, 1, 0.55),
+            edgecolors=(0.4, 0.4, 0.4, 0.5),
+            hatch=IN_FLIGHT,
+            linewidths=0.0,
+            zorder=3,
+        ),
         autolim=False,
     )
 
 
 def _draw_labels(
-    axes: Axes, rectangles: _Rectangles, names: list[str], colours: list[str], pixels: tuple[float, float]
+    figure: Figure,
+    axes: Axes,
+    rectangles: _Rectangles,
+    names: list[str],
+    colours: list[str],
+    pixels: tuple[float, float],
 ) -> None:
     """Name the blocks, largest first, that have room for it: across or, in tall narrow ones, upwards."""
     from matplotlib.font_manager import FontProperties
@@ -242,7 +251,7 @@ def _draw_labels(
         if written == _MOST_LABELS or thickness < _LINE_PX:
             continue
         spellings = _spellings(drawable(names[block]))
-        label = next((text for text in spellings if _text_width(axes, text, font) <= room), None)
+        label = next((text for text in spellings if text_width(figure, text, font) <= room), None)
         if label is not None:
             axes.text(
                 rectangles.left[block] + rectangles.width[block] / 2,

@@ -5,21 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from memplace_env.simulator import Report
 from memplace_env.views.map_panels import INK, MapData, label_axis, legend_row, panel_title, style_axes
 from memplace_env.views.units import PS, percent, seconds, time_scale
 
 if TYPE_CHECKING:
-    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 TIME_COLOURS = {"compute": "#a6a6a6", "lost to memory": "#d55e00", "stall": "#000000"}
 """What an op's time is made of, as the legend calls it."""
-NATIVE_COLOUR = "#0072b2"
-
-_MOST_NAMED = 3
+_SAVED = "#b9dcf2"
 
 
 def draw_strip(
@@ -47,28 +45,29 @@ def draw_strip(
     axes.set_ylim(0, float(total.max()) * unit * 1.12)
     axes.locator_params(axis="y", nbins=5)
     label_axis(axes, f"op time ({scale.unit})")
-    axes.set_xlabel("op, in execution order", fontsize=10.5, color=INK)
-    _draw_title(axes, data)
-    handles: list[Artist] = [Patch(color=colour, label=label) for label, colour in TIME_COLOURS.items()]
-    if native_report is not None:
-        handles.append(_draw_native(axes, native_report, unit))
+    end = "; the last slot is the end of the program" if data.ends > ops else ""
+    axes.set_xlabel(f"op, in execution order{end}", fontsize=10.5, color=INK)
+    _draw_title(figure, axes, data)
+    parts = zip(TIME_COLOURS.items(), (compute, memory, waiting), strict=True)
+    handles = [Patch(color=colour, label=label) for (label, colour), part in parts if part.any()]
+    if native_report is not None and _draw_saved(axes, native_report, total[:ops] * unit, unit):
+        handles.append(Patch(color=_SAVED, label="saved, against native"))
     legend_row(axes, handles, loc="lower right", bbox_to_anchor=(1.0, 1.04))
 
 
-def _draw_native(axes: Axes, native_report: Report, unit: float) -> Artist:
-    """Outline what native takes, to see where the plan gains and where it pays."""
-    time = (native_report.op_time_ps + native_report.stall_ps) * unit
-    top = max(axes.get_ylim()[1], float(time.max()) * 1.12)
-    axes.set_ylim(0, top)
-    return axes.stairs(time, color=NATIVE_COLOUR, linewidth=1.0, label="native", zorder=3)
+def _draw_saved(axes: Axes, native_report: Report, time: NDArray[np.floating], unit: float) -> bool:
+    """Show, above the plan's own time, what native takes more; whether it does anywhere."""
+    native = (native_report.op_time_ps + native_report.stall_ps) * unit
+    axes.stairs(np.maximum(native, time), baseline=time, fill=True, color=_SAVED, linewidth=0)
+    axes.set_ylim(0, max(axes.get_ylim()[1], float(native.max()) * 1.12))
+    return bool((native > time).any())
 
 
-def _draw_title(axes: Axes, data: MapData) -> None:
+def _draw_title(figure: Figure, axes: Axes, data: MapData) -> None:
     report = data.report
     lost = int(report.memory_loss_ps.sum()) + report.tail_ps
-    text = f"{percent(lost / report.latency_ps)} of the time ({seconds(lost * PS)}) is lost to memory"
-    worst = [int(op) for op in np.argsort(-report.memory_loss_ps, kind="stable")[:_MOST_NAMED]]
-    named = [f"op {op} {data.program.op_type[op]}" for op in worst if report.memory_loss_ps[op] > 0]
-    if named:
-        text += f", most of all in {', '.join(named)}"
-    panel_title(axes, "Time", text)
+    text = f"{percent(lost / report.latency_ps)} ({seconds(lost * PS)}) is lost to memory"
+    worst = int(report.memory_loss_ps.argmax())
+    if report.memory_loss_ps[worst] > 0:
+        text += f", most of all in op {worst}, {data.program.op_type[worst][:24]}"
+    panel_title(figure, axes, "Time", text)

@@ -55,7 +55,7 @@ def memory_map(
     data = MapData(program, accelerator, plan, report, block_kinds(program, plan, arrived), arrived, ends)
 
     heights = _panel_heights([level.capacity_bytes for level in accelerator.levels[:-1]])
-    top = HEIGHT - _HEADER
+    top = float(HEIGHT - _HEADER)
     for level, height in enumerate(heights):
         top -= _PANEL_TITLE + height
         draw_level(figure, _box(top, height), data, level)

@@ -62,9 +62,7 @@ def trace_json(program: Program, accelerator: Accelerator, plan: MemoryPlan, rep
     return json.dumps(trace)[:-1] + f', "traceEvents": [\n{events}\n]}}\n'
 
 
-def save_trace(
-    path: str | Path, program: Program, accelerator: Accelerator, plan: MemoryPlan, report: Report
-) -> Path:
+def save_trace(path: str | Path, program: Program, accelerator: Accelerator, plan: MemoryPlan, report: Report) -> Path:
     """Write the trace, whole or not at all.
 
     Raises:

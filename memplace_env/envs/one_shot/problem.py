@@ -11,6 +11,7 @@ from memplace_env.accelerator import Accelerator
 from memplace_env.compiler import Compiled, native
 from memplace_env.compiler.compile import compile_choice
 from memplace_env.compiler.evaluate import evaluate
+from memplace_env.compiler.heuristics import native_mapping
 from memplace_env.compiler.schedule import is_placeable, placeable_bytes, schedule
 from memplace_env.envs.one_shot.reward import Floats, Scores
 from memplace_env.errors import ActionError
@@ -77,14 +78,12 @@ class OneShotProblem:
 
     @cached_property
     def native_map(self) -> NDArray[np.int64]:
-        """int64[2T], a map that asks for what native's plan has; where an entry's weights differ, the largest's."""
-        program, plan = self.program, self.native_plan
-        level = np.full(program.num_tensors, self.accelerator.backing)
-        level[plan.allocations[:, 0]] = plan.allocations[:, 1]
+        """int64[2T], what native asks for (see `native_mapping`); the largest tensor of an entry speaks for it."""
+        wanted = native_mapping(self.program, self.accelerator)
         entries = np.full(self.map_size, self.accelerator.backing)
-        for tensor in np.argsort(program.tensor_bytes, kind="stable"):
-            if self.slot[tensor] >= 0:
-                entries[self.slot[tensor]] = level[tensor]
+        by_size = np.argsort(self.program.tensor_bytes, kind="stable")
+        placed = by_size[self.slot[by_size] >= 0]
+        entries[self.slot[placed]] = wanted[placed]
         return entries
 
     def check(self, maps: ArrayLike, batch: tuple[int, ...] = ()) -> NDArray[np.integer]:

@@ -1,0 +1,43 @@
+# `make run` and `make test` do all set-up: they create .venv from constraints.txt.
+PYTHON ?= python3
+PIP = .venv/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: run test lint bench tables zoo clean
+
+run: .venv/run  ## the main job: the best memory map for BERT on nnp-i, with picture and trace
+	.venv/bin/memplace solve BERT
+
+test: .venv/dev lint  ## every test, the slow ones too
+	.venv/bin/python -m pytest -q -n auto --dist worksteal
+
+lint: .venv/dev
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/mypy
+
+bench: .venv/dev  ## how fast, as JSON
+	.venv/bin/python -m benchmarks.speed
+
+tables: .venv/dev  ## the tables in docs/: headroom of every setting, agents on the paper workloads
+	.venv/bin/python -m benchmarks.headroom --write docs/headroom.md
+	.venv/bin/python -m benchmarks.agents --write docs/agents.md
+
+zoo: .venv/dev  ## export the zoo again; needs its own heavy packages
+	$(PIP) -r scripts/requirements-export.txt
+	.venv/bin/python scripts/export_zoo.py
+
+.venv/bin/python:
+	$(PYTHON) -m venv .venv
+
+.venv/run: .venv/bin/python setup.cfg constraints.txt
+	$(PIP) --editable ".[viz]"
+	touch $@
+
+# torch first: on its own it is the CPU build, as a dependency it may pull several GB of CUDA.
+.venv/dev: .venv/run
+	$(PIP) torch
+	$(PIP) --editable ".[agents,viz,dev]"
+	touch $@
+
+clean:
+	rm -rf .venv out build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

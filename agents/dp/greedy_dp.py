@@ -1,0 +1,52 @@
+"""Greedy-DP as EGRL describes it: one op at a time, all others frozen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from agents.base import Callback, Solution
+from agents.evaluator import Evaluator
+
+
+class GreedyDP:
+    """Tries all L x L levels of an op's weights and results, keeps the best reward, goes on to the next op.
+
+    After the last op it begins again, until a whole pass changes nothing or the budget ends. As in the paper it
+    assumes that ops do not depend on each other, and it is guided by the reward alone, so that maps which the
+    compiler would have to change are never chosen. The paper does not tell its first map nor what it does on ties;
+    ours are everything in the backing memory, and the choice that stands stays. Ops that a map does not decide
+    about are skipped.
+    """
+
+    name = "greedy-dp"
+
+    def solve(
+        self,
+        env: str | gym.Env[Any, Any],
+        *,
+        budget: int = 4000,
+        seed: int = 0,
+        callback: Callback | None = None,
+        time_limit: float | None = None,
+    ) -> Solution:
+        """See `agents.base.Agent.solve`; nothing is random, so the seed changes nothing."""
+        evaluator = Evaluator(env, budget=budget, callback=callback, time_limit=time_limit)
+        problem = evaluator.env.problem
+        levels = problem.accelerator.num_levels
+        choices = np.stack(np.meshgrid(range(levels), range(levels), indexing="ij"), axis=-1).reshape(-1, 2)
+        ops = np.flatnonzero(problem.decides.reshape(-1, 2).any(axis=1))
+        best_map = np.full(problem.map_size, problem.accelerator.backing)
+        best_reward = evaluator(best_map[None]).reward[0]
+        changed = True
+        while changed and evaluator.remaining > 0:
+            changed = False
+            for op in ops:
+                trials = np.repeat(best_map[None], len(choices), axis=0)
+                trials[:, 2 * op : 2 * op + 2] = choices
+                rewards = evaluator(trials).reward
+                if len(rewards) and rewards.max() > best_reward:
+                    best_map, best_reward, changed = trials[rewards.argmax()], rewards.max(), True
+        return evaluator.solution(self.name, seed)

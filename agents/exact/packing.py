@@ -1,0 +1,191 @@
+"""Addresses for a mapping on a machine with resident weights, or the reason why there are none.
+
+A weight occupies its bytes all the time, so weights stack at the top of their level without loss. What remains below
+is a dynamic storage allocation problem for the results: first the usual one-pass rules, then a complete search,
+then a hill climb. Spans of time in which no result is alive split it into parts that do not touch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from agents.exact.kernels import FOUND, GAVE_UP, NONE_EXISTS, climb, place_in_order, search
+from agents.exact.model import live_sets
+from memplace_env.accelerator import Accelerator
+from memplace_env.compiler.schedule import is_placeable
+from memplace_env.workload.program import Ints, Program
+
+EFFORT = 20_000_000
+"""Work of one complete search or climb, in blocks looked at: a second or two."""
+QUICK = EFFORT // 20
+"""The same for the many searches that narrow a conflict down."""
+SHRINKABLE = 40
+"""Conflicts of more blocks are not narrowed down one by one."""
+
+
+class Conflict(NamedTuple):
+    """Results that find no addresses together.
+
+    Attributes:
+        level: where.
+        results: int64[n], tensors.
+        weights: int64[m], the weights in that level.
+        height: bytes that the results need together: at least, if proven; otherwise, the fewest found.
+        proven: whether no addresses exist beside these weights, or none were found.
+    """
+
+    level: int
+    results: Ints
+    weights: Ints
+    height: int
+    proven: bool
+
+
+class Blocks(NamedTuple):
+    """int64[n] each: bytes, and first and last op of the life."""
+
+    size: Ints
+    first: Ints
+    last: Ints
+
+    def take(self, which: Ints) -> Blocks:
+        """Some of them."""
+        return Blocks(self.size[which], self.first[which], self.last[which])
+
+    @property
+    def load(self) -> int:
+        """Most bytes alive at once: no packing is lower."""
+        return int((live_sets(self.first, self.last) @ self.size).max(initial=0))
+
+
+class Fit(NamedTuple):
+    """`outcome` FOUND, NONE_EXISTS or GAVE_UP; `peak`: the lowest height reached; `offset` int64[n], at that height."""
+
+    outcome: int
+    peak: int
+    offset: Ints
+
+
+def pack(program: Program, accelerator: Accelerator, level: Ints, seed: int) -> tuple[Ints, list[Conflict]]:
+    """int64[K] offsets for tensors in fast levels, and what kept others from having one; deterministic."""
+    offset = np.zeros(program.num_tensors, dtype=np.int64)
+    conflicts = []
+    placeable = is_placeable(program)
+    for at in range(accelerator.backing):
+        here = placeable & (level == at)
+        weights = np.flatnonzero(here & (program.producer < 0))
+        results = np.flatnonzero(here & (program.producer >= 0))
+        capacity = accelerator.levels[at].capacity_bytes
+        offset[weights] = capacity - np.cumsum(program.tensor_bytes[weights])
+        height = capacity - int(program.tensor_bytes[weights].sum())
+        if height < 0:
+            conflicts.append(Conflict(at, results[:0], weights, 0, True))
+            continue
+        blocks = Blocks(program.tensor_bytes[results], program.live_start[results], program.live_end[results])
+        for part in _parts(blocks):
+            found = fit(blocks.take(part), height, seed)
+            offset[results[part]] = found.offset
+            if found.outcome != FOUND:
+                for which, needed, proven in _conflicts(blocks.take(part), height, seed):
+                    conflicts.append(Conflict(at, results[part[which]], weights, needed, proven))
+    return offset, conflicts
+
+
+def fit(blocks: Blocks, height: int, seed: int, effort: int = EFFORT) -> Fit:
+    """Find offsets so that all blocks lie below `height`.
+
+    NONE_EXISTS is a proof; GAVE_UP is not.
+    """
+    size, n = blocks.size, len(blocks.size)
+    starts = np.unique(blocks.first)
+    first, last = (np.searchsorted(starts, ends, side="right") - 1 for ends in (blocks.first, blocks.last))
+    best = Fit(NONE_EXISTS if blocks.load > height else GAVE_UP, np.iinfo(np.int64).max, np.zeros(n, dtype=np.int64))
+    best_order = np.arange(n)
+    offset = np.empty(n, dtype=np.int64)
+    for order in _orders(blocks):
+        for smallest_gap in (True, False):
+            peak = int(place_in_order(order, size, first, last, smallest_gap, offset))
+            if peak < best.peak:
+                best, best_order = best._replace(peak=peak, offset=offset.copy()), order
+            if peak <= height:
+                return best._replace(outcome=FOUND)
+    if best.outcome == NONE_EXISTS:
+        return best
+    by_area = np.argsort(-size * (last - first + 1), kind="stable")
+    outcome, _ = search(size[by_area], first[by_area], last[by_area], height, effort // n, offset)
+    if outcome == FOUND:
+        unsorted = np.empty_like(offset)
+        unsorted[by_area] = offset
+        return Fit(FOUND, int((unsorted + size).max()), unsorted)
+    if outcome == NONE_EXISTS:
+        return best._replace(outcome=NONE_EXISTS)
+    peak = int(climb(best_order.copy(), size, first, last, height, effort // n**2, seed, offset))
+    if peak < best.peak:
+        best = best._replace(peak=peak, offset=offset)
+    return best._replace(outcome=FOUND if peak <= height else GAVE_UP)
+
+
+def _orders(blocks: Blocks) -> Iterator[Ints]:
+    """Static placing orders: by size, area, lifetime (all largest first), start and end."""
+    life = blocks.last - blocks.first + 1
+    for key in (-blocks.size, -blocks.size * life, -life, blocks.first, -blocks.last):
+        yield np.lexsort((blocks.first, -blocks.size, key))
+
+
+def _parts(blocks: Blocks) -> Iterator[Ints]:
+    """Groups of blocks, in time order, such that no two of different groups are alive at the same time."""
+    order = np.argsort(blocks.first, kind="stable")
+    if len(order):
+        ended = np.maximum.accumulate(blocks.last[order])
+        yield from np.split(order, np.flatnonzero(blocks.first[order][1:] > ended[:-1]) + 1)
+
+
+def _conflicts(blocks: Blocks, height: int, seed: int) -> Iterator[tuple[Ints, int, bool]]:
+    """Small sets of blocks that find no place together: which, the height they need, whether that is proven.
+
+    From left to right in time: the shortest run of blocks by start that does not fit, then shortened from its front,
+    then block by block. The next set is sought among later blocks.
+    """
+    order = np.argsort(blocks.first, kind="stable")
+
+    def fits(which: Ints) -> bool:
+        return fit(blocks.take(which), height, seed, QUICK).outcome == FOUND
+
+    while len(order) and not fits(order):
+        run = order[: _fewest_failing(len(order), lambda count, run=order: fits(run[:count]))]  # type: ignore[misc]
+        core = run[-_fewest_failing(len(run), lambda count, run=run: fits(run[-count:])) :]  # type: ignore[misc]
+        if len(core) <= SHRINKABLE:
+            for block in core:
+                if not fits(rest := core[core != block]):
+                    core = rest
+        found = fit(blocks.take(core), height, seed, QUICK)
+        if found.outcome == NONE_EXISTS:
+            yield core, _least_height(blocks.take(core), height + 1, found.peak, seed), True
+        else:
+            yield core, found.peak, False
+        order = order[len(run) :]
+
+
+def _fewest_failing(size: int, works: Callable[[int], bool]) -> int:
+    """Smallest count in 1..size for which `works(count)` is false, given that it is for `size`."""
+    low, high = 0, size
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if works(middle) else (low, middle)
+    return high
+
+
+def _least_height(blocks: Blocks, low: int, high: int, seed: int) -> int:
+    """The greatest height proven necessary: `low` is, `high` is enough, and every height is a sum of sizes."""
+    unit = int(np.gcd.reduce(blocks.size))
+    low, high = -(-low // unit), high // unit
+    while low < high:
+        middle = (low + high) // 2
+        found = fit(blocks, middle * unit, seed, QUICK)
+        if found.outcome == GAVE_UP:
+            break
+        low, high = (low, found.peak // unit) if found.outcome == FOUND else (middle + 1, high)
+    return low * unit

@@ -1,0 +1,72 @@
+"""Simulated annealing over one-shot maps: a strong baseline that costs little."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from agents.base import Callback, Solution
+from agents.evaluator import Evaluator
+from memplace_env.envs.one_shot import OneShotProblem
+
+
+class LocalSearch:
+    """Changes a few entries of a map at a time and keeps what is faster, at first also what is a little slower.
+
+    Starts from the map that native compiles: every tensor asks for the fastest level. Since the compiler moves down
+    what does not fit, most of the search is about who should step back so that others fit. A move either redraws
+    one or two entries, or gives a run of neighbouring ops' weights or results the same level, as good maps are
+    contiguous (a finding of EGRL). All constants are our choice, from trials on the three paper workloads.
+
+    Args:
+        temperature: at the start, as a share of native's latency; falls to zero with the square of what is left of
+            the budget.
+        longest_run: most ops that one move sets.
+    """
+
+    name = "local-search"
+
+    def __init__(self, temperature: float = 0.002, longest_run: int = 8) -> None:
+        self.temperature = temperature
+        self.longest_run = longest_run
+
+    def solve(
+        self,
+        env: str | gym.Env[Any, Any],
+        *,
+        budget: int = 4000,
+        seed: int = 0,
+        callback: Callback | None = None,
+        time_limit: float | None = None,
+    ) -> Solution:
+        """See `agents.base.Agent.solve`."""
+        evaluator = Evaluator(env, budget=budget, callback=callback, time_limit=time_limit)
+        problem, rng = evaluator.env.problem, np.random.default_rng(seed)
+        scale = self.temperature * problem.native_report.latency_s
+        current = problem.native_map
+        latency = evaluator(current[None]).latency_s[0]
+        movable = np.flatnonzero(problem.mask.sum(axis=1) > 1)
+        while evaluator.remaining > 0 and len(movable):
+            candidate = self._neighbour(problem, current, movable, rng)
+            found = evaluator(candidate[None]).latency_s
+            heat = scale * (1 - evaluator.evaluations / budget) ** 2
+            if len(found) and found[0] <= latency - heat * np.log(max(rng.random(), 1e-300)):
+                current, latency = candidate, found[0]
+        return evaluator.solution(self.name, seed)
+
+    def _neighbour(
+        self, problem: OneShotProblem, current: NDArray[np.int64], movable: NDArray[np.intp], rng: np.random.Generator
+    ) -> NDArray[np.int64]:
+        changed = current.copy()
+        if rng.random() < 0.5:
+            for entry in movable[rng.integers(len(movable), size=rng.integers(1, 3))]:
+                changed[entry] = rng.choice(np.flatnonzero(problem.mask[entry]))
+        else:
+            first = movable[rng.integers(len(movable))]
+            run = np.arange(first, min(first + 2 * rng.integers(2, self.longest_run + 1), len(changed)), 2)
+            level = rng.integers(problem.accelerator.num_levels)
+            changed[run[problem.mask[run, level]]] = level
+        return changed

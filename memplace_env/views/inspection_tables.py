@@ -1,0 +1,94 @@
+"""`Inspection` as tables."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.table import Table
+
+from memplace_env.views.inspection import Extreme, Inspection
+from memplace_env.views.tables import new_table
+from memplace_env.views.units import PS, count, percent, seconds, shortened, size, three_digits
+from memplace_env.workload.program import TensorKind
+
+
+def inspection_tables(found: Inspection, most: int = 10) -> list[Table]:
+    """Totals, what is memory-bound by op type, and the ops with most to gain."""
+    tables = [_totals(found), _by_type(found), _top_ops(found, most)]
+    return [table for table in tables if table.row_count]
+
+
+def _totals(found: Inspection) -> Table:
+    program, chip = found.program, found.accelerator
+    table = new_table(f"{program.name} ({program.dtype}) on {chip.name}", "", "", left=(0, 1))
+    table.show_header = False
+    if found.dims is not None:
+        table.add_row("symbolic dims", ", ".join(found.dims) or "none, all are fixed")
+    table.add_row("ops, tensors", f"{program.num_ops}, {program.num_tensors}")
+    table.add_row("work", f"{count(program.macs.sum(), 'MAC')}, {count(program.vector_ops.sum(), 'vector ops')}")
+    for name, kind in (("weights", TensorKind.WEIGHT), ("activations", TensorKind.ACTIVATION)):
+        table.add_row(name, size(program.bytes_of(kind)))
+    inputs, outputs = (size(program.bytes_of(kind)) for kind in (TensorKind.INPUT, TensorKind.OUTPUT))
+    table.add_row("inputs, outputs", f"{inputs}, {outputs}")
+    table.add_row("peak live activations", size(int(program.live_bytes.max())))
+    table.add_row("memories", ", ".join(f"{level.name} {size(level.capacity_bytes)}" for level in chip.levels))
+    ridges = ", ".join(f"{level.name} {three_digits(found.ridge(at))}" for at, level in enumerate(chip.levels))
+    table.add_row("intensity", f"{three_digits(found.intensity)} ops/byte; enough for full speed: {ridges}")
+    table.add_row("compute alone", seconds(float(found.compute_ps.sum() * PS)))
+    for extreme in (found.backing, found.fastest):
+        everything = np.ones(program.num_ops, dtype=bool)
+        table.add_row(
+            f"all in {extreme.level}", f"{_time(extreme, everything)}, memory-bound {_bound(extreme, everything)}"
+        )
+    return table
+
+
+def _by_type(found: Inspection) -> Table:
+    backing, fastest = found.backing, found.fastest
+    table = new_table(
+        "By op type",
+        "type", "ops", "MACs", "moved", "compute",
+        f"all in {backing.level}", "memory-bound", f"all in {fastest.level}", "memory-bound",
+        caption="memory-bound: how many ops, and their share of the type's time.",
+    )  # fmt: skip
+    for kind, mask in found.op_types():
+        table.add_row(
+            kind,
+            str(int(mask.sum())),
+            count(int(found.program.macs[mask].sum())),
+            size(int(found.op_bytes[mask].sum())),
+            seconds(float(found.compute_ps[mask].sum() * PS)),
+            _time(backing, mask),
+            _bound(backing, mask),
+            _time(fastest, mask),
+            _bound(fastest, mask),
+        )
+    return table
+
+
+def _top_ops(found: Inspection, most: int) -> Table:
+    backing, fastest = found.backing, found.fastest
+    columns = ("op", "name", "type", "MACs", "moved", "compute", f"in {backing.level}", f"in {fastest.level}")
+    table = new_table("Most to gain from fast memory", *columns, left=(1, 2))
+    for op in found.top_ops(most):
+        times = (found.compute_ps[op], backing.time_ps[op], fastest.time_ps[op])
+        table.add_row(
+            str(op),
+            shortened(found.program.op_name[op], 40),
+            found.program.op_type[op],
+            count(int(found.program.macs[op])),
+            size(int(found.op_bytes[op])),
+            *(seconds(float(time * PS)) for time in times),
+        )
+    return table
+
+
+def _time(extreme: Extreme, mask: NDArray[np.bool_]) -> str:
+    return seconds(float(extreme.time_ps[mask].sum() * PS))
+
+
+def _bound(extreme: Extreme, mask: NDArray[np.bool_]) -> str:
+    """How many of the ops are memory-bound, and their share of the ops' time."""
+    bound = extreme.memory_bound & mask
+    share = extreme.time_ps[bound].sum() / max(extreme.time_ps[mask].sum(), 1)
+    return f"{int(bound.sum())} ({percent(float(share))})"

@@ -1,0 +1,124 @@
+"""Gymnasium's native vector environments for Stable-Baselines3."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
+from numpy.typing import NDArray
+from stable_baselines3.common.vec_env import VecEnv
+from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvObs, VecEnvStepReturn
+
+
+class SB3VecEnv(VecEnv):
+    """A Gymnasium `VectorEnv` as a Stable-Baselines3 `VecEnv`.
+
+    Example:
+        >>> venv = SB3VecEnv(gym.make_vec("MemPlace-ResNet50-v0", num_envs=64))
+        >>> PPO("MultiInputPolicy", venv).learn(10_000)
+
+    Args:
+        env: a vector environment that begins new episodes within the step that ends old ones
+            (`AutoresetMode.SAME_STEP`), as those of this package do.
+        seed: of the first reset.
+    """
+
+    def __init__(self, env: VectorEnv[Any, Any, Any], seed: int | None = None) -> None:
+        if env.metadata.get("autoreset_mode") != AutoresetMode.SAME_STEP:
+            raise ValueError("SB3VecEnv needs a vector environment with AutoresetMode.SAME_STEP.")
+        self.env = env
+        self.render_mode = env.render_mode
+        self._seed: int | None = seed
+        self._actions: NDArray[Any] | None = None
+        super().__init__(env.num_envs, env.single_observation_space, env.single_action_space)
+
+    def reset(self) -> VecEnvObs:
+        """Start all episodes."""
+        observation, infos = self.env.reset(seed=self._seed)
+        self._seed = None
+        self.reset_infos = self._rows(infos)
+        return _writable(observation)
+
+    def seed(self, seed: int | None = None) -> Sequence[int | None]:
+        """Seed of the next reset."""
+        self._seed = seed
+        return [seed] * self.num_envs
+
+    def step_async(self, actions: NDArray[Any]) -> None:
+        """Keep the actions for `step_wait`."""
+        self._actions = actions
+
+    def step_wait(self) -> VecEnvStepReturn:
+        """Play them; ended episodes report `terminal_observation` and the info of their last step."""
+        observation, rewards, terminations, truncations, infos = self.env.step(self._actions)
+        done = terminations | truncations
+        rows = self._rows({key: value for key, value in infos.items() if key not in ("final_obs", "final_info")})
+        if done.any():
+            final = self._rows(infos["final_info"])
+            for index in np.flatnonzero(done):
+                rows[index] |= final[index]
+                rows[index]["terminal_observation"] = infos["final_obs"][index]
+                rows[index]["TimeLimit.truncated"] = bool(truncations[index] and not terminations[index])
+        return _writable(observation), rewards.astype(np.float32), done, rows
+
+    def close(self) -> None:
+        """Close the wrapped environment."""
+        self.env.close()
+
+    def get_attr(self, attr_name: str, indices: VecEnvIndices = None) -> list[Any]:
+        """The wrapped environment's attribute, once for each index."""
+        return [getattr(self._member(), attr_name)] * len(self._indices(indices))
+
+    def has_attr(self, attr_name: str) -> bool:
+        """Whether `get_attr` would find it."""
+        return hasattr(self._member(), attr_name)
+
+    def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:
+        """Not possible: the members are rows of one environment."""
+        raise TypeError(f"SB3VecEnv cannot set {attr_name!r}: its members are rows of one environment.")
+
+    def env_method(self, method_name: str, *args: Any, indices: VecEnvIndices = None, **kwargs: Any) -> list[Any]:
+        """`action_masks` for MaskablePPO and other methods that answer for all rows alike or row by row."""
+        chosen = self._indices(indices)
+        rows = getattr(self.env.unwrapped, method_name, None)
+        if rows is not None:
+            answers = rows(*args, **kwargs)
+            return [answers[index] for index in chosen]
+        return [getattr(self._member(), method_name)(*args, **kwargs) for _ in chosen]
+
+    def env_is_wrapped(
+        self, wrapper_class: type[gym.Wrapper[Any, Any, Any, Any]], indices: VecEnvIndices = None
+    ) -> list[bool]:
+        """Rows have no wrappers of their own."""
+        return [False] * len(self._indices(indices))
+
+    def get_images(self) -> Sequence[NDArray[np.uint8] | None]:
+        """Vector environments draw no pictures; render the plan of a single one."""
+        return [None] * self.num_envs
+
+    def _member(self) -> Any:
+        return getattr(self.env.unwrapped, "env", self.env.unwrapped)
+
+    def _indices(self, indices: VecEnvIndices) -> Sequence[int]:
+        return list(self._get_indices(indices))
+
+    def _rows(self, infos: dict[str, Any]) -> list[dict[str, Any]]:
+        """Gymnasium's arrays with `_key` masks as one dictionary for each row."""
+        rows: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
+        for key, values in infos.items():
+            if key.startswith("_") or f"_{key}" not in infos:
+                continue
+            for index in np.flatnonzero(infos[f"_{key}"]):
+                value = values[index]
+                rows[index][key] = value.item() if isinstance(value, np.generic) else value
+        return rows
+
+
+def _writable(observation: Any) -> Any:
+    """Stable-Baselines3 keeps and changes what it is given."""
+    if isinstance(observation, dict):
+        return {key: np.array(value) for key, value in observation.items()}
+    return np.array(observation)

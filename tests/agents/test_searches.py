@@ -1,0 +1,110 @@
+"""RandomSearch, GreedyDP and LocalSearch: budgets, seeds, histories, and optima on planted programs."""
+
+import time
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import agents
+from agents.evaluator import Evaluator
+from memplace_env.accelerator import load_accelerator
+from memplace_env.compiler import compile_mapping
+from memplace_env.envs.one_shot import OneShotEnv
+from memplace_env.errors import AgentError
+from memplace_env.plan import validate
+from memplace_env.simulator import cost_tables, simulate
+from memplace_env.workload.synthetic import TOPOLOGIES, planted
+
+SEARCHES = ["random", "greedy-dp", "local-search"]
+
+
+def planted_env(topology="chain", ops=8, seed=4, chip="nnp-i"):
+    return OneShotEnv(planted(topology, ops=ops, seed=seed, accelerator=chip).program, chip)
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+@pytest.mark.parametrize("chip", ["nnp-i", "tpu-v4i"])
+def test_solutions_are_valid_and_add_up(name, chip):
+    env = planted_env(ops=14, chip=chip)
+    heard = []
+    solution = agents.make_agent(name).solve(env, budget=300, seed=1, callback=heard.append)
+    assert validate(env.program, env.accelerator, solution.plan) == []
+    report = simulate(env.program, env.accelerator, solution.plan)
+    assert report.latency_s == solution.report.latency_s == solution.history[-1].latency_s
+    assert solution.outcome == "feasible"
+    assert solution.evaluations <= 300
+    assert heard[-1].evaluations == solution.evaluations
+    latencies = [progress.latency_s for progress in solution.history]
+    assert latencies == sorted(set(latencies), reverse=True)
+    assert solution.speedup == env.problem.native_report.latency_s / report.latency_s
+    assert solution.summary()["report"]["latency_s"] == report.latency_s
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_same_seed_same_plan(name):
+    one, two = (agents.make_agent(name).solve(planted_env(), budget=200, seed=7) for _ in range(2))
+    assert one.plan == two.plan
+    assert [(p.evaluations, p.latency_s) for p in one.history] == [(p.evaluations, p.latency_s) for p in two.history]
+
+
+@pytest.mark.parametrize("topology", sorted(TOPOLOGIES))
+def test_local_search_reaches_planted_optima_and_nobody_beats_them(topology):
+    env = planted_env(topology, ops=6, seed=2)
+    optimum = cost_tables(env.program, env.accelerator).compute_ps.sum()
+    for name in SEARCHES:
+        assert agents.make_agent(name).solve(env, budget=4000).report.latency_ps >= optimum
+    best = min(agents.LocalSearch().solve(env, budget=4000, seed=seed).report.latency_ps for seed in range(3))
+    assert best == optimum
+
+
+def test_greedy_dp_is_greedy_op_by_op():
+    """Its first pass, by hand: each op's best pair of levels by reward, the rest frozen."""
+    env = planted_env(ops=5)
+    current = np.full(10, 2)
+    for op in range(5):
+        trials = [current.copy() for _ in range(9)]
+        for index, trial in enumerate(trials):
+            trial[2 * op : 2 * op + 2] = divmod(index, 3)
+        rewards, _ = env.score(np.array(trials))
+        if rewards.max() > env.score(current[None])[0][0]:
+            current = trials[int(rewards.argmax())]
+    counted = 1 + 9 * int(env.problem.decides.reshape(-1, 2).any(axis=1).sum())
+    solution = agents.GreedyDP().solve(env, budget=counted)
+    assert solution.evaluations == counted
+    assert solution.report.latency_s <= env.score(current[None])[1].latency_s[0]
+
+
+def test_budget_and_time_limit_end_a_search():
+    env = planted_env()
+    assert agents.RandomSearch(batch=64).solve(env, budget=100).evaluations == 100
+    assert agents.LocalSearch().solve(env, budget=1).evaluations == 1
+    begin = time.perf_counter()
+    solution = agents.LocalSearch().solve(env, budget=10**9, time_limit=0.2)
+    assert time.perf_counter() - begin < 5
+    assert solution.plan is not None
+
+
+def test_nonsense_is_refused():
+    env = planted_env()
+    with pytest.raises(AgentError, match="at least 1"):
+        agents.RandomSearch().solve(env, budget=0)
+    with pytest.raises(AgentError, match="time limit"):
+        agents.RandomSearch().solve(env, time_limit=0)
+    with pytest.raises(AgentError, match="one-shot"):
+        agents.RandomSearch().solve(gym.make("CartPole-v1"))
+    with pytest.raises(AgentError, match="'exact'"):
+        agents.make_agent("exakt")
+
+
+def test_offered_plans_count_and_compete():
+    env = planted_env()
+    _, mapping = planted("chain", ops=8, seed=4)
+    evaluator = Evaluator(env, budget=10)
+    evaluator(np.full((1, 16), 2))
+    report = evaluator.offer(compile_mapping(env.program, load_accelerator("nnp-i"), mapping).plan)
+    solution = evaluator.solution("test", 0, "optimal", report.latency_s)
+    assert solution.evaluations == 2
+    assert solution.report.latency_ps == report.latency_ps
+    assert solution.gap == 0
+    assert Evaluator(env, budget=1).solution("test", 0).outcome == "unknown"

@@ -1,0 +1,168 @@
+"""The one-shot environment beyond the checkers: rewards, masks, errors, own simulators."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import memplace_env
+from memplace_env.envs.one_shot import OneShotEnv, OneShotProblem
+from memplace_env.envs.one_shot.observation import FEATURES, node_features
+from memplace_env.envs.one_shot.reward import REWARDS, Scores
+from memplace_env.errors import ActionError, MemPlaceError, WorkloadError
+from memplace_env.plan import validate
+from memplace_env.simulator import BuiltinSimulator, simulate
+from memplace_env.workload.synthetic import planted
+from tests.strategies import accelerators, programs
+
+WORKLOAD = "synthetic:chain?ops=8&seed=4"
+
+
+@pytest.fixture
+def env():
+    return OneShotEnv(WORKLOAD)
+
+
+@settings(max_examples=100)
+@given(st.data())
+def test_what_the_environment_says_is_what_the_simulator_says(data):
+    program, chip = data.draw(programs()), data.draw(accelerators())
+    env = OneShotEnv(program, chip)
+    level = st.integers(0, chip.backing)
+    action = np.array(data.draw(st.lists(level, min_size=2 * program.num_ops, max_size=2 * program.num_ops)))
+    _, reward, terminated, truncated, info = env.step(action)
+    report = simulate(program, chip, env.plan())
+    base = simulate(program, chip, memplace_env.native(program, chip))
+    assert (terminated, truncated) == (True, False)
+    assert info["latency_s"] == report.latency_s
+    assert info["energy_j"] == pytest.approx(report.energy_j, rel=1e-12)
+    assert info["speedup"] == base.latency_s / report.latency_s
+    assert info["valid"] == (info["reassigned"] == 0)
+    assert reward == (info["speedup"] if info["valid"] else -info["reassigned"])
+    assert 0 <= info["reassigned"] <= 1
+    assert validate(program, chip, env.plan()) == []
+
+
+@settings(max_examples=100)
+@given(st.data())
+def test_mask_and_ignored_entries(data):
+    """What the mask forbids is always reassigned; what decides nothing changes nothing."""
+    program, chip = data.draw(programs()), data.draw(accelerators())
+    problem = OneShotProblem(program, chip, BuiltinSimulator())
+    base = np.full(problem.map_size, chip.backing)
+    for entry in range(problem.map_size):
+        for level in range(chip.backing):
+            trial = base.copy()
+            trial[entry] = level
+            scores = problem.evaluate(trial[None])
+            if not problem.decides[entry]:
+                assert scores == problem.evaluate(base[None])
+                assert not problem.mask[entry, level]
+            elif not problem.mask[entry, level]:
+                assert scores.reassigned[0] > 0
+
+
+def test_planted_map_earns_the_planted_speedup(env):
+    program, mapping = planted("chain", ops=8, seed=4)
+    action = np.full(env.problem.map_size, env.accelerator.backing)
+    decided = env.problem.slot >= 0
+    action[env.problem.slot[decided]] = mapping[decided]
+    _, reward, *_, info = env.step(action)
+    assert info["valid"]
+    assert reward == info["speedup"] > 1
+    assert info["latency_s"] == env.report().lower_bound_s or info["latency_s"] > env.report().lower_bound_s
+    assert env.program.sha256 == program.sha256
+
+
+@pytest.mark.parametrize(
+    ("action", "sentence"),
+    [
+        (np.zeros(15, dtype=int), r"shape \(16,\)"),
+        (np.zeros((1, 16), dtype=int), r"shape \(16,\)"),
+        (np.zeros(16), "dtype float64"),
+        (np.full(16, 3), "0 = SRAM, 1 = LLC, 2 = DRAM"),
+        (np.full(16, -1), "levels"),
+        ("all", "shape"),
+        (None, "shape"),
+    ],
+)
+def test_bad_actions_are_refused(env, action, sentence):
+    env.reset()
+    with pytest.raises(ActionError, match=sentence):
+        env.step(action)
+    assert env.get_state() is None
+
+
+@pytest.mark.parametrize("name", sorted(REWARDS))
+def test_rewards_by_name(name):
+    env = OneShotEnv(WORKLOAD, reward=name)
+    env.reset()
+    native_like = np.full(16, env.accelerator.backing)
+    _, reward, *_, info = env.step(native_like)
+    base = env.problem.native_report
+    saving = base.energy_j / info["energy_j"]
+    expected = {"latency": info["speedup"], "energy": saving, "edp": saving * info["speedup"]}[name]
+    assert reward == pytest.approx(expected)
+
+
+def test_own_reward_and_own_simulator():
+    class Doubled(BuiltinSimulator):
+        def run(self, program, accelerator, plan):
+            from dataclasses import replace
+
+            report = super().run(program, accelerator, plan)
+            return replace(report, latency_ps=2 * report.latency_ps)
+
+    class Foreign:
+        def run(self, program, accelerator, plan):
+            return Doubled().run(program, accelerator, plan)
+
+    def latency_in_ms(scores: Scores):
+        return -1e3 * scores.latency_s
+
+    action = np.random.default_rng(0).integers(0, 3, 16)
+    plain = OneShotEnv(WORKLOAD).step(action)[4]
+    env = OneShotEnv(WORKLOAD, simulator=Foreign(), reward=latency_in_ms)
+    _, reward, *_, info = env.step(action)
+    assert info["latency_s"] == 2 * plain["latency_s"]
+    assert info["speedup"] == pytest.approx(plain["speedup"])
+    assert reward == -1e3 * info["latency_s"]
+    vector = gym.make_vec("MemPlace-v0", num_envs=3, workload=WORKLOAD, simulator=Foreign())
+    assert (vector.step(np.repeat(action[None], 3, axis=0))[4]["final_info"]["latency_s"] == info["latency_s"]).all()
+
+
+def test_settings_are_refused_in_one_sentence():
+    with pytest.raises(WorkloadError, match="BERT"):
+        OneShotEnv("BERTT")
+    with pytest.raises(MemPlaceError, match="latency, energy, edp"):
+        OneShotEnv(WORKLOAD, reward="speed")
+    with pytest.raises(MemPlaceError):
+        OneShotEnv(WORKLOAD, accelerator="nnp-j")
+    with pytest.raises(ValueError, match="ansi"):
+        OneShotEnv(WORKLOAD, render_mode="human")
+
+
+def test_features_are_the_papers_nineteen(env):
+    features = node_features(env.program)
+    assert features.shape == (8, 19) == (8, len(FEATURES))
+    assert features.dtype == np.float32
+    assert 0 <= features.min() <= features.max() <= 1
+    assert features[-1, FEATURES.index("n_ops_left")] == 0
+    assert features[-1, FEATURES.index("n_w_left")] == pytest.approx(0)
+
+
+def test_saved_plan_names_its_settings(env, tmp_path):
+    env.reset()
+    plan = memplace_env.MemoryPlan.load(env.plan().save(tmp_path / "plan.json"))
+    assert plan == env.plan()
+    assert plan.settings["workload"] == WORKLOAD
+    assert plan.settings["accelerator"] == "nnp-i"
+
+
+def test_vector_env_refuses_bad_batches():
+    env = gym.make_vec("MemPlace-v0", num_envs=3, workload=WORKLOAD)
+    env.reset(seed=0)
+    for bad in (np.zeros((2, 16), dtype=int), np.zeros((3, 16)), np.full((3, 16), 7)):
+        with pytest.raises(ActionError):
+            env.step(bad)

@@ -1,0 +1,120 @@
+"""Binding symbolic dims, and rebatching models that fix their batch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from memplace_env.errors import WorkloadError
+from memplace_env.workload.onnx_loader import load_onnx
+from tests.workload.models import LIGHT, load, node, tensor
+
+RELU = [node("Relu", "x", "y")]
+
+
+def first_bytes(dims: list[Any], **settings: Any) -> int:
+    return int(load(RELU, {"x": dims}, **settings).tensor_bytes[0])
+
+
+@pytest.mark.parametrize("name", ["batch", "N", "batch_size", "Batch", "bs", "unk_batch"])
+def test_batch_binds_the_dim_named_like_one(name: str) -> None:
+    assert first_bytes(["sequence", name], batch=3, dims={"sequence": 5}) == 4 * 15
+
+
+def test_batch_binds_the_leading_dim_if_none_is_named() -> None:
+    assert first_bytes(["rows", 5], batch=3) == 4 * 15
+    assert first_bytes([None, 5], batch=3) == 4 * 15
+    assert first_bytes([1, 5], batch=3) == 4 * 15
+    assert first_bytes([3, 5], batch=3) == 4 * 15
+
+
+def test_numpy_sizes_and_zero_sized_static_dims_are_fine() -> None:
+    assert first_bytes(["n", 5], batch=np.int64(3)) == 4 * 15
+
+
+def test_dims_bind_by_name_also_where_the_file_has_none() -> None:
+    assert first_bytes([2, None], dims={"x[1]": 7}) == 4 * 14
+
+
+def test_unbound_dim_says_what_to_pass() -> None:
+    with pytest.raises(WorkloadError, match=r"dim 'batch' of the graph input 'x' has no size; pass batch=1"):
+        first_bytes(["batch", 4])
+    with pytest.raises(WorkloadError, match=r"dim 'seq' of the graph input 'x'.*dims=\{'seq'"):
+        first_bytes(["batch", "seq"], batch=1)
+
+
+def test_unused_input_needs_no_size() -> None:
+    program = load(RELU, {"x": [4], "unused": ["whatever"]})
+    assert program.tensor_name == ("x", "y")
+
+
+def test_unknown_dim_lists_the_known_ones() -> None:
+    with pytest.raises(WorkloadError, match=r"no symbolic dim 'sequence'; it has: batch, seq\."):
+        first_bytes(["batch", "seq"], dims={"sequence": 4})
+    with pytest.raises(WorkloadError, match="none, all its dims are fixed"):
+        first_bytes([1, 4], dims={"sequence": 4})
+
+
+@pytest.mark.parametrize("size", [0, -1, 2**31, 1.5, "4", True, None])
+def test_impossible_sizes(size: Any) -> None:
+    with pytest.raises(WorkloadError, match="a dim is a whole number from 1"):
+        first_bytes(["batch", "seq"], dims={"seq": size})
+    if size is not None:
+        with pytest.raises(WorkloadError, match="batch is"):
+            first_bytes(["batch", 4], batch=size)
+
+
+def test_sizes_that_overflow_together() -> None:
+    with pytest.raises(WorkloadError, match="absurd"):
+        first_bytes(["batch", "seq", "more"], batch=2**30, dims={"seq": 2**30, "more": 2**30})
+
+
+def test_batch_bound_twice() -> None:
+    with pytest.raises(WorkloadError, match="bound twice"):
+        first_bytes(["batch"], batch=2, dims={"batch": 2})
+
+
+def test_batch_that_nothing_takes() -> None:
+    with pytest.raises(WorkloadError, match="no input of the model has a leading dim that is free"):
+        first_bytes([5, 4], batch=2)
+
+
+def test_model_that_fixes_its_batch_in_a_reshape() -> None:
+    nodes = [node("Reshape", "x t", "a"), node("MatMul", "a w", "y")]
+    for target in ([1, 8], [8]):
+        with pytest.raises(WorkloadError, match="The model fixes its batch at 1"):
+            load(nodes, {"x": [1, 2, 4]}, constants={"t": np.array(target), "w": (8, 3)}, batch=2)
+
+
+def test_reshape_that_swallows_the_batch_is_noticed() -> None:
+    """[1, -1, 4] makes one sequence of two; only the attention scores give it away."""
+    nodes = [node("Reshape", "x t", "a"), node("Transpose", "a", "b", perm=[0, 2, 1]), node("MatMul", "a b", "y")]
+    constants = {"t": np.array([1, -1, 4])}
+    assert load(nodes, {"x": [1, 3, 4]}, constants=constants).macs.sum() == 3 * 3 * 4
+    with pytest.raises(WorkloadError, match="fixes its batch at 1"):
+        load(nodes, {"x": [1, 3, 4]}, constants=constants, batch=2)
+
+
+def test_shapes_computed_from_dynamic_dims_fold() -> None:
+    nodes = [
+        node("Shape", "x", "s", start=0, end=2),
+        node("Concat", "s heads", "t", axis=0),
+        node("Reshape", "x t", "a"),
+        node("Transpose", "a", "b", perm=[0, 2, 1, 3]),
+        node("Size", "x", "n"),
+        node("Cast", "n", "nf", to=1),
+        node("Div", "b nf", "y"),
+    ]
+    program = load(nodes, {"x": ["batch", "seq", 8]}, constants={"heads": np.array([2, 4])}, batch=2, dims={"seq": 6})
+    assert program.op_type == ("Transpose", "Div")
+    assert program.tensor_name == ("x", "b", "y")
+
+
+def test_static_model_rebatches() -> None:
+    path = LIGHT / "light_resnet50.onnx"
+    one, four = load_onnx(path), load_onnx(path, batch=4)
+    assert four.macs.sum() == 4 * one.macs.sum()
+    assert four.bytes_of(0) == one.bytes_of(0)
+    assert four.tensor_bytes[tensor(four, "gpu_0/data_0")] == 4 * one.tensor_bytes[tensor(one, "gpu_0/data_0")]
