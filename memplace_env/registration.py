@@ -10,6 +10,15 @@ ONE_SHOT: dict[str, dict[str, Any]] = {
     "ResNet50": {"batch": 2, "dtype": "float16"},
     "ResNet101": {"batch": 2, "dtype": "int8"},
     "BERT": {"batch": 10, "dims": {"sequence": 384}, "dtype": "int8"},
+    "BERT-Large": {"batch": 4, "dims": {"sequence": 384}, "dtype": "int8"},
+    "MobileNetV2": {"batch": 8, "dtype": "int8"},
+    "GPT2": {"batch": 4, "dims": {"sequence": 384}, "dtype": "int8"},
+    "ViT": {"batch": 8, "dtype": "int8"},
+    "T5-small": {"batch": 8, "dims": {"sequence": 384, "decoder_sequence": 128}, "dtype": "int8"},
+    "Whisper-tiny": {"batch": 4, "dims": {"decoder_sequence": 128}, "dtype": "int8"},
+    "ConvNeXt-tiny": {"batch": 4, "dtype": "int8"},
+    "Swin-tiny": {"batch": 4, "dtype": "int8"},
+    "AlexNet": {"batch": 8, "dtype": "int8"},
 }
 """Settings of `MemPlace-<workload>-v0` on nnp-i, chosen for their measured headroom (docs/headroom.md)."""
 

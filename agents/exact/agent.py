@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import gymnasium as gym
+import numpy as np
 
 from agents.base import Callback, Outcome, Solution
 from agents.evaluator import Evaluator
@@ -14,7 +15,8 @@ from agents.exact.model import Rows, build
 from agents.exact.packing import Conflict, pack
 from agents.exact.solve import solve
 from memplace_env.compiler.compile import compile_mapping, plan_of_levels
-from memplace_env.compiler.schedule import Order
+from memplace_env.compiler.evaluate import evaluate
+from memplace_env.compiler.schedule import Order, schedule
 from memplace_env.errors import AgentError
 from memplace_env.plan import MemoryPlan
 from memplace_env.simulator import BuiltinSimulator
@@ -93,17 +95,8 @@ class _Search:
     def run(self, name: str) -> Solution:
         """Everything the agent does, after native's plan."""
         self._rounds()
-        if not self.optimal and self.level is not None and self.evaluator.remaining > 1:
-            level, count = descend(
-                self.program,
-                self.accelerator,
-                self.level,
-                seed=self.seed,
-                budget=self.evaluator.remaining - 1,
-                seconds=self.evaluator.seconds_left,
-            )
-            self.evaluator.evaluations += count
-            self._offer(compile_mapping(self.program, self.accelerator, level).plan)
+        if not self.optimal and self.evaluator.remaining > 1:
+            self._improve()
         outcome: Outcome = "optimal" if self.optimal else "feasible"
         return self.evaluator.solution(name, self.seed, outcome, self.bound_ps * SECONDS)
 
@@ -143,6 +136,23 @@ class _Search:
         if self.level is None or self.best_ps < before:
             self.level = level
         return conflicts
+
+    def _improve(self) -> None:
+        """Single moves from the linear program's mapping, or from native's wish for the fastest level if better."""
+        greedy = np.zeros(self.program.num_tensors, dtype=np.int64)
+        starts = [greedy] if self.level is None else [self.level, greedy]
+        slot = np.arange(self.program.num_tensors)
+        costs = evaluate(schedule(self.program, self.accelerator), np.array(starts), slot).latency_ps
+        level, count = descend(
+            self.program,
+            self.accelerator,
+            starts[costs.argmin()],
+            seed=self.seed,
+            budget=self.evaluator.remaining - 1,
+            seconds=self.evaluator.seconds_left,
+        )
+        self.evaluator.evaluations += count
+        self._offer(compile_mapping(self.program, self.accelerator, level).plan)
 
     def _offer(self, plan: MemoryPlan) -> None:
         self.best_ps = min(self.best_ps, self.evaluator.offer(plan).latency_ps)

@@ -155,8 +155,8 @@ def _conflicts(blocks: Blocks, height: int, seed: int) -> Iterator[tuple[Ints, i
         return fit(blocks.take(which), height, seed, QUICK).outcome == FOUND
 
     while len(order) and not fits(order):
-        run = order[: _fewest_failing(len(order), lambda count, run=order: fits(run[:count]))]  # type: ignore[misc]
-        core = run[-_fewest_failing(len(run), lambda count, run=run: fits(run[-count:])) :]  # type: ignore[misc]
+        run = _front(order, fits)
+        core = _front(run[::-1], fits)
         if len(core) <= SHRINKABLE:
             for block in core:
                 if not fits(rest := core[core != block]):
@@ -169,13 +169,13 @@ def _conflicts(blocks: Blocks, height: int, seed: int) -> Iterator[tuple[Ints, i
         order = order[len(run) :]
 
 
-def _fewest_failing(size: int, works: Callable[[int], bool]) -> int:
-    """Smallest count in 1..size for which `works(count)` is false, given that it is for `size`."""
-    low, high = 0, size
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if works(middle) else (low, middle)
-    return high
+def _front(order: Ints, fits: Callable[[Ints], bool]) -> Ints:
+    """The shortest front of `order` that does not fit, given that the whole does not."""
+    enough, count = 0, len(order)
+    while count - enough > 1:
+        middle = (enough + count) // 2
+        enough, count = (middle, count) if fits(order[:middle]) else (enough, middle)
+    return order[:count]
 
 
 def _least_height(blocks: Blocks, low: int, high: int, seed: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from memplace_env.accelerator import Accelerator
 from memplace_env.compiler.evaluate import kernel_of
@@ -68,7 +68,11 @@ def compile_choice(program: Program, accelerator: Accelerator, choice: Ints, slo
 
 
 def plan_of_levels(
-    program: Program, accelerator: Accelerator, level: Ints, offset: Ints, copy_start: Ints | None = None
+    program: Program,
+    accelerator: Accelerator,
+    level: NDArray[np.integer],
+    offset: Ints,
+    copy_start: Ints | None = None,
 ) -> MemoryPlan:
     """The plan in which each tensor lives in one level, at one offset, from when it must to when it may leave.
 

@@ -50,9 +50,7 @@ def resolve_task(
     chip = load_accelerator(accelerator)
     judge = resolve_simulator(simulator)
     settings: dict[str, Any] = {}
-    if isinstance(workload, Program):
-        program = resolve_workload(workload, batch=batch, dims=dims, dtype=dtype)
-    elif workload.startswith("synthetic:"):
+    if isinstance(workload, Program) or workload.startswith("synthetic:"):
         program = resolve_workload(workload, batch=batch, dims=dims, dtype=dtype)
     else:
         dtype, fusion = dtype or chip.dtype, fusion or chip.fusion

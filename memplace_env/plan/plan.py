@@ -132,16 +132,20 @@ class MemoryPlan:
             raise PlanError(f"it is no complete JSON document ({error}).") from None
         if not isinstance(document, dict) or document.get("schema") != SCHEMA:
             raise PlanError(f"it lacks 'schema': {SCHEMA}, the version this memplace reads and writes.")
-        names = {}
+        names: dict[str, str] = {}
         for key in _IDENTITY:
-            names[key] = document.get(key)
-            if not isinstance(names[key], str):
+            value = document.get(key)
+            if not isinstance(value, str):
                 raise PlanError(f"the field {key!r} is missing or no text.")
+            names[key] = value
         settings = document.get("settings", {})
         if not isinstance(settings, dict):
             raise PlanError("the field 'settings' is no table.")
         return cls(
-            **names,
+            names["program"],
+            names["program_sha256"],
+            names["accelerator"],
+            names["accelerator_sha256"],
             use_level=_integers(document.get("use_level"), "use_level", np.iinfo(np.int8)).astype(np.int8),
             allocations=_rows(document, "allocations", ALLOCATION),
             transfers=_rows(document, "transfers", TRANSFER),

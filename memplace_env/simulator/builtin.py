@@ -87,8 +87,8 @@ def _peak_bytes(program: Program, accelerator: Accelerator, plan: MemoryPlan) ->
     served[program.use_tensor[plan.use_level == accelerator.backing]] = True
     served[plan.transfers[:, 0]] = True
     made = (program.producer >= 0) & served
-    np.add.at(change, (program.live_start[made], accelerator.backing), program.tensor_bytes[made])
-    np.add.at(change, (program.live_end[made] + 1, accelerator.backing), -program.tensor_bytes[made])
+    np.add.at(change[:, -1], program.live_start[made], program.tensor_bytes[made])
+    np.add.at(change[:, -1], program.live_end[made] + 1, -program.tensor_bytes[made])
     constant = (program.producer < 0) & (served | (accelerator.weights == "streamed"))
-    change[0, accelerator.backing] += program.tensor_bytes[constant].sum()
-    return change.cumsum(axis=0).max(axis=0)
+    change[0, -1] += program.tensor_bytes[constant].sum()
+    return np.asarray(change.cumsum(axis=0).max(axis=0))

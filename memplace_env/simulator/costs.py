@@ -124,7 +124,7 @@ def _systolic_ps(gemm: Ints, unit: Systolic) -> Ints:
     exact = -(-cycles * PS_PER_S // (unit.arrays * unit.clock_hz))
     if exact.max() > _LIMIT_PS:
         raise WorkloadError("One op takes longer than the simulator counts; pass smaller dims or batch.")
-    return exact.astype(np.int64)
+    return np.asarray(exact, dtype=np.int64)
 
 
 def _round(values: NDArray[np.float64]) -> Ints:

@@ -56,4 +56,4 @@ def _compulsory_traffic(program: Program, accelerator: Accelerator, costs: Costs
 
 def _sum_by_op(program: Program, values: Ints) -> Ints:
     total = np.concatenate([[0], np.cumsum(values)])
-    return total[program.use_ptr[1:]] - total[program.use_ptr[:-1]]
+    return np.asarray(total[program.use_ptr[1:]] - total[program.use_ptr[:-1]])

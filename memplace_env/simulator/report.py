@@ -60,12 +60,12 @@ class Report:
     @property
     def op_time_s(self) -> NDArray[np.float64]:
         """float64[T], seconds."""
-        return self.op_time_ps * SECONDS
+        return self.op_time_ps.astype(np.float64) * SECONDS
 
     @property
     def stall_s(self) -> NDArray[np.float64]:
         """float64[T], seconds."""
-        return self.stall_ps * SECONDS
+        return self.stall_ps.astype(np.float64) * SECONDS
 
     @property
     def tail_s(self) -> float:

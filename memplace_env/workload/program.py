@@ -170,9 +170,9 @@ class Program:
         uses = slice(self.use_ptr[op], self.use_ptr[op + 1])
         return self.use_tensor[uses][~self.use_is_result[uses]]
 
-    def to_networkx(self) -> "nx.DiGraph[int]":
+    def to_networkx(self) -> nx.DiGraph[int]:
         """The op graph: node t with `op_type`, `name`, `macs`; an edge for each tensor flow with its `bytes`."""
-        graph = nx.DiGraph(name=self.name)
+        graph: nx.DiGraph[int] = nx.DiGraph(name=self.name)
         for op in range(self.num_ops):
             graph.add_node(op, op_type=self.op_type[op], name=self.op_name[op], macs=int(self.macs[op]))
         for op in range(self.num_ops):

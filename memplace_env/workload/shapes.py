@@ -183,6 +183,7 @@ class _ForwardPass:
             self._unsupported_control_flow(node)
         _check_axis(node, inputs)
         outputs, problem = self._inferred(node)
+        _check_reshape(node, inputs, outputs)
         constant = node.op_type not in RANDOM and all(value is None or value.constant for value in inputs)
         if constant:
             outputs = self._folded(node, inputs, outputs)
@@ -274,6 +275,14 @@ def _check_axis(node: NodeProto, inputs: Sequence[Value | None]) -> None:
     for attribute in node.attribute:
         if attribute.name == "axis" and not -rank - 1 <= attribute.i <= rank:
             raise WorkloadError(f"The axis {attribute.i} of {describe(node)} is out of range for its operands.")
+
+
+def _check_reshape(node: NodeProto, inputs: Sequence[Value | None], outputs: Mapping[str, Value]) -> None:
+    """ONNX's inference takes a target shape without a -1 at its word."""
+    if node.op_type == "Reshape" and inputs[0] is not None and node.output[0] in outputs:
+        before, after = inputs[0], outputs[node.output[0]]
+        if before.elements != after.elements:
+            raise WorkloadError(f"{describe(node)} cannot turn shape {list(before.shape)} into {list(after.shape)}.")
 
 
 def _static(what: str, type_: TypeProto) -> Value | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
 import numpy as np
@@ -138,7 +138,7 @@ def random_dag(seed: int, *, ops: int = 12, dtype: str = "int8", largest: int = 
         return builder.tensor(name, sizes[-1], kind)
 
     made = [tensor(f"input_{i}", TensorKind.INPUT) for i in range(rng.integers(1, 3))]
-    unread, weights = set(made), []
+    unread, weights = set(made), list[int]()
     for op in range(ops):
         last = op == ops - 1
         reads = set(rng.choice(made, size=min(len(made), int(rng.integers(1, 4))), replace=False).tolist())
@@ -175,8 +175,8 @@ def from_spec(spec: str) -> Program:
         WorkloadError: naming what it does not understand.
     """
     parts = urlsplit(spec)
-    kinds = {"ops": int, "seed": int} if parts.path == "random" else _PLANTED_SETTINGS
-    settings = {}
+    kinds: dict[str, Callable[[str], Any]] = {"ops": int, "seed": int} if parts.path == "random" else _PLANTED_SETTINGS
+    settings: dict[str, Any] = {}
     for key, text in parse_qsl(parts.query, keep_blank_values=True):
         if key not in kinds:
             raise WorkloadError(f"{spec!r} sets {key!r}; a synthetic {parts.path} takes {', '.join(kinds)}.")
@@ -189,7 +189,7 @@ def from_spec(spec: str) -> Program:
     return planted(parts.path, **settings).program
 
 
-_PLANTED_SETTINGS: dict[str, Callable[[str], object]] = {"ops": int, "seed": int, "hot": float, "accelerator": str}
+_PLANTED_SETTINGS: dict[str, Callable[[str], Any]] = {"ops": int, "seed": int, "hot": float, "accelerator": str}
 
 
 def _joined(wiring: Wiring) -> Wiring:
@@ -228,7 +228,7 @@ def _planted_port_time(program: Program, chip: Accelerator, level: Ints) -> Ints
         rate = memory.write_bytes_per_s if program.use_is_result[use] else memory.read_bytes_per_s
         op = program.use_op[use]
         port[op, at] += -(-int(program.use_bytes[use]) * PS_PER_S // rate) + (port[op, at] == 0) * memory.latency_ps
-    return port.sum(axis=1) if chip.ports == "serial" else port.max(axis=1)
+    return np.asarray(port.sum(axis=1) if chip.ports == "serial" else port.max(axis=1))
 
 
 def _with_compute(program: Program, chip: Accelerator, at_least_ps: Ints) -> Program:

@@ -15,8 +15,9 @@ class GraphObservation(
 ):
     """Turns the `nodes` and `edge_index` of a one-shot observation into a `GraphInstance`.
 
-    Nodes keep their features; edges carry none (in EGRL an edge only says who reads whom); `edge_links` is int32
-    [E, 2]. For libraries that understand `spaces.Graph`; Stable-Baselines3 does not.
+    Nodes keep their features; each edge has the one feature 1.0, since an edge only says who reads whom (as in EGRL)
+    but Gymnasium's graphs have no links without features; `edge_links` is int32[E, 2]. For libraries that
+    understand `spaces.Graph`; Stable-Baselines3 does not.
     """
 
     def __init__(self, env: gym.Env[dict[str, Any], Any]) -> None:
@@ -25,12 +26,13 @@ class GraphObservation(
         inner = env.observation_space
         if not isinstance(inner, spaces.Dict) or not {"nodes", "edge_index"} <= set(inner):
             raise TypeError(f"GraphObservation wraps environments with `nodes` and `edge_index`, not {inner}.")
-        features = inner["nodes"].shape[1]  # type: ignore[index]
+        nodes = inner["nodes"]
+        assert nodes.shape is not None
         self.observation_space = spaces.Graph(
-            node_space=spaces.Box(0, 1, (features,), np.float32), edge_space=None
+            node_space=spaces.Box(0, 1, nodes.shape[1:], np.float32), edge_space=spaces.Box(0, 1, (1,), np.float32)
         )
 
     def observation(self, observation: dict[str, Any]) -> spaces.GraphInstance:
         """The same graph in the other form."""
         links = observation["edge_index"].T.astype(np.int32)
-        return spaces.GraphInstance(nodes=observation["nodes"], edges=None, edge_links=links)
+        return spaces.GraphInstance(nodes=observation["nodes"], edges=np.ones((len(links), 1), np.float32), edge_links=links)

@@ -40,7 +40,8 @@ class SB3VecEnv(VecEnv):
         observation, infos = self.env.reset(seed=self._seed)
         self._seed = None
         self.reset_infos = self._rows(infos)
-        return _writable(observation)
+        started: VecEnvObs = _writable(observation)
+        return started
 
     def seed(self, seed: int | None = None) -> Sequence[int | None]:
         """Seed of the next reset."""

@@ -204,5 +204,7 @@ def test_geometry_of_other_shapes() -> None:
     assert [text[key] for key in ("batch", "ifm_x", "ifm_y", "ifm_z")] == [2, 128, 1, 768]
     flat = columns(load([node("Relu", "x", "y")], {"x": [2, 10]}))
     assert [flat[key] for key in ("batch", "ofm_x", "ofm_y", "ofm_z", "kernel_x", "stride")] == [2, 1, 1, 10, 0, 1]
-    wave = columns(load([node("Conv", "x w", "y", auto_pad="SAME_UPPER")], {"x": [2, 3, 50]}, constants={"w": (4, 3, 5)}))
+    wave = columns(
+        load([node("Conv", "x w", "y", auto_pad="SAME_UPPER")], {"x": [2, 3, 50]}, constants={"w": (4, 3, 5)})
+    )
     assert [wave[key] for key in ("ifm_x", "ifm_z", "ofm_x", "kernel_x", "kernel_y", "pad")] == [50, 3, 50, 5, 1, 2]

@@ -9,13 +9,14 @@ import pytest
 
 from memplace_env.errors import WorkloadError
 from memplace_env.workload.onnx_loader import load_onnx
+from memplace_env.workload.program import TensorKind
 from tests.workload.models import LIGHT, load, node, tensor
 
 RELU = [node("Relu", "x", "y")]
 
 
-def first_bytes(dims: list[Any], **settings: Any) -> int:
-    return int(load(RELU, {"x": dims}, **settings).tensor_bytes[0])
+def first_bytes(shape: list[Any], **settings: Any) -> int:
+    return int(load(RELU, {"x": shape}, **settings).tensor_bytes[0])
 
 
 @pytest.mark.parametrize("name", ["batch", "N", "batch_size", "Batch", "bs", "unk_batch"])
@@ -113,8 +114,19 @@ def test_shapes_computed_from_dynamic_dims_fold() -> None:
 
 
 def test_static_model_rebatches() -> None:
-    path = LIGHT / "light_resnet50.onnx"
-    one, four = load_onnx(path), load_onnx(path, batch=4)
+    nodes = [
+        node("Conv", "x w", "a"),
+        node("GlobalAveragePool", "a", "b"),
+        node("Flatten", "b", "c"),
+        node("Gemm", "c v", "y", transB=1),
+    ]
+    settings = {"constants": {"w": (8, 3, 3, 3), "v": (10, 8)}}
+    one, four = (load(nodes, {"x": [1, 3, 16, 16]}, batch=batch, **settings) for batch in (None, 4))
     assert four.macs.sum() == 4 * one.macs.sum()
-    assert four.bytes_of(0) == one.bytes_of(0)
-    assert four.tensor_bytes[tensor(four, "gpu_0/data_0")] == 4 * one.tensor_bytes[tensor(one, "gpu_0/data_0")]
+    assert four.bytes_of(TensorKind.WEIGHT) == one.bytes_of(TensorKind.WEIGHT)
+    assert four.tensor_bytes[tensor(four, "x")] == 4 * one.tensor_bytes[tensor(one, "x")]
+
+
+def test_real_model_that_fixes_its_batch() -> None:
+    with pytest.raises(WorkloadError, match=r"light_resnet50.onnx: The model fixes its batch at 1.*Reshape"):
+        load_onnx(LIGHT / "light_resnet50.onnx", batch=4)

@@ -1,6 +1,5 @@
 """Planted programs hold what they promise; random ones are programs."""
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -96,7 +96,7 @@ class OneShotEnv(gym.Env[Observation, NDArray[np.int64]]):
         self._reward = resolve_reward(reward)
         self._map: NDArray[np.integer] | None = None
         self._static = static_observation(self.problem)
-        self.observation_space = observation_space(self.problem)
+        self.observation_space: spaces.Dict = observation_space(self.problem)  # type: ignore[assignment]
         self.action_space = action_space(self.problem)
 
     @property
@@ -205,7 +205,7 @@ def action_space(problem: OneShotProblem) -> spaces.MultiDiscrete:
 
 def static_observation(problem: OneShotProblem) -> Observation:
     """The observation, read-only: it never changes."""
-    observation = {
+    observation: Observation = {
         "nodes": node_features(problem.program),
         "edge_index": problem.program.edges,
         "action_mask": problem.mask.ravel().astype(np.int8),

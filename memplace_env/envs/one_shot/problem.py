@@ -116,8 +116,8 @@ class OneShotProblem:
         """Scores of checked maps int[B, 2T]; with the built-in simulator by compiled kernels on all cores."""
         if isinstance(self.simulator, BuiltinSimulator):
             result = evaluate(self._schedule, maps, self.slot, threads)
-            latency = result.latency_ps * SECONDS
-            energy = result.dynamic_pj * 1e-12 + self.accelerator.static_power_w * latency
+            latency = result.latency_ps.astype(np.float64) * SECONDS
+            energy = result.dynamic_pj.astype(np.float64) * 1e-12 + self.accelerator.static_power_w * latency
             reassigned = result.reassigned_bytes / self._mappable_bytes
         else:
             compiled = [self.compile(row) for row in maps]

@@ -37,12 +37,12 @@ class OneShotVectorEnv(VectorEnv[Observation, NDArray[np.int64], NDArray[Any]]):
         self._final.fill(single)
 
     @cached_property
-    def observation_space(self) -> spaces.Dict:  # type: ignore[override]
+    def observation_space(self) -> spaces.Space[Any]:  # type: ignore[override]
         """Batched space; made on demand, since its bounds alone take as much memory as the observations."""
         return batch_space(self.single_observation_space, self.num_envs)
 
     @cached_property
-    def action_space(self) -> spaces.MultiDiscrete:  # type: ignore[override]
+    def action_space(self) -> spaces.Space[Any]:  # type: ignore[override]
         """Batched space, made on demand."""
         return batch_space(self.single_action_space, self.num_envs)
 

@@ -1,0 +1,31 @@
+"""Markdown tables and results files, as the benchmark scripts write them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from memplace_env.files import write_atomically
+
+
+def markdown(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A GitHub table; the first column is aligned left, all others right."""
+    lines = [headers, ["---", *["--:"] * (len(headers) - 1)], *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def write_between_markers(path: Path, name: str, content: str) -> None:
+    """Replace what stands between `<!-- name:begin -->` and `<!-- name:end -->` in a document."""
+    begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
+    text = path.read_text(encoding="utf-8")
+    if begin not in text or end not in text:
+        raise SystemExit(f"{path} has no markers {begin} ... {end}.")
+    head, tail = text.split(begin)[0], text.split(end)[1]
+    write_atomically(path, f"{head}{begin}\n{content}\n{end}{tail}")
+
+
+def save_results(path: Path, results: Any) -> None:
+    """Write results as JSON, whole or not at all."""
+    write_atomically(path, json.dumps(results, indent=1) + "\n")

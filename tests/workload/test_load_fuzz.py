@@ -1,0 +1,137 @@
+"""Damaged files and random graphs: a Program or a WorkloadError, never anything else."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import NodeProto
+
+from memplace_env.errors import WorkloadError
+from memplace_env.workload.onnx_loader import load_onnx
+from memplace_env.workload.program import Program, TensorKind
+from tests.workload.models import LIGHT, load, model, node
+
+FUSIONS = ("none", "conv", "epilogue")
+
+SMALL = model(
+    [
+        node("Shape", "x", "dims"),
+        node("Slice", "dims zero one", "rows"),
+        node("Concat", "rows rest", "target", axis=0),
+        node("Conv", "x w", "c", kernel_shape=[3, 3], pads=[1, 1, 1, 1]),
+        node("BatchNormalization", "c b b b b", "n"),
+        node("Relu", "n", "r"),
+        node("Reshape", "r target", "f"),
+        node("LayerNormalization", "f g", "l", axis=-1),
+        node("Gemm", "l v", "y", transB=1),
+    ],
+    {"x": ["batch", 4, 8, 8]},
+    constants={
+        "zero": np.array([0]), "one": np.array([1]), "rest": np.array([-1]), "w": (4, 4, 3, 3), "b": (4,), "g": (256,),
+        "v": (10, 256),
+    },
+).SerializeToString()  # fmt: skip
+
+FILES = (SMALL, (LIGHT / "light_bvlc_alexnet.onnx").read_bytes())
+
+
+@st.composite
+def damaged(draw: st.DrawFn) -> bytes:
+    data = bytearray(draw(st.sampled_from(FILES)))
+    for _ in range(draw(st.integers(1, 4))):
+        place = draw(st.integers(0, len(data) - 1))
+        match draw(st.sampled_from(("set", "set", "set", "cut", "insert", "delete"))):
+            case "set":
+                data[place] = draw(st.integers(0, 255))
+            case "cut":
+                del data[place + 1 :]
+            case "insert":
+                data[place:place] = draw(st.binary(min_size=1, max_size=8))
+            case "delete":
+                del data[place + 1 : place + 1 + draw(st.integers(1, 8))]
+    return bytes(data)
+
+
+@settings(max_examples=400)
+@given(damaged(), st.sampled_from(FUSIONS), st.sampled_from((None, 1, 3)))
+def test_damaged_files(data: bytes, fusion: str, batch: int | None) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.onnx"
+        path.write_bytes(data)
+        try:
+            program = load_onnx(path, batch=batch, fusion=fusion)
+        except WorkloadError as error:
+            assert str(error)
+        else:
+            assert isinstance(program, Program)
+
+
+@settings(max_examples=100)
+@given(st.binary(max_size=200))
+def test_random_bytes(data: bytes) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model.onnx"
+        path.write_bytes(data)
+        try:
+            load_onnx(path)
+        except WorkloadError:
+            return
+    raise AssertionError("random bytes made a program")
+
+
+UNARY = ("Relu", "Sigmoid", "Tanh", "Identity", "Exp", "Softmax", "BatchNormalization", "Conv", "ConvBias", "Transpose")
+BINARY = ("Add", "Mul", "Concat")
+IMAGE = [1, 4, 6, 6]
+
+
+@st.composite
+def random_graphs(draw: st.DrawFn) -> tuple[list[NodeProto], str]:
+    """Nodes over images of one shape, listed in any order, and the names of some outputs."""
+    made = ["x"]
+    nodes = []
+    for index in range(draw(st.integers(1, 14))):
+        op_type, result = draw(st.sampled_from(UNARY + BINARY)), f"v{index}"
+        a, b = draw(st.sampled_from(made)), draw(st.sampled_from([*made, "k", "s"]))
+        inputs = {
+            "BatchNormalization": f"{a} g g g g", "Conv": f"{a} w", "ConvBias": f"{a} w g",
+            "Add": f"{a} {b}", "Mul": f"{b} {a}",
+        }.get(op_type, a)  # fmt: skip
+        if op_type == "Concat":
+            nodes += [node("Concat", f"{a} {a}", f"{result}_c", axis=1),
+                      node("Slice", f"{result}_c from to axis", result)]  # fmt: skip
+        else:
+            extra = {"perm": [0, 1, 3, 2]} if op_type == "Transpose" else {}
+            nodes.append(node(op_type.removesuffix("Bias"), inputs, result, **extra))
+        made.append(result)
+    outputs = draw(st.lists(st.sampled_from(made[1:]), min_size=1, max_size=3, unique=True))
+    return draw(st.permutations(nodes)), " ".join(outputs)
+
+
+CONSTANTS = {
+    "g": (4,), "w": (4, 4, 1, 1), "k": (4, 1, 1), "s": np.float32(2), "from": np.array([2]), "to": np.array([6]),
+    "axis": np.array([1]),
+}  # fmt: skip
+
+
+@settings(max_examples=150)
+@given(random_graphs())
+def test_random_graphs(graph: tuple[list[NodeProto], str]) -> None:
+    nodes, outputs = graph
+    programs = []
+    for fusion in FUSIONS:
+        try:
+            programs.append(load(nodes, {"x": IMAGE}, outputs, constants=CONSTANTS, fusion=fusion))
+        except WorkloadError as error:
+            assert "does no work" in str(error)
+    assert len(programs) in (0, 3)
+    for more, fewer in zip(programs, programs[1:], strict=False):
+        assert fewer.num_ops <= more.num_ops
+        assert fewer.macs.sum() == more.macs.sum()
+        assert fewer.vector_ops.sum() == more.vector_ops.sum()
+        assert fewer.bytes_of(TensorKind.OUTPUT) == more.bytes_of(TensorKind.OUTPUT)
+        assert fewer.bytes_of(TensorKind.ACTIVATION) <= more.bytes_of(TensorKind.ACTIVATION)
+        assert fewer.use_bytes.sum() <= more.use_bytes.sum() + 4 * 4 * more.num_ops

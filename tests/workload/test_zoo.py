@@ -1,0 +1,93 @@
+"""The zoo and `resolve_workload`."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from memplace_env.errors import WorkloadError
+from memplace_env.workload.onnx_loader import load_onnx, model_dims
+from memplace_env.workload.program import TensorKind
+from memplace_env.workload.resolve import resolve_workload
+from memplace_env.workload.zoo import DEFAULT_DIMS, zoo_names, zoo_path
+from tests.workload.models import LIGHT
+
+
+def test_counts_of_the_papers() -> None:
+    assert resolve_workload("ResNet50").num_ops == 57
+    assert resolve_workload("ResNet101").num_ops == 108
+    assert load_onnx(LIGHT / "light_resnet50.onnx").num_ops == 57
+    assert 370 <= resolve_workload("BERT").num_ops <= 376
+    assert resolve_workload("ResNet50").op_type.count("Conv") == 53
+
+
+def test_resnet_from_the_zoo_is_the_one_in_onnx() -> None:
+    zoo, light = resolve_workload("ResNet50"), load_onnx(LIGHT / "light_resnet50.onnx")
+    assert zoo.macs.sum() == light.macs.sum()
+    assert zoo.bytes_of(TensorKind.WEIGHT) == light.bytes_of(TensorKind.WEIGHT) == 4 * 25_530_472
+
+
+@pytest.mark.parametrize("name", zoo_names())
+def test_every_zoo_workload_loads(name: str) -> None:
+    assert set(model_dims(zoo_path(name))) <= set(DEFAULT_DIMS)
+    program = resolve_workload(name, fusion="none")
+    for fusion in ("conv", "epilogue"):
+        fused = resolve_workload(name.upper(), fusion=fusion)
+        assert fused.num_ops <= program.num_ops
+        assert fused.macs.sum() == program.macs.sum()
+        assert fused.vector_ops.sum() == program.vector_ops.sum()
+    full, half = (resolve_workload(name, batch=2, dtype=dtype, fusion="none") for dtype in ("float32", "float16"))
+    assert (full.dtype, half.dtype) == ("float32", "float16")
+    assert full.macs.sum() == half.macs.sum() == 2 * program.macs.sum()
+    indices = 2 * half.bytes_of(TensorKind.WEIGHT) - full.bytes_of(TensorKind.WEIGHT)
+    assert 0 <= indices < 0.01 * full.bytes_of(TensorKind.WEIGHT)
+
+
+def test_settings_reach_the_model() -> None:
+    long = resolve_workload("BERT", dims={"sequence": 384}, batch=2)
+    assert long.tensor_bytes[long.tensor_name.index("input_ids")] == 2 * 384 * 8
+    both = resolve_workload("BERT", dims={"sequence": 384, "batch": 2})
+    assert both.sha256 == long.sha256
+
+
+def test_loading_is_quick() -> None:
+    resolve_workload("BERT")
+    start = time.perf_counter()
+    resolve_workload("BERT")
+    assert time.perf_counter() - start < 0.5
+
+
+def test_loading_twice_gives_equal_programs() -> None:
+    assert resolve_workload("GPT2").sha256 == resolve_workload("gpt2").sha256
+
+
+def test_unknown_name_offers_close_ones_and_the_list() -> None:
+    with pytest.raises(WorkloadError, match=r"Did you mean ResNet50.*The zoo has .*BERT"):
+        resolve_workload("ResNet5")
+    with pytest.raises(WorkloadError, match="There is no workload 'nothing like it'"):
+        resolve_workload("nothing like it")
+
+
+def test_paths(tmp_path: Path) -> None:
+    path = LIGHT / "light_squeezenet.onnx"
+    assert resolve_workload(path).sha256 == resolve_workload(str(path)).sha256
+    for missing in ("absent.onnx", str(tmp_path / "absent"), os.path.join("a", "b")):
+        with pytest.raises(WorkloadError, match="There is no file"):
+            resolve_workload(missing)
+
+
+def test_programs_and_synthetic_workloads_take_no_settings() -> None:
+    program = resolve_workload("synthetic:chain?ops=8&seed=1")
+    assert resolve_workload(program, fusion="epilogue") is program
+    with pytest.raises(WorkloadError, match="batch and dtype cannot apply"):
+        resolve_workload(program, batch=2, dtype="int8")
+    with pytest.raises(WorkloadError, match="synthetic workload is fixed"):
+        resolve_workload("synthetic:chain?ops=8", dims={"a": 1})
+
+
+def test_things_that_are_no_workload() -> None:
+    with pytest.raises(WorkloadError, match="not int"):
+        resolve_workload(5)  # type: ignore[arg-type]
