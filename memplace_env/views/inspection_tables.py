@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from rich.table import Table
 
 from memplace_env.views.inspection import Extreme, Inspection
-from memplace_env.views.tables import new_table
+from memplace_env.views.tables import add_row, new_table
 from memplace_env.views.units import PS, count, percent, seconds, shortened, size, three_digits
 from memplace_env.workload.program import TensorKind
 
@@ -23,22 +23,24 @@ def _totals(found: Inspection) -> Table:
     table = new_table(f"{program.name} ({program.dtype}) on {chip.name}", "", "", left=(0, 1))
     table.show_header = False
     if found.dims is not None:
-        table.add_row("symbolic dims", ", ".join(found.dims) or "none, all are fixed")
-    table.add_row("ops, tensors", f"{program.num_ops}, {program.num_tensors}")
-    table.add_row("work", f"{count(program.macs.sum(), 'MAC')}, {count(program.vector_ops.sum(), 'vector ops')}")
+        add_row(table, "symbolic dims", ", ".join(found.dims) or "none, all are fixed")
+    add_row(table, "ops, tensors", f"{program.num_ops}, {program.num_tensors}")
+    add_row(table, "work", f"{count(program.macs.sum(), 'MAC')}, {count(program.vector_ops.sum(), 'vector ops')}")
     for name, kind in (("weights", TensorKind.WEIGHT), ("activations", TensorKind.ACTIVATION)):
-        table.add_row(name, size(program.bytes_of(kind)))
+        add_row(table, name, size(program.bytes_of(kind)))
     inputs, outputs = (size(program.bytes_of(kind)) for kind in (TensorKind.INPUT, TensorKind.OUTPUT))
-    table.add_row("inputs, outputs", f"{inputs}, {outputs}")
-    table.add_row("peak live activations", size(int(program.live_bytes.max())))
-    table.add_row("memories", ", ".join(f"{level.name} {size(level.capacity_bytes)}" for level in chip.levels))
+    add_row(table, "inputs, outputs", f"{inputs}, {outputs}")
+    add_row(table, "peak live activations", size(int(program.live_bytes.max())))
+    add_row(table, "memories", ", ".join(f"{level.name} {size(level.capacity_bytes)}" for level in chip.levels))
     ridges = ", ".join(f"{level.name} {three_digits(found.ridge(at))}" for at, level in enumerate(chip.levels))
-    table.add_row("intensity", f"{three_digits(found.intensity)} ops/byte; enough for full speed: {ridges}")
-    table.add_row("compute alone", seconds(float(found.compute_ps.sum() * PS)))
+    add_row(table, "intensity", f"{three_digits(found.intensity)} ops/byte; enough for full speed: {ridges}")
+    add_row(table, "compute alone", seconds(float(found.compute_ps.sum() * PS)))
     for extreme in (found.backing, found.fastest):
         everything = np.ones(program.num_ops, dtype=bool)
-        table.add_row(
-            f"all in {extreme.level}", f"{_time(extreme, everything)}, memory-bound {_bound(extreme, everything)}"
+        add_row(
+            table,
+            f"all in {extreme.level}",
+            f"{_time(extreme, everything)}, memory-bound {_bound(extreme, everything)}",
         )
     return table
 
@@ -52,7 +54,8 @@ def _by_type(found: Inspection) -> Table:
         caption="memory-bound: how many ops, and their share of the type's time.",
     )  # fmt: skip
     for kind, mask in found.op_types():
-        table.add_row(
+        add_row(
+            table,
             kind,
             str(int(mask.sum())),
             count(int(found.program.macs[mask].sum())),
@@ -72,7 +75,8 @@ def _top_ops(found: Inspection, most: int) -> Table:
     table = new_table("Most to gain from fast memory", *columns, left=(1, 2))
     for op in found.top_ops(most):
         times = (found.compute_ps[op], backing.time_ps[op], fastest.time_ps[op])
-        table.add_row(
+        add_row(
+            table,
             str(op),
             shortened(found.program.op_name[op], 40),
             found.program.op_type[op],

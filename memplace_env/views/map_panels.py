@@ -19,7 +19,6 @@ from memplace_env.workload.program import Ints, Program
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from matplotlib.font_manager import FontProperties
     from matplotlib.patches import Patch
 
 INK, MUTED, FAINT = "#222222", "#6b6b6b", "#d9d9d9"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from io import StringIO
 from typing import NamedTuple
 
@@ -37,26 +37,32 @@ def bound_of(report: Report, plan_bound_s: float | None = None) -> Bound:
 
 
 def new_table(title: str | None, *columns: str, left: Sequence[int] = (0,), caption: str | None = None) -> Table:
-    """A table in the common style; columns are right-aligned but for those numbered in `left`."""
+    """A table in the common style; columns are right-aligned but for those numbered in `left`.
+
+    Texts are shown as they are: names of tensors and files may look like rich's markup.
+    """
     table = Table(
-        title=title,
+        title=None if title is None else Text(title, style="bold"),
         title_justify="left",
-        title_style="bold",
         box=SIMPLE_HEAD,
-        caption=caption,
+        caption=None if caption is None else Text(caption, style="dim"),
         caption_justify="left",
-        caption_style="dim",
         pad_edge=False,
     )
     for index, column in enumerate(columns):
-        last = index == len(columns) - 1
+        folds = index == len(columns) - 1 and index in left
         table.add_column(
-            column,
+            Text(column),
             justify="left" if index in left else "right",
-            no_wrap=not (last and index in left),
-            overflow="ellipsis" if not last else "fold",
+            no_wrap=not folds,
+            overflow="fold" if folds else "ellipsis",
         )
     return table
+
+
+def add_row(table: Table, *cells: object, style: str = "") -> None:
+    """Add a row of texts, shown as they are."""
+    table.add_row(*(Text(str(cell)) for cell in cells), style=style)
 
 
 def result_table(accelerator: Accelerator, report: Report, native_report: Report | None, bound: Bound) -> Table:
@@ -66,7 +72,7 @@ def result_table(accelerator: Accelerator, report: Report, native_report: Report
     base = native_report.latency_s if native_report else None
 
     def row(name: str, values: Sequence[str], last: str = NONE, style: str = "") -> None:
-        table.add_row(name, *values, last, style=style)
+        add_row(table, name, *values, last, style=style)
 
     latencies = [item.latency_s if item else None for item in reports]
     row("latency", [_or_none(value, seconds) for value in latencies], seconds(bound.seconds), "bold")
@@ -92,25 +98,27 @@ def hurts_table(found: Sequence[Hurt], report: Report) -> RenderableType:
     if not found:
         return Text("Nothing hurts: no op loses time to memory.\n")
     shown, total = sum(hurt.lost_ps for hurt in found), _lost_ps(report)
-    caption = f"These ops lose {percent(shown / report.latency_ps)} of the time, all together {percent(total / report.latency_ps)}."
+    shares = [percent(lost / report.latency_ps) for lost in (shown, total)]
+    caption = f"These ops lose {shares[0]} of the time to memory, all ops together {shares[1]}."
     table = new_table(
         "What still hurts", "op", "name", "type", "time", "lost", "share", "why", left=(1, 2, 6), caption=caption
     )
     for hurt in found:
-        table.add_row(
+        add_row(
+            table,
             str(hurt.op),
             shortened(hurt.name, 24),
             hurt.op_type,
             seconds(hurt.time_ps * PS),
             seconds(hurt.lost_ps * PS),
             percent(hurt.share),
-            Text(hurt.why),
+            hurt.why,
         )
     return table
 
 
 def comparison_table(
-    accelerator: Accelerator, native_report: Report, reports: Mapping[str, Report], lower_bound_s: float
+    accelerator: Accelerator, native_report: Report, plans: Sequence[tuple[str, Report]], lower_bound_s: float
 ) -> Table:
     """Several plans of one program, one a row, native first."""
     moved = [f"{memory.name} moved" for memory in accelerator.levels]
@@ -119,8 +127,9 @@ def comparison_table(
         "plan", "latency", "speed-up", "above bound", "lost", "waits", "energy", *moved,
         caption=f"Bound: no plan of any kind can beat {seconds(lower_bound_s)}.",
     )  # fmt: skip
-    for name, report in {"native": native_report, **reports}.items():
-        table.add_row(
+    for name, report in (("native", native_report), *plans):
+        add_row(
+            table,
             shortened(name, 40),
             seconds(report.latency_s),
             ratio(native_report.latency_ps / report.latency_ps),
@@ -133,18 +142,19 @@ def comparison_table(
     return table
 
 
-def differences_table(program: Program, reports: Mapping[str, Report], most: int = 10) -> RenderableType:
+def differences_table(program: Program, plans: Sequence[tuple[str, Report]], most: int = 10) -> RenderableType:
     """The ops whose time differs most between the plans."""
-    ops = biggest_differences(list(reports.values()), most)
+    ops = biggest_differences([report for _, report in plans], most)
     if not ops:
         return Text("All ops take the same time in all plans.\n")
     table = new_table(
-        "Where they differ most", "op", "name", "type", *(shortened(name, 20) for name in reports), "spread",
+        "Where they differ most", "op", "name", "type", *(shortened(name, 20) for name, _ in plans), "spread",
         left=(1, 2),
     )  # fmt: skip
     for op in ops:
-        times = [float((report.op_time_ps[op] + report.stall_ps[op]) * PS) for report in reports.values()]
-        table.add_row(
+        times = [float((report.op_time_ps[op] + report.stall_ps[op]) * PS) for _, report in plans]
+        add_row(
+            table,
             str(op),
             shortened(program.op_name[op], 32),
             program.op_type[op],
@@ -166,7 +176,7 @@ def summary_text(program: Program, accelerator: Accelerator, report: Report, nat
     table = new_table(None, "memory", "moved", "peak", "capacity")
     for level, memory in enumerate(accelerator.levels):
         peak = size(int(report.peak_bytes[level]))
-        table.add_row(memory.name, size(int(report.bytes_moved[level])), peak, size(memory.capacity_bytes))
+        add_row(table, memory.name, size(int(report.bytes_moved[level])), peak, size(memory.capacity_bytes))
     speedup = ratio(native_report.latency_ps / report.latency_ps)
     head = f"{program.name} ({program.dtype}) on {accelerator.name}: {seconds(report.latency_s)}, {speedup} over native"
     return f"{head}\n{plain_text(table)}"

@@ -6,16 +6,22 @@ from collections.abc import Mapping
 
 from onnx import GraphProto, NodeProto, TensorProto, helper
 
-from memplace_env.workload.topology import defined, subgraphs
+from memplace_env.errors import WorkloadError
+from memplace_env.workload.topology import defined, describe, subgraphs
 
 
 def inlined_branch(node: NodeProto, taken: bool) -> tuple[list[TensorProto], list[NodeProto]]:
     """The initialisers and nodes that do what an `If` does when its condition is `taken`.
 
     Names of the branch get the node's first output as a prefix, as two branches may use the same names.
+
+    Raises:
+        WorkloadError: the branch is missing or has another number of outputs.
     """
     wanted = "then_branch" if taken else "else_branch"
-    branch = next(attribute.g for attribute in node.attribute if attribute.name == wanted)
+    branch = next((attribute.g for attribute in node.attribute if attribute.name == wanted), None)
+    if branch is None or len(branch.output) != len(node.output):
+        raise WorkloadError(f"The {wanted} of {describe(node)} is missing or has other outputs; the file is damaged.")
     prefix = next(filter(None, node.output))
     names = {name: f"{prefix}/{name}" for name in defined(branch) if name}
     initializers = []

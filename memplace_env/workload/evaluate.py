@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 
 import numpy as np
@@ -29,7 +30,8 @@ def evaluate(node: NodeProto, inputs: Sequence[Array | None], opset: int) -> lis
     for name in filter(None, node.output):
         graph.output.add().name = name
     try:
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
             results = ReferenceEvaluator(graph, opsets={"": opset}).run(None, feeds)
     except Exception:  # any op may be missing or fail in its own way; the value is then merely unknown
         return None

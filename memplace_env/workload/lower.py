@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -68,7 +69,7 @@ class _Lowering:
             )
         with _blaming(node):
             cost, shape = rule.cost(site), geometry(site)
-        _check_work(node, cost)
+        _check_work(node, cost, shape)
         inputs = tuple(self._operand(name, position, rule) for position, name in enumerate(node.inputs))
         outputs = tuple(name for name in node.outputs if name in used)
         for name in filter(None, (*inputs, *outputs)):
@@ -119,7 +120,8 @@ def _live(graph: Graph) -> Iterator[tuple[Node, set[str]]]:
     return reversed(live)
 
 
-def _check_work(node: Node, cost: Cost) -> None:
-    count, rows, depth, columns = cost.gemm
-    if max(count * rows * depth * columns, cost.vector_ops) > MAX_WORK:
+def _check_work(node: Node, cost: Cost, geometry: tuple[int, ...]) -> None:
+    largest = max(math.prod(cost.gemm), cost.vector_ops, *geometry)
+    smallest = min(*cost.gemm, cost.vector_ops, *geometry)
+    if largest > MAX_WORK or smallest < -MAX_WORK or min(*cost.gemm, cost.vector_ops) < 0:
         raise WorkloadError(f"Node {node.name!r} ({node.op_type}) does an absurd amount of work; check the dims.")

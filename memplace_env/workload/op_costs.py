@@ -214,9 +214,10 @@ def _table() -> dict[str, OpRule]:
 OP_RULES: Final[Mapping[str, OpRule]] = _table()
 """Every operator that can be an op of a Program.
 
-MACs are counted as model papers do: padding positions count, biases do not. Element operations are our choice, as no two vector units agree: an element-wise op 1 per result element whatever its function, except
-Erf 4, Gelu 8 (its five primitive ops with that Erf), Mish 3, Swish 2 and BatchNormalization 2 (scale and shift);
-softmax 5 (maximum, difference, exponential, sum, quotient); layer, group and instance normalisation 8; RMS
-normalisation 5; a reduction or global pooling 1 per input element; pooling its kernel's area per result element;
+MACs are counted as model papers do: padding positions count, biases do not. Element operations are our choice, as no
+two vector units agree: an element-wise op 1 per result element whatever its function, except Erf 4, Gelu 8 (its five
+primitive ops with that Erf), Mish 3, Swish 2 and BatchNormalization 2 (scale and shift); softmax 5 (maximum,
+difference, exponential, sum, quotient); layer, group and instance normalisation 8; RMS normalisation 5; a reduction or
+global pooling 1 per input element; pooling its kernel's area per result element;
 interpolation 1 per point that is blended; pure data movement 0.
 """

@@ -139,8 +139,10 @@ class _ForwardPass:
         return value
 
     def _constant(self, node: NodeProto) -> None:
-        attribute = node.attribute[0]
         what = f"The constant {node.output[0]!r}"
+        if len(node.attribute) != 1:
+            raise WorkloadError(f"{what} has {len(node.attribute)} contents instead of one; the file is damaged.")
+        attribute = node.attribute[0]
         if attribute.name == "value":
             drop_payload(attribute.t)
             value = _stored(what, attribute.t)
@@ -162,7 +164,8 @@ class _ForwardPass:
         self._values[node.output[0]] = _known("A size", np.array(elements, dtype=np.int64))
 
     def _if(self, node: NodeProto) -> None:
-        taken = as_bool(self._value(node.input[0], f"the condition of {describe(node)}").data)
+        condition = next(iter(node.input), "")
+        taken = as_bool(self._value(condition, f"the condition of {describe(node)}").data)
         if taken is None:
             raise WorkloadError(
                 f"The condition of {describe(node)} depends on the data; only control flow that shapes decide is "
@@ -181,7 +184,7 @@ class _ForwardPass:
         inputs = [self._value(name, f"an input of {describe(node)}") if name else None for name in node.input]
         if any(subgraphs(node)):
             self._unsupported_control_flow(node)
-        _check_axis(node, inputs)
+        _check_attributes(node, inputs)
         outputs, problem = self._inferred(node)
         _check_reshape(node, inputs, outputs)
         constant = node.op_type not in RANDOM and all(value is None or value.constant for value in inputs)
@@ -269,12 +272,17 @@ def _type_of(value: Value) -> TypeProto:
     return helper.make_tensor_type_proto(value.element_type, value.shape)
 
 
-def _check_axis(node: NodeProto, inputs: Sequence[Value | None]) -> None:
-    """Shape inference of some operators reads beyond the dims of a tensor, and crashes, where this is not checked."""
+def _check_attributes(node: NodeProto, inputs: Sequence[Value | None]) -> None:
+    """Checks that ONNX's shape inference leaves out and then crashes on, taking the process with it."""
     rank = max((len(value.shape) for value in inputs if value is not None), default=0)
+    allowed = {
+        "axis": range(-rank - 1, rank + 1),
+        "batch_dims": range(rank + 1),
+        "num_outputs": range(len(node.output), len(node.output) + 1),
+    }
     for attribute in node.attribute:
-        if attribute.name == "axis" and not -rank - 1 <= attribute.i <= rank:
-            raise WorkloadError(f"The axis {attribute.i} of {describe(node)} is out of range for its operands.")
+        if attribute.name in allowed and attribute.i not in allowed[attribute.name]:
+            raise WorkloadError(f"{attribute.name}={attribute.i} of {describe(node)} is out of range; fix the model.")
 
 
 def _check_reshape(node: NodeProto, inputs: Sequence[Value | None], outputs: Mapping[str, Value]) -> None:

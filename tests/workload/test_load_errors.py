@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import NodeProto, TensorProto, helper
 
 from memplace_env.errors import WorkloadError
 from memplace_env.workload.onnx_loader import load_onnx
@@ -93,7 +93,7 @@ def test_dead_unsupported_operator_does_no_harm() -> None:
 
 def test_cycle_names_a_node_on_it() -> None:
     nodes = [node("Relu", "c", "y"), node("Add", "x b", "a"), node("Relu", "a", "b"), node("Relu", "a", "c")]
-    with pytest.raises(WorkloadError, match="cycle through node '(n_a|n_b)'"):
+    with pytest.raises(WorkloadError, match=r"cycle through node '(n_a|n_b)'"):
         load(nodes, {"x": [1]})
 
 
@@ -115,9 +115,23 @@ def test_shapes_that_do_not_fit() -> None:
         load([node("Conv", "x w", "y", group=0)], {"x": [1, 2, 4, 4]}, constants={"w": (2, 2, 1, 1)})
 
 
-def test_axis_out_of_range_does_not_crash_shape_inference() -> None:
-    with pytest.raises(WorkloadError, match="axis"):
-        load([node("LayerNormalization", "x w", "y m", axis=2**60)], {"x": [2, 3]}, "y m", constants={"w": (3,)})
+@pytest.mark.parametrize(
+    ("bad", "outputs"),
+    [
+        (node("LayerNormalization", "x w", "y m", axis=2**60), "y m"),
+        (node("Split", "x", "y m", num_outputs=2**31), "y"),
+        (node("Split", "x", "y m", num_outputs=1), "y m"),
+        (node("GatherND", "x i", "y", batch_dims=-2), "y"),
+    ],
+)
+def test_attributes_that_crash_shape_inference_are_refused(bad: NodeProto, outputs: str) -> None:
+    with pytest.raises(WorkloadError, match=r"of node 'n_y' .* is out of range"):
+        load([bad], {"x": [2, 3]}, outputs, constants={"w": (3,), "i": np.array([[0], [1]])})
+
+
+def test_negative_work() -> None:
+    with pytest.raises(WorkloadError, match="absurd"):
+        load([node("LRN", "x", "y", size=-(2**62))], {"x": [1, 2, 4, 4]})
 
 
 def test_onnx_rejects_wrong_attribute() -> None:
@@ -154,6 +168,24 @@ def test_control_flow_that_stays() -> None:
     body = helper.make_graph([], "body", [], [])
     with pytest.raises(WorkloadError, match="Control flow as in node 'n_y'"):
         load([node("Loop", "_ _ x", "y", body=body)], {"x": [4]})
+
+
+def test_damaged_control_flow_and_constants() -> None:
+    branch = helper.make_graph([node("Relu", "x", "t")], "b", [], [helper.make_tensor_value_info("t", 1, [4])])
+    constants = {"c": np.array(True)}
+    for choice in (
+        node("If", "c", "y", else_branch=branch),
+        node("If", "c", "y z", then_branch=branch, else_branch=branch),
+        node("If", "_", "y", then_branch=branch, else_branch=branch),
+    ):
+        with pytest.raises(WorkloadError, match="n_y"):
+            load([choice], {"x": [4]}, constants=constants)
+    for constant in (
+        helper.make_node("Constant", [], ["k"]),
+        helper.make_node("Constant", [], ["k"], value_string="s"),
+    ):
+        with pytest.raises(WorkloadError, match="'k'"):
+            load([constant, node("Add", "x k", "y")], {"x": [4]})
 
 
 def test_nothing_to_do() -> None:

@@ -1,0 +1,72 @@
+"""The agents on the three paper workloads at the paper's budget, beside the heuristics and the proven optimum.
+
+    python -m benchmarks.agents                        # prints the table
+    python -m benchmarks.agents --write docs/agents.md
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+from pathlib import Path
+from typing import Any
+
+from rich.progress import track
+
+import agents
+from benchmarks.tables import markdown, save_results, write_between_markers
+from memplace_env.compiler import HEURISTICS
+from memplace_env.envs.one_shot import OneShotEnv
+from memplace_env.registration import ONE_SHOT
+
+RESULTS = Path(__file__).parent / "results" / "agents.json"
+PAPER = ("ResNet50", "ResNet101", "BERT")
+SEARCHES = ("random", "greedy-dp", "local-search")
+
+
+def measure(workload: str, budget: int, seeds: int) -> dict[str, Any]:
+    """Speed-ups over native on the workload's registered environment, by solver; a list with one for each seed."""
+    env = OneShotEnv(workload, **ONE_SHOT[workload])
+    native = env.problem.native_report.latency_s
+    speedups: dict[str, list[float]] = {}
+    for name, rule in HEURISTICS.items():
+        plan = rule(env.program, env.accelerator)
+        speedups[name] = [native / env.simulator.run(env.program, env.accelerator, plan).latency_s]
+    for name in SEARCHES:
+        runs = [agents.make_agent(name).solve(env, budget=budget, seed=seed) for seed in range(seeds)]
+        speedups[name] = [run.speedup for run in runs]
+    exact = agents.make_agent("exact").solve(env)
+    speedups["exact"] = [exact.speedup]
+    speedups["bound"] = [native / exact.bound_s]
+    return {"workload": workload, "settings": ONE_SHOT[workload], "budget": budget, "speedup": speedups}
+
+
+def table(results: list[dict[str, Any]]) -> str:
+    """One line a solver, one column a workload; mean and standard deviation where there are several seeds."""
+    rows = []
+    for name in results[0]["speedup"]:
+        cells = []
+        for result in results:
+            values = result["speedup"][name]
+            varies = len(values) > 1 and max(values) > min(values)
+            spread = f" ± {statistics.stdev(values):.3f}" if varies else ""
+            cells.append(f"{statistics.mean(values):.3f}{spread}")
+        rows.append([name, *cells])
+    return markdown(["speed-up over native", *[f"{r['workload']}" for r in results]], rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--budget", type=int, default=4000, help="plans each search may evaluate")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--write", type=Path, help="document whose table is replaced; also writes the JSON results")
+    options = parser.parse_args()
+    results = [measure(name, options.budget, options.seeds) for name in track(PAPER, "measuring")]
+    print(table(results))
+    if options.write:
+        save_results(RESULTS, results)
+        write_between_markers(options.write, "agents", table(results))
+
+
+if __name__ == "__main__":
+    main()

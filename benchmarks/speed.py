@@ -1,0 +1,159 @@
+"""How fast everything is: prints JSON. `make bench`, or `python -m benchmarks.speed [--quick]`.
+
+Rates are the best of several rounds, times of whole processes the median. "One core" means that the process may run
+on one core only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+import agents
+import memplace_env
+from memplace_env.compiler.evaluate import available_cores
+from memplace_env.compiler.schedule import is_placeable
+from memplace_env.workload.zoo import zoo_path
+from tests import reference
+
+LLAMA = Path(__file__).parent / "data" / "Llama-1B.onnx"
+WORKLOADS = ("BERT", "ResNet50")
+BATCH = 4096
+
+
+def best_seconds(run: Callable[[], Any], rounds: int = 5) -> float:
+    """Least wall time of one call, after one to warm up."""
+    run()
+    times = []
+    for _ in range(rounds):
+        begin = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - begin)
+    return min(times)
+
+
+def vector_rate(workload: str, cores: int | None) -> float:
+    """Maps/s through the native vector environment: compile with offsets, simulate, reward."""
+    if cores is not None:
+        os.sched_setaffinity(0, set(sorted(os.sched_getaffinity(0))[:cores]))
+    env = gym.make_vec(f"MemPlace-{workload}-v0", num_envs=BATCH)
+    env.reset(seed=0)
+    maps = np.random.default_rng(0).integers(0, 3, (BATCH, env.single_action_space.shape[0]))
+    return BATCH / best_seconds(lambda: env.step(maps))
+
+
+def reference_rate(workload: str) -> float:
+    """Maps/s of the plain Python reference that the tests hold the kernels equal to: compile and simulate."""
+    env = gym.make(f"MemPlace-{workload}-v0").unwrapped
+    program, chip, slot = env.program, env.accelerator, env.problem.slot
+    entries = np.random.default_rng(0).integers(0, 3, env.problem.map_size)
+    mapping = np.where(is_placeable(program), entries[slot], chip.backing).tolist()
+
+    def once() -> None:
+        plan, _ = reference.compile_mapping(program, chip, mapping, "weights-before-results")
+        reference.simulate(program, chip, plan)
+
+    return 1 / best_seconds(once, rounds=1)
+
+
+def step_seconds(workload: str) -> float:
+    """Seconds of one `env.step` of an environment that `gym.make` made."""
+    env = gym.make(f"MemPlace-{workload}-v0")
+    env.reset(seed=0)
+    action = env.action_space.sample()
+    spent = []
+    for _ in range(2000):
+        env.reset()
+        begin = time.perf_counter()
+        env.step(action)
+        spent.append(time.perf_counter() - begin)
+    return statistics.median(spent)
+
+
+def process_seconds(code: str, rounds: int = 7, **variables: str) -> float:
+    """Median wall time of a fresh Python that runs the code."""
+    times = []
+    for _ in range(rounds):
+        begin = time.perf_counter()
+        subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, **variables})
+        times.append(time.perf_counter() - begin)
+    return statistics.median(times)
+
+
+def first_call_seconds() -> dict[str, float]:
+    """Seconds until the first map is evaluated, beyond building the environment: never compiled before, and cached."""
+    code = (
+        "import time, gymnasium as gym, memplace_env, numpy as np;"
+        "e = gym.make('MemPlace-ResNet50-v0').unwrapped; t = time.perf_counter();"
+        "e.score(np.zeros((1, 114), dtype=int)); print(time.perf_counter() - t)"
+    )
+
+    def once(folder: str) -> float:
+        variables = {**os.environ, "NUMBA_CACHE_DIR": folder}
+        run = subprocess.run([sys.executable, "-c", code], check=True, env=variables, capture_output=True, text=True)
+        return float(run.stdout)
+
+    with tempfile.TemporaryDirectory() as folder:
+        return {"ever": once(folder), "cached": once(folder)}
+
+
+def load_figures(path: Path, **settings: Any) -> dict[str, float]:
+    """Seconds to load a model, and the resident memory of a process that did nothing else."""
+    seconds = best_seconds(lambda: memplace_env.load_onnx(path, **settings), rounds=3)
+    return {"seconds": seconds, "resident_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
+
+
+def in_fresh_process(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """The function's result, from a process of its own."""
+    with ProcessPoolExecutor(1) as pool:
+        return pool.submit(function, *args, **kwargs).result()
+
+
+def measure(quick: bool) -> dict[str, Any]:
+    """All figures; `quick` leaves out the slow reference and the exact solver."""
+    figures: dict[str, Any] = {
+        "machine": {"processor": platform.processor() or platform.machine(), "cores": available_cores()},
+        "maps_per_s_one_core": {name: in_fresh_process(vector_rate, name, 1) for name in WORKLOADS},
+        "maps_per_s_all_cores": {name: in_fresh_process(vector_rate, name, None) for name in WORKLOADS},
+        "env_step_us": {name: 1e6 * in_fresh_process(step_seconds, name) for name in WORKLOADS},
+        "import_beyond_gymnasium_s": process_seconds("import memplace_env") - process_seconds("import gymnasium"),
+        "first_kernel_call_s": first_call_seconds(),
+        "load_onnx": {
+            "BERT": in_fresh_process(load_figures, zoo_path("BERT"), batch=1, dims={"sequence": 384}),
+            "Llama-1B": in_fresh_process(load_figures, LLAMA, batch=1, dims={"sequence": 2048}),
+        },
+    }
+    if not quick:
+        plain = {name: reference_rate(name) for name in WORKLOADS}
+        figures["reference_maps_per_s"] = plain
+        figures["ratio_to_reference"] = {name: figures["maps_per_s_one_core"][name] / plain[name] for name in WORKLOADS}
+        figures["exact"] = {}
+        for name in WORKLOADS:
+            solution = agents.make_agent("exact").solve(f"MemPlace-{name}-v0")
+            figures["exact"][name] = {"seconds": solution.seconds, "outcome": solution.outcome, "gap": solution.gap}
+    return figures
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="leave out the slow reference and the exact solver")
+    print(json.dumps(measure(parser.parse_args().quick), indent=2))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,5 @@
+"""The command line: `memplace solve BERT`."""
+
+from memplace_env.cli.app import main
+
+__all__ = ["main"]

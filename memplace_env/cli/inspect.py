@@ -1,0 +1,60 @@
+"""`memplace inspect`."""
+
+from __future__ import annotations
+
+import typer
+
+from memplace_env.cli.console import print_json, stdout
+from memplace_env.cli.options import (
+    AcceleratorFlag,
+    BatchFlag,
+    DimFlag,
+    DtypeFlag,
+    FusionFlag,
+    JsonFlag,
+    Model,
+    ModelFlags,
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("inspect", epilog="Example: memplace inspect model.onnx --batch 8 --dim sequence=384")(inspect_model)
+
+
+def inspect_model(
+    model: Model,
+    accelerator: AcceleratorFlag = None,
+    batch: BatchFlag = None,
+    dim: DimFlag = None,
+    dtype: DtypeFlag = None,
+    fusion: FusionFlag = None,
+    json: JsonFlag = False,
+) -> None:
+    """Show what a model asks of an accelerator's memories, before anything is placed.
+
+    --json prints sizes in bytes, times in seconds, op_types and top_ops; 'extremes' says what is memory-bound with
+    everything in the backing memory and with everything in the fastest level.
+    """
+    model, flags = ModelFlags.parse(accelerator, batch, dim, dtype, fusion).registered(model)
+    from memplace_env.views.inspection import inspect_program
+    from memplace_env.views.inspection_tables import inspection_tables
+
+    task = flags.task(model)
+    found = inspect_program(task.program, task.accelerator, _dims(model))
+    if json:
+        print_json(found.to_json())
+        return
+    for table in inspection_tables(found):
+        stdout().print(table, "")
+
+
+def _dims(model: str) -> tuple[str, ...] | None:
+    """The model's symbolic dims; None for synthetic workloads, which are no files."""
+    if model.startswith("synthetic:"):
+        return None
+    from memplace_env.workload.onnx_loader import model_dims
+    from memplace_env.workload.zoo import zoo_names, zoo_path
+
+    in_zoo = model.lower() in map(str.lower, zoo_names())
+    return tuple(model_dims(zoo_path(model) if in_zoo else model))

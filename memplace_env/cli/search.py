@@ -1,0 +1,67 @@
+"""Running an agent with a progress bar, so that Ctrl-C always works."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from concurrent.futures import Future
+from threading import Thread
+from typing import TYPE_CHECKING, Any
+
+from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bar
+
+from memplace_env.cli.console import stderr
+from memplace_env.views.units import ratio
+
+if TYPE_CHECKING:
+    import gymnasium as gym
+
+    from agents import Agent, Progress, Solution
+
+BUDGETLESS = frozenset({"exact"})
+"""Agents that decide themselves how many plans they evaluate."""
+
+_INTERRUPTED = 130
+
+
+def search(
+    agent: Agent, env: gym.Env[Any, Any], native_s: float, *, budget: int, seed: int, time_limit: float | None
+) -> Solution:
+    """Let the agent solve the environment and show on stderr how far it is."""
+    counted = agent.name not in BUDGETLESS
+    console = stderr()
+    columns = [SpinnerColumn(), TextColumn("{task.description}")]
+    columns += [BarColumn(), MofNCompleteColumn()] if counted else []
+    with Bar(*columns, TimeElapsedColumn(), console=console, transient=True, disable=not console.is_terminal) as bar:
+        shown = bar.add_task(f"{agent.name} searches", total=budget if counted else None)
+
+        def progressed(progress: Progress) -> None:
+            best = ratio(native_s / progress.latency_s)
+            bar.update(shown, completed=progress.evaluations, description=f"{agent.name}: best {best} over native")
+
+        return _in_thread(
+            lambda: agent.solve(env, budget=budget, seed=seed, callback=progressed, time_limit=time_limit), bar
+        )
+
+
+def _in_thread(solve: Callable[[], Solution], bar: Bar) -> Solution:
+    """Solve beside the main thread, which alone hears Ctrl-C, even while a solver's compiled code runs."""
+    result: Future[Solution] = Future()
+
+    def work() -> None:
+        try:
+            result.set_result(solve())
+        except BaseException as error:
+            result.set_exception(error)
+
+    Thread(target=work, name="memplace-search", daemon=True).start()
+    try:
+        return result.result()
+    except KeyboardInterrupt:
+        bar.stop()
+        sys.stderr.write("memplace: interrupted, nothing was written.\n")
+        sys.stderr.flush()
+        # A solver cannot be told to return, and ending the interpreter in order would wait for it or crash in it.
+        os._exit(_INTERRUPTED)

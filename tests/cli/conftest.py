@@ -1,0 +1,46 @@
+"""Running the command line in this process."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from memplace_env.cli.app import app
+
+MODEL = "synthetic:diamond?ops=9&seed=1"
+OTHER = "synthetic:diamond?ops=9&seed=2"
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """`run("solve", MODEL, ...)` in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    return lambda *arguments: CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def parsed(run: Run) -> Callable[..., Any]:
+    """Runs with --json and gives what stdout holds, which must be nothing else."""
+
+    def call(*arguments: object) -> Any:
+        result = run(*arguments, "--json")
+        assert result.exit_code == 0, result.stderr
+        return json.loads(result.stdout)
+
+    return call
+
+
+@pytest.fixture(scope="session")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A plan that a search saved for MODEL."""
+    out = tmp_path_factory.mktemp("saved")
+    result = CliRunner().invoke(app, ["solve", MODEL, "--agent", "random", "--budget", "64", "--out", str(out)])
+    assert result.exit_code == 0, result.stderr
+    return out / "plan.json"

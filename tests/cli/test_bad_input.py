@@ -1,0 +1,53 @@
+"""Whatever is wrong with the input: exit code 2, one sentence on stderr, nothing left behind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import MODEL, Run
+
+QUICK = ("--agent", "random", "--budget", "8")
+
+CASES = {
+    "unknown model": (["solve", "Bert2"], "BERT"),
+    "missing file": (["inspect", "no/such.onnx"], "no/such.onnx"),
+    "not a model": (["solve", "file.onnx", *QUICK], "file.onnx"),
+    "bad synthetic": (["inspect", "synthetic:chain?ops=x"], "ops"),
+    "unknown agent": (["solve", MODEL, "--agent", "exakt"], "exact"),
+    "unknown accelerator": (["solve", MODEL, "-a", "nnp"], "nnp"),
+    "unknown simulator": (["solve", MODEL, "--simulator", "gem5"], "gem5"),
+    "dim without value": (["solve", MODEL, "--dim", "sequence"], "NAME=VALUE"),
+    "dim without number": (["solve", MODEL, "--dim", "sequence=long"], "NAME=VALUE"),
+    "dim twice": (["inspect", "BERT", "--dim", "sequence=1", "--dim", "sequence=2"], "twice"),
+    "unknown dim": (["inspect", "BERT", "--dim", "width=1"], "width"),
+    "batch no number": (["solve", MODEL, "--batch", "two"], "--batch"),
+    "settings of a synthetic": (["solve", MODEL, "--batch", "2"], "batch"),
+    "unsupported dtype": (["inspect", "AlexNet", "-a", "edge-tpu", "--dtype", "float32"], "float32"),
+    "budget 0": (["solve", MODEL, "--budget", "0"], "--budget"),
+    "time limit 0": (["solve", MODEL, "--time-limit", "0"], "--time-limit"),
+    "negative seed": (["solve", MODEL, "--seed", "-1"], "--seed"),
+    "out is a file": (["solve", MODEL, *QUICK, "--out", "file.onnx"], "file.onnx"),
+    "out below a file": (["solve", MODEL, *QUICK, "--out", "file.onnx/deep"], "file.onnx"),
+    "missing plan": (["simulate", MODEL, "plan.json"], "plan.json"),
+    "truncated plan": (["validate", MODEL, "cut.json"], "cut.json"),
+    "no command": (["slove"], "slove"),
+    "no model": (["solve"], "MODEL"),
+    "unknown flag": (["envs", "--jsn"], "--jsn"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "named"), CASES.values(), ids=CASES.keys())
+def test_one_sentence(run: Run, tmp_path: Path, saved: Path, arguments: list[str], named: str) -> None:
+    (tmp_path / "file.onnx").write_text("no model")
+    (tmp_path / "cut.json").write_text(saved.read_text()[:300])
+    before = sorted(tmp_path.rglob("*"))
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert result.stderr.startswith("memplace: ")
+    assert result.stderr.count("\n") == 1
+    assert named in result.stderr
+    assert "Traceback" not in result.stderr
+    assert sorted(tmp_path.rglob("*")) == before

@@ -1,0 +1,72 @@
+"""`memplace inspect` and the lists."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from memplace_env import __version__
+from memplace_env.accelerator import accelerator_names
+from memplace_env.registration import ONE_SHOT
+from memplace_env.workload.zoo import zoo_names
+from tests.cli.conftest import MODEL, Run
+
+COMMANDS = ("solve", "inspect", "simulate", "validate", "compare", "workloads", "accelerators", "envs", "agents")
+
+
+def test_inspect(run: Run, parsed: Callable[..., Any]) -> None:
+    result = run("inspect", MODEL)
+    assert result.exit_code == 0
+    assert "By op type" in result.stdout
+    values = parsed("inspect", "BERT", "--dim", "sequence=32", "--batch", 2)
+    assert values["dims"] == ["batch", "sequence"]
+    assert {"ops", "macs", "weight_bytes", "peak_live_bytes", "intensity", "extremes", "top_ops"} <= values.keys()
+
+
+def test_workloads(run: Run, parsed: Callable[..., Any]) -> None:
+    rows = parsed("workloads")
+    assert [row["name"] for row in rows] == list(zoo_names())
+    assert {row["name"]: row["settings"] for row in rows if row["env"]} == ONE_SHOT
+    assert "sequence" in run("workloads").stdout
+
+
+def test_workload_details(parsed: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memplace_env.workload.zoo.zoo_names", lambda: ("AlexNet",))
+    (row,) = parsed("workloads", "--details")
+    assert row["ops"] > 0
+    assert 60e6 < row["parameters"] < 63e6
+    assert 0.6e9 < row["macs"] < 0.8e9
+
+
+def test_accelerators(run: Run, parsed: Callable[..., Any]) -> None:
+    rows = parsed("accelerators")
+    assert [row["name"] for row in rows] == list(accelerator_names())
+    assert rows[0].keys() >= {"description", "ports", "weights", "fusion", "dtypes", "memories"}
+    assert "tpu-v4i" in run("accelerators").stdout
+
+
+def test_envs(run: Run, parsed: Callable[..., Any]) -> None:
+    ids = [row["id"] for row in parsed("envs")]
+    assert {"MemPlace-v0", "MemPlace-BERT-v0"} <= set(ids)
+    assert "MemPlace-BERT-v0" in run("envs").stdout
+
+
+def test_agents(run: Run, parsed: Callable[..., Any]) -> None:
+    assert {"exact", "random"} <= {row["name"] for row in parsed("agents")}
+    assert "exact" in run("agents").stdout
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_has_an_example(run: Run, command: str) -> None:
+    result = run(command, "--help")
+    assert result.exit_code == 0
+    assert f"Example: memplace {command}" in result.stdout
+
+
+def test_version_and_bare_call(run: Run) -> None:
+    assert run("--version").stdout == f"memplace {__version__}\n"
+    bare = run()
+    assert bare.exit_code == 0
+    assert all(command in bare.stdout for command in COMMANDS)

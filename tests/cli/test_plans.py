@@ -1,0 +1,92 @@
+"""`memplace simulate`, `validate` and `compare`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import MODEL, OTHER, Run
+
+
+@pytest.fixture
+def broken(saved: Path, tmp_path: Path) -> Path:
+    """The saved plan without its first two blocks."""
+    document = json.loads(saved.read_text())
+    document["allocations"] = document["allocations"][2:]
+    path = tmp_path / "broken.json"
+    path.write_text(json.dumps(document))
+    return path
+
+
+def test_simulate(run: Run, parsed: Callable[..., Any], saved: Path) -> None:
+    result = run("simulate", MODEL, saved)
+    assert result.exit_code == 0
+    assert "this plan" in result.stdout
+    values = parsed("simulate", MODEL, saved)
+    assert {"workload", "accelerator", "plan", "speedup", "native_latency_s", "report", "hurts"} == values.keys()
+    assert values["speedup"] == pytest.approx(values["native_latency_s"] / values["report"]["latency_s"])
+
+
+def test_validate(run: Run, parsed: Callable[..., Any], saved: Path) -> None:
+    assert "is valid" in run("validate", MODEL, saved).stdout
+    assert parsed("validate", MODEL, saved) == {"plan": str(saved), "valid": True, "violations": []}
+
+
+def test_validate_lists_every_violation(run: Run, broken: Path) -> None:
+    result = run("validate", MODEL, broken, "--json")
+    assert result.exit_code == 1
+    violations = json.loads(result.stdout)["violations"]
+    assert len(violations) >= 2
+    text = run("validate", MODEL, broken)
+    assert text.exit_code == 1
+    assert all(violation["message"] in text.stdout for violation in violations)
+
+
+def test_validate_against_another_program(run: Run, saved: Path) -> None:
+    result = run("validate", OTHER, saved)
+    assert result.exit_code == 1
+    assert "made for another program" in result.stdout
+
+
+@pytest.mark.parametrize("command", ["simulate", "compare"])
+def test_plans_of_another_program_are_no_input(run: Run, saved: Path, command: str) -> None:
+    result = run(command, OTHER, saved)
+    assert result.exit_code == 2
+    assert "made for another program" in result.stderr
+    assert "Traceback" not in result.output
+
+
+def test_invalid_plans_are_not_timed(run: Run, broken: Path) -> None:
+    result = run("simulate", MODEL, broken)
+    assert result.exit_code == 2
+    assert "The plan cannot run" in result.stderr
+
+
+def test_compare(run: Run, parsed: Callable[..., Any], saved: Path) -> None:
+    assert "All ops take the same time" in run("compare", MODEL, saved, saved).stdout
+    values = parsed("compare", MODEL, saved)
+    assert {"native", "plans", "differences"} == values.keys()
+    assert [plan["plan"] for plan in values["plans"]] == [str(saved)]
+    assert all(len(difference["times_s"]) == 2 for difference in values["differences"])
+    assert "Where they differ most" in run("compare", MODEL, saved).stdout
+
+
+def test_settings_come_from_the_plan(run: Run, tmp_path: Path) -> None:
+    """A plan says how its program was built, so nothing has to be repeated; a flag replaces what it says."""
+    made = run("solve", "AlexNet", "--batch", 3, "-a", "tpu-v4i", "--agent", "random", "--budget", 8, "--out", "o")
+    assert made.exit_code == 0, made.stderr
+    assert run("validate", "AlexNet", tmp_path / "o" / "plan.json").exit_code == 0
+    assert run("validate", "AlexNet", tmp_path / "o" / "plan.json", "--batch", 4).exit_code == 1
+
+
+def test_settings_of_an_odd_kind(run: Run, saved: Path, tmp_path: Path) -> None:
+    document = json.loads(saved.read_text()) | {"settings": {"dims": [1]}}
+    path = tmp_path / "odd.json"
+    path.write_text(json.dumps(document))
+    result = run("simulate", MODEL, path)
+    assert result.exit_code == 2
+    assert "'dims'" in result.stderr

@@ -1,0 +1,116 @@
+"""`memplace solve`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import pytest
+
+from agents import Solution
+from agents.heuristic import RandomSearch
+from memplace_env.plan import MemoryPlan
+from tests.cli.conftest import MODEL, Run
+
+QUICK = ("--agent", "random", "--budget", 64)
+
+
+@pytest.fixture
+def no_picture(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if matplotlib were not installed."""
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+
+
+def test_writes_plan_picture_and_trace(run: Run, tmp_path: Path) -> None:
+    result = run("solve", MODEL, *QUICK)
+    assert result.exit_code == 0
+    for part in ("native", "bound", "SRAM moved", "Written: "):
+        assert part in result.stdout
+    folder = tmp_path / "out" / "synthetic-diamond-ops-9-seed-1-nnp-i"
+    assert sorted(path.name for path in folder.iterdir()) == ["plan.json", "plan.png", "trace.json"]
+    assert MemoryPlan.load(folder / "plan.json").settings["workload"] == MODEL
+    assert (folder / "plan.png").read_bytes().startswith(b"\x89PNG")
+    assert json.loads((folder / "trace.json").read_text())["traceEvents"]
+
+
+@pytest.mark.usefixtures("no_picture")
+def test_json_without_matplotlib(run: Run, tmp_path: Path) -> None:
+    """The summary is all there is on stdout; a stale picture does not stay beside the new plan."""
+    (tmp_path / "o").mkdir()
+    (tmp_path / "o" / "plan.png").write_bytes(b"old")
+    result = run("solve", MODEL, *QUICK, "--out", "o", "--json")
+    summary = json.loads(result.stdout)
+    keys = {"workload", "accelerator", "settings", "agent", "outcome", "speedup", "bound_s", "gap", "evaluations"}
+    assert keys | {"native", "report", "hurts", "files", "seed", "seconds"} <= summary.keys()
+    assert summary["files"] == {"plan": "o/plan.json", "picture": None, "trace": "o/trace.json"}
+    assert summary["evaluations"] == 64
+    assert 'pip install "memplace[viz]"' in result.stderr
+    assert sorted(path.name for path in (tmp_path / "o").iterdir()) == ["plan.json", "trace.json"]
+
+
+@pytest.mark.usefixtures("no_picture")
+def test_same_seed_same_files(run: Run, tmp_path: Path) -> None:
+    for out in ("a", "b"):
+        assert run("solve", MODEL, *QUICK, "--seed", 5, "--out", out).exit_code == 0
+    for name in ("plan.json", "trace.json"):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+
+
+@pytest.mark.usefixtures("no_picture")
+def test_exact_is_the_default(parsed: Callable[..., Any]) -> None:
+    summary = parsed("solve", MODEL, "--time-limit", 20)
+    assert summary["agent"] == "exact"
+    assert summary["bound_s"] <= summary["report"]["latency_s"] <= summary["native_latency_s"]
+
+
+@pytest.mark.usefixtures("no_picture")
+def test_registered_settings_and_flags_over_them(run: Run) -> None:
+    registered = run("solve", "resnet50", *QUICK, "--json")
+    assert "registered settings: batch 2, float16" in registered.stderr
+    assert json.loads(registered.stdout)["settings"]["dtype"] == "float16"
+    own = run("solve", "ResNet50", *QUICK, "--batch", 1, "--json")
+    assert "registered" not in own.stderr
+    assert json.loads(own.stdout)["settings"] == {
+        "batch": 1,
+        "dims": None,
+        "dtype": "int8",
+        "fusion": "conv",
+        "workload": "ResNet50",
+        "accelerator": "nnp-i",
+    }
+
+
+def test_no_plan_found(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def nothing(self: RandomSearch, env: gym.Env[Any, Any], **options: Any) -> Solution:
+        return Solution("random", "unknown", None, None, 1.0, None, (), 0, 0.0, 0)
+
+    monkeypatch.setattr(RandomSearch, "solve", nothing)
+    result = run("solve", MODEL, *QUICK)
+    assert result.exit_code == 1
+    assert "found no plan" in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failing_write_leaves_nothing(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(path: Path, data: bytes) -> int:
+        raise OSError(28, "No space left on device", str(path))
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    result = run("solve", MODEL, *QUICK, "--out", "deep/down")
+    assert result.exit_code == 2
+    assert "No space left on device" in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.usefixtures("no_picture")
+def test_a_blocked_file_leaves_the_others_as_they_were(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "o" / "trace.json").mkdir(parents=True)
+    (tmp_path / "o" / "plan.json").write_text("old")
+    result = run("solve", MODEL, *QUICK, "--out", "o")
+    assert result.exit_code == 2
+    assert (tmp_path / "o" / "plan.json").read_text() == "old"
+    assert sorted(path.name for path in (tmp_path / "o").iterdir()) == ["plan.json", "trace.json"]
