@@ -90,11 +90,11 @@ def table(results: list[dict[str, Any]]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--all", action="store_true", help="measure the whole grid, not only registered settings")
+    parser.add_argument("--all", action="store_true", help="the whole grid, not only registered settings; saves the results")
     parser.add_argument("--workload", help="only this one")
     parser.add_argument("--time-limit", type=float, default=60.0, help="seconds for the exact solver, per setting")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
-    parser.add_argument("--write", type=Path, help="document whose table is replaced; also writes the JSON results")
+    parser.add_argument("--write", type=Path, help="document whose table is replaced")
     options = parser.parse_args()
     settings = [s for s in (grid() if options.all else registered()) if options.workload in (None, s["workload"])]
     with ProcessPoolExecutor(options.jobs) as pool:
@@ -102,8 +102,9 @@ def main() -> None:
         results = list(track(runs, "measuring", total=len(settings)))
     results.sort(key=lambda r: (list(ONE_SHOT).index(r["workload"]), -r["speedup"]))
     print(table(results))
-    if options.write:
+    if options.all and not options.workload:
         save_results(RESULTS, results)
+    if options.write:
         write_between_markers(options.write, "grid" if options.all else "registered", table(results))
 
 

@@ -26,6 +26,6 @@ def write_between_markers(path: Path, name: str, content: str) -> None:
     write_atomically(path, f"{head}{begin}\n{content}\n{end}{tail}")
 
 
-def save_results(path: Path, results: Any) -> None:
-    """Write results as JSON, whole or not at all."""
-    write_atomically(path, json.dumps(results, indent=1) + "\n")
+def save_results(path: Path, results: Sequence[Any]) -> None:
+    """Write a list as JSON, one item a line, whole or not at all."""
+    write_atomically(path, "[\n" + ",\n".join(map(json.dumps, results)) + "\n]\n")

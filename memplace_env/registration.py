@@ -9,16 +9,16 @@ import gymnasium as gym
 ONE_SHOT: dict[str, dict[str, Any]] = {
     "ResNet50": {"batch": 2, "dtype": "float16"},
     "ResNet101": {"batch": 2, "dtype": "int8"},
-    "BERT": {"batch": 10, "dims": {"sequence": 384}, "dtype": "int8"},
-    "BERT-Large": {"batch": 4, "dims": {"sequence": 384}, "dtype": "int8"},
-    "MobileNetV2": {"batch": 8, "dtype": "int8"},
-    "GPT2": {"batch": 4, "dims": {"sequence": 384}, "dtype": "int8"},
-    "ViT": {"batch": 8, "dtype": "int8"},
+    "BERT": {"batch": 6, "dims": {"sequence": 384}, "dtype": "int8"},
+    "BERT-Large": {"batch": 16, "dims": {"sequence": 128}, "dtype": "float16"},
+    "MobileNetV2": {"batch": 1, "dtype": "int8"},
+    "GPT2": {"batch": 8, "dims": {"sequence": 128}, "dtype": "float16"},
+    "ViT": {"batch": 10, "dtype": "float16"},
     "T5-small": {"batch": 8, "dims": {"sequence": 384, "decoder_sequence": 128}, "dtype": "int8"},
-    "Whisper-tiny": {"batch": 4, "dims": {"decoder_sequence": 128}, "dtype": "int8"},
-    "ConvNeXt-tiny": {"batch": 4, "dtype": "int8"},
-    "Swin-tiny": {"batch": 4, "dtype": "int8"},
-    "AlexNet": {"batch": 8, "dtype": "int8"},
+    "Whisper-tiny": {"batch": 10, "dims": {"decoder_sequence": 128}, "dtype": "int8"},
+    "ConvNeXt-tiny": {"batch": 10, "dtype": "float16"},
+    "Swin-tiny": {"batch": 10, "dtype": "int8"},
+    "AlexNet": {"batch": 32, "dtype": "int8"},
 }
 """Settings of `MemPlace-<workload>-v0` on nnp-i, chosen for their measured headroom (docs/headroom.md)."""
 
@@ -38,4 +38,6 @@ def register_envs() -> None:
 def _register(env_id: str, package: str, name: str, kwargs: dict[str, Any]) -> None:
     if env_id not in gym.registry:
         home = f"memplace_env.envs.{package}"
-        gym.register(env_id, f"{home}.env:{name}Env", vector_entry_point=f"{home}.vector:{name}VectorEnv", kwargs=kwargs)
+        gym.register(
+            env_id, f"{home}.env:{name}Env", vector_entry_point=f"{home}.vector:{name}VectorEnv", kwargs=kwargs
+        )

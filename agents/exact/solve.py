@@ -9,6 +9,7 @@ import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
 
 from agents.exact.model import Floats, Model, Rows, stack
+from agents.exact.quiet import stdout_on_stderr
 from memplace_env.workload.program import Ints
 
 BOUND_MARGIN = 1e-6
@@ -30,13 +31,14 @@ class Answer(NamedTuple):
 def solve(model: Model, cuts: list[Rows], gap: float, seconds: float | None) -> Answer:
     """Minimise within a relative gap and a time limit."""
     rows = stack([model.rows, *cuts])
-    result = milp(
-        model.cost,
-        integrality=model.binary.astype(int),
-        bounds=Bounds(model.lower, model.upper),
-        constraints=LinearConstraint(rows.matrix, rows.lower, np.inf),
-        options={"mip_rel_gap": gap, "time_limit": np.inf if seconds is None else seconds},
-    )
+    with stdout_on_stderr():
+        result = milp(
+            model.cost,
+            integrality=model.binary.astype(int),
+            bounds=Bounds(model.lower, model.upper),
+            constraints=LinearConstraint(rows.matrix, rows.lower, np.inf),
+            options={"mip_rel_gap": gap, "time_limit": np.inf if seconds is None else seconds},
+        )
     dual = result.mip_dual_bound if model.binary.any() else result.fun
     bound = max(dual, 0.0) if dual is not None and np.isfinite(dual) else 0.0
     level = None if result.x is None else _levels(model, result.x)
