@@ -20,7 +20,8 @@ bench: .venv/dev  ## how fast, as JSON
 
 tables: .venv/dev  ## the tables in docs/: headroom of every setting, agents on the paper workloads
 	.venv/bin/python -m benchmarks.headroom --write docs/headroom.md
-	.venv/bin/python -m benchmarks.agents --write docs/agents.md
+	.venv/bin/python -m benchmarks.headroom --all --write docs/headroom.md
+	.venv/bin/python -m benchmarks.agents --write docs/agents.md README.md
 
 zoo: .venv/dev  ## export the zoo again; needs its own heavy packages
 	$(PIP) -r scripts/requirements-export.txt

@@ -86,6 +86,8 @@ class Agent(Protocol):
     """Anything that solves an environment of this package."""
 
     name: str
+    budgeted: bool
+    """Whether the budget bounds the search; False for agents that decide themselves how many plans they evaluate."""
 
     def solve(
         self,

@@ -1,7 +1,7 @@
 """The agents on the three paper workloads at the paper's budget, beside the heuristics and the proven optimum.
 
-    python -m benchmarks.agents                        # prints the table
-    python -m benchmarks.agents --write docs/agents.md
+python -m benchmarks.agents                        # prints the table
+python -m benchmarks.agents --write docs/agents.md
 """
 
 from __future__ import annotations
@@ -59,13 +59,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--budget", type=int, default=4000, help="plans each search may evaluate")
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--write", type=Path, help="document whose table is replaced; also writes the JSON results")
+    parser.add_argument("--write", type=Path, nargs="+", help="documents whose table is replaced; saves the results")
     options = parser.parse_args()
     results = [measure(name, options.budget, options.seeds) for name in track(PAPER, "measuring")]
     print(table(results))
     if options.write:
         save_results(RESULTS, results)
-        write_between_markers(options.write, "agents", table(results))
+        for document in options.write:
+            write_between_markers(document, "agents", table(results))
 
 
 if __name__ == "__main__":

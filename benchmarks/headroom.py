@@ -81,7 +81,12 @@ def table(results: list[dict[str, Any]]) -> str:
     for r in results:
         dims = [f"{key} {value}" for key, value in r.get("dims", {}).items()]
         native = r["latency_s"]["native"]
-        row = [r["workload"], ", ".join([r["dtype"], f"batch {r['batch']}", *dims]), str(r["ops"]), f"{native * 1e3:.3f}"]
+        row = [
+            r["workload"],
+            ", ".join([r["dtype"], f"batch {r['batch']}", *dims]),
+            str(r["ops"]),
+            f"{native * 1e3:.3f}",
+        ]
         row += [f"{native / r['latency_s'][k]:.3f}" for k in ("all-backing", "weights-first", "local-search", "exact")]
         row += [f"{native / r['bound_s']:.3f}", f"{native / r['any_plan_bound_s']:.3f}", r["outcome"]]
         rows.append(row)
@@ -90,7 +95,9 @@ def table(results: list[dict[str, Any]]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--all", action="store_true", help="the whole grid, not only registered settings; saves the results")
+    parser.add_argument(
+        "--all", action="store_true", help="the whole grid, not only registered settings; saves the results"
+    )
     parser.add_argument("--workload", help="only this one")
     parser.add_argument("--time-limit", type=float, default=60.0, help="seconds for the exact solver, per setting")
     parser.add_argument("--jobs", type=int, default=2, help="processes")

@@ -120,18 +120,17 @@ def compile_mapping(program: Program, chip: Accelerator, mapping: list[int], ord
     free: list[int] = []
     reassigned = 0
 
-    def placeable(kind: TensorKind) -> list[int]:
-        return [k for k in range(program.num_tensors) if program.tensor_kind[k] == kind]
+    first_uses = dict.fromkeys(program.use_tensor.tolist())
+    weights = {k for k in first_uses if program.tensor_kind[k] == TensorKind.WEIGHT}
+    weights_at: list[list[int]] = [[] for _ in range(ops)]
+    results_at: list[list[int]] = [[] for _ in range(ops)]
+    for k in first_uses:
+        if k in weights:
+            weights_at[0 if order == "all-weights-first" and not streamed else program.live_start[k]].append(k)
+        elif program.tensor_kind[k] == TensorKind.ACTIVATION:
+            results_at[program.producer[k]].append(k)
 
-    weights, results = placeable(TensorKind.WEIGHT), placeable(TensorKind.ACTIVATION)
-    seen = program.use_tensor.tolist()
-    by_first_use = sorted(weights + results, key=seen.index)
-
-    for op in range(ops):
-        due_weights = [k for k in by_first_use if k in weights and program.live_start[k] == op]
-        if order == "all-weights-first" and not streamed:
-            due_weights = [k for k in by_first_use if k in weights] if op == 0 else []
-        due_results = [k for k in by_first_use if k in results and program.producer[k] == op]
+    for op, (due_weights, due_results) in enumerate(zip(weights_at, results_at, strict=True)):
         due = due_results + due_weights if order == "results-before-weights" else due_weights + due_results
         for k in due:
             size, is_weight = int(program.tensor_bytes[k]), k in weights

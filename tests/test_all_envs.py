@@ -30,7 +30,7 @@ def test_every_zoo_workload_has_an_id():
     assert set(IDS) == {"MemPlace-v0", *(f"MemPlace-{name}-v0" for name in zoo_names())}
     assert set(ONE_SHOT) == set(zoo_names())
     memplace_env.register_envs()
-    assert gym.spec("memplace_env:MemPlace-BERT-v0").kwargs["workload"] == "BERT"
+    assert gym.make("memplace_env:MemPlace-ResNet50-v0").spec.kwargs["workload"] == "ResNet50"
 
 
 def test_gymnasium_checker(env):

@@ -22,6 +22,7 @@ class GreedyDP:
     """
 
     name = "greedy-dp"
+    budgeted = True
 
     def solve(
         self,

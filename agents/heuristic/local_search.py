@@ -28,6 +28,7 @@ class LocalSearch:
     """
 
     name = "local-search"
+    budgeted = True
 
     def __init__(self, temperature: float = 0.002, longest_run: int = 8) -> None:
         self.temperature = temperature

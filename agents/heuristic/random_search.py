@@ -15,6 +15,7 @@ class RandomSearch:
     """Draws every entry of every map uniformly and keeps the fastest compiled plan."""
 
     name = "random"
+    budgeted = True
 
     def __init__(self, batch: int = 256) -> None:
         self.batch = batch

@@ -95,14 +95,14 @@ def accelerators(json: JsonFlag = False) -> None:
     cells = [
         [
             chip.name,
-            ", ".join(f"{m.name} {size(m.capacity_bytes)} {rate(m.read_bytes_per_s)}" for m in chip.levels),
-            ", ".join(chip.matrix_macs_per_s),
-            chip.weights,
+            "\n".join(f"{m.name} {size(m.capacity_bytes)} {rate(m.read_bytes_per_s)}" for m in chip.levels),
+            "\n".join(chip.matrix_macs_per_s),
+            f"{chip.weights}\n{chip.ports}",
             chip.description,
         ]
         for chip in chips
     ]
-    _print(["name", "memories", "dtypes", "weights", "description"], cells, left=range(5))
+    _print(["name", "memories", "dtypes", "weights, ports", "description"], cells, left=range(5))
 
 
 def envs(json: JsonFlag = False) -> None:
@@ -161,6 +161,7 @@ def _print(headers: Sequence[str], cells: Sequence[Sequence[object]], left: Sequ
     from memplace_env.views.tables import add_row, new_table
 
     table = new_table(None, *headers, left=left)
+    table.columns[0].no_wrap = True
     for row in cells:
         add_row(table, *row)
     stdout().print(table)

@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 
     from agents import Agent, Progress, Solution
 
-BUDGETLESS = frozenset({"exact"})
-"""Agents that decide themselves how many plans they evaluate."""
-
 _INTERRUPTED = 130
 
 
@@ -30,12 +27,11 @@ def search(
     agent: Agent, env: gym.Env[Any, Any], native_s: float, *, budget: int, seed: int, time_limit: float | None
 ) -> Solution:
     """Let the agent solve the environment and show on stderr how far it is."""
-    counted = agent.name not in BUDGETLESS
     console = stderr()
     columns = [SpinnerColumn(), TextColumn("{task.description}")]
-    columns += [BarColumn(), MofNCompleteColumn()] if counted else []
+    columns += [BarColumn(), MofNCompleteColumn()] if agent.budgeted else []
     with Bar(*columns, TimeElapsedColumn(), console=console, transient=True, disable=not console.is_terminal) as bar:
-        shown = bar.add_task(f"{agent.name} searches", total=budget if counted else None)
+        shown = bar.add_task(f"{agent.name} searches", total=budget if agent.budgeted else None)
 
         def progressed(progress: Progress) -> None:
             best = ratio(native_s / progress.latency_s)

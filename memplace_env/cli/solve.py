@@ -49,7 +49,7 @@ def solve(
     dtype: DtypeFlag = None,
     fusion: FusionFlag = None,
     simulator: SimulatorFlag = None,
-    out: Annotated[Path | None, typer.Option("--out", help="Folder; default out/<model>-<accelerator>.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Folder; default out/MODEL-ACCELERATOR.")] = None,
     json: JsonFlag = False,
 ) -> None:
     """Search for a fast plan and write plan.json, plan.png and trace.json.

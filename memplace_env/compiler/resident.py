@@ -14,6 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+
 @njit(cache=True, nogil=True)
 def place_rows(s, choices, slot, out, first, last):  # type: ignore[no-untyped-def]
     """Place and time the mappings `choices[first:last]`, in which tensor k wants `choices[row, slot[k]]`.

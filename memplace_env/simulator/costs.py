@@ -54,7 +54,7 @@ def cost_tables(program: Program, accelerator: Accelerator) -> Costs:
     if dtype not in accelerator.matrix_macs_per_s:
         supported = ", ".join(repr(name) for name in accelerator.matrix_macs_per_s)
         raise WorkloadError(
-            f"Accelerator {accelerator.name!r} has no {dtype} unit for {program.name!r}; pass dtype= one of {supported}."
+            f"Accelerator {accelerator.name!r} has no {dtype} unit for {program.name!r}; pass a dtype of {supported}."
         )
     compute = np.maximum(
         ceil_ratio(program.macs, PS_PER_S, accelerator.matrix_macs_per_s[dtype]),

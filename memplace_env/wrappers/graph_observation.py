@@ -10,9 +10,7 @@ from gymnasium import spaces
 from gymnasium.utils import RecordConstructorArgs
 
 
-class GraphObservation(
-    gym.ObservationWrapper[spaces.GraphInstance, Any, dict[str, Any]], RecordConstructorArgs
-):
+class GraphObservation(gym.ObservationWrapper[spaces.GraphInstance, Any, dict[str, Any]], RecordConstructorArgs):
     """Turns the `nodes` and `edge_index` of a one-shot observation into a `GraphInstance`.
 
     Nodes keep their features; each edge has the one feature 1.0, since an edge only says who reads whom (as in EGRL)
@@ -35,4 +33,6 @@ class GraphObservation(
     def observation(self, observation: dict[str, Any]) -> spaces.GraphInstance:
         """The same graph in the other form."""
         links = observation["edge_index"].T.astype(np.int32)
-        return spaces.GraphInstance(nodes=observation["nodes"], edges=np.ones((len(links), 1), np.float32), edge_links=links)
+        return spaces.GraphInstance(
+            nodes=observation["nodes"], edges=np.ones((len(links), 1), np.float32), edge_links=links
+        )

@@ -26,6 +26,6 @@ class MeasurementNoise(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         """As the wrapped step, with a noisy reward."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         if float(reward) > 0:
-            factor = self.env.unwrapped.np_random.lognormal(-self.sigma**2 / 2, self.sigma)
+            factor = self.env.unwrapped.np_random.lognormal(-(self.sigma**2) / 2, self.sigma)
             reward = float(reward) * factor
         return observation, reward, terminated, truncated, info

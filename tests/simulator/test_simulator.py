@@ -151,10 +151,12 @@ def test_invalid_plans_are_not_timed():
 
 def test_unsupported_dtype_and_absurd_sizes_are_refused():
     program = three_ops()
+    other = replace(program, dtype="float32")
     with pytest.raises(WorkloadError, match="no float32 unit.*'int8'"):
-        compile_mapping(replace(program, dtype="float32"), machine(), [1] * 5)
+        compile_mapping(other, machine(), [1] * 5)
+    endless = replace(program, gemm=np.full((3, 4), 50_000))
     with pytest.raises(WorkloadError, match="smaller dims"):
-        compile_mapping(replace(program, gemm=np.full((3, 4), 50_000)), machine(), [1] * 5)
+        compile_mapping(endless, machine(), [1] * 5)
 
 
 def test_simulators_resolve():

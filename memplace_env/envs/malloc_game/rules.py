@@ -107,7 +107,24 @@ def game_tables(program: Program, accelerator: Accelerator) -> Tables:
 
 
 # Fields at the head of a state row.
-USE, OP, BLOCKS, QUEUE_HEAD, QUEUE_TAIL, FINAL_PS, TAIL_PS, PORT_PS, _, OPEN_PS, ESTIMATE, MASK, OFFSET, WINDOW, LIVE, PAST = range(16)
+(
+    USE,
+    OP,
+    BLOCKS,
+    QUEUE_HEAD,
+    QUEUE_TAIL,
+    FINAL_PS,
+    TAIL_PS,
+    PORT_PS,
+    _,
+    OPEN_PS,
+    ESTIMATE,
+    MASK,
+    OFFSET,
+    WINDOW,
+    LIVE,
+    PAST,
+) = range(16)
 HEAD = 16
 """Next use and its op; numbers of blocks, of live ones and past ones; ends of the write-back queue; times: of final ops, of the tail, of the open
 op's decided uses at both levels and of its undecided ones in the backing memory, estimated latency; legal actions as

@@ -130,4 +130,3 @@ class OneShotProblem:
     def _scores(self, latency: Floats, energy: Floats, reassigned: Floats) -> Scores:
         base = self.native_report
         return Scores(latency, energy, reassigned, base.latency_s / latency, base.energy_j / energy)
-
