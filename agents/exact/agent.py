@@ -10,7 +10,7 @@ import numpy as np
 from agents.base import Callback, Outcome, Solution
 from agents.evaluator import Evaluator
 from agents.exact.cuts import cut
-from agents.exact.mapping import descend, settle
+from agents.exact.mapping import descend, lives, settle
 from agents.exact.model import Rows, build
 from agents.exact.packing import Conflict, pack
 from agents.exact.solve import solve
@@ -27,6 +27,8 @@ LEAST_GAP = 1e-5
 """Finer gaps drown in HiGHS's tolerances, see `solve.BOUND_MARGIN`."""
 SOLVER_SHARE = 0.9
 """Share of the remaining time that the linear program may take, so that some is left to make a plan of its answer."""
+GUESSES = 20
+"""Rounds with a cut that is not proven: they find plans but no longer raise the bound."""
 ORDERS: tuple[Order, ...] = ("weights-before-results", "results-before-weights", "all-weights-first")
 
 
@@ -50,6 +52,7 @@ class Exact:
     """
 
     name = "exact"
+    budgeted = False
 
     def __init__(self, mip_gap: float = 1e-4) -> None:
         if not LEAST_GAP <= mip_gap < 1:
@@ -102,13 +105,13 @@ class _Search:
 
     def _rounds(self) -> None:
         """Linear program, addresses, cuts, until there is nothing left to forbid."""
-        model, cuts, proven = build(self.program, self.accelerator), list[Rows](), True
+        model, cuts, unproven = build(self.program, self.accelerator), list[Rows](), 0
         tried: set[bytes] = set()
-        while not self.optimal and self.evaluator.remaining > 0:
+        while not self.optimal and self.evaluator.remaining > 0 and unproven <= GUESSES:
             left = self.evaluator.seconds_left
             # Half the gap here, so that rounding does not use up the whole.
             answer = solve(model, cuts, self.mip_gap / 2, None if left is None else left * SOLVER_SHARE)
-            if proven:
+            if not unproven:
                 self.bound_ps = max(self.bound_ps, answer.bound_ps)
             if answer.level is None or answer.level.tobytes() in tried:
                 break
@@ -117,19 +120,26 @@ class _Search:
             if not conflicts:
                 break
             cuts += [cut(self.program, self.accelerator, model, conflict) for conflict in conflicts]
-            proven = proven and all(conflict.proven for conflict in conflicts)
+            unproven += not all(map(self._holds_always, conflicts))
+
+    def _holds_always(self, conflict: Conflict) -> bool:
+        """Whether no plan at all has these tensors together; streamed weights could have other lives."""
+        tensors = np.concatenate([conflict.blocks, conflict.permanent])
+        streamed = self.accelerator.weights == "streamed" and bool((self.program.producer[tensors] < 0).any())
+        return conflict.proven and not streamed
 
     def _realise(self, level: Ints) -> list[Conflict]:
-        """Offer plans of a mapping; what keeps it from becoming one, where cuts can say so."""
+        """Offer plans of a mapping; what keeps it from becoming one, if anything does."""
         if self.accelerator.weights == "resident":
             level = settle(self.program, self.accelerator, level)
         compiled = [compile_mapping(self.program, self.accelerator, level, order) for order in ORDERS]
         whole = [plan for plan, reassigned in compiled if reassigned == 0]
         conflicts: list[Conflict] = []
-        if not whole and self.accelerator.weights == "resident":
-            offset, conflicts = pack(self.program, self.accelerator, level, self.seed)
+        if not whole:
+            blocks = lives(self.program, self.accelerator, level)
+            offset, conflicts = pack(self.program, self.accelerator, blocks, self.seed)
             if not conflicts:
-                whole = [plan_of_levels(self.program, self.accelerator, level, offset)]
+                whole = [plan_of_levels(self.program, self.accelerator, blocks.level, offset, blocks.copy_start)]
         before = self.best_ps
         for plan in whole or [plan for plan, _ in compiled]:
             self._offer(plan)

@@ -11,29 +11,29 @@ from memplace_env.workload.program import Ints, Program, TensorKind
 
 
 def cut(program: Program, accelerator: Accelerator, model: Model, conflict: Conflict) -> Rows:
-    """Two constraints, valid if the conflict is proven. S: its results, W: the weights beside them, l: the level.
+    """Constraints, valid if the conflict is proven. S: its blocks, P: the permanent tensors beside them, l: the level.
 
-    Not all of them together:  sum_{S + W} x[k, l] <= |S + W| - 1.
+    Not all of them together:  sum_{S + P} x[k, l] <= |S + P| - 1.
 
-    All of S need a height h that exceeds the bytes of the largest set Q in S that is alive together, so
+    With resident weights, all of S need a height h that exceeds the bytes of the largest set Q in S that is alive
+    together, so
 
         sum_{all weights} bytes_k x[k, l] + sum_Q bytes_k x[k, l] + (h - bytes_Q) (sum_S x[k, l] - |S| + 1) <= capacity
 
     which is the capacity of Q tightened in case all of S are in the level, and not tightened if any is missing.
     """
-    column = model.column[:, conflict.level]
-    members = np.concatenate([conflict.results, conflict.weights])
+    column, size, blocks = model.column[:, conflict.level], program.tensor_bytes, conflict.blocks
+    members = np.concatenate([blocks, conflict.permanent])
     rows = [_at_least(column[members], -np.ones(len(members)), 1.0 - len(members), model)]
-    if len(conflict.results):
-        results, size = conflict.results, program.tensor_bytes
-        live = live_sets(program.live_start[results], program.live_end[results])
-        largest = results[live[(live @ size[results]).argmax()]]
+    if len(blocks) and accelerator.weights == "resident":
+        live = live_sets(program.live_start[blocks], program.live_end[blocks])
+        largest = blocks[live[(live @ size[blocks]).argmax()]]
         missing = conflict.height - size[largest].sum()
         weights = np.flatnonzero((program.tensor_kind == TensorKind.WEIGHT) & (column >= 0))
         capacity = accelerator.levels[conflict.level].capacity_bytes
-        tensors = np.concatenate([weights, largest, results])
-        share = np.concatenate([size[weights], size[largest], np.full(len(results), missing)])
-        least = -capacity - missing * (len(results) - 1)
+        tensors = np.concatenate([weights, largest, blocks])
+        share = np.concatenate([size[weights], size[largest], np.full(len(blocks), missing)])
+        least = -capacity - missing * (len(blocks) - 1)
         scale = CAPACITY / capacity
         rows.append(_at_least(column[tensors], -share * scale, least * scale, model))
     return stack(rows)

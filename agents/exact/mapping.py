@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
 from memplace_env.accelerator import Accelerator
+from memplace_env.compiler.compile import compile_mapping
 from memplace_env.compiler.evaluate import evaluate
 from memplace_env.compiler.schedule import is_placeable, schedule
 from memplace_env.simulator.costs import cost_tables
@@ -15,6 +18,39 @@ from memplace_env.workload.program import Ints, Program
 
 CHUNK = 64
 """Moves that `descend` tries at once."""
+PATIENCE = 4
+"""Rounds through all moves without a gain after which it stops."""
+
+
+class Lives(NamedTuple):
+    """Where tensors are and when: int64[K] each.
+
+    Attributes:
+        level: level of each tensor.
+        first, last: ops during which it has a block, if its level is fast.
+        copy_start: for a streamed weight in fast memory, the op at which its copy starts.
+    """
+
+    level: Ints
+    first: Ints
+    last: Ints
+    copy_start: Ints
+
+
+def lives(program: Program, accelerator: Accelerator, level: Ints) -> Lives:
+    """Blocks of a mapping as the compiler makes them if it has all the room it wants.
+
+    Streamed weights get the shortest copies that no op waits for; one that would have to be waited for is left in
+    the backing memory.
+    """
+    room = int(program.tensor_bytes.sum())
+    roomy = replace(accelerator, levels=tuple(replace(memory, capacity_bytes=room) for memory in accelerator.levels))
+    plan = compile_mapping(program, roomy, level).plan
+    got = np.full((4, program.num_tensors), -1)
+    got[0] = accelerator.backing
+    got[:3, plan.allocations[:, 0]] = plan.allocations[:, [1, 3, 4]].T
+    got[3, plan.transfers[:, 0]] = plan.transfers[:, 3]
+    return Lives(*got)
 
 
 def latency_ps(program: Program, accelerator: Accelerator, level: Ints) -> int:
@@ -43,7 +79,8 @@ def descend(
 ) -> tuple[Ints, int]:
     """Change one tensor's level at a time while that makes the compiled plan faster.
 
-    Moves are tried in a random order, `CHUNK` at once, the best of them taken; it ends when none helps.
+    Moves are tried in a random order, `CHUNK` at once, and the best of them taken unless all make it slower; it ends
+    when `PATIENCE` rounds through all moves have made it no faster.
 
     Args:
         program, accelerator: the problem.
@@ -59,15 +96,18 @@ def descend(
     s, slot = schedule(program, accelerator), np.arange(program.num_tensors)
     moves = np.argwhere(np.repeat(is_placeable(program)[:, None], accelerator.num_levels, axis=1))
     rng.shuffle(moves)
-    best = np.iinfo(np.int64).max
-    spent = since_gain = at = 0
-    while spent < budget and since_gain < len(moves) and (seconds is None or time.perf_counter() - begin < seconds):
-        chunk = moves[(at + np.arange(min(CHUNK, len(moves)))) % len(moves)][: budget - spent]
+    best, level = np.iinfo(np.int64).max, level.copy()
+    spent = gained = 0
+    while spent < budget and spent - gained < PATIENCE * len(moves):
+        if seconds is not None and time.perf_counter() - begin > seconds:
+            break
+        chunk = moves[(spent + np.arange(min(CHUNK, len(moves)))) % len(moves)][: budget - spent]
         trials = np.repeat(level[None], len(chunk), axis=0)
         trials[np.arange(len(chunk)), chunk[:, 0]] = chunk[:, 1]
         latency = evaluate(s, trials, slot).latency_ps
-        at, spent, since_gain = at + len(chunk), spent + len(chunk), since_gain + len(chunk)
+        spent += len(chunk)
         if latency.min() < best:
-            since_gain = 0 if spent > len(chunk) else len(chunk)
+            gained = spent
+        if latency.min() <= best:
             best, level = int(latency.min()), trials[latency.argmin()]
     return level, spent

@@ -1,8 +1,8 @@
-"""Addresses for a mapping on a machine with resident weights, or the reason why there are none.
+"""Addresses for blocks whose level and life are given, or the reason why there are none.
 
-A weight occupies its bytes all the time, so weights stack at the top of their level without loss. What remains below
-is a dynamic storage allocation problem for the results: first the usual one-pass rules, then a complete search,
-then a hill climb. Spans of time in which no result is alive split it into parts that do not touch.
+A block that lives all the time (a resident weight) occupies its bytes in every op, so such blocks stack at the top of
+their level without loss. What remains below is a dynamic storage allocation problem: first the usual one-pass rules,
+then a complete search, then a hill climb. Spans of time in which nothing is alive split it into independent parts.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from agents.exact.kernels import FOUND, GAVE_UP, NONE_EXISTS, climb, place_in_order, search
+from agents.exact.mapping import Lives
 from agents.exact.model import live_sets
 from memplace_env.accelerator import Accelerator
-from memplace_env.compiler.schedule import is_placeable
 from memplace_env.workload.program import Ints, Program
 
 EFFORT = 20_000_000
@@ -27,19 +27,19 @@ SHRINKABLE = 40
 
 
 class Conflict(NamedTuple):
-    """Results that find no addresses together.
+    """Tensors that find no addresses together.
 
     Attributes:
         level: where.
-        results: int64[n], tensors.
-        weights: int64[m], the weights in that level.
-        height: bytes that the results need together: at least, if proven; otherwise, the fewest found.
-        proven: whether no addresses exist beside these weights, or none were found.
+        blocks: int64[n], tensors.
+        permanent: int64[m], tensors that are in that level all the time.
+        height: bytes that the blocks need together: at least, if proven; otherwise, the fewest found.
+        proven: whether no addresses exist beside the permanent tensors, or none were found.
     """
 
     level: int
-    results: Ints
-    weights: Ints
+    blocks: Ints
+    permanent: Ints
     height: int
     proven: bool
 
@@ -69,28 +69,26 @@ class Fit(NamedTuple):
     offset: Ints
 
 
-def pack(program: Program, accelerator: Accelerator, level: Ints, seed: int) -> tuple[Ints, list[Conflict]]:
+def pack(program: Program, accelerator: Accelerator, lives: Lives, seed: int) -> tuple[Ints, list[Conflict]]:
     """int64[K] offsets for tensors in fast levels, and what kept others from having one; deterministic."""
     offset = np.zeros(program.num_tensors, dtype=np.int64)
-    conflicts = []
-    placeable = is_placeable(program)
+    size, conflicts = program.tensor_bytes, []
+    always = (lives.first == 0) & (lives.last == program.num_ops - 1)
     for at in range(accelerator.backing):
-        here = placeable & (level == at)
-        weights = np.flatnonzero(here & (program.producer < 0))
-        results = np.flatnonzero(here & (program.producer >= 0))
+        permanent, passing = (np.flatnonzero((lives.level == at) & those) for those in (always, ~always))
         capacity = accelerator.levels[at].capacity_bytes
-        offset[weights] = capacity - np.cumsum(program.tensor_bytes[weights])
-        height = capacity - int(program.tensor_bytes[weights].sum())
+        offset[permanent] = capacity - np.cumsum(size[permanent])
+        height = capacity - int(size[permanent].sum())
         if height < 0:
-            conflicts.append(Conflict(at, results[:0], weights, 0, True))
+            conflicts.append(Conflict(at, passing[:0], permanent, 0, True))
             continue
-        blocks = Blocks(program.tensor_bytes[results], program.live_start[results], program.live_end[results])
+        blocks = Blocks(size[passing], lives.first[passing], lives.last[passing])
         for part in _parts(blocks):
             found = fit(blocks.take(part), height, seed)
-            offset[results[part]] = found.offset
+            offset[passing[part]] = found.offset
             if found.outcome != FOUND:
                 for which, needed, proven in _conflicts(blocks.take(part), height, seed):
-                    conflicts.append(Conflict(at, results[part[which]], weights, needed, proven))
+                    conflicts.append(Conflict(at, passing[part[which]], permanent, needed, proven))
     return offset, conflicts
 
 

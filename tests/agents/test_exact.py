@@ -1,5 +1,6 @@
 """Exact: bounds hold, optima are optimal, addresses are found where they exist."""
 
+import os
 import time
 from dataclasses import replace
 from itertools import permutations, product
@@ -13,9 +14,10 @@ from hypothesis import strategies as st
 from agents.exact import Exact
 from agents.exact.cuts import cut
 from agents.exact.kernels import FOUND, GAVE_UP, NONE_EXISTS, climb, place_in_order, search
-from agents.exact.mapping import latency_ps
+from agents.exact.mapping import latency_ps, lives
 from agents.exact.model import build, lifetimes, live_sets
 from agents.exact.packing import Blocks, fit, pack
+from agents.exact.quiet import stdout_on_stderr
 from agents.exact.solve import solve
 from memplace_env.accelerator import load_accelerator
 from memplace_env.compiler import compile_mapping
@@ -95,6 +97,10 @@ def chip_with(*capacities, **changes):
     levels = [*NNP_I.levels[: len(capacities)], NNP_I.levels[-1]]
     levels = [replace(level, capacity_bytes=size) for level, size in zip(levels, sizes, strict=True)]
     return replace(NNP_I, levels=tuple(levels), **changes)
+
+
+def packed(program, chip, level):
+    return pack(program, chip, lives(program, chip, level), seed=0)
 
 
 def run(program, chip, **options):
@@ -183,7 +189,7 @@ def test_addresses_are_found_where_the_compiler_finds_none():
     program, chip = program_of(FRAGMENTING), chip_with(FRAGMENTING_HEIGHT * 1000)
     fast = np.where(is_placeable(program), 0, chip.backing)
     assert compile_mapping(program, chip, fast).reassigned_bytes > 0
-    offset, conflicts = pack(program, chip, fast, seed=0)
+    offset, conflicts = packed(program, chip, fast)
     assert conflicts == []
     assert validate(program, chip, plan_of_levels(program, chip, fast, offset)) == []
     solution = run(program, chip)
@@ -195,13 +201,13 @@ def test_unpackable_results_are_proven_so_and_cut_off():
     program, chip = program_of(UNPACKABLE), chip_with(UNPACKABLE_HEIGHT * 1000)
     fast = np.where(is_placeable(program), 0, chip.backing)
     assert fits_by_sums(program, chip, fast)
-    (conflict,) = pack(program, chip, fast, seed=0)[1]
+    (conflict,) = packed(program, chip, fast)[1]
     assert conflict.proven
     assert conflict.height == (UNPACKABLE_HEIGHT + 1) * 1000
     model = build(program, chip)
     before, after = (solve(model, cuts, 0.0, None) for cuts in ([], [cut(program, chip, model, conflict)]))
     assert before.bound_ps < after.bound_ps
-    assert (after.level[conflict.results] > 0).any()
+    assert (after.level[conflict.blocks] > 0).any()
 
     solution = run(program, chip)
     assert validate(program, chip, solution.plan) == []
@@ -215,11 +221,11 @@ def test_proven_cuts_forbid_no_packable_mapping(seed):
     program, chip = program_of(table), chip_with(UNPACKABLE_HEIGHT * 1000)
     model = build(program, chip)
     fast = np.where(is_placeable(program), 0, chip.backing)
-    rows = cut(program, chip, model, pack(program, chip, fast, seed=0)[1][0])
+    rows = cut(program, chip, model, packed(program, chip, fast)[1][0])
     rng = np.random.default_rng(seed)
     for _ in range(200):
         level = np.where(rng.random(program.num_tensors) < rng.random(), fast, chip.backing)
-        if not pack(program, chip, level, seed=0)[1]:
+        if not packed(program, chip, level)[1]:
             columns = np.zeros(len(model.cost))
             columns[model.column[np.flatnonzero(level == 0), 0]] = 1
             assert (rows.matrix @ columns >= rows.lower - 1e-9).all()
@@ -250,6 +256,13 @@ def test_time_limit_is_kept():
     assert solution.outcome in ("optimal", "feasible")
     assert validate(program, chip, solution.plan) == []
     assert solution.bound_s <= solution.report.latency_s
+
+
+def test_stray_output_leaves_stdout_alone(capfd):
+    with stdout_on_stderr():
+        os.write(1, b"noise")
+    print("answer")
+    assert capfd.readouterr() == ("answer\n", "noise")
 
 
 def test_budget_and_callback():
