@@ -141,7 +141,7 @@ class _Search:
             if not conflicts:
                 whole = [plan_of_levels(self.program, self.accelerator, blocks.level, offset, blocks.copy_start)]
         before = self.best_ps
-        for plan in whole or [plan for plan, _ in compiled]:
+        for plan in whole[:1] or [plan for plan, _ in compiled]:
             self._offer(plan)
         if self.level is None or self.best_ps < before:
             self.level = level

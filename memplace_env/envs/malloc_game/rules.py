@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from memplace_env.accelerator import Accelerator
 from memplace_env.errors import WorkloadError
+from memplace_env.plan import MemoryPlan
 from memplace_env.simulator import cost_tables
 from memplace_env.workload.program import Ints, Program, TensorKind
 
@@ -68,15 +69,16 @@ class Tables(NamedTuple):
 
 
 def game_tables(program: Program, accelerator: Accelerator) -> Tables:
-    """The tables of a program on a machine with two levels and streamed weights.
+    """The tables of a program on a machine with two levels.
+
+    The game streams weights whatever the machine's own policy: they start in the backing memory.
 
     Raises:
-        WorkloadError: if the machine is of another kind.
+        WorkloadError: if the machine has more levels.
     """
-    if accelerator.num_levels != 2 or accelerator.weights != "streamed":
+    if accelerator.num_levels != 2:
         raise WorkloadError(
-            f"The game is played on machines with two memory levels and streamed weights; {accelerator.name!r} has "
-            f"{accelerator.num_levels} levels and {accelerator.weights} weights."
+            f"The game is played on machines with two memory levels; {accelerator.name!r} has {accelerator.num_levels}."
         )
     costs = cost_tables(program, accelerator)
     last_use = np.zeros(program.num_tensors, dtype=np.int64)
@@ -126,9 +128,9 @@ def game_tables(program: Program, accelerator: Accelerator) -> Tables:
     PAST,
 ) = range(16)
 HEAD = 16
-"""Next use and its op; numbers of blocks, of live ones and past ones; ends of the write-back queue; times: of final ops, of the tail, of the open
-op's decided uses at both levels and of its undecided ones in the backing memory, estimated latency; legal actions as
-bits; offset and first op of the block that the next decision would place."""
+"""Next use and its op; numbers of blocks, of live ones and past ones; ends of the write-back queue; legal actions as
+bits; offset and first op of the block that the next decision would place; times of final ops, of the tail, of the open
+op's undecided uses in the backing memory; estimated latency; port times of the open op's decided uses (two fields)."""
 
 
 class Layout(NamedTuple):
@@ -169,6 +171,25 @@ def layout(tables: Tables) -> Layout:
     tensors, uses, ops = len(tables.size), len(tables.use_op), len(tables.compute_ps)
     lengths = [HEAD, *[tensors] * 8, *[uses] * 9, ops]
     return Layout(*np.cumsum(lengths).tolist())
+
+
+def plan_of(program: Program, accelerator: Accelerator, at: Layout, row: Ints) -> MemoryPlan:
+    """The MemoryPlan of a finished game."""
+    ops, count = program.num_ops, row[BLOCKS]
+    tensor, start, hold, offset, arrived = (
+        row[section : section + count] for section in (at.tensor, at.start, at.hold, at.offset, at.arrived)
+    )
+    # Only a write-back that never drains protects its block to the end.
+    blocks = np.stack([tensor, np.zeros_like(tensor), offset, start, np.minimum(hold, ops)], axis=1)
+    copied = arrived >= 0
+    backing, fast = np.ones_like(tensor[copied]), np.zeros_like(tensor[copied])
+    prefetches = np.stack([tensor[copied], backing, fast, start[copied], arrived[copied]], axis=1)
+    sent, drained = row[at.sent :][: program.num_tensors], row[at.drained :][: program.num_tensors]
+    back = np.flatnonzero(sent >= 0)
+    last = np.where(drained[back] >= 0, drained[back], ops)
+    writes = np.stack([back, np.zeros_like(back), np.ones_like(back), sent[back], last], axis=1)
+    levels = row[at.level :][: program.num_uses]
+    return MemoryPlan.of(program, accelerator, levels, blocks, np.vstack([prefetches, writes]))
 
 
 @njit(cache=True, nogil=True)
