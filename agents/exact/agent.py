@@ -137,7 +137,7 @@ class _Search:
         conflicts: list[Conflict] = []
         if not whole:
             blocks = lives(self.program, self.accelerator, level)
-            offset, conflicts = pack(self.program, self.accelerator, blocks, self.seed)
+            offset, conflicts = pack(self.program, self.accelerator, blocks, self.seed, self._expired)
             if not conflicts:
                 whole = [plan_of_levels(self.program, self.accelerator, blocks.level, offset, blocks.copy_start)]
         before = self.best_ps
@@ -146,6 +146,9 @@ class _Search:
         if self.level is None or self.best_ps < before:
             self.level = level
         return conflicts
+
+    def _expired(self) -> bool:
+        return self.evaluator.seconds_left == 0
 
     def _improve(self) -> None:
         """Single moves from the linear program's mapping, or from native's wish for the fastest level if better."""

@@ -69,8 +69,17 @@ class Fit(NamedTuple):
     offset: Ints
 
 
-def pack(program: Program, accelerator: Accelerator, lives: Lives, seed: int) -> tuple[Ints, list[Conflict]]:
-    """int64[K] offsets for tensors in fast levels, and what kept others from having one; deterministic."""
+def pack(
+    program: Program,
+    accelerator: Accelerator,
+    lives: Lives,
+    seed: int,
+    expired: Callable[[], bool] = lambda: False,
+) -> tuple[Ints, list[Conflict]]:
+    """int64[K] offsets for tensors in fast levels, and what kept others from having one.
+
+    Deterministic, unless `expired` becomes true: then conflicts are no longer narrowed down.
+    """
     offset = np.zeros(program.num_tensors, dtype=np.int64)
     size, conflicts = program.tensor_bytes, []
     always = (lives.first == 0) & (lives.last == program.num_ops - 1)
@@ -87,7 +96,7 @@ def pack(program: Program, accelerator: Accelerator, lives: Lives, seed: int) ->
             found = fit(blocks.take(part), height, seed)
             offset[passing[part]] = found.offset
             if found.outcome != FOUND:
-                for which, needed, proven in _conflicts(blocks.take(part), height, seed):
+                for which, needed, proven in _conflicts(blocks.take(part), height, seed, expired):
                     conflicts.append(Conflict(at, passing[part[which]], permanent, needed, proven))
     return offset, conflicts
 
@@ -141,8 +150,8 @@ def _parts(blocks: Blocks) -> Iterator[Ints]:
         yield from np.split(order, np.flatnonzero(blocks.first[order][1:] > ended[:-1]) + 1)
 
 
-def _conflicts(blocks: Blocks, height: int, seed: int) -> Iterator[tuple[Ints, int, bool]]:
-    """Small sets of blocks that find no place together: which, the height they need, whether that is proven.
+def _conflicts(blocks: Blocks, height: int, seed: int, expired: Callable[[], bool]) -> Iterator[tuple[Ints, int, bool]]:
+    """Small sets of blocks, of those that do not fit: which, the height they need, whether that is proven.
 
     From left to right in time: the shortest run of blocks by start that does not fit, then shortened from its front,
     then block by block. The next set is sought among later blocks.
@@ -150,9 +159,9 @@ def _conflicts(blocks: Blocks, height: int, seed: int) -> Iterator[tuple[Ints, i
     order = np.argsort(blocks.first, kind="stable")
 
     def fits(which: Ints) -> bool:
-        return fit(blocks.take(which), height, seed, QUICK).outcome == FOUND
+        return expired() or fit(blocks.take(which), height, seed, QUICK).outcome == FOUND
 
-    while len(order) and not fits(order):
+    while True:
         run = _front(order, fits)
         core = _front(run[::-1], fits)
         if len(core) <= SHRINKABLE:
@@ -165,6 +174,8 @@ def _conflicts(blocks: Blocks, height: int, seed: int) -> Iterator[tuple[Ints, i
         else:
             yield core, found.peak, False
         order = order[len(run) :]
+        if not len(order) or fits(order):
+            return
 
 
 def _front(order: Ints, fits: Callable[[Ints], bool]) -> Ints:

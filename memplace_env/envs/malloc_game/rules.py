@@ -1,195 +1,24 @@
-"""The rules of mallocGame as compiled functions of one state row; nothing here knows Gymnasium.
+"""The rules of mallocGame as compiled functions of state rows; nothing here knows Gymnasium.
 
 The game follows the description of mallocMuZero (arXiv 2305.07440) as far as it is public; where it is silent the
 rule is ours. Alias groups and the drop-backup of the paper have no counterpart: views share one tensor, and
 protection of data that exists nowhere else removes dead ends.
 
-A state is one int64 row, so that copying it is forking the game. `Tables` holds what never changes; the functions
-take sections of the row by the slices in `layout`.
+Decisions are the uses, op by op, an op's operands before its results. Copy brings an operand in, or sends the block
+of data that exists nowhere else back to the backing memory while it is used or made; NoCopy uses or makes a block and
+no more; Drop reads from or writes to the backing memory. A block is protected while its data exists nowhere else and
+is still needed, or while it is being sent back; then it is cached: usable until its space is taken.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
-from memplace_env.accelerator import Accelerator
-from memplace_env.errors import WorkloadError
-from memplace_env.plan import MemoryPlan
-from memplace_env.simulator import cost_tables
-from memplace_env.workload.program import Ints, Program, TensorKind
-
-COPY, NO_COPY, DROP = 0, 1, 2
-ACTIONS = ("Copy", "NoCopy", "Drop")
-NEVER = np.int64(2**40)
-"""Op at which something that has not happened yet will have happened."""
-
-
-class Tables(NamedTuple):
-    """What never changes; T ops, K tensors, U uses; level 0 is fast, level 1 the backing memory.
-
-    Attributes:
-        use_ptr: int64[T + 1].
-        use_op, use_tensor: int64[U].
-        use_is_result: bool[U].
-        last_use: int64[K], the last use of each tensor.
-        is_output: bool[K].
-        made: bool[K], results; weights and inputs start in the backing memory.
-        size: int64[K], bytes.
-        capacity: bytes of the fast level.
-        use_ps: int64[U, 2].
-        latency_ps: int64[2].
-        compute_ps: int64[T].
-        overhead_ps: int.
-        serial: bool.
-        prefetch_ps, writeback_ps: int64[K].
-        rest_ps: int64[T + 1], time of ops t.. with everything in the backing memory; rest_ps[0] is the whole.
-    """
-
-    use_ptr: Ints
-    use_op: Ints
-    use_tensor: Ints
-    use_is_result: NDArray[np.bool_]
-    last_use: Ints
-    is_output: NDArray[np.bool_]
-    made: NDArray[np.bool_]
-    size: Ints
-    capacity: int
-    use_ps: Ints
-    latency_ps: Ints
-    compute_ps: Ints
-    overhead_ps: int
-    serial: bool
-    prefetch_ps: Ints
-    writeback_ps: Ints
-    rest_ps: Ints
-
-
-def game_tables(program: Program, accelerator: Accelerator) -> Tables:
-    """The tables of a program on a machine with two levels.
-
-    The game streams weights whatever the machine's own policy: they start in the backing memory.
-
-    Raises:
-        WorkloadError: if the machine has more levels.
-    """
-    if accelerator.num_levels != 2:
-        raise WorkloadError(
-            f"The game is played on machines with two memory levels; {accelerator.name!r} has {accelerator.num_levels}."
-        )
-    costs = cost_tables(program, accelerator)
-    last_use = np.zeros(program.num_tensors, dtype=np.int64)
-    np.maximum.at(last_use, program.use_tensor, np.arange(program.num_uses))
-    backing = np.zeros(program.num_ops, dtype=np.int64)
-    np.add.at(backing, program.use_op, costs.use_ps[:, 1])
-    backing += np.where(backing > 0, costs.latency_ps[1], 0)
-    op_ps = np.maximum(costs.compute_ps, backing) + costs.overhead_ps
-    return Tables(
-        use_ptr=program.use_ptr,
-        use_op=program.use_op,
-        use_tensor=program.use_tensor,
-        use_is_result=program.use_is_result,
-        last_use=last_use,
-        is_output=program.tensor_kind == TensorKind.OUTPUT,
-        made=program.producer >= 0,
-        size=program.tensor_bytes,
-        capacity=accelerator.levels[0].capacity_bytes,
-        use_ps=costs.use_ps,
-        latency_ps=costs.latency_ps,
-        compute_ps=costs.compute_ps,
-        overhead_ps=costs.overhead_ps,
-        serial=costs.serial,
-        prefetch_ps=costs.prefetch_ps,
-        writeback_ps=costs.writeback_ps,
-        rest_ps=np.concatenate([np.cumsum(op_ps[::-1])[::-1], [0]]),
-    )
-
-
-# Fields at the head of a state row.
-(
-    USE,
-    OP,
-    BLOCKS,
-    QUEUE_HEAD,
-    QUEUE_TAIL,
-    FINAL_PS,
-    TAIL_PS,
-    PORT_PS,
-    _,
-    OPEN_PS,
-    ESTIMATE,
-    MASK,
-    OFFSET,
-    WINDOW,
-    LIVE,
-    PAST,
-) = range(16)
-HEAD = 16
-"""Next use and its op; numbers of blocks, of live ones and past ones; ends of the write-back queue; legal actions as
-bits; offset and first op of the block that the next decision would place; times of final ops, of the tail, of the open
-op's undecided uses in the backing memory; estimated latency; port times of the open op's decided uses (two fields)."""
-
-
-class Layout(NamedTuple):
-    """Where the sections of a state row begin, and its length.
-
-    Sections of K: `valid_from` (first op at which the backing memory holds the tensor, or NEVER), `pending` (a
-    write-back is under way), `block` (the tensor's latest block, -1 before any), `intact` (that block still holds
-    the data), `sent`, `drained` (first and last op of the write-back, -1 before), `queue`, `left` (write-backs in
-    order, and what each still needs). Of U: `level` (of each decided use), and of each block ever placed `offset`,
-    `tensor`, `start`, `hold` (last op it is committed to, NEVER while protected), `arrived` (last op of the copy
-    that filled it, -1 if an op did), `live` (blocks that are held or still of use, by offset), `past` (all others, by
-    hold), `both` (scratch). Of T: `free` (backing port time left in each final op).
-    """
-
-    valid_from: int
-    pending: int
-    block: int
-    intact: int
-    sent: int
-    drained: int
-    queue: int
-    left: int
-    level: int
-    offset: int
-    tensor: int
-    start: int
-    hold: int
-    arrived: int
-    live: int
-    past: int
-    both: int
-    free: int
-    size: int
-
-
-def layout(tables: Tables) -> Layout:
-    """The layout of this game's rows."""
-    tensors, uses, ops = len(tables.size), len(tables.use_op), len(tables.compute_ps)
-    lengths = [HEAD, *[tensors] * 8, *[uses] * 9, ops]
-    return Layout(*np.cumsum(lengths).tolist())
-
-
-def plan_of(program: Program, accelerator: Accelerator, at: Layout, row: Ints) -> MemoryPlan:
-    """The MemoryPlan of a finished game."""
-    ops, count = program.num_ops, row[BLOCKS]
-    tensor, start, hold, offset, arrived = (
-        row[section : section + count] for section in (at.tensor, at.start, at.hold, at.offset, at.arrived)
-    )
-    # Only a write-back that never drains protects its block to the end.
-    blocks = np.stack([tensor, np.zeros_like(tensor), offset, start, np.minimum(hold, ops)], axis=1)
-    copied = arrived >= 0
-    backing, fast = np.ones_like(tensor[copied]), np.zeros_like(tensor[copied])
-    prefetches = np.stack([tensor[copied], backing, fast, start[copied], arrived[copied]], axis=1)
-    sent, drained = row[at.sent :][: program.num_tensors], row[at.drained :][: program.num_tensors]
-    back = np.flatnonzero(sent >= 0)
-    last = np.where(drained[back] >= 0, drained[back], ops)
-    writes = np.stack([back, np.zeros_like(back), np.ones_like(back), sent[back], last], axis=1)
-    levels = row[at.level :][: program.num_uses]
-    return MemoryPlan.of(program, accelerator, levels, blocks, np.vstack([prefetches, writes]))
+from memplace_env.envs.malloc_game.state import (
+    BLOCKS, COPY, DROP, ESTIMATE, FINAL_PS, LIVE, MASK, NEVER, NO_COPY, OFFSET, OP, OPEN_PS, PAST, PORT_PS, QUEUE_HEAD,
+    QUEUE_TAIL, TAIL_PS, USE, WINDOW,
+)  # fmt: skip
 
 
 @njit(cache=True, nogil=True)
@@ -234,7 +63,12 @@ def play(g, at, row, action):  # type: ignore[no-untyped-def]
             row[QUEUE_TAIL] += 1
         needed = g.last_use[x] > use or g.is_output[x]
         only_here = row[at.valid_from + x] == NEVER and needed
-        row[at.hold + row[at.block + x]] = NEVER if row[at.pending + x] == 1 or only_here else op
+        block = row[at.block + x]
+        if row[at.pending + x] == 1 or only_here:
+            row[at.hold + block] = row[at.released + block] = NEVER
+        else:
+            row[at.hold + block] = op
+            row[at.released + block] = min(row[at.released + block], op)
     row[USE] = use + 1
     _close_full_ops(g, at, row)
     estimate = _estimate(g, row)
@@ -242,6 +76,77 @@ def play(g, at, row, action):  # type: ignore[no-untyped-def]
     row[ESTIMATE] = estimate
     _find_legal(g, at, row)
     return gain
+
+
+@njit(cache=True, nogil=True)
+def choose(mask, wanted):  # type: ignore[no-untyped-def]
+    """The wanted action if it is legal, else Drop, else the first that is legal."""
+    if 0 <= wanted <= 2 and mask >> wanted & 1:
+        return wanted
+    for action in (DROP, COPY, NO_COPY):
+        if mask >> action & 1:
+            return action
+    return -1
+
+
+@njit(cache=True, nogil=True)
+def play_rows(g, at, rows, actions, gains, played):  # type: ignore[no-untyped-def]
+    """Play one decision in each unfinished row.
+
+    Args:
+        g, at: tables and layout.
+        rows: int64[B, at.size].
+        actions: int[B]; an illegal one is replaced as by `choose`.
+        gains: int64[B], filled with what each decision gains in ps; 0 for finished rows.
+        played: int64[B], filled with the actions played; -1 for finished rows.
+    """
+    for index in range(len(rows)):
+        row = rows[index]
+        played[index] = choose(row[MASK], actions[index])
+        gains[index] = play(g, at, row, played[index]) if played[index] >= 0 else 0
+
+
+@njit(cache=True, nogil=True)
+def random_playouts(g, at, rows, seed):  # type: ignore[no-untyped-def]
+    """Finish each row with uniformly random legal actions; row b draws from its own stream, `seed + b`."""
+    for index in range(len(rows)):
+        np.random.seed(seed + index)
+        row = rows[index]
+        while row[MASK] != 0:
+            action = np.random.randint(3)
+            if row[MASK] >> action & 1:
+                play(g, at, row, action)
+
+
+@njit(cache=True, nogil=True)
+def greedy_playouts(g, at, rows):  # type: ignore[no-untyped-def]
+    """Finish each row with the actions of best immediate gain; ties go to NoCopy, then Copy, then Drop."""
+    trial = np.empty(at.size, dtype=np.int64)
+    for index in range(len(rows)):
+        row = rows[index]
+        while row[MASK] != 0:
+            best, best_gain = -1, np.int64(0)
+            for action in (NO_COPY, COPY, DROP):
+                if row[MASK] >> action & 1:
+                    trial[:] = row
+                    gain = play(g, at, trial, action)
+                    if best < 0 or gain > best_gain:
+                        best, best_gain = action, gain
+            play(g, at, row, best)
+
+
+@njit(cache=True, nogil=True)
+def replay_rows(g, at, rows, actions):  # type: ignore[no-untyped-def]
+    """Play action sequences int[B, U] from each row's present decision on, writing back what was really played.
+
+    `actions[b, u]` is for use u; illegal ones are replaced as by `choose`, so that any change of a sequence replays.
+    """
+    for index in range(len(rows)):
+        row = rows[index]
+        while row[MASK] != 0:
+            use = row[USE]
+            actions[index, use] = choose(row[MASK], actions[index, use])
+            play(g, at, row, actions[index, use])
 
 
 @njit(cache=True, nogil=True)
@@ -295,7 +200,8 @@ def _close_full_ops(g, at, row):  # type: ignore[no-untyped-def]
             row[at.pending + x] = 0
             row[at.drained + x] = op
             row[at.valid_from + x] = op + 1
-            row[at.hold + row[at.block + x]] = op
+            block = row[at.block + x]
+            row[at.hold + block] = row[at.released + block] = op
         row[at.free + op] = free
         _retire(g, at, row, op)
         _open_op(g, row, op + 1)
@@ -439,6 +345,7 @@ def _place(g, at, row, x, start):  # type: ignore[no-untyped-def]
     row[at.tensor + block] = x
     row[at.start + block] = start
     row[at.arrived + block] = -1
+    row[at.released + block] = -1
     _insert(at, row, at.live, row[LIVE], block)
     row[at.block + x] = block
     row[at.intact + x] = 1
