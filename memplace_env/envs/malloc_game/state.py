@@ -103,24 +103,8 @@ def game_tables(program: Program, accelerator: Accelerator) -> Tables:
 
 
 # Fields at the head of a state row.
-(
-    USE,
-    OP,
-    BLOCKS,
-    QUEUE_HEAD,
-    QUEUE_TAIL,
-    FINAL_PS,
-    TAIL_PS,
-    PORT_PS,
-    _,
-    OPEN_PS,
-    ESTIMATE,
-    MASK,
-    OFFSET,
-    WINDOW,
-    LIVE,
-    PAST,
-) = range(16)
+USE, OP, BLOCKS, LIVE, PAST, QUEUE_HEAD, QUEUE_TAIL, MASK, OFFSET, WINDOW = range(10)
+FINAL_PS, TAIL_PS, OPEN_PS, ESTIMATE, PORT_PS = range(10, 15)
 HEAD = 16
 """Next use and its op; numbers of blocks, of live ones and past ones; ends of the write-back queue; legal actions as
 bits; offset and first op of the block that the next decision would place; times of final ops, of the tail, of the open
