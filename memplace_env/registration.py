@@ -23,9 +23,21 @@ ONE_SHOT: dict[str, dict[str, Any]] = {
 """Settings of `MemPlace-<workload>-v0` on nnp-i, chosen for their measured headroom (docs/headroom.md)."""
 
 
+GAME: dict[str, dict[str, Any]] = {
+    "ResNet50": {"batch": 16, "dtype": "bfloat16"},
+    "BERT": {"batch": 16, "dims": {"sequence": 384}, "dtype": "bfloat16"},
+}
+"""Settings of `MallocGame-<workload>-v0` on tpu-v4i, chosen for their measured headroom (docs/game.md)."""
+
+
 def one_shot_id(workload: str) -> str:
     """Id of a workload's one-shot environment."""
     return f"MemPlace-{workload}-v0"
+
+
+def game_id(workload: str) -> str:
+    """Id of a workload's sequential environment."""
+    return f"MallocGame-{workload}-v0"
 
 
 def register_envs() -> None:
@@ -33,6 +45,9 @@ def register_envs() -> None:
     _register("MemPlace-v0", "one_shot", "OneShot", {})
     for workload, settings in ONE_SHOT.items():
         _register(one_shot_id(workload), "one_shot", "OneShot", {"workload": workload, **settings})
+    _register("MallocGame-v0", "malloc_game", "MallocGame", {})
+    for workload, settings in GAME.items():
+        _register(game_id(workload), "malloc_game", "MallocGame", {"workload": workload, **settings})
 
 
 def _register(env_id: str, package: str, name: str, kwargs: dict[str, Any]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,15 +41,8 @@ def evaluate(s: Schedule, choices: NDArray[np.integer], slot: Ints, threads: int
     rows = len(choices)
     out = np.empty((3, rows), dtype=np.int64)
     choices = np.ascontiguousarray(choices)
-    workers = min(threads or available_cores(), -(-rows // _ROWS_PER_TASK))
     place_rows = kernel_of(s)
-    if workers <= 1:
-        place_rows(s, choices, slot, out, 0, rows)
-    else:
-        edges = np.linspace(0, rows, workers + 1).astype(np.int64).tolist()
-        tasks = [_pool(workers).submit(place_rows, s, choices, slot, out, *ends) for ends in pairwise(edges)]
-        for task in tasks:
-            task.result()
+    in_chunks(lambda first, last: place_rows(s, choices, slot, out, first, last), rows, threads)
     return Evaluation(*out)
 
 
@@ -59,6 +52,20 @@ def kernel_of(s: Schedule) -> Callable[..., tuple[NDArray[np.int8], Ints, Ints]]
     Numba's cache notices changes of a kernel's own file only, so each kernel has all it calls in its file.
     """
     return streamed.place_rows if s.streamed else resident.place_rows
+
+
+def in_chunks(work: Callable[[int, int], Any], rows: int, threads: int | None = None) -> None:
+    """Call `work(first, last)` for ranges that cover 0..rows, side by side where there are rows and cores enough.
+
+    `work` must release the interpreter (compiled kernels do) and write to its own rows only.
+    """
+    workers = min(threads or available_cores(), -(-rows // _ROWS_PER_TASK))
+    if workers <= 1:
+        work(0, rows)
+        return
+    edges = np.linspace(0, rows, workers + 1).astype(np.int64).tolist()
+    for task in [_pool(workers).submit(work, *ends) for ends in pairwise(edges)]:
+        task.result()
 
 
 def available_cores() -> int:

@@ -136,6 +136,13 @@ def greedy_playouts(g, at, rows):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
+def lazy_playout(g, at, row):  # type: ignore[no-untyped-def]
+    """Finish a row with Drop if legal, else NoCopy, else Copy."""
+    while row[MASK] != 0:
+        play(g, at, row, DROP if row[MASK] >> DROP & 1 else NO_COPY if row[MASK] >> NO_COPY & 1 else COPY)
+
+
+@njit(cache=True, nogil=True)
 def replay_rows(g, at, rows, actions):  # type: ignore[no-untyped-def]
     """Play action sequences int[B, U] from each row's present decision on, writing back what was really played.
 

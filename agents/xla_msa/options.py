@@ -1,0 +1,93 @@
+"""The options of memory-space assignment and the two sets of values that are public."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from memplace_env.errors import AgentError
+
+
+@dataclass(frozen=True)
+class MsaOptions:
+    """Options of `assign`. The defaults are `open_source()`.
+
+    "XLA" below means the `Options` of its open-source code; "tests" the values its own unit tests use, which stand
+    in where XLA has no default; "llama2" the autotuned TPU v6e flags published for llama2-70b; "guide" XLA's public
+    flags guidance for TPU. What libtpu itself uses is not public.
+
+    Attributes:
+        max_retries: attempts at each buffer. XLA 1, llama2 2. The last attempt ignores eviction bandwidth.
+        max_repacks: how often all addresses may be chosen anew to make room. XLA 0, llama2 18.
+        max_outstanding_prefetches: copies to fast memory under way at once, -1 for any number. XLA -1, llama2 131.
+        max_outstanding_evictions: the same for copies back. XLA -1, llama2 136.
+        min_overlap_ratio: a copy must be overlapped with at least so many times its own duration. Tests 0.8, llama2
+            1.4973.
+        preferred_overlap_ratio: the overlap that is tried first. Tests 1.5, llama2 8.3221.
+        max_overlap_ratio: times the duration of a copy of all fast memory, the longest that a buffer may wait there
+            for its next use. Tests and public TPU scripts 10; another autotuned set has 16.
+        copy_bandwidth_scale: share of the bandwidth that copies are planned with. XLA and guide 1; autotuned sets
+            0.19 to 1.004.
+        inefficient_use_ratio: a stay in fast memory is undone if this times the bytes copied for it exceeds the
+            bytes it serves. XLA 0 (off), guide 0.5.
+        benefit_scale: "sqrt" divides a buffer's benefit by the root of its size before sorting, "none" does not.
+            XLA "sqrt"; autotuned sets have either.
+        reserved_bytes: bytes at the bottom of fast memory that no buffer may use. XLA 0; the guide's 16 MiB are the
+            scratch space of a vector memory, which a level of our machines is not.
+        picker_bytes: size to assume for all copies when choosing their time, which makes them nearly first in, first
+            out; None for their own. XLA None; an autotuned set has 6,000,000.
+
+    Raises:
+        AgentError: if a value makes no sense.
+    """
+
+    max_retries: int = 1
+    max_repacks: int = 0
+    max_outstanding_prefetches: int = -1
+    max_outstanding_evictions: int = -1
+    min_overlap_ratio: float = 0.8
+    preferred_overlap_ratio: float = 1.5
+    max_overlap_ratio: float = 10.0
+    copy_bandwidth_scale: float = 1.0
+    inefficient_use_ratio: float = 0.0
+    benefit_scale: Literal["sqrt", "none"] = "sqrt"
+    reserved_bytes: int = 0
+    picker_bytes: int | None = None
+
+    def __post_init__(self) -> None:
+        sound = (
+            ("max_retries", "at least 1", self.max_retries >= 1),
+            ("max_repacks", "at least 0", self.max_repacks >= 0),
+            ("max_outstanding_prefetches", "at least -1", self.max_outstanding_prefetches >= -1),
+            ("max_outstanding_evictions", "at least -1", self.max_outstanding_evictions >= -1),
+            ("min_overlap_ratio", "at least 0", self.min_overlap_ratio >= 0),
+            ("preferred_overlap_ratio", "at least 0", self.preferred_overlap_ratio >= 0),
+            ("max_overlap_ratio", "at least 0", self.max_overlap_ratio >= 0),
+            ("copy_bandwidth_scale", "more than 0", self.copy_bandwidth_scale > 0),
+            ("inefficient_use_ratio", "at least 0", self.inefficient_use_ratio >= 0),
+            ("benefit_scale", "'sqrt' or 'none'", self.benefit_scale in ("sqrt", "none")),
+            ("reserved_bytes", "at least 0", self.reserved_bytes >= 0),
+            ("picker_bytes", "None or at least 1", self.picker_bytes is None or self.picker_bytes >= 1),
+        )
+        for name, due, holds in sound:
+            if not holds:
+                raise AgentError(f"{name}={getattr(self, name)!r} makes no sense; pass {due}.")
+
+    @classmethod
+    def open_source(cls) -> MsaOptions:
+        """XLA's open-source defaults with the overlap ratios of its own tests."""
+        return cls()
+
+    @classmethod
+    def tuned(cls) -> MsaOptions:
+        """The public TPU values: llama2-70b's autotuned flags, and the flags guidance where those are silent."""
+        return cls(
+            max_retries=2,
+            max_repacks=18,
+            max_outstanding_prefetches=131,
+            max_outstanding_evictions=136,
+            min_overlap_ratio=1.4973,
+            preferred_overlap_ratio=8.3221,
+            max_overlap_ratio=10.0,
+            inefficient_use_ratio=0.5,
+        )

@@ -1,0 +1,7 @@
+"""The sequential formulation: mallocGame, as in mallocMuZero."""
+
+from memplace_env.envs.malloc_game.env import MallocGameEnv
+from memplace_env.envs.malloc_game.problem import MallocGameProblem
+from memplace_env.envs.malloc_game.vector import MallocGameVectorEnv
+
+__all__ = ["MallocGameEnv", "MallocGameProblem", "MallocGameVectorEnv"]

@@ -1,0 +1,200 @@
+"""The sequential environment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from memplace_env.accelerator import Accelerator
+from memplace_env.envs.malloc_game.observation import as_dict, observation_space
+from memplace_env.envs.malloc_game.problem import MallocGameProblem
+from memplace_env.envs.malloc_game.state import ACTIONS, ESTIMATE, USE
+from memplace_env.envs.settings import resolve_task
+from memplace_env.errors import ActionError
+from memplace_env.plan import MemoryPlan
+from memplace_env.simulator import Report, Simulator
+from memplace_env.simulator.report import SECONDS
+from memplace_env.workload.program import Ints, Program
+
+Observation = dict[str, NDArray[Any]]
+
+
+class MallocGameEnv(gym.Env[Observation, np.int64]):
+    """Decide use by use what lives in fast memory, and when it moves there and back.
+
+    ## Description
+    The formulation of mallocMuZero (Wang et al., arXiv 2305.07440), a single-player game, on a machine with a fast
+    and a backing memory. Weights and inputs start in the backing memory, graph outputs must end there. The decisions
+    are the uses of tensors in execution order: for each op its distinct operands, then its results. Copies run
+    beside the ops in what they leave of the backing memory's port; a legal move never makes an op wait. The rules
+    stand in `rules`. The paper also describes alias groups and a drop-backup for dead ends: here views share one
+    tensor, and data that exists nowhere else is protected, so that some action is always legal.
+
+    ## Action space
+    `Discrete(3)`:
+
+    - 0 Copy: an operand that is not in fast memory is copied there in time; one that is only there is used and sent
+      back to the backing memory; a result is made in fast memory and sent back.
+    - 1 NoCopy: use the operand where it lies in fast memory, or make the result there, and no more.
+    - 2 Drop: read the operand from the backing memory, or write the result there.
+
+    The mask tells which are legal. An illegal action is replaced by Drop, or where that is illegal too by the first
+    legal action, and `info` says so.
+
+    ## Observation space
+    `Dict`, see `observation.observation_space` for every field: `profile` uint8 (2, 64, 64), `bandwidth` (64,),
+    `tensor` (16,), `lookahead` (32, 12), `progress` (3,), `action_mask` int8 (3,).
+
+    ## Reward
+    By how much the decision lowers the estimated latency, as a share of the latency with everything in the backing
+    memory. The estimate takes final ops as they are and everything undecided as in the backing memory; the last
+    decision pays for copies that are still under way at the end. The return is 1 - latency / latency(all backing).
+
+    ## Episode end
+    After the last use (`terminated=True`); every game of a program has the same length.
+
+    ## Info
+    `latency_s`: estimated, exact at the end; `played`: the action that was really played; `illegal`: whether that
+    was not the one asked for.
+
+    ## Arguments
+    As `OneShotEnv` (`workload`, `accelerator`, `simulator`, `batch`, `dims`, `dtype`, `fusion`), with `"tpu-v4i"` as
+    the default accelerator. Any machine with two levels will do; weights are streamed whatever its own policy.
+    `simulator` times `report()`; rewards are the game's own.
+
+    ## Version history
+    - v0: first version.
+    """
+
+    metadata = {"render_modes": ["rgb_array", "ansi"], "render_fps": 8}  # noqa: RUF012
+
+    def __init__(
+        self,
+        workload: str | Program,
+        accelerator: str | Accelerator = "tpu-v4i",
+        simulator: str | Simulator | None = None,
+        batch: int | None = None,
+        dims: Mapping[str, int] | None = None,
+        dtype: str | None = None,
+        fusion: str | None = None,
+        render_mode: str | None = None,
+    ) -> None:
+        if render_mode not in (None, *self.metadata["render_modes"]):
+            raise ValueError(f"render_mode {render_mode!r} is none of {', '.join(self.metadata['render_modes'])}.")
+        self.task = resolve_task(workload, accelerator, simulator, batch=batch, dims=dims, dtype=dtype, fusion=fusion)
+        self.problem = MallocGameProblem(self.task.program, self.task.accelerator)
+        self.render_mode = render_mode
+        self._rows = self.problem.new_rows(1)
+        self.observation_space: spaces.Dict = observation_space()  # type: ignore[assignment]
+        self.action_space: spaces.Discrete = spaces.Discrete(len(ACTIONS))  # type: ignore[assignment]
+
+    @property
+    def program(self) -> Program:
+        """What is placed."""
+        return self.problem.program
+
+    @property
+    def accelerator(self) -> Accelerator:
+        """Where it is placed."""
+        return self.problem.accelerator
+
+    @property
+    def simulator(self) -> Simulator:
+        """What times `report()`."""
+        return self.task.simulator
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Begin a game; it is the same each time."""
+        super().reset(seed=seed)
+        self._rows[0] = self.problem.first_row
+        return self._observation(), {"latency_s": self.latency_s}
+
+    def step(self, action: int | np.integer) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Play one decision.
+
+        Raises:
+            ActionError: if the action is no integer of 0..2, or the game is over.
+        """
+        wanted = check_actions(action, ())
+        if self._rows[0, USE] == self.problem.num_decisions:
+            raise ActionError("The game is over; call reset() before the next step.")
+        gains, played = self.problem.play(self._rows, wanted.reshape(1))
+        over = bool(self._rows[0, USE] == self.problem.num_decisions)
+        info = {"latency_s": self.latency_s, "played": int(played[0]), "illegal": bool(played[0] != wanted)}
+        return self._observation(), int(gains[0]) / self.problem.all_backing_ps, over, False, info
+
+    @property
+    def latency_s(self) -> float:
+        """Estimated latency in seconds, exact once the game is over."""
+        return float(self._rows[0, ESTIMATE] * SECONDS)
+
+    def legal_actions(self) -> list[int]:
+        """The legal actions of the current decision; empty once the game is over."""
+        return np.flatnonzero(self.action_masks()).tolist()
+
+    def action_masks(self) -> NDArray[np.bool_]:
+        """bool[3], in the form that sb3-contrib asks for."""
+        return self.problem.legal(self._rows)[0]
+
+    def plan(self) -> MemoryPlan:
+        """The plan of the game; if it is not over, with Drop if legal, else NoCopy, else Copy from here on."""
+        return self.task.signed(self.problem.plan(self._rows[0]))
+
+    def report(self) -> Report:
+        """What the simulator says of `plan()`."""
+        return self.simulator.run(self.program, self.accelerator, self.plan())
+
+    def get_state(self) -> Ints:
+        """int64[size], a copy of the state row."""
+        return self._rows[0].copy()
+
+    def set_state(self, state: Ints) -> None:
+        """Return to a state that `get_state` of this game gave."""
+        self._rows[0] = state
+
+    def fork(self) -> MallocGameEnv:
+        """An independent copy in the same state, for planners; program and tables are shared.
+
+        The game draws nothing at random; the fork gets a generator of its own when it is reset.
+        """
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        other._rows = self._rows.copy()
+        other._np_random = None
+        return other
+
+    def render(self) -> Any:
+        """`rgb_array`: the memory profile as uint8[H, W, 3]; `ansi`: the current decision in words."""
+        if self.render_mode is None:
+            gym.logger.warn("render() needs render_mode='rgb_array' or 'ansi' in gym.make.")
+            return None
+        from memplace_env.envs.malloc_game.viewer import render
+
+        return render(self.problem, self._rows[0], self.render_mode)
+
+    def _observation(self) -> Observation:
+        return as_dict(self.problem.observe(self._rows), 0)
+
+
+def check_actions(actions: Any, shape: tuple[int, ...]) -> NDArray[np.int64]:
+    """The actions as int64 of that shape.
+
+    Raises:
+        ActionError: for another shape, a dtype that is no integer, or values outside 0..2.
+    """
+    array = np.asarray(actions)
+    if array.shape != shape or not np.issubdtype(array.dtype, np.integer):
+        raise ActionError(
+            f"An action is {'one integer' if shape == () else f'integers of shape {shape}'}, 0 Copy, 1 NoCopy, 2 Drop; "
+            f"this one has shape {array.shape} and dtype {array.dtype}."
+        )
+    if array.size and (array.min() < 0 or array.max() >= len(ACTIONS)):
+        raise ActionError(f"An action is 0 Copy, 1 NoCopy or 2 Drop; this one holds {array.min()}..{array.max()}.")
+    return array.astype(np.int64)

@@ -1,0 +1,114 @@
+"""Many games at once, played and observed by compiled kernels on all cores."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+from numpy.typing import ArrayLike, NDArray
+
+from memplace_env.envs.malloc_game.env import MallocGameEnv, Observation, check_actions
+from memplace_env.envs.malloc_game.observation import as_dict, make_buffers
+
+
+class MallocGameVectorEnv(VectorEnv[Observation, NDArray[np.int64], NDArray[Any]]):
+    """`num_envs` games of `MallocGameEnv` in one; takes the same arguments.
+
+    A game that ends begins anew in the same step (`AutoresetMode.SAME_STEP`).
+
+    Args:
+        num_envs: number of games.
+        max_episode_steps: ignored; a game has a fixed length.
+        copy: whether each step returns new arrays; with False they are overwritten by the next step, which saves
+            the time to allocate them.
+    """
+
+    metadata = {"render_modes": [], "autoreset_mode": AutoresetMode.SAME_STEP}  # noqa: RUF012
+
+    def __init__(self, num_envs: int, max_episode_steps: int | None = None, copy: bool = True, **kwargs: Any) -> None:
+        del max_episode_steps
+        self.num_envs = num_envs
+        self.env = MallocGameEnv(**kwargs)
+        self.problem = self.env.problem
+        self.single_observation_space = self.env.observation_space
+        self.single_action_space = self.env.action_space
+        self.rows = self.problem.new_rows(num_envs)
+        self._buffers = None if copy else make_buffers(num_envs)
+        self._first_profile = self.problem.observe(self.problem.new_rows(1)).profile
+        self._profiles = np.repeat(self._first_profile, num_envs, axis=0)
+
+    @cached_property
+    def observation_space(self) -> spaces.Space[Any]:  # type: ignore[override]
+        """Batched space, made on demand."""
+        return batch_space(self.single_observation_space, self.num_envs)
+
+    @cached_property
+    def action_space(self) -> spaces.Space[Any]:  # type: ignore[override]
+        """Batched space, made on demand."""
+        return batch_space(self.single_action_space, self.num_envs)
+
+    def reset(
+        self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Begin all games; there is no randomness, so the seed changes nothing."""
+        super().reset(seed=seed if isinstance(seed, int) else None)
+        self.rows[:] = self.problem.first_row
+        self._profiles[:] = self._first_profile
+        return self._observe(), _with_masks({"latency_s": self.problem.latency_s(self.rows)})
+
+    def step(
+        self, actions: ArrayLike
+    ) -> tuple[Observation, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:
+        """Play one decision in every game.
+
+        Returns:
+            Observations, rewards float64[B], terminations, truncations (all False), and infos as arrays; where games
+            ended, `final_obs` and `final_info` have their last ones.
+
+        Raises:
+            ActionError: if the actions have the wrong shape, dtype or range.
+        """
+        wanted = check_actions(actions, (self.num_envs,))
+        gains, played = self.problem.play_and_draw(self.rows, wanted, self._profiles)
+        over = self.problem.done(self.rows)
+        info = {"latency_s": self.problem.latency_s(self.rows), "played": played, "illegal": played != wanted}
+        infos = _with_masks(info, ~over)
+        if over.any():
+            infos |= self._finish(over, info)
+        return self._observe(), gains / self.problem.all_backing_ps, over, np.zeros_like(over), infos
+
+    def action_masks(self) -> NDArray[np.bool_]:
+        """bool[B, 3], legal actions of every game."""
+        return self.problem.legal(self.rows)
+
+    def _finish(self, over: NDArray[np.bool_], info: dict[str, NDArray[Any]]) -> dict[str, Any]:
+        """Reset the games that are over; what they ended with."""
+        last = self.problem.observe(self.rows[over], profiles=self._profiles[over])
+        final = np.full(self.num_envs, None, dtype=object)
+        for number, index in enumerate(np.flatnonzero(over)):
+            final[index] = as_dict(last, number)
+        self.rows[over] = self.problem.first_row
+        self._profiles[over] = self._first_profile
+        info["latency_s"], ended = self.problem.latency_s(self.rows), info["latency_s"]
+        ended_info = {"latency_s": ended, "played": info["played"], "illegal": info["illegal"]}
+        return {
+            "latency_s": np.where(over, info["latency_s"], ended),
+            "_latency_s": np.ones_like(over),
+            "final_obs": final,
+            "_final_obs": over.copy(),
+            "final_info": _with_masks({key: np.where(over, value, 0) for key, value in ended_info.items()}, over),
+            "_final_info": over.copy(),
+        }
+
+    def _observe(self) -> Observation:
+        return as_dict(self.problem.observe(self.rows, self._buffers, self._profiles))
+
+
+def _with_masks(info: dict[str, NDArray[Any]], present: NDArray[np.bool_] | None = None) -> dict[str, Any]:
+    """Gymnasium's form: an array for each key, and for `_key` the rows that have it."""
+    masks = {f"_{key}": np.ones(len(value), bool) if present is None else present.copy() for key, value in info.items()}
+    return info | masks
