@@ -125,7 +125,9 @@ class _Placing:
         if self.saved is None:
             if self.live is None:
                 self.saved = self.buffer.define
-            elif not self._evict(self.live, self.buffer.times[index], retry, last_retry):
+            else:
+                self.saved = self._evict(self.live, self.buffer.times[index], retry, last_retry)
+            if self.saved is None:
                 return False
         if from_backing or not self._prefetch(index, self.saved):
             self.live = None
@@ -155,8 +157,9 @@ class _Placing:
         self._serve(index)
         return True
 
-    def _evict(self, stay: Stay, use: int, retry: int, last_retry: bool) -> bool:
-        """Copy the buffer back from the op that made it on, by `use` at the latest."""
+    def _evict(self, stay: Stay, use: int, retry: int, last_retry: bool) -> int | None:
+        """Copy the buffer back from the op that made it on, by `use` at the latest; returns the op before which it
+        is done, None if that cannot be."""
         memory, tensor, start = self.memory, self.buffer.tensor, self.buffer.define
         wanted = memory.picker.eviction_end(start, use, memory.evict_ps[tensor], retry)
         end = max(stay.last, min(wanted, memory.heap.free_until(stay.block)))
@@ -164,14 +167,13 @@ class _Placing:
         if not memory.evictions.accepts(start, end, work):
             work = 0
             if not last_retry:
-                return False
+                return None
         if memory.evictions.is_crowded(start, end):
-            return False
+            return None
         memory.evictions.add(start, end, work, tensor)
         memory.heap.extend(stay.block, end)
         stay.last, stay.eviction = end, (start, end)
-        self.saved = end
-        return True
+        return end
 
     def _prefetch(self, index: int, saved: int) -> bool:
         """Copy the buffer in for a use."""

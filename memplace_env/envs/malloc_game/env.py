@@ -11,7 +11,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from memplace_env.accelerator import Accelerator
-from memplace_env.envs.malloc_game.observation import as_dict, observation_space
+from memplace_env.envs.malloc_game.observation import observation_space
 from memplace_env.envs.malloc_game.problem import MallocGameProblem
 from memplace_env.envs.malloc_game.state import ACTIONS, ESTIMATE, USE
 from memplace_env.envs.settings import resolve_task
@@ -90,6 +90,7 @@ class MallocGameEnv(gym.Env[Observation, np.int64]):
         self.problem = MallocGameProblem(self.task.program, self.task.accelerator)
         self.render_mode = render_mode
         self._rows = self.problem.new_rows(1)
+        self._profiles = self.problem.observe(self._rows).profile
         self.observation_space: spaces.Dict = observation_space()  # type: ignore[assignment]
         self.action_space: spaces.Discrete = spaces.Discrete(len(ACTIONS))  # type: ignore[assignment]
 
@@ -113,8 +114,8 @@ class MallocGameEnv(gym.Env[Observation, np.int64]):
     ) -> tuple[Observation, dict[str, Any]]:
         """Begin a game; it is the same each time."""
         super().reset(seed=seed)
-        self._rows[0] = self.problem.first_row
-        return self._observation(), {"latency_s": self.latency_s}
+        self.set_state(self.problem.first_row)
+        return self.problem.observe(self._rows).row(0), {"latency_s": self.latency_s}
 
     def step(self, action: int | np.integer) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Play one decision.
@@ -125,10 +126,10 @@ class MallocGameEnv(gym.Env[Observation, np.int64]):
         wanted = check_actions(action, ())
         if self._rows[0, USE] == self.problem.num_decisions:
             raise ActionError("The game is over; call reset() before the next step.")
-        gains, played = self.problem.play(self._rows, wanted.reshape(1))
+        gains, played, seen = self.problem.step(self._rows, wanted.reshape(1), self._profiles)
         over = bool(self._rows[0, USE] == self.problem.num_decisions)
         info = {"latency_s": self.latency_s, "played": int(played[0]), "illegal": bool(played[0] != wanted)}
-        return self._observation(), int(gains[0]) / self.problem.all_backing_ps, over, False, info
+        return seen.row(0), int(gains[0]) / self.problem.all_backing_ps, over, False, info
 
     @property
     def latency_s(self) -> float:
@@ -141,7 +142,8 @@ class MallocGameEnv(gym.Env[Observation, np.int64]):
 
     def action_masks(self) -> NDArray[np.bool_]:
         """bool[3], in the form that sb3-contrib asks for."""
-        return self.problem.legal(self._rows)[0]
+        masks: NDArray[np.bool_] = self.problem.legal(self._rows)[0]
+        return masks
 
     def plan(self) -> MemoryPlan:
         """The plan of the game; if it is not over, with Drop if legal, else NoCopy, else Copy from here on."""
@@ -158,6 +160,7 @@ class MallocGameEnv(gym.Env[Observation, np.int64]):
     def set_state(self, state: Ints) -> None:
         """Return to a state that `get_state` of this game gave."""
         self._rows[0] = state
+        self._profiles = self.problem.observe(self._rows).profile
 
     def fork(self) -> MallocGameEnv:
         """An independent copy in the same state, for planners; program and tables are shared.
@@ -166,7 +169,7 @@ class MallocGameEnv(gym.Env[Observation, np.int64]):
         """
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__)
-        other._rows = self._rows.copy()
+        other._rows, other._profiles = self._rows.copy(), self._profiles.copy()
         other._np_random = None
         return other
 
@@ -178,9 +181,6 @@ class MallocGameEnv(gym.Env[Observation, np.int64]):
         from memplace_env.envs.malloc_game.viewer import render
 
         return render(self.problem, self._rows[0], self.render_mode)
-
-    def _observation(self) -> Observation:
-        return as_dict(self.problem.observe(self._rows), 0)
 
 
 def check_actions(actions: Any, shape: tuple[int, ...]) -> NDArray[np.int64]:

@@ -9,6 +9,7 @@ from gymnasium import spaces
 from numba import njit
 from numpy.typing import NDArray
 
+from memplace_env.envs.malloc_game.rules import choose, play
 from memplace_env.envs.malloc_game.state import (
     BLOCKS, ESTIMATE, LIVE, MASK, NEVER, OFFSET, OP, PAST, USE, WINDOW, Tables,
 )  # fmt: skip
@@ -49,6 +50,14 @@ class Buffers(NamedTuple):
     progress: NDArray[np.float32]
     action_mask: NDArray[np.int8]
 
+    def rows(self, first: int, last: int) -> Buffers:
+        """Views of rows first..last-1."""
+        return Buffers(*(array[first:last] for array in self))
+
+    def row(self, index: int) -> dict[str, NDArray[Any]]:
+        """The observation of one row."""
+        return {key: array[index] for key, array in zip(self._fields, self, strict=True)}
+
 
 def observation_space() -> spaces.Dict:
     """Space of one observation. All floats lie in [0, 1].
@@ -73,10 +82,7 @@ def observation_space() -> spaces.Dict:
     - `action_mask` int8 (3,): 1 for legal Copy, NoCopy, Drop; zeros once the game is over.
     """
     return spaces.Dict(
-        {
-            key: spaces.Box(0, 255 if dtype is np.uint8 else 1, shape, dtype)
-            for key, (shape, dtype) in _ARRAYS.items()
-        }
+        {key: spaces.Box(0, 255 if dtype is np.uint8 else 1, shape, dtype) for key, (shape, dtype) in _ARRAYS.items()}
     )
 
 
@@ -153,46 +159,57 @@ def draw_profiles(g, at, rows, profiles):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def mark_rows(g, at, rows, marks):  # type: ignore[no-untyped-def]
-    """Note in int64[B, 4] what `update_profiles` must know of the rows before a decision is played."""
+def step_rows(g, at, rows, actions, gains, played, profiles, features, following, kind, out):  # type: ignore[no-untyped-def]
+    """Play one decision in each row as `rules.play_rows` does, and fill the buffers with what is seen then.
+
+    `profiles` uint8[B, 2, 64, 64] are those of the rows before, and are brought up to date: that is what
+    `draw_profiles` draws, for less.
+    """
+    mark = np.empty(4, dtype=np.int64)
     for index in range(len(rows)):
         row = rows[index]
-        marks[index, 0] = row[USE]
-        marks[index, 1] = row[OP]
-        marks[index, 2] = row[BLOCKS]
-        if row[USE] < len(g.use_op):
-            block = row[at.block + g.use_tensor[row[USE]]]
-            marks[index, 3] = row[at.hold + block] if block >= 0 else -1
+        _mark(g, at, row, mark)
+        played[index] = choose(row[MASK], actions[index])
+        gains[index] = play(g, at, row, played[index]) if played[index] >= 0 else 0
+        _update_profile(g, at, row, mark, profiles[index])
+    observe_rows(g, at, rows, features, following, kind, out)
+    out.profile[:] = profiles
 
 
 @njit(cache=True, nogil=True)
-def update_profiles(g, at, rows, marks, profiles):  # type: ignore[no-untyped-def]
-    """Bring profiles up to date after one decision in each row: what `draw_profiles` draws, for less."""
-    for index in range(len(rows)):
-        row, profile = rows[index], profiles[index]
-        use, before = marks[index, 0], marks[index, 1]
-        if use == row[USE]:
-            continue
-        block = row[at.block + g.use_tensor[use]]
-        if row[at.level + use] == 0:
-            since = 0 if block >= marks[index, 2] else marks[index, 3] + 1
-            _draw(g, at, row, block, since, before, before, profile)
-        now = min(row[OP], len(g.compute_ps) - 1)
-        if now == before:
-            continue
-        shift = min(now - before, BINS)
-        for channel in range(2):
-            for address in range(BINS):
-                line = profile[channel, address]
-                line[: BINS - shift] = line[shift:]
-                line[BINS - shift :] = 0
-        for place in range(row[LIVE]):
-            if row[at.hold + row[at.live + place]] > before:
-                _draw(g, at, row, row[at.live + place], before + 1, now, now, profile)
-        for place in range(row[PAST] - 1, -1, -1):
-            if row[at.hold + row[at.past + place]] <= before:
-                break
-            _draw(g, at, row, row[at.past + place], before + 1, now, now, profile)
+def _mark(g, at, row, mark):  # type: ignore[no-untyped-def]
+    """Note what `_update_profile` must know of a row before a decision is played."""
+    mark[0], mark[1], mark[2] = row[USE], row[OP], row[BLOCKS]
+    if row[USE] < len(g.use_op):
+        block = row[at.block + g.use_tensor[row[USE]]]
+        mark[3] = row[at.hold + block] if block >= 0 else -1
+
+
+@njit(cache=True, nogil=True)
+def _update_profile(g, at, row, mark, profile):  # type: ignore[no-untyped-def]
+    use, before = mark[0], mark[1]
+    if use == row[USE]:
+        return
+    block = row[at.block + g.use_tensor[use]]
+    if row[at.level + use] == 0:
+        since = 0 if block >= mark[2] else mark[3] + 1
+        _draw(g, at, row, block, since, before, before, profile)
+    now = min(row[OP], len(g.compute_ps) - 1)
+    if now == before:
+        return
+    shift = min(now - before, BINS)
+    for channel in range(2):
+        for address in range(BINS):
+            line = profile[channel, address]
+            line[: BINS - shift] = line[shift:]
+            line[BINS - shift :] = 0
+    for place in range(row[LIVE]):
+        if row[at.hold + row[at.live + place]] > before:
+            _draw(g, at, row, row[at.live + place], before + 1, now, now, profile)
+    for place in range(row[PAST] - 1, -1, -1):
+        if row[at.hold + row[at.past + place]] <= before:
+            break
+        _draw(g, at, row, row[at.past + place], before + 1, now, now, profile)
 
 
 @njit(cache=True, nogil=True)
@@ -270,9 +287,3 @@ def _decisions(g, at, row, features, following, kind, tensor, lookahead):  # typ
         if not g.use_is_result[use]:
             tensor[14] = min((op - row[WINDOW]) / BINS, 1.0)
         tensor[15] = row[OFFSET] / g.capacity
-
-
-def as_dict(buffers: Buffers, index: int | slice = slice(None)) -> dict[str, NDArray[Any]]:
-    """The observation of one row, or of all."""
-    return {key: array[index] for key, array in zip(Buffers._fields, buffers, strict=True)}
-

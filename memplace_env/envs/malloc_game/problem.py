@@ -14,10 +14,9 @@ from memplace_env.envs.malloc_game.observation import (
     Buffers,
     draw_profiles,
     make_buffers,
-    mark_rows,
     next_uses,
     observe_rows,
-    update_profiles,
+    step_rows,
     use_features,
 )
 from memplace_env.envs.malloc_game.state import ESTIMATE, MASK, USE, game_tables, layout, plan_of
@@ -119,39 +118,42 @@ class MallocGameProblem:
         self.finish_lazily(row)
         return plan_of(self.program, self.accelerator, self.at, row)
 
-    def observe(self, rows: Ints, out: Buffers | None = None, profiles: NDArray[np.uint8] | None = None) -> Buffers:
-        """Observations of rows, into `out` if given; `profiles` are taken as drawn already if given."""
+    def observe(self, rows: Ints) -> Buffers:
+        """Observations of rows."""
+        out = make_buffers(len(rows))
+        features, following = self._features
+
+        def chunk(a: int, b: int) -> None:
+            part = out.rows(a, b)
+            observe_rows(self.g, self.at, rows[a:b], features, following, self._kind, part)
+            draw_profiles(self.g, self.at, rows[a:b], part.profile)
+
+        in_chunks(chunk, len(rows))
+        return out
+
+    def step(
+        self, rows: Ints, actions: NDArray[np.integer], profiles: NDArray[np.uint8], out: Buffers | None = None
+    ) -> tuple[Ints, Ints, Buffers]:
+        """As `play`, and observe, for less than one after the other.
+
+        Args:
+            rows, actions: as for `play`.
+            profiles: uint8[B, 2, 64, 64], the rows' profiles before; brought up to date in place.
+            out: buffers to fill; new ones if None.
+        """
+        gains, played = np.empty((2, len(rows)), dtype=np.int64)
+        wanted = np.ascontiguousarray(actions, dtype=np.int64)
         made = make_buffers(len(rows)) if out is None else out
         features, following = self._features
 
         def chunk(a: int, b: int) -> None:
-            part = Buffers(*(array[a:b] for array in made))
-            observe_rows(self.g, self.at, rows[a:b], features, following, self._kind, part)
-            if profiles is None:
-                draw_profiles(self.g, self.at, rows[a:b], part.profile)
-            else:
-                part.profile[:] = profiles[a:b]
+            part = made if b - a == len(rows) else made.rows(a, b)
+            state = rows[a:b], wanted[a:b], gains[a:b], played[a:b], profiles[a:b]
+            step_rows(self.g, self.at, *state, features, following, self._kind, part)
 
         in_chunks(chunk, len(rows))
-        return made
-
-    def play_and_draw(
-        self, rows: Ints, actions: NDArray[np.integer], profiles: NDArray[np.uint8]
-    ) -> tuple[Ints, Ints]:
-        """As `play`, and bring the rows' profiles uint8[B, 2, 64, 64] up to date for less than drawing them anew."""
-        gains, played = np.empty((2, len(rows)), dtype=np.int64)
-        marks = np.empty((len(rows), 4), dtype=np.int64)
-        wanted = np.ascontiguousarray(actions, dtype=np.int64)
-
-        def chunk(a: int, b: int) -> None:
-            mark_rows(self.g, self.at, rows[a:b], marks[a:b])
-            rules.play_rows(self.g, self.at, rows[a:b], wanted[a:b], gains[a:b], played[a:b])
-            update_profiles(self.g, self.at, rows[a:b], marks[a:b], profiles[a:b])
-
-        in_chunks(chunk, len(rows))
-        return gains, played
+        return gains, played, made
 
     @cached_property
     def _features(self) -> tuple[NDArray[np.float32], Ints]:
         return use_features(self.program, self.g), next_uses(self.g)
-

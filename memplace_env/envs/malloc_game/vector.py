@@ -12,7 +12,7 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import ArrayLike, NDArray
 
 from memplace_env.envs.malloc_game.env import MallocGameEnv, Observation, check_actions
-from memplace_env.envs.malloc_game.observation import as_dict, make_buffers
+from memplace_env.envs.malloc_game.observation import Buffers, make_buffers
 
 
 class MallocGameVectorEnv(VectorEnv[Observation, NDArray[np.int64], NDArray[Any]]):
@@ -38,8 +38,8 @@ class MallocGameVectorEnv(VectorEnv[Observation, NDArray[np.int64], NDArray[Any]
         self.single_action_space = self.env.action_space
         self.rows = self.problem.new_rows(num_envs)
         self._buffers = None if copy else make_buffers(num_envs)
-        self._first_profile = self.problem.observe(self.problem.new_rows(1)).profile
-        self._profiles = np.repeat(self._first_profile, num_envs, axis=0)
+        self._first = self.problem.observe(self.problem.new_rows(1))
+        self._profiles = np.repeat(self._first.profile, num_envs, axis=0)
 
     @cached_property
     def observation_space(self) -> spaces.Space[Any]:  # type: ignore[override]
@@ -56,9 +56,9 @@ class MallocGameVectorEnv(VectorEnv[Observation, NDArray[np.int64], NDArray[Any]
     ) -> tuple[Observation, dict[str, Any]]:
         """Begin all games; there is no randomness, so the seed changes nothing."""
         super().reset(seed=seed if isinstance(seed, int) else None)
-        self.rows[:] = self.problem.first_row
-        self._profiles[:] = self._first_profile
-        return self._observe(), _with_masks({"latency_s": self.problem.latency_s(self.rows)})
+        seen = make_buffers(self.num_envs) if self._buffers is None else self._buffers
+        self._begin(seen, np.ones(self.num_envs, dtype=bool))
+        return seen._asdict(), _with_masks({"latency_s": self.problem.latency_s(self.rows)})
 
     def step(
         self, actions: ArrayLike
@@ -73,39 +73,30 @@ class MallocGameVectorEnv(VectorEnv[Observation, NDArray[np.int64], NDArray[Any]
             ActionError: if the actions have the wrong shape, dtype or range.
         """
         wanted = check_actions(actions, (self.num_envs,))
-        gains, played = self.problem.play_and_draw(self.rows, wanted, self._profiles)
+        gains, played, seen = self.problem.step(self.rows, wanted, self._profiles, self._buffers)
         over = self.problem.done(self.rows)
         info = {"latency_s": self.problem.latency_s(self.rows), "played": played, "illegal": played != wanted}
         infos = _with_masks(info, ~over)
         if over.any():
-            infos |= self._finish(over, info)
-        return self._observe(), gains / self.problem.all_backing_ps, over, np.zeros_like(over), infos
+            final = np.full(self.num_envs, None, dtype=object)
+            for index in np.flatnonzero(over):
+                final[index] = {key: value.copy() for key, value in seen.row(int(index)).items()}
+            last = _with_masks({key: np.where(over, value, 0) for key, value in info.items()}, over)
+            self._begin(seen, over)
+            infos |= {"latency_s": self.problem.latency_s(self.rows), "_latency_s": np.ones_like(over)}
+            infos |= {"final_obs": final, "_final_obs": over, "final_info": last, "_final_info": over.copy()}
+        return seen._asdict(), gains / self.problem.all_backing_ps, over, np.zeros_like(over), infos
 
     def action_masks(self) -> NDArray[np.bool_]:
         """bool[B, 3], legal actions of every game."""
         return self.problem.legal(self.rows)
 
-    def _finish(self, over: NDArray[np.bool_], info: dict[str, NDArray[Any]]) -> dict[str, Any]:
-        """Reset the games that are over; what they ended with."""
-        last = self.problem.observe(self.rows[over], profiles=self._profiles[over])
-        final = np.full(self.num_envs, None, dtype=object)
-        for number, index in enumerate(np.flatnonzero(over)):
-            final[index] = as_dict(last, number)
-        self.rows[over] = self.problem.first_row
-        self._profiles[over] = self._first_profile
-        info["latency_s"], ended = self.problem.latency_s(self.rows), info["latency_s"]
-        ended_info = {"latency_s": ended, "played": info["played"], "illegal": info["illegal"]}
-        return {
-            "latency_s": np.where(over, info["latency_s"], ended),
-            "_latency_s": np.ones_like(over),
-            "final_obs": final,
-            "_final_obs": over.copy(),
-            "final_info": _with_masks({key: np.where(over, value, 0) for key, value in ended_info.items()}, over),
-            "_final_info": over.copy(),
-        }
-
-    def _observe(self) -> Observation:
-        return as_dict(self.problem.observe(self.rows, self._buffers, self._profiles))
+    def _begin(self, seen: Buffers, which: NDArray[np.bool_]) -> None:
+        """Begin games anew and put their first observations into the buffers."""
+        self.rows[which] = self.problem.first_row
+        self._profiles[which] = self._first.profile
+        for array, first in zip(seen, self._first, strict=True):
+            array[which] = first
 
 
 def _with_masks(info: dict[str, NDArray[Any]], present: NDArray[np.bool_] | None = None) -> dict[str, Any]:
