@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from math import inf
 
 import numpy as np
@@ -24,9 +24,9 @@ FAST, BACKING = 0, 1
 
 @dataclass
 class Block:
-    """`hold` is the last op that the block is committed to; `copied` says that a prefetch over start..made-1 fills it.
+    """`made` is the op that the block was placed for, `hold` the last op that it is committed to.
 
-    `made` is the op whose decision placed the block.
+    `copied` says that a prefetch over start..made-1 fills it.
     """
 
     tensor: int
@@ -36,10 +36,6 @@ class Block:
     made: int
     hold: int
     copied: bool
-
-    @property
-    def addresses(self) -> range:
-        return range(self.offset, self.offset + self.size)
 
 
 @dataclass
@@ -52,12 +48,13 @@ class WriteBack:
     end: int | None = None
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass
 class Setting:
-    """A program on a machine; what never changes during a game."""
+    """A program on a machine; what never changes during a game. `known` remembers times worked out before."""
 
     program: Program
     chip: Accelerator
+    known: dict[tuple, tuple[int, int]] = field(default_factory=dict)
 
     @cached_property
     def last_use(self) -> dict[int, int]:
@@ -67,15 +64,16 @@ class Setting:
     def outputs(self) -> set[int]:
         return set(np.flatnonzero(self.program.tensor_kind == TensorKind.OUTPUT).tolist())
 
-    @lru_cache(maxsize=None)  # noqa: B019
-    def op(self, op: int, levels: tuple[int, ...]) -> tuple[int, int]:
-        """(time of the op, its leftover) with its uses at such levels."""
-        use_level = dict(zip(reference.uses_of(self.program, op), levels, strict=True))
-        ports = reference.op_ports(self.program, self.chip, op, use_level)
-        time = reference.op_time(self.program, self.chip, op, ports)
-        return time, time - ports[BACKING]
+    def op(self, op: int, levels: list[int]) -> tuple[int, int]:
+        """(time of the op, its leftover) with the uses of the program at such levels."""
+        use_level = {use: levels[use] for use in reference.uses_of(self.program, op)}
+        key = (op, *use_level.values())
+        if key not in self.known:
+            ports = reference.op_ports(self.program, self.chip, op, use_level)
+            time = reference.op_time(self.program, self.chip, op, ports)
+            self.known[key] = time, time - ports[BACKING]
+        return self.known[key]
 
-    @lru_cache(maxsize=None)  # noqa: B019
     def demand(self, tensor: int, *, prefetch: bool) -> int:
         return reference.copy_ps(self.program, self.chip, tensor, prefetch=prefetch)
 
@@ -171,11 +169,8 @@ class Game:
         """Latency if all that is undecided stays in the backing memory; write-backs count once all is decided."""
         program = self.setting.program
         levels = self.levels + [BACKING] * (program.num_uses - self.use)
-        times = [
-            self.setting.op(op, tuple(levels[program.use_ptr[op] : program.use_ptr[op + 1]]))[0]
-            for op in range(program.num_ops)
-        ]
-        return sum(times) + (sum(write.left for write in self.write_backs) if self.over else 0)
+        op_times = [self.setting.op(op, levels)[0] for op in range(program.num_ops)]
+        return sum(op_times) + (sum(write.left for write in self.write_backs) if self.over else 0)
 
     # The rules.
 
@@ -286,8 +281,7 @@ class Game:
         program = self.setting.program
         while self.op < program.num_ops and program.use_ptr[self.op + 1] <= self.use:
             op = self.op
-            levels = tuple(self.levels[program.use_ptr[op] : program.use_ptr[op + 1]])
-            _, leftover = self.setting.op(op, levels)
+            _, leftover = self.setting.op(op, self.levels)
             for write in self.write_backs:
                 if write.start <= op and write.left > 0:
                     done = min(leftover, write.left)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import strategies as st
 
@@ -66,3 +68,72 @@ def mappings(draw: st.DrawFn, program: Program, accelerator: Accelerator) -> lis
     if draw(st.booleans()):
         return [draw(levels)] * program.num_tensors
     return draw(st.lists(levels, min_size=program.num_tensors, max_size=program.num_tensors))
+
+
+@st.composite
+def programs_with_idle_ops(draw: st.DrawFn, max_ops: int = 14) -> Program:
+    """Random programs, now and then with ops that compute but use no tensor at all, first, between and last."""
+    program = draw(programs(max_ops))
+    at = sorted(draw(st.lists(st.integers(0, program.num_ops), max_size=3)))
+    return with_idle_ops(program, at, vector_ops=draw(st.sampled_from([0, 50, 4000])))
+
+
+def with_idle_ops(program: Program, at: list[int], vector_ops: int) -> Program:
+    """The program with an op that uses no tensor before each op in `at` (T: after the last)."""
+    op_type, op_name = (
+        tuple(np.insert(np.array(names, dtype=object), at, "Idle").tolist())
+        for names in (program.op_type, program.op_name)
+    )
+    moved = program.producer + np.searchsorted(at, program.producer, side="right")
+    return replace(
+        program,
+        producer=np.where(program.producer < 0, -1, moved),
+        op_type=op_type,
+        op_name=op_name,
+        gemm=np.insert(program.gemm, at, 0, axis=0),
+        vector_ops=np.insert(program.vector_ops, at, vector_ops),
+        geometry=np.insert(program.geometry, at, 0, axis=0),
+        use_ptr=np.insert(program.use_ptr, at, program.use_ptr[at]),
+    )
+
+
+def magnitudes(largest_exponent: int, smallest_exponent: int = 0) -> st.SearchStrategy[int]:
+    """Integers of all orders of magnitude: 1..99 times a power of ten, give or take."""
+    exponents = st.integers(smallest_exponent, largest_exponent)
+    return st.builds(lambda digits, exponent: digits * 10**exponent + exponent, st.integers(1, 99), exponents)
+
+
+@st.composite
+def two_level_accelerators(draw: st.DrawFn) -> Accelerator:
+    """Machines for the game: fast memory for a tensor or for all, compute that hides copies or does not."""
+    backing = draw(magnitudes(10, 7))
+    fast = backing * draw(st.integers(1, 50))
+    rates = ((draw(magnitudes(4, 1)), fast), (2**40, backing))
+    levels = tuple(
+        MemoryLevel(
+            name=name,
+            capacity_bytes=capacity,
+            read_bytes_per_s=rate,
+            write_bytes_per_s=-(-rate // draw(st.integers(1, 3))),
+            latency_ps=draw(st.sampled_from([0, 7, 10**5])),
+            pj_per_byte=1.0,
+        )
+        for name, (capacity, rate) in zip(("fast", "backing"), rates, strict=True)
+    )
+    return Accelerator(
+        name="random-two-levels",
+        description="",
+        ports=draw(st.sampled_from(["parallel", "serial"])),
+        weights=draw(st.sampled_from(["resident", "streamed"])),
+        fusion="none",
+        dtype="int8",
+        matrix_macs_per_s={"int8": draw(magnitudes(13, 10))},
+        vector_ops_per_s={"int8": draw(magnitudes(11, 6))},
+        mac_pj={"int8": 0.1},
+        vector_pj={"int8": 0.03},
+        op_overhead_ps=draw(st.sampled_from([0, 13, 10**6])),
+        static_power_w=1.0,
+        dma_efficiency=draw(st.sampled_from([1.0, 0.75, 0.37])),
+        systolic=None,
+        levels=levels,
+    )

@@ -78,20 +78,19 @@ class _Assignment:
         retry, repacked, forced = 0, False, set[int]()
         while retry < retries:
             tried = place(memory, buffer, forced, retry=retry, last_retry=retry == retries - 1)
-            wasted = set() if tried.undone else self._wasted(buffer, tried.stays)
-            if tried.undone:
-                retry += 1
-            elif tried.short_of_memory and self._repacks < self._options.max_repacks and not repacked:
-                self._repacks += 1
-                repacked = True
-                memory.undo(buffer.tensor)
-                retry += not memory.heap.repack()
-                continue
-            elif wasted:
-                forced |= wasted
-            else:
+            crowded = tried.short_of_memory and not repacked and self._repacks < self._options.max_repacks
+            wasted = self._wasted(buffer, tried.stays)
+            if not (tried.undone or crowded or wasted):
                 return tried.stays
             memory.undo(buffer.tensor)
+            if tried.undone:
+                retry += 1
+            elif crowded:
+                self._repacks += 1
+                repacked = True
+                retry += not memory.heap.repack()
+            else:
+                forced |= wasted
         return []
 
     def _wasted(self, buffer: Buffer, stays: list[Stay]) -> set[int]:

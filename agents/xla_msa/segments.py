@@ -99,7 +99,7 @@ class _Placing:
 
     Attributes:
         live: the stay that serves the use before the segment, if one does.
-        saved: op before which the backing memory has the data (exclusive start of prefetches), None if it has not.
+        saved: op after which a prefetch may start, as the backing memory has the data; None if it has not.
         full: whether there was no room in the segment; it counts only if the use ends up in the backing memory.
     """
 

@@ -51,7 +51,12 @@ def arrivals(plan: MemoryPlan, accelerator: Accelerator) -> Ints:
 
 def block_kinds(program: Program, plan: MemoryPlan, arrived: Ints) -> list[BlockKind]:
     """The kind of each of the A blocks, given their `arrivals`."""
-    kinds = [TensorKind(kind) for kind in program.tensor_kind[plan.allocations[:, 0]]]
+    return kinds_of(program, plan.allocations[:, 0], arrived)
+
+
+def kinds_of(program: Program, tensor: Ints, arrived: Ints) -> list[BlockKind]:
+    """The kind of each block of those tensors; `arrived` is the last op of the copy that filled it, or -1."""
+    kinds = [TensorKind(kind) for kind in program.tensor_kind[tensor]]
     return [_COPIED[kind] if last >= 0 else _MADE[kind] for kind, last in zip(kinds, arrived.tolist(), strict=True)]
 
 

@@ -53,7 +53,7 @@ class MapData(NamedTuple):
     ends: int
 
 
-class _Rectangles(NamedTuple):
+class Rectangles(NamedTuple):
     """Blocks as drawn: op, address in the panel's unit, width, height; float64[n] each."""
 
     left: NDArray[np.float64]
@@ -79,7 +79,7 @@ def draw_level(figure: Figure, box: tuple[float, float, float, float], data: Map
     axes.set_ylim(0, capacity * 1.03)
     axes.tick_params(labelbottom=False)
     low = axes.get_window_extent().height < _LOW_PX
-    _set_address_ticks(axes, capacity, 2 if low else 4)
+    set_address_ticks(axes, capacity, 2 if low else 4)
     label_axis(axes, scale.unit if low else f"address ({scale.unit})")
     axes.axhline(capacity, color=INK, linewidth=1.4, zorder=4)
     panel_title(figure, axes, memory.name, _facts(data, level, memory))
@@ -90,12 +90,12 @@ def draw_level(figure: Figure, box: tuple[float, float, float, float], data: Map
         return
     tensor, _, offset, start, end = data.plan.allocations[rows].T
     bytes_ = data.program.tensor_bytes[tensor]
-    rectangles = _Rectangles(start / 1.0, offset / scale.size, end + 1.0 - start, bytes_ / scale.size)
-    pixels = _pixels_per_unit(axes)
+    rectangles = Rectangles(start / 1.0, offset / scale.size, end + 1.0 - start, bytes_ / scale.size)
+    pixels = pixels_per_unit(axes)
     colours = [BLOCK_COLOURS[data.kinds[row]] for row in rows]
-    _draw_blocks(axes, rectangles, colours, pixels)
-    _draw_in_flight(axes, rectangles, data.arrived[rows])
-    _draw_labels(figure, axes, rectangles, [data.program.tensor_name[k] for k in tensor], colours, pixels)
+    draw_blocks(axes, rectangles, colours, pixels)
+    draw_in_flight(axes, rectangles, data.arrived[rows])
+    draw_labels(figure, axes, rectangles, [data.program.tensor_name[k] for k in tensor], colours, pixels)
 
 
 def style_axes(axes: Axes) -> None:
@@ -133,7 +133,7 @@ def label_axis(axes: Axes, text: str) -> None:
     axes.yaxis.set_label_coords(-0.043, 0.5)
 
 
-def _set_address_ticks(axes: Axes, capacity: float, parts: int) -> None:
+def set_address_ticks(axes: Axes, capacity: float, parts: int) -> None:
     """Ticks up to the capacity where that gives round numbers, else at powers of two below it."""
     if capacity % parts == 0 or capacity < parts:
         ticks = np.linspace(0, capacity, parts + 1)
@@ -179,13 +179,14 @@ def panel_title(figure: Figure, axes: Axes, name: str, facts: str) -> None:
         )
 
 
-def _pixels_per_unit(axes: Axes) -> tuple[float, float]:
+def pixels_per_unit(axes: Axes) -> tuple[float, float]:
+    """Pixels that one unit takes, across and upwards."""
     box = axes.get_window_extent()
     (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
     return box.width / (right - left), box.height / (high - low)
 
 
-def _draw_blocks(axes: Axes, rectangles: _Rectangles, colours: list[str], pixels: tuple[float, float]) -> None:
+def draw_blocks(axes: Axes, rectangles: Rectangles, colours: Sequence[str], pixels: tuple[float, float]) -> None:
     """Blocks of some size get a white edge; tiny ones none, or many of them would look like one white area.
 
     Those are not anti-aliased either, so that blocks side by side leave no seams.
@@ -208,14 +209,14 @@ def _draw_blocks(axes: Axes, rectangles: _Rectangles, colours: list[str], pixels
         )
 
 
-def _draw_in_flight(axes: Axes, rectangles: _Rectangles, arrived: Ints) -> None:
+def draw_in_flight(axes: Axes, rectangles: Rectangles, arrived: Ints) -> None:
     """Hatch what each copied-in block holds before its data is all there."""
     from matplotlib.collections import PolyCollection
 
     copied = arrived >= 0
     if not copied.any():
         return
-    waiting = _Rectangles(*(side[copied] for side in rectangles))
+    waiting = Rectangles(*(side[copied] for side in rectangles))
     waiting = waiting._replace(width=arrived[copied] + 1.0 - waiting.left)
     axes.add_collection(
         PolyCollection(
@@ -230,12 +231,12 @@ def _draw_in_flight(axes: Axes, rectangles: _Rectangles, arrived: Ints) -> None:
     )
 
 
-def _draw_labels(
+def draw_labels(
     figure: Figure,
     axes: Axes,
-    rectangles: _Rectangles,
-    names: list[str],
-    colours: list[str],
+    rectangles: Rectangles,
+    names: Sequence[str],
+    colours: Sequence[str],
     pixels: tuple[float, float],
 ) -> None:
     """Name the blocks, largest first, that have room for it: across or, in tall narrow ones, upwards."""

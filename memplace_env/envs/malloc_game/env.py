@@ -92,7 +92,7 @@ class MallocGameEnv(gym.Env[Observation, np.int64]):
         self._rows = self.problem.new_rows(1)
         self._profiles = self.problem.observe(self._rows).profile
         self.observation_space: spaces.Dict = observation_space()  # type: ignore[assignment]
-        self.action_space: spaces.Discrete = spaces.Discrete(len(ACTIONS))  # type: ignore[assignment]
+        self.action_space: spaces.Discrete = spaces.Discrete(len(ACTIONS))
 
     @property
     def program(self) -> Program:
@@ -138,7 +138,7 @@ class MallocGameEnv(gym.Env[Observation, np.int64]):
 
     def legal_actions(self) -> list[int]:
         """The legal actions of the current decision; empty once the game is over."""
-        return np.flatnonzero(self.action_masks()).tolist()
+        return [int(action) for action in np.flatnonzero(self.action_masks())]
 
     def action_masks(self) -> NDArray[np.bool_]:
         """bool[3], in the form that sb3-contrib asks for."""
@@ -155,7 +155,8 @@ class MallocGameEnv(gym.Env[Observation, np.int64]):
 
     def get_state(self) -> Ints:
         """int64[size], a copy of the state row."""
-        return self._rows[0].copy()
+        state: Ints = self._rows[0].copy()
+        return state
 
     def set_state(self, state: Ints) -> None:
         """Return to a state that `get_state` of this game gave."""

@@ -52,11 +52,13 @@ class Buffers(NamedTuple):
 
     def rows(self, first: int, last: int) -> Buffers:
         """Views of rows first..last-1."""
-        return Buffers(*(array[first:last] for array in self))
+        arrays: list[NDArray[Any]] = list(self)
+        return Buffers(*(array[first:last] for array in arrays))
 
     def row(self, index: int) -> dict[str, NDArray[Any]]:
         """The observation of one row."""
-        return {key: array[index] for key, array in zip(self._fields, self, strict=True)}
+        arrays: list[NDArray[Any]] = list(self)
+        return {key: array[index] for key, array in zip(self._fields, arrays, strict=True)}
 
 
 def observation_space() -> spaces.Dict:
@@ -88,7 +90,8 @@ def observation_space() -> spaces.Dict:
 
 def make_buffers(rows: int) -> Buffers:
     """Uninitialised arrays for so many rows."""
-    return Buffers(*(np.empty((rows, *shape), dtype) for shape, dtype in _ARRAYS.values()))
+    arrays: list[NDArray[Any]] = [np.empty((rows, *shape), dtype) for shape, dtype in _ARRAYS.values()]
+    return Buffers(*arrays)
 
 
 def use_features(program: Program, g: Tables) -> NDArray[np.float32]:
@@ -172,8 +175,8 @@ def step_rows(g, at, rows, actions, gains, played, profiles, features, following
         played[index] = choose(row[MASK], actions[index])
         gains[index] = play(g, at, row, played[index]) if played[index] >= 0 else 0
         _update_profile(g, at, row, mark, profiles[index])
+        out.profile[index] = profiles[index]
     observe_rows(g, at, rows, features, following, kind, out)
-    out.profile[:] = profiles
 
 
 @njit(cache=True, nogil=True)
@@ -197,12 +200,8 @@ def _update_profile(g, at, row, mark, profile):  # type: ignore[no-untyped-def]
     now = min(row[OP], len(g.compute_ps) - 1)
     if now == before:
         return
-    shift = min(now - before, BINS)
-    for channel in range(2):
-        for address in range(BINS):
-            line = profile[channel, address]
-            line[: BINS - shift] = line[shift:]
-            line[BINS - shift :] = 0
+    for _ in range(min(now - before, BINS)):
+        _shift(profile.reshape(2 * BINS * BINS).view(np.uint64))
     for place in range(row[LIVE]):
         if row[at.hold + row[at.live + place]] > before:
             _draw(g, at, row, row[at.live + place], before + 1, now, now, profile)
@@ -210,6 +209,16 @@ def _update_profile(g, at, row, mark, profile):  # type: ignore[no-untyped-def]
         if row[at.hold + row[at.past + place]] <= before:
             break
         _draw(g, at, row, row[at.past + place], before + 1, now, now, profile)
+
+
+@njit(cache=True, nogil=True)
+def _shift(words):  # type: ignore[no-untyped-def]
+    """Move a profile, as little-endian words of eight cells, one column to the left; the last column becomes 0."""
+    byte, rest = np.uint64(8), np.uint64(56)
+    for line in range(0, len(words), BINS // 8):
+        for word in range(line, line + BINS // 8 - 1):
+            words[word] = words[word] >> byte | words[word + 1] << rest
+        words[line + BINS // 8 - 1] >>= byte
 
 
 @njit(cache=True, nogil=True)

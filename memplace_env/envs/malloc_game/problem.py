@@ -102,7 +102,8 @@ class MallocGameProblem:
 
     def legal(self, rows: Ints) -> NDArray[np.bool_]:
         """bool[B, 3], legal Copy, NoCopy, Drop; no action in finished rows."""
-        return (rows[:, MASK, None] >> np.arange(3) & 1).astype(bool)
+        legal: NDArray[np.bool_] = (rows[:, MASK, None] >> np.arange(3) & 1).astype(bool)
+        return legal
 
     def done(self, rows: Ints) -> NDArray[np.bool_]:
         """bool[B], finished games."""

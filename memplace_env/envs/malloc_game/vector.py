@@ -95,7 +95,8 @@ class MallocGameVectorEnv(VectorEnv[Observation, NDArray[np.int64], NDArray[Any]
         """Begin games anew and put their first observations into the buffers."""
         self.rows[which] = self.problem.first_row
         self._profiles[which] = self._first.profile
-        for array, first in zip(seen, self._first, strict=True):
+        arrays: list[NDArray[Any]] = list(seen)
+        for array, first in zip(arrays, list(self._first), strict=True):
             array[which] = first
 
 
