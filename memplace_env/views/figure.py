@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 _DPI = 100
 _LAST_LATIN = 0x24F
+_WIDTHS: dict[tuple[object, ...], float] = {}
+_MOST_WIDTHS = 20_000
+"""Widths of texts, kept because measuring takes most of the time of an animation's frame."""
 
 
 class VisualizationError(MemPlaceError):
@@ -67,8 +70,13 @@ def to_rgb(figure: Figure) -> NDArray[np.uint8]:
 
 def text_width(figure: Figure, text: str, font: FontProperties) -> float:
     """Pixels that the text takes in a figure of `new_figure`."""
-    canvas: Any = figure.canvas
-    return float(canvas.get_renderer().get_text_width_height_descent(text, font, False)[0])
+    key = (text, font.get_size_in_points(), font.get_weight())
+    if key not in _WIDTHS:
+        if len(_WIDTHS) == _MOST_WIDTHS:
+            _WIDTHS.clear()
+        canvas: Any = figure.canvas
+        _WIDTHS[key] = float(canvas.get_renderer().get_text_width_height_descent(text, font, False)[0])
+    return _WIDTHS[key]
 
 
 def drawable(text: str) -> str:

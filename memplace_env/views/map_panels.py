@@ -34,7 +34,7 @@ BLOCK_COLOURS = {
 IN_FLIGHT = "////"
 """Hatch of the part of a block that waits for its copy."""
 
-_DARK = ("#0072b2", "#009e73")
+_DARK = 0.5
 _EDGE_PX, _MARGIN_PX, _LINE_PX = 3.0, 4.0, 11.0
 _LABEL_SIZE = 8.5
 _LOW_PX = 90
@@ -261,11 +261,16 @@ def draw_labels(
                 va="center_baseline" if across else "center",
                 rotation=0 if across else 90,
                 fontproperties=font,
-                color="white" if colours[block] in _DARK else "black",
+                color="white" if _luminance(colours[block]) < _DARK else "black",
                 zorder=5,
                 parse_math=False,
             )
             written += 1
+
+
+def _luminance(colour: str) -> float:
+    red, green, blue = (int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5))
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
 def _spellings(name: str) -> list[str]:

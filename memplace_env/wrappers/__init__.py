@@ -9,13 +9,15 @@ if TYPE_CHECKING:
     from memplace_env.wrappers.graph_observation import GraphObservation
     from memplace_env.wrappers.measurement_noise import MeasurementNoise
     from memplace_env.wrappers.sb3 import SB3VecEnv
+    from memplace_env.wrappers.skip_forced import SkipForced
 
-__all__ = ["GraphObservation", "MeasurementNoise", "SB3VecEnv"]
+__all__ = ["GraphObservation", "MeasurementNoise", "SB3VecEnv", "SkipForced"]
 
 _HOME = {
     "GraphObservation": "graph_observation",
     "MeasurementNoise": "measurement_noise",
     "SB3VecEnv": "sb3",
+    "SkipForced": "skip_forced",
 }
 
 

@@ -235,7 +235,7 @@ def _draw(g, at, row, block, since, until, now, profile):  # type: ignore[no-unt
     protected = min(row[at.released + block], until) - left + 1
     low = row[at.offset + block]
     high = low + g.size[row[at.tensor + block]]
-    first_bin, last_bin = low * BINS // g.capacity, (high - 1) * BINS // g.capacity
+    first_bin, last_bin = low * BINS // g.capacity, (high * BINS - 1) // g.capacity
     for address in range(first_bin, last_bin + 1):
         share = np.uint8(255)
         if address == first_bin or address == last_bin:

@@ -102,8 +102,7 @@ class MallocGameProblem:
 
     def legal(self, rows: Ints) -> NDArray[np.bool_]:
         """bool[B, 3], legal Copy, NoCopy, Drop; no action in finished rows."""
-        legal: NDArray[np.bool_] = (rows[:, MASK, None] >> np.arange(3) & 1).astype(bool)
-        return legal
+        return np.asarray(np.not_equal(rows[:, MASK, None] >> np.arange(3) & 1, 0))
 
     def done(self, rows: Ints) -> NDArray[np.bool_]:
         """bool[B], finished games."""

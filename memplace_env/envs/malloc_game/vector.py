@@ -76,7 +76,7 @@ class MallocGameVectorEnv(VectorEnv[Observation, NDArray[np.int64], NDArray[Any]
         gains, played, seen = self.problem.step(self.rows, wanted, self._profiles, self._buffers)
         over = self.problem.done(self.rows)
         info = {"latency_s": self.problem.latency_s(self.rows), "played": played, "illegal": played != wanted}
-        infos = _with_masks(info, ~over)
+        infos = {} if over.all() else _with_masks(info, ~over)
         if over.any():
             final = np.full(self.num_envs, None, dtype=object)
             for index in np.flatnonzero(over):
