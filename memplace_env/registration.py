@@ -24,10 +24,23 @@ ONE_SHOT: dict[str, dict[str, Any]] = {
 
 
 GAME: dict[str, dict[str, Any]] = {
-    "ResNet50": {"batch": 16, "dtype": "bfloat16"},
-    "BERT": {"batch": 16, "dims": {"sequence": 384}, "dtype": "bfloat16"},
+    "ResNet50": {"batch": 128, "dtype": "bfloat16"},
+    "ResNet101": {"batch": 64, "dtype": "bfloat16"},
+    "BERT": {"batch": 128, "dims": {"sequence": 384}, "dtype": "bfloat16"},
+    "BERT-Large": {"batch": 64, "dims": {"sequence": 384}, "dtype": "bfloat16"},
+    "MobileNetV2": {"batch": 128, "dtype": "bfloat16"},
+    "GPT2": {"batch": 128, "dims": {"sequence": 384}, "dtype": "bfloat16"},
+    "ViT": {"batch": 256, "dtype": "bfloat16"},
+    "T5-small": {"batch": 256, "dims": {"sequence": 384, "decoder_sequence": 128}, "dtype": "bfloat16"},
+    "Whisper-tiny": {"batch": 16, "dims": {"decoder_sequence": 128}, "dtype": "bfloat16"},
+    "ConvNeXt-tiny": {"batch": 128, "dtype": "bfloat16"},
+    "Swin-tiny": {"batch": 64, "dtype": "bfloat16"},
+    "AlexNet": {"batch": 64, "dtype": "bfloat16"},
+    "MobileNetV2-edge-tpu": {"workload": "MobileNetV2", "accelerator": "edge-tpu", "batch": 4, "dtype": "int8"},
+    "MobileNetV2-ethos-u65": {"workload": "MobileNetV2", "accelerator": "ethos-u65", "batch": 1, "dtype": "int8"},
 }
-"""Settings of `MallocGame-<workload>-v0` on tpu-v4i, chosen for their measured headroom (docs/game.md)."""
+"""Settings of `MallocGame-<name>-v0`, of the workload with that name on tpu-v4i unless they say otherwise; chosen for
+their measured headroom over XLA's solver (docs/game.md)."""
 
 
 def one_shot_id(workload: str) -> str:

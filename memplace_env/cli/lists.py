@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from memplace_env.cli.console import print_json, stderr, stdout
+from memplace_env.cli.formulations import known_agents
 from memplace_env.cli.options import JsonFlag
 from memplace_env.registration import ONE_SHOT, one_shot_id
 
@@ -124,17 +125,19 @@ def envs(json: JsonFlag = False) -> None:
 
 
 def agents(json: JsonFlag = False) -> None:
-    """List the agents that 'memplace solve --agent' takes.
+    """List the agents that 'memplace solve --agent' takes, with the formulation each of them plays.
 
-    --json prints name and description of each.
+    --json prints name, formulation and description of each.
     """
-    from agents import AGENTS
-
-    rows = [{"name": name, "description": line} for name, (_, line) in AGENTS.items()]
+    rows = [
+        {"name": name, "formulation": formulation.value, "description": line}
+        for formulation, known in known_agents().items()
+        for name, line in known.items()
+    ]
     if json:
         print_json(rows)
         return
-    _print(["name", "what it does"], [list(row.values()) for row in rows])
+    _print(["name", "formulation", "what it does"], [list(row.values()) for row in rows], left=range(3))
 
 
 def _counts(name: str) -> dict[str, int]:

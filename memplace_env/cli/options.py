@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from memplace_env.cli.console import note
+from memplace_env.cli.formulations import TRAITS, Formulation
 from memplace_env.errors import MemPlaceError, PlanError
-from memplace_env.registration import ONE_SHOT
 
 if TYPE_CHECKING:
     from memplace_env.envs.settings import Task
     from memplace_env.plan import MemoryPlan
 
-DEFAULT_ACCELERATOR = "nnp-i"
+DEFAULT_ACCELERATOR = TRAITS[Formulation.ONE_SHOT].accelerator
 
 Model = Annotated[
     str, typer.Argument(metavar="MODEL", help="A zoo name, the path of an .onnx file, or synthetic:chain?ops=24.")
@@ -28,6 +28,9 @@ DimFlag = Annotated[
 ]
 DtypeFlag = Annotated[str | None, typer.Option("--dtype", help="int8, float16, bfloat16 or float32.")]
 FusionFlag = Annotated[str | None, typer.Option("--fusion", help="none, conv or epilogue.")]
+FormulationFlag = Annotated[
+    Formulation, typer.Option("--formulation", help="one-shot: a level for each tensor; game: use by use.")
+]
 SimulatorFlag = Annotated[str | None, typer.Option("--simulator", help="Name of an installed simulator.")]
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
 
@@ -60,17 +63,19 @@ class ModelFlags:
         """
         return cls(accelerator, batch, _dims(dim or []) or None, dtype, fusion, simulator)
 
-    def registered(self, model: str) -> tuple[str, ModelFlags]:
+    def registered(self, model: str, formulation: Formulation = Formulation.ONE_SHOT) -> tuple[str, ModelFlags]:
         """The model, with the settings of its registered environment if it has one and no flag says otherwise."""
-        name = {known.lower(): known for known in ONE_SHOT}.get(model.lower())
+        traits = TRAITS[formulation]
+        flags = replace(self, accelerator=self.accelerator or traits.accelerator)
+        name = {known.lower(): known for known in traits.settings}.get(model.lower())
         asked = (self.batch, self.dims, self.dtype, self.fusion)
-        if name is None or any(value is not None for value in asked) or self.chip != DEFAULT_ACCELERATOR:
-            return model, self
-        settings = ONE_SHOT[name]
+        if name is None or any(value is not None for value in asked) or flags.chip != traits.accelerator:
+            return model, flags
+        settings = traits.settings[name]
         told = [f"batch {settings['batch']}", *(f"{dim} {size}" for dim, size in settings.get("dims", {}).items())]
         told.append(settings["dtype"])
         note(f"{name} with its registered settings: {', '.join(told)} (--batch, --dim, --dtype, --fusion override).")
-        return name, ModelFlags(accelerator=self.accelerator, simulator=self.simulator, **settings)
+        return name, replace(flags, **settings)
 
     def with_defaults_of(self, plan: MemoryPlan) -> ModelFlags:
         """These flags, and where they say nothing what the plan says of itself.

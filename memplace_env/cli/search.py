@@ -24,9 +24,16 @@ _INTERRUPTED = 130
 
 
 def search(
-    agent: Agent, env: gym.Env[Any, Any], native_s: float, *, budget: int, seed: int, time_limit: float | None
+    agent: Agent,
+    env: gym.Env[Any, Any],
+    baseline: str,
+    baseline_s: float,
+    *,
+    budget: int,
+    seed: int,
+    time_limit: float | None,
 ) -> Solution:
-    """Let the agent solve the environment and show on stderr how far it is."""
+    """Let the agent solve the environment and show on stderr how far it is above the baseline."""
     console = stderr()
     columns = [SpinnerColumn(), TextColumn("{task.description}")]
     columns += [BarColumn(), MofNCompleteColumn()] if agent.budgeted else []
@@ -34,8 +41,8 @@ def search(
         shown = bar.add_task(f"{agent.name} searches", total=budget if agent.budgeted else None)
 
         def progressed(progress: Progress) -> None:
-            best = ratio(native_s / progress.latency_s)
-            bar.update(shown, completed=progress.evaluations, description=f"{agent.name}: best {best} over native")
+            best = ratio(baseline_s / progress.latency_s)
+            bar.update(shown, completed=progress.evaluations, description=f"{agent.name}: best {best} over {baseline}")
 
         return _in_thread(
             lambda: agent.solve(env, budget=budget, seed=seed, callback=progressed, time_limit=time_limit), bar

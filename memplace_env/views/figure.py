@@ -81,5 +81,5 @@ def text_width(figure: Figure, text: str, font: FontProperties) -> float:
 
 def drawable(text: str) -> str:
     """The text with what matplotlib's own font may lack, and line breaks, replaced."""
-    known = "→×·–…µ"
+    known = "→×·–−…µ"
     return "".join(c if c.isprintable() and (ord(c) <= _LAST_LATIN or c in known) else "?" for c in text)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,7 @@ from memplace_env.views.map_panels import (
     set_address_ticks,
     style_axes,
 )
-from memplace_env.views.units import bytes_scale, percent, rate, shortened, size
+from memplace_env.views.units import bytes_scale, percent, rate, size
 from memplace_env.workload.program import Ints
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ _LEFT, _RIGHT = 76, 18
 _HEADER, _PANEL_TITLE, _GAP, _STRIP, _FOOTER = 156, 28, 10, 130, 46
 _LATENCY = (930.0, 678.0, 252.0, 80.0)
 _BEFORE = 0.8
+_MOST_TITLE = 46
 _LABELS = {
     BlockKind.COPIED_WEIGHT: "weight",
     BlockKind.ACTIVATION: "activation",
@@ -113,11 +114,12 @@ def _draw_header(figure: Figure, moment: Snapshot) -> None:
     problem, decision = moment.problem, moment.decision
     program = problem.program
 
-    def write(left: float, top: float, text: str, colour: str = INK, **style: float | str) -> None:
+    def write(left: float, top: float, text: str, colour: str = INK, **style: Any) -> None:
         shown = drawable(text)
         figure.text(left / WIDTH, 1 - top / HEIGHT, shown, color=colour, parse_math=False, **style)
 
-    title = shortened(f"{program.name} ({program.dtype}) on {problem.accelerator.name}", 44)
+    title = f"{program.name} ({program.dtype}) on {problem.accelerator.name}"
+    title = title if len(title) <= _MOST_TITLE else title[: _MOST_TITLE - 1] + "…"
     count = f"decision {decision.use + 1} of {problem.num_decisions}" if decision else "the game is over"
     write(_LEFT, 32, f"{title}: {count}", fontsize=15, fontweight="bold")
     if decision is None:

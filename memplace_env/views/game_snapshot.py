@@ -9,7 +9,18 @@ import numpy as np
 from memplace_env.envs.malloc_game import rules
 from memplace_env.envs.malloc_game.problem import MallocGameProblem
 from memplace_env.envs.malloc_game.state import (
-    BLOCKS, ESTIMATE, MASK, NEVER, NO_COPY, OFFSET, OP, TAIL_PS, USE, WINDOW,
+    BLOCKS,
+    COPY,
+    DROP,
+    ESTIMATE,
+    MASK,
+    NEVER,
+    NO_COPY,
+    OFFSET,
+    OP,
+    TAIL_PS,
+    USE,
+    WINDOW,
 )  # fmt: skip
 from memplace_env.workload.program import Ints
 
@@ -174,13 +185,13 @@ def why_illegal(moment: Snapshot, action: int) -> str:
     fast, backing = (level.name for level in moment.problem.accelerator.levels)
     tensor, saved = decision.tensor, row[at.valid_from + decision.tensor] <= decision.op
     later = g.last_use[tensor] > decision.use
-    if action != rules.DROP and (decision.is_result or action == rules.COPY) and decision.candidate is None:
+    if action != DROP and (decision.is_result or action == COPY) and decision.candidate is None:
         if not decision.is_result and not saved:
             return f"{backing} does not hold it yet"
         if not decision.is_result and row[WINDOW] < 0:
             return f"no time to copy it before op {decision.op}"
         return f"no room in {fast}"
-    if action == rules.COPY:
+    if action == COPY:
         if not decision.is_result and saved:
             return f"{backing} holds it already"
         return "it is on its way back" if row[at.pending + tensor] else "nothing needs it later"

@@ -55,7 +55,7 @@ def draw_port(figure: Figure, box: tuple[float, float, float, float], moment: Sn
         sums = {"ops": moment.busy_ps.sum(), "copies": moment.copies_ps.sum(), "free": moment.free_ps.sum()}
         facts.append("so far " + ", ".join(f"{name} {percent(part / total)}" for name, part in sums.items()))
     panel_title(figure, axes, f"{memory.name} port", "  ·  ".join(facts))
-    handles = [Patch(color=colour, label=label) for label, colour in PORT_COLOURS.items()]
+    handles: list[Patch | Line2D] = [Patch(color=colour, label=label) for label, colour in PORT_COLOURS.items()]
     handles.append(Line2D([], [], color=_BASELINE, linewidth=1.2, label=f"op time, all in {memory.name}"))
     legend_row(axes, handles, loc="lower right", bbox_to_anchor=(1.0, 1.04))
     return axes
@@ -90,4 +90,4 @@ def draw_latency(figure: Figure, box: tuple[float, float, float, float], moment:
             fontsize=9, color=MUTED, parse_math=False,
         )  # fmt: skip
     word = "Estimate" if moment.decision else "Latency"
-    panel_title(figure, axes, word, f"{seconds(moment.estimate_ps * PS)}  ·  {ratio(moment.speedup)} faster")
+    panel_title(figure, axes, word, f"{seconds(moment.estimate_ps * PS)}  ·  {ratio(moment.speedup)}")

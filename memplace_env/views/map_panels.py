@@ -19,6 +19,7 @@ from memplace_env.workload.program import Ints, Program
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
 INK, MUTED, FAINT = "#222222", "#6b6b6b", "#d9d9d9"
@@ -110,7 +111,7 @@ def style_axes(axes: Axes) -> None:
         spine.set_linewidth(0.8)
 
 
-def legend_row(parent: Axes | Figure, handles: Sequence[Patch], **place: Any) -> None:
+def legend_row(parent: Axes | Figure, handles: Sequence[Patch | Line2D], **place: Any) -> None:
     """A legend in one row without a frame; `place` as matplotlib's legend takes it."""
     parent.legend(
         handles=handles,

@@ -21,7 +21,7 @@ _SAVED = "#b9dcf2"
 
 
 def draw_strip(
-    figure: Figure, box: tuple[float, float, float, float], data: MapData, native_report: Report | None
+    figure: Figure, box: tuple[float, float, float, float], data: MapData, native_report: Report | None, baseline: str
 ) -> None:
     """Time of each op, stacked: compute, what memory adds, the stall before it; the tail comes after the last op."""
     from matplotlib.patches import Patch
@@ -51,7 +51,7 @@ def draw_strip(
     parts = zip(TIME_COLOURS.items(), (compute, memory, waiting), strict=True)
     handles = [Patch(color=colour, label=label) for (label, colour), part in parts if part.any()]
     if native_report is not None and _draw_saved(axes, native_report, total[:ops] * unit, unit):
-        handles.append(Patch(color=_SAVED, label="saved, against native"))
+        handles.append(Patch(color=_SAVED, label=f"saved, against {baseline}"))
     legend_row(axes, handles, loc="lower right", bbox_to_anchor=(1.0, 1.04))
 
 

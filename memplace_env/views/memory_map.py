@@ -34,6 +34,7 @@ def memory_map(
     plan: MemoryPlan,
     report: Report,
     native_report: Report | None = None,
+    baseline: str = "native",
 ) -> Figure:
     """Draw a plan, 1200 x 800 pixels.
 
@@ -44,6 +45,7 @@ def memory_map(
         program, accelerator, plan: what is drawn; the plan must be valid.
         report: what a simulator says of the plan.
         native_report: the same of the compiler's own plan, to compare with.
+        baseline: what that plan is called, should it be another.
 
     Raises:
         VisualizationError: if matplotlib is not installed.
@@ -60,8 +62,8 @@ def memory_map(
         top -= _PANEL_TITLE + height
         draw_level(figure, _box(top, height), data, level)
         top -= _GAP
-    draw_strip(figure, _box(_FOOTER, _STRIP), data, native_report)
-    _draw_header(figure, program, accelerator, report, native_report)
+    draw_strip(figure, _box(_FOOTER, _STRIP), data, native_report, baseline)
+    _draw_header(figure, program, accelerator, report, native_report, baseline)
     _draw_legend(figure, data)
     return figure
 
@@ -80,7 +82,12 @@ def _box(bottom: float, height: float) -> tuple[float, float, float, float]:
 
 
 def _draw_header(
-    figure: Figure, program: Program, accelerator: Accelerator, report: Report, native_report: Report | None
+    figure: Figure,
+    program: Program,
+    accelerator: Accelerator,
+    report: Report,
+    native_report: Report | None,
+    baseline: str,
 ) -> None:
     title = f"{program.name} ({program.dtype}) on {accelerator.name}"
     figure.text(
@@ -95,7 +102,7 @@ def _draw_header(
     latency = f"{seconds(report.latency_s)} per inference"
     if native_report is not None:
         speedup = native_report.latency_ps / report.latency_ps
-        latency += f"  ·  speed-up {ratio(speedup)} over native ({seconds(native_report.latency_s)})"
+        latency += f"  ·  speed-up {ratio(speedup)} over {baseline} ({seconds(native_report.latency_s)})"
     figure.text(_LEFT / WIDTH, 1 - 58 / HEIGHT, drawable(latency), fontsize=12, color=INK)
 
 

@@ -65,9 +65,11 @@ def add_row(table: Table, *cells: object, style: str = "") -> None:
     table.add_row(*(Text(str(cell)) for cell in cells), style=style)
 
 
-def result_table(accelerator: Accelerator, report: Report, native_report: Report | None, bound: Bound) -> Table:
-    """This plan beside native's and the proven bound."""
-    table = new_table("Result", "", "native", "this plan", "bound", caption=bound.meaning)
+def result_table(
+    accelerator: Accelerator, report: Report, native_report: Report | None, bound: Bound, baseline: str = "native"
+) -> Table:
+    """This plan beside the baseline, which is native's unless it is called otherwise, and the proven bound."""
+    table = new_table("Result", "", baseline, "this plan", "bound", caption=bound.meaning)
     reports = [native_report, report]
     base = native_report.latency_s if native_report else None
 
