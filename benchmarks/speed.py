@@ -29,7 +29,7 @@ import memplace_env
 from memplace_env.compiler.evaluate import available_cores
 from memplace_env.compiler.schedule import is_placeable
 from memplace_env.workload.zoo import zoo_path
-from tests import reference
+from tests import reference, reference_game
 
 LLAMA = Path(__file__).parent / "data" / "Llama-1B.onnx"
 WORKLOADS = ("BERT", "ResNet50")
@@ -71,16 +71,71 @@ def reference_rate(workload: str) -> float:
     return 1 / best_seconds(once, rounds=1)
 
 
-def step_seconds(workload: str) -> float:
-    """Seconds of one `env.step` of an environment that `gym.make` made."""
-    env = gym.make(f"MemPlace-{workload}-v0")
+def rules_rate(workload: str) -> float:
+    """Decisions/s of one core, random legal games without observations."""
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+    problem = gym.make(f"MallocGame-{workload}-v0").unwrapped.problem
+    games = 256
+    return games * problem.num_decisions / best_seconds(lambda: problem.finish_randomly(problem.new_rows(games), seed=0))
+
+
+def game_vector_rate(workload: str, cores: int | None) -> float:
+    """Decisions/s of 256 games in the native vector environment, full observations, random actions."""
+    if cores is not None:
+        os.sched_setaffinity(0, set(sorted(os.sched_getaffinity(0))[:cores]))
+    env = gym.make_vec(f"MallocGame-{workload}-v0", num_envs=256, copy=False)
     env.reset(seed=0)
-    action = env.action_space.sample()
-    spent = []
+    steps = env.unwrapped.problem.num_decisions
+    actions = np.random.default_rng(0).integers(0, 3, (steps, 256))
+
+    def once() -> None:
+        for row in actions:
+            env.step(row)
+
+    return steps * 256 / best_seconds(once, rounds=3)
+
+
+def reference_game_rate(workload: str) -> float:
+    """Decisions/s of the plain Python reference, NoCopy, else Copy, else Drop."""
+    env = gym.make(f"MallocGame-{workload}-v0").unwrapped
+    game = reference_game.Game.begin(env.program, env.accelerator)
+    begin = time.perf_counter()
+    while not game.over:
+        game.play(next(action for action in (1, 0, 2) if game.legal(action)[0]))
+    return env.problem.num_decisions / (time.perf_counter() - begin)
+
+
+def fork_seconds(workload: str) -> float:
+    """Seconds of one `fork` of a game in its middle."""
+    env = gym.make(f"MallocGame-{workload}-v0").unwrapped
+    env.reset()
+    for _ in range(env.problem.num_decisions // 2):
+        env.step(2)
+
+    def once() -> None:
+        for _ in range(100):
+            env.fork()
+
+    return best_seconds(once) / 100
+
+
+def solver_seconds(agent: str, env_id: str, **options: Any) -> float:
+    """Seconds of one run of an agent, the kernels being compiled."""
+    env = gym.make(env_id)
+    return best_seconds(lambda: agents.make_agent(agent, **options).solve(env), rounds=1)
+
+
+def step_seconds(env_id: str) -> float:
+    """Median seconds of one `env.step` of an environment that `gym.make` made, random actions."""
+    env = gym.make(env_id)
+    env.reset(seed=0)
+    spent, over = [], False
     for _ in range(2000):
-        env.reset()
+        if over:
+            env.reset()
+        action = env.action_space.sample()
         begin = time.perf_counter()
-        env.step(action)
+        over = env.step(action)[2]
         spent.append(time.perf_counter() - begin)
     return statistics.median(spent)
 
@@ -130,7 +185,14 @@ def measure(quick: bool) -> dict[str, Any]:
         "machine": {"processor": platform.processor() or platform.machine(), "cores": available_cores()},
         "maps_per_s_one_core": {name: in_fresh_process(vector_rate, name, 1) for name in WORKLOADS},
         "maps_per_s_all_cores": {name: in_fresh_process(vector_rate, name, None) for name in WORKLOADS},
-        "env_step_us": {name: 1e6 * in_fresh_process(step_seconds, name) for name in WORKLOADS},
+        "env_step_us": {name: 1e6 * in_fresh_process(step_seconds, f"MemPlace-{name}-v0") for name in WORKLOADS},
+        "game": {
+            "rules_decisions_per_s_one_core": in_fresh_process(rules_rate, "BERT"),
+            "observed_decisions_per_s_one_core": in_fresh_process(game_vector_rate, "BERT", 1),
+            "observed_decisions_per_s_all_cores": in_fresh_process(game_vector_rate, "BERT", None),
+            "env_step_us": 1e6 * in_fresh_process(step_seconds, "MallocGame-BERT-v0"),
+            "fork_us": 1e6 * in_fresh_process(fork_seconds, "BERT"),
+        },
         "import_beyond_gymnasium_s": process_seconds("import memplace_env") - process_seconds("import gymnasium"),
         "first_kernel_call_s": first_call_seconds(),
         "load_onnx": {
@@ -142,6 +204,11 @@ def measure(quick: bool) -> dict[str, Any]:
         plain = {name: reference_rate(name) for name in WORKLOADS}
         figures["reference_maps_per_s"] = plain
         figures["ratio_to_reference"] = {name: figures["maps_per_s_one_core"][name] / plain[name] for name in WORKLOADS}
+        game = figures["game"]
+        game["reference_decisions_per_s"] = reference_game_rate("BERT")
+        game["ratio_to_reference"] = game["rules_decisions_per_s_one_core"] / game["reference_decisions_per_s"]
+        game["xla_msa_bert_large_s"] = solver_seconds("xla-msa", "MallocGame-BERT-Large-v0")
+        game["beam_search_64_bert_s"] = solver_seconds("beam-search", "MallocGame-BERT-v0", width=64)
         figures["exact"] = {}
         for name in WORKLOADS:
             solution = agents.make_agent("exact").solve(f"MemPlace-{name}-v0")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import Enum
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memplace_env.errors import AgentError
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from agents import Agent
 
 
-class Formulation(str, Enum):
+class Formulation(StrEnum):
     """How placing is posed as a problem; the value is how the command line calls it."""
 
     ONE_SHOT = "one-shot"
@@ -46,12 +46,10 @@ TRAITS = {
 
 def known_agents() -> dict[Formulation, dict[str, str]]:
     """Name and one line of each agent that plays a formulation."""
-    from agents import AGENTS, GAME_AGENTS
+    import agents
 
-    return {
-        Formulation.ONE_SHOT: {name: line for name, (_, line) in AGENTS.items()},
-        Formulation.GAME: {name: line for name, (_, line) in GAME_AGENTS.items()},
-    }
+    tables = {Formulation.ONE_SHOT: agents.AGENTS, Formulation.GAME: getattr(agents, "GAME_AGENTS", {})}
+    return {formulation: {name: line for name, (_, line) in table.items()} for formulation, table in tables.items()}
 
 
 def agent_for(formulation: Formulation, name: str | None) -> Agent:

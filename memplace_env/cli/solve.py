@@ -83,9 +83,7 @@ def solve(
     check_folder(folder)
 
     baseline_s = subject.baseline_report.latency_s
-    solution = search(
-        solver, env, subject.baseline, baseline_s, budget=budget, seed=seed, time_limit=time_limit
-    )
+    solution = search(solver, env, subject.baseline, baseline_s, budget=budget, seed=seed, time_limit=time_limit)
     if solution.plan is None or solution.report is None:
         note(f"{solver.name} found no plan ({solution.outcome}); nothing was written.")
         if json:

@@ -1,0 +1,120 @@
+"""Compiled parts of the searches: games that follow wishes, and annealing over wishes.
+
+A wish is an action for each use that may turn out illegal: then the next best legal one is played, so that every
+sequence of wishes is a game, and one that had no room is granted as soon as another steps back.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from memplace_env.envs.malloc_game.rules import play
+from memplace_env.envs.malloc_game.state import COPY, DROP, ESTIMATE, MASK, NO_COPY, USE
+
+
+@njit(cache=True, nogil=True)
+def grant(mask, wish):  # type: ignore[no-untyped-def]
+    """The wish if it is legal, else the legal action that comes closest to it."""
+    if mask >> wish & 1:
+        return wish
+    second = COPY if wish == NO_COPY else NO_COPY
+    return second if mask >> second & 1 else 3 - wish - second
+
+
+@njit(cache=True, nogil=True)
+def follow_rows(g, at, rows, wishes, free):  # type: ignore[no-untyped-def]
+    """Finish each row along wishes int[U]; `free` bool[B, U] is set where it had a choice, from its decision on."""
+    for index in range(len(rows)):
+        row = rows[index]
+        while row[MASK] != 0:
+            mask = row[MASK]
+            free[index, row[USE]] = mask & (mask - 1) != 0
+            play(g, at, row, grant(mask, wishes[row[USE]]))
+
+
+@njit(cache=True, nogil=True)
+def anneal(g, at, uses, twins, first, wishes, stride, heats, seed, best):  # type: ignore[no-untyped-def]
+    """One chain of simulated annealing, a game for each heat; returns the latency of the best in ps.
+
+    A move changes the wish of one decision that has a choice, or of all later uses of its tensor, or of a run of such
+    decisions; a game is replayed from the last of the saved states before the first change.
+
+    Args:
+        g, at: tables and layout.
+        uses: (ptr int64[K + 1], use int64[U]), the uses of each tensor in order.
+        first: the row before the first decision.
+        wishes: int8[U], where the chain begins.
+        stride: decisions between saved states.
+        heats: float64[N], ps by which a worse game is accepted with probability 1/e.
+        seed: of the chain.
+        best: int8[U], filled with the wishes of the best game.
+    """
+    np.random.seed(seed)
+    count = len(wishes)
+    saved = np.empty((count // stride + 1, at.size), dtype=np.int64)
+    free, trial_free = np.zeros(count, dtype=np.bool_), np.zeros(count, dtype=np.bool_)
+    current, trial = wishes.copy(), wishes.copy()
+    row = first.copy()
+    latency = _replay(g, at, row, current, free, saved, stride)
+    best[:], best_latency = current, latency
+    for game in range(len(heats)):
+        trial[:] = current
+        begin = _move(g, free, uses, twins, trial)
+        row[:] = saved[begin // stride]
+        trial_free[:] = free
+        reached = _replay(g, at, row, trial, trial_free, saved[:0], stride)
+        if reached > latency - heats[game] * np.log(max(np.random.random(), 1e-300)):
+            continue
+        latency, current[:] = reached, trial
+        row[:] = saved[begin // stride]
+        _replay(g, at, row, current, free, saved, stride)
+        if latency < best_latency:
+            best_latency, best[:] = latency, current
+    return best_latency
+
+
+@njit(cache=True, nogil=True)
+def _replay(g, at, row, wishes, free, saved, stride):  # type: ignore[no-untyped-def]
+    """Finish a row along wishes, saving states on the way if there is room; returns its latency."""
+    while row[MASK] != 0:
+        use, mask = row[USE], row[MASK]
+        if len(saved) and use % stride == 0:
+            saved[use // stride] = row
+        free[use] = mask & (mask - 1) != 0
+        play(g, at, row, grant(mask, wishes[use]))
+    return row[ESTIMATE]
+
+
+@njit(cache=True, nogil=True)
+def _move(g, free, uses, twins, wishes):  # type: ignore[no-untyped-def]
+    """Change wishes in place; returns the first use that changed."""
+    count = len(wishes)
+    begin = np.random.randint(count)
+    while not free[begin]:
+        begin = begin + 1 if begin + 1 < count else 0
+    kind, wish = np.random.randint(10), np.random.randint(3)
+    if kind < 3:
+        wishes[begin] = (wishes[begin] + np.random.randint(1, 3)) % 3
+    elif kind < 5:
+        _assign(uses, g.use_tensor[begin], begin, count, wish, wishes)
+    elif kind < 7:
+        left = np.random.randint(2, 9)
+        for use in range(begin, count):
+            if free[use] and g.use_is_result[use] == g.use_is_result[begin]:
+                wishes[use] = wish
+                left -= 1
+                if left == 0:
+                    break
+    else:
+        _assign(twins, twins[2][begin], begin, np.random.randint(2, 25), wish, wishes)
+    return begin
+
+
+@njit(cache=True, nogil=True)
+def _assign(groups, group, begin, most, wish, wishes):  # type: ignore[no-untyped-def]
+    """Give up to `most` uses of a group, from `begin` on, the same wish."""
+    ptr, members = groups[0], groups[1]
+    place = ptr[group] + np.searchsorted(members[ptr[group] : ptr[group + 1]], begin)
+    for index in range(place, min(place + most, ptr[group + 1])):
+        wishes[members[index]] = wish

@@ -1,0 +1,157 @@
+"""`memplace play`: a person plays a game in the terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from memplace_env.cli.console import stdout
+from memplace_env.cli.formulations import Formulation
+from memplace_env.cli.options import (
+    AcceleratorFlag,
+    BatchFlag,
+    DimFlag,
+    DtypeFlag,
+    FusionFlag,
+    Model,
+    ModelFlags,
+)
+
+if TYPE_CHECKING:
+    from memplace_env.envs.malloc_game import MallocGameEnv
+    from memplace_env.views.game_snapshot import Snapshot
+    from memplace_env.workload.program import Ints
+
+KEYS = "c Copy, n NoCopy, d Drop, g greedy to the end, u undo, q quit"
+_ACTIONS = "cnd"
+_FRAME = 14
+"""Columns that the picture needs beside its ops."""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(epilog="Example: memplace play ResNet50 --skip-forced --out plan.json")(play)
+
+
+def play(
+    model: Model,
+    accelerator: AcceleratorFlag = None,
+    batch: BatchFlag = None,
+    dim: DimFlag = None,
+    dtype: DtypeFlag = None,
+    fusion: FusionFlag = None,
+    skip_forced: Annotated[
+        bool, typer.Option("--skip-forced", help="Play decisions with one legal action without asking.")
+    ] = False,
+    out: Annotated[Path | None, typer.Option("--out", help="File for the plan, written when you quit.")] = None,
+) -> None:
+    """Play a game: decide use by use what lives in fast memory.
+
+    Keys: c Copy, n NoCopy, d Drop, g greedy to the end, u undo, q quit. A line may hold several. Whatever is undecided
+    when you quit is kept out of fast memory where that is legal.
+    """
+    from memplace_env.cli.games import make_game
+
+    flags = ModelFlags.parse(accelerator, batch, dim, dtype, fusion)
+    model, flags = flags.registered(model, Formulation.GAME)
+    if out is not None and out.is_dir():
+        raise typer.BadParameter(f"--out {out} is a folder; pass the name of a file, such as plan.json.")
+    table = _Table(make_game(model, flags), skip_forced)
+    table.show()
+    for key in _keys(table):
+        if key == "q":
+            break
+        table.press(key)
+    table.end(out)
+
+
+def _keys(table: _Table) -> Iterator[str]:
+    """Letters from stdin; the board is shown again after each line of them."""
+    while True:
+        if sys.stdin.isatty():
+            stdout().print("[bold]> [/bold]", end="")
+        line = sys.stdin.readline()
+        if not line:
+            return
+        yield from "".join(line.split()).lower()
+        table.show()
+
+
+class _Table:
+    """A game, how it came to be, and the person's view of it."""
+
+    def __init__(self, env: MallocGameEnv, skip_forced: bool) -> None:
+        self._env = env
+        self._skip_forced = skip_forced
+        self._before: list[Ints] = []
+        env.reset()
+        self._skip()
+
+    def press(self, key: str) -> None:
+        """Do what a key says, or say why not."""
+        legal = self._env.legal_actions()
+        if key == "u":
+            if self._before:
+                self._env.set_state(self._before.pop())
+            else:
+                self._say("There is nothing to undo.")
+        elif key not in _ACTIONS + "g":
+            self._say(f"There is no key {key!r}; there are {KEYS}.")
+        elif not legal:
+            self._say("The game is over; u takes a decision back, q quits.")
+        elif key == "g":
+            state = self._env.get_state()
+            self._before.append(state)
+            rows = state[None].copy()
+            self._env.problem.finish_greedily(rows)
+            self._env.set_state(rows[0])
+        else:
+            self._act(_ACTIONS.index(key), legal)
+
+    def show(self) -> None:
+        """The board and the decision."""
+        from memplace_env.views.game_text import game_text, profile_text
+
+        console, moment = stdout(), self._moment()
+        console.print(profile_text(moment, max(20, min(100, console.width - _FRAME))), soft_wrap=True)
+        self._say("\n" + game_text(moment) + (f"  {KEYS}" if moment.decision else "  u undo, q quit"))
+
+    def end(self, out: Path | None) -> None:
+        """Say what came out of it and write the plan."""
+        from memplace_env.views.units import ratio, seconds
+
+        rest = self._env.problem.num_decisions - self._moment().row[0]
+        report = self._env.report()
+        speedup = self._env.problem.all_backing_ps / report.latency_ps
+        left = f", the last {rest} decisions left out of fast memory" if rest else ""
+        self._say(f"Latency {seconds(report.latency_s)}, {ratio(speedup)} over all in backing memory{left}.")
+        if out is not None:
+            self._say(f"Written: {self._env.plan().save(out)}")
+
+    def _act(self, action: int, legal: list[int]) -> None:
+        from memplace_env.envs.malloc_game.state import ACTIONS
+        from memplace_env.views.game_snapshot import why_illegal
+
+        if action not in legal:
+            can = ", ".join(ACTIONS[other] for other in legal)
+            self._say(f"{ACTIONS[action]} is illegal: {why_illegal(self._moment(), action)}. Legal: {can}.")
+            return
+        self._before.append(self._env.get_state())
+        self._env.step(action)
+        self._skip()
+
+    def _skip(self) -> None:
+        while self._skip_forced and len(legal := self._env.legal_actions()) == 1:
+            self._env.step(legal[0])
+
+    def _moment(self) -> Snapshot:
+        from memplace_env.views.game_snapshot import snapshot
+
+        return snapshot(self._env.problem, self._env.get_state())
+
+    def _say(self, text: str) -> None:
+        stdout().print(text, markup=False, soft_wrap=True)
