@@ -67,15 +67,17 @@ class ModelFlags:
         """The model, with the settings of its registered environment if it has one and no flag says otherwise."""
         traits = TRAITS[formulation]
         flags = replace(self, accelerator=self.accelerator or traits.accelerator)
-        name = {known.lower(): known for known in traits.settings}.get(model.lower())
         asked = (self.batch, self.dims, self.dtype, self.fusion)
-        if name is None or any(value is not None for value in asked) or flags.chip != traits.accelerator:
-            return model, flags
-        settings = traits.settings[name]
-        told = [f"batch {settings['batch']}", *(f"{dim} {size}" for dim, size in settings.get("dims", {}).items())]
-        told.append(settings["dtype"])
-        note(f"{name} with its registered settings: {', '.join(told)} (--batch, --dim, --dtype, --fusion override).")
-        return name, replace(flags, **settings)
+        for key, settings in traits.settings.items():
+            named = {"workload": key, "accelerator": traits.accelerator, **settings}
+            name = named.pop("workload")
+            if name.lower() == model.lower() and named["accelerator"] == flags.chip and asked == (None,) * len(asked):
+                told = [f"batch {named['batch']}", *(f"{dim} {n}" for dim, n in named.get("dims", {}).items())]
+                told.append(named["dtype"])
+                overriding = "--batch, --dim, --dtype, --fusion override"
+                note(f"{name} with its registered settings: {', '.join(told)} ({overriding}).")
+                return name, replace(flags, **named)
+        return model, flags
 
     def with_defaults_of(self, plan: MemoryPlan) -> ModelFlags:
         """These flags, and where they say nothing what the plan says of itself.

@@ -12,7 +12,7 @@ from memplace_env.views.blocks import BlockKind, kinds_of
 from memplace_env.views.figure import drawable, new_figure
 from memplace_env.views.game_snapshot import Snapshot
 from memplace_env.views.game_strips import draw_latency, draw_port
-from memplace_env.views.game_text import choice, gain_text, latency_text, question
+from memplace_env.views.game_text import choice, gain_text, latency_text, outcome_text, question
 from memplace_env.views.map_panels import (
     BLOCK_COLOURS,
     IN_FLIGHT,
@@ -123,7 +123,9 @@ def _draw_header(figure: Figure, moment: Snapshot) -> None:
     count = f"decision {decision.use + 1} of {problem.num_decisions}" if decision else "the game is over"
     write(_LEFT, 32, f"{title}: {count}", fontsize=15, fontweight="bold")
     if decision is None:
-        write(_LEFT, 60, latency_text(moment).capitalize() + ".", fontsize=12)
+        latency = latency_text(moment)
+        write(_LEFT, 60, f"{latency[0].upper()}{latency[1:]}.", fontsize=12)
+        write(_LEFT, 84, outcome_text(moment), fontsize=12)
     else:
         write(_LEFT, 58, question(moment, 40), fontsize=12)
         for action, name in enumerate(ACTIONS):

@@ -53,7 +53,10 @@ def draw_port(figure: Figure, box: tuple[float, float, float, float], moment: Sn
     facts = [rate(memory.read_bytes_per_s)]
     if moment.op:
         sums = {"ops": moment.busy_ps.sum(), "copies": moment.copies_ps.sum(), "free": moment.free_ps.sum()}
-        facts.append("so far " + ", ".join(f"{name} {percent(part / total)}" for name, part in sums.items()))
+        facts.append(
+            ("so far " if moment.decision else "")
+            + ", ".join(f"{name} {percent(part / total)}" for name, part in sums.items())
+        )
     panel_title(figure, axes, f"{memory.name} port", "  ·  ".join(facts))
     handles: list[Patch | Line2D] = [Patch(color=colour, label=label) for label, colour in PORT_COLOURS.items()]
     handles.append(Line2D([], [], color=_BASELINE, linewidth=1.2, label=f"op time, all in {memory.name}"))
@@ -83,11 +86,12 @@ def draw_latency(figure: Figure, box: tuple[float, float, float, float], moment:
     axes.set_ylim(floor - 0.08 * room, max(baseline, float(values.max())) + 0.08 * room)
     axes.set_xticks([])
     axes.set_yticks([])
-    for height, text, side in ((baseline, f"all in {name}: {seconds(problem.all_backing_ps * PS)}", "top"),
-                               (floor, f"bound: {seconds(floor_ps * PS)}", "bottom")):  # fmt: skip
-        axes.annotate(
-            text, (ops, height), (-3, -3 if side == "top" else 3), textcoords="offset pixels", ha="right", va=side,
-            fontsize=9, color=MUTED, parse_math=False,
-        )  # fmt: skip
+    # Below the line's beginning there is never anything.
+    for text, colour, above in (
+        (f"all in {name}: {seconds(problem.all_backing_ps * PS)}", _BASELINE, 18),
+        (f"bound: {seconds(floor_ps * PS)}", MUTED, 4),
+    ):
+        place = {"xytext": (5, above), "textcoords": "offset pixels"}
+        axes.annotate(text, (0, floor), **place, fontsize=9, color=colour, parse_math=False)
     word = "Estimate" if moment.decision else "Latency"
     panel_title(figure, axes, word, f"{seconds(moment.estimate_ps * PS)}  ·  {ratio(moment.speedup)}")

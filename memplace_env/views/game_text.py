@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 from rich.text import Text
 
 from memplace_env.envs.malloc_game.state import ACTIONS, COPY, DROP
@@ -20,6 +21,7 @@ KIND_STYLES = {
 }
 """Colours of the terminal, as near as it gets to those of the drawn pictures."""
 _NEW = "◆"
+_MOST_COLUMNS = 8
 
 
 def question(moment: Snapshot, width: int = 60) -> str:
@@ -68,6 +70,17 @@ def memory_text(moment: Snapshot) -> str:
     return text + (f", {size(cached)} more cached" if cached else "")
 
 
+def outcome_text(moment: Snapshot) -> str:
+    """What a finished game made of the fast memory."""
+    problem, blocks = moment.problem, moment.blocks
+    change = np.zeros(problem.program.num_ops + 3, dtype=np.int64)
+    np.add.at(change, blocks.start, problem.g.size[blocks.tensor])
+    np.add.at(change, blocks.end, -problem.g.size[blocks.tensor])
+    sent = moment.row[problem.at.sent :][: problem.program.num_tensors]
+    copies = f"{(blocks.arrived >= 0).sum()} copies in, {(sent >= 0).sum()} back"
+    return f"{len(blocks.tensor)} blocks, at most {size(int(change.cumsum().max()))} at once; {copies}."
+
+
 def game_text(moment: Snapshot) -> str:
     """The moment in a few lines of plain text."""
     problem, decision = moment.problem, moment.decision
@@ -90,7 +103,8 @@ def profile_text(moment: Snapshot, width: int = 72, height: int = 16) -> Text:
     """
     problem, blocks = moment.problem, moment.blocks
     now = min(moment.op, problem.program.num_ops - 1)
-    first = max(0, now + 1 - width)
+    each = min(max(width // problem.program.num_ops, 1), _MOST_COLUMNS)
+    first = max(0, now + 1 - width // each)
     shades = np.zeros((height, now + 1 - first), dtype=np.int64)
     kinds = np.zeros_like(shades)
     capacity = problem.g.capacity
@@ -117,11 +131,12 @@ def profile_text(moment: Snapshot, width: int = 72, height: int = 16) -> Text:
     if decision and decision.candidate and decision.candidate.new:
         chosen = decision.candidate
         letters[cells(chosen.offset, int(problem.g.size[decision.tensor]), chosen.start, now + 1)] = _NEW
-    return _join(moment, letters, kinds, first)
+    return _join(letters.repeat(each, axis=1), kinds.repeat(each, axis=1), capacity, first, now)
 
 
-def _join(moment: Snapshot, letters: np.ndarray, kinds: np.ndarray, first: int) -> Text:
-    capacity, height = moment.problem.g.capacity, len(letters)
+def _join(letters: NDArray[np.str_], kinds: NDArray[np.int64], capacity: int, first: int, last: int) -> Text:
+    """The picture with its axes and legend."""
+    height, width = letters.shape
     text = Text()
     for bin_ in reversed(range(height)):
         label = size(capacity * (bin_ + 1) / height) if (bin_ + 1) % 4 == 0 else ""
@@ -129,9 +144,9 @@ def _join(moment: Snapshot, letters: np.ndarray, kinds: np.ndarray, first: int) 
         for letter, kind in zip(letters[bin_], kinds[bin_], strict=True):
             text.append(letter, style="bold red" if letter == _NEW else KIND_STYLES[TensorKind(int(kind))])
         text.append("\n")
-    text.append(f"{'op':>9} └{'─' * letters.shape[1]}\n", style="dim")
-    last = str(first + letters.shape[1] - 1)
-    text.append(f"{'':>9}  {first:<{max(letters.shape[1] - len(last), 1)}}{last}\n", style="dim")
+    text.append(f"{'op':>9} └{'─' * width}\n", style="dim")
+    ends = f"{first}{last:>{max(width - len(str(first)), 1)}}" if last > first else str(first)
+    text.append(f"{'':>9}  {ends}\n", style="dim")
     for shade, name in ((3, "protected"), (2, "held"), (1, "cached")):
         text.append(f"{SHADES[shade]} {name}  ", style="dim")
     text.append(f"{_NEW} the block to place  ", style="dim")

@@ -11,28 +11,37 @@ import numpy as np
 import pytest
 
 import memplace_env  # noqa: F401
-from memplace_env.registration import ONE_SHOT, one_shot_id
+from memplace_env.registration import GAME, ONE_SHOT, game_id, one_shot_id
 
-GOLDEN = Path(__file__).with_name("golden_one_shot.json")
+GOLDEN = Path(__file__).with_name("golden.json")
 
 
-def measured(workload: str) -> dict[str, object]:
-    env = gym.make(one_shot_id(workload)).unwrapped
+def measured(env_id: str) -> dict[str, object]:
+    env = gym.make(env_id).unwrapped
+    who = {"program": env.program.sha256, "accelerator": env.accelerator.sha256}
+    if env_id.startswith("MallocGame"):
+        rows = env.problem.new_rows(2)
+        env.problem.finish_greedily(rows[:1])
+        env.problem.finish_randomly(rows[1:], seed=0)
+        latencies = env.problem.latency_s(rows).tolist()
+        return {**who, "all_backing_ps": env.problem.all_backing_ps, "greedy_and_random_latency_s": latencies}
     maps = np.random.default_rng(0).integers(0, 3, (2, env.problem.map_size))
     _, scores = env.score(maps)
     return {
-        "program": env.program.sha256,
-        "accelerator": env.accelerator.sha256,
+        **who,
         "native_ps": env.problem.native_report.latency_ps,
         "random_latency_s": scores.latency_s.tolist(),
         "random_reassigned": scores.reassigned.tolist(),
     }
 
 
-@pytest.mark.parametrize("workload", list(ONE_SHOT))
-def test_golden_latencies(workload):
-    assert measured(workload) == json.loads(GOLDEN.read_text())[workload]
+IDS = [*map(one_shot_id, ONE_SHOT), *map(game_id, GAME)]
+
+
+@pytest.mark.parametrize("env_id", IDS)
+def test_golden_latencies(env_id):
+    assert measured(env_id) == json.loads(GOLDEN.read_text())[env_id]
 
 
 if __name__ == "__main__":
-    GOLDEN.write_text(json.dumps({workload: measured(workload) for workload in ONE_SHOT}, indent=1) + "\n")
+    GOLDEN.write_text(json.dumps({env_id: measured(env_id) for env_id in IDS}, indent=1) + "\n")

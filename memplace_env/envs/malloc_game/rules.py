@@ -61,8 +61,7 @@ def play(g, at, row, action):  # type: ignore[no-untyped-def]
             row[at.queue + row[QUEUE_TAIL]] = x
             row[at.left + row[QUEUE_TAIL]] = g.writeback_ps[x]
             row[QUEUE_TAIL] += 1
-        needed = g.last_use[x] > use or g.is_output[x]
-        only_here = row[at.valid_from + x] == NEVER and needed
+        only_here = row[at.valid_from + x] == NEVER and g.last_use[x] > use
         block = row[at.block + x]
         if row[at.pending + x] == 1 or only_here:
             row[at.hold + block] = row[at.released + block] = NEVER

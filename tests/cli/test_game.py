@@ -1,0 +1,150 @@
+"""Games on the command line: `solve --formulation game`, `play` and `render`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+from typer.testing import CliRunner, Result
+
+import agents
+from memplace_env.cli.app import app
+from memplace_env.cli.formulations import TRAITS, Formulation
+from memplace_env.cli.options import ModelFlags
+from memplace_env.plan import MemoryPlan
+from memplace_env.registration import GAME
+from tests.cli.conftest import Run
+
+MODEL = "synthetic:diamond?ops=9&seed=1&accelerator=tpu-v4i"
+DECISIONS = 30
+GAME_AGENTS = getattr(agents, "GAME_AGENTS", {})
+
+needs_agents = pytest.mark.skipif(
+    TRAITS[Formulation.GAME].agent not in GAME_AGENTS, reason="no agent of this package plays games"
+)
+
+
+@pytest.fixture
+def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
+    """`play("cnd", ...)` types these letters."""
+    monkeypatch.chdir(tmp_path)
+    return lambda keys, *more: CliRunner().invoke(app, ["play", MODEL, *more], input=keys)
+
+
+def test_play_and_write(play: Callable[..., Result], tmp_path: Path) -> None:
+    result = play("d\nd\nn\ng\nq\n", "--out", "plan.json")
+    assert result.exit_code == 0, result.stderr
+    assert "decision 4 of" in result.stdout
+    assert "the game is over" in result.stdout
+    assert "Written: plan.json" in result.stdout
+    plan = MemoryPlan.load(tmp_path / "plan.json")
+    assert plan.use_level[:3].tolist() == [1, 1, 0]
+    assert plan.settings["workload"] == MODEL
+
+
+def test_play_refuses_and_undoes(play: Callable[..., Result]) -> None:
+    result = play("n\nx\ndu\nu\n")
+    assert result.exit_code == 0, result.stderr
+    for part in ("NoCopy is illegal: it is not in CMEM", "There is no key 'x'", "nothing to undo"):
+        assert part in result.stdout
+    assert f"the last {DECISIONS} decisions" in result.stdout
+    assert "The game is over; u takes a decision back" in play("gd\nu\nq\n").stdout
+
+
+def test_play_skips_forced_decisions(play: Callable[..., Result]) -> None:
+    result = play("q\n", "--skip-forced")
+    assert result.exit_code == 0
+    assert "decision 1 of" not in result.stdout
+
+
+def test_render_picture_of_a_plan(play: Callable[..., Result], run: Run, tmp_path: Path) -> None:
+    play("gq", "--out", "plan.json")
+    for name in ("a.png", "b.png"):
+        result = run("render", MODEL, "plan.json", "--out", name)
+        assert result.exit_code == 0, result.stderr
+    with Image.open(tmp_path / "a.png") as image:
+        assert image.size == (1200, 800)
+    assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
+
+
+@pytest.mark.parametrize("every", [7, 100])
+def test_render_animation(run: Run, tmp_path: Path, every: int) -> None:
+    result = run("render", MODEL, "--out", "game.gif", "--every", every)
+    assert result.exit_code == 0, result.stderr
+    with Image.open(tmp_path / "game.gif") as image:
+        assert image.n_frames == -(-DECISIONS // every) + 1
+
+
+@needs_agents
+def test_solve(run: Run, parsed: Callable[..., Any], tmp_path: Path) -> None:
+    result = run("solve", MODEL, "--formulation", "game", "--budget", 64, "--out", "o")
+    assert result.exit_code == 0, result.stderr
+    assert "over all in backing memory" in result.stdout
+    assert "native" not in result.stdout
+    assert sorted(path.name for path in (tmp_path / "o").iterdir()) == ["plan.json", "plan.png", "trace.json"]
+    values = parsed("solve", MODEL, "--formulation", "game", "--budget", 64)
+    assert values["accelerator"] == "tpu-v4i"
+    assert values["baseline"] == "all in backing memory"
+    assert values["native_latency_s"] == pytest.approx(values["native"]["latency_s"])
+    assert run("render", MODEL, "--agent", TRAITS[Formulation.GAME].agent, "--out", "x.png").exit_code == 0
+
+
+@needs_agents
+def test_agents_of_both_kinds(parsed: Callable[..., Any]) -> None:
+    rows = {row["name"]: row["formulation"] for row in parsed("agents")}
+    assert rows["exact"] == "one-shot"
+    assert rows[TRAITS[Formulation.GAME].agent] == "game"
+
+
+def test_envs_of_both_kinds(parsed: Callable[..., Any]) -> None:
+    ids = {row["id"] for row in parsed("envs")}
+    assert {"MallocGame-v0", "MemPlace-v0", *(f"MallocGame-{name}-v0" for name in GAME)} <= ids
+
+
+def test_registered_settings() -> None:
+    """Each formulation has its own, and so has a chip that an id names; a flag about the model drops them."""
+    _, flags = ModelFlags().registered("bert", Formulation.GAME)
+    assert (flags.chip, flags.batch, flags.dims) == ("tpu-v4i", GAME["BERT"]["batch"], GAME["BERT"]["dims"])
+    edge = GAME["MobileNetV2-edge-tpu"]
+    name, flags = ModelFlags(accelerator="edge-tpu").registered("MobileNetV2", Formulation.GAME)
+    assert (name, flags.chip, flags.batch) == ("MobileNetV2", "edge-tpu", edge["batch"])
+    assert ModelFlags(batch=3).registered("BERT", Formulation.GAME)[1].dims is None
+    assert ModelFlags().registered("BERT")[1].chip == "nnp-i"
+
+
+BAD = {
+    "one-shot agent": (["solve", MODEL, "--formulation", "game", "--agent", "exact"], "--formulation one-shot"),
+    "three levels": (["play", MODEL, "-a", "nnp-i"], "two memory levels"),
+    "three levels, drawn": (["render", MODEL, "-a", "nnp-i", "--out", "x.png"], "two memory levels"),
+    "no picture": (["render", MODEL, "--out", "x.jpg"], ".gif"),
+    "plan and agent": (["render", MODEL, "plan.json", "--agent", "exact", "--out", "x.png"], "not both"),
+    "missing plan": (["render", MODEL, "none.json", "--out", "x.png"], "none.json"),
+    "unknown agent": (["render", MODEL, "--agent", "nobody", "--out", "x.png"], "nobody"),
+    "out is a folder": (["play", MODEL, "--out", "."], "folder"),
+    "unknown formulation": (["solve", MODEL, "--formulation", "chess"], "one-shot"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "named"), BAD.values(), ids=BAD.keys())
+def test_one_sentence(run: Run, tmp_path: Path, arguments: list[str], named: str) -> None:
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert result.stderr.count("\n") == 1
+    assert named in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_plans_of_no_game(run: Run, tmp_path: Path) -> None:
+    """A plan that is valid, but that no game ends in."""
+    assert run("play", MODEL, "--out", "plan.json").exit_code == 0
+    document = json.loads((tmp_path / "plan.json").read_text())
+    document["program_sha256"] = "0" * 64
+    (tmp_path / "plan.json").write_text(json.dumps(document))
+    result = run("render", MODEL, "plan.json", "--out", "x.png")
+    assert result.exit_code == 2
+    assert "another program" in result.stderr
