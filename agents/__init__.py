@@ -10,18 +10,26 @@ if TYPE_CHECKING:
     from agents.base import Agent, Outcome, Progress, Solution
     from agents.dp import GreedyDP
     from agents.exact import Exact
+    from agents.game import BeamSearch, GameLocalSearch, GreedyPlayer, SolverOrder
     from agents.heuristic import LocalSearch, RandomSearch
+    from agents.xla_msa import XlaMsa
 
 __all__ = [
     "AGENTS",
+    "GAME_AGENTS",
     "Agent",
+    "BeamSearch",
     "Exact",
+    "GameLocalSearch",
     "GreedyDP",
+    "GreedyPlayer",
     "LocalSearch",
     "Outcome",
     "Progress",
     "RandomSearch",
     "Solution",
+    "SolverOrder",
+    "XlaMsa",
     "make_agent",
 ]
 
@@ -31,7 +39,16 @@ AGENTS = {
     "local-search": ("LocalSearch", "simulated annealing from the compiler's own map"),
     "exact": ("Exact", "mixed-integer linear program: the best plan and a proven bound"),
 }
-"""Name on the command line -> class of this package, one line about it."""
+"""Agents for one-shot environments: name on the command line -> class of this package, one line about it."""
+
+GAME_AGENTS = {
+    "xla-msa": ("XlaMsa", "XLA's memory-space assignment, the default that mallocMuZero is compared with"),
+    "greedy-player": ("GreedyPlayer", "one game, always the best immediate reward"),
+    "beam-search": ("BeamSearch", "partial games side by side, judged by how the best known game would finish them"),
+    "game-local-search": ("GameLocalSearch", "simulated annealing from the greedy player's game"),
+    "solver-order": ("SolverOrder", "hill climbing over the order in which xla-msa serves the buffers"),
+}
+"""Agents for mallocGame, in the same form."""
 
 _HOME = {
     "Agent": "agents.base",
@@ -42,6 +59,11 @@ _HOME = {
     "LocalSearch": "agents.heuristic",
     "GreedyDP": "agents.dp",
     "Exact": "agents.exact",
+    "XlaMsa": "agents.xla_msa",
+    "GreedyPlayer": "agents.game",
+    "BeamSearch": "agents.game",
+    "GameLocalSearch": "agents.game",
+    "SolverOrder": "agents.game",
 }
 
 
@@ -53,11 +75,12 @@ def make_agent(name: str, **options: Any) -> Agent:
     """
     from memplace_env.errors import AgentError
 
-    if name not in AGENTS:
-        close = get_close_matches(name, AGENTS, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(AGENTS)}."
+    known = AGENTS | GAME_AGENTS
+    if name not in known:
+        close = get_close_matches(name, known, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(known)}."
         raise AgentError(f"No agent is called {name!r}; {hint}")
-    agent: Agent = __getattr__(AGENTS[name][0])(**options)
+    agent: Agent = __getattr__(known[name][0])(**options)
     return agent
 
 

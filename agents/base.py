@@ -36,9 +36,10 @@ class Solution:
         outcome: what is known of the plan, see `Outcome`.
         plan: the best valid plan found; None when the outcome is infeasible or unknown.
         report: what the environment's simulator says of the plan.
-        native_latency_s: latency of the compiler's own heuristic, the baseline of `speedup`.
-        bound_s: no plan of the kind the agent searches (for one-shot agents: one level for each tensor) is faster
-            than this; proven. None where the agent proves nothing.
+        native_latency_s: the baseline of `speedup`. For one-shot environments the latency of the compiler's own
+            heuristic, for mallocGame that of everything in the backing memory.
+        bound_s: no plan of the kind the agent searches (for one-shot agents: one level for each tensor; for
+            mallocGame: any plan at all) is faster than this; proven. None where the agent proves nothing.
         history: each improvement of the best latency.
         evaluations: plans evaluated, each population member and each batch row counted.
         seconds: wall time.
@@ -58,7 +59,7 @@ class Solution:
 
     @property
     def speedup(self) -> float:
-        """latency(native) / latency(plan); 0 without a plan."""
+        """latency(baseline) / latency(plan); 0 without a plan."""
         return self.native_latency_s / self.report.latency_s if self.report else 0.0
 
     @property

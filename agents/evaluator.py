@@ -1,8 +1,10 @@
-"""What every search over one-shot maps shares: counting, timing, remembering the best, telling the callback."""
+"""What every search shares: counting, timing, remembering the best, telling the callback."""
 
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import gymnasium as gym
@@ -11,10 +13,13 @@ from numpy.typing import NDArray
 
 import memplace_env  # noqa: F401  (registers the environments)
 from agents.base import Callback, Outcome, Progress, Solution
+from memplace_env.compiler import all_backing
+from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.errors import AgentError
 from memplace_env.plan import MemoryPlan, require_valid
 from memplace_env.simulator import Report
+from memplace_env.workload.program import Ints
 
 
 class Evaluated(NamedTuple):
@@ -25,43 +30,37 @@ class Evaluated(NamedTuple):
     valid: NDArray[np.bool_]
 
 
-class Evaluator:
-    """Evaluates maps within a budget.
-
-    Every plan that the compiler makes of a map counts, whether it had to move something or not: it is what would
-    run. The best one is kept.
+class PlanEvaluator(ABC):
+    """Counts and times the plans of one search, remembers the best and tells the callback.
 
     Attributes:
-        env: the one-shot environment, without wrappers.
-        evaluations: maps evaluated so far.
+        evaluations: plans evaluated so far.
     """
 
-    def __init__(
-        self,
-        env: str | gym.Env[Any, Any],
-        *,
-        budget: int,
-        callback: Callback | None = None,
-        time_limit: float | None = None,
-    ) -> None:
+    env: OneShotEnv | MallocGameEnv
+
+    def __init__(self, *, budget: int, callback: Callback | None = None, time_limit: float | None = None) -> None:
         if budget < 1:
             raise AgentError(f"A budget of {budget} evaluations leaves nothing to do; pass at least 1.")
         if time_limit is not None and not time_limit > 0:
             raise AgentError(f"A time limit of {time_limit} s leaves nothing to do; pass more than 0.")
-        self.env = one_shot_env(env)
         self.evaluations = 0
         self._budget = budget
         self._callback = callback
         self._time_limit = time_limit
         self._begin = time.perf_counter()
         self._history: list[Progress] = []
-        self._best_map: NDArray[np.integer] | None = None
         self._best_plan: MemoryPlan | None = None
         self._best_latency = float("inf")
 
     @property
+    @abstractmethod
+    def baseline_s(self) -> float:
+        """Latency of the baseline of every speed-up."""
+
+    @property
     def remaining(self) -> int:
-        """Maps that may still be evaluated; 0 once the time is up."""
+        """Plans that may still be evaluated; 0 once the time is up."""
         if self._time_limit is not None and self.seconds >= self._time_limit:
             return 0
         return self._budget - self.evaluations
@@ -76,21 +75,8 @@ class Evaluator:
         """Wall time that remains, or None without a limit."""
         return None if self._time_limit is None else max(self._time_limit - self.seconds, 0.0)
 
-    def __call__(self, maps: NDArray[np.integer]) -> Evaluated:
-        """Evaluate maps int[B, 2T], the first `remaining` of them."""
-        maps = maps[: self.remaining]
-        reward, scores = self.env.score(maps)
-        if len(maps):
-            self.evaluations += len(maps)
-            best = int(scores.latency_s.argmin())
-            if scores.latency_s[best] < self._best_latency:
-                self._best_map, self._best_plan = maps[best].copy(), None
-                self._remember(scores.latency_s[best].item())
-            self._tell()
-        return Evaluated(reward, scores.latency_s, scores.reassigned == 0)
-
     def offer(self, plan: MemoryPlan) -> Report:
-        """Count and time a plan that no map describes, and keep it if it is the best.
+        """Count and time a plan, and keep it if it is the best.
 
         Raises:
             PlanError: if the plan is not valid.
@@ -99,7 +85,7 @@ class Evaluator:
         report = self.env.simulator.run(self.env.program, self.env.accelerator, plan)
         self.evaluations += 1
         if report.latency_s < self._best_latency:
-            self._best_map, self._best_plan = None, plan
+            self._best_plan = plan
             self._remember(report.latency_s)
         self._tell()
         return report
@@ -107,8 +93,6 @@ class Evaluator:
     def solution(self, agent: str, seed: int, outcome: Outcome = "feasible", bound_s: float | None = None) -> Solution:
         """The best plan so far, validated, with everything that is known of it."""
         env, plan, report = self.env, self._best_plan, None
-        if self._best_map is not None:
-            plan = env.problem.compile(self._best_map).plan
         if plan is not None:
             plan = env.task.signed(plan)
             require_valid(env.program, env.accelerator, plan)
@@ -118,7 +102,7 @@ class Evaluator:
             outcome=outcome if plan is not None or outcome == "infeasible" else "unknown",
             plan=plan,
             report=report,
-            native_latency_s=env.problem.native_report.latency_s,
+            native_latency_s=self.baseline_s,
             bound_s=bound_s,
             history=tuple(self._history),
             evaluations=self.evaluations,
@@ -135,6 +119,99 @@ class Evaluator:
             self._callback(Progress(self.evaluations, self.seconds, self._best_latency))
 
 
+class Evaluator(PlanEvaluator):
+    """Evaluates one-shot maps within a budget.
+
+    Every plan that the compiler makes of a map counts, whether it had to move something or not: it is what would
+    run. The best one is kept.
+
+    Attributes:
+        env: the one-shot environment, without wrappers.
+    """
+
+    env: OneShotEnv
+
+    def __init__(
+        self,
+        env: str | gym.Env[Any, Any],
+        *,
+        budget: int,
+        callback: Callback | None = None,
+        time_limit: float | None = None,
+    ) -> None:
+        super().__init__(budget=budget, callback=callback, time_limit=time_limit)
+        self.env = one_shot_env(env)
+
+    @property
+    def baseline_s(self) -> float:
+        """Latency of native's plan."""
+        return self.env.problem.native_report.latency_s
+
+    def __call__(self, maps: NDArray[np.integer]) -> Evaluated:
+        """Evaluate maps int[B, 2T], the first `remaining` of them."""
+        maps = maps[: self.remaining]
+        reward, scores = self.env.score(maps)
+        if len(maps):
+            self.evaluations += len(maps)
+            best = int(scores.latency_s.argmin())
+            if scores.latency_s[best] < self._best_latency:
+                self._best_plan = self.env.problem.compile(maps[best]).plan
+                self._remember(scores.latency_s[best].item())
+            self._tell()
+        return Evaluated(reward, scores.latency_s, scores.reassigned == 0)
+
+
+class GameEvaluator(PlanEvaluator):
+    """Counts finished games, and keeps the best.
+
+    Attributes:
+        env: the environment of mallocGame, without wrappers.
+    """
+
+    env: MallocGameEnv
+
+    def __init__(
+        self,
+        env: str | gym.Env[Any, Any],
+        *,
+        budget: int,
+        callback: Callback | None = None,
+        time_limit: float | None = None,
+    ) -> None:
+        super().__init__(budget=budget, callback=callback, time_limit=time_limit)
+        self.env = game_env(env)
+
+    @property
+    def baseline_s(self) -> float:
+        """Latency with everything in the backing memory."""
+        return self._all_backing.latency_s
+
+    def offer_rows(self, rows: Ints, games: int | None = None) -> None:
+        """Count finished games and keep the plan of the best if it beats all before.
+
+        Args:
+            rows: int64[B, size], at least one.
+            games: how many games were played to find these; B if None.
+        """
+        self.evaluations += len(rows) if games is None else games
+        problem = self.env.problem
+        latency = problem.latency_s(rows)
+        best = int(latency.argmin())
+        if latency[best] < self._best_latency:
+            self._best_plan = problem.plan(rows[best])
+            self._remember(latency[best].item())
+        self._tell()
+
+    def solution(self, agent: str, seed: int, outcome: Outcome = "feasible", bound_s: float | None = None) -> Solution:
+        """As above; the bound is by default the simulator's, which holds for any plan whatever."""
+        return super().solution(agent, seed, outcome, self._all_backing.lower_bound_s if bound_s is None else bound_s)
+
+    @cached_property
+    def _all_backing(self) -> Report:
+        env = self.env
+        return env.simulator.run(env.program, env.accelerator, all_backing(env.program, env.accelerator))
+
+
 def one_shot_env(env: str | gym.Env[Any, Any]) -> OneShotEnv:
     """The bare one-shot environment behind an id or a made environment.
 
@@ -145,3 +222,28 @@ def one_shot_env(env: str | gym.Env[Any, Any]) -> OneShotEnv:
     if not isinstance(made.unwrapped, OneShotEnv):
         raise AgentError(f"{made} is no one-shot environment; this agent plays MemPlace-...-v0.")
     return made.unwrapped
+
+
+def game_env(env: str | gym.Env[Any, Any]) -> MallocGameEnv:
+    """The bare environment of mallocGame behind an id or a made environment.
+
+    Raises:
+        AgentError: if it is another kind of environment.
+    """
+    made = gym.make(env) if isinstance(env, str) else env
+    if not isinstance(made.unwrapped, MallocGameEnv):
+        raise AgentError(f"{made} is no environment of mallocGame; this agent plays MallocGame-...-v0.")
+    return made.unwrapped
+
+
+def evaluator_for(
+    env: str | gym.Env[Any, Any], *, budget: int, callback: Callback | None = None, time_limit: float | None = None
+) -> Evaluator | GameEvaluator:
+    """The evaluator for either formulation, for agents that make plans without playing.
+
+    Raises:
+        AgentError: if it is another kind of environment.
+    """
+    made = gym.make(env) if isinstance(env, str) else env
+    kind = GameEvaluator if isinstance(made.unwrapped, MallocGameEnv) else Evaluator
+    return kind(made, budget=budget, callback=callback, time_limit=time_limit)

@@ -1,6 +1,6 @@
 """Published figures beside what the simulator says.
 
-    python -m benchmarks.anchors
+python -m benchmarks.anchors
 """
 
 from __future__ import annotations

@@ -76,7 +76,9 @@ def rules_rate(workload: str) -> float:
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     problem = gym.make(f"MallocGame-{workload}-v0").unwrapped.problem
     games = 256
-    return games * problem.num_decisions / best_seconds(lambda: problem.finish_randomly(problem.new_rows(games), seed=0))
+    return (
+        games * problem.num_decisions / best_seconds(lambda: problem.finish_randomly(problem.new_rows(games), seed=0))
+    )
 
 
 def game_vector_rate(workload: str, cores: int | None) -> float:

@@ -23,46 +23,53 @@ def grant(mask, wish):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def follow_rows(g, at, rows, wishes, free):  # type: ignore[no-untyped-def]
-    """Finish each row along wishes int[U]; `free` bool[B, U] is set where it had a choice, from its decision on."""
-    for index in range(len(rows)):
-        row = rows[index]
-        while row[MASK] != 0:
-            mask = row[MASK]
-            free[index, row[USE]] = mask & (mask - 1) != 0
-            play(g, at, row, grant(mask, wishes[row[USE]]))
+def follow(g, at, row, wishes):  # type: ignore[no-untyped-def]
+    """Finish a row along wishes int8[U]."""
+    while row[MASK] != 0:
+        play(g, at, row, grant(row[MASK], wishes[row[USE]]))
 
 
 @njit(cache=True, nogil=True)
-def anneal(g, at, uses, twins, first, wishes, stride, heats, seed, best):  # type: ignore[no-untyped-def]
-    """One chain of simulated annealing, a game for each heat; returns the latency of the best in ps.
+def preview(g, at, rows, wishes, latency):  # type: ignore[no-untyped-def]
+    """Fill `latency` int64[B] with that of each row if it is finished along wishes; rows stay as they are."""
+    trial = np.empty(at.size, dtype=np.int64)
+    for index in range(len(rows)):
+        trial[:] = rows[index]
+        follow(g, at, trial, wishes)
+        latency[index] = trial[ESTIMATE]
+
+
+@njit(cache=True, nogil=True)
+def anneal(g, at, uses, twins, first, stride, heats, seed, current, best):  # type: ignore[no-untyped-def]
+    """One chain of simulated annealing, a game for each heat; returns the latency of its best game in ps.
 
     A move changes the wish of one decision that has a choice, or of all later uses of its tensor, or of a run of such
-    decisions; a game is replayed from the last of the saved states before the first change.
+    decisions, or of the same decision in later layers; a game is replayed from the last saved state before the first
+    change.
 
     Args:
         g, at: tables and layout.
-        uses: (ptr int64[K + 1], use int64[U]), the uses of each tensor in order.
+        uses, twins: uses in groups, by tensor and by what tells layers' uses apart, see `wishes.Groups`.
         first: the row before the first decision.
-        wishes: int8[U], where the chain begins.
         stride: decisions between saved states.
         heats: float64[N], ps by which a worse game is accepted with probability 1/e.
         seed: of the chain.
-        best: int8[U], filled with the wishes of the best game.
+        current: int8[U], wishes where the chain begins; filled with those where it ends.
+        best: int8[U], filled with the wishes of the best game, the first one included.
     """
     np.random.seed(seed)
-    count = len(wishes)
+    count = len(current)
     saved = np.empty((count // stride + 1, at.size), dtype=np.int64)
-    free, trial_free = np.zeros(count, dtype=np.bool_), np.zeros(count, dtype=np.bool_)
-    current, trial = wishes.copy(), wishes.copy()
+    free, trial_free, trial = np.zeros(count, np.bool_), np.zeros(count, np.bool_), current.copy()
     row = first.copy()
     latency = _replay(g, at, row, current, free, saved, stride)
     best[:], best_latency = current, latency
+    if not free.any():
+        return best_latency
     for game in range(len(heats)):
         trial[:] = current
         begin = _move(g, free, uses, twins, trial)
         row[:] = saved[begin // stride]
-        trial_free[:] = free
         reached = _replay(g, at, row, trial, trial_free, saved[:0], stride)
         if reached > latency - heats[game] * np.log(max(np.random.random(), 1e-300)):
             continue
@@ -76,7 +83,10 @@ def anneal(g, at, uses, twins, first, wishes, stride, heats, seed, best):  # typ
 
 @njit(cache=True, nogil=True)
 def _replay(g, at, row, wishes, free, saved, stride):  # type: ignore[no-untyped-def]
-    """Finish a row along wishes, saving states on the way if there is room; returns its latency."""
+    """Finish a row along wishes; returns its latency.
+
+    On the way `free` is set for the decisions that had a choice, and states are saved if there is room for them.
+    """
     while row[MASK] != 0:
         use, mask = row[USE], row[MASK]
         if len(saved) and use % stride == 0:

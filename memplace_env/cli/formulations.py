@@ -46,9 +46,9 @@ TRAITS = {
 
 def known_agents() -> dict[Formulation, dict[str, str]]:
     """Name and one line of each agent that plays a formulation."""
-    import agents
+    from agents import AGENTS, GAME_AGENTS
 
-    tables = {Formulation.ONE_SHOT: agents.AGENTS, Formulation.GAME: getattr(agents, "GAME_AGENTS", {})}
+    tables = {Formulation.ONE_SHOT: AGENTS, Formulation.GAME: GAME_AGENTS}
     return {formulation: {name: line for name, (_, line) in table.items()} for formulation, table in tables.items()}
 
 

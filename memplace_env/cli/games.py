@@ -66,7 +66,7 @@ def actions_of(problem: MallocGameProblem, plan: MemoryPlan) -> Ints:
         if played[0] != actions[use]:
             break
     if rows[0, USE] < problem.num_decisions or not _same(problem.plan(rows[0]), plan):
-        raise PlanError("The plan is valid input but not the end of any game; 'memplace solve' draws such plans.")
+        raise PlanError("The plan is not the end of any game on this accelerator, so there is no course of it to draw.")
     return actions
 
 

@@ -170,7 +170,9 @@ def _show(subject: _Subject, solution: Solution, plan: MemoryPlan, report: Repor
 
     console = stdout()
     program, chip = subject.env.program, subject.env.accelerator
-    known = {"optimal": "proven optimal for one level a tensor"}.get(solution.outcome, "the best it found")
+    game = subject.baseline == TRAITS[Formulation.GAME].baseline
+    proven = "proven optimal" if game else "proven optimal for one level a tensor"
+    known = proven if solution.outcome == "optimal" else "the best it found"
     head = f"{program.name} ({program.dtype}) on {chip.name}: {seconds(report.latency_s)}, "
     head += f"{ratio(solution.speedup)} over {subject.baseline}, {known}"
     spent = (
@@ -178,6 +180,6 @@ def _show(subject: _Subject, solution: Solution, plan: MemoryPlan, report: Repor
     )
     console.print(head, style="bold", markup=False, soft_wrap=True)
     console.print(f"{spent}\n", style="dim", markup=False, soft_wrap=True)
-    bound = bound_of(report, solution.bound_s)
+    bound = bound_of(report, None if game else solution.bound_s)
     console.print(result_table(chip, report, subject.baseline_report, bound, subject.baseline), "")
     console.print(hurts_table(hurts(program, chip, plan, report), report), "")

@@ -47,7 +47,7 @@ _LEFT, _RIGHT = 76, 18
 _HEADER, _PANEL_TITLE, _GAP, _STRIP, _FOOTER = 156, 28, 10, 130, 46
 _LATENCY = (930.0, 678.0, 252.0, 80.0)
 _BEFORE = 0.8
-_MOST_TITLE = 46
+_MOST_TITLE = 40
 _LABELS = {
     BlockKind.COPIED_WEIGHT: "weight",
     BlockKind.ACTIVATION: "activation",

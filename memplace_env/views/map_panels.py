@@ -212,23 +212,24 @@ def draw_blocks(axes: Axes, rectangles: Rectangles, colours: Sequence[str], pixe
 
 def draw_in_flight(axes: Axes, rectangles: Rectangles, arrived: Ints) -> None:
     """Hatch what each copied-in block holds before its data is all there."""
-    from matplotlib.collections import PolyCollection
+    from matplotlib.patches import PathPatch
+    from matplotlib.path import Path
 
     copied = arrived >= 0
     if not copied.any():
         return
     waiting = Rectangles(*(side[copied] for side in rectangles))
     waiting = waiting._replace(width=arrived[copied] + 1.0 - waiting.left)
-    axes.add_collection(
-        PolyCollection(
-            list(waiting.corners),
-            facecolors=(1, 1, 1, 0.55),
-            edgecolors=(0.4, 0.4, 0.4, 0.5),
+    # All in one path: drawing the hatch takes as long for one block as for all.
+    axes.add_artist(
+        PathPatch(
+            Path.make_compound_path_from_polys(waiting.corners),
+            facecolor=(1, 1, 1, 0.55),
+            edgecolor=(0.4, 0.4, 0.4, 0.5),
             hatch=IN_FLIGHT,
-            linewidths=0.0,
+            linewidth=0.0,
             zorder=3,
-        ),
-        autolim=False,
+        )
     )
 
 

@@ -11,7 +11,6 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner, Result
 
-import agents
 from memplace_env.cli.app import app
 from memplace_env.cli.formulations import TRAITS, Formulation
 from memplace_env.cli.options import ModelFlags
@@ -21,11 +20,6 @@ from tests.cli.conftest import Run
 
 MODEL = "synthetic:diamond?ops=9&seed=1&accelerator=tpu-v4i"
 DECISIONS = 30
-GAME_AGENTS = getattr(agents, "GAME_AGENTS", {})
-
-needs_agents = pytest.mark.skipif(
-    TRAITS[Formulation.GAME].agent not in GAME_AGENTS, reason="no agent of this package plays games"
-)
 
 
 @pytest.fixture
@@ -79,12 +73,12 @@ def test_render_animation(run: Run, tmp_path: Path, every: int) -> None:
         assert image.n_frames == -(-DECISIONS // every) + 1
 
 
-@needs_agents
 def test_solve(run: Run, parsed: Callable[..., Any], tmp_path: Path) -> None:
     result = run("solve", MODEL, "--formulation", "game", "--budget", 64, "--out", "o")
     assert result.exit_code == 0, result.stderr
     assert "over all in backing memory" in result.stdout
     assert "native" not in result.stdout
+    assert "no plan of any kind can be faster" in result.stdout
     assert sorted(path.name for path in (tmp_path / "o").iterdir()) == ["plan.json", "plan.png", "trace.json"]
     values = parsed("solve", MODEL, "--formulation", "game", "--budget", 64)
     assert values["accelerator"] == "tpu-v4i"
@@ -93,7 +87,6 @@ def test_solve(run: Run, parsed: Callable[..., Any], tmp_path: Path) -> None:
     assert run("render", MODEL, "--agent", TRAITS[Formulation.GAME].agent, "--out", "x.png").exit_code == 0
 
 
-@needs_agents
 def test_agents_of_both_kinds(parsed: Callable[..., Any]) -> None:
     rows = {row["name"]: row["formulation"] for row in parsed("agents")}
     assert rows["exact"] == "one-shot"
@@ -117,6 +110,7 @@ def test_registered_settings() -> None:
 
 
 BAD = {
+    "game agent": (["solve", MODEL, "--agent", "game-local-search"], "--formulation game"),
     "one-shot agent": (["solve", MODEL, "--formulation", "game", "--agent", "exact"], "--formulation one-shot"),
     "three levels": (["play", MODEL, "-a", "nnp-i"], "two memory levels"),
     "three levels, drawn": (["render", MODEL, "-a", "nnp-i", "--out", "x.png"], "two memory levels"),
@@ -139,8 +133,13 @@ def test_one_sentence(run: Run, tmp_path: Path, arguments: list[str], named: str
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("command", ["play", "render"])
+def test_help_has_an_example(run: Run, command: str) -> None:
+    assert f"Example: memplace {command}" in run(command, "--help").stdout
+
+
 def test_plans_of_no_game(run: Run, tmp_path: Path) -> None:
-    """A plan that is valid, but that no game ends in."""
+    """A plan that was made for something else."""
     assert run("play", MODEL, "--out", "plan.json").exit_code == 0
     document = json.loads((tmp_path / "plan.json").read_text())
     document["program_sha256"] = "0" * 64

@@ -5,26 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
 from memplace_env.accelerator import Accelerator
+from memplace_env.envs.base import Observation, PlacementEnv
 from memplace_env.envs.malloc_game.observation import observation_space
 from memplace_env.envs.malloc_game.problem import MallocGameProblem
 from memplace_env.envs.malloc_game.state import ACTIONS, ESTIMATE, USE
 from memplace_env.envs.settings import resolve_task
 from memplace_env.errors import ActionError
 from memplace_env.plan import MemoryPlan
-from memplace_env.simulator import Report, Simulator
+from memplace_env.simulator import Simulator
 from memplace_env.simulator.report import SECONDS
 from memplace_env.workload.program import Ints, Program
 
-Observation = dict[str, NDArray[Any]]
 
-
-class MallocGameEnv(gym.Env[Observation, np.int64]):
+class MallocGameEnv(PlacementEnv[np.int64]):
     """Decide use by use what lives in fast memory, and when it moves there and back.
 
     ## Description
@@ -84,30 +82,13 @@ class MallocGameEnv(gym.Env[Observation, np.int64]):
         fusion: str | None = None,
         render_mode: str | None = None,
     ) -> None:
-        if render_mode not in (None, *self.metadata["render_modes"]):
-            raise ValueError(f"render_mode {render_mode!r} is none of {', '.join(self.metadata['render_modes'])}.")
-        self.task = resolve_task(workload, accelerator, simulator, batch=batch, dims=dims, dtype=dtype, fusion=fusion)
+        task = resolve_task(workload, accelerator, simulator, batch=batch, dims=dims, dtype=dtype, fusion=fusion)
+        super().__init__(task, render_mode)
         self.problem = MallocGameProblem(self.task.program, self.task.accelerator)
-        self.render_mode = render_mode
         self._rows = self.problem.new_rows(1)
         self._profiles = self.problem.observe(self._rows).profile
         self.observation_space: spaces.Dict = observation_space()  # type: ignore[assignment]
         self.action_space: spaces.Discrete = spaces.Discrete(len(ACTIONS))
-
-    @property
-    def program(self) -> Program:
-        """What is placed."""
-        return self.problem.program
-
-    @property
-    def accelerator(self) -> Accelerator:
-        """Where it is placed."""
-        return self.problem.accelerator
-
-    @property
-    def simulator(self) -> Simulator:
-        """What times `report()`."""
-        return self.task.simulator
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -149,10 +130,6 @@ class MallocGameEnv(gym.Env[Observation, np.int64]):
         """The plan of the game; if it is not over, with Drop if legal, else NoCopy, else Copy from here on."""
         return self.task.signed(self.problem.plan(self._rows[0]))
 
-    def report(self) -> Report:
-        """What the simulator says of `plan()`."""
-        return self.simulator.run(self.program, self.accelerator, self.plan())
-
     def get_state(self) -> Ints:
         """int64[size], a copy of the state row."""
         state: Ints = self._rows[0].copy()
@@ -174,14 +151,10 @@ class MallocGameEnv(gym.Env[Observation, np.int64]):
         other._np_random = None
         return other
 
-    def render(self) -> Any:
-        """`rgb_array`: the memory profile as uint8[H, W, 3]; `ansi`: the current decision in words."""
-        if self.render_mode is None:
-            gym.logger.warn("render() needs render_mode='rgb_array' or 'ansi' in gym.make.")
-            return None
+    def _view(self, mode: str) -> Any:
         from memplace_env.envs.malloc_game.viewer import render
 
-        return render(self.problem, self._rows[0], self.render_mode)
+        return render(self.problem, self._rows[0], mode)
 
 
 def check_actions(actions: Any, shape: tuple[int, ...]) -> NDArray[np.int64]:

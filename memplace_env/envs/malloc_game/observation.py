@@ -11,7 +11,17 @@ from numpy.typing import NDArray
 
 from memplace_env.envs.malloc_game.rules import choose, play
 from memplace_env.envs.malloc_game.state import (
-    BLOCKS, ESTIMATE, LIVE, MASK, NEVER, OFFSET, OP, PAST, USE, WINDOW, Tables,
+    BLOCKS,
+    ESTIMATE,
+    LIVE,
+    MASK,
+    NEVER,
+    OFFSET,
+    OP,
+    PAST,
+    USE,
+    WINDOW,
+    Tables,
 )  # fmt: skip
 from memplace_env.workload.program import Program, TensorKind
 
@@ -238,7 +248,7 @@ def _draw(g, at, row, block, since, until, now, profile):  # type: ignore[no-unt
     first_bin, last_bin = low * BINS // g.capacity, (high * BINS - 1) // g.capacity
     for address in range(first_bin, last_bin + 1):
         share = np.uint8(255)
-        if address == first_bin or address == last_bin:
+        if address in (first_bin, last_bin):
             bottom, top = max(low * BINS, address * g.capacity), min(high * BINS, (address + 1) * g.capacity)
             share = np.uint8((top - bottom) * 255 // g.capacity)
         line = profile[0, address]

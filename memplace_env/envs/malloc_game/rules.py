@@ -16,8 +16,25 @@ import numpy as np
 from numba import njit
 
 from memplace_env.envs.malloc_game.state import (
-    BLOCKS, COPY, DROP, ESTIMATE, FINAL_PS, LIVE, MASK, NEVER, NO_COPY, OFFSET, OP, OPEN_PS, PAST, PORT_PS, QUEUE_HEAD,
-    QUEUE_TAIL, TAIL_PS, USE, WINDOW,
+    BLOCKS,
+    COPY,
+    DROP,
+    ESTIMATE,
+    FINAL_PS,
+    LIVE,
+    MASK,
+    NEVER,
+    NO_COPY,
+    OFFSET,
+    OP,
+    OPEN_PS,
+    PAST,
+    PORT_PS,
+    QUEUE_HEAD,
+    QUEUE_TAIL,
+    TAIL_PS,
+    USE,
+    WINDOW,
 )  # fmt: skip
 
 
@@ -109,10 +126,10 @@ def play_rows(g, at, rows, actions, gains, played):  # type: ignore[no-untyped-d
 def random_playouts(g, at, rows, seed):  # type: ignore[no-untyped-def]
     """Finish each row with uniformly random legal actions; row b draws from its own stream, `seed + b`."""
     for index in range(len(rows)):
-        np.random.seed(seed + index)
+        np.random.seed(seed + index)  # noqa: NPY002  (compiled code has no cheap generators)
         row = rows[index]
         while row[MASK] != 0:
-            action = np.random.randint(3)
+            action = np.random.randint(3)  # noqa: NPY002
             if row[MASK] >> action & 1:
                 play(g, at, row, action)
 

@@ -117,10 +117,14 @@ class Layout(NamedTuple):
     Sections of K: `valid_from` (first op at which the backing memory holds the tensor, or NEVER), `pending` (a
     write-back is under way), `block` (the tensor's latest block, -1 before any), `intact` (that block still holds
     the data), `sent`, `drained` (first and last op of the write-back, -1 before), `queue`, `left` (write-backs in
-    order, and what each still needs). Of U: `level` (of each decided use), and of each block ever placed `offset`,
-    `tensor`, `start`, `hold` (last op it is committed to, NEVER while protected), `arrived` (last op of the copy
-    that filled it, -1 if an op did), `released` (last op it was protected in, NEVER while it is, -1 if it never was), `live` (blocks that are held or still of use, by offset), `past` (all others, by
-    hold), `both` (scratch). Of T: `free` (backing port time left in each final op).
+    order, and what each still needs).
+
+    Sections of U: `level` (of each decided use); of each block ever placed `offset`, `tensor`, `start`, `hold` (last
+    op it is committed to, NEVER while protected), `arrived` (last op of the copy that filled it, -1 if an op did),
+    `released` (last op it was protected in, NEVER while it is, -1 if it never was); lists of blocks `live` (held or
+    still of use, by offset), `past` (all others, by hold) and `both` (scratch).
+
+    Section of T: `free` (backing port time left in each final op).
     """
 
     valid_from: int

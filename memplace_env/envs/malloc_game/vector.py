@@ -11,7 +11,8 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import ArrayLike, NDArray
 
-from memplace_env.envs.malloc_game.env import MallocGameEnv, Observation, check_actions
+from memplace_env.envs.base import Observation
+from memplace_env.envs.malloc_game.env import MallocGameEnv, check_actions
 from memplace_env.envs.malloc_game.observation import Buffers, make_buffers
 
 

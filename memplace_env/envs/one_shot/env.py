@@ -6,24 +6,22 @@ from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import ArrayLike, NDArray
 
 from memplace_env.accelerator import Accelerator
+from memplace_env.envs.base import Observation, PlacementEnv
 from memplace_env.envs.one_shot.observation import FEATURES, node_features
 from memplace_env.envs.one_shot.problem import OneShotProblem
 from memplace_env.envs.one_shot.reward import RewardFn, Scores, resolve_reward
 from memplace_env.envs.settings import resolve_task
 from memplace_env.plan import MemoryPlan
-from memplace_env.simulator import Report, Simulator
+from memplace_env.simulator import Simulator
 from memplace_env.workload.program import Program
 
-Observation = dict[str, NDArray[Any]]
 
-
-class OneShotEnv(gym.Env[Observation, NDArray[np.int64]]):
+class OneShotEnv(PlacementEnv[NDArray[np.int64]]):
     """Map all tensors of a network to memory levels at once.
 
     ## Description
@@ -88,31 +86,14 @@ class OneShotEnv(gym.Env[Observation, NDArray[np.int64]]):
         reward: str | RewardFn = "latency",
         render_mode: str | None = None,
     ) -> None:
-        if render_mode not in (None, *self.metadata["render_modes"]):
-            raise ValueError(f"render_mode {render_mode!r} is none of {', '.join(self.metadata['render_modes'])}.")
-        self.task = resolve_task(workload, accelerator, simulator, batch=batch, dims=dims, dtype=dtype, fusion=fusion)
+        task = resolve_task(workload, accelerator, simulator, batch=batch, dims=dims, dtype=dtype, fusion=fusion)
+        super().__init__(task, render_mode)
         self.problem = OneShotProblem(self.task.program, self.task.accelerator, self.task.simulator)
-        self.render_mode = render_mode
         self._reward = resolve_reward(reward)
         self._map: NDArray[np.integer] | None = None
         self._static = static_observation(self.problem)
         self.observation_space: spaces.Dict = observation_space(self.problem)  # type: ignore[assignment]
         self.action_space = action_space(self.problem)
-
-    @property
-    def program(self) -> Program:
-        """What is placed."""
-        return self.problem.program
-
-    @property
-    def accelerator(self) -> Accelerator:
-        """Where it is placed."""
-        return self.problem.accelerator
-
-    @property
-    def simulator(self) -> Simulator:
-        """What times a plan."""
-        return self.problem.simulator
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -149,10 +130,6 @@ class OneShotEnv(gym.Env[Observation, NDArray[np.int64]]):
         plan = self.problem.native_plan if self._map is None else self.problem.compile(self._map).plan
         return self.task.signed(plan)
 
-    def report(self) -> Report:
-        """What the simulator says of `plan()`."""
-        return self.simulator.run(self.program, self.accelerator, self.plan())
-
     def action_masks(self) -> NDArray[np.bool_]:
         """bool[2T * L], the observation's `action_mask` in the form that sb3-contrib asks for."""
         return self.problem.mask.ravel()
@@ -173,14 +150,10 @@ class OneShotEnv(gym.Env[Observation, NDArray[np.int64]]):
         other.set_state(self.get_state())
         return other
 
-    def render(self) -> Any:
-        """`rgb_array`: the memory map as uint8[H, W, 3]; `ansi`: a short table."""
-        if self.render_mode is None:
-            gym.logger.warn("render() needs render_mode='rgb_array' or 'ansi' in gym.make.")
-            return None
+    def _view(self, mode: str) -> Any:
         from memplace_env.envs.one_shot.viewer import render
 
-        return render(self.program, self.accelerator, self.plan(), self.report(), self.problem, self.render_mode)
+        return render(self.program, self.accelerator, self.plan(), self.report(), self.problem, mode)
 
     def _observation(self) -> Observation:
         return {key: value.copy() for key, value in self._static.items()}

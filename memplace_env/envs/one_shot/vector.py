@@ -11,7 +11,8 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import ArrayLike, NDArray
 
-from memplace_env.envs.one_shot.env import Observation, OneShotEnv, reset_info, step_info
+from memplace_env.envs.base import Observation
+from memplace_env.envs.one_shot.env import OneShotEnv, reset_info, step_info
 
 
 class OneShotVectorEnv(VectorEnv[Observation, NDArray[np.int64], NDArray[Any]]):

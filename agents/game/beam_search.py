@@ -1,0 +1,105 @@
+"""Beam search: many partial games side by side, each judged by how it would end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from agents.base import Callback, Solution
+from agents.evaluator import GameEvaluator
+from agents.game import kernels
+from agents.game.wishes import Wishes, finished, starts
+from memplace_env.compiler.evaluate import in_chunks
+from memplace_env.envs.malloc_game import MallocGameProblem
+from memplace_env.envs.malloc_game.state import BLOCKS, ESTIMATE, LIVE, QUEUE_HEAD, QUEUE_TAIL
+from memplace_env.errors import AgentError
+from memplace_env.workload.program import Ints
+
+FEATURES = [ESTIMATE, BLOCKS, LIVE, QUEUE_HEAD, QUEUE_TAIL]
+"""Partial games that agree in these and in how they would end count as one, so that the beam stays diverse."""
+
+
+class BeamSearch:
+    """Keeps the partial games that end best when they are finished along a guide: the best game known so far.
+
+    The estimated latency alone tells little about a partial game, as it cannot see what the data in fast memory is
+    still good for. As the guide's own game always stays in the beam, no pass is worse than its guide; passes go on
+    while they improve it and the budget lasts.
+
+    Args:
+        width: partial games that are kept; fewer where the budget would not last for a pass.
+
+    Raises:
+        AgentError: if the width is below 1.
+    """
+
+    name = "beam-search"
+    budgeted = True
+
+    def __init__(self, width: int = 64) -> None:
+        if width < 1:
+            raise AgentError(f"width={width} makes no sense; pass at least 1.")
+        self.width = width
+
+    def solve(
+        self,
+        env: str | gym.Env[Any, Any],
+        *,
+        budget: int = 4000,
+        seed: int = 0,
+        callback: Callback | None = None,
+        time_limit: float | None = None,
+    ) -> Solution:
+        """See `agents.base.Agent.solve`. Nothing is random."""
+        evaluator = GameEvaluator(env, budget=budget, callback=callback, time_limit=time_limit)
+        problem = evaluator.env.problem
+        guides = starts(problem)[:budget]
+        rows = finished(problem, guides)
+        evaluator.offer_rows(rows)
+        guide, latency = guides[rows[:, ESTIMATE].argmin()], rows[:, ESTIMATE].min()
+        while evaluator.remaining > 0:
+            guide, reached = self._pass(evaluator, guide)
+            if reached >= latency:
+                break
+            latency = reached
+        return evaluator.solution(self.name, seed)
+
+    def _pass(self, evaluator: GameEvaluator, guide: Wishes) -> tuple[Wishes, int]:
+        """One pass through all decisions; returns the actions of the best game and its latency in ps."""
+        problem = evaluator.env.problem
+        rows, actions = problem.new_rows(1), np.empty((1, problem.num_decisions), dtype=np.int8)
+        for use in range(problem.num_decisions):
+            parent, action = np.nonzero(problem.legal(rows))
+            children = rows[parent]
+            problem.play(children, action)
+            kept = np.arange(len(children))
+            if len(children) > len(rows):
+                if evaluator.remaining < len(children):
+                    break
+                ends = _ends(problem, children, guide)
+                share = evaluator.remaining // (2 * (problem.num_decisions - use))
+                kept = _best(children, ends, max(min(self.width, share), 1))
+                best = children[kept[:1]]
+                kernels.follow(problem.g, problem.at, best[0], guide)
+                evaluator.offer_rows(best, games=len(children))
+            rows, actions = children[kept], actions[parent[kept]]
+            actions[:, use] = action[kept]
+        else:
+            best_row = int(rows[:, ESTIMATE].argmin())
+            return actions[best_row], int(rows[best_row, ESTIMATE])
+        return guide, int(2**62)
+
+
+def _ends(problem: MallocGameProblem, rows: Ints, guide: Wishes) -> Ints:
+    """int64[B], latency in ps of each partial game when it is finished along the guide."""
+    ends = np.empty(len(rows), dtype=np.int64)
+    in_chunks(lambda a, b: kernels.preview(problem.g, problem.at, rows[a:b], guide, ends[a:b]), len(rows))
+    return ends
+
+
+def _best(rows: Ints, ends: Ints, width: int) -> Ints:
+    """Up to `width` different partial games, those that end best first."""
+    _, first = np.unique(np.column_stack([ends, rows[:, FEATURES]]), axis=0, return_index=True)
+    return first[:width]

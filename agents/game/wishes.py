@@ -1,0 +1,70 @@
+"""Sequences of wishes, see `kernels`, and which uses belong together."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agents.game import kernels
+from memplace_env.envs.malloc_game import MallocGameProblem
+from memplace_env.envs.malloc_game.state import COPY, NO_COPY
+from memplace_env.workload.program import Ints
+
+Wishes = NDArray[np.int8]
+
+
+class Groups(NamedTuple):
+    """Uses in groups: group i is `members[ptr[i] : ptr[i + 1]]`, in order; `of[u]` is the group of use u."""
+
+    ptr: Ints
+    members: Ints
+    of: Ints
+
+
+def groups(keys: Ints) -> Groups:
+    """Groups of equal rows of int64[U, F]."""
+    _, of = np.unique(keys, axis=0, return_inverse=True)
+    of = of.reshape(-1)
+    return Groups(np.concatenate([[0], np.bincount(of).cumsum()]), np.argsort(of, kind="stable"), of)
+
+
+def by_tensor(problem: MallocGameProblem) -> Groups:
+    """The uses of each tensor."""
+    return groups(problem.g.use_tensor[:, None])
+
+
+def by_role(problem: MallocGameProblem) -> Groups:
+    """Uses of the same place, size and cost in ops of the same cost: mostly the same use in each layer of a network."""
+    g = problem.g
+    place = np.arange(len(g.use_op)) - g.use_ptr[g.use_op]
+    return groups(np.stack([place, g.size[g.use_tensor], g.use_ps[:, 1], g.compute_ps[g.use_op], g.use_is_result], 1))
+
+
+def starts(problem: MallocGameProblem) -> Wishes:
+    """int8[3, U]: the greedy player's game; fast memory wherever possible; the same, and copies of everything."""
+    count = problem.num_decisions
+    return np.stack([greedy_wishes(problem), np.full(count, NO_COPY), np.full(count, COPY)]).astype(np.int8)
+
+
+def greedy_wishes(problem: MallocGameProblem) -> Wishes:
+    """int8[U], what the greedy player plays; where it has no choice, fast memory."""
+    rows, wishes = problem.new_rows(3), np.full(problem.num_decisions, NO_COPY, dtype=np.int8)
+    rank = np.array([NO_COPY, COPY, 2])
+    for use in range(problem.num_decisions):
+        legal = problem.legal(rows)[0]
+        gains, _ = problem.play(rows, rank)
+        best = max((gains[i], -i) for i in range(3) if legal[rank[i]])[1]
+        if legal.sum() > 1:
+            wishes[use] = rank[-best]
+        rows[:] = rows[-best]
+    return wishes
+
+
+def finished(problem: MallocGameProblem, wishes: Wishes) -> Ints:
+    """int64[B, size], the finished games along wishes int8[B, U]."""
+    rows = problem.new_rows(len(wishes))
+    for row, each in zip(rows, wishes, strict=True):
+        kernels.follow(problem.g, problem.at, row, each)
+    return rows

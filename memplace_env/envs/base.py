@@ -1,0 +1,68 @@
+"""What every environment of this package has in common: a task, a plan and its report."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, Generic, TypeVar
+
+import gymnasium as gym
+from numpy.typing import NDArray
+
+from memplace_env.accelerator import Accelerator
+from memplace_env.envs.settings import Task
+from memplace_env.plan import MemoryPlan
+from memplace_env.simulator import Report, Simulator
+from memplace_env.workload.program import Program
+
+Observation = dict[str, NDArray[Any]]
+Action = TypeVar("Action")
+
+
+class PlacementEnv(gym.Env[Observation, Action], Generic[Action]):
+    """An environment whose episodes end in a MemoryPlan.
+
+    Attributes:
+        task: the resolved program, accelerator and simulator, and the settings that made the program.
+        render_mode: None, "rgb_array" or "ansi".
+    """
+
+    def __init__(self, task: Task, render_mode: str | None) -> None:
+        modes = self.metadata["render_modes"]
+        if render_mode not in (None, *modes):
+            raise ValueError(f"render_mode {render_mode!r} is none of {', '.join(modes)}.")
+        self.task = task
+        self.render_mode = render_mode
+
+    @property
+    def program(self) -> Program:
+        """What is placed."""
+        return self.task.program
+
+    @property
+    def accelerator(self) -> Accelerator:
+        """Where it is placed."""
+        return self.task.accelerator
+
+    @property
+    def simulator(self) -> Simulator:
+        """What times a plan."""
+        return self.task.simulator
+
+    @abstractmethod
+    def plan(self) -> MemoryPlan:
+        """The plan of the present state; always valid."""
+
+    def report(self) -> Report:
+        """What the simulator says of `plan()`."""
+        return self.simulator.run(self.program, self.accelerator, self.plan())
+
+    def render(self) -> Any:
+        """`rgb_array`: a picture as uint8[H, W, 3]; `ansi`: text."""
+        if self.render_mode is None:
+            gym.logger.warn("render() needs render_mode='rgb_array' or 'ansi' in gym.make.")
+            return None
+        return self._view(self.render_mode)
+
+    @abstractmethod
+    def _view(self, mode: str) -> Any:
+        """The picture or text of that mode."""
