@@ -51,7 +51,7 @@ def draw_strip(
     parts = zip(TIME_COLOURS.items(), (compute, memory, waiting), strict=True)
     handles = [Patch(color=colour, label=label) for (label, colour), part in parts if part.any()]
     if native_report is not None and _draw_saved(axes, native_report, total[:ops] * unit, unit):
-        handles.append(Patch(color=_SAVED, label=f"saved, against {baseline}"))
+        handles.append(Patch(color=_SAVED, label="saved, against native" if baseline == "native" else "saved"))
     legend_row(axes, handles, loc="lower right", bbox_to_anchor=(1.0, 1.04))
 
 

@@ -38,7 +38,9 @@ class SkipForced(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         observation, reward, terminated, truncated, info, skipped = self._skip(result)
         return observation, reward, terminated, truncated, {**info, **played, "skipped": skipped}
 
-    def _skip(self, result: tuple[Any, Any, bool, bool, dict[str, Any]]) -> tuple[Any, float, bool, bool, dict[str, Any], int]:
+    def _skip(
+        self, result: tuple[Any, Any, bool, bool, dict[str, Any]]
+    ) -> tuple[Any, float, bool, bool, dict[str, Any], int]:
         observation, reward, terminated, truncated, info = result
         total, skipped = float(reward), 0
         while not terminated and len(forced := self._game.legal_actions()) == 1:

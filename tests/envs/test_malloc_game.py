@@ -15,8 +15,8 @@ from memplace_env.envs.malloc_game.state import COPY, DROP, NO_COPY
 from memplace_env.errors import ActionError, WorkloadError
 from memplace_env.plan import validate
 from memplace_env.simulator import simulate
-from memplace_env.wrappers import SB3VecEnv, SkipForced
 from memplace_env.workload.program import TensorKind
+from memplace_env.wrappers import SB3VecEnv, SkipForced
 from tests.strategies import programs, two_level_accelerators
 
 WORKLOAD = "synthetic:diamond?ops=9&seed=1&accelerator=tpu-v4i"

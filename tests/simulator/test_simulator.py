@@ -152,7 +152,7 @@ def test_invalid_plans_are_not_timed():
 def test_unsupported_dtype_and_absurd_sizes_are_refused():
     program = three_ops()
     other = replace(program, dtype="float32")
-    with pytest.raises(WorkloadError, match="no float32 unit.*'int8'"):
+    with pytest.raises(WorkloadError, match=r"no float32 unit.*'int8'"):
         compile_mapping(other, machine(), [1] * 5)
     endless = replace(program, gemm=np.full((3, 4), 50_000))
     with pytest.raises(WorkloadError, match="smaller dims"):

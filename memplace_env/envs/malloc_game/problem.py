@@ -102,8 +102,8 @@ class MallocGameProblem:
 
     def legal(self, rows: Ints) -> NDArray[np.bool_]:
         """bool[B, 3], legal Copy, NoCopy, Drop; no action in finished rows."""
-        legal: NDArray[np.bool_] = np.not_equal(rows[:, MASK, None] >> np.arange(3) & 1, 0)
-        return legal
+        bits = rows[:, MASK, None] >> np.arange(3) & 1
+        return np.array(bits, dtype=np.bool_)
 
     def done(self, rows: Ints) -> NDArray[np.bool_]:
         """bool[B], finished games."""

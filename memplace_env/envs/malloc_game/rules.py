@@ -126,10 +126,10 @@ def play_rows(g, at, rows, actions, gains, played):  # type: ignore[no-untyped-d
 def random_playouts(g, at, rows, seed):  # type: ignore[no-untyped-def]
     """Finish each row with uniformly random legal actions; row b draws from its own stream, `seed + b`."""
     for index in range(len(rows)):
-        np.random.seed(seed + index)  # noqa: NPY002  (compiled code has no cheap generators)
+        np.random.seed(seed + index)
         row = rows[index]
         while row[MASK] != 0:
-            action = np.random.randint(3)  # noqa: NPY002
+            action = np.random.randint(3)
             if row[MASK] >> action & 1:
                 play(g, at, row, action)
 

@@ -1,0 +1,123 @@
+"""mallocGame: searches beside XLA's memory-space assignment, at equal wall time.
+
+    python -m benchmarks.game                              # every registered MallocGame id, as a table
+    python -m benchmarks.game --seconds 60 --write docs/game.md
+    python -m benchmarks.game --grid                       # other settings, cheaply, those with most to gain first
+
+The registered settings (`memplace_env.registration.GAME`) were chosen from the grid: for each workload one where the
+best known plan is well ahead of XLA's.
+"""
+
+from __future__ import annotations
+
+import argparse
+from concurrent.futures import ProcessPoolExecutor
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from rich.progress import track
+
+import agents
+from benchmarks.headroom import DIMS
+from benchmarks.tables import markdown, save_results, write_between_markers
+from memplace_env.envs.malloc_game import MallocGameEnv
+from memplace_env.registration import GAME, ONE_SHOT
+
+RESULTS = Path(__file__).parent / "results"
+SOLVERS = ("all-backing", "xla-msa", "xla-msa tuned", "greedy-player", "beam-search", "game-local-search")
+TIMED = (*SOLVERS, "solver-order")
+BATCHES = (4, 16, 64)
+DTYPES = ("bfloat16", "int8")
+SMALL_CHIPS = ("edge-tpu", "ethos-u65")
+ENDLESS = 10**9
+GRID_GAMES = 2000
+
+
+def grid() -> list[dict[str, Any]]:
+    """Every setting that is measured cheaply."""
+    large = [
+        {"workload": workload, "batch": batch, "dtype": dtype} | ({"dims": dims} if dims else {})
+        for workload in ONE_SHOT
+        for dims, batch, dtype in product(DIMS.get(workload, [{}]), BATCHES, DTYPES)
+    ]
+    small = [{"workload": "MobileNetV2", "accelerator": chip, "batch": 1, "dtype": "int8"} for chip in SMALL_CHIPS]
+    return large + small
+
+
+def registered() -> list[dict[str, Any]]:
+    """The settings behind the environments' ids."""
+    return [{"workload": workload, **settings} for workload, settings in GAME.items()]
+
+
+def measure(setting: dict[str, Any], solvers: tuple[str, ...], games: int, seconds: float | None) -> dict[str, Any]:
+    """Latencies in seconds by solver, within a number of games or wall time."""
+    env = MallocGameEnv(**setting)
+    solutions = {name: _solve(name, env, games, seconds) for name in solvers if name != "all-backing"}
+    latency = {name: solution.report.latency_s for name, solution in solutions.items()}
+    some = next(iter(solutions.values()))
+    return {
+        **setting,
+        "accelerator": env.accelerator.name,
+        "decisions": env.problem.num_decisions,
+        "seconds": seconds,
+        "latency_s": {"all-backing": some.native_latency_s} | latency,
+        "bound_s": some.bound_s,
+        "speedup": latency["xla-msa"] / min(latency.values()),
+    }
+
+
+def _solve(name: str, env: MallocGameEnv, games: int, seconds: float | None) -> Any:
+    if name == "xla-msa tuned":
+        agent = agents.make_agent("xla-msa", options=_tuned())
+    else:
+        agent = agents.make_agent(name)
+    return agent.solve(env, budget=games, time_limit=seconds)
+
+
+def _tuned() -> Any:
+    from agents.xla_msa import MsaOptions
+
+    return MsaOptions.tuned()
+
+
+def table(results: list[dict[str, Any]]) -> str:
+    """One line a setting: XLA's latency, then speed-ups over it."""
+    solvers = [name for name in results[0]["latency_s"] if name != "xla-msa"]
+    rows = []
+    for r in results:
+        reference = r["latency_s"]["xla-msa"]
+        dims = [f"{key} {value}" for key, value in r.get("dims", {}).items()]
+        setting = ", ".join([r["accelerator"], r["dtype"], f"batch {r['batch']}", *dims])
+        row = [r["workload"], setting, str(r["decisions"]), f"{r['latency_s']['all-backing'] * 1e3:.3f}"]
+        row += [f"{reference * 1e3:.3f}", *[f"{reference / r['latency_s'][name]:.3f}" for name in solvers]]
+        rows.append([*row, f"{reference / r['bound_s']:.3f}"])
+    return markdown(["workload", "setting", "decisions", "all-backing ms", "xla-msa ms", *solvers, "bound"], rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=10.0, help="wall time of each search")
+    parser.add_argument("--grid", action="store_true", help=f"all settings, {GRID_GAMES} games a search")
+    parser.add_argument("--workload", help="only this one")
+    parser.add_argument("--jobs", type=int, default=2, help="processes, for the grid")
+    parser.add_argument("--write", type=Path, help="document whose table is replaced; saves the results")
+    options = parser.parse_args()
+    settings = [s for s in (grid() if options.grid else registered()) if options.workload in (None, s["workload"])]
+    if options.grid:
+        with ProcessPoolExecutor(options.jobs) as pool:
+            runs = [pool.submit(measure, setting, SOLVERS, GRID_GAMES, None) for setting in settings]
+            results = [run.result() for run in track(runs, "measuring")]
+        results.sort(key=lambda r: (list(ONE_SHOT).index(r["workload"]), -r["speedup"]))
+    else:
+        # One after the other: the searches use all cores, and their time is what is compared.
+        results = [measure(setting, TIMED, ENDLESS, options.seconds) for setting in track(settings, "measuring")]
+    print(table(results))
+    if options.write:
+        name = "grid" if options.grid else "game"
+        save_results(RESULTS / ("game_grid.json" if options.grid else "game.json"), results)
+        write_between_markers(options.write, name, table(results))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,176 @@
+"""Planners for mallocGame: validity, budgets, determinism, and the optimum of all games where they can be counted."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+import agents
+from agents.evaluator import GameEvaluator, evaluator_for
+from agents.game import kernels
+from agents.game.solver_order import default_order
+from agents.game.wishes import by_role, by_tensor, finished, greedy_wishes, starts
+from agents.xla_msa import MsaOptions, assign
+from memplace_env.envs.malloc_game import MallocGameEnv, MallocGameProblem
+from memplace_env.envs.malloc_game.state import ESTIMATE
+from memplace_env.envs.one_shot import OneShotEnv
+from memplace_env.errors import AgentError
+from memplace_env.plan import validate
+from memplace_env.simulator import simulate
+from memplace_env.workload.synthetic import random_dag
+from tests.strategies import programs, two_level_accelerators
+
+PLAYERS = ["greedy-player", "beam-search", "game-local-search"]
+WORKLOAD = "synthetic:random?ops=20&seed=3"
+
+
+def crowded(seed=3, ops=20):
+    """A program larger than fast memory, so that there is something to decide."""
+    return MallocGameEnv(random_dag(seed, ops=ops, largest=60_000_000), "tpu-v4i")
+
+
+def best_of_all_games(problem):
+    """Latency in ps of the best game of all, by playing every one of them."""
+    rows = problem.new_rows(1)
+    for _ in range(problem.num_decisions):
+        parent, action = np.nonzero(problem.legal(rows))
+        rows = rows[parent]
+        problem.play(rows, action)
+    return rows[:, ESTIMATE].min(), len(rows)
+
+
+@pytest.mark.parametrize("name", agents.GAME_AGENTS)
+def test_solutions_are_valid_and_add_up(name):
+    env, heard = crowded(), []
+    solution = agents.make_agent(name).solve(env, budget=300, seed=1, callback=heard.append)
+    assert validate(env.program, env.accelerator, solution.plan) == []
+    report = simulate(env.program, env.accelerator, solution.plan)
+    assert report.latency_s == solution.report.latency_s == solution.history[-1].latency_s
+    assert solution.native_latency_s == pytest.approx(env.problem.all_backing_ps * 1e-12)
+    assert solution.bound_s == report.lower_bound_s <= report.latency_s
+    assert solution.outcome == "feasible"
+    assert heard[-1].evaluations == solution.evaluations <= 300
+    latencies = [progress.latency_s for progress in solution.history]
+    assert latencies == sorted(set(latencies), reverse=True)
+
+
+@pytest.mark.parametrize("name", agents.GAME_AGENTS)
+def test_same_seed_same_plan(name):
+    one, two = (agents.make_agent(name).solve(crowded(), budget=200, seed=7) for _ in range(2))
+    assert one.plan == two.plan
+    assert [(p.evaluations, p.latency_s) for p in one.history] == [(p.evaluations, p.latency_s) for p in two.history]
+
+
+@settings(max_examples=25)
+@given(programs(), two_level_accelerators())
+def test_any_program_on_any_machine(program, chip):
+    env = MallocGameEnv(program, chip)
+    greedy, *others = (agents.make_agent(name).solve(env, budget=40) for name in PLAYERS)
+    for solution in (greedy, *others):
+        assert validate(program, chip, solution.plan) == []
+        assert solution.report.latency_ps <= greedy.report.latency_ps
+        assert solution.evaluations <= 40
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_nobody_beats_the_best_of_all_games_and_wide_beams_reach_it(seed):
+    env = MallocGameEnv(random_dag(seed, ops=3, largest=200_000_000), "tpu-v4i")
+    optimum, games = best_of_all_games(env.problem)
+    for name in PLAYERS:
+        assert agents.make_agent(name).solve(env, budget=2000).report.latency_ps >= optimum
+    assert agents.BeamSearch(width=games).solve(env, budget=10**7).report.latency_ps == optimum
+
+
+def test_wishes_reach_every_game():
+    """Legal actions are granted as they are, so that the games along wishes are all games."""
+    problem = crowded().problem
+    rng = np.random.default_rng(0)
+    rows, played = problem.new_rows(1), np.empty(problem.num_decisions, dtype=np.int8)
+    for use in range(problem.num_decisions):
+        played[use] = rng.choice(np.flatnonzero(problem.legal(rows)[0]))
+        problem.play(rows, played[use : use + 1])
+    assert (finished(problem, played[None])[:, ESTIMATE] == rows[:, ESTIMATE]).all()
+
+
+def test_greedy_wishes_are_the_greedy_game():
+    for seed in range(8):
+        problem = crowded(seed).problem
+        rows = problem.new_rows(1)
+        problem.finish_greedily(rows)
+        assert finished(problem, greedy_wishes(problem)[None])[0, ESTIMATE] == rows[0, ESTIMATE]
+
+
+def test_replays_from_saved_states_are_whole_games():
+    """What annealing says of its best game is what the game played from the start says."""
+    problem = crowded().problem
+    groups = by_tensor(problem), by_role(problem)
+    for seed in range(5):
+        current, best = starts(problem)[1].copy(), starts(problem)[1]
+        heats = np.full(300, problem.all_backing_ps * 0.01)
+        latency = kernels.anneal(
+            problem.g, problem.at, *map(tuple, groups), problem.first_row.copy(), 7, heats, seed, current, best
+        )
+        assert finished(problem, best[None])[0, ESTIMATE] == latency
+
+
+def test_previews_leave_the_games_alone():
+    problem = crowded().problem
+    rows = problem.new_rows(2)
+    before, latency = rows.copy(), np.empty(2, dtype=np.int64)
+    wishes = starts(problem)[1]
+    kernels.preview(problem.g, problem.at, rows, wishes, latency)
+    assert (rows == before).all()
+    assert (latency == finished(problem, wishes[None])[0, ESTIMATE]).all()
+
+
+def test_budgets_and_time_limits_end_a_search():
+    env = crowded()
+    for name in ("beam-search", "game-local-search", "solver-order"):
+        assert agents.make_agent(name).solve(env, budget=1).evaluations == 1
+        assert agents.make_agent(name).solve(env, budget=10**9, time_limit=0.2).seconds < 5
+    assert agents.GameLocalSearch().solve(env, budget=777).evaluations == 777
+
+
+def test_solver_order_begins_where_xla_does():
+    env = crowded()
+    for options in (MsaOptions.open_source(), MsaOptions.tuned()):
+        order = default_order(env.program, env.accelerator, options)
+        plan = assign(env.program, env.accelerator, options, order)
+        assert plan == assign(env.program, env.accelerator, options)
+    xla = min(
+        agents.XlaMsa(options).solve(env).report.latency_ps
+        for options in (MsaOptions.open_source(), MsaOptions.tuned())
+    )
+    assert agents.SolverOrder().solve(env, budget=50).report.latency_ps <= xla
+
+
+def test_games_and_plans_compete():
+    env = crowded()
+    evaluator = GameEvaluator(env, budget=10)
+    rows = env.problem.new_rows(3)
+    env.problem.finish_randomly(rows, 0)
+    evaluator.offer_rows(rows)
+    report = evaluator.offer(assign(env.program, env.accelerator))
+    solution = evaluator.solution("test", 0)
+    assert solution.evaluations == 4
+    assert solution.report.latency_s == min(report.latency_s, env.problem.latency_s(rows).min())
+    assert solution.plan.settings == env.task.settings
+
+
+def test_xla_plays_both_formulations():
+    game = crowded()
+    one_shot = OneShotEnv(game.program, game.accelerator)
+    assert evaluator_for(game, budget=1).env is game
+    assert agents.XlaMsa().solve(game).report.latency_ps == agents.XlaMsa().solve(one_shot).report.latency_ps
+
+
+def test_nonsense_is_refused():
+    with pytest.raises(AgentError, match="mallocGame"):
+        agents.GreedyPlayer().solve(gym.make("CartPole-v1"))
+    with pytest.raises(AgentError, match="at least 1"):
+        agents.BeamSearch(width=0)
+    with pytest.raises(AgentError, match="at least 0 and 1"):
+        agents.GameLocalSearch(chains=0)
+    with pytest.raises(AgentError, match="'beam-search'"):
+        agents.make_agent("beam-serch")
+    assert isinstance(MallocGameEnv(WORKLOAD).problem, MallocGameProblem)
