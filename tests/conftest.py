@@ -15,11 +15,12 @@ settings.load_profile("memplace")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Drop cached kernels that are older than some source: numba does not see that a kernel's callee has changed."""
+    """Drop cached kernels older than the newest source of one: numba does not see that a kernel's callee changed."""
     if hasattr(config, "workerinput"):
         return
     package = Path(__file__).parents[1]
-    sources = [*package.glob("memplace_env/**/*.py"), *package.glob("agents/**/*.py")]
+    every = [*package.glob("memplace_env/**/*.py"), *package.glob("agents/**/*.py")]
+    sources = [path for path in every if path.name == "state.py" or "njit" in path.read_text(encoding="utf-8")]
     newest = max(path.stat().st_mtime for path in sources)
     for folder in {path.parent / "__pycache__" for path in sources}:
         for cached in [*folder.glob("*.nbi"), *folder.glob("*.nbc")]:

@@ -58,7 +58,9 @@ def default_order(program: Program, accelerator: Accelerator, options: MsaOption
     """Tensors in the order in which `assign` serves them if it is told none."""
     capacity = accelerator.levels[0].capacity_bytes
     buffers = buffers_of(program, capacity - min(options.reserved_bytes, capacity))
-    return [buffer.tensor for buffer in in_order(op_costs(program, accelerator), program, buffers, options.benefit_scale)]
+    return [
+        buffer.tensor for buffer in in_order(op_costs(program, accelerator), program, buffers, options.benefit_scale)
+    ]
 
 
 def _neighbour(order: list[int], rng: np.random.Generator) -> list[int]:
