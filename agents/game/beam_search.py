@@ -59,15 +59,15 @@ class BeamSearch:
         rows = finished(problem, guides)
         evaluator.offer_rows(rows)
         guide, latency = guides[rows[:, ESTIMATE].argmin()], rows[:, ESTIMATE].min()
-        while evaluator.remaining > 0:
-            guide, reached = self._pass(evaluator, guide)
-            if reached >= latency:
-                break
-            latency = reached
+        while (found := self._pass(evaluator, guide)) is not None and found[1] < latency:
+            guide, latency = found
         return evaluator.solution(self.name, seed)
 
-    def _pass(self, evaluator: GameEvaluator, guide: Wishes) -> tuple[Wishes, int]:
-        """One pass through all decisions; returns the actions of the best game and its latency in ps."""
+    def _pass(self, evaluator: GameEvaluator, guide: Wishes) -> tuple[Wishes, int] | None:
+        """One pass through all decisions; returns the actions of the best game and its latency in ps.
+
+        None if the budget or the time runs out on the way.
+        """
         problem = evaluator.env.problem
         rows, actions = problem.new_rows(1), np.empty((1, problem.num_decisions), dtype=np.int8)
         for use in range(problem.num_decisions):
@@ -77,7 +77,7 @@ class BeamSearch:
             kept = np.arange(len(children))
             if len(children) > len(rows):
                 if evaluator.remaining < len(children):
-                    break
+                    return None
                 ends = _ends(problem, children, guide)
                 share = evaluator.remaining // (2 * (problem.num_decisions - use))
                 kept = _best(children, ends, max(min(self.width, share), 1))
@@ -86,10 +86,8 @@ class BeamSearch:
                 evaluator.offer_rows(best, games=len(children))
             rows, actions = children[kept], actions[parent[kept]]
             actions[:, use] = action[kept]
-        else:
-            best_row = int(rows[:, ESTIMATE].argmin())
-            return actions[best_row], int(rows[best_row, ESTIMATE])
-        return guide, int(2**62)
+        leader = rows[:, ESTIMATE].argmin()
+        return actions[leader], rows[leader, ESTIMATE].item()
 
 
 def _ends(problem: MallocGameProblem, rows: Ints, guide: Wishes) -> Ints:

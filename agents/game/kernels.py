@@ -10,12 +10,12 @@ import numpy as np
 from numba import njit
 
 from memplace_env.envs.malloc_game.rules import play
-from memplace_env.envs.malloc_game.state import COPY, DROP, ESTIMATE, MASK, NO_COPY, USE
+from memplace_env.envs.malloc_game.state import COPY, ESTIMATE, MASK, NO_COPY, USE
 
 
 @njit(cache=True, nogil=True)
 def grant(mask, wish):  # type: ignore[no-untyped-def]
-    """The wish if it is legal, else the legal action that comes closest to it."""
+    """The wish if it is legal, else fast memory rather than Drop if that is, NoCopy rather than Copy for Drop."""
     if mask >> wish & 1:
         return wish
     second = COPY if wish == NO_COPY else NO_COPY

@@ -102,12 +102,11 @@ class MallocGameProblem:
 
     def legal(self, rows: Ints) -> NDArray[np.bool_]:
         """bool[B, 3], legal Copy, NoCopy, Drop; no action in finished rows."""
-        bits = rows[:, MASK, None] >> np.arange(3) & 1
-        return np.array(bits, dtype=np.bool_)
+        return (rows[:, MASK, None] >> np.arange(3) & 1).astype(bool)
 
     def done(self, rows: Ints) -> NDArray[np.bool_]:
         """bool[B], finished games."""
-        return rows[:, USE] == self.num_decisions
+        return np.asarray(rows[:, USE] == self.num_decisions)
 
     def latency_s(self, rows: Ints) -> NDArray[np.float64]:
         """float64[B], estimated latency in seconds; exact in finished rows."""
