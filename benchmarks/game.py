@@ -19,6 +19,7 @@ from typing import Any
 from rich.progress import track
 
 import agents
+from agents.xla_msa import MsaOptions
 from benchmarks.headroom import DIMS
 from benchmarks.tables import markdown, save_results, write_between_markers
 from memplace_env.envs.malloc_game import MallocGameEnv
@@ -67,18 +68,9 @@ def measure(setting: dict[str, Any], solvers: tuple[str, ...], games: int, secon
     }
 
 
-def _solve(name: str, env: MallocGameEnv, games: int, seconds: float | None) -> Any:
-    if name == "xla-msa tuned":
-        agent = agents.make_agent("xla-msa", options=_tuned())
-    else:
-        agent = agents.make_agent(name)
+def _solve(name: str, env: MallocGameEnv, games: int, seconds: float | None) -> agents.Solution:
+    agent = agents.XlaMsa(MsaOptions.tuned()) if name == "xla-msa tuned" else agents.make_agent(name)
     return agent.solve(env, budget=games, time_limit=seconds)
-
-
-def _tuned() -> Any:
-    from agents.xla_msa import MsaOptions
-
-    return MsaOptions.tuned()
 
 
 def table(results: list[dict[str, Any]]) -> str:

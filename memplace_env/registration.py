@@ -24,18 +24,18 @@ ONE_SHOT: dict[str, dict[str, Any]] = {
 
 
 GAME: dict[str, dict[str, Any]] = {
-    "ResNet50": {"batch": 128, "dtype": "bfloat16"},
+    "ResNet50": {"batch": 64, "dtype": "bfloat16"},
     "ResNet101": {"batch": 64, "dtype": "bfloat16"},
-    "BERT": {"batch": 128, "dims": {"sequence": 384}, "dtype": "bfloat16"},
+    "BERT": {"batch": 64, "dims": {"sequence": 384}, "dtype": "bfloat16"},
     "BERT-Large": {"batch": 64, "dims": {"sequence": 384}, "dtype": "bfloat16"},
     "MobileNetV2": {"batch": 128, "dtype": "bfloat16"},
-    "GPT2": {"batch": 128, "dims": {"sequence": 384}, "dtype": "bfloat16"},
-    "ViT": {"batch": 256, "dtype": "bfloat16"},
-    "T5-small": {"batch": 256, "dims": {"sequence": 384, "decoder_sequence": 128}, "dtype": "bfloat16"},
-    "Whisper-tiny": {"batch": 16, "dims": {"decoder_sequence": 128}, "dtype": "bfloat16"},
+    "GPT2": {"batch": 64, "dims": {"sequence": 384}, "dtype": "bfloat16"},
+    "ViT": {"batch": 64, "dtype": "bfloat16"},
+    "T5-small": {"batch": 64, "dims": {"sequence": 384, "decoder_sequence": 128}, "dtype": "bfloat16"},
+    "Whisper-tiny": {"batch": 64, "dims": {"decoder_sequence": 32}, "dtype": "bfloat16"},
     "ConvNeXt-tiny": {"batch": 128, "dtype": "bfloat16"},
     "Swin-tiny": {"batch": 64, "dtype": "bfloat16"},
-    "AlexNet": {"batch": 64, "dtype": "bfloat16"},
+    "AlexNet": {"batch": 4, "dtype": "bfloat16"},
     "MobileNetV2-edge-tpu": {"workload": "MobileNetV2", "accelerator": "edge-tpu", "batch": 4, "dtype": "int8"},
     "MobileNetV2-ethos-u65": {"workload": "MobileNetV2", "accelerator": "ethos-u65", "batch": 1, "dtype": "int8"},
 }

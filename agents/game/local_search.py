@@ -7,6 +7,7 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from numpy.typing import NDArray
 
 from agents.base import Callback, Solution
 from agents.evaluator import GameEvaluator
@@ -88,7 +89,7 @@ class _Annealing:
         self._evaluator, self._pool, self._rng = evaluator, pool, rng
         self._temperature_ps = temperature_ps
         problem = evaluator.env.problem
-        self._groups = by_tensor(problem), by_role(problem)
+        self._game: tuple[Any, ...] = problem.g, problem.at, by_tensor(problem), by_role(problem)
         self._stride = -(-problem.num_decisions // SAVED_STATES)
 
     def cycle(self, best: Wishes, chains: int, length: int) -> Wishes:
@@ -107,13 +108,14 @@ class _Annealing:
             self._evaluator.offer_rows(rows, games=chains * len(heats[first : first + GAMES_PER_ROUND]))
         return best
 
-    def _round(self, current: Wishes, heats: np.ndarray) -> tuple[Ints, Wishes]:
+    def _round(self, current: Wishes, heats: NDArray[np.float64]) -> tuple[Ints, Wishes]:
         """Let each chain play on; returns the latency and the wishes of the best game of each."""
         problem, found = self._evaluator.env.problem, np.empty_like(current)
         seeds = self._rng.integers(2**32, size=len(current)).tolist()
 
         def chain(index: int) -> int:
-            state = problem.first_row.copy(), self._stride, heats, seeds[index], current[index], found[index]
-            return int(kernels.anneal(problem.g, problem.at, *map(tuple, self._groups), *state))
+            first, wishes, best = problem.new_rows(1)[0], current[index], found[index]
+            g, at, uses, twins = self._game
+            return int(kernels.anneal(g, at, uses, twins, first, self._stride, heats, seeds[index], wishes, best))
 
         return np.array(list(self._pool.map(chain, range(len(current))))), found

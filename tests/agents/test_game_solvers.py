@@ -107,9 +107,7 @@ def test_replays_from_saved_states_are_whole_games():
     for seed in range(5):
         current, best = starts(problem)[1].copy(), starts(problem)[1]
         heats = np.full(300, problem.all_backing_ps * 0.01)
-        latency = kernels.anneal(
-            problem.g, problem.at, *map(tuple, groups), problem.first_row.copy(), 7, heats, seed, current, best
-        )
+        latency = kernels.anneal(problem.g, problem.at, *groups, problem.new_rows(1)[0], 7, heats, seed, current, best)
         assert finished(problem, best[None])[0, ESTIMATE] == latency
 
 
