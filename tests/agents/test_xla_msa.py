@@ -406,7 +406,7 @@ def test_agent_returns_its_plan():
     env = OneShotEnv(planted("diamond", ops=12, accelerator="tpu-v4i").program, "tpu-v4i")
     heard = []
     solution = XlaMsa(MsaOptions.tuned()).solve(env, seed=3, callback=heard.append)
-    assert solution.plan == assign(env.program, env.accelerator, MsaOptions.tuned())
+    assert solution.plan == env.task.signed(assign(env.program, env.accelerator, MsaOptions.tuned()))
     assert solution.report.latency_ps == simulate(env.program, env.accelerator, solution.plan).latency_ps
     assert (solution.agent, solution.outcome, solution.evaluations, solution.seed) == ("xla-msa", "feasible", 1, 3)
     assert heard == list(solution.history)
