@@ -26,22 +26,25 @@ class BeamSearch:
 
     The estimated latency alone tells little about a partial game, as it cannot see what the data in fast memory is
     still good for. As the guide's own game always stays in the beam, no pass is worse than its guide; passes go on
-    while they improve it and the budget lasts.
+    while they improve it and the budget lasts, up to `passes`.
 
     Args:
         width: partial games that are kept; fewer where the budget would not last for a pass.
+        passes: at most so many.
 
     Raises:
-        AgentError: if the width is below 1.
+        AgentError: if the width or the number of passes is below 1.
     """
 
     name = "beam-search"
     budgeted = True
 
-    def __init__(self, width: int = 64) -> None:
-        if width < 1:
-            raise AgentError(f"width={width} makes no sense; pass at least 1.")
+    def __init__(self, width: int = 64, passes: int = 2) -> None:
+        for name, value in (("width", width), ("passes", passes)):
+            if value < 1:
+                raise AgentError(f"{name}={value} makes no sense; pass at least 1.")
         self.width = width
+        self.passes = passes
 
     def solve(
         self,
@@ -59,7 +62,10 @@ class BeamSearch:
         rows = finished(problem, guides)
         evaluator.offer_rows(rows)
         guide, latency = guides[rows[:, ESTIMATE].argmin()], rows[:, ESTIMATE].min()
-        while (found := self._pass(evaluator, guide)) is not None and found[1] < latency:
+        for _ in range(self.passes):
+            found = self._pass(evaluator, guide)
+            if found is None or found[1] >= latency:
+                break
             guide, latency = found
         return evaluator.solution(self.name, seed)
 
