@@ -42,3 +42,4 @@ zoo: .venv/dev  ## export the zoo again; needs its own heavy packages
 
 clean:
 	rm -rf .venv out build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -prune -exec rm -rf {} +
