@@ -76,3 +76,8 @@ def available_cores() -> int:
 @lru_cache(maxsize=1)
 def _pool(workers: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(workers, thread_name_prefix="memplace")
+
+
+if hasattr(os, "register_at_fork"):
+    # Threads do not survive a fork: a child that kept the pool would wait for ever.
+    os.register_at_fork(after_in_child=_pool.cache_clear)

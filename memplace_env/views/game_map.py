@@ -58,7 +58,6 @@ _LABELS = {
 _STRENGTHS = {"protected": 0.0, "held": 0.4, "cached": 0.75}
 """How much of a block's colour is replaced by white."""
 _NOW = "#f3e3ea"
-_BOX = "#e6e6e6"
 
 
 class Span(NamedTuple):

@@ -1,5 +1,7 @@
 """compile_mapping: kernels equal the readable reference, and every plan they make can run."""
 
+import multiprocessing
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -64,6 +66,28 @@ def test_threads_do_not_change_results(name):
     rows = np.random.default_rng(0).integers(0, chip.num_levels, (1000, program.num_tensors))
     one, two = (evaluate(schedule(program, chip), rows, np.arange(program.num_tensors), n) for n in (1, 2))
     assert all((a == b).all() for a, b in zip(one, two, strict=True))
+
+
+def test_forked_processes_evaluate_too():
+    """As AsyncVectorEnv does it: the parent has used its threads, the child must make its own."""
+    chip, program = load_accelerator("nnp-i"), random_dag(5, ops=10)
+    rows = np.zeros((300, program.num_tensors), dtype=np.int64)
+    slot = np.arange(program.num_tensors)
+    expected = evaluate(schedule(program, chip), rows, slot, 2).latency_ps.tolist()
+    context = multiprocessing.get_context("fork")
+    receive, send = context.Pipe(duplex=False)
+
+    def child() -> None:
+        send.send(evaluate(schedule(program, chip), rows, slot, 2).latency_ps.tolist())
+
+    process = context.Process(target=child)
+    process.start()
+    try:
+        assert receive.poll(60), "the child hangs"
+        assert receive.recv() == expected
+    finally:
+        process.kill()
+        process.join()
 
 
 @settings(max_examples=100)
