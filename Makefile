@@ -22,6 +22,8 @@ tables: .venv/dev  ## the tables in docs/: headroom of every setting, agents on 
 	.venv/bin/python -m benchmarks.headroom --write docs/headroom.md
 	.venv/bin/python -m benchmarks.headroom --all --write docs/headroom.md
 	.venv/bin/python -m benchmarks.agents --write docs/agents.md README.md
+	.venv/bin/python -m benchmarks.egrl_table --write docs/egrl.md
+	.venv/bin/python -m benchmarks.generalisation --write docs/egrl.md
 
 zoo: .venv/dev  ## export the zoo again; needs its own heavy packages
 	$(PIP) -r scripts/requirements-export.txt
@@ -30,13 +32,13 @@ zoo: .venv/dev  ## export the zoo again; needs its own heavy packages
 .venv/bin/python:
 	$(PYTHON) -m venv .venv
 
+# torch first: on its own it is the CPU build, as a dependency it may pull several GB of CUDA.
 .venv/run: .venv/bin/python setup.cfg constraints.txt
-	$(PIP) --editable ".[viz]"
+	$(PIP) torch
+	$(PIP) --editable ".[agents,viz]"
 	touch $@
 
-# torch first: on its own it is the CPU build, as a dependency it may pull several GB of CUDA.
 .venv/dev: .venv/run
-	$(PIP) torch
 	$(PIP) --editable ".[agents,viz,dev]"
 	touch $@
 

@@ -38,6 +38,9 @@ GAME: dict[str, dict[str, Any]] = {
     "AlexNet": {"batch": 4, "dtype": "bfloat16"},
     "MobileNetV2-edge-tpu": {"workload": "MobileNetV2", "accelerator": "edge-tpu", "batch": 4, "dtype": "int8"},
     "MobileNetV2-ethos-u65": {"workload": "MobileNetV2", "accelerator": "ethos-u65", "batch": 1, "dtype": "int8"},
+    "MatMul-standard": {"workload": "synthetic:matmul?factorisation=standard&size=8192&dtype=bfloat16"},
+    "MatMul-strassen2": {"workload": "synthetic:matmul?factorisation=strassen-squared&size=8192&dtype=bfloat16"},
+    "MatMul-rank47": {"workload": "synthetic:matmul?factorisation=rank-47&size=12288&dtype=int8"},
 }
 """Settings of `MallocGame-<name>-v0`, of the workload with that name on tpu-v4i unless they say otherwise; chosen for
 their measured headroom over XLA's solver (docs/game.md)."""

@@ -62,9 +62,9 @@ def compile_mapping(
 def compile_choice(program: Program, accelerator: Accelerator, choice: Ints, slot: Ints, order: Order) -> Compiled:
     """As `compile_mapping`, where tensor k wants `choice[slot[k]]` (the backing memory if `slot[k] < 0`)."""
     s = schedule(program, accelerator, order)
-    out = np.empty((3, 1), dtype=np.int64)
-    level, offset, start = kernel_of(s)(s, choice[None], slot, out, 0, 1)
-    return Compiled(plan_of_levels(program, accelerator, level, offset, start), int(out[2, 0]))
+    out, level = np.empty((3, 1), dtype=np.int64), np.empty((1, program.num_tensors), dtype=np.int8)
+    offset, start = kernel_of(s)(s, choice[None], slot, out, level, 0, 1)
+    return Compiled(plan_of_levels(program, accelerator, level[0], offset, start), int(out[2, 0]))
 
 
 def plan_of_levels(

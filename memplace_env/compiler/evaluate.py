@@ -26,11 +26,13 @@ class Evaluation(NamedTuple):
         latency_ps: int64[B].
         dynamic_pj: int64[B], energy without static power.
         reassigned_bytes: int64[B], bytes that did not get the level they asked for.
+        level: int8[B, K], the level that each tensor got.
     """
 
     latency_ps: Ints
     dynamic_pj: Ints
     reassigned_bytes: Ints
+    level: NDArray[np.int8]
 
 
 def evaluate(s: Schedule, choices: NDArray[np.integer], slot: Ints, threads: int | None = None) -> Evaluation:
@@ -39,14 +41,14 @@ def evaluate(s: Schedule, choices: NDArray[np.integer], slot: Ints, threads: int
     Rows are independent, so the result does not depend on `threads` (default: all cores).
     """
     rows = len(choices)
-    out = np.empty((3, rows), dtype=np.int64)
+    out, level = np.empty((3, rows), dtype=np.int64), np.empty((rows, len(slot)), dtype=np.int8)
     choices = np.ascontiguousarray(choices)
     place_rows = kernel_of(s)
-    in_chunks(lambda first, last: place_rows(s, choices, slot, out, first, last), rows, threads)
-    return Evaluation(*out)
+    in_chunks(lambda first, last: place_rows(s, choices, slot, out, level, first, last), rows, threads)
+    return Evaluation(out[0], out[1], out[2], level)
 
 
-def kernel_of(s: Schedule) -> Callable[..., tuple[NDArray[np.int8], Ints, Ints]]:
+def kernel_of(s: Schedule) -> Callable[..., tuple[Ints, Ints]]:
     """The compiled `place_rows` for the schedule's machine.
 
     Numba's cache notices changes of a kernel's own file only, so each kernel has all it calls in its file.

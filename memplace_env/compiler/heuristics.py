@@ -32,6 +32,12 @@ def weights_first(program: Program, accelerator: Accelerator) -> MemoryPlan:
     return _greedy(program, accelerator, "all-weights-first")
 
 
+def results_first(program: Program, accelerator: Accelerator) -> MemoryPlan:
+    """Every result into the fastest level with room, all weights in the backing memory."""
+    weight = program.tensor_kind == TensorKind.WEIGHT
+    return compile_mapping(program, accelerator, np.where(weight, accelerator.backing, 0)).plan
+
+
 def all_backing(program: Program, accelerator: Accelerator) -> MemoryPlan:
     """Everything in the backing memory."""
     mapping = np.full(program.num_tensors, accelerator.backing)
@@ -53,6 +59,7 @@ def _greedy(program: Program, accelerator: Accelerator, order: Order) -> MemoryP
 HEURISTICS: dict[str, Callable[[Program, Accelerator], MemoryPlan]] = {
     "native": native,
     "weights-first": weights_first,
+    "results-first": results_first,
     "all-backing": all_backing,
 }
 """Plans that cost no search, by name."""

@@ -16,7 +16,7 @@ from numba import njit
 
 
 @njit(cache=True, nogil=True)
-def place_rows(s, choices, slot, out, first, last):  # type: ignore[no-untyped-def]
+def place_rows(s, choices, slot, out, level, first, last):  # type: ignore[no-untyped-def]
     """Place and time the mappings `choices[first:last]`, in which tensor k wants `choices[row, slot[k]]`.
 
     Args:
@@ -24,17 +24,18 @@ def place_rows(s, choices, slot, out, first, last):  # type: ignore[no-untyped-d
         choices: int[B, M], levels.
         slot: int64[K], -1 for tensors that live in the backing memory.
         out: int64[3, B]; latency in ps, dynamic energy in pJ and reassigned bytes are written to these rows.
+        level: int8[B, K]; the level each tensor got is written to these rows.
         first, last: range of rows.
 
     Returns:
-        level int8[K], offset int64[K] and start int64[K] of the last row's blocks; all weights start at op 0.
+        offset int64[K] and start int64[K] of the last row's blocks; all weights start at op 0.
     """
     tensors = len(s.tensor_bytes)
-    level, offset = np.empty(tensors, dtype=np.int8), np.zeros(tensors, dtype=np.int64)
+    offset = np.zeros(tensors, dtype=np.int64)
     holes = np.empty((len(s.capacity) - 1, 2, len(s.free_tensor) + 1), dtype=np.int64)
     for row in range(first, last):
-        out[0, row], out[1, row], out[2, row] = _place(s, choices[row], slot, level, offset, holes)
-    return level, offset, np.zeros(tensors, dtype=np.int64)
+        out[0, row], out[1, row], out[2, row] = _place(s, choices[row], slot, level[row], offset, holes)
+    return offset, np.zeros(tensors, dtype=np.int64)
 
 
 @njit(cache=True, nogil=True)

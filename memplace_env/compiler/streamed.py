@@ -53,7 +53,7 @@ def window_start(free_ps, op, demand):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def place_rows(s, choices, slot, out, first, last):  # type: ignore[no-untyped-def]
+def place_rows(s, choices, slot, out, level, first, last):  # type: ignore[no-untyped-def]
     """Place and time mappings; arguments and result as in `compiler.resident.place_rows`.
 
     The returned `start` of a weight is the first op of its copy. No copy can stall: a window is only taken if the
@@ -61,13 +61,14 @@ def place_rows(s, choices, slot, out, first, last):  # type: ignore[no-untyped-d
     deadline meets every deadline.
     """
     tensors, items = len(s.tensor_bytes), len(s.item_tensor)
-    level = np.empty(tensors, dtype=np.int8)
     offset, start = np.zeros(tensors, dtype=np.int64), np.zeros(tensors, dtype=np.int64)
     blocks = np.empty((len(s.capacity) - 1, 3, items + 1), dtype=np.int64)
     free_ps = np.empty(len(s.compute_ps), dtype=np.int64)
     for row in range(first, last):
-        out[0, row], out[1, row], out[2, row] = _place(s, choices[row], slot, level, offset, start, blocks, free_ps)
-    return level, offset, start
+        out[0, row], out[1, row], out[2, row] = _place(
+            s, choices[row], slot, level[row], offset, start, blocks, free_ps
+        )
+    return offset, start
 
 
 @njit(cache=True, nogil=True)

@@ -18,6 +18,7 @@ import numpy as np
 from memplace_env.accelerator import Accelerator, load_accelerator
 from memplace_env.errors import WorkloadError
 from memplace_env.workload.builder import ProgramBuilder
+from memplace_env.workload.matmul import matmul_program
 from memplace_env.workload.program import Ints, Program, TensorKind
 
 PS_PER_S = 10**12
@@ -169,13 +170,19 @@ def random_dag(seed: int, *, ops: int = 12, dtype: str = "int8", largest: int = 
 
 
 def from_spec(spec: str) -> Program:
-    """The program that a text like `synthetic:chain?ops=24&seed=1` names; `synthetic:random?...` is `random_dag`.
+    """The program that a text like `synthetic:chain?ops=24&seed=1` names.
+
+    `synthetic:random?...` is `random_dag`, and `synthetic:matmul?factorisation=strassen-squared&size=8192` is
+    `matmul_program`.
 
     Raises:
         WorkloadError: naming what it does not understand.
     """
     parts = urlsplit(spec)
-    kinds: dict[str, Callable[[str], Any]] = {"ops": int, "seed": int} if parts.path == "random" else _PLANTED_SETTINGS
+    if parts.path not in TOPOLOGIES and parts.path not in _SETTINGS:
+        known = ", ".join((*TOPOLOGIES, *_SETTINGS))
+        raise WorkloadError(f"No synthetic workload is called {parts.path!r}; there are {known}.")
+    kinds = _SETTINGS.get(parts.path, _PLANTED_SETTINGS)
     settings: dict[str, Any] = {}
     for key, text in parse_qsl(parts.query, keep_blank_values=True):
         if key not in kinds:
@@ -186,10 +193,16 @@ def from_spec(spec: str) -> Program:
             raise WorkloadError(f"{spec!r} sets {key} to {text!r}, which is no {kinds[key].__name__}.") from None
     if parts.path == "random":
         return random_dag(settings.pop("seed", 0), **settings)
+    if parts.path == "matmul":
+        return matmul_program(**settings)
     return planted(parts.path, **settings).program
 
 
 _PLANTED_SETTINGS: dict[str, Callable[[str], Any]] = {"ops": int, "seed": int, "hot": float, "accelerator": str}
+_SETTINGS: dict[str, dict[str, Callable[[str], Any]]] = {
+    "random": {"ops": int, "seed": int},
+    "matmul": {"factorisation": str, "size": int, "dtype": str},
+}
 
 
 def _joined(wiring: Wiring) -> Wiring:

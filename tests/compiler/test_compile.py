@@ -40,11 +40,13 @@ def test_plans_are_valid_and_their_latency_is_the_simulators(data):
     program, chip = data.draw(programs()), data.draw(accelerators())
     rows = np.array([data.draw(mappings(program, chip)) for _ in range(3)])
     batch = evaluate(schedule(program, chip), rows, np.arange(program.num_tensors))
-    for row, latency, reassigned in zip(rows, batch.latency_ps, batch.reassigned_bytes, strict=True):
+    results = zip(rows, batch.latency_ps, batch.reassigned_bytes, batch.level, strict=True)
+    for row, latency, reassigned, level in results:
         plan, moved = compile_mapping(program, chip, row)
         assert validate(program, chip, plan) == []
         report = simulate(program, chip, plan)
         assert report.latency_ps == latency
+        assert np.array_equal(level[program.use_tensor], plan.use_level)
         assert moved == reassigned <= placeable_bytes(program)
         assert report.stall_ps.sum() == 0
         assert report.tail_ps == 0

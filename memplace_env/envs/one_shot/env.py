@@ -123,7 +123,11 @@ class OneShotEnv(PlacementEnv[NDArray[np.int64]]):
         """
         array = np.asarray(maps)
         scores = self.problem.evaluate(self.problem.check(array, array.shape[:1]))
-        return self._reward(scores), scores
+        return self.reward_of(scores), scores
+
+    def reward_of(self, scores: Scores) -> NDArray[np.float64]:
+        """Rewards float64[B] by this environment's reward function."""
+        return self._reward(scores)
 
     def plan(self) -> MemoryPlan:
         """The plan that the compiler made of the last action; before any action, native's."""

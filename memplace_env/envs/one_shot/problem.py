@@ -13,7 +13,7 @@ from memplace_env.compiler.compile import compile_choice
 from memplace_env.compiler.evaluate import evaluate
 from memplace_env.compiler.heuristics import native_mapping
 from memplace_env.compiler.schedule import is_placeable, placeable_bytes, schedule
-from memplace_env.envs.one_shot.reward import Floats, Scores
+from memplace_env.envs.one_shot.reward import Scores
 from memplace_env.errors import ActionError
 from memplace_env.plan import MemoryPlan
 from memplace_env.simulator import BuiltinSimulator, Report, Simulator
@@ -78,13 +78,9 @@ class OneShotProblem:
 
     @cached_property
     def native_map(self) -> NDArray[np.int64]:
-        """int64[2T], what native asks for (see `native_mapping`); the largest tensor of an entry speaks for it."""
-        wanted = native_mapping(self.program, self.accelerator)
-        entries = np.full(self.map_size, self.accelerator.backing)
-        by_size = np.argsort(self.program.tensor_bytes, kind="stable")
-        placed = by_size[self.slot[by_size] >= 0]
-        entries[self.slot[placed]] = wanted[placed]
-        return entries
+        """int64[2T], what native asks for, see `native_mapping`."""
+        wanted: NDArray[np.int64] = self.entries_of(native_mapping(self.program, self.accelerator)[None])[0]
+        return wanted
 
     def check(self, maps: ArrayLike, batch: tuple[int, ...] = ()) -> NDArray[np.integer]:
         """The maps as an integer array of shape `batch + (2T,)`.
@@ -118,15 +114,23 @@ class OneShotProblem:
             result = evaluate(self._schedule, maps, self.slot, threads)
             latency = result.latency_ps.astype(np.float64) * SECONDS
             energy = result.dynamic_pj.astype(np.float64) * 1e-12 + self.accelerator.static_power_w * latency
-            reassigned = result.reassigned_bytes / self._mappable_bytes
+            reassigned, level = result.reassigned_bytes / self._mappable_bytes, result.level
         else:
             compiled = [self.compile(row) for row in maps]
             reports = [self.simulator.run(self.program, self.accelerator, plan) for plan, _ in compiled]
             latency = np.array([report.latency_s for report in reports])
             energy = np.array([report.energy_j for report in reports])
             reassigned = np.array([moved for _, moved in compiled]) / self._mappable_bytes
-        return self._scores(latency, energy, reassigned)
-
-    def _scores(self, latency: Floats, energy: Floats, reassigned: Floats) -> Scores:
+            level = np.zeros((len(maps), self.program.num_tensors), dtype=np.int8)
+            for row, (plan, _) in zip(level, compiled, strict=True):
+                row[self.program.use_tensor] = plan.use_level
         base = self.native_report
-        return Scores(latency, energy, reassigned, base.latency_s / latency, base.energy_j / energy)
+        return Scores(latency, energy, reassigned, base.latency_s / latency, base.energy_j / energy, level)
+
+    def entries_of(self, level: NDArray[np.integer]) -> NDArray[np.int64]:
+        """Maps int64[B, 2T] that ask for the levels int[B, K]; the largest tensor of an entry speaks for it."""
+        maps = np.full((len(level), self.map_size), self.accelerator.backing)
+        by_size = np.argsort(self.program.tensor_bytes, kind="stable")
+        placed = by_size[self.slot[by_size] >= 0]
+        maps[:, self.slot[placed]] = level[:, placed]  # the last writer wins
+        return maps

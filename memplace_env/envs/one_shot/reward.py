@@ -14,7 +14,7 @@ Floats = NDArray[np.float64]
 
 
 class Scores(NamedTuple):
-    """What B maps cost, float64[B] each; the compiler has made every one of them a plan that can run.
+    """What B maps cost, float64[B] each but `level`; the compiler has made every one of them a plan that can run.
 
     Attributes:
         latency_s: seconds of the compiled plan.
@@ -23,6 +23,7 @@ class Scores(NamedTuple):
             decides about, in [0, 1]; 0 means that the map is valid as it stands.
         speedup: latency(native) / latency_s.
         energy_saving: energy(native) / energy_j.
+        level: int8[B, K], the level that the compiler gave each tensor.
     """
 
     latency_s: Floats
@@ -30,6 +31,7 @@ class Scores(NamedTuple):
     reassigned: Floats
     speedup: Floats
     energy_saving: Floats
+    level: NDArray[np.int8]
 
 
 RewardFn = Callable[[Scores], Floats]
