@@ -23,11 +23,21 @@ from memplace_env.workload.program import Ints
 
 
 class Evaluated(NamedTuple):
-    """Rewards and latencies of evaluated maps, float64[B] each, and whether the compiler left them as they are."""
+    """What evaluated maps earned.
+
+    Attributes:
+        reward: float64[B].
+        repaired_reward: float64[B], what the map that the compiler made of each would have earned.
+        latency_s: float64[B].
+        reassigned: float64[B], EGRL's epsilon, 0 where the compiler left the map as it was.
+        level: int8[B, K], the level that the compiler gave each tensor.
+    """
 
     reward: NDArray[np.float64]
+    repaired_reward: NDArray[np.float64]
     latency_s: NDArray[np.float64]
-    valid: NDArray[np.bool_]
+    reassigned: NDArray[np.float64]
+    level: NDArray[np.int8]
 
 
 class PlanEvaluator(ABC):
@@ -35,6 +45,7 @@ class PlanEvaluator(ABC):
 
     Attributes:
         evaluations: plans evaluated so far.
+        budget: plans to evaluate at most.
     """
 
     env: OneShotEnv | MallocGameEnv
@@ -45,7 +56,7 @@ class PlanEvaluator(ABC):
         if time_limit is not None and not time_limit > 0:
             raise AgentError(f"A time limit of {time_limit} s leaves nothing to do; pass more than 0.")
         self.evaluations = 0
-        self._budget = budget
+        self.budget = budget
         self._callback = callback
         self._time_limit = time_limit
         self._begin = time.perf_counter()
@@ -63,7 +74,7 @@ class PlanEvaluator(ABC):
         """Plans that may still be evaluated; 0 once the time is up."""
         if self._time_limit is not None and self.seconds >= self._time_limit:
             return 0
-        return self._budget - self.evaluations
+        return self.budget - self.evaluations
 
     @property
     def seconds(self) -> float:
@@ -74,6 +85,11 @@ class PlanEvaluator(ABC):
     def seconds_left(self) -> float | None:
         """Wall time that remains, or None without a limit."""
         return None if self._time_limit is None else max(self._time_limit - self.seconds, 0.0)
+
+    @property
+    def best_speedup(self) -> float:
+        """latency(baseline) / latency(best plan so far); 0 before there is one."""
+        return self.baseline_s / self._best_latency
 
     def offer(self, plan: MemoryPlan) -> Report:
         """Count and time a plan, and keep it if it is the best.
@@ -109,6 +125,24 @@ class PlanEvaluator(ABC):
             seconds=self.seconds,
             seed=seed,
         )
+
+    def state_dict(self) -> dict[str, Any]:
+        """What has been found and spent, as plain values."""
+        return {
+            "evaluations": self.evaluations,
+            "seconds": self.seconds,
+            "history": [list(progress) for progress in self._history],
+            "plan": self._best_plan.to_json() if self._best_plan else None,
+            "latency_s": self._best_latency,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from what `state_dict` gave; the clock goes on as well."""
+        self.evaluations = state["evaluations"]
+        self._begin = time.perf_counter() - state["seconds"]
+        self._history = [Progress(*progress) for progress in state["history"]]
+        self._best_plan = MemoryPlan.from_json(state["plan"]) if state["plan"] else None
+        self._best_latency = state["latency_s"]
 
     def _remember(self, latency_s: float) -> None:
         self._best_latency = latency_s
@@ -158,7 +192,8 @@ class Evaluator(PlanEvaluator):
                 self._best_plan = self.env.problem.compile(maps[best]).plan
                 self._remember(scores.latency_s[best].item())
             self._tell()
-        return Evaluated(reward, scores.latency_s, scores.reassigned == 0)
+        repaired = self.env.reward_of(scores._replace(reassigned=np.zeros(len(maps))))
+        return Evaluated(reward, repaired, scores.latency_s, scores.reassigned, scores.level)
 
 
 class GameEvaluator(PlanEvaluator):

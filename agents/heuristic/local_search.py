@@ -51,23 +51,29 @@ class LocalSearch:
         latency = evaluator(current[None]).latency_s[0]
         movable = np.flatnonzero(problem.mask.sum(axis=1) > 1)
         while evaluator.remaining > 0 and len(movable):
-            candidate = self._neighbour(problem, current, movable, rng)
+            candidate = neighbour(problem, current, movable, rng, self.longest_run)
             found = evaluator(candidate[None]).latency_s
             heat = scale * (1 - evaluator.evaluations / budget) ** 2
             if len(found) and found[0] <= latency - heat * np.log(max(rng.random(), 1e-300)):
                 current, latency = candidate, found[0]
         return evaluator.solution(self.name, seed)
 
-    def _neighbour(
-        self, problem: OneShotProblem, current: NDArray[np.int64], movable: NDArray[np.intp], rng: np.random.Generator
-    ) -> NDArray[np.int64]:
-        changed = current.copy()
-        if rng.random() < 0.5:
-            for entry in movable[rng.integers(len(movable), size=rng.integers(1, 3))]:
-                changed[entry] = rng.choice(np.flatnonzero(problem.mask[entry]))
-        else:
-            first = movable[rng.integers(len(movable))]
-            run = np.arange(first, min(first + 2 * rng.integers(2, self.longest_run + 1), len(changed)), 2)
-            level = rng.integers(problem.accelerator.num_levels)
-            changed[run[problem.mask[run, level]]] = level
-        return changed
+
+def neighbour(
+    problem: OneShotProblem,
+    current: NDArray[np.int64],
+    movable: NDArray[np.intp],
+    rng: np.random.Generator,
+    longest_run: int = 8,
+) -> NDArray[np.int64]:
+    """A map int64[2T] beside the current one, by one of `LocalSearch`'s moves; `movable` are entries with a choice."""
+    changed = current.copy()
+    if rng.random() < 0.5:
+        for entry in movable[rng.integers(len(movable), size=rng.integers(1, 3))]:
+            changed[entry] = rng.choice(np.flatnonzero(problem.mask[entry]))
+    else:
+        first = movable[rng.integers(len(movable))]
+        run = np.arange(first, min(first + 2 * rng.integers(2, longest_run + 1), len(changed)), 2)
+        level = rng.integers(problem.accelerator.num_levels)
+        changed[run[problem.mask[run, level]]] = level
+    return changed

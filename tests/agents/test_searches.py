@@ -10,17 +10,13 @@ import agents
 from agents.evaluator import Evaluator
 from memplace_env.accelerator import load_accelerator
 from memplace_env.compiler import compile_mapping
-from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.errors import AgentError
 from memplace_env.plan import validate
 from memplace_env.simulator import cost_tables, simulate
 from memplace_env.workload.synthetic import TOPOLOGIES, planted
+from tests.agents.planted import planted_env
 
 SEARCHES = ["random", "greedy-dp", "local-search"]
-
-
-def planted_env(topology="chain", ops=8, seed=4, chip="nnp-i"):
-    return OneShotEnv(planted(topology, ops=ops, seed=seed, accelerator=chip).program, chip)
 
 
 @pytest.mark.parametrize("name", SEARCHES)

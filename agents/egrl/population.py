@@ -1,0 +1,130 @@
+"""The evolutionary half: members of both encodings side by side, and how a generation makes the next one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from agents.egrl import boltzmann
+from agents.egrl.config import EGRLConfig
+
+Floats = NDArray[np.float32]
+Ints = NDArray[np.int64]
+
+_WEIGHT_LIMIT = 1e6
+_SUPER_MUTATION, _SUPER_STRENGTH, _RESET, _RESET_SIZE = 0.05, 10.0, 0.02, 0.1
+"""Of the mutated weights, shares that change much more or are drawn anew, as in the lineage's code."""
+
+
+class Population(NamedTuple):
+    """M members as a struct of arrays; each member uses only the arrays of its own encoding.
+
+    Attributes:
+        is_graph: bool[M], a graph policy; else a Boltzmann chromosome.
+        genomes: float32[M, P], weights of graph policies.
+        prior: float32[M, S, L], see `boltzmann`.
+        temperature: float32[M, S].
+    """
+
+    is_graph: NDArray[np.bool_]
+    genomes: Floats
+    prior: Floats
+    temperature: Floats
+
+    def take(self, members: Ints) -> Population:
+        """Copies of some members, in that order."""
+        return Population._make(array[members] for array in self)
+
+    def joined(self, other: Population) -> Population:
+        """These members, then the others."""
+        return Population._make(np.concatenate(pair) for pair in zip(self, other, strict=True))
+
+
+def chances(population: Population, mask: NDArray[np.bool_], posterior: Callable[[Floats], Floats]) -> Floats:
+    """float32[M, S, L]: what each member draws its maps from.
+
+    Args:
+        population: M members.
+        mask: bool[S, L].
+        posterior: from genomes float32[B, P] to probabilities float32[B, S, L], all graph policies in one call.
+    """
+    result = boltzmann.probabilities(population.prior, population.temperature, mask)
+    graphs = np.flatnonzero(population.is_graph)
+    if len(graphs):
+        result[graphs] = posterior(population.genomes[graphs])
+    return result
+
+
+def next_generation(
+    rng: np.random.Generator, config: EGRLConfig, population: Population, fitness: NDArray[np.float64], drawn: Floats
+) -> tuple[Population, Ints]:
+    """Elites, and children of parents that won tournaments.
+
+    Parents of one encoding are crossed at a single point; where they differ, the graph policy's posterior becomes
+    the prior of a Boltzmann child. Children are mutated with the configured probability.
+
+    Args:
+        rng: where numbers come from.
+        config: sizes and probabilities.
+        population: M members.
+        fitness: float64[M].
+        drawn: float32[M, S, L], what `chances` gave.
+
+    Returns:
+        The next M members, elites first, and int64[elites], who the elites were.
+    """
+    elites = np.argsort(-fitness, kind="stable")[: config.elites]
+    count = len(fitness) - len(elites)
+    rounds = rng.integers(len(fitness), size=(2, count, config.tournament))
+    mother, father = np.take_along_axis(rounds, fitness[rounds].argmax(-1)[..., None], axis=-1)[..., 0]
+    children = _crossed(rng, population, mother, father, drawn)
+    mutated = rng.random(count) < config.mutation
+    return population.take(elites).joined(_mutated(rng, config, children, mutated)), elites
+
+
+def _crossed(rng: np.random.Generator, population: Population, mother: Ints, father: Ints, drawn: Floats) -> Population:
+    both = population.is_graph[mother] & population.is_graph[father]
+    prior, temperature = boltzmann.from_posterior(drawn)
+    graph = population.is_graph[:, None]
+    prior = np.where(graph[..., None], prior, population.prior)
+    temperature = np.where(graph, temperature, population.temperature)
+    # One cut for both kinds of genes, so that a decision keeps the temperature that belongs to its prior.
+    genes = np.concatenate([prior, temperature[..., None]], axis=-1)
+    genes = boltzmann.crossover(rng, genes[mother], genes[father])
+    mixed = population.is_graph[mother] != population.is_graph[father]
+    seeded = np.where(population.is_graph[mother], mother, father)[mixed]
+    genes[mixed] = np.concatenate([prior[seeded], temperature[seeded][..., None]], axis=-1)
+    genomes = boltzmann.crossover(rng, population.genomes[mother], population.genomes[father])
+    return Population(both, genomes, genes[..., :-1], genes[..., -1])
+
+
+def _mutated(rng: np.random.Generator, config: EGRLConfig, children: Population, hit: NDArray[np.bool_]) -> Population:
+    prior, temperature = boltzmann.mutate(rng, children.prior, children.temperature, config.mutated_weights)
+    prior = np.where(hit[:, None, None], prior, children.prior)
+    temperature = np.where(hit[:, None], temperature, children.temperature)
+    genomes = children.genomes.copy()
+    for member in np.flatnonzero(hit & children.is_graph):
+        genomes[member] = mutate_weights(rng, genomes[member], config.mutated_weights, config.mutation_strength)
+    return Population(children.is_graph, genomes, prior, temperature)
+
+
+def mutate_weights(rng: np.random.Generator, genome: Floats, share: float, strength: float) -> Floats:
+    """A copy of float32[P] in which a `share` of the weights changed, each in proportion to its size."""
+    genome = genome.copy()
+    where = rng.integers(len(genome), size=int(np.ceil(share * len(genome))))
+    kind = rng.random(len(where))
+    noise = rng.standard_normal(len(where), dtype=np.float32)
+    scale = np.where(kind < _SUPER_MUTATION, _SUPER_STRENGTH, strength) * np.abs(genome[where])
+    changed = genome[where] + noise * scale.astype(np.float32)
+    genome[where] = np.where(kind > 1 - _RESET, _RESET_SIZE * noise, changed).clip(-_WEIGHT_LIMIT, _WEIGHT_LIMIT)
+    return genome
+
+
+def genome_of(module: torch.nn.Module) -> Floats:
+    """float32[P], all weights in the order of the state dict."""
+    weights = [weight.detach().reshape(-1) for weight in module.state_dict().values()]
+    return torch.cat(weights).numpy().copy()

@@ -1,0 +1,201 @@
+"""PPO, MaskablePPO and A2C for both formulations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar
+
+import gymnasium as gym
+from sb3_contrib import MaskablePPO
+from stable_baselines3 import A2C, PPO
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
+from stable_baselines3.common.vec_env import VecMonitor
+
+from agents.base import Callback, Progress, Solution
+from agents.evaluator import Evaluator, GameEvaluator, evaluator_for
+from agents.learning import files
+from agents.ppo.factored import FactoredRolloutBuffer
+from agents.ppo.game import GameFeatures
+from agents.ppo.graph import GraphActorCritic
+from agents.ppo.vec_env import GameSearchEnv, OneShotSearchEnv
+from memplace_env.errors import AgentError
+from memplace_env.wrappers.sb3 import SB3VecEnv
+
+POLICY, CURVES = "policy.pt", "tensorboard"
+
+Settings = dict[str, Any]
+
+ONE_SHOT_KIND, GAME_KIND = "ppo-graph/1", "ppo-game/1"
+"""Kinds of policy files, see `agents.learning.files`."""
+
+GRAPH: Settings = {
+    "policy": GraphActorCritic,
+    "policy_kwargs": {"lean": 4.0},
+    "n_steps": 1,
+    "rollout_buffer_class": FactoredRolloutBuffer,
+}
+"""What all algorithms share in one-shot environments: each step is an episode."""
+
+GAME: Settings = {
+    "policy": "MultiInputPolicy",
+    "policy_kwargs": {"features_extractor_class": GameFeatures, "net_arch": []},
+    "gamma": 1.0,
+    "gae_lambda": 0.95,
+}
+"""What all share in mallocGame: the return to raise is that of the whole game, undiscounted."""
+
+
+class StableBaselinesAgent:
+    """An on-policy algorithm of Stable-Baselines3 or sb3-contrib as a search.
+
+    Everything it plays while it learns counts, and the best of it is the solution. Runs on the CPU.
+
+    Args:
+        policy: file of a policy to start from, as written into `out`. In one-shot environments it may come from
+            another workload on a machine with as many levels, in mallocGame from any game.
+        out: folder for policy.pt, the trained policy, and TensorBoard's curves; None keeps nothing.
+        entropy: weight of the policy's entropy in what is maximised, in nats a choice; None takes the algorithm's own.
+            More of it finds optima of small programs, and slows the search on large ones.
+
+    Raises:
+        AgentError: if the entropy's weight is negative.
+    """
+
+    name: ClassVar[str]
+    budgeted = True
+    algorithm: ClassVar[Callable[..., OnPolicyAlgorithm]]
+    one_shot: ClassVar[Settings]
+    """Settings of the algorithm in one-shot environments; `num_envs` maps are evaluated at a time."""
+    game: ClassVar[Settings]
+    """Settings of the algorithm in mallocGame, of which `num_envs` are played side by side."""
+
+    def __init__(
+        self, policy: str | Path | None = None, out: str | Path | None = None, entropy: float | None = None
+    ) -> None:
+        if entropy is not None and not entropy >= 0:
+            raise AgentError(f"entropy={entropy} makes no sense; pass at least 0.")
+        self._policy = Path(policy) if policy is not None else None
+        self._out = Path(out) if out is not None else None
+        self._entropy = {} if entropy is None else {"ent_coef": entropy}
+
+    def solve(
+        self,
+        env: str | gym.Env[Any, Any],
+        *,
+        budget: int = 4000,
+        seed: int = 0,
+        callback: Callback | None = None,
+        time_limit: float | None = None,
+    ) -> Solution:
+        """See `agents.base.Agent.solve`.
+
+        Raises:
+            AgentError: also if the policy to start from cannot be loaded or does not fit.
+        """
+        watch = _Watch(callback)
+        evaluator = evaluator_for(env, budget=budget, callback=watch.tell, time_limit=time_limit)
+        watch.evaluator = evaluator
+        if isinstance(evaluator, Evaluator):
+            kind, steps, settings = ONE_SHOT_KIND, 1, self.one_shot | self._entropy
+            venv: SB3VecEnv = OneShotSearchEnv(evaluator, settings.pop("num_envs"))
+        else:
+            kind, steps, settings = GAME_KIND, evaluator.env.problem.num_decisions, self.game | self._entropy
+            venv = GameSearchEnv(evaluator, settings.pop("num_envs"))
+        log = None if self._out is None else str(self._out / CURVES)
+        model = self.algorithm(env=VecMonitor(venv), seed=seed, device="cpu", tensorboard_log=log, **settings)
+        if self._policy is not None:
+            _restore(model, self._policy, kind)
+        rounds = -(-budget // venv.num_envs)
+        model.learn(rounds * venv.num_envs * steps, watch, tb_log_name=self.name)
+        if self._out is not None:
+            files.save(self._out / POLICY, kind, {"policy": model.policy.state_dict()})
+        return evaluator.solution(self.name, seed)
+
+
+class PPOAgent(StableBaselinesAgent):
+    """Proximal policy optimisation (Schulman et al., arXiv 1707.06347).
+
+    In mallocGame it knows nothing of masks: the game replaces its illegal actions. Constants: our choice, from trials
+    on ResNet50 and BERT.
+    """
+
+    name = "ppo"
+    algorithm: ClassVar[Callable[..., OnPolicyAlgorithm]] = PPO
+    one_shot: ClassVar[Settings] = GRAPH | {
+        "num_envs": 16,
+        "batch_size": 16,
+        "n_epochs": 2,
+        "learning_rate": 2e-3,
+    }
+    game: ClassVar[Settings] = GAME | {
+        "num_envs": 16,
+        "n_steps": 64,
+        "batch_size": 256,
+        "n_epochs": 4,
+        "learning_rate": 1e-3,
+        "ent_coef": 0.003,
+    }
+
+
+class MaskablePPOAgent(PPOAgent):
+    """PPO that never plays an illegal action (Huang and Ontañón, arXiv 2006.14171).
+
+    In one-shot environments the same as `PPOAgent`, whose network has the mask already.
+    """
+
+    name = "maskable-ppo"
+    algorithm = MaskablePPO
+
+
+class A2CAgent(StableBaselinesAgent):
+    """Advantage actor-critic (Mnih et al., arXiv 1602.01783), a check that any algorithm plugs in.
+
+    One gradient step for each round of samples, so rounds are small. Constants: our choice.
+    """
+
+    name = "a2c"
+    algorithm = A2C
+    one_shot: ClassVar[Settings] = GRAPH | {
+        "num_envs": 8,
+        "learning_rate": 1e-3,
+        "normalize_advantage": True,
+        "use_rms_prop": False,
+    }
+    game: ClassVar[Settings] = GAME | {
+        "num_envs": 16,
+        "n_steps": 16,
+        "learning_rate": 1e-3,
+        "normalize_advantage": True,
+        "use_rms_prop": False,
+        "ent_coef": 0.003,
+    }
+
+
+class _Watch(BaseCallback):
+    """Ends the training with the search, and logs how far that is."""
+
+    evaluator: Evaluator | GameEvaluator
+
+    def __init__(self, callback: Callback | None) -> None:
+        super().__init__()
+        self._callback = callback
+
+    def tell(self, progress: Progress) -> None:
+        """What the evaluator calls after each round."""
+        self.logger.record("search/evaluations", progress.evaluations)
+        self.logger.record("search/speedup", self.evaluator.baseline_s / progress.latency_s)
+        if self._callback is not None:
+            self._callback(progress)
+
+    def _on_step(self) -> bool:
+        return self.evaluator.remaining > 0
+
+
+def _restore(model: OnPolicyAlgorithm, path: Path, kind: str) -> None:
+    content = files.load(path, kind)
+    try:
+        model.policy.load_state_dict(content["policy"])
+    except (KeyError, TypeError, AttributeError, RuntimeError) as error:
+        raise AgentError(f"The policy in {path} has other layers; was it trained for as many memory levels?") from error

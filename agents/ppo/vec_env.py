@@ -1,0 +1,66 @@
+"""Environments as Stable-Baselines3 steps them, with every plan counted by the search's evaluator."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+from stable_baselines3.common.vec_env.base_vec_env import VecEnvStepReturn
+
+from agents.evaluator import Evaluator, GameEvaluator
+from memplace_env.envs.malloc_game import MallocGameVectorEnv
+from memplace_env.envs.malloc_game.state import USE
+from memplace_env.envs.one_shot import OneShotVectorEnv
+from memplace_env.wrappers.sb3 import SB3VecEnv
+
+
+class OneShotSearchEnv(SB3VecEnv):
+    """`num_envs` maps a step, evaluated within the budget.
+
+    What the algorithm is told are not the environment's rewards but their ranks within the step, see `ranks`.
+    """
+
+    def __init__(self, evaluator: Evaluator, num_envs: int) -> None:
+        self._evaluator = evaluator
+        env = evaluator.env
+        super().__init__(OneShotVectorEnv(num_envs, workload=env.program, accelerator=env.accelerator))
+
+    def step_wait(self) -> VecEnvStepReturn:
+        """Evaluate the maps; those beyond the budget get 0."""
+        assert self._actions is not None
+        found = self._evaluator(self._actions)
+        told = np.zeros(self.num_envs, dtype=np.float32)
+        told[: len(found.reward)] = ranks(found.reward)
+        return self.reset(), told, np.ones(self.num_envs, dtype=bool), [{} for _ in told]
+
+
+class GameSearchEnv(SB3VecEnv):
+    """`num_envs` games side by side; those that end count while the budget lasts."""
+
+    def __init__(self, evaluator: GameEvaluator, num_envs: int) -> None:
+        self._evaluator = evaluator
+        env = evaluator.env
+        self._games = MallocGameVectorEnv(num_envs, workload=env.program, accelerator=env.accelerator)
+        super().__init__(self._games)
+
+    def step_wait(self) -> VecEnvStepReturn:
+        """Play a decision; all games have the same length and end together."""
+        problem, rows = self._games.problem, self._games.rows
+        if rows[0, USE] == problem.num_decisions - 1:
+            # The vector environment begins new games at once, so the last decision is played here as well.
+            last = rows[: self._evaluator.remaining].copy()
+            problem.play(last, np.asarray(self._actions)[: len(last)])
+            if len(last):
+                self._evaluator.offer_rows(last)
+        return super().step_wait()
+
+
+def ranks(rewards: NDArray[np.float64]) -> NDArray[np.float32]:
+    """float32[B] in [-1, 1]: how many rewards each one beats less how many beat it, over B - 1.
+
+    The reward of a map that does not fit is far below those of maps that do, and the share that fits is close to 1 for
+    most of a search: in units of the rewards' standard deviation the differences among those that fit would vanish.
+    Evolution strategies do the same (Wierstra et al., Natural Evolution Strategies, JMLR 2014).
+    """
+    share = (2 * rankdata(rewards) - len(rewards) - 1) / max(len(rewards) - 1, 1)
+    return np.asarray(share, dtype=np.float32)

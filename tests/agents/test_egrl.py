@@ -1,0 +1,437 @@
+"""EGRL as an agent: budgets, seeds, resuming after any kind of death, policies, and planted optima."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from copy import deepcopy
+from dataclasses import asdict, replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agents.egrl import EGRL, EGRLConfig
+from agents.egrl.agent import _KIND, CHECKPOINT, CURVES, POLICY
+from agents.egrl.config import CONFIGS
+from agents.egrl.population import genome_of
+from agents.learning import files
+from agents.learning.graph_policy import Graph, GraphPolicy
+from agents.learning.policy_file import load_policy
+from memplace_env.compiler import HEURISTICS
+from memplace_env.envs.one_shot import OneShotEnv
+from memplace_env.errors import AgentError
+from memplace_env.plan import validate
+from memplace_env.simulator import simulate
+from memplace_env.workload.builder import ProgramBuilder
+from memplace_env.workload.program import TensorKind
+from memplace_env.workload.synthetic import TOPOLOGIES, random_dag
+from tests.agents.planted import optimum_ps, planted_env, reach
+
+SMALL = {"population": 6, "elites": 2, "hidden": 8, "depth": 2, "attention_heads": 2, "batch": 8}
+VARIANTS = {
+    **CONFIGS,
+    "ea": EGRLConfig(gradient=False),
+    "pg": EGRLConfig(evolution=False),
+    "no-boltzmann": EGRLConfig(boltzmann=0.0),
+    "no-refinement": EGRLConfig(refine=0.0),
+    "refine-only": EGRLConfig(evolution=False, gradient=False),
+    "write-back": EGRLConfig(write_back=True, refine=0.2),
+}
+
+
+def small(name="default", **changes):
+    """A variant that is quick."""
+    return replace(VARIANTS[name], **SMALL | changes)
+
+
+def outcome(solution):
+    """All of a solution but the seconds."""
+    history = [(progress.evaluations, progress.latency_s) for progress in solution.history]
+    return solution.plan, solution.report.latency_ps, history, solution.evaluations
+
+
+def plain(state):
+    """A state without seconds, in a form that == compares bit for bit."""
+    if isinstance(state, torch.Tensor):
+        return str(state.dtype), tuple(state.shape), state.numpy().tobytes()
+    if isinstance(state, dict):
+        kept = {key: plain(value) for key, value in state.items() if key != "seconds"}
+        return kept | {"history": [entry[::2] for entry in state["history"]]} if "history" in kept else kept
+    return [plain(value) for value in state] if isinstance(state, list | tuple) else state
+
+
+def remembered(folder):
+    """What the run in a folder has written: its whole state, and its policy."""
+    return plain(files.load(folder / CHECKPOINT, _KIND)), genome_of(load_policy(folder / POLICY)).tobytes()
+
+
+# Budgets and seeds.
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_solutions_are_valid_and_add_up(name):
+    env, heard = planted_env(ops=10), []
+    solution = EGRL(small(name)).solve(env, budget=45, seed=1, callback=heard.append)
+    assert validate(env.program, env.accelerator, solution.plan) == []
+    report = simulate(env.program, env.accelerator, solution.plan)
+    assert report.latency_s == solution.report.latency_s == solution.history[-1].latency_s
+    assert solution.evaluations == heard[-1].evaluations == 45
+    assert (solution.agent, solution.outcome, solution.seed) == ("egrl", "feasible", 1)
+    latencies = [progress.latency_s for progress in solution.history]
+    assert latencies == sorted(set(latencies), reverse=True)
+    counted = [progress.evaluations for progress in heard]
+    assert counted == sorted(set(counted))
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_the_same_seed_gives_the_same_run(name):
+    one, two = (EGRL(small(name)).solve(planted_env(ops=10), budget=40, seed=7) for _ in range(2))
+    assert outcome(one) == outcome(two)
+
+
+def test_another_seed_and_torchs_own_state_matter_as_they_should():
+    runs = []
+    for seed, noise in ((7, 0), (7, 1), (8, 0)):
+        torch.manual_seed(noise)
+        before = torch.random.get_rng_state()
+        heard = []
+        look = lambda progress, heard=heard: heard.append(progress.latency_s)  # noqa: E731
+        EGRL(small("paper")).solve(planted_env(ops=10), budget=30, seed=seed, callback=look)
+        assert (torch.random.get_rng_state() == before).all()
+        runs.append(heard)
+    assert runs[0] == runs[1]
+    assert runs[0] != runs[2]
+
+
+@pytest.mark.parametrize("budget", [1, 2, 5, 6, 7, 13, 14, 100])
+@pytest.mark.parametrize("name", ["default", "paper", "refine-only"])
+def test_budgets_are_spent_exactly(name, budget):
+    solution = EGRL(small(name, gradient_steps=0.1)).solve(planted_env(), budget=budget)
+    assert solution.evaluations == budget
+    assert solution.plan is not None
+
+
+def test_a_time_limit_ends_a_run():
+    """On a machine so busy that it was over before it began, there is no plan, and no claim of one."""
+    solution = EGRL(small()).solve(planted_env(), budget=10**7, time_limit=1)
+    assert solution.evaluations < 10**7
+    assert solution.outcome == ("unknown" if solution.evaluations == 0 else "feasible")
+    assert (solution.plan is None) == (solution.evaluations == 0)
+
+
+@settings(max_examples=8)
+@given(st.integers(0, 10**6), st.sampled_from(["nnp-i", "tpu-v4i"]))
+def test_with_heuristics_it_is_never_slower_than_native(seed, chip):
+    """Native's plan is offered after the maps of the heuristics."""
+    dtype = "int8" if chip == "nnp-i" else "bfloat16"
+    env = OneShotEnv(random_dag(seed, ops=6, dtype=dtype, largest=60_000_000), chip)
+    solution = EGRL(small()).solve(env, budget=len(HEURISTICS) + 2)
+    assert solution.report.latency_s <= solution.native_latency_s
+    assert validate(env.program, env.accelerator, solution.plan) == []
+
+
+@pytest.mark.parametrize("name", ["default", "paper", "refine-only"])
+def test_nothing_to_decide_is_no_endless_search(name):
+    builder = ProgramBuilder("empty", "int8")
+    x, y = builder.tensor("x", 10, TensorKind.INPUT), builder.tensor("y", 10, TensorKind.OUTPUT)
+    builder.op("Relu", [x], [y], vector_ops=10)
+    solution = EGRL(small(name)).solve(OneShotEnv(builder.build(), "nnp-i"), budget=30, time_limit=20)
+    assert solution.report.latency_s == solution.native_latency_s
+    assert solution.seconds < 20
+
+
+# Resuming.
+
+
+class DeathError(Exception):
+    """Ends a run in the middle."""
+
+
+def dies_at(evaluations):
+    def look(progress):
+        if progress.evaluations >= evaluations:
+            raise DeathError
+
+    return look
+
+
+@pytest.fixture(scope="module")
+def unbroken(tmp_path_factory):
+    """Runs that nobody interrupted, by name: their outcome and what they wrote."""
+    runs = {}
+
+    def get(name):
+        if name not in runs:
+            folder = tmp_path_factory.mktemp(name)
+            solution = EGRL(small(name), out=folder).solve(planted_env(ops=10), budget=70, seed=3)
+            runs[name] = outcome(solution), remembered(folder)
+        return runs[name]
+
+    return get
+
+
+@pytest.mark.parametrize("deaths", [[1], [6, 30], [33, 34, 55], [69]])
+@pytest.mark.parametrize("name", ["default", "paper", "ea", "refine-only", "write-back"])
+def test_a_run_that_dies_and_resumes_is_the_unbroken_run(name, deaths, unbroken, tmp_path):
+    env = planted_env(ops=10)
+    rng = np.random.default_rng(len(deaths))
+    for evaluations in deaths:
+        agent = EGRL(small(name), out=tmp_path, resume=True, every=int(rng.integers(1, 4)))
+        with pytest.raises(DeathError):
+            agent.solve(env, budget=70, seed=3, callback=dies_at(evaluations))
+    solution = EGRL(small(name), out=tmp_path, resume=True).solve(env, budget=70, seed=3)
+    expected, state = unbroken(name)
+    assert outcome(solution) == expected
+    assert remembered(tmp_path) == state
+
+
+def test_several_workloads_resume_too(tmp_path):
+    envs, states = [planted_env(ops=6), planted_env("diamond", ops=9)], []
+    for folder, deaths in (("whole", []), ("broken", [30, 55])):
+        for evaluations in deaths:
+            with pytest.raises(DeathError):
+                EGRL(small(), out=tmp_path / folder, resume=True, every=1).train(
+                    envs, budget=80, callback=[None, dies_at(evaluations)]
+                )
+        trained = EGRL(small(), out=tmp_path / folder, resume=True).train(envs, budget=80)
+        states.append(([outcome(solution) for solution in trained.solutions], remembered(tmp_path / folder)))
+    assert states[0] == states[1]
+
+
+def test_a_finished_run_resumes_to_its_end_and_beyond(tmp_path):
+    env, heard = planted_env(), []
+    first = EGRL(small(), out=tmp_path).solve(env, budget=60)
+    again = EGRL(small(), out=tmp_path, resume=True).solve(env, budget=60, callback=heard.append)
+    assert outcome(again) == outcome(first)
+    assert heard == []
+    more = EGRL(small(), out=tmp_path, resume=True).solve(env, budget=90)
+    assert more.evaluations == 90
+    assert more.report.latency_ps <= first.report.latency_ps
+    assert outcome(more)[2][: len(first.history)] == outcome(first)[2]
+
+
+def test_a_finished_run_may_be_asked_for_less(tmp_path):
+    env = planted_env()
+    first = EGRL(small(), out=tmp_path).solve(env, budget=60)
+    assert outcome(EGRL(small(), out=tmp_path, resume=True).solve(env, budget=20)) == outcome(first)
+
+
+def test_without_resume_a_run_starts_anew(tmp_path):
+    runs = [EGRL(small(), out=tmp_path).solve(planted_env(), budget=40) for _ in range(2)]
+    assert outcome(runs[0]) == outcome(runs[1])
+
+
+def test_another_run_is_not_resumed_and_the_difference_is_named(tmp_path):
+    env = planted_env()
+    EGRL(small(), out=tmp_path).solve(env, budget=20, seed=1)
+    slow = OneShotEnv(env.program, replace(env.accelerator, op_overhead_ps=1000))
+    others = [
+        ("config", small(entropy=0.1), env, 1),
+        ("programs", small(), planted_env(seed=5), 1),
+        ("accelerators", small(), slow, 1),
+        ("seed", small(), env, 2),
+        ("config, seed", small(entropy=0.1), env, 2),
+    ]
+    before = (tmp_path / CHECKPOINT).read_bytes()
+    for what, config, other, seed in others:
+        with pytest.raises(AgentError, match=rf"{CHECKPOINT} is of another run \(other {what}\)") as caught:
+            EGRL(config, out=tmp_path, resume=True).solve(other, budget=30, seed=seed)
+        assert "\n" not in str(caught.value)
+    with pytest.raises(AgentError, match="other programs, accelerators"):
+        EGRL(small(), out=tmp_path, resume=True).train([env, slow], budget=30, seed=1)
+    assert (tmp_path / CHECKPOINT).read_bytes() == before
+    with pytest.raises(AgentError, match="pass out"):
+        EGRL(small(), resume=True)
+
+
+def test_damaged_checkpoints_are_refused(tmp_path):
+    env, path = planted_env(), tmp_path / CHECKPOINT
+    EGRL(small(), out=tmp_path).solve(env, budget=30)
+    whole = path.read_bytes()
+
+    def resume():
+        return EGRL(small(), out=tmp_path, resume=True).solve(env, budget=40)
+
+    for raw in (b"", whole[:-200], whole[: len(whole) // 2], b"no checkpoint"):
+        path.write_bytes(raw)
+        with pytest.raises(AgentError, match="damaged"):
+            resume()
+    files.save(path, "graph-policy/1", {})
+    with pytest.raises(AgentError, match="is needed"):
+        resume()
+    path.write_bytes(whole)
+    content = files.load(path, _KIND)
+    files.save(path, _KIND, {"identity": content["identity"]})
+    with pytest.raises(AgentError, match="damaged"):
+        resume()
+    for part in content["run"]:
+        for broken in (None, "text", []):
+            run = deepcopy(content["run"]) | {part: broken}
+            files.save(path, _KIND, content | {"run": run})
+            with pytest.raises(AgentError, match="damaged"):
+                resume()
+
+
+SCRIPT = """
+import sys
+from agents.egrl import EGRL
+from tests.agents.planted import planted_env
+from tests.agents.test_egrl import small
+EGRL(small(), out=sys.argv[1], resume=True, every=1).solve(planted_env(ops=10), budget=1500, seed=3)
+print("finished")
+"""
+
+
+@pytest.mark.slow
+def test_a_killed_process_resumes_as_if_it_had_lived(tmp_path):
+    """SIGKILL at whatever moment, three times."""
+    path, killed, wait = tmp_path / "broken" / CHECKPOINT, 0, [0.05, 0.3, 0.11]
+    before = b""
+    for pause in wait:
+        process = subprocess.Popen([sys.executable, "-c", SCRIPT, str(path.parent)], stdout=subprocess.PIPE)
+        deadline = time.monotonic() + 120
+        while process.poll() is None and time.monotonic() < deadline:
+            if path.exists() and path.read_bytes() != before:
+                time.sleep(pause)
+                break
+            time.sleep(0.002)
+        os.kill(process.pid, signal.SIGKILL)
+        killed += b"finished" not in process.communicate()[0]
+        before = path.read_bytes()
+    assert killed > 0
+    assert [file.name for file in path.parent.glob("*.pt")] == [CHECKPOINT]
+    done = files.load(path, _KIND)["run"]["workloads"][0]["evaluator"]["evaluations"]
+    assert 0 < done < 1500
+    runs = [
+        EGRL(small(), out=folder, resume=True).solve(planted_env(ops=10), budget=1500, seed=3)
+        for folder in (path.parent, tmp_path / "whole")
+    ]
+    assert outcome(runs[0]) == outcome(runs[1])
+    assert remembered(path.parent) == remembered(tmp_path / "whole")
+
+
+# Policies.
+
+
+@pytest.mark.parametrize("name", ["default", "paper"])
+def test_several_workloads_give_a_solution_each_and_one_policy(name):
+    envs = [planted_env(ops=6), planted_env("fan-out", ops=11)]
+    heard = [[], []]
+    trained = EGRL(small(name, gradient_steps=0.2)).train(envs, budget=60, callback=[h.append for h in heard])
+    assert len(trained.solutions) == 2
+    for env, solution, told in zip(envs, trained.solutions, heard, strict=True):
+        assert validate(env.program, env.accelerator, solution.plan) == []
+        assert solution.evaluations == told[-1].evaluations == 60
+        logits = trained.policy(Graph.of(env.problem))
+        assert logits.shape == (env.program.num_ops, 2, 3)
+        assert torch.isfinite(logits).all()
+
+
+def likely_plan(policy, env):
+    """What the compiler makes of a policy's most likely map."""
+    entries = policy(Graph.of(env.problem)).argmax(-1).flatten().numpy()
+    return env.task.signed(env.problem.compile(entries).plan)
+
+
+@pytest.mark.parametrize("name", ["default", "paper", "refine-only", "pg"])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_first_evaluation_of_a_given_policy_is_its_most_likely_map(name, seed):
+    torch.manual_seed(seed)
+    envs, policy = [planted_env(ops=6), planted_env("diamond", ops=7, seed=seed)], GraphPolicy(3, 8, 2)
+    trained = EGRL(small(name), policy=policy).train(envs, budget=1)
+    for env, solution in zip(envs, trained.solutions, strict=True):
+        assert solution.evaluations == 1
+        assert solution.plan == likely_plan(policy, env)
+    assert (genome_of(trained.policy) == genome_of(policy)).all()
+
+
+def test_policies_are_saved_and_tuned_on(tmp_path):
+    env, other = planted_env(ops=6), planted_env("diamond", ops=9)
+    trained = EGRL(small(), out=tmp_path).train([env], budget=60)
+    assert sorted(file.name for file in tmp_path.iterdir()) == sorted([CHECKPOINT, POLICY, CURVES])
+    assert list((tmp_path / CURVES).glob("events*"))
+    saved = load_policy(tmp_path / POLICY)
+    assert (genome_of(saved) == genome_of(trained.policy)).all()
+    config = small(hidden=32, depth=3)  # the shape is the policy's
+    for given_ in (saved, tmp_path / POLICY, str(tmp_path / POLICY)):
+        tuned = EGRL(config, policy=given_).train([other], budget=60)
+        assert tuned.policy.options == saved.options
+        assert (genome_of(tuned.policy) != genome_of(saved)).any()
+        optimum = simulate(other.program, other.accelerator, likely_plan(saved, other))
+        assert tuned.solutions[0].report.latency_ps <= optimum.latency_ps
+    assert (genome_of(saved) == genome_of(trained.policy)).all()
+
+
+def test_machines_and_policies_must_have_equally_many_levels(tmp_path):
+    two, three = planted_env(chip="tpu-v4i"), planted_env()
+    with pytest.raises(AgentError, match=r"\[2, 3\] memory levels"):
+        EGRL(small()).train([two, three], budget=10)
+    with pytest.raises(AgentError, match="maps to 3 memory levels, the machine has 2"):
+        EGRL(small(), policy=GraphPolicy(3, 8, 2)).solve(two, budget=10)
+    with pytest.raises(AgentError, match="at least one environment"):
+        EGRL(small()).train([], budget=10)
+    with pytest.raises(AgentError, match="There is no file"):
+        EGRL(small(), policy=tmp_path / "none.pt")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *({field: -1} for field in asdict(EGRLConfig()) if not isinstance(getattr(EGRLConfig(), field), bool)),
+        *({field: 1.1} for field in ("boltzmann", "mutation", "mutated_weights", "refine")),
+        *({field: 0} for field in ("tournament", "batch", "replay", "actor_every", "hidden", "depth")),
+        *({field: float("nan")} for field in ("lean", "noise", "learning_rate", "refine", "boltzmann")),
+        {"learning_rate": float("inf")},
+        {"attention_heads": 0},
+        {"elites": 0},
+        {"elites": 20},
+        {"elites": 30},
+        {"refine": 1.0},
+    ],
+)
+def test_settings_that_make_no_sense_are_errors(change):
+    with pytest.raises(AgentError, match=rf"^EGRLConfig[. ].*{next(iter(change))}") as caught:
+        EGRLConfig(**change)
+    assert "\n" not in str(caught.value)
+
+
+def test_something_must_search():
+    with pytest.raises(AgentError, match="all off"):
+        EGRLConfig(evolution=False, gradient=False, refine=0.0)
+
+
+# Planted optima. Native does not reach any of these.
+
+DEFAULT_REACHES = [("chain", 0), ("chain", 1), ("chain", 3), ("diamond", 0), ("fan-out", 0), ("fan-out", 1)]
+
+
+@pytest.mark.parametrize(("topology", "seed"), DEFAULT_REACHES)
+def test_planted_optima_are_reached(topology, seed):
+    """Of six ops, within 1,000 maps."""
+    env = planted_env(topology, ops=6, seed=seed)
+    assert env.problem.native_report.latency_ps > 1.05 * optimum_ps(env)
+    reach(EGRL(), env, budget=1000)
+
+
+@pytest.mark.parametrize("topology", sorted(TOPOLOGIES))
+def test_evolution_alone_reaches_planted_optima(topology):
+    """The published method without its gradients, within 2,000 maps."""
+    reach(EGRL(CONFIGS["paper-ea"]), planted_env(topology, ops=6, seed=0), budget=2000)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("topology", sorted(TOPOLOGIES))
+def test_the_published_method_reaches_planted_optima(topology):
+    """Within 2,000 maps."""
+    reach(EGRL(CONFIGS["paper"]), planted_env(topology, ops=6, seed=0), budget=2000)
+
+
+@pytest.mark.parametrize("name", ["default", "paper-ea", "refine-only"])
+@pytest.mark.parametrize("topology", sorted(TOPOLOGIES))
+def test_nobody_beats_a_planted_optimum(name, topology):
+    env = planted_env(topology, ops=7, seed=2)
+    assert EGRL(small(name)).solve(env, budget=300).report.latency_ps >= optimum_ps(env)

@@ -1,0 +1,301 @@
+"""The population's forward pass against the policy's own, and files of policies from friends and strangers."""
+
+import pickle
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agents.egrl.population import genome_of
+from agents.learning import files
+from agents.learning.graph_policy import SUB_ACTIONS, Graph, GraphPolicy
+from agents.learning.policy_file import KIND, load_policy, save_policy
+from agents.learning.population import PopulationForward
+from memplace_env.envs.one_shot import OneShotProblem
+from memplace_env.envs.one_shot.observation import FEATURES
+from memplace_env.errors import AgentError
+from memplace_env.simulator import BuiltinSimulator
+from tests.strategies import accelerators, programs
+
+LOWEST = torch.finfo(torch.float32).min
+HIDDEN, DEPTH, HEADS = 16, 2, 2
+
+
+def new_policy(seed=0, levels=3, hidden=HIDDEN, depth=DEPTH, heads=HEADS):
+    torch.manual_seed(seed)
+    return GraphPolicy(levels, hidden, depth, heads)
+
+
+def genomes_of(policies):
+    return torch.from_numpy(np.stack([genome_of(policy) for policy in policies]))
+
+
+@st.composite
+def graphs(draw, levels, most_ops=12):
+    """Graphs with any edges, down to none, and masks that leave at least the backing memory."""
+    ops = draw(st.one_of(st.integers(1, 3), st.integers(1, most_ops)))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    source, target = np.nonzero(np.triu(rng.random((ops, ops)) < draw(st.sampled_from([0.0, 0.2, 0.7, 1.0])), 1))
+    mask = rng.random((ops * SUB_ACTIONS, levels)) < draw(st.sampled_from([0.3, 1.0]))
+    mask[:, -1] = True
+    nodes = torch.from_numpy(rng.random((ops, len(FEATURES)), dtype=np.float32))
+    return Graph.read(nodes, torch.tensor(np.stack([source, target])), torch.from_numpy(mask))
+
+
+@st.composite
+def cases(draw):
+    """A graph, and policies of one shape that play it."""
+    levels, seed = draw(st.integers(2, 4)), draw(st.integers(0, 10**6))
+    hidden, depth, heads = draw(st.sampled_from([4, 16])), draw(st.integers(1, 4)), draw(st.integers(1, 4))
+    members = draw(st.integers(1, 3))
+    policies = [new_policy(seed + member, levels, hidden, depth, heads) for member in range(members)]
+    return draw(graphs(levels)), policies
+
+
+# The forward pass.
+
+
+@settings(max_examples=40)
+@given(cases())
+def test_population_forward_is_the_policies_forward(case):
+    graph, policies = case
+    logits = PopulationForward(policies[0], graph)(genomes_of(policies))
+    assert logits.shape == (len(policies), *graph.mask.shape)
+    for row, policy in zip(logits, policies, strict=True):
+        torch.testing.assert_close(row, policy(graph), atol=1e-5, rtol=1e-5)
+
+
+@settings(max_examples=12)
+@given(st.data())
+def test_population_forward_is_the_policies_forward_on_programs(data):
+    program, chip = data.draw(programs(max_ops=8)), data.draw(accelerators())
+    graph = Graph.of(OneShotProblem(program, chip, BuiltinSimulator()))
+    policy = new_policy(data.draw(st.integers(0, 1000)), chip.num_levels)
+    logits = PopulationForward(policy, graph)(genomes_of([policy]))[0]
+    torch.testing.assert_close(logits, policy(graph), atol=1e-5, rtol=1e-5)
+
+
+@settings(max_examples=15)
+@given(cases(), st.integers(0, 2**32 - 1))
+def test_gradients_are_the_policies_gradients(case, seed):
+    graph, policies = case
+    weight = torch.from_numpy(np.random.default_rng(seed).normal(size=graph.mask.shape).astype(np.float32))
+    weight = weight * graph.mask
+    genomes = genomes_of(policies).requires_grad_()
+    (PopulationForward(policies[0], graph)(genomes) * weight).sum().backward()
+    for row, policy in zip(genomes.grad, policies, strict=True):
+        (policy(graph) * weight).sum().backward()
+        named = dict(policy.named_parameters())
+        flat = [named[name].grad for name in policy.state_dict()]
+        flat = [torch.zeros_like(named[name]) if g is None else g for name, g in zip(named, flat, strict=True)]
+        expected = torch.cat([gradient.reshape(-1) for gradient in flat])
+        torch.testing.assert_close(row, expected, atol=1e-4 * max(1.0, float(expected.abs().max())), rtol=1e-4)
+
+
+def test_members_do_not_touch_each_other():
+    policies = [new_policy(seed) for seed in range(4)]
+    graph = Graph.read(torch.rand(7, len(FEATURES)), torch.tensor([[0, 1, 2], [1, 2, 6]]), torch.ones(14, 3))
+    forward = PopulationForward(policies[0], graph)
+    genomes = genomes_of(policies).requires_grad_()
+    logits = forward(genomes)
+    logits[2].sum().backward()
+    assert (genomes.grad[[0, 1, 3]] == 0).all()
+    assert (genomes.grad[2] != 0).any()
+    torch.testing.assert_close(forward(genomes[[2, 0]]), logits[[2, 0]], atol=1e-5, rtol=1e-5)
+
+
+@settings(max_examples=10)
+@given(st.integers(2, 4), st.integers(1, 4), st.integers(1, 4))
+def test_genomes_hold_the_state_dict_in_its_order(levels, depth, heads):
+    policies = [new_policy(seed, levels, depth=depth, heads=heads) for seed in range(2)]
+    graph = Graph.read(torch.rand(2, len(FEATURES)), torch.zeros(2, 0), torch.ones(4, levels))
+    forward = PopulationForward(policies[0], graph)
+    genomes = genomes_of(policies)
+    assert genomes.shape == (2, forward.genome_size)
+    weights = forward.weights(genomes)
+    assert list(weights) == list(policies[0].state_dict())
+    for member, policy in enumerate(policies):
+        for name, weight in policy.state_dict().items():
+            assert torch.equal(weights[name][member], weight)
+    other = new_policy(5, levels, depth=depth, heads=heads)
+    torch.nn.utils.vector_to_parameters(genomes[1], other.parameters())
+    assert (genome_of(other) == genomes[1].numpy()).all()
+
+
+@settings(max_examples=10)
+@given(cases())
+def test_what_is_masked_is_never_drawn(case):
+    graph, policies = case
+    logits = PopulationForward(policies[0], graph)(genomes_of(policies))
+    assert (logits[:, ~graph.mask] == LOWEST).all()
+    chances = logits.softmax(-1)
+    assert (chances[:, ~graph.mask] == 0).all()
+    torch.testing.assert_close(chances.sum(-1), torch.ones(chances.shape[:-1]))
+
+
+@settings(max_examples=15)
+@given(graphs(levels=3), st.sampled_from([10.0, 100.0, 1000.0]), st.integers(0, 1000))
+def test_large_weights_give_no_nan(graph, scale, seed):
+    genomes = (genomes_of([new_policy(seed)]) * scale).requires_grad_()
+    logits = PopulationForward(new_policy(), graph)(genomes)
+    assert torch.isfinite(logits).all()
+    assert torch.isfinite(logits.softmax(-1)).all()
+    logits[:, graph.mask].sum().backward()
+    assert torch.isfinite(genomes.grad).all()
+
+
+def test_attention_over_very_different_scores_is_all_on_the_highest():
+    policy = new_policy()
+    with torch.no_grad():
+        for head in policy.heads:
+            head.att_src.mul_(1e6)
+    graph = Graph.read(torch.rand(6, len(FEATURES)), torch.tensor([[0, 1, 2, 3, 4], [5] * 5]), torch.ones(12, 3))
+    logits = PopulationForward(policy, graph)(genomes_of([policy]))[0]
+    assert torch.isfinite(logits).all()
+    torch.testing.assert_close(logits, policy(graph), atol=1e-5, rtol=1e-5)
+
+
+# Files.
+
+
+def refused(path, match=None):
+    """The one sentence with which a file is refused."""
+    with pytest.raises(AgentError, match=match) as caught:
+        load_policy(path)
+    text = str(caught.value)
+    assert str(path) in text
+    assert "\n" not in text
+    assert text.endswith(".")
+    return text
+
+
+def test_policies_come_back_as_they_were(tmp_path):
+    path, policy = tmp_path / "new" / "folder" / "policy.pt", new_policy(3, levels=4, depth=3)
+    save_policy(path, policy, ["ResNet50"])
+    other = load_policy(path)
+    assert other.options == policy.options
+    assert (genome_of(other) == genome_of(policy)).all()
+    assert files.load(path, KIND)["trained_on"] == ["ResNet50"]
+    assert [file.name for file in path.parent.iterdir()] == ["policy.pt"]
+
+
+class Bomb:
+    """Unpickling it writes a file."""
+
+    def __init__(self, target):
+        self.target = target
+
+    def __reduce__(self):
+        return Path.write_text, (self.target, "ran")
+
+
+def test_a_file_that_would_run_code_does_not(tmp_path):
+    target, path = tmp_path / "ran", tmp_path / "policy.pt"
+    pickle.loads(pickle.dumps(Bomb(target)))
+    assert target.read_text() == "ran"
+    target.unlink()
+    path.write_bytes(pickle.dumps(Bomb(target)))
+    refused(path, "damaged")
+    torch.save(Bomb(target), path)
+    refused(path, "damaged")
+    content = {"options": new_policy().options, "weights": Bomb(target)}
+    torch.save({"format": "memplace", "kind": KIND, "content": content}, path)
+    refused(path, "damaged")
+    assert not target.exists()
+
+
+@pytest.mark.parametrize(
+    "raw", [b"", b"no file at all", b"\x80\x02.", pickle.dumps({"format": "memplace"}), b"PK\x03\x04" + bytes(80)]
+)
+def test_other_files_are_refused(raw, tmp_path):
+    path = tmp_path / "policy.pt"
+    path.write_bytes(raw)
+    refused(path)
+
+
+def test_what_is_no_policy_is_refused(tmp_path):
+    path = tmp_path / "policy.pt"
+    refused(path, "There is no file")
+    refused(tmp_path)
+    for foreign in (torch.zeros(3), [1, 2], {"format": "other"}, {"format": "memplace", "kind": KIND}):
+        torch.save(foreign, path)
+        refused(path, "no file of memplace")
+    torch.save(new_policy().state_dict(), path)
+    refused(path, "no file of memplace")
+    torch.save(new_policy(), path)
+    refused(path)
+    files.save(path, "egrl-run/1", {})
+    refused(path, "'egrl-run/1', where 'graph-policy/1' is needed")
+
+
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 0.9, 0.999])
+def test_truncated_files_are_refused(share, tmp_path):
+    path = tmp_path / "policy.pt"
+    save_policy(path, new_policy())
+    whole = path.read_bytes()
+    path.write_bytes(whole[: int(share * len(whole))])
+    refused(path, "damaged")
+
+
+def test_damage_is_noticed_or_harmless(tmp_path):
+    """Whatever bytes change: either a policy is loaded or the file is refused."""
+    path, rng, noticed = tmp_path / "policy.pt", np.random.default_rng(0), 0
+    save_policy(path, new_policy(hidden=4, depth=1, heads=1))
+    whole = np.frombuffer(path.read_bytes(), dtype=np.uint8)
+    for _ in range(150):
+        raw = whole.copy()
+        at = rng.integers(len(raw), size=rng.integers(1, 30))
+        raw[at] = rng.integers(256, size=len(at))
+        path.write_bytes(raw.tobytes())
+        try:
+            load_policy(path)
+        except AgentError:
+            noticed += 1
+    assert noticed > 100
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        *({name: value} for name in ("levels", "hidden", "depth") for value in (0, -1, 10**9, 2.5, "3", None)),
+        {"levels": float("inf")},
+        {"depth": 3},
+        {"attention_heads": 0},
+        {"lean": float("nan")},
+        {"unknown": 3},
+    ],
+)
+def test_options_out_of_range_are_refused(change, tmp_path):
+    path, policy = tmp_path / "policy.pt", new_policy()
+    files.save(path, KIND, {"options": policy.options | change, "weights": policy.state_dict()})
+    refused(path, "does not hold the weights of a graph policy")
+
+
+def test_weights_that_do_not_fit_are_refused(tmp_path):
+    path, policy = tmp_path / "policy.pt", new_policy()
+    weights = policy.state_dict()
+    fewer = dict(list(weights.items())[1:])
+    for other in (None, {}, [1], fewer, dict.fromkeys(weights, 1), weights | {"more": torch.zeros(1)}):
+        files.save(path, KIND, {"options": policy.options, "weights": other})
+        refused(path, "does not hold the weights")
+    for options in (None, {}, "text", [1]):
+        files.save(path, KIND, {"options": options, "weights": weights})
+        refused(path, "does not hold the weights")
+
+
+def test_a_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
+    path, policy = tmp_path / "policy.pt", new_policy(1)
+    save_policy(path, policy)
+
+    def fail(*_):
+        raise OSError("disk full")
+
+    monkeypatch.setattr("memplace_env.files.os.replace", fail)
+    with pytest.raises(OSError, match=re.escape("disk full")):
+        save_policy(path, new_policy(2))
+    assert (genome_of(load_policy(path)) == genome_of(policy)).all()
+    assert [file.name for file in tmp_path.iterdir()] == ["policy.pt"]
