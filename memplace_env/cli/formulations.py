@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from memplace_env.cli.console import note
 from memplace_env.errors import AgentError
 from memplace_env.registration import GAME, ONE_SHOT
 
@@ -39,9 +41,13 @@ class Traits(NamedTuple):
 
 
 TRAITS = {
-    Formulation.ONE_SHOT: Traits("MemPlace-v0", ONE_SHOT, "nnp-i", "exact", "native"),
+    Formulation.ONE_SHOT: Traits("MemPlace-v0", ONE_SHOT, "nnp-i", "egrl", "native"),
     Formulation.GAME: Traits("MallocGame-v0", GAME, "tpu-v4i", "game-local-search", "all in backing memory"),
 }
+
+
+FALLBACK = "exact"
+"""Who searches if nobody was asked for and the default agent's packages are missing."""
 
 
 def known_agents() -> dict[Formulation, dict[str, str]]:
@@ -52,17 +58,65 @@ def known_agents() -> dict[Formulation, dict[str, str]]:
     return {formulation: {name: line for name, (_, line) in table.items()} for formulation, table in tables.items()}
 
 
-def agent_for(formulation: Formulation, name: str | None) -> Agent:
-    """The agent with that name, or the formulation's own.
+def check_plays(formulation: Formulation, name: str | None) -> None:
+    """Refuse agents of the other formulation.
 
     Raises:
-        AgentError: if there is none, or it plays the other formulation.
+        AgentError: saying which agents play this one.
     """
-    from agents import make_agent
-
     agents = known_agents()
     for other in Formulation:
         if other is not formulation and name in agents[other] and name not in agents[formulation]:
             there = ", ".join(agents[formulation])
             raise AgentError(f"{name} plays --formulation {other.value}; for {formulation.value} there are: {there}.")
-    return make_agent(name or TRAITS[formulation].agent)
+
+
+def agent_name(formulation: Formulation, name: str | None, flags: Sequence[str] = ()) -> str:
+    """Who searches, found out without loading any agent.
+
+    Args:
+        formulation: what is to be played.
+        name: who was asked for; None for the formulation's own agent, or `FALLBACK` if that one lacks packages.
+        flags: names of the flags given that only learning agents take.
+
+    Raises:
+        AgentError: if there is no such agent, it plays the other formulation, lacks packages or takes no such flag.
+    """
+    from agents import make_agent
+    from memplace_env.cli.learners import LEARNERS, to_install
+
+    check_plays(formulation, name)
+    lacking = to_install(name or TRAITS[formulation].agent)
+    if lacking and (name or flags):
+        raise AgentError(lacking)
+    if lacking:
+        note(f"{lacking}; until then {FALLBACK} searches.")
+        return FALLBACK
+    name = name or TRAITS[formulation].agent
+    known = known_agents()[formulation]
+    if name not in known:
+        make_agent(name)  # says what there is instead
+    if flags and name not in LEARNERS:
+        able = ", ".join(other for other in LEARNERS if other in known)
+        raise AgentError(f"{name} does not learn, so it takes no {flags[0]}; for that there are: {able}.")
+    return name
+
+
+def agent_for(
+    formulation: Formulation,
+    name: str | None,
+    *,
+    config: str | None = None,
+    settings: Sequence[str] = (),
+    policy: Path | None = None,
+) -> Agent:
+    """The agent with that name, or the formulation's own; the options are those of `learners.make_learner`.
+
+    Raises:
+        AgentError: as `agent_name`, or if an option makes no sense.
+    """
+    from agents import make_agent
+    from memplace_env.cli.learners import LEARNERS, learner_flags, make_learner
+
+    name = agent_name(formulation, name, learner_flags(config, settings, policy))
+    return make_learner(name, config, settings, policy) if name in LEARNERS else make_agent(name)

@@ -71,11 +71,14 @@ class ModelFlags:
         for key, settings in traits.settings.items():
             named = {"workload": key, "accelerator": traits.accelerator, **settings}
             name = named.pop("workload")
-            if name.lower() == model.lower() and named["accelerator"] == flags.chip and asked == (None,) * len(asked):
-                told = [f"batch {named['batch']}", *(f"{dim} {n}" for dim, n in named.get("dims", {}).items())]
-                told.append(named["dtype"])
-                overriding = "--batch, --dim, --dtype, --fusion override"
-                note(f"{name} with its registered settings: {', '.join(told)} ({overriding}).")
+            meant = model.lower() in (name.lower(), key.lower())
+            if meant and named["accelerator"] == flags.chip and asked == (None,) * len(asked):
+                told = [f"batch {named['batch']}"] if "batch" in named else []
+                told += [f"{dim} {n}" for dim, n in named.get("dims", {}).items()]
+                told += [named["dtype"]] if "dtype" in named else []
+                if told:
+                    overriding = "--batch, --dim, --dtype, --fusion override"
+                    note(f"{name} with its registered settings: {', '.join(told)} ({overriding}).")
                 return name, replace(flags, **named)
         return model, flags
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import Future
 from threading import Thread
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 _INTERRUPTED = 130
 
+T = TypeVar("T")
+
 
 def search(
     agent: Agent,
@@ -32,39 +34,53 @@ def search(
     budget: int,
     seed: int,
     time_limit: float | None,
+    kept: str = "nothing was written",
 ) -> Solution:
-    """Let the agent solve the environment and show on stderr how far it is above the baseline."""
-    console = stderr()
-    columns = [SpinnerColumn(), TextColumn("{task.description}")]
-    columns += [BarColumn(), MofNCompleteColumn()] if agent.budgeted else []
-    with Bar(*columns, TimeElapsedColumn(), console=console, transient=True, disable=not console.is_terminal) as bar:
+    """Let the agent solve the environment and show on stderr how far it is above the baseline.
+
+    `kept` says what is left if somebody interrupts it.
+    """
+    with new_bar(agent.budgeted) as bar:
         shown = bar.add_task(f"{agent.name} searches", total=budget if agent.budgeted else None)
 
         def progressed(progress: Progress) -> None:
             best = ratio(baseline_s / progress.latency_s)
             bar.update(shown, completed=progress.evaluations, description=f"{agent.name}: best {best} over {baseline}")
 
-        return _in_thread(
-            lambda: agent.solve(env, budget=budget, seed=seed, callback=progressed, time_limit=time_limit), bar
+        return in_thread(
+            lambda: agent.solve(env, budget=budget, seed=seed, callback=progressed, time_limit=time_limit),
+            bar,
+            lambda: kept,
         )
 
 
-def _in_thread(solve: Callable[[], Solution], bar: Bar) -> Solution:
-    """Solve beside the main thread, which alone hears Ctrl-C, even while a solver's compiled code runs."""
-    result: Future[Solution] = Future()
+def new_bar(counted: bool) -> Bar:
+    """A progress bar on stderr, shown on terminals only; `counted` if it is known where it ends."""
+    console = stderr()
+    columns = [SpinnerColumn(), TextColumn("{task.description}")]
+    columns += [BarColumn(), MofNCompleteColumn()] if counted else []
+    return Bar(*columns, TimeElapsedColumn(), console=console, transient=True, disable=not console.is_terminal)
 
-    def work() -> None:
+
+def in_thread(work: Callable[[], T], bar: Bar, kept: Callable[[], str]) -> T:
+    """Work beside the main thread, which alone hears Ctrl-C, even while a solver's compiled code runs.
+
+    An interrupt ends the process; `kept` then says what is left.
+    """
+    result: Future[T] = Future()
+
+    def run() -> None:
         try:
-            result.set_result(solve())
+            result.set_result(work())
         except BaseException as error:
             result.set_exception(error)
 
-    Thread(target=work, name="memplace-search", daemon=True).start()
+    Thread(target=run, name="memplace-search", daemon=True).start()
     try:
         return result.result()
     except KeyboardInterrupt:
         bar.stop()
-        sys.stderr.write("memplace: interrupted, nothing was written.\n")
+        sys.stderr.write(f"memplace: interrupted, {kept()}.\n")
         sys.stderr.flush()
         # A solver cannot be told to return, and ending the interpreter in order would wait for it or crash in it.
         os._exit(_INTERRUPTED)

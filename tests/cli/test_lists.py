@@ -13,7 +13,18 @@ from memplace_env.registration import ONE_SHOT
 from memplace_env.workload.zoo import zoo_names
 from tests.cli.conftest import MODEL, Run
 
-COMMANDS = ("solve", "inspect", "simulate", "validate", "compare", "workloads", "accelerators", "envs", "agents")
+COMMANDS = (
+    "solve",
+    "train",
+    "inspect",
+    "simulate",
+    "validate",
+    "compare",
+    "workloads",
+    "accelerators",
+    "envs",
+    "agents",
+)
 
 
 def test_inspect(run: Run, parsed: Callable[..., Any]) -> None:

@@ -13,7 +13,10 @@ import pytest
 
 from agents import Solution
 from agents.heuristic import RandomSearch
+from memplace_env.accelerator import Accelerator
 from memplace_env.plan import MemoryPlan
+from memplace_env.simulator import BuiltinSimulator, Report
+from memplace_env.workload.program import Program
 from tests.cli.conftest import MODEL, Run
 
 QUICK = ("--agent", "random", "--budget", 64)
@@ -61,10 +64,61 @@ def test_same_seed_same_files(run: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("no_picture")
-def test_exact_is_the_default(parsed: Callable[..., Any]) -> None:
-    summary = parsed("solve", MODEL, "--time-limit", 20)
-    assert summary["agent"] == "exact"
+def test_egrl_is_the_default(parsed: Callable[..., Any]) -> None:
+    assert parsed("solve", MODEL, "--budget", 8)["agent"] == "egrl"
+
+
+@pytest.mark.usefixtures("no_picture")
+def test_exact_proves(parsed: Callable[..., Any]) -> None:
+    summary = parsed("solve", MODEL, "--agent", "exact", "--time-limit", 20)
     assert summary["bound_s"] <= summary["report"]["latency_s"] <= summary["native_latency_s"]
+    assert summary["exact"] is None
+
+
+@pytest.mark.usefixtures("no_picture")
+def test_a_bound_is_proven_for_agents_that_prove_nothing(run: Run, parsed: Callable[..., Any]) -> None:
+    """And a better plan that was found on the way is no secret."""
+    summary = parsed("solve", MODEL, *QUICK)
+    exact, latency_s = summary["exact"], summary["report"]["latency_s"]
+    assert exact["outcome"] == "optimal"
+    assert summary["bound_s"] == exact["bound_s"] <= exact["report"]["latency_s"] < latency_s
+    assert summary["gap"] == pytest.approx(latency_s / summary["bound_s"] - 1)
+    assert summary["outcome"] == "feasible"
+    result = run("solve", MODEL, *QUICK)
+    assert "proven optimal; --agent exact writes it" in result.stdout
+    assert "keeps each tensor in one level" in result.stdout
+
+
+@pytest.mark.usefixtures("no_picture")
+def test_meeting_the_bound_is_optimal(run: Run, parsed: Callable[..., Any]) -> None:
+    """In this short chain the search starts from the optimum."""
+    easy = ("solve", "synthetic:chain?ops=8", "--agent", "local-search", "--budget", 8)
+    assert parsed(*easy)["outcome"] == "optimal"
+    assert "proven optimal" in run(*easy).stdout
+    assert "--agent exact" not in run(*easy).stdout
+
+
+@pytest.mark.usefixtures("no_picture")
+def test_no_bound_if_none_is_wanted(run: Run, parsed: Callable[..., Any]) -> None:
+    summary = parsed("solve", MODEL, *QUICK, "--bound", 0)
+    assert summary["bound_s"] is summary["gap"] is summary["exact"] is None
+    assert "no plan of any kind can be faster" in run("solve", MODEL, *QUICK, "--bound", 0).stdout
+
+
+class _Slower:
+    """A simulator whose costs the exact agent does not know."""
+
+    def run(self, program: Program, accelerator: Accelerator, plan: MemoryPlan) -> Report:
+        return BuiltinSimulator().run(program, accelerator, plan)
+
+
+@pytest.mark.usefixtures("no_picture")
+def test_no_bound_with_another_simulator(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memplace_env.envs.settings.resolve_simulator", lambda name: _Slower())
+    result = run("solve", MODEL, *QUICK, "--json")
+    assert result.exit_code == 0, result.stderr
+    assert json.loads(result.stdout)["bound_s"] is None
+    assert "No bound is proven" in result.stderr
 
 
 @pytest.mark.usefixtures("no_picture")

@@ -1,0 +1,225 @@
+"""`memplace train`, and its policies in `memplace solve --policy`."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from agents.egrl import EGRLConfig
+from memplace_env.cli.app import app
+from memplace_env.cli.learners import LEARNERS, configured
+from memplace_env.errors import AgentError
+from memplace_env.plan import MemoryPlan
+from tests.cli.conftest import MODEL, OTHER, Run
+
+GAME = "synthetic:diamond?ops=9&seed=1&accelerator=tpu-v4i"
+SMALL = ("--set", "population=6", "--set", "elites=2", "--set", "hidden=16", "--set", "refine=0.5")
+FILES = {"checkpoint.pt", "policy.pt", "plan.json", "history.json", "tensorboard"}
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run of one seed on MODEL."""
+    out = tmp_path_factory.mktemp("trained") / "run"
+    result = CliRunner().invoke(app, ["train", "egrl", MODEL, "--budget", "40", *SMALL, "--out", str(out)])
+    assert result.exit_code == 0, result.output
+    return out
+
+
+def test_files(run: Run, trained: Path) -> None:
+    folder = trained / "seed-0"
+    assert {path.name for path in folder.iterdir()} == FILES
+    (workload,) = json.loads((folder / "history.json").read_text())["workloads"]
+    assert workload["workload"] == MODEL
+    assert workload["evaluations"] == 40
+    assert workload["history"][-1]["speedup"] == workload["speedup"] >= 1
+    assert MemoryPlan.load(folder / "plan.json").settings["workload"] == MODEL
+    assert run("validate", MODEL, folder / "plan.json").exit_code == 0
+
+
+def test_several_seeds_are_independent_and_tell_how_to_use_the_policy(run: Run, tmp_path: Path) -> None:
+    result = run("train", "egrl", MODEL, "--budget", 20, "--seed", 3, "--seeds", 2, *SMALL)
+    assert result.exit_code == 0, result.output
+    out = tmp_path / "out" / "train-egrl-synthetic-diamond-ops-9-seed-1"
+    assert {path.name for path in out.iterdir()} == {"run.json", "seed-3", "seed-4"}
+    assert f"memplace solve '{MODEL}' --policy out/" in result.stdout
+
+
+def test_resume(run: Run, parsed: Callable[..., Any], trained: Path) -> None:
+    """Finished seeds stay as they are, a larger budget goes on with them, another run is no run to go on with."""
+    again = ("train", "egrl", MODEL, "--out", trained, *SMALL)
+    refused = run(*again, "--budget", 40)
+    assert refused.exit_code == 2
+    assert "--resume" in refused.stderr
+    other = run(*again, "--budget", 40, "--resume", "--set", "depth=2")
+    assert other.exit_code == 2
+    assert "other config" in other.stderr
+    before = (trained / "seed-0" / "checkpoint.pt").stat().st_mtime_ns
+    parsed(*again, "--budget", 40, "--resume")
+    assert (trained / "seed-0" / "checkpoint.pt").stat().st_mtime_ns == before
+    more = parsed(*again, "--budget", 60, "--resume", "--seeds", 2)
+    assert [item["seed"] for item in more["runs"]] == [0, 1]
+    assert [item["workloads"][0]["evaluations"] for item in more["runs"]] == [60, 60]
+
+
+def test_a_folder_of_something_else_is_left_alone(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "o").mkdir()
+    (tmp_path / "o" / "notes.txt").write_text("mine")
+    for flag in ((), ("--resume",)):
+        result = run("train", "egrl", MODEL, "--out", "o", *flag)
+        assert result.exit_code == 2
+        assert result.stderr.count("\n") == 1
+    assert [path.name for path in (tmp_path / "o").iterdir()] == ["notes.txt"]
+
+
+def test_one_policy_for_several_workloads(parsed: Callable[..., Any], tmp_path: Path) -> None:
+    values = parsed("train", "egrl", MODEL, OTHER, "--budget", 20, *SMALL, "--out", "o")
+    ((first, second),) = [item["workloads"] for item in values["runs"]]
+    assert (first["workload"], second["workload"]) == (MODEL, OTHER)
+    plans = {MemoryPlan.load(tmp_path / "o" / "seed-0" / item["plan"]).program for item in (first, second)}
+    assert len(plans) == 2
+
+
+def test_policies_load_in_solve(parsed: Callable[..., Any], trained: Path) -> None:
+    """Also those of one workload for another."""
+    for model in (MODEL, OTHER):
+        found = parsed("solve", model, "--policy", trained / "seed-0" / "policy.pt", "--budget", 1)
+        assert (found["agent"], found["evaluations"]) == ("egrl", 1)
+
+
+@pytest.mark.parametrize("formulation", ["one-shot", "game"])
+def test_agents_without_checkpoints(run: Run, parsed: Callable[..., Any], formulation: str) -> None:
+    """They train in both formulations, their policies load, and unfinished seeds begin anew."""
+    ppo = ("train", "ppo", GAME if formulation == "game" else MODEL, "--formulation", formulation, "--out", "o")
+    first = parsed(*ppo, "--budget", 16)["runs"][0]
+    both = parsed(*ppo, "--budget", 16, "--resume", "--seeds", 2)["runs"]
+    assert both[0] == first
+    assert run(*ppo, "--budget", 32, "--resume").exit_code == 2
+    flags = ("--formulation", formulation, "--agent", "ppo", "--policy", first["policy"], "--budget", 16)
+    assert parsed("solve", ppo[2], *flags)["agent"] == "ppo"
+
+
+class _Malicious:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path("harm").write_text, ("done",)
+
+
+def test_a_strangers_policy_runs_no_code(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "policy.pt").write_bytes(pickle.dumps({"format": "memplace", "content": _Malicious()}))
+    result = run("solve", MODEL, "--policy", "policy.pt")
+    assert result.exit_code == 2
+    assert result.stderr.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["policy.pt"]
+
+
+BAD = {
+    "does not learn": (["train", "local-search", MODEL], "egrl, ppo"),
+    "unknown agent": (["train", "egrll", MODEL], "egrl, ppo"),
+    "other formulation": (["train", "egrl", GAME, "--formulation", "game"], "plays --formulation one-shot"),
+    "game id": (["train", "egrl", "MallocGame-AlexNet-v0"], "plays --formulation one-shot"),
+    "unknown id": (["train", "egrl", "MemPlace-Alexnet-v0"], "MemPlace-AlexNet-v0"),
+    "flag with id": (["train", "egrl", "MemPlace-AlexNet-v0", "--batch", "2"], "settings of its own"),
+    "twice": (["train", "egrl", MODEL, MODEL], "twice"),
+    "too many": (["train", "ppo", MODEL, OTHER], "one environment at a time"),
+    "unknown config": (["train", "egrl", MODEL, "--config", "papr"], "'paper'"),
+    "no configs": (["train", "ppo", MODEL, "--config", "paper"], "no settings"),
+    "unknown setting": (["solve", MODEL, "--set", "hiden=8"], "'hidden'"),
+    "impossible setting": (["train", "egrl", MODEL, "--set", "elites=90"], "elites"),
+    "policy for none": (["solve", MODEL, "--agent", "exact", "--policy", "policy.pt"], "does not learn"),
+    "settings for none": (["solve", MODEL, "--agent", "exact", "--set", "hidden=8"], "--set"),
+    "missing policy": (["solve", MODEL, "--policy", "none.pt"], "none.pt"),
+    "policy is no policy": (["solve", MODEL, "--policy", __file__], "test_train.py"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "named"), BAD.values(), ids=BAD.keys())
+def test_one_sentence(run: Run, tmp_path: Path, arguments: list[str], named: str) -> None:
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert result.stderr.startswith("memplace: ")
+    assert result.stderr.count("\n") == 1
+    assert named in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@dataclass(frozen=True)
+class _Settings:
+    count: int = 1
+    rate: float = 1.0
+    on: bool = True
+    name: str = "a"
+    shape: tuple[int, ...] = ()
+
+
+@given(st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.booleans(), st.text())
+def test_settings_mean_what_is_typed(count: int, rate: float, on: bool, name: str) -> None:
+    typed = [f"count={count}", f"rate={rate}", f"on={on}", f"name={name}"]
+    assert configured("x", {"d": _Settings()}, "d", typed) == _Settings(count, rate, on, name)
+
+
+@given(st.sampled_from(["count", "rate", "on", "shape"]), st.sampled_from(["", "x", "nan", "inf", "1e999", "1,2"]))
+def test_settings_of_another_type(field: str, text: str) -> None:
+    with pytest.raises(AgentError, match=f"--set {field}="):
+        configured("x", {"d": _Settings()}, "d", [f"{field}={text}"])
+
+
+@pytest.mark.parametrize("settings", [["count"], ["=1"], ["count=1", "count=2"]])
+def test_malformed_settings(settings: list[str]) -> None:
+    with pytest.raises(AgentError):
+        configured("x", {"d": _Settings()}, "d", settings)
+
+
+def test_egrl_configs() -> None:
+    """The ablations differ from the paper's method in one field each."""
+    configs = LEARNERS["egrl"].configs()
+    assert (configs["default"], configs["paper"]) == (EGRLConfig(), EGRLConfig.paper())
+    for name in ("paper-ea", "paper-pg", "paper-no-boltzmann"):
+        changed = [key for key, value in vars(configs[name]).items() if value != getattr(configs["paper"], key)]
+        assert len(changed) == 1
+
+
+def test_missing_packages(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Who did not ask for an agent gets another one and a note, who did gets one sentence."""
+    monkeypatch.setitem(sys.modules, "torch_geometric", None)
+    fallen = run("solve", MODEL, "--json")
+    assert json.loads(fallen.stdout)["agent"] == "exact"
+    assert 'torch_geometric: pip install "memplace[agents]"' in fallen.stderr
+    for asked in (["--agent", "egrl"], ["--policy", "policy.pt"], ["--config", "paper"]):
+        result = run("solve", MODEL, *asked, "--out", "asked")
+        assert result.exit_code == 2
+        assert "torch_geometric" in result.stderr
+    assert run("train", "egrl", MODEL, "--out", "asked").exit_code == 2
+    assert not (tmp_path / "asked").exists()
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_learners_are_listed(parsed: Callable[..., Any], name: str) -> None:
+    assert name in {row["name"] for row in parsed("agents")}
+
+
+def test_interrupt_says_how_to_go_on(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "memplace_env.cli", "train", "egrl", MODEL, *SMALL, "--out", "o"]
+    checkpoint = tmp_path / "o" / "seed-0" / "checkpoint.pt"
+    with subprocess.Popen([*command, "--budget", "1000000"], cwd=tmp_path, stderr=subprocess.PIPE, text=True) as run:
+        end = time.monotonic() + 60
+        while not checkpoint.exists() and run.poll() is None and time.monotonic() < end:
+            time.sleep(0.05)
+        run.send_signal(signal.SIGINT)
+        _, stderr = run.communicate(timeout=30)
+    assert run.returncode == 130
+    assert "o/seed-0/checkpoint.pt; the same command with --resume goes on" in stderr
+    assert "Traceback" not in stderr
