@@ -1,0 +1,101 @@
+"""How fast MuZero's search is with its network: prints JSON. `python -m benchmarks.muzero_speed`.
+
+Simulations/s of whole searches of 128 games half way through ResNet50's, on one core and one thread, with the learned
+model and with the true rules, and which share of the time goes into the trees, the network and the rules. The best of
+20 searches by processor time, so that other processes on the machine matter little.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import gymnasium as gym
+import numpy as np
+
+import memplace_env  # noqa: F401  (registers the environments)
+from agents.learning.threads import one_thread
+from agents.muzero.config import MuZeroConfig
+from agents.muzero.free_game import FreeGame, Seen
+from agents.muzero.models import LearnedModel, SimulatorModel
+from agents.muzero.networks import MuZeroNetwork
+from agents.muzero.run import new_network
+from agents.muzero.search import search
+from agents.muzero.tree import Floats
+from memplace_env.workload.program import Ints
+
+ID = "MallocGame-ResNet50-v0"
+GAMES, SIMULATIONS, ROUNDS = 128, 16, 20
+T = TypeVar("T")
+
+
+class Stopwatch:
+    """Processor time spent in what it is wrapped around."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __call__(self, function: Callable[..., T]) -> Callable[..., T]:
+        def timed(*arguments: Any) -> T:
+            begin = time.process_time()
+            result = function(*arguments)
+            self.seconds += time.process_time() - begin
+            return result
+
+        return timed
+
+
+class TimedGame(FreeGame):
+    """The rules under a stopwatch, observations included."""
+
+    def watch(self, watch: Stopwatch) -> None:
+        self._played, self._observed = watch(super().play), watch(super().observe)
+
+    def play(self, rows: Ints, actions: Ints) -> Floats:
+        return self._played(rows, actions)
+
+    def observe(self, rows: Ints) -> Seen:
+        return self._observed(rows)
+
+
+def once(model_name: str, network: MuZeroNetwork, game: TimedGame, rows: Ints) -> tuple[float, float, float]:
+    """Seconds of one search: in all, in the model, and of those in the rules."""
+    rules, inside = Stopwatch(), Stopwatch()
+    game.watch(rules)
+    model: LearnedModel | SimulatorModel
+    begin = time.process_time()
+    if model_name == "learned":
+        model = LearnedModel(network, game.observe(rows), SIMULATIONS)
+    else:
+        model = SimulatorModel(network, game, rows, SIMULATIONS)
+    inside.seconds = time.process_time() - begin
+    model.step = inside(model.step)  # type: ignore[method-assign, assignment]
+    legal = game.problem.legal(rows)
+    search(model, model.root, legal, simulations=SIMULATIONS, rng=np.random.default_rng(0))
+    return time.process_time() - begin, inside.seconds, rules.seconds
+
+
+def measure() -> dict[str, Any]:
+    """Rates and shares by model."""
+    game = TimedGame(gym.make(ID).unwrapped.problem)  # type: ignore[attr-defined]
+    rows, rng = FreeGame.new_rows(game, GAMES), np.random.default_rng(0)
+    for _ in range(60):
+        FreeGame.play(game, rows, rng.integers(3, size=GAMES))
+    network, results = new_network(MuZeroConfig()), {}
+    with one_thread():
+        for name in ("learned", "simulator"):
+            total, inside, rules = min(once(name, network, game, rows) for _ in range(ROUNDS))
+            results[name] = {
+                "simulations_per_s": round(GAMES * SIMULATIONS / total),
+                "ms_for_each_simulation_of_all_games": round(1e3 * total / SIMULATIONS, 3),
+                "share_trees": round((total - inside) / total, 3),
+                "share_network": round((inside - rules) / total, 3),
+                "share_rules": round(rules / total, 3),
+            }
+    return results
+
+
+if __name__ == "__main__":
+    print(json.dumps({"games": GAMES, "simulations": SIMULATIONS, "one_core": measure()}, indent=2))
