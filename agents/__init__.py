@@ -9,22 +9,29 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from agents.base import Agent, Outcome, Progress, Solution
     from agents.dp import GreedyDP
+    from agents.egrl import EGRL, EGRLConfig
     from agents.exact import Exact
     from agents.game import BeamSearch, GameLocalSearch, GreedyPlayer, SolverOrder
     from agents.heuristic import LocalSearch, RandomSearch
+    from agents.ppo import A2CAgent, MaskablePPOAgent, PPOAgent
     from agents.xla_msa import XlaMsa
 
 __all__ = [
     "AGENTS",
+    "EGRL",
     "GAME_AGENTS",
+    "A2CAgent",
     "Agent",
     "BeamSearch",
+    "EGRLConfig",
     "Exact",
     "GameLocalSearch",
     "GreedyDP",
     "GreedyPlayer",
     "LocalSearch",
+    "MaskablePPOAgent",
     "Outcome",
+    "PPOAgent",
     "Progress",
     "RandomSearch",
     "Solution",
@@ -33,11 +40,19 @@ __all__ = [
     "make_agent",
 ]
 
+_REINFORCEMENT = {
+    "ppo": ("PPOAgent", "Stable-Baselines3's PPO with a network that suits the observation"),
+    "maskable-ppo": ("MaskablePPOAgent", "sb3-contrib's PPO, which plays legal actions only"),
+    "a2c": ("A2CAgent", "Stable-Baselines3's A2C, to see that any algorithm plugs in"),
+}
+
 AGENTS = {
+    "egrl": ("EGRL", "evolution of graph policies with policy gradients, and annealing of the best map"),
     "random": ("RandomSearch", "uniformly random maps"),
     "greedy-dp": ("GreedyDP", "EGRL's baseline: op by op, all choices tried, the rest frozen"),
     "local-search": ("LocalSearch", "simulated annealing from the compiler's own map"),
     "exact": ("Exact", "mixed-integer linear program: the best plan and a proven bound"),
+    **_REINFORCEMENT,
 }
 """Agents for one-shot environments: name on the command line -> class of this package, one line about it."""
 
@@ -47,6 +62,7 @@ GAME_AGENTS = {
     "beam-search": ("BeamSearch", "partial games side by side, judged by how the best known game would finish them"),
     "game-local-search": ("GameLocalSearch", "simulated annealing from the greedy player's game"),
     "solver-order": ("SolverOrder", "hill climbing over the order in which xla-msa serves the buffers"),
+    **_REINFORCEMENT,
 }
 """Agents for mallocGame, in the same form."""
 
@@ -58,6 +74,11 @@ _HOME = {
     "RandomSearch": "agents.heuristic",
     "LocalSearch": "agents.heuristic",
     "GreedyDP": "agents.dp",
+    "EGRL": "agents.egrl",
+    "EGRLConfig": "agents.egrl",
+    "PPOAgent": "agents.ppo",
+    "MaskablePPOAgent": "agents.ppo",
+    "A2CAgent": "agents.ppo",
     "Exact": "agents.exact",
     "XlaMsa": "agents.xla_msa",
     "GreedyPlayer": "agents.game",

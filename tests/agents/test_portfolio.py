@@ -1,0 +1,102 @@
+"""The portfolio: never worse than XLA's solver, within budget, and whatever stops it keeps what it found."""
+
+import pytest
+from hypothesis import given, settings
+
+from agents.game import BeamSearch, GameLocalSearch, GreedyPlayer
+from agents.game.portfolio import Portfolio, Stage
+from agents.xla_msa import MsaOptions, XlaMsa
+from memplace_env.envs.malloc_game import MallocGameEnv
+from memplace_env.errors import AgentError
+from memplace_env.plan import validate
+from memplace_env.simulator import simulate
+from memplace_env.workload.synthetic import random_dag
+from tests.strategies import programs, two_level_accelerators
+
+
+def crowded(seed=3, ops=20):
+    """A program larger than fast memory, so that there is something to decide."""
+    return MallocGameEnv(random_dag(seed, ops=ops, largest=60_000_000), "tpu-v4i")
+
+
+@settings(max_examples=25)
+@given(programs(), two_level_accelerators())
+def test_never_worse_than_any_solver_that_comes_cheap(program, chip):
+    env = MallocGameEnv(program, chip)
+    solution = Portfolio().solve(env, budget=60)
+    assert validate(program, chip, solution.plan) == []
+    assert solution.evaluations <= 60
+    for agent in (XlaMsa(), XlaMsa(MsaOptions.tuned()), GreedyPlayer()):
+        assert solution.report.latency_ps <= agent.solve(env).report.latency_ps
+
+
+@pytest.mark.parametrize("budget", [1, 2, 3, 4, 5, 400])
+def test_budget_is_kept_and_everything_counts(budget):
+    env, heard = crowded(), []
+    solution = Portfolio().solve(env, budget=budget, seed=1, callback=heard.append)
+    assert heard[-1].evaluations == solution.evaluations == budget
+    evaluations = [progress.evaluations for progress in heard]
+    assert evaluations == sorted(evaluations)
+    assert solution.report.latency_ps <= XlaMsa().solve(env).report.latency_ps
+    assert solution.report.latency_ps == simulate(env.program, env.accelerator, solution.plan).latency_ps
+    assert solution.history[-1].latency_s == solution.report.latency_s == heard[-1].latency_s
+    latencies = [progress.latency_s for progress in solution.history]
+    assert latencies == sorted(set(latencies), reverse=True)
+
+
+def test_same_seed_same_plan():
+    one, two = (Portfolio().solve(crowded(), budget=600, seed=7) for _ in range(2))
+    assert one.plan == two.plan
+    assert [(p.evaluations, p.latency_s) for p in one.history] == [(p.evaluations, p.latency_s) for p in two.history]
+
+
+@pytest.mark.parametrize("stopped_by", [ValueError, KeyboardInterrupt])
+@pytest.mark.parametrize("after", [1, 3, 200, 1500])
+def test_whatever_stops_it_the_best_so_far_is_returned(stopped_by, after):
+    env, heard = crowded(), []
+
+    def stop(progress):
+        heard.append(progress)
+        if progress.evaluations >= after:
+            raise stopped_by
+
+    solution = Portfolio().solve(env, budget=4000, callback=stop)
+    assert solution.evaluations == heard[-1].evaluations < 4000
+    assert solution.report.latency_s == heard[-1].latency_s
+    assert validate(env.program, env.accelerator, solution.plan) == []
+
+
+def test_each_solver_gets_its_share():
+    told = []
+
+    class Counted:
+        name, budgeted = "counted", True
+
+        def __init__(self, agent):
+            self.agent = agent
+
+        def solve(self, env, **options):
+            told.append((options["budget"], options["time_limit"]))
+            return self.agent.solve(env, **options)
+
+    stages = [Stage(Counted(agent), share) for agent, share in ((GreedyPlayer(), 0.5), (BeamSearch(), 0.25))]
+    Portfolio(stages=[*stages, Stage(Counted(GameLocalSearch()), 1.0)]).solve(crowded(), budget=1000, time_limit=60)
+    budgets, limits = zip(*told, strict=True)
+    assert budgets[:2] == (500, 999 // 4)
+    assert 999 - 999 // 4 <= budgets[2] < 999
+    assert 29 < limits[0] <= 30
+    assert limits[2] > 2 * limits[1]
+
+
+def test_time_limit_ends_it():
+    solution = Portfolio().solve(crowded(ops=60), budget=10**9, time_limit=0.5)
+    assert solution.outcome == "feasible"
+    assert solution.evaluations < 10**9
+
+
+def test_bad_shares_are_named():
+    for share in (0.0, -1.0, 1.5, float("nan")):
+        with pytest.raises(AgentError, match="beam-search"):
+            Portfolio(beam_share=share)
+    with pytest.raises(AgentError, match="budget of 0"):
+        Portfolio().solve(crowded(), budget=0)
