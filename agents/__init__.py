@@ -11,8 +11,9 @@ if TYPE_CHECKING:
     from agents.dp import GreedyDP
     from agents.egrl import EGRL, EGRLConfig
     from agents.exact import Exact
-    from agents.game import BeamSearch, GameLocalSearch, GreedyPlayer, SolverOrder
+    from agents.game import BeamSearch, GameLocalSearch, GreedyPlayer, Portfolio, SolverOrder
     from agents.heuristic import LocalSearch, RandomSearch
+    from agents.muzero import MuZero, MuZeroConfig
     from agents.ppo import A2CAgent, MaskablePPOAgent, PPOAgent
     from agents.xla_msa import XlaMsa
 
@@ -30,8 +31,11 @@ __all__ = [
     "GreedyPlayer",
     "LocalSearch",
     "MaskablePPOAgent",
+    "MuZero",
+    "MuZeroConfig",
     "Outcome",
     "PPOAgent",
+    "Portfolio",
     "Progress",
     "RandomSearch",
     "Solution",
@@ -57,6 +61,11 @@ AGENTS = {
 """Agents for one-shot environments: name on the command line -> class of this package, one line about it."""
 
 GAME_AGENTS = {
+    "portfolio": (
+        "Portfolio",
+        "xla-msa with both option sets, then the searches: never worse than XLA, whatever stops it",
+    ),
+    "muzero": ("MuZero", "games planned by tree search, from which a network learns, after mallocMuZero"),
     "xla-msa": ("XlaMsa", "XLA's memory-space assignment, the default that mallocMuZero is compared with"),
     "greedy-player": ("GreedyPlayer", "one game, always the best immediate reward"),
     "beam-search": ("BeamSearch", "partial games side by side, judged by how the best known game would finish them"),
@@ -85,6 +94,9 @@ _HOME = {
     "BeamSearch": "agents.game",
     "GameLocalSearch": "agents.game",
     "SolverOrder": "agents.game",
+    "Portfolio": "agents.game",
+    "MuZero": "agents.muzero",
+    "MuZeroConfig": "agents.muzero",
 }
 
 

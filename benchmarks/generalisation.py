@@ -1,4 +1,4 @@
-"""How a graph policy that was trained on one workload maps others it has never seen, without any search.
+"""How a graph policy that was trained on one workload maps others it has never seen, without any training there.
 
 python -m benchmarks.generalisation                          # prints the matrix
 python -m benchmarks.generalisation --write docs/egrl.md     # also draws the heat map into docs/pictures
@@ -13,10 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from rich.progress import track
 
 import agents
-from agents.learning.graph_policy import GraphPolicy
+from agents.egrl import boltzmann
+from agents.evaluator import Evaluator
+from agents.learning.graph_policy import Graph, GraphPolicy
+from agents.learning.threads import one_thread
 from benchmarks.tables import markdown, save_results, write_between_markers
 from memplace_env.files import write_atomically
 from memplace_env.registration import one_shot_id
@@ -26,6 +30,8 @@ RESULTS = Path(__file__).parent / "results" / "generalisation.json"
 PICTURE = Path(__file__).parents[1] / "docs" / "pictures" / "generalisation.png"
 PAPER = ("ResNet50", "ResNet101", "BERT")
 UNSEEN = ("BERT-Large", "ViT")
+SAMPLES = 100
+"""Maps drawn from a policy; all of the same seed."""
 
 CONFIG = replace(agents.EGRLConfig(), boltzmann=0.2, refine=0.0, heuristics=False)
 """What is asked for is a policy, not a map: no refinement, and no start from heuristics."""
@@ -39,19 +45,24 @@ def train(workloads: Sequence[str], budget: int, seed: int) -> GraphPolicy:
     return policy
 
 
-def zero_shot(policy: GraphPolicy, workload: str) -> float:
-    """Speed-up over native of the plan that the compiler makes of the policy's most likely map."""
-    solution = agents.EGRL(policy=policy).solve(one_shot_id(workload), budget=1)
-    return solution.speedup
+def zero_shot(policy: GraphPolicy, workload: str) -> dict[str, float]:
+    """Speed-ups over native of the policy's most likely map, and of the best of `SAMPLES` maps drawn from it."""
+    evaluator = Evaluator(one_shot_id(workload), budget=1 + SAMPLES)
+    graph = Graph.of(evaluator.env.problem)
+    with one_thread(), torch.inference_mode():
+        chances = policy(graph).softmax(-1).flatten(0, 1).double().numpy()
+    maps = boltzmann.sample(np.random.default_rng(0), np.repeat(chances[None], SAMPLES, axis=0))
+    latency_s = evaluator(np.concatenate([chances.argmax(-1)[None], maps])).latency_s
+    return {"likely": evaluator.baseline_s / latency_s[0], "sampled": evaluator.baseline_s / latency_s[1:].min()}
 
 
-def table(results: Sequence[dict[str, Any]]) -> str:
+def table(results: Sequence[dict[str, Any]], kind: str) -> str:
     """Rows: trained on; columns: evaluated on; mean over seeds, and the lowest and highest where there are several."""
     rows = []
     for trained in dict.fromkeys(r["trained"] for r in results):
         cells = []
         for workload in (*PAPER, *UNSEEN):
-            values = [r["speedup"][workload] for r in results if r["trained"] == trained]
+            values = [r["speedup"][workload][kind] for r in results if r["trained"] == trained]
             spread = f" ({min(values):.3f} to {max(values):.3f})" if len(values) > 1 else ""
             cells.append(f"{np.mean(values):.3f}{spread}")
         rows.append([trained, *cells])
@@ -59,11 +70,14 @@ def table(results: Sequence[dict[str, Any]]) -> str:
 
 
 def draw(results: Sequence[dict[str, Any]]) -> Path:
-    """The matrix as a heat map; white is as fast as native."""
+    """The matrix of the best sampled maps as a heat map; white is as fast as native."""
     names = list(dict.fromkeys(r["trained"] for r in results))
     columns = [*PAPER, *UNSEEN]
     values = np.array(
-        [[np.mean([r["speedup"][c] for r in results if r["trained"] == name]) for c in columns] for name in names]
+        [
+            [np.mean([r["speedup"][c]["sampled"] for r in results if r["trained"] == name]) for c in columns]
+            for name in names
+        ]
     )
     figure = new_figure(760, 90 + 70 * len(names))
     axes = figure.add_axes((0.14, 0.16, 0.74, 0.74))
@@ -75,7 +89,7 @@ def draw(results: Sequence[dict[str, Any]]) -> Path:
         axes.text(column, row, f"{values[row, column]:.2f}", ha="center", va="center", color=colour)
     axes.set_xticks(range(len(columns)), columns)
     axes.set_yticks(range(len(names)), names)
-    axes.set(xlabel="evaluated on, without search", ylabel="trained on", title="Speed-up over native")
+    axes.set(xlabel=f"evaluated on: best of {SAMPLES} maps", ylabel="trained on", title="Speed-up over native")
     bar = figure.colorbar(image, ax=axes, fraction=0.05)
     ticks = [value for value in (0.25, 0.5, 1.0, 1.5, 2.0) if abs(np.log(value)) <= reach]
     bar.set_ticks(np.log(ticks).tolist(), labels=[f"{value:g}" for value in ticks])
@@ -95,11 +109,12 @@ def main() -> None:
         speedup = {workload: zero_shot(policy, workload) for workload in (*PAPER, *UNSEEN)}
         trained = names[0] if len(names) == 1 else "all three"
         results.append({"trained": trained, "seed": seed, "budget": options.budget, "speedup": speedup})
-    print(table(results))
+    print(table(results, "likely"), table(results, "sampled"), sep="\n\n")
     if options.write:
         save_results(RESULTS, results)
         for document in options.write:
-            write_between_markers(document, "generalisation", table(results))
+            for kind in ("likely", "sampled"):
+                write_between_markers(document, f"generalisation-{kind}", table(results, kind))
         draw(results)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,8 +31,8 @@ class Stage(NamedTuple):
 class Portfolio:
     """XLA's memory-space assignment with both public option sets, then the searches, within one budget.
 
-    What a solver leaves of its share goes to those after it. An interrupt (Ctrl-C in Python), or an exception of the
-    callback, ends the search with the best plan so far.
+    What a solver leaves of its share goes to those after it. An interrupt (Ctrl-C, or a KeyboardInterrupt from the
+    callback) ends the search with the best plan so far.
 
     Args:
         policy: file of a network of `MuZero`; half of what is left after the beam then goes to MuZero.
@@ -46,6 +47,8 @@ class Portfolio:
 
     name = "portfolio"
     budgeted = True
+    anytime = True
+    """An interrupt does not lose the plan."""
 
     def __init__(
         self,
@@ -70,28 +73,14 @@ class Portfolio:
         callback: Callback | None = None,
         time_limit: float | None = None,
     ) -> Solution:
-        """See `agents.base.Agent.solve`, but exceptions of the callback are not passed on."""
-
-        def guarded(progress: Progress) -> None:
-            try:
-                if callback is not None:
-                    callback(progress)
-            except Exception as error:
-                raise _Stopped from error
-
-        evaluator = GameEvaluator(env, budget=budget, callback=guarded, time_limit=time_limit)
-        try:
+        """See `agents.base.Agent.solve`."""
+        evaluator = GameEvaluator(env, budget=budget, callback=callback, time_limit=time_limit)
+        with suppress(KeyboardInterrupt):
             for stage in self._stages:
                 if evaluator.remaining <= 0:
                     break
                 _run(stage, evaluator, seed)
-        except (_Stopped, KeyboardInterrupt):
-            pass
         return evaluator.solution(self.name, seed)
-
-
-class _Stopped(Exception):  # noqa: N818  (no error: somebody's callback has seen enough)
-    """The callback raised an exception."""
 
 
 class _Watched(MallocGameProblem):

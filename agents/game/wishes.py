@@ -8,11 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agents.game import kernels
+from agents.xla_msa import MsaOptions
+from agents.xla_msa.assign import assign
 from memplace_env.envs.malloc_game import MallocGameProblem
-from memplace_env.envs.malloc_game.state import COPY, NO_COPY
+from memplace_env.envs.malloc_game.state import COPY, DROP, NO_COPY
+from memplace_env.plan import MemoryPlan
 from memplace_env.workload.program import Ints
 
 Wishes = NDArray[np.int8]
+
+OPTIONS = (MsaOptions.open_source(), MsaOptions.tuned())
+"""Both public option sets of XLA's solver."""
 
 
 class Groups(NamedTuple):
@@ -43,9 +49,34 @@ def by_role(problem: MallocGameProblem) -> Groups:
 
 
 def starts(problem: MallocGameProblem) -> Wishes:
-    """int8[3, U]: the greedy player's game; fast memory wherever possible; the same, and copies of everything."""
+    """int8[5, U], where searches begin.
+
+    The greedy player's game; fast memory wherever possible; the same, and copies of everything; and what XLA's solver
+    would do with either of its public option sets, which is rarely the best of them, but then by far.
+    """
     count = problem.num_decisions
-    return np.stack([greedy_wishes(problem), np.full(count, NO_COPY), np.full(count, COPY)]).astype(np.int8)
+    plans = [assign(problem.program, problem.accelerator, options) for options in OPTIONS]
+    return np.stack(
+        [
+            greedy_wishes(problem),
+            np.full(count, NO_COPY),
+            np.full(count, COPY),
+            *(plan_wishes(problem, plan) for plan in plans),
+        ]
+    ).astype(np.int8)
+
+
+def plan_wishes(problem: MallocGameProblem, plan: MemoryPlan) -> Wishes:
+    """int8[U], fast memory where a plan of the same program uses it, with a copy back where the next use is elsewhere.
+
+    The game places blocks and times copies by its own rules, so the game along these wishes may be better or worse
+    than the plan.
+    """
+    tensor, level = problem.g.use_tensor, plan.use_level
+    order = np.lexsort((np.arange(len(tensor)), tensor))
+    leaves = np.zeros(len(tensor), dtype=np.bool_)
+    leaves[order[:-1]] = (tensor[order[:-1]] == tensor[order[1:]]) & (level[order[1:]] == 1)
+    return np.where(level == 1, DROP, np.where(leaves, COPY, NO_COPY)).astype(np.int8)
 
 
 def greedy_wishes(problem: MallocGameProblem) -> Wishes:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 
@@ -20,6 +21,13 @@ from memplace_env.errors import AgentError
 
 CHECKPOINT, POLICY, CURVES = "checkpoint.pt", "policy.pt", "tensorboard"
 _KIND = "muzero-run/1"
+
+
+class Trained(NamedTuple):
+    """What training leaves: one solution for each program, and the network."""
+
+    solutions: list[Solution]
+    policy: MuZeroNetwork
 
 
 class MuZero:
@@ -72,22 +80,47 @@ class MuZero:
         callback: Callback | None = None,
         time_limit: float | None = None,
     ) -> Solution:
-        """See `agents.base.Agent.solve`.
+        """See `agents.base.Agent.solve`."""
+        trained = self.train([env], budget=budget, seed=seed, callback=callback, time_limit=time_limit)
+        return trained.solutions[0]
+
+    def train(
+        self,
+        envs: Sequence[str | gym.Env[Any, Any]],
+        *,
+        budget: int = 4000,
+        seed: int = 0,
+        callback: Callback | Sequence[Callback] | None = None,
+        time_limit: float | None = None,
+    ) -> Trained:
+        """One network for several programs at once, on any machines.
+
+        Args:
+            envs: ids or made environments.
+            budget: games to play at most, of each program.
+            seed, time_limit: as in `solve`.
+            callback: as in `solve`, for all programs or one for each.
 
         Raises:
-            AgentError: also if the checkpoint is of another run.
+            AgentError: if there is no environment, or the checkpoint is of another run.
         """
-        evaluator = GameEvaluator(env, budget=budget, callback=callback, time_limit=time_limit)
+        if not envs:
+            raise AgentError("MuZero needs at least one environment to train on.")
+        callbacks = [callback] * len(envs) if callback is None or callable(callback) else callback
+        evaluators = [
+            GameEvaluator(env, budget=budget, callback=told, time_limit=time_limit)
+            for env, told in zip(envs, callbacks, strict=True)
+        ]
         with one_thread():
-            self._train(evaluator, seed)
-        return evaluator.solution(self.name, seed)
+            policy = self._train(evaluators, seed)
+        return Trained([evaluator.solution(self.name, seed) for evaluator in evaluators], policy)
 
-    def _train(self, evaluator: GameEvaluator, seed: int) -> None:
-        run = Run(self.config, evaluator, self._policy, seed)
+    def _train(self, evaluators: Sequence[GameEvaluator], seed: int) -> MuZeroNetwork:
+        run = Run(self.config, evaluators, self._policy, seed)
         identity = {
             "config": asdict(self.config),
-            "program": evaluator.env.program.sha256,
-            "accelerator": evaluator.env.accelerator.sha256,
+            "programs": [evaluator.env.program.sha256 for evaluator in evaluators],
+            "accelerators": [evaluator.env.accelerator.sha256 for evaluator in evaluators],
             "seed": seed,
         }
         checkpoint = self._out / CHECKPOINT if self._out else None
@@ -98,12 +131,13 @@ class MuZero:
         with _Curves(self._out / CURVES if self._out else None, run) as curves:
             while not run.done:
                 run.step()
-                curves.write(evaluator)
+                curves.write([evaluator.best_speedup for evaluator in evaluators])
                 if checkpoint and run.round % self._every == 0:
                     files.save(checkpoint, _KIND, {"identity": identity, "run": run.state_dict()})
         if checkpoint and self._out:
             files.save(checkpoint, _KIND, {"identity": identity, "run": run.state_dict()})
-            save_policy(self._out / POLICY, run.policy, [evaluator.env.program.name])
+            save_policy(self._out / POLICY, run.policy, [evaluator.env.program.name for evaluator in evaluators])
+        return run.policy
 
 
 def _restore(run: Run, checkpoint: Path, identity: dict[str, Any]) -> None:
@@ -132,11 +166,12 @@ class _Curves:
             self._writer = SummaryWriter(str(self._folder), purge_step=self._run.round)
         return self
 
-    def write(self, evaluator: GameEvaluator) -> None:
-        """The last round's figures, and the best speed-up so far."""
+    def write(self, best: Sequence[float]) -> None:
+        """The last round's figures, and the best speed-ups so far."""
         if self._writer is None:
             return
-        for tag, value in (self._run.scalars | {"speedup/best": evaluator.best_speedup}).items():
+        named = {f"speedup/best/{place}": value for place, value in enumerate(best)}
+        for tag, value in (self._run.scalars | named).items():
             self._writer.add_scalar(tag, value, self._run.round)
 
     def __exit__(self, *exception: object) -> None:

@@ -20,8 +20,7 @@ class MuZeroConfig:
 
     Attributes:
         model: what the search plays in: "learned", MuZero's latent model, or "simulator", the true rules with
-            policy and values from the network (as in AlphaZero). With the rules a game costs some ten times as much,
-            and the plans are far better.
+            policy and values from the network (as in AlphaZero), which cost some ten times as much a game.
         games: played side by side in each round of self-play.
         simulations: for each decision (Gumbel: few suffice).
         c_visit, c_scale: sigma(q) = (c_visit + most visits) x c_scale x q in the search (Gumbel: 50, and 0.1 with q
@@ -29,7 +28,8 @@ class MuZeroConfig:
             that hardly differ, as most do here, normalised q is nothing but the network's error.
         noise: Gumbel noise of the games of a round, from 0 in the first to this in the last (Gumbel: 1 in all).
         deviations: share of the games that follow the best game so far up to a random decision, play something else
-            there, and go on with the search; needs `demonstrations`.
+            there, and go on with the search; needs `demonstrations`. Without them the learned model does not leave the
+            greedy player's game.
         latent: width of the latent states.
         hidden: width of all hidden layers.
         bins: of the categorical rewards and values (MuZero: 601 for Atari).
@@ -59,13 +59,13 @@ class MuZeroConfig:
         AgentError: if a setting makes no sense.
     """
 
-    model: Literal["learned", "simulator"] = "simulator"
-    games: int = 32
+    model: Literal["learned", "simulator"] = "learned"
+    games: int = 128
     simulations: int = 16
     c_visit: float = 50.0
-    c_scale: float = 0.02
+    c_scale: float = 0.01
     noise: float = 1.0
-    deviations: float = 0.0
+    deviations: float = 0.9
     latent: int = 64
     hidden: int = 128
     bins: int = 61
@@ -110,7 +110,7 @@ class MuZeroConfig:
 
 CONFIGS = {
     "default": MuZeroConfig(),
-    "learned": MuZeroConfig(model="learned"),
-    "reanalyse": MuZeroConfig(model="learned", reanalyse=0.5, td_steps=10),
+    "true-rules": MuZeroConfig(model="simulator", games=32, c_scale=0.02, deviations=0.0),
+    "reanalyse": MuZeroConfig(reanalyse=0.5),
 }
 """Named settings for the command line."""

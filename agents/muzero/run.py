@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,47 +11,45 @@ import torch
 
 from agents.evaluator import GameEvaluator
 from agents.muzero.config import MuZeroConfig
-from agents.muzero.free_game import FreeGame
 from agents.muzero.networks import MuZeroNetwork
-from agents.muzero.replay import Replay
-from agents.muzero.selfplay import Played, demonstrate, play_games, play_policy
+from agents.muzero.player import Player
 from agents.muzero.trainer import Losses, Trainer
 
 
 class Run:
-    """Self-play and training in turn, until the evaluator's budget or time is spent.
+    """Self-play and training in turn, until budgets or time are spent: one network for all programs.
 
     Args:
         config: every constant.
-        evaluator: of the game.
+        evaluators: of the programs' games.
         policy: where to start from, or None for a fresh network.
         seed: of all randomness.
 
     Attributes:
+        players: one for each program.
         round: rounds done.
-        scalars: figures of the last round, by TensorBoard tag.
+        scalars: figures of the last round, by TensorBoard tag; those of a program end in its place.
     """
 
-    def __init__(self, config: MuZeroConfig, evaluator: GameEvaluator, policy: MuZeroNetwork | None, seed: int) -> None:
-        self._config, self._evaluator = config, evaluator
+    def __init__(
+        self, config: MuZeroConfig, evaluators: Sequence[GameEvaluator], policy: MuZeroNetwork | None, seed: int
+    ) -> None:
+        self._config = config
         self._rng = np.random.default_rng(seed)
-        self._game = FreeGame(evaluator.env.problem)
+        self.players = [Player(config, evaluator) for evaluator in evaluators]
         with torch.random.fork_rng(devices=[]):  # modules draw their first weights from torch's own generator
             torch.manual_seed(seed)
             network = new_network(config) if policy is None else MuZeroNetwork(**policy.options)
         if policy is not None:
             network.load_state_dict(policy.state_dict())
         self._trainer = Trainer(config, network)
-        self._replay, self._best = Replay(config.replay), Replay(1)
-        self._best_points = -np.inf
-        self._dull = bool(self._game.problem.done(self._game.new_rows(1))[0])
         self.round = 0
         self.scalars: dict[str, float] = {}
 
     @property
     def done(self) -> bool:
-        """Whether budget or time is spent, or there is nothing to choose."""
-        return self._evaluator.remaining <= 0 or (self._dull and self._evaluator.evaluations > 0)
+        """Whether there is nothing left to play."""
+        return all(player.done for player in self.players)
 
     @property
     def policy(self) -> MuZeroNetwork:
@@ -59,62 +58,35 @@ class Run:
 
     def begin(self) -> None:
         """Play what is known without search."""
-        if self._dull or self._config.demonstrations:
-            self._offer(demonstrate(self._game))
+        for player in self.players:
+            player.begin()
 
     def step(self) -> None:
-        """One round of self-play, training on it, and now and then a game of the bare policy."""
-        config, evaluator = self._config, self._evaluator
-        count = min(config.games, evaluator.remaining)
-        played = play_games(
-            *(self._game, self.policy, config, self._rng, count),
-            best=self._best.episode() if self._best.size else None,
-            stop=lambda: evaluator.remaining <= 0,
-        )
-        self._offer(played)
-        points = self._game.standing(played.rows)
-        scalars = {"points/best": points.max(), "points/mean": points.mean(), "points/without_noise": points[0]}
-        latency = self._game.problem.latency_s(played.rows)
-        scalars |= {"latency/best": latency.min(), "latency/mean": latency.mean()}
-        decisions = 0
-        for episode in played.episodes:
-            self._replay.add(episode)
-            decisions += len(episode.action)
-        losses = self._learn(decisions)
+        """One round of self-play in each program, training on it, and now and then a game of the bare policy."""
+        config, steps = self._config, [0] * len(self.players)
+        self.scalars = {}
+        for place, player in enumerate(self.players):
+            if not player.done:
+                decisions, figures = player.play(self.policy, self._rng)
+                self.scalars |= {f"{tag}/{place}": float(value) for tag, value in figures.items()}
+                wanted = round(config.reuse * decisions / config.batch)
+                steps[place] = min(max(wanted, 1), config.most_steps) if player.replay.size else 0
+        losses = self._learn(steps)
         if losses:
             for name, values in zip(Losses._fields, zip(*losses, strict=True), strict=True):
-                scalars[f"loss/{name}" if name != "entropy" else name] = float(np.mean(values))
-        if self.round % config.greedy_every == 0 and not self.done:
-            rows = play_policy(self._game, self.policy)
-            evaluator.offer_rows(rows)
-            scalars["points/policy"] = self._game.standing(rows)[0]
-        self.scalars = {tag: float(value) for tag, value in scalars.items()}
+                self.scalars[f"loss/{name}" if name != "entropy" else name] = float(np.mean(values))
+        for place, player in enumerate(self.players):
+            if self.round % config.greedy_every == 0 and not player.done:
+                self.scalars[f"points/policy/{place}"] = player.play_policy(self.policy)
         self.round += 1
 
-    def _offer(self, played: Played) -> None:
-        """Count finished games, and keep the best one for training."""
-        self._evaluator.offer_rows(played.rows)
-        points = self._game.standing(played.rows)
-        best = int(points.argmax())
-        if self._config.demonstrations and played.episodes and points[best] > self._best_points:
-            self._best_points = points[best].item()
-            episode, followed = played.episodes[best], int(played.followed[best])
-            if followed:
-                episode = episode.after(self._best.episode(), followed)
-            self._best = Replay(len(episode.action))
-            self._best.add(episode.demonstration)
-
-    def _learn(self, decisions: int) -> list[Losses]:
-        """Gradient steps for so many new decisions."""
-        config = self._config
-        if not self._replay.size or self.done:
-            return []
-        steps = min(max(round(config.reuse * decisions / config.batch), 1), config.most_steps)
+    def _learn(self, steps: Sequence[int]) -> list[Losses]:
+        """So many gradient steps for each player, in turn."""
         losses = []
-        for _ in range(steps):
-            if self.done:
-                break
-            losses.append(self._trainer.step(self._rng, self._replay, self._best))
+        for number in range(max(steps)):
+            for player, wanted in zip(self.players, steps, strict=True):
+                if number < wanted and not player.done:
+                    losses.append(self._trainer.step(self._rng, player.replay, player.best))
         return losses
 
     def state_dict(self) -> dict[str, Any]:
@@ -123,10 +95,7 @@ class Run:
             "round": self.round,
             "random": json.dumps(self._rng.bit_generator.state),
             "trainer": self._trainer.state_dict(),
-            "replay": self._replay.state_dict(),
-            "best": self._best.state_dict(),
-            "best_points": self._best_points,
-            "evaluator": self._evaluator.state_dict(),
+            "players": [player.state_dict() for player in self.players],
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -134,11 +103,8 @@ class Run:
         self.round = state["round"]
         self._rng.bit_generator.state = json.loads(state["random"])
         self._trainer.load_state_dict(state["trainer"])
-        self._replay.load_state_dict(state["replay"])
-        self._best = Replay(max(int(state["best"]["added"]), 1))
-        self._best.load_state_dict(state["best"])
-        self._best_points = state["best_points"]
-        self._evaluator.load_state_dict(state["evaluator"])
+        for player, saved in zip(self.players, state["players"], strict=True):
+            player.load_state_dict(saved)
 
 
 def new_network(config: MuZeroConfig) -> MuZeroNetwork:

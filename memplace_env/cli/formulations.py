@@ -42,7 +42,7 @@ class Traits(NamedTuple):
 
 TRAITS = {
     Formulation.ONE_SHOT: Traits("MemPlace-v0", ONE_SHOT, "nnp-i", "egrl", "native"),
-    Formulation.GAME: Traits("MallocGame-v0", GAME, "tpu-v4i", "game-local-search", "all in backing memory"),
+    Formulation.GAME: Traits("MallocGame-v0", GAME, "tpu-v4i", "portfolio", "all in backing memory"),
 }
 
 

@@ -38,6 +38,12 @@ def _egrl_configs() -> Mapping[str, Any]:
     return CONFIGS
 
 
+def _muzero_configs() -> Mapping[str, Any]:
+    from agents.muzero.config import CONFIGS
+
+    return CONFIGS
+
+
 class Learner(NamedTuple):
     """An agent that learns a policy while it searches.
 
@@ -67,6 +73,7 @@ _SB3 = ("torch", "torch_geometric", "stable_baselines3", "sb3_contrib", "tensorb
 
 LEARNERS = {
     "egrl": Learner(("torch", "torch_geometric", "tensorboard"), several=True, resumes=True, configs=_egrl_configs),
+    "muzero": Learner(("torch", "tensorboard"), several=True, resumes=True, configs=_muzero_configs),
     "ppo": Learner(_SB3),
     "maskable-ppo": Learner(_SB3),
     "a2c": Learner(_SB3),

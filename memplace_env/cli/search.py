@@ -6,13 +6,13 @@ import os
 import sys
 from collections.abc import Callable
 from concurrent.futures import Future
-from threading import Thread
+from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
-from memplace_env.cli.console import stderr
+from memplace_env.cli.console import note, stderr
 from memplace_env.views.units import ratio
 
 if TYPE_CHECKING:
@@ -38,12 +38,16 @@ def search(
 ) -> Solution:
     """Let the agent solve the environment and show on stderr how far it is above the baseline.
 
-    `kept` says what is left if somebody interrupts it.
+    `kept` says what is left if somebody interrupts it. An agent with a true attribute `anytime` then returns what
+    it has; only a second interrupt ends the process.
     """
+    stop = Event()
     with new_bar(agent.budgeted) as bar:
         shown = bar.add_task(f"{agent.name} searches", total=budget if agent.budgeted else None)
 
         def progressed(progress: Progress) -> None:
+            if stop.is_set():
+                raise KeyboardInterrupt
             best = ratio(baseline_s / progress.latency_s)
             bar.update(shown, completed=progress.evaluations, description=f"{agent.name}: best {best} over {baseline}")
 
@@ -51,6 +55,7 @@ def search(
             lambda: agent.solve(env, budget=budget, seed=seed, callback=progressed, time_limit=time_limit),
             bar,
             lambda: kept,
+            stop if getattr(agent, "anytime", False) else None,
         )
 
 
@@ -62,10 +67,10 @@ def new_bar(counted: bool) -> Bar:
     return Bar(*columns, TimeElapsedColumn(), console=console, transient=True, disable=not console.is_terminal)
 
 
-def in_thread(work: Callable[[], T], bar: Bar, kept: Callable[[], str]) -> T:
+def in_thread(work: Callable[[], T], bar: Bar, kept: Callable[[], str], stop: Event | None = None) -> T:
     """Work beside the main thread, which alone hears Ctrl-C, even while a solver's compiled code runs.
 
-    An interrupt ends the process; `kept` then says what is left.
+    An interrupt ends the process; `kept` then says what is left. With `stop`, the first one sets that instead.
     """
     result: Future[T] = Future()
 
@@ -77,7 +82,14 @@ def in_thread(work: Callable[[], T], bar: Bar, kept: Callable[[], str]) -> T:
 
     Thread(target=run, name="memplace-search", daemon=True).start()
     try:
-        return result.result()
+        try:
+            return result.result()
+        except KeyboardInterrupt:
+            if stop is None:
+                raise
+            stop.set()
+            note("interrupted; the best plan so far is kept. Press Ctrl-C again to give it up.")
+            return result.result()
     except KeyboardInterrupt:
         bar.stop()
         sys.stderr.write(f"memplace: interrupted, {kept()}.\n")

@@ -69,8 +69,10 @@ class Rectangles(NamedTuple):
         return np.stack([np.stack([left, right, right, left], 1), np.stack([low, low, high, high], 1)], 2)
 
 
-def draw_level(figure: Figure, box: tuple[float, float, float, float], data: MapData, level: int) -> None:
-    """One memory: its blocks over ops and addresses, capacity line, how full it is."""
+def draw_level(
+    figure: Figure, box: tuple[float, float, float, float], data: MapData, level: int, title: str | None = None
+) -> None:
+    """One memory: its blocks over ops and addresses, capacity line, how full it is; called after itself or `title`."""
     memory = data.accelerator.levels[level]
     axes = figure.add_axes(box)
     scale = bytes_scale(memory.capacity_bytes)
@@ -83,7 +85,7 @@ def draw_level(figure: Figure, box: tuple[float, float, float, float], data: Map
     set_address_ticks(axes, capacity, 2 if low else 4)
     label_axis(axes, scale.unit if low else f"address ({scale.unit})")
     axes.axhline(capacity, color=INK, linewidth=1.4, zorder=4)
-    panel_title(figure, axes, memory.name, _facts(data, level, memory))
+    panel_title(figure, axes, title or memory.name, _facts(data, level, memory))
 
     rows = np.flatnonzero(data.plan.allocations[:, 1] == level)
     if len(rows) == 0:

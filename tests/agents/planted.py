@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agents.base import Agent, Progress
+from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.simulator import cost_tables
 from memplace_env.workload.synthetic import planted
@@ -19,12 +20,12 @@ def planted_env(topology: str = "chain", ops: int = 8, seed: int = 4, chip: str 
     return OneShotEnv(planted(topology, ops=ops, seed=seed, accelerator=chip).program, chip)
 
 
-def optimum_ps(env: OneShotEnv) -> int:
+def optimum_ps(env: OneShotEnv | MallocGameEnv) -> int:
     """Latency in ps of the best plan of a planted program."""
     return int(cost_tables(env.program, env.accelerator).compute_ps.sum())
 
 
-def reach(agent: Agent, env: OneShotEnv, budget: int, seed: int = 0) -> None:
+def reach(agent: Agent, env: OneShotEnv | MallocGameEnv, budget: int, seed: int = 0) -> None:
     """Search until the planted optimum is found, and fail if it is not found within the budget, or beaten."""
     optimum = optimum_ps(env)
 

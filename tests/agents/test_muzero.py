@@ -25,7 +25,8 @@ from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.malloc_game.state import ESTIMATE, USE
 from memplace_env.errors import AgentError
 from memplace_env.plan import validate
-from memplace_env.workload.synthetic import random_dag
+from memplace_env.workload.synthetic import planted, random_dag
+from tests.agents.planted import optimum_ps, reach
 from tests.strategies import programs, two_level_accelerators
 
 SMALL = {"games": 4, "simulations": 4, "latent": 8, "hidden": 16, "batch": 16, "most_steps": 4, "replay": 500}
@@ -284,17 +285,18 @@ def test_learned_model_learns_a_toy():
 def test_best_game_is_whole_however_it_was_found():
     """Games that follow the best one and deviate are put together with what they followed."""
     evaluator = GameEvaluator(crowded(ops=20), budget=80)
-    run, best = Run(small("simulator", deviations=1.0, games=8, simulations=1, noise=5.0), evaluator, None, 2), set()
+    run, best = Run(small("simulator", deviations=1.0, games=8, simulations=1, noise=5.0), [evaluator], None, 2), set()
     while not run.done:
         run.step()
-        game, episode = run._game, run._best.episode()
+        player = run.players[0]
+        game, episode = player._game, player.best.episode()
         rows = game.new_rows(1)
         for decision, action in enumerate(episode.action):
             assert (game.observe(rows).flat == episode.flat[decision]).all()
             assert game.play(rows, np.array([action]))[0] == pytest.approx(episode.reward[decision], abs=1e-3)
         assert game.problem.done(rows)[0]
-        assert game.standing(rows)[0] == run._best_points
-        best.add(run._best_points)
+        assert game.standing(rows)[0] == player._best_points
+        best.add(player._best_points)
     assert len(best) > 1
 
 
@@ -358,6 +360,34 @@ def test_killed_and_resumed_is_as_if_nothing_had_happened(model, tmp_path):
         again.solve(crowded(), budget=41, seed=4)
 
 
+def test_one_network_for_several_programs(tmp_path):
+    """Each program has its solution; a run that goes on is the whole run; one network comes out."""
+    envs = [crowded(), crowded(seed=5, ops=11)]
+    whole = MuZero(small(), out=tmp_path / "whole").train(envs, budget=21, seed=2)
+    assert [solution.evaluations for solution in whole.solutions] == [21, 21]
+    for env, solution in zip(envs, whole.solutions, strict=True):
+        assert validate(env.program, env.accelerator, solution.plan) == []
+        assert solution.report.latency_ps <= GreedyPlayer().solve(env).report.latency_ps
+    MuZero(small(), out=tmp_path / "halves", every=1).train(envs, budget=10, seed=2)
+    halves = MuZero(small(), out=tmp_path / "halves", resume=True).train(envs, budget=21, seed=2)
+    assert [solution.evaluations for solution in halves.solutions] == [21, 21]
+    assert torch.equal(weights(load_policy(tmp_path / "whole" / POLICY)), weights(whole.policy))
+    with pytest.raises(AgentError, match="other programs"):
+        MuZero(small(), out=tmp_path / "halves", resume=True).train(envs[:1], budget=30, seed=2)
+    with pytest.raises(AgentError, match="at least one"):
+        MuZero(small()).train([])
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize(("topology", "ops"), [("chain", 8), ("chain", 16), ("diamond", 8), ("fan-out", 8)])
+def test_planted_optima_are_reached_and_never_beaten(model, topology, ops):
+    """Within 600 games, where the greedy player does not see the optimum and the game can reach it."""
+    program = planted(topology, ops=ops, seed=4, hot=0.8, accelerator="tpu-v4i").program
+    env = MallocGameEnv(program, "tpu-v4i")
+    assert GreedyPlayer().solve(env).report.latency_ps > optimum_ps(env)
+    reach(MuZero(small(model)), env, budget=600, seed=4)
+
+
 def test_curves_and_policies_are_kept_and_of_use(tmp_path):
     pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
@@ -367,9 +397,9 @@ def test_curves_and_policies_are_kept_and_of_use(tmp_path):
     curves.Reload()
     tags = set(curves.Tags()["scalars"])
     assert {
-        "speedup/best",
-        "latency/mean",
-        "points/best",
+        "speedup/best/0",
+        "latency/mean/0",
+        "points/best/0",
         "loss/policy",
         "loss/value",
         "loss/reward",
@@ -398,7 +428,7 @@ def test_files_that_are_something_else_are_named(tmp_path):
     assert not (tmp_path / "executed").exists()
     MuZero(small(), out=tmp_path).solve(crowded(), budget=5)
     content = files.load(tmp_path / CHECKPOINT, "muzero-run/1")
-    del content["run"]["replay"]["arrays"]["reward"]
+    del content["run"]["players"][0]["replay"]["arrays"]["reward"]
     files.save(tmp_path / CHECKPOINT, "muzero-run/1", content)
     with pytest.raises(AgentError, match="damaged"):
         MuZero(small(), out=tmp_path, resume=True).solve(crowded(), budget=9)

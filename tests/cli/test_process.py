@@ -53,6 +53,18 @@ def test_full_disk() -> None:
     assert done.stderr.startswith("memplace: Cannot write the output")
 
 
+def test_interrupt_keeps_what_an_anytime_agent_has(tmp_path: Path) -> None:
+    command = [*MEMPLACE, "solve", "ResNet50", "--formulation", "game", "--budget", str(10**12)]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as run:
+        time.sleep(8)
+        assert run.poll() is None
+        run.send_signal(signal.SIGINT)
+        _, errors = run.communicate(timeout=60)
+    assert run.returncode == 0, errors
+    assert "the best plan so far is kept" in errors
+    assert {path.name for path in (tmp_path / "out").rglob("*.json")} == {"plan.json", "trace.json"}
+
+
 def test_interrupt_ends_a_search(tmp_path: Path) -> None:
     """Also while the search would take days; nothing is left behind."""
     command = [*MEMPLACE, "solve", MODEL, "--agent", "random", "--budget", str(10**12)]

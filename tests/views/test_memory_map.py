@@ -16,6 +16,7 @@ from memplace_env.simulator import Report, simulate
 from memplace_env.views.blocks import BlockKind, arrivals, block_kinds, bytes_in_blocks
 from memplace_env.views.figure import drawable, save_png, to_png, to_rgb
 from memplace_env.views.memory_map import memory_map
+from memplace_env.views.two_maps import Named, two_maps
 from memplace_env.workload.synthetic import planted
 from tests.views.conftest import SRAM, Subject
 
@@ -65,3 +66,20 @@ def test_kinds_and_bytes_of_blocks(copies: Subject) -> None:
 
 def test_drawable_replaces_what_the_font_lacks() -> None:
     assert drawable("größe\n\u65e5 → x") == "größe?? → x"
+
+
+def test_two_plans(copies: Subject) -> None:
+    """The lead at the end is the difference of the latencies; same plans, same bytes; odd names do no harm."""
+    program, chip, plan, report = copies
+    other = all_backing(program, chip)
+    slow, fast = Named("all $backing$", other, simulate(program, chip, other)), Named("copies", plan, report)
+    figure = two_maps(program, chip, slow, fast)
+    assert to_rgb(figure).shape == (900, 1200, 3)
+    lead = figure.axes[2].lines[0].get_ydata()
+    assert lead[0] == 0
+    unit = {"ahead by (s)": 1, "ahead by (ms)": 1e3, "ahead by (\u00b5s)": 1e6, "ahead by (ns)": 1e9}
+    scale = unit[figure.axes[2].get_ylabel()]
+    assert lead[-1] == pytest.approx((slow.report.latency_s - fast.report.latency_s) * scale)
+    assert to_png(figure) == to_png(two_maps(program, chip, slow, fast))
+    backwards = two_maps(program, chip, fast, slow).axes[2].lines[0].get_ydata()
+    np.testing.assert_allclose(backwards, -np.array(lead))

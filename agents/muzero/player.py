@@ -1,0 +1,112 @@
+"""One program that MuZero plays: its games, what is remembered of them, and the best one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from agents.evaluator import GameEvaluator
+from agents.muzero.config import MuZeroConfig
+from agents.muzero.free_game import FreeGame
+from agents.muzero.networks import MuZeroNetwork
+from agents.muzero.replay import Replay
+from agents.muzero.selfplay import Played, demonstrate, play_games, play_policy
+
+
+class Player:
+    """Plays a program with a network that it is given.
+
+    Args:
+        config: every constant.
+        evaluator: of the program's game.
+
+    Attributes:
+        evaluator: as passed in.
+        replay: the decisions that are trained on.
+        best: those of the best game so far, if that is trained on.
+        decisions: how many have been searched.
+    """
+
+    def __init__(self, config: MuZeroConfig, evaluator: GameEvaluator) -> None:
+        self._config, self.evaluator = config, evaluator
+        self._game = FreeGame(evaluator.env.problem)
+        self.replay, self.best = Replay(config.replay), Replay(1)
+        self._best_points = -np.inf
+        self._dull = bool(self._game.problem.done(self._game.new_rows(1))[0])
+        self.decisions = 0
+
+    @property
+    def done(self) -> bool:
+        """Whether budget or time is spent, or there is nothing to choose."""
+        return self.evaluator.remaining <= 0 or (self._dull and self.evaluator.evaluations > 0)
+
+    def begin(self) -> None:
+        """Play what is known without search."""
+        if self._dull or self._config.demonstrations:
+            self._offer(demonstrate(self._game))
+
+    def play(self, network: MuZeroNetwork, rng: np.random.Generator) -> tuple[int, dict[str, float]]:
+        """Play a round of games with search.
+
+        Returns:
+            how many new decisions there are to train on, and what to draw.
+        """
+        best = self.best.episode() if self.best.size else None
+        count = min(self._config.games, self.evaluator.remaining)
+        played = play_games(
+            *(self._game, network, self._config, rng, count), best=best, stop=lambda: self.evaluator.remaining <= 0
+        )
+        self._offer(played)
+        for episode in played.episodes:
+            self.replay.add(episode)
+        new = sum(len(episode.action) for episode in played.episodes)
+        self.decisions += new
+        points, latency = self._game.standing(played.rows), self._game.problem.latency_s(played.rows)
+        return new, {
+            "points/best": points.max(),
+            "points/mean": points.mean(),
+            "points/without_noise": points[0],
+            "latency/best": latency.min(),
+            "latency/mean": latency.mean(),
+            "decisions": self.decisions,
+            "seconds": self.evaluator.seconds,
+        }
+
+    def play_policy(self, network: MuZeroNetwork) -> float:
+        """Play and count a game of the bare policy; its points."""
+        rows = play_policy(self._game, network)
+        self.evaluator.offer_rows(rows)
+        return float(self._game.standing(rows)[0])
+
+    def _offer(self, played: Played) -> None:
+        """Count finished games, and keep the best one for training."""
+        self.evaluator.offer_rows(played.rows)
+        points = self._game.standing(played.rows)
+        best = int(points.argmax())
+        if self._config.demonstrations and played.episodes and points[best] > self._best_points:
+            self._best_points = points[best].item()
+            episode, followed = played.episodes[best], int(played.followed[best])
+            if followed:
+                episode = episode.after(self.best.episode(), followed)
+            self.best = Replay(len(episode.action))
+            self.best.add(episode.demonstration)
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that it remembers, as tensors and plain values."""
+        return {
+            "replay": self.replay.state_dict(),
+            "best": self.best.state_dict(),
+            "best_points": self._best_points,
+            "decisions": self.decisions,
+            "evaluator": self.evaluator.state_dict(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Return to a state that `state_dict` gave."""
+        self.replay.load_state_dict(state["replay"])
+        self.best = Replay(max(int(state["best"]["added"]), 1))
+        self.best.load_state_dict(state["best"])
+        self._best_points = state["best_points"]
+        self.decisions = int(state["decisions"])
+        self.evaluator.load_state_dict(state["evaluator"])
