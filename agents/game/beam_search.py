@@ -25,26 +25,26 @@ class BeamSearch:
     """Keeps the partial games that end best when they are finished along a guide: the best game known so far.
 
     The estimated latency alone tells little about a partial game, as it cannot see what the data in fast memory is
-    still good for. As the guide's own game always stays in the beam, no pass is worse than its guide; passes go on
-    while they improve it and the budget lasts, up to `passes`.
+    still good for. As the guide's own game always stays in the beam, no pass is worse than its guide. A pass that
+    improves on its guide is followed by one of the same width along the better game, one that does not by one twice
+    as wide: many narrow passes go further than a wide one in the same time.
 
     Args:
-        width: partial games that are kept; fewer where the budget would not last for a pass.
-        passes: at most so many.
+        width: partial games that the first pass keeps; fewer where the budget would not last for a pass.
+        widest: the search ends when a pass of this width does not improve on its guide.
 
     Raises:
-        AgentError: if the width or the number of passes is below 1.
+        AgentError: if the width is below 1 or the widest below that.
     """
 
     name = "beam-search"
     budgeted = True
 
-    def __init__(self, width: int = 64, passes: int = 2) -> None:
-        for name, value in (("width", width), ("passes", passes)):
-            if value < 1:
-                raise AgentError(f"{name}={value} makes no sense; pass at least 1.")
+    def __init__(self, width: int = 4, widest: int = 64) -> None:
+        if not 1 <= width <= widest:
+            raise AgentError(f"width={width}, widest={widest} make no sense; pass at least 1, and no less.")
         self.width = width
-        self.passes = passes
+        self.widest = widest
 
     def solve(
         self,
@@ -62,14 +62,18 @@ class BeamSearch:
         rows = finished(problem, guides)
         evaluator.offer_rows(rows)
         guide, latency = guides[rows[:, ESTIMATE].argmin()], rows[:, ESTIMATE].min()
-        for _ in range(self.passes):
-            found = self._pass(evaluator, guide)
-            if found is None or found[1] >= latency:
+        width = self.width
+        while width <= self.widest:
+            found = self._pass(evaluator, guide, width)
+            if found is None:
                 break
-            guide, latency = found
+            if found[1] < latency:
+                guide, latency = found
+            else:
+                width *= 2
         return evaluator.solution(self.name, seed)
 
-    def _pass(self, evaluator: GameEvaluator, guide: Wishes) -> tuple[Wishes, int] | None:
+    def _pass(self, evaluator: GameEvaluator, guide: Wishes, width: int) -> tuple[Wishes, int] | None:
         """One pass through all decisions; returns the actions of the best game and its latency in ps.
 
         None if the budget or the time runs out on the way.
@@ -86,7 +90,7 @@ class BeamSearch:
                     return None
                 ends = _ends(problem, children, guide)
                 share = evaluator.remaining // (2 * (problem.num_decisions - use))
-                kept = _best(children, ends, max(min(self.width, share), 1))
+                kept = _best(children, ends, max(min(width, share), 1))
                 best = children[kept[:1]]
                 kernels.follow(problem.g, problem.at, best[0], guide)
                 evaluator.offer_rows(best, games=len(children))

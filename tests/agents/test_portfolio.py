@@ -67,9 +67,9 @@ def test_an_interrupt_returns_the_best_so_far(after):
 
 def test_errors_of_the_callback_are_errors():
     def stop(progress):
-        raise ValueError
+        raise ValueError("seen enough")
 
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="seen enough"):
         Portfolio().solve(crowded(), budget=4000, callback=stop)
 
 
