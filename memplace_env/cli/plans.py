@@ -59,7 +59,7 @@ def simulate(
     from memplace_env.views.tables import bound_of, hurts_table, result_table
 
     saved, task = _load(model, plan, flags)
-    native, report = _native(task), _timed(task, saved)
+    (_, native), report = _native(task), _timed(task, saved)
     found = hurts(task.program, task.accelerator, saved, report)
     if json:
         values = {
@@ -117,32 +117,46 @@ def compare(
     dtype: DtypeFlag = None,
     fusion: FusionFlag = None,
     simulator: SimulatorFlag = None,
+    picture: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE.png", help="Draw the first two plans one above the other.")
+    ] = None,
     json: JsonFlag = False,
 ) -> None:
     """Set plans of one program side by side, with the ops whose times differ most.
 
     The first plan's settings say how the program is built; flags replace them. A single plan is compared with the
-    compiler's own. --json prints native, plans and differences.
+    compiler's own. --out draws what each keeps in the fastest memory, and where the second gains. --json prints
+    native, plans, differences and the picture.
     """
     flags = ModelFlags.parse(accelerator, batch, dim, dtype, fusion, simulator)
+    from memplace_env.cli.output import check_folder
+    from memplace_env.errors import MemPlaceError
     from memplace_env.plan import MemoryPlan
     from memplace_env.views.tables import biggest_differences, comparison_table, differences_table
 
+    if picture is not None:
+        if picture.suffix.lower() != ".png":
+            raise MemPlaceError(f"--out {picture} is no name of a picture; end it in .png.")
+        check_folder(picture.parent)
     first, task = _load(model, plans[0], flags)
     saved = [first, *(MemoryPlan.load(path) for path in plans[1:])]
-    native = _native(task)
+    compiled, native = _native(task)
     reports = [(str(path), _timed(task, plan, path)) for path, plan in zip(plans, saved, strict=True)]
     opposed = reports if len(reports) > 1 else [("native", native), *reports]
+    if picture is not None:
+        _draw(task, opposed, saved if len(saved) > 1 else [compiled, *saved], picture)
     if json:
         differences = [
             _difference_json(task, op, opposed) for op in biggest_differences([report for _, report in opposed])
         ]
         listed = [_plan_json(path, report, native) for path, (_, report) in zip(plans, reports, strict=True)]
-        print_json({"native": native.summary(), "plans": listed, "differences": differences})
+        print_json({"native": native.summary(), "plans": listed, "differences": differences, **_drawn(picture)})
         return
     console = stdout()
     console.print(comparison_table(task.accelerator, native, reports, native.lower_bound_s), "")
     console.print(differences_table(task.program, opposed))
+    if picture is not None:
+        console.print(f"Written: {picture}", markup=False, soft_wrap=True)
 
 
 def _load(model: str, path: Path, flags: ModelFlags) -> tuple[MemoryPlan, Task]:
@@ -162,11 +176,24 @@ def _timed(task: Task, plan: MemoryPlan, path: Path | None = None) -> Report:
         raise PlanError(f"{path}: {error}" if path else str(error)) from None
 
 
-def _native(task: Task) -> Report:
+def _native(task: Task) -> tuple[MemoryPlan, Report]:
     from memplace_env.compiler import native
 
     plan = native(task.program, task.accelerator, task.simulator)
-    return task.simulator.run(task.program, task.accelerator, plan)
+    return plan, task.simulator.run(task.program, task.accelerator, plan)
+
+
+def _draw(task: Task, reports: list[tuple[str, Report]], plans: list[MemoryPlan], path: Path) -> None:
+    """Write the picture of the first two."""
+    from memplace_env.views.figure import save_png
+    from memplace_env.views.two_maps import Named, two_maps
+
+    named = [Named(name, plan, report) for (name, report), plan in zip(reports, plans, strict=True)]
+    save_png(two_maps(task.program, task.accelerator, named[0], named[1]), path)
+
+
+def _drawn(picture: Path | None) -> dict[str, str | None]:
+    return {"picture": str(picture) if picture else None}
 
 
 def _plan_json(path: Path, report: Report, native: Report) -> dict[str, Any]:

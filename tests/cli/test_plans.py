@@ -69,10 +69,21 @@ def test_invalid_plans_are_not_timed(run: Run, broken: Path) -> None:
 def test_compare(run: Run, parsed: Callable[..., Any], saved: Path) -> None:
     assert "All ops take the same time" in run("compare", MODEL, saved, saved).stdout
     values = parsed("compare", MODEL, saved)
-    assert {"native", "plans", "differences"} == values.keys()
+    assert {"native", "plans", "differences", "picture"} == values.keys()
     assert [plan["plan"] for plan in values["plans"]] == [str(saved)]
     assert all(len(difference["times_s"]) == 2 for difference in values["differences"])
     assert "Where they differ most" in run("compare", MODEL, saved).stdout
+
+
+def test_compare_draws(run: Run, saved: Path, tmp_path: Path) -> None:
+    """One plan against native, or the first two of several."""
+    for plans in ([saved], [saved, saved]):
+        picture = tmp_path / str(len(plans)) / "two.png"
+        assert f"Written: {picture}" in run("compare", MODEL, *plans, "--out", picture).stdout
+        assert picture.read_bytes().startswith(b"\x89PNG")
+    refused = run("compare", MODEL, saved, "--out", tmp_path / "two.jpg")
+    assert refused.exit_code == 2
+    assert "end it in .png" in refused.stderr
 
 
 def test_settings_come_from_the_plan(run: Run, tmp_path: Path) -> None:
