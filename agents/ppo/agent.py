@@ -16,6 +16,7 @@ from stable_baselines3.common.vec_env import VecMonitor
 from agents.base import Callback, Progress, Solution
 from agents.evaluator import Evaluator, GameEvaluator, evaluator_for
 from agents.learning import files
+from agents.learning.threads import one_thread
 from agents.ppo.factored import FactoredRolloutBuffer
 from agents.ppo.game import GameFeatures
 from agents.ppo.graph import GraphActorCritic
@@ -97,6 +98,11 @@ class StableBaselinesAgent:
         watch = _Watch(callback)
         evaluator = evaluator_for(env, budget=budget, callback=watch.tell, time_limit=time_limit)
         watch.evaluator = evaluator
+        with one_thread():
+            self._learn(evaluator, watch, budget, seed)
+        return evaluator.solution(self.name, seed)
+
+    def _learn(self, evaluator: Evaluator | GameEvaluator, watch: _Watch, budget: int, seed: int) -> None:
         if isinstance(evaluator, Evaluator):
             kind, steps, settings = ONE_SHOT_KIND, 1, self.one_shot | self._entropy
             venv: SB3VecEnv = OneShotSearchEnv(evaluator, settings.pop("num_envs"))
@@ -111,7 +117,6 @@ class StableBaselinesAgent:
         model.learn(rounds * venv.num_envs * steps, watch, tb_log_name=self.name)
         if self._out is not None:
             files.save(self._out / POLICY, kind, {"policy": model.policy.state_dict()})
-        return evaluator.solution(self.name, seed)
 
 
 class PPOAgent(StableBaselinesAgent):
