@@ -47,13 +47,13 @@ def grid() -> list[dict[str, Any]]:
 
 
 def registered() -> list[dict[str, Any]]:
-    """The settings behind the environments' ids."""
-    return [{"workload": workload, **settings} for workload, settings in GAME.items()]
+    """The settings behind the environments' ids, and the ids' own names."""
+    return [{"name": name, "workload": name, **settings} for name, settings in GAME.items()]
 
 
 def measure(setting: dict[str, Any], solvers: tuple[str, ...], games: int, seconds: float | None) -> dict[str, Any]:
     """Latencies in seconds by solver, within a number of games or wall time."""
-    env = MallocGameEnv(**setting)
+    env = MallocGameEnv(**{key: value for key, value in setting.items() if key != "name"})
     solutions = {name: _solve(name, env, games, seconds) for name in solvers if name != "all-backing"}
     latency = {name: solution.report.latency_s for name, solution in solutions.items()}
     some = next(iter(solutions.values()))
@@ -85,7 +85,7 @@ def table(results: list[dict[str, Any]]) -> str:
         reference = r["latency_s"]["xla-msa"]
         dims = [f"{key} {value}" for key, value in r.get("dims", {}).items()]
         setting = ", ".join([r["accelerator"], *([r["dtype"]] if "dtype" in r else []), *_batch(r), *dims])
-        row = [r["workload"], setting, str(r["decisions"]), f"{r['latency_s']['all-backing'] * 1e3:.3f}"]
+        row = [r.get("name", r["workload"]), setting, str(r["decisions"]), f"{r['latency_s']['all-backing'] * 1e3:.3f}"]
         row += [f"{reference * 1e3:.3f}", *[f"{reference / r['latency_s'][name]:.3f}" for name in solvers]]
         rows.append([*row, f"{reference / r['bound_s']:.3f}"])
     return markdown(["workload", "setting", "decisions", "all-backing ms", "xla-msa ms", *solvers, "bound"], rows)
@@ -99,7 +99,11 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2, help="processes, for the grid")
     parser.add_argument("--write", type=Path, help="document whose table is replaced; saves the results")
     options = parser.parse_args()
-    settings = [s for s in (grid() if options.grid else registered()) if options.workload in (None, s["workload"])]
+    settings = [
+        s
+        for s in (grid() if options.grid else registered())
+        if options.workload in (None, s["workload"], s.get("name"))
+    ]
     if options.grid:
         with ProcessPoolExecutor(options.jobs) as pool:
             runs = [pool.submit(measure, setting, SOLVERS, GRID_GAMES, None) for setting in settings]

@@ -319,6 +319,15 @@ def test_solutions_are_valid_and_within_budget(model):
     assert MuZero(small(model)).solve(env, budget=1).report.latency_ps == GreedyPlayer().solve(env).report.latency_ps
 
 
+@settings(max_examples=8)
+@given(programs(), two_level_accelerators(), st.sampled_from(MODELS))
+def test_any_program_on_any_machine(program, chip, model):
+    env = MallocGameEnv(program, chip)
+    solution = MuZero(small(model)).solve(env, budget=9)
+    assert validate(program, chip, solution.plan) == []
+    assert solution.report.latency_ps <= GreedyPlayer().solve(env).report.latency_ps
+
+
 @pytest.mark.parametrize("model", MODELS)
 def test_same_seed_same_plan(model, tmp_path):
     one, two, _ = (

@@ -56,7 +56,7 @@ def test_full_disk() -> None:
 def test_interrupt_keeps_what_an_anytime_agent_has(tmp_path: Path) -> None:
     command = [*MEMPLACE, "solve", "ResNet50", "--formulation", "game", "--budget", str(10**12)]
     with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as run:
-        time.sleep(8)
+        time.sleep(15)
         assert run.poll() is None
         run.send_signal(signal.SIGINT)
         _, errors = run.communicate(timeout=60)

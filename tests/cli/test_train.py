@@ -19,8 +19,10 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from agents.egrl import EGRLConfig
+from agents.ppo import PPOAgent
 from memplace_env.cli.app import app
 from memplace_env.cli.learners import LEARNERS, configured
+from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.errors import AgentError
 from memplace_env.plan import MemoryPlan
 from tests.cli.conftest import MODEL, OTHER, Run
@@ -112,6 +114,22 @@ def test_agents_without_checkpoints(run: Run, parsed: Callable[..., Any], formul
     assert parsed("solve", ppo[2], *flags)["agent"] == "ppo"
 
 
+def test_muzero(run: Run, parsed: Callable[..., Any], tmp_path: Path) -> None:
+    """It goes on with a bigger budget, one policy plays several programs, and a policy of another agent is refused."""
+    small = ("--set", "games=4", "--set", "simulations=4", "--set", "batch=16", "--set", "hidden=16")
+    other = GAME.replace("seed=1", "seed=2")
+    train = ("train", "muzero", GAME, other, "--formulation", "game", *small, "--out", "o")
+    parsed(*train, "--budget", 9)
+    trained = parsed(*train, "--budget", 14, "--resume")["runs"][0]
+    assert [workload["evaluations"] for workload in trained["workloads"]] == [14, 14]
+    solve = ("solve", GAME, "--formulation", "game", "--agent", "muzero", "--budget", 6, "--policy")
+    assert parsed(*solve, trained["policy"])["agent"] == "muzero"
+    PPOAgent(out=tmp_path / "ppo").solve(MallocGameEnv(GAME, "tpu-v4i"), budget=8)
+    refused = run(*solve, "ppo/policy.pt")
+    assert refused.exit_code == 2
+    assert refused.stderr.count("\n") == 1
+
+
 class _Malicious:
     def __reduce__(self) -> tuple[Any, ...]:
         return Path("harm").write_text, ("done",)
@@ -126,8 +144,8 @@ def test_a_strangers_policy_runs_no_code(run: Run, tmp_path: Path) -> None:
 
 
 BAD = {
-    "does not learn": (["train", "local-search", MODEL], "egrl, ppo"),
-    "unknown agent": (["train", "egrll", MODEL], "egrl, ppo"),
+    "does not learn": (["train", "local-search", MODEL], "egrl, muzero, ppo"),
+    "unknown agent": (["train", "egrll", MODEL], "egrl, muzero, ppo"),
     "other formulation": (["train", "egrl", GAME, "--formulation", "game"], "plays --formulation one-shot"),
     "game id": (["train", "egrl", "MallocGame-AlexNet-v0"], "plays --formulation one-shot"),
     "unknown id": (["train", "egrl", "MemPlace-Alexnet-v0"], "MemPlace-AlexNet-v0"),
