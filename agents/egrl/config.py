@@ -20,7 +20,8 @@ class EGRLConfig:
     Attributes:
         population: members, each plays one map a generation (EGRL: 20).
         evolution, gradient: the two halves; both off leaves only what `refine` does.
-        boltzmann: share of Boltzmann chromosomes in the first population (EGRL: 0.2); with 0 there never are any.
+        boltzmann: share of Boltzmann chromosomes in the first population, and in later ones at most, elites aside
+            (EGRL: 0.2); with 0 there never are any.
         elites: members that survive as they are (lineage: a fifth of the population).
         tournament: members drawn for each parent (lineage).
         mutation: probability that a child is mutated (lineage).

@@ -221,6 +221,17 @@ def test_graph_policies_alone_never_have_another_child(members, seed):
         assert population.is_graph.all()
 
 
+@pytest.mark.parametrize("share", [0.2, 0.5, 1.0])
+def test_graph_policies_keep_their_share(share):
+    """Even if Boltzmann chromosomes are always fitter."""
+    rng, population = np.random.default_rng(0), made_up([True] * 10 + [False] * 10)
+    for _ in range(10):
+        population, _ = next_generation(
+            rng, config(boltzmann=share), population, -population.is_graph.astype(float), drawn_of(population)
+        )
+    assert population.is_graph.sum() == round(20 * (1 - share))
+
+
 @pytest.mark.parametrize("tournament", [1, 3, 10])
 def test_tournaments_prefer_the_fitter(tournament):
     """The best of M wins a tournament of k with probability 1 - (1 - 1/M)^k."""
