@@ -2,12 +2,16 @@
 
 Simulations/s of whole searches of 128 games half way through ResNet50's, on one core and one thread, with the learned
 model and with the true rules, and which share of the time goes into the trees, the network and the rules. The best of
-20 searches by processor time, so that other processes on the machine matter little.
+20 searches by processor time, so that other processes on the machine matter little. Then where the time of a whole run
+of the default agent goes, and the memory that it takes.
 """
 
 from __future__ import annotations
 
+import cProfile
 import json
+import pstats
+import resource
 import time
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -17,6 +21,7 @@ import numpy as np
 
 import memplace_env  # noqa: F401  (registers the environments)
 from agents.learning.threads import one_thread
+from agents.muzero import MuZero
 from agents.muzero.config import MuZeroConfig
 from agents.muzero.free_game import FreeGame, Seen
 from agents.muzero.models import LearnedModel, SimulatorModel
@@ -77,6 +82,33 @@ def once(model_name: str, network: MuZeroNetwork, game: TimedGame, rows: Ints) -
     return time.process_time() - begin, inside.seconds, rules.seconds
 
 
+PARTS = {
+    "search": ("search.py", "search"),
+    "observations": ("free_game.py", "observe"),
+    "representation": ("models.py", "__init__"),
+    "rules": ("free_game.py", "play"),
+    "training": ("trainer.py", "step"),
+}
+"""Functions, none of which calls another in a run with the learned model."""
+
+
+def whole_run(games: int = 900) -> dict[str, Any]:
+    """Seconds of a run by the clock, the share of each part under the profiler, and the most memory so far."""
+    MuZero().solve(ID, budget=1)
+    solution, profiler = MuZero().solve(ID, budget=games), cProfile.Profile()
+    profiler.enable()
+    MuZero().solve(ID, budget=games)
+    profiler.disable()
+    stats: Any = pstats.Stats(profiler)
+    spent = {(file.rsplit("/", 1)[-1], name): value[3] for (file, _, name), value in stats.stats.items()}
+    return {
+        "games": games,
+        "seconds": round(solution.seconds, 1),
+        "shares": {part: round(spent.get(place, 0.0) / stats.total_tt, 3) for part, place in PARTS.items()},
+        "resident_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
+    }
+
+
 def measure() -> dict[str, Any]:
     """Rates and shares by model."""
     game = TimedGame(gym.make(ID).unwrapped.problem)  # type: ignore[attr-defined]
@@ -98,4 +130,4 @@ def measure() -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    print(json.dumps({"games": GAMES, "simulations": SIMULATIONS, "one_core": measure()}, indent=2))
+    print(json.dumps({"games": GAMES, "simulations": SIMULATIONS, "one_core": measure(), "run": whole_run()}, indent=2))

@@ -1,10 +1,13 @@
 """The portfolio: never worse than XLA's solver, within budget, and whatever stops it keeps what it found."""
 
 import pytest
+import torch
 from hypothesis import given, settings
 
 from agents.game import BeamSearch, GameLocalSearch, GreedyPlayer
 from agents.game.portfolio import Portfolio, Stage
+from agents.muzero.networks import MuZeroNetwork
+from agents.muzero.policy_file import save_policy
 from agents.xla_msa import MsaOptions, XlaMsa
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.errors import AgentError
@@ -93,6 +96,19 @@ def test_each_solver_gets_its_share():
     assert 999 - 999 // 4 <= budgets[2] < 999
     assert 29 < limits[0] <= 30
     assert limits[2] > 2 * limits[1]
+
+
+def test_a_policy_lets_muzero_play_too(tmp_path):
+    with torch.random.fork_rng(devices=[]):
+        save_policy(tmp_path / "policy.pt", MuZeroNetwork(latent=8, hidden=16))
+    portfolio = Portfolio(tmp_path / "policy.pt")
+    assert [stage.agent.name for stage in portfolio._stages][-2:] == ["muzero", "game-local-search"]
+    env = crowded()
+    solution = portfolio.solve(env, budget=200)
+    assert solution.evaluations == 200
+    assert validate(env.program, env.accelerator, solution.plan) == []
+    with pytest.raises(AgentError, match="missing"):
+        Portfolio(tmp_path / "missing.pt")
 
 
 def test_time_limit_ends_it():
