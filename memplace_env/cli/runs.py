@@ -15,7 +15,7 @@ from memplace_env.cli.console import note
 from memplace_env.cli.formulations import Formulation
 from memplace_env.cli.learners import CHECKPOINT, LEARNERS, POLICY, make_learner
 from memplace_env.cli.output import write_folder
-from memplace_env.cli.search import in_thread, new_bar
+from memplace_env.cli.search import in_thread, new_bar, rivals_line
 from memplace_env.cli.subject import Subject
 from memplace_env.errors import MemPlaceError
 from memplace_env.files import write_atomically
@@ -159,10 +159,12 @@ class Job:
     def _shown(self, bar: Bar, what: str, subject: Subject) -> Callback:
         """A line of the progress bar, and who is to tell it of progress."""
         line, baseline_s = bar.add_task(what, total=self.budget), subject.baseline_report.latency_s
+        rivals = subject.rivals() if not bar.disable else {}
+        others = f" ({rivals_line(rivals)})" if rivals else ""
 
         def progressed(progress: Progress) -> None:
             best = ratio(baseline_s / progress.latency_s)
-            bar.update(line, completed=progress.evaluations, description=f"{what}: best {best}")
+            bar.update(line, completed=progress.evaluations, description=f"{what}: best {best}{others}")
 
         return progressed
 

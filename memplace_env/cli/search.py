@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from threading import Event, Thread
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -35,21 +36,24 @@ def search(
     seed: int,
     time_limit: float | None,
     kept: str = "nothing was written",
+    rivals: Mapping[str, float] = MappingProxyType({}),
 ) -> Solution:
     """Let the agent solve the environment and show on stderr how far it is above the baseline.
 
-    `kept` says what is left if somebody interrupts it. An agent with a true attribute `anytime` then returns what
-    it has; only a second interrupt ends the process.
+    `rivals` are others' speed-ups, shown beside it; `kept` says what is left if somebody interrupts it. An agent with a
+    true attribute `anytime` then returns what it has; only a second interrupt ends the process.
     """
     stop = Event()
     with new_bar(agent.budgeted) as bar:
+        others = f" ({rivals_line(rivals)})" if rivals else ""
         shown = bar.add_task(f"{agent.name} searches", total=budget if agent.budgeted else None)
 
         def progressed(progress: Progress) -> None:
             if stop.is_set():
                 raise KeyboardInterrupt
             best = ratio(baseline_s / progress.latency_s)
-            bar.update(shown, completed=progress.evaluations, description=f"{agent.name}: best {best} over {baseline}")
+            told = f"{agent.name}: best {best} over {baseline}{others}"
+            bar.update(shown, completed=progress.evaluations, description=told)
 
         return in_thread(
             lambda: agent.solve(env, budget=budget, seed=seed, callback=progressed, time_limit=time_limit),
@@ -57,6 +61,11 @@ def search(
             lambda: kept,
             stop if getattr(agent, "anytime", False) else None,
         )
+
+
+def rivals_line(rivals: Mapping[str, float]) -> str:
+    """Others' speed-ups in a line."""
+    return ", ".join(f"{name} {ratio(speedup)}" for name, speedup in rivals.items())
 
 
 def new_bar(counted: bool) -> Bar:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -71,8 +72,8 @@ def solve(
 
     A zoo model that has an environment of its own runs with that environment's settings, unless a flag about the
     model is passed. --json prints the agent's summary (speedup, gap, bound_s, report, ...) with the baseline's report
-    (native), what the exact agent found while it proved the bound (exact), what still hurts and the files. Exit code
-    1 if the search ended without a plan.
+    (native), what the exact agent found while it proved the bound (exact), speed-ups of solvers that take no time
+    (rivals), what still hurts and the files. Exit code 1 if the search ended without a plan.
     """
     flags = ModelFlags.parse(accelerator, batch, dim, dtype, fusion, simulator)
     from memplace_env.cli.output import check_folder, default_folder
@@ -94,8 +95,9 @@ def solve(
     check_folder(folder)
     solver = agent_for(formulation, name, config=config, settings=settings or (), policy=policy)
 
-    baseline_s = subject.baseline_report.latency_s
-    solution = search(solver, env, subject.baseline, baseline_s, budget=budget, seed=seed, time_limit=time_limit)
+    baseline_s, rivals = subject.baseline_report.latency_s, subject.rivals()
+    limits: dict[str, Any] = {"budget": budget, "seed": seed, "time_limit": time_limit}
+    solution = search(solver, env, subject.baseline, baseline_s, **limits, rivals=rivals)
     plan, report = solution.plan, solution.report
     if plan is None or report is None:
         note(f"{solver.name} found no plan ({solution.outcome}); nothing was written.")
@@ -108,9 +110,9 @@ def solve(
         exact = _exact(subject, bound, seed, folder)
         solution = _judged(solution, exact)
     if json:
-        print_json(_summary(subject, solution, exact, plan, report, written))
+        print_json(_summary(subject, solution, exact, plan, report, written) | {"rivals": rivals})
         return
-    _show(subject, solution, exact, plan, report)
+    _show(subject, solution, exact, plan, report, rivals)
     stdout().print("Written: " + ", ".join(path for path in written.values() if path), markup=False, soft_wrap=True)
 
 
@@ -200,7 +202,15 @@ def _summary(
     }
 
 
-def _show(subject: Subject, solution: Solution, exact: Solution | None, plan: MemoryPlan, report: Report) -> None:
+def _show(
+    subject: Subject,
+    solution: Solution,
+    exact: Solution | None,
+    plan: MemoryPlan,
+    report: Report,
+    rivals: Mapping[str, float],
+) -> None:
+    from memplace_env.cli.search import rivals_line
     from memplace_env.views.hurts import hurts
     from memplace_env.views.tables import bound_of, hurts_table, result_table
     from memplace_env.views.units import ratio, seconds
@@ -217,6 +227,8 @@ def _show(subject: Subject, solution: Solution, exact: Solution | None, plan: Me
     )
     console.print(head, style="bold", markup=False, soft_wrap=True)
     console.print(spent, style="dim", markup=False, soft_wrap=True)
+    if rivals:
+        console.print(f"Others at once: {rivals_line(rivals)}", style="dim", markup=False, soft_wrap=True)
     better = _better(solution, exact)
     if better:
         console.print(better, markup=False, soft_wrap=True)

@@ -11,6 +11,7 @@ from memplace_env.cli.options import ModelFlags
 from memplace_env.errors import AgentError
 
 if TYPE_CHECKING:
+    from agents import Agent
     from memplace_env.envs.malloc_game import MallocGameEnv
     from memplace_env.envs.one_shot import OneShotEnv
     from memplace_env.simulator import Report
@@ -27,6 +28,20 @@ class Subject(NamedTuple):
     def baseline(self) -> str:
         """What speed-ups are against."""
         return TRAITS[self.formulation].baseline
+
+    def rivals(self) -> dict[str, float]:
+        """Speed-ups over the baseline of who costs next to nothing, by name; of games only."""
+        if self.formulation is not Formulation.GAME:
+            return {}
+        from agents import GreedyPlayer, XlaMsa
+        from agents.xla_msa import MsaOptions
+
+        solvers: dict[str, Agent] = {
+            "greedy-player": GreedyPlayer(),
+            "xla-msa": XlaMsa(),
+            "xla-msa tuned": XlaMsa(MsaOptions.tuned()),
+        }
+        return {name: solver.solve(self.env).speedup for name, solver in solvers.items()}
 
 
 def is_id(name: str) -> bool:

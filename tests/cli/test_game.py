@@ -81,6 +81,8 @@ def test_solve(run: Run, parsed: Callable[..., Any], tmp_path: Path) -> None:
     assert "no plan of any kind can be faster" in result.stdout
     assert sorted(path.name for path in (tmp_path / "o").iterdir()) == ["plan.json", "plan.png", "trace.json"]
     values = parsed("solve", MODEL, "--formulation", "game", "--budget", 64)
+    assert values["rivals"].keys() == {"greedy-player", "xla-msa", "xla-msa tuned"}
+    assert values["speedup"] >= max(values["rivals"].values())
     assert values["accelerator"] == "tpu-v4i"
     assert values["baseline"] == "all in backing memory"
     assert values["native_latency_s"] == pytest.approx(values["native"]["latency_s"])
