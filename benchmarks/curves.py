@@ -27,7 +27,7 @@ _COLOURS = (
     "#e377c2",
     "#17a2a2",
     "#b5bd4c",
-    "#6b4c9a",
+    "#ff7f0e",
     "#c49c94",
     "#000080",
 )
@@ -44,14 +44,14 @@ def draw(results: Sequence[dict[str, Any]], best: dict[str, float], shown: Seque
     written = []
     for workload, optimum in best.items():
         figure = new_figure(1000, 500)
-        axes = figure.add_axes((0.07, 0.11, 0.66, 0.82))
+        axes = figure.add_axes((0.06, 0.11, 0.62, 0.82))
         at = np.unique(np.geomspace(1, 4000, 400).astype(int))
         for colour, agent in zip(_COLOURS, shown, strict=False):
             runs = [r["curve"] for r in results if (r["agent"], r["workload"]) == (agent, workload)]
             if runs:
                 heights = np.array([_heights(curve, at) for curve in runs])
                 axes.fill_between(at, heights.min(0), heights.max(0), color=colour, alpha=0.15, linewidth=0)
-                axes.plot(at, heights.mean(0), color=colour, linewidth=1.6, label=f"{agent} ({len(runs)} seeds)")
+                axes.plot(at, heights.mean(0), color=colour, linewidth=1.6, label=f"{agent} ({len(runs)} seed{'s' * (len(runs) > 1)})")
         axes.axhline(optimum, color="black", linestyle="--", linewidth=1, label="proven optimum")
         axes.axhline(1, color="black", linestyle=":", linewidth=1, label="native")
         axes.set(xscale="log", xlim=(1, 4000), ylim=(0.4, optimum * 1.03))
