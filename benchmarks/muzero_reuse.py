@@ -66,9 +66,9 @@ def table(results: Sequence[dict[str, Any]]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--train-seconds", type=float, default=180.0, help="wall time of the training, once a seed")
-    parser.add_argument("--seconds", type=float, default=40.0, help="wall time of each run on a new program")
-    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--train-seconds", type=float, default=90.0, help="wall time of the training, once a seed")
+    parser.add_argument("--seconds", type=float, default=25.0, help="wall time of each run on a new program")
+    parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--write", type=Path, help="document whose table is replaced; saves the results")
     options = parser.parse_args()
     results = []
