@@ -51,7 +51,13 @@ def draw(results: Sequence[dict[str, Any]], best: dict[str, float], shown: Seque
             if runs:
                 heights = np.array([_heights(curve, at) for curve in runs])
                 axes.fill_between(at, heights.min(0), heights.max(0), color=colour, alpha=0.15, linewidth=0)
-                axes.plot(at, heights.mean(0), color=colour, linewidth=1.6, label=f"{agent} ({len(runs)} seed{'s' * (len(runs) > 1)})")
+                axes.plot(
+                    at,
+                    heights.mean(0),
+                    color=colour,
+                    linewidth=1.6,
+                    label=f"{agent} ({len(runs)} seed{'s' * (len(runs) > 1)})",
+                )
         axes.axhline(optimum, color="black", linestyle="--", linewidth=1, label="proven optimum")
         axes.axhline(1, color="black", linestyle=":", linewidth=1, label="native")
         axes.set(xscale="log", xlim=(1, 4000), ylim=(0.4, optimum * 1.03))

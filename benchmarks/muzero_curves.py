@@ -38,12 +38,14 @@ def draw_curves(runs: Sequence[dict[str, Any]], workloads: Sequence[str]) -> lis
 def _curves(runs: Sequence[dict[str, Any]], workload: str) -> bytes:
     figure = new_figure(1100, 460)
     own = [run for run in runs if run["workload"] == workload]
-    for place, (column, name) in enumerate(((0, "decisions searched"), (1, "seconds"))):
+    for place, (column, name) in enumerate(((0, "thousand decisions searched"), (1, "seconds"))):
         axes = figure.add_axes((0.07 + 0.37 * place, 0.12, 0.33, 0.78))
         low, high = np.inf, -np.inf
         for run in own:
             if run["agent"] in LEARNERS and run["rounds"]:
                 rounds, colour = np.array(run["rounds"]), LEARNERS[run["agent"]]
+                rounds = rounds[np.diff(rounds[:, 0], prepend=0) > 0]  # a round that the time cut off says nothing
+                rounds[:, 0] /= 1000
                 seconds, best = np.array([[second, latency] for _, second, latency in run["curve"]]).T
                 reached = best[np.maximum(np.searchsorted(seconds, rounds[:, 1], side="right") - 1, 0)] * 1e3
                 label = run["agent"] if run["seed"] == 0 else None
@@ -56,7 +58,7 @@ def _curves(runs: Sequence[dict[str, Any]], workload: str) -> bytes:
                 axes.axhline(np.mean(values), color="black", linestyle=style, linewidth=1, label=agent)
                 low, high = min(low, *values), max(high, *values)
         margin = 0.25 * (high - low) or 0.01 * high
-        axes.set(xscale="log", ylim=(low - margin, high + margin), xlabel=name)
+        axes.set(xlim=(0, None), ylim=(low - margin, high + margin), xlabel=name)
         if place == 0:
             axes.set(ylabel="latency in ms", title=f"{game_id(workload)}: best (thick), mean of a round (thin)")
             axes.title.set_fontsize(10)
