@@ -18,12 +18,16 @@ lint: .venv/dev
 bench: .venv/dev  ## how fast, as JSON
 	.venv/bin/python -m benchmarks.speed
 
-tables: .venv/dev  ## the tables in docs/: headroom of every setting, agents on the paper workloads
+tables: .venv/dev  ## the tables in docs/; some hours
 	.venv/bin/python -m benchmarks.headroom --write docs/headroom.md
 	.venv/bin/python -m benchmarks.headroom --all --write docs/headroom.md
 	.venv/bin/python -m benchmarks.agents --write docs/agents.md README.md
 	.venv/bin/python -m benchmarks.egrl_table --write docs/egrl.md
 	.venv/bin/python -m benchmarks.generalisation --write docs/egrl.md
+	.venv/bin/python -m benchmarks.game --seconds 3 --write docs/game.md
+	.venv/bin/python -m benchmarks.muzero_table --write docs/muzero.md
+	.venv/bin/python -m benchmarks.muzero_table --ablations --seconds 25 --seeds 1 --write docs/muzero.md
+	.venv/bin/python -m benchmarks.muzero_reuse --write docs/muzero.md
 
 zoo: .venv/dev  ## export the zoo again; needs its own heavy packages
 	$(PIP) -r scripts/requirements-export.txt

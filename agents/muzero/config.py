@@ -29,7 +29,7 @@ class MuZeroConfig:
         noise: Gumbel noise of the games of a round, from 0 in the first to this in the last (Gumbel: 1 in all).
         deviations: share of the games that follow the best game so far up to a random decision, play something else
             there, and go on with the search; needs `demonstrations`. Without them the learned model does not leave the
-            greedy player's game.
+            greedy player's game on ResNet50.
         latent: width of the latent states.
         hidden: width of all hidden layers.
         bins: of the categorical rewards and values (MuZero: 601 for Atari).
