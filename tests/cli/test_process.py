@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import MODEL
+from tests.cli.conftest import MODEL, started
 
 MEMPLACE = [sys.executable, "-m", "memplace_env.cli"]
 
@@ -55,7 +55,7 @@ def test_full_disk() -> None:
 
 def test_interrupt_keeps_what_an_anytime_agent_has(tmp_path: Path) -> None:
     command = [*MEMPLACE, "solve", "ResNet50", "--formulation", "game", "--budget", str(10**12)]
-    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True) as run:
+    with started(command, tmp_path) as run:
         time.sleep(15)
         assert run.poll() is None
         run.send_signal(signal.SIGINT)
@@ -68,7 +68,7 @@ def test_interrupt_keeps_what_an_anytime_agent_has(tmp_path: Path) -> None:
 def test_interrupt_ends_a_search(tmp_path: Path) -> None:
     """Also while the search would take days; nothing is left behind."""
     command = [*MEMPLACE, "solve", MODEL, "--agent", "random", "--budget", str(10**12)]
-    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as run:
+    with started(command, tmp_path) as run:
         time.sleep(4)
         run.send_signal(signal.SIGINT)
         _, stderr = run.communicate(timeout=30)

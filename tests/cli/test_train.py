@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import pickle
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -25,7 +24,7 @@ from memplace_env.cli.learners import LEARNERS, configured
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.errors import AgentError
 from memplace_env.plan import MemoryPlan
-from tests.cli.conftest import MODEL, OTHER, Run
+from tests.cli.conftest import MODEL, OTHER, Run, started
 
 GAME = "synthetic:diamond?ops=9&seed=1&accelerator=tpu-v4i"
 SMALL = ("--set", "population=6", "--set", "elites=2", "--set", "hidden=16", "--set", "refine=0.5")
@@ -232,7 +231,7 @@ def test_learners_are_listed(parsed: Callable[..., Any], name: str) -> None:
 def test_interrupt_says_how_to_go_on(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "memplace_env.cli", "train", "egrl", MODEL, *SMALL, "--out", "o"]
     checkpoint = tmp_path / "o" / "seed-0" / "checkpoint.pt"
-    with subprocess.Popen([*command, "--budget", "1000000"], cwd=tmp_path, stderr=subprocess.PIPE, text=True) as run:
+    with started([*command, "--budget", "1000000"], tmp_path) as run:
         end = time.monotonic() + 60
         while not checkpoint.exists() and run.poll() is None and time.monotonic() < end:
             time.sleep(0.05)
