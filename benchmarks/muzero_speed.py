@@ -24,6 +24,7 @@ from agents.learning.threads import one_thread
 from agents.muzero import MuZero
 from agents.muzero.config import MuZeroConfig
 from agents.muzero.free_game import FreeGame, Seen
+from agents.muzero.gumbel import Gumbel
 from agents.muzero.models import LearnedModel, SimulatorModel
 from agents.muzero.networks import MuZeroNetwork
 from agents.muzero.run import new_network
@@ -70,6 +71,8 @@ def once(model_name: str, network: MuZeroNetwork, game: TimedGame, rows: Ints) -
     rules, inside = Stopwatch(), Stopwatch()
     game.watch(rules)
     model: LearnedModel | SimulatorModel
+    legal, rng, config = game.problem.legal(rows), np.random.default_rng(0), MuZeroConfig()
+    method = Gumbel(c_visit=config.c_visit, c_scale=config.c_scale, normalise="none")
     begin = time.process_time()
     if model_name == "learned":
         model = LearnedModel(network, game.observe(rows), SIMULATIONS)
@@ -77,8 +80,7 @@ def once(model_name: str, network: MuZeroNetwork, game: TimedGame, rows: Ints) -
         model = SimulatorModel(network, game, rows, SIMULATIONS)
     inside.seconds = time.process_time() - begin
     model.step = inside(model.step)  # type: ignore[method-assign, assignment]
-    legal = game.problem.legal(rows)
-    search(model, model.root, legal, simulations=SIMULATIONS, rng=np.random.default_rng(0))
+    search(model, model.root, legal, simulations=SIMULATIONS, rng=rng, method=method)
     return time.process_time() - begin, inside.seconds, rules.seconds
 
 
