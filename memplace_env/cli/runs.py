@@ -160,7 +160,7 @@ class Job:
         """A line of the progress bar, and who is to tell it of progress."""
         line, baseline_s = bar.add_task(what, total=self.budget), subject.baseline_report.latency_s
         rivals = subject.rivals() if not bar.disable else {}
-        others = f" ({rivals_line(rivals)})" if rivals else ""
+        others = f" ({rivals_line(rivals | {'bound': subject.bound})})" if rivals else ""
 
         def progressed(progress: Progress) -> None:
             best = ratio(baseline_s / progress.latency_s)

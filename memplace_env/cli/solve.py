@@ -96,8 +96,9 @@ def solve(
     solver = agent_for(formulation, name, config=config, settings=settings or (), policy=policy)
 
     baseline_s, rivals = subject.baseline_report.latency_s, subject.rivals()
+    shown = rivals | {"bound": subject.bound} if rivals else {}
     limits: dict[str, Any] = {"budget": budget, "seed": seed, "time_limit": time_limit}
-    solution = search(solver, env, subject.baseline, baseline_s, **limits, rivals=rivals)
+    solution = search(solver, env, subject.baseline, baseline_s, **limits, rivals=shown)
     plan, report = solution.plan, solution.report
     if plan is None or report is None:
         note(f"{solver.name} found no plan ({solution.outcome}); nothing was written.")

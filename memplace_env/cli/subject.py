@@ -43,6 +43,11 @@ class Subject(NamedTuple):
         }
         return {name: solver.solve(self.env).speedup for name, solver in solvers.items()}
 
+    @property
+    def bound(self) -> float:
+        """Speed-up over the baseline that no plan of any kind can beat."""
+        return self.baseline_report.latency_s / self.baseline_report.lower_bound_s
+
 
 def is_id(name: str) -> bool:
     """Whether it looks like an environment's id, and not like a model."""
