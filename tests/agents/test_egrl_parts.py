@@ -1,4 +1,4 @@
-"""The parts of EGRL, each against what it stands for: chromosomes, generations, replay, learner, refinement."""
+"""The parts of EGRL, each against what it stands for: chromosomes, generations, replay, learner."""
 
 from collections import deque
 from copy import deepcopy
@@ -7,24 +7,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.distributions import Categorical
 
 from agents.egrl import EGRLConfig, boltzmann
 from agents.egrl.learner import Learner
 from agents.egrl.population import Population, chances, mutate_weights, next_generation
-from agents.egrl.refine import MoveCosts, Refiner
 from agents.egrl.replay import Replay
-from agents.evaluator import Evaluator
 from agents.learning.graph_policy import SUB_ACTIONS, Graph, GraphPolicy
-from memplace_env.compiler import compile_mapping
-from memplace_env.envs.one_shot import OneShotEnv, OneShotProblem
 from memplace_env.envs.one_shot.observation import FEATURES
-from memplace_env.simulator import BuiltinSimulator, simulate
-from memplace_env.workload.synthetic import random_dag
-from tests.agents.planted import planted_env
-from tests.strategies import accelerators, programs
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -400,109 +392,3 @@ def test_learners_go_on_from_their_state():
     losses = [[learner.learn(np.random.default_rng(2), [replay]) for _ in range(5)] for learner in (one, two)]
     assert losses[0] == losses[1]
     assert (one.genome == two.genome).all()
-
-
-# Refinement.
-
-
-@settings(max_examples=25)
-@given(st.data())
-def test_move_costs_are_what_the_simulator_says(data):
-    """With room for everything and no latencies, moving one tensor changes the latency by just that."""
-    program, chip = data.draw(programs(max_ops=6)), data.draw(accelerators(weights="resident"))
-    levels = tuple(replace(level, capacity_bytes=2**40 + at, latency_ps=0) for at, level in enumerate(chip.levels))
-    chip = replace(chip, levels=levels)
-    problem = OneShotProblem(program, chip, BuiltinSimulator())
-    rng = np.random.default_rng(data.draw(SEEDS))
-    placed = problem.slot >= 0
-    level = np.where(placed, rng.integers(0, chip.num_levels, program.num_tensors), chip.backing)
-    costs = MoveCosts(problem)(level)
-    assert costs.shape == problem.mask.shape
-
-    def latency_ps(mapping):
-        plan, moved = compile_mapping(program, chip, mapping)
-        assert moved == 0
-        return simulate(program, chip, plan).latency_ps
-
-    before = latency_ps(level)
-    alone = [k for k in np.flatnonzero(placed) if (problem.slot == problem.slot[k]).sum() == 1]
-    assume(alone)
-    for tensor in alone:
-        for to in range(chip.num_levels):
-            moved = level.copy()
-            moved[tensor] = to
-            change = costs[problem.slot[tensor], to] * 1e12
-            assert abs(change - (latency_ps(moved) - before)) <= 1e-9 * before
-    assert (costs[~problem.decides] == 0).all()
-
-
-class Watched(Evaluator):
-    """Remembers what it was asked."""
-
-    def __init__(self, env, budget):
-        super().__init__(env, budget=budget)
-        self.asked = []
-
-    def __call__(self, maps):
-        self.asked += maps.tolist()
-        return super().__call__(maps)
-
-
-def begun(env, proposals):
-    """An evaluator, and a refiner that starts from native's map."""
-    evaluator, refiner = Watched(env, budget=proposals + 1), Refiner(env.problem, proposals)
-    start = env.problem.native_map
-    result = evaluator(start[None])
-    refiner.offer(start, result.latency_s[0].item(), result.level[0])
-    return evaluator, refiner
-
-
-@settings(max_examples=15)
-@given(st.integers(0, 1000), SEEDS, st.sampled_from([5, 40]))
-def test_refinement_asks_only_where_there_is_a_choice_and_keeps_the_best(seed, draw, proposals):
-    env = OneShotEnv(random_dag(seed, ops=8, largest=60_000_000), "nnp-i")
-    evaluator, refiner = begun(env, proposals)
-    fixed = env.problem.mask.sum(axis=1) == 1
-    if not refiner.can_move:
-        assert fixed.all()
-        return
-    rng = np.random.default_rng(draw)
-    for _ in range(proposals):
-        refiner.step(rng, evaluator)
-    asked = np.array(evaluator.asked)
-    assert len(asked) == evaluator.evaluations == proposals + 1
-    assert env.problem.check(asked, (len(asked),)).max() <= env.accelerator.backing
-    assert (asked[:, fixed] == env.problem.native_map[fixed]).all()
-    latency = env.score(asked)[1].latency_s
-    assert env.score(refiner.best[None])[1].latency_s[0] == latency.min()
-
-
-def test_what_is_offered_is_kept_only_if_better():
-    env = planted_env()
-    evaluator, refiner = begun(env, 50)
-    native = refiner.best.copy()
-    worse = np.full(env.problem.map_size, env.accelerator.backing)
-    result = evaluator(worse[None])
-    refiner.offer(worse, result.latency_s[0].item(), result.level[0])
-    assert (refiner.best == native).all()
-    refiner.offer(worse, 0.0, result.level[0])
-    worse[:] = 0
-    assert (refiner.best == env.accelerator.backing).all()
-
-
-@pytest.mark.parametrize("at", [0, 7, 33, 49])
-@pytest.mark.parametrize("ops", [6, 20])
-def test_refiners_go_on_from_their_state(at, ops):
-    """Twenty ops leave few proposals for each decision, six leave many: the two kinds of chain."""
-    env, runs = planted_env(ops=ops), []
-    for interrupted in (False, True):
-        evaluator, refiner = begun(env, 150 if ops == 6 else 50)
-        rng = np.random.default_rng(3)
-        for step in range(50):
-            if interrupted and step == at:
-                other = Refiner(env.problem, 150 if ops == 6 else 50)
-                other.load_state_dict(refiner.state_dict())
-                refiner = other
-            refiner.step(rng, evaluator)
-        runs.append((evaluator.asked, refiner.best.tolist()))
-    assert runs[0] == runs[1]
