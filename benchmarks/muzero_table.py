@@ -28,7 +28,7 @@ import numpy as np
 from rich.progress import track
 
 import agents
-from agents.muzero.agent import CURVES
+from agents.learning.training import CURVES
 from agents.muzero.config import CONFIGS
 from agents.xla_msa import MsaOptions
 from benchmarks.tables import markdown, save_results, write_between_markers

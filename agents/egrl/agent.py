@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import gymnasium as gym
 
@@ -13,21 +12,11 @@ from agents.base import Callback, Solution
 from agents.egrl.config import EGRLConfig
 from agents.egrl.run import Run
 from agents.evaluator import Evaluator
-from agents.learning import files
 from agents.learning.graph_policy import GraphPolicy
 from agents.learning.policy_file import load_policy, save_policy
 from agents.learning.threads import one_thread
+from agents.learning.training import POLICY, Folder, Trained, evaluators_of
 from memplace_env.errors import AgentError
-
-CHECKPOINT, POLICY, CURVES = "checkpoint.pt", "policy.pt", "tensorboard"
-_KIND = "egrl-run/1"
-
-
-class Trained(NamedTuple):
-    """What training leaves: one solution for each workload, and the best graph policy."""
-
-    solutions: list[Solution]
-    policy: GraphPolicy
 
 
 class EGRL:
@@ -59,10 +48,7 @@ class EGRL:
     ) -> None:
         self.config = config or EGRLConfig()
         self._policy = load_policy(Path(policy)) if isinstance(policy, str | Path) else policy
-        self._out = Path(out) if out is not None else None
-        self._resume, self._every = resume, every
-        if resume and out is None:
-            raise AgentError("To resume, EGRL needs the folder of the run: pass out.")
+        self._folder = Folder("EGRL", out, resume, every)
 
     def solve(
         self,
@@ -85,7 +71,7 @@ class EGRL:
         seed: int = 0,
         callback: Callback | Sequence[Callback] | None = None,
         time_limit: float | None = None,
-    ) -> Trained:
+    ) -> Trained[GraphPolicy]:
         """One policy for several workloads at once; a member's fitness is its mean reward over them.
 
         Args:
@@ -98,38 +84,14 @@ class EGRL:
             AgentError: if the environments or the given policy do not fit together, or the checkpoint is of another
                 run.
         """
-        callbacks = [callback] * len(envs) if callback is None or callable(callback) else callback
-        evaluators = [
-            Evaluator(env, budget=budget, callback=told, time_limit=time_limit)
-            for env, told in zip(envs, callbacks, strict=True)
-        ]
+        evaluators = evaluators_of(Evaluator, envs, callback, budget=budget, time_limit=time_limit)
         self._check(evaluators)
         with one_thread():
-            return self._train(evaluators, seed)
-
-    def _train(self, evaluators: Sequence[Evaluator], seed: int) -> Trained:
-        run = Run(self.config, evaluators, self._policy, seed)
-        identity = {
-            "config": asdict(self.config),
-            "programs": [evaluator.env.program.sha256 for evaluator in evaluators],
-            "accelerators": [evaluator.env.accelerator.sha256 for evaluator in evaluators],
-            "seed": seed,
-        }
-        checkpoint = self._out / CHECKPOINT if self._out else None
-        if self._resume and checkpoint and checkpoint.exists():
-            self._restore(run, checkpoint, identity)
-        else:
-            run.begin()
-        with _Curves(self._out / CURVES if self._out else None, run) as curves:
-            while not run.done:
-                run.step()
-                curves.write([evaluator.best_speedup for evaluator in evaluators])
-                if checkpoint and run.generation % self._every == 0:
-                    files.save(checkpoint, _KIND, {"identity": identity, "run": run.state_dict()})
-        policy = run.policy
-        if checkpoint and self._out:
-            files.save(checkpoint, _KIND, {"identity": identity, "run": run.state_dict()})
-            save_policy(self._out / POLICY, policy, [evaluator.env.program.name for evaluator in evaluators])
+            run = Run(self.config, evaluators, self._policy, seed)
+            self._folder.train(run, self.config, evaluators, seed)
+            policy = run.policy
+        if self._folder.path:
+            save_policy(self._folder.path / POLICY, policy, [evaluator.env.program.name for evaluator in evaluators])
         return Trained([evaluator.solution(self.name, seed) for evaluator in evaluators], policy)
 
     def _check(self, evaluators: Sequence[Evaluator]) -> None:
@@ -143,41 +105,3 @@ class EGRL:
                 f"The policy maps to {self._policy.levels} memory levels, the machine has {levels.pop()}; "
                 "pass a policy that was trained on such a machine."
             )
-
-    def _restore(self, run: Run, checkpoint: Path, identity: dict[str, Any]) -> None:
-        content = files.load(checkpoint, _KIND)
-        saved = content.get("identity")
-        if saved != identity:
-            other = [key for key, value in identity.items() if not isinstance(saved, dict) or saved.get(key) != value]
-            raise AgentError(f"{checkpoint} is of another run (other {', '.join(other)}); pass another folder.")
-        try:
-            run.load_state_dict(content["run"])
-        except (AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
-            raise AgentError(f"{checkpoint} is damaged; start the run anew without resuming.") from error
-
-
-class _Curves:
-    """TensorBoard's scalars against evaluations, or nothing."""
-
-    def __init__(self, folder: Path | None, run: Run) -> None:
-        self._folder, self._run = folder, run
-        self._writer: Any = None
-
-    def __enter__(self) -> _Curves:
-        if self._folder is not None:
-            from torch.utils.tensorboard import SummaryWriter
-
-            self._writer = SummaryWriter(str(self._folder), purge_step=self._run.generation)
-        return self
-
-    def write(self, best: Sequence[float]) -> None:
-        """The last generation's figures and the best speed-ups so far."""
-        if self._writer is None:
-            return
-        named = {f"speedup/best/{index}": value for index, value in enumerate(best)}
-        for tag, value in (self._run.scalars | named).items():
-            self._writer.add_scalar(tag, value, self._run.generation)
-
-    def __exit__(self, *exception: object) -> None:
-        if self._writer is not None:
-            self._writer.close()

@@ -43,7 +43,7 @@ class Run:
         seed: of all randomness.
 
     Attributes:
-        generation: rounds done.
+        round: generations done.
         scalars: figures of the last round, by TensorBoard tag.
     """
 
@@ -73,7 +73,7 @@ class Run:
             self._learner = Learner(config, [Graph.of(problem) for problem in problems], policy or fresh[-1])
         self._best_graph = self._learner.genome
         self._population = self._first_population(fresh[:-1])
-        self.generation = 0
+        self.round = 0
         self.scalars: dict[str, float] = {}
         self._migrant = -1
 
@@ -116,7 +116,7 @@ class Run:
             evaluations = self._generation()
         if self._config.refine:
             self._refine(evaluations)
-        self.generation += 1
+        self.round += 1
 
     def _generation(self) -> int:
         """Everybody plays a map, the population breeds, the actor learns; how many maps were played."""
@@ -258,7 +258,7 @@ class Run:
     def state_dict(self) -> dict[str, Any]:
         """All that decides how the run goes on, as tensors and plain values."""
         return {
-            "generation": self.generation,
+            "round": self.round,
             "random": json.dumps(self._rng.bit_generator.state),
             "population": [torch.from_numpy(array) for array in self._population],
             "learner": self._learner.state_dict(),
@@ -272,7 +272,7 @@ class Run:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Return to a state that `state_dict` gave."""
-        self.generation = int(state["generation"])
+        self.round = int(state["round"])
         self._rng.bit_generator.state = json.loads(state["random"])
         self._population = Population(*(tensor.numpy() for tensor in state["population"]))
         self._learner.load_state_dict(state["learner"])

@@ -3,31 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import gymnasium as gym
 
 from agents.base import Callback, Solution
 from agents.evaluator import GameEvaluator
-from agents.learning import files
 from agents.learning.threads import one_thread
+from agents.learning.training import POLICY, Folder, Trained, evaluators_of
 from agents.muzero.config import MuZeroConfig
 from agents.muzero.networks import MuZeroNetwork
 from agents.muzero.policy_file import load_policy, save_policy
 from agents.muzero.run import Run
 from memplace_env.errors import AgentError
-
-CHECKPOINT, POLICY, CURVES = "checkpoint.pt", "policy.pt", "tensorboard"
-_KIND = "muzero-run/1"
-
-
-class Trained(NamedTuple):
-    """What training leaves: one solution for each program, and the network."""
-
-    solutions: list[Solution]
-    policy: MuZeroNetwork
 
 
 class MuZero:
@@ -64,12 +53,7 @@ class MuZero:
     ) -> None:
         self.config = config or MuZeroConfig()
         self._policy = load_policy(Path(policy)) if isinstance(policy, str | Path) else policy
-        self._out = Path(out) if out is not None else None
-        self._resume, self._every = resume, every
-        if resume and out is None:
-            raise AgentError("To resume, MuZero needs the folder of the run: pass out.")
-        if every < 1:
-            raise AgentError(f"every={every} makes no sense; pass at least 1.")
+        self._folder = Folder("MuZero", out, resume, every)
 
     def solve(
         self,
@@ -92,7 +76,7 @@ class MuZero:
         seed: int = 0,
         callback: Callback | Sequence[Callback] | None = None,
         time_limit: float | None = None,
-    ) -> Trained:
+    ) -> Trained[MuZeroNetwork]:
         """One network for several programs at once, on any machines.
 
         Args:
@@ -106,74 +90,11 @@ class MuZero:
         """
         if not envs:
             raise AgentError("MuZero needs at least one environment to train on.")
-        callbacks = [callback] * len(envs) if callback is None or callable(callback) else callback
-        evaluators = [
-            GameEvaluator(env, budget=budget, callback=told, time_limit=time_limit)
-            for env, told in zip(envs, callbacks, strict=True)
-        ]
+        evaluators = evaluators_of(GameEvaluator, envs, callback, budget=budget, time_limit=time_limit)
         with one_thread():
-            policy = self._train(evaluators, seed)
-        return Trained([evaluator.solution(self.name, seed) for evaluator in evaluators], policy)
-
-    def _train(self, evaluators: Sequence[GameEvaluator], seed: int) -> MuZeroNetwork:
-        run = Run(self.config, evaluators, self._policy, seed)
-        identity = {
-            "config": asdict(self.config),
-            "programs": [evaluator.env.program.sha256 for evaluator in evaluators],
-            "accelerators": [evaluator.env.accelerator.sha256 for evaluator in evaluators],
-            "seed": seed,
-        }
-        checkpoint = self._out / CHECKPOINT if self._out else None
-        if self._resume and checkpoint and checkpoint.exists():
-            _restore(run, checkpoint, identity)
-        else:
-            run.begin()
-        with _Curves(self._out / CURVES if self._out else None, run) as curves:
-            while not run.done:
-                run.step()
-                curves.write([evaluator.best_speedup for evaluator in evaluators])
-                if checkpoint and run.round % self._every == 0:
-                    files.save(checkpoint, _KIND, {"identity": identity, "run": run.state_dict()})
-        if checkpoint and self._out:
-            files.save(checkpoint, _KIND, {"identity": identity, "run": run.state_dict()})
-            save_policy(self._out / POLICY, run.policy, [evaluator.env.program.name for evaluator in evaluators])
-        return run.policy
-
-
-def _restore(run: Run, checkpoint: Path, identity: dict[str, Any]) -> None:
-    content = files.load(checkpoint, _KIND)
-    saved = content.get("identity")
-    if saved != identity:
-        other = [key for key, value in identity.items() if not isinstance(saved, dict) or saved.get(key) != value]
-        raise AgentError(f"{checkpoint} is of another run (other {', '.join(other)}); pass another folder.")
-    try:
-        run.load_state_dict(content["run"])
-    except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
-        raise AgentError(f"{checkpoint} is damaged; start the run anew without resuming.") from error
-
-
-class _Curves:
-    """TensorBoard's scalars against rounds, or nothing."""
-
-    def __init__(self, folder: Path | None, run: Run) -> None:
-        self._folder, self._run = folder, run
-        self._writer: Any = None
-
-    def __enter__(self) -> _Curves:
-        if self._folder is not None:
-            from torch.utils.tensorboard import SummaryWriter
-
-            self._writer = SummaryWriter(str(self._folder), purge_step=self._run.round)
-        return self
-
-    def write(self, best: Sequence[float]) -> None:
-        """The last round's figures, and the best speed-ups so far."""
-        if self._writer is None:
-            return
-        named = {f"speedup/best/{place}": value for place, value in enumerate(best)}
-        for tag, value in (self._run.scalars | named).items():
-            self._writer.add_scalar(tag, value, self._run.round)
-
-    def __exit__(self, *exception: object) -> None:
-        if self._writer is not None:
-            self._writer.close()
+            run = Run(self.config, evaluators, self._policy, seed)
+            self._folder.train(run, self.config, evaluators, seed)
+        if self._folder.path:
+            names = [evaluator.env.program.name for evaluator in evaluators]
+            save_policy(self._folder.path / POLICY, run.policy, names)
+        return Trained([evaluator.solution(self.name, seed) for evaluator in evaluators], run.policy)

@@ -15,12 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents.egrl import EGRL, EGRLConfig
-from agents.egrl.agent import _KIND, CHECKPOINT, CURVES, POLICY
 from agents.egrl.config import CONFIGS
 from agents.egrl.population import genome_of
 from agents.learning import files
 from agents.learning.graph_policy import Graph, GraphPolicy
 from agents.learning.policy_file import load_policy
+from agents.learning.training import CHECKPOINT, CURVES, POLICY
 from memplace_env.compiler import HEURISTICS
 from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.errors import AgentError
@@ -31,6 +31,7 @@ from memplace_env.workload.program import TensorKind
 from memplace_env.workload.synthetic import TOPOLOGIES, random_dag
 from tests.agents.planted import optimum_ps, planted_env, reach
 
+KIND = "egrl-run/1"
 SMALL = {"population": 6, "elites": 2, "hidden": 8, "depth": 2, "attention_heads": 2, "batch": 8}
 VARIANTS = {
     **CONFIGS,
@@ -66,7 +67,7 @@ def plain(state):
 
 def remembered(folder):
     """What the run in a folder has written: its whole state, and its policy."""
-    return plain(files.load(folder / CHECKPOINT, _KIND)), genome_of(load_policy(folder / POLICY)).tobytes()
+    return plain(files.load(folder / CHECKPOINT, KIND)), genome_of(load_policy(folder / POLICY)).tobytes()
 
 
 # Budgets and seeds.
@@ -264,14 +265,14 @@ def test_damaged_checkpoints_are_refused(tmp_path):
     with pytest.raises(AgentError, match="is needed"):
         resume()
     path.write_bytes(whole)
-    content = files.load(path, _KIND)
-    files.save(path, _KIND, {"identity": content["identity"]})
+    content = files.load(path, KIND)
+    files.save(path, KIND, {"identity": content["identity"]})
     with pytest.raises(AgentError, match="damaged"):
         resume()
     for part in content["run"]:
         for broken in (None, "text", []):
             run = deepcopy(content["run"]) | {part: broken}
-            files.save(path, _KIND, content | {"run": run})
+            files.save(path, KIND, content | {"run": run})
             with pytest.raises(AgentError, match="damaged"):
                 resume()
 
@@ -304,7 +305,7 @@ def test_a_killed_process_resumes_as_if_it_had_lived(tmp_path):
         before = path.read_bytes()
     assert killed > 0
     assert [file.name for file in path.parent.glob("*.pt")] == [CHECKPOINT]
-    done = files.load(path, _KIND)["run"]["workloads"][0]["evaluator"]["evaluations"]
+    done = files.load(path, KIND)["run"]["workloads"][0]["evaluator"]["evaluations"]
     assert 0 < done < 1500
     runs = [
         EGRL(small(), out=folder, resume=True).solve(planted_env(ops=10), budget=1500, seed=3)

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from agents.evaluator import GameEvaluator
 from agents.game import GreedyPlayer
 from agents.learning import files
+from agents.learning.training import CHECKPOINT, CURVES, POLICY
 from agents.muzero import MuZero, MuZeroConfig
-from agents.muzero.agent import CHECKPOINT, CURVES, POLICY
 from agents.muzero.free_game import BEFORE_LOOKAHEAD, FLAT, SIDE, FreeGame, Seen, greedy_game
 from agents.muzero.gumbel import Gumbel
 from agents.muzero.models import LearnedModel, SimulatorModel
