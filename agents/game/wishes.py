@@ -52,7 +52,7 @@ def starts(problem: MallocGameProblem) -> Wishes:
     """int8[5, U], where searches begin.
 
     The greedy player's game; fast memory wherever possible; the same, and copies of everything; and what XLA's solver
-    would do with either of its public option sets, which is rarely the best of them, but then by far.
+    would do with either of its public option sets.
     """
     count = problem.num_decisions
     plans = [assign(problem.program, problem.accelerator, options) for options in OPTIONS]

@@ -8,6 +8,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from agents.game.kernels import grant
+from agents.game.wishes import greedy_wishes
 from agents.muzero.tree import Floats
 from memplace_env.envs.malloc_game import MallocGameProblem
 from memplace_env.envs.malloc_game.observation import AHEAD, BINS, LOOKAHEAD, TENSOR
@@ -83,13 +85,15 @@ class FreeGame:
 
 
 def greedy_game(problem: MallocGameProblem) -> tuple[NDArray[np.int8], Ints]:
-    """int8[U], what the greedy player plays, and int64[U + 1], its estimated latency in ps before each decision.
-
-    Ties go to NoCopy, then Copy, then Drop, as in `GreedyPlayer`.
-    """
+    """int8[U], what the greedy player plays, and int64[U + 1], its estimated latency in ps before each decision."""
+    wishes, rows = greedy_wishes(problem), problem.new_rows(1)
     actions = np.empty(problem.num_decisions, dtype=np.int8)
     estimates = np.empty(problem.num_decisions + 1, dtype=np.int64)
-    _greedy(problem.g, problem.at, problem.new_rows(1)[0], actions, estimates)
+    for use, wish in enumerate(wishes):
+        estimates[use] = rows[0, ESTIMATE]
+        actions[use] = grant(rows[0, MASK], wish)
+        problem.play(rows, actions[use : use + 1])
+    estimates[-1] = rows[0, ESTIMATE]
     return actions, estimates
 
 
@@ -102,20 +106,3 @@ def advance(g, at, rows, actions):  # type: ignore[no-untyped-def]
             play(g, at, row, choose(row[MASK], actions[index]))
         while row[MASK] != 0 and row[MASK] & (row[MASK] - 1) == 0:
             play(g, at, row, choose(row[MASK], 0))
-
-
-@njit(cache=True, nogil=True)
-def _greedy(g, at, row, actions, estimates):  # type: ignore[no-untyped-def]
-    trial = row.copy()
-    while row[MASK] != 0:
-        estimates[row[USE]] = row[ESTIMATE]
-        best, best_gain = -1, np.int64(0)
-        for action in (1, 0, 2):
-            if row[MASK] >> action & 1:
-                trial[:] = row
-                gain = play(g, at, trial, action)
-                if best < 0 or gain > best_gain:
-                    best, best_gain = action, gain
-        actions[row[USE]] = best
-        play(g, at, row, best)
-    estimates[row[USE]] = row[ESTIMATE]
