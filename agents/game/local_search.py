@@ -26,7 +26,7 @@ SHORTEST_CYCLE = 2000
 
 
 class GameLocalSearch:
-    """Anneals the greedy player's game, or a simpler one where that is better, in longer and longer cycles.
+    """Anneals the best of the games that `wishes.starts` knows, in longer and longer cycles.
 
     Each cycle begins with the best game so far. Its length depends on the budget only, so that a run with a time limit
     is the beginning of one without. All constants are our choice, from trials on the zoo.
