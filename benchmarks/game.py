@@ -73,10 +73,6 @@ def _solve(name: str, env: MallocGameEnv, games: int, seconds: float | None) -> 
     return agent.solve(env, budget=games, time_limit=seconds)
 
 
-def _batch(result: dict[str, Any]) -> list[str]:
-    return [f"batch {result['batch']}"] if "batch" in result else []
-
-
 def table(results: list[dict[str, Any]]) -> str:
     """One line a setting: XLA's latency, then speed-ups over it."""
     solvers = [name for name in results[0]["latency_s"] if name != "xla-msa"]
@@ -84,7 +80,9 @@ def table(results: list[dict[str, Any]]) -> str:
     for r in results:
         reference = r["latency_s"]["xla-msa"]
         dims = [f"{key} {value}" for key, value in r.get("dims", {}).items()]
-        setting = ", ".join([r["accelerator"], *([r["dtype"]] if "dtype" in r else []), *_batch(r), *dims])
+        dtype = [r["dtype"]] if "dtype" in r else []
+        batch = [f"batch {r['batch']}"] if "batch" in r else []
+        setting = ", ".join([r["accelerator"], *dtype, *batch, *dims])
         row = [r.get("name", r["workload"]), setting, str(r["decisions"]), f"{r['latency_s']['all-backing'] * 1e3:.3f}"]
         row += [f"{reference * 1e3:.3f}", *[f"{reference / r['latency_s'][name]:.3f}" for name in solvers]]
         rows.append([*row, f"{reference / r['bound_s']:.3f}"])

@@ -9,6 +9,7 @@ import numpy as np
 
 from agents.base import Callback, Solution
 from agents.evaluator import GameEvaluator
+from agents.game.wishes import OPTIONS
 from agents.xla_msa.assign import assign
 from agents.xla_msa.buffers import buffers_of, in_order
 from agents.xla_msa.costs import op_costs
@@ -41,7 +42,7 @@ class SolverOrder:
         program, accelerator = evaluator.env.program, evaluator.env.accelerator
         rng = np.random.default_rng(seed)
         tried = []
-        for options in (MsaOptions.open_source(), MsaOptions.tuned())[:budget]:
+        for options in OPTIONS[:budget]:
             latency = evaluator.offer(assign(program, accelerator, options)).latency_ps
             tried.append((latency, options))
         latency, options = min(tried, key=lambda pair: pair[0])
