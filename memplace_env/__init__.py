@@ -11,51 +11,74 @@ from typing import TYPE_CHECKING, Any
 from memplace_env.registration import register_envs
 
 if TYPE_CHECKING:
-    from memplace_env.accelerator import Accelerator, load_accelerator
-    from memplace_env.compiler import compile_mapping, native
-    from memplace_env.plan import MemoryPlan, validate
-    from memplace_env.simulator import Report, Simulator, simulate
+    from memplace_env.accelerator import Accelerator, accelerator_names, load_accelerator
+    from memplace_env.api import compile_mapping, native, simulate, validate
+    from memplace_env.costs import CostModel, Costs
+    from memplace_env.envs.malloc_game import MallocGameEnv
+    from memplace_env.envs.one_shot import OneShotEnv
+    from memplace_env.errors import MemPlaceError
+    from memplace_env.plan import MemoryPlan
+    from memplace_env.resolve import resolve_task
+    from memplace_env.simulator import Report, Simulator
+    from memplace_env.task import Task
     from memplace_env.workload.builder import ProgramBuilder
     from memplace_env.workload.onnx_loader import load_onnx
     from memplace_env.workload.program import Program, TensorKind
     from memplace_env.workload.resolve import resolve_workload
-
-__version__ = "0.1.0"
+    from memplace_env.workload.zoo import zoo_names
 
 _HOME = {
     "Accelerator": "accelerator",
+    "CostModel": "costs",
+    "Costs": "costs",
+    "MallocGameEnv": "envs.malloc_game",
+    "MemPlaceError": "errors",
     "MemoryPlan": "plan",
+    "OneShotEnv": "envs.one_shot",
     "Program": "workload.program",
     "ProgramBuilder": "workload.builder",
     "Report": "simulator",
     "Simulator": "simulator",
+    "Task": "task",
     "TensorKind": "workload.program",
-    "compile_mapping": "compiler",
+    "accelerator_names": "accelerator",
+    "compile_mapping": "api",
     "load_accelerator": "accelerator",
     "load_onnx": "workload.onnx_loader",
-    "native": "compiler",
+    "native": "api",
+    "resolve_task": "resolve",
     "resolve_workload": "workload.resolve",
-    "simulate": "simulator",
-    "validate": "plan",
+    "simulate": "api",
+    "validate": "api",
+    "zoo_names": "workload.zoo",
 }
 
 __all__ = [
     "Accelerator",
+    "CostModel",
+    "Costs",
+    "MallocGameEnv",
+    "MemPlaceError",
     "MemoryPlan",
+    "OneShotEnv",
     "Program",
     "ProgramBuilder",
     "Report",
     "Simulator",
+    "Task",
     "TensorKind",
     "__version__",
+    "accelerator_names",
     "compile_mapping",
     "load_accelerator",
     "load_onnx",
     "native",
     "register_envs",
+    "resolve_task",
     "resolve_workload",
     "simulate",
     "validate",
+    "zoo_names",
 ]
 
 

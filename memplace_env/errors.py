@@ -13,6 +13,14 @@ class AcceleratorError(MemPlaceError):
     """An accelerator description with a missing, unknown or impossible field."""
 
 
+class CostError(MemPlaceError):
+    """A cost model that does not exist, or whose arrays have the wrong shape, type or range."""
+
+
+class SimulatorError(MemPlaceError):
+    """A simulator that does not exist, or an object that is none."""
+
+
 class PlanError(MemPlaceError):
     """A plan that cannot be read, belongs to another program, or is not valid."""
 
@@ -21,5 +29,13 @@ class ActionError(MemPlaceError):
     """An action or mapping of the wrong shape, dtype or range."""
 
 
+class EnvError(MemPlaceError):
+    """An option of an environment that makes no sense, or a wrapper around an environment that it does not fit."""
+
+
 class AgentError(MemPlaceError):
     """An agent's name, budget or option that makes no sense."""
+
+
+class VisualizationError(MemPlaceError):
+    """A picture that cannot be drawn, because a package is missing or there is nothing to draw."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 
@@ -46,27 +48,56 @@ GAME: dict[str, dict[str, Any]] = {
 their measured headroom over XLA's solver (docs/game.md)."""
 
 
-def one_shot_id(workload: str) -> str:
-    """Id of a workload's one-shot environment."""
-    return f"MemPlace-{workload}-v0"
+class Formulation(StrEnum):
+    """How placing is posed as a problem; the value is how the command line and the agents call it."""
+
+    ONE_SHOT = "one-shot"
+    GAME = "game"
+
+    @property
+    def traits(self) -> Traits:
+        """What belongs to it."""
+        return _TRAITS[self]
 
 
-def game_id(workload: str) -> str:
-    """Id of a workload's sequential environment."""
-    return f"MallocGame-{workload}-v0"
+class Traits(NamedTuple):
+    """What belongs to a formulation.
+
+    Attributes:
+        prefix: of its ids; `<prefix>-v0` is the generic environment.
+        home: module of its environment, and the name that its classes begin with.
+        settings: of the registered workloads, by the name in their ids.
+        accelerator: the chip unless another is asked for, and that of those workloads unless they say otherwise.
+        baseline: what speed-ups are against.
+    """
+
+    prefix: str
+    home: tuple[str, str]
+    settings: Mapping[str, Mapping[str, Any]]
+    accelerator: str
+    baseline: str
+
+    def env_id(self, workload: str | None = None) -> str:
+        """Id of a registered workload's environment, or of the generic one."""
+        return f"{self.prefix}-{workload}-v0" if workload else f"{self.prefix}-v0"
+
+
+_TRAITS = {
+    Formulation.ONE_SHOT: Traits("MemPlace", ("one_shot", "OneShot"), ONE_SHOT, "nnp-i", "native"),
+    Formulation.GAME: Traits("MallocGame", ("malloc_game", "MallocGame"), GAME, "tpu-v4i", "all in backing memory"),
+}
 
 
 def register_envs() -> None:
     """Register every environment with Gymnasium; calling it again changes nothing."""
-    _register("MemPlace-v0", "one_shot", "OneShot", {})
-    for workload, settings in ONE_SHOT.items():
-        _register(one_shot_id(workload), "one_shot", "OneShot", {"workload": workload, **settings})
-    _register("MallocGame-v0", "malloc_game", "MallocGame", {})
-    for workload, settings in GAME.items():
-        _register(game_id(workload), "malloc_game", "MallocGame", {"workload": workload, **settings})
+    for traits in _TRAITS.values():
+        _register(traits, None, {})
+        for workload, settings in traits.settings.items():
+            _register(traits, workload, {"workload": workload, **settings})
 
 
-def _register(env_id: str, package: str, name: str, kwargs: dict[str, Any]) -> None:
+def _register(traits: Traits, workload: str | None, kwargs: dict[str, Any]) -> None:
+    env_id, (package, name) = traits.env_id(workload), traits.home
     if env_id not in gym.registry:
         home = f"memplace_env.envs.{package}"
         gym.register(

@@ -13,6 +13,8 @@ Ports = Literal["parallel", "serial"]
 Weights = Literal["resident", "streamed"]
 Fusion = Literal["none", "conv", "epilogue"]
 
+_NOT_HASHED = ("name", "description", "cost_model")
+
 
 @dataclass(frozen=True)
 class MemoryLevel:
@@ -71,6 +73,7 @@ class Accelerator:
         dma_efficiency: share of the backing memory's bandwidth that transfers reach, in (0, 1].
         systolic: shape of the matrix unit, or None for a plain peak.
         levels: memories, fastest first, the backing memory last.
+        cost_model: name of the cost model unless the user says otherwise, see `memplace_env.costs`.
     """
 
     name: str
@@ -88,6 +91,7 @@ class Accelerator:
     dma_efficiency: float
     systolic: Systolic | None
     levels: tuple[MemoryLevel, ...]
+    cost_model: str = "roofline"
 
     @property
     def num_levels(self) -> int:
@@ -107,8 +111,8 @@ class Accelerator:
 
     @cached_property
     def sha256(self) -> str:
-        """Hex digest of everything that a latency or an energy depends on."""
-        values = {key: value for key, value in asdict(self).items() if key not in ("name", "description")}
+        """Hex digest of the chip; names take no part, nor does the cost model, which a task can choose."""
+        values = {key: value for key, value in asdict(self).items() if key not in _NOT_HASHED}
         return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
     def __hash__(self) -> int:

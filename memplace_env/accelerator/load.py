@@ -99,6 +99,7 @@ def _build(document: dict[str, Any]) -> Accelerator:
         dma_efficiency=float(values.get("dma", {}).get("efficiency", 1)),
         systolic=Systolic(**compute["systolic"]) if "systolic" in compute else None,
         levels=levels,
+        cost_model=values.get("cost_model", "roofline"),
     )
     if min(accelerator.dma_bytes_per_s) < 1:
         raise AcceleratorError("dma.efficiency leaves transfers less than 1 byte/s: raise it")

@@ -167,11 +167,12 @@ DOCUMENT = _table(
         "weights": _choice(*get_args(Weights)),
         "fusion": _choice(*get_args(Fusion)),
         "dtype": _choice(*DTYPES),
+        "cost_model": _text,
         "compute": _COMPUTE,
         "memory": _levels,
         "dma": _table({"efficiency": _SHARE}, optional=["efficiency"]),
     },
-    optional=["dma"],
+    optional=["dma", "cost_model"],
 )
 """Rule for a whole document, parsed with `parse_float=Decimal`. Counts and picoseconds come out as int, the rest of the
 numbers as Fraction, so nothing is rounded yet; optional fields that the file leaves out stay out."""

@@ -6,58 +6,63 @@ from collections.abc import Callable
 
 import numpy as np
 
-from memplace_env.accelerator import Accelerator
-from memplace_env.compiler.compile import compile_mapping
-from memplace_env.compiler.schedule import Order
+from memplace_env.compiler.compile import place_mapping
 from memplace_env.plan import MemoryPlan
-from memplace_env.simulator import BuiltinSimulator, Simulator
-from memplace_env.workload.program import Ints, Program, TensorKind
+from memplace_env.simulator import Report, judge_plan
+from memplace_env.task import Task, derived
+from memplace_env.workload.program import Ints, TensorKind
 
 
-def native(program: Program, accelerator: Accelerator, simulator: Simulator | None = None) -> MemoryPlan:
-    """What a production compiler's heuristic does: each tensor, in execution order, into the fastest level with room.
-
-    Weights that ops only pick rows from (embedding tables) stay in the backing memory, as compilers keep them: one
-    could fill a level and serve a few rows. Done twice, weights before results within an op and results before
-    weights, and the faster plan kept (by `simulator`, default the built-in one). EGRL's own baseline, Intel's
-    compiler, is not published; this one is our choice, meant to be honest and not weak.
-    """
-    judge = simulator or BuiltinSimulator()
-    plans = [_greedy(program, accelerator, order) for order in ("weights-before-results", "results-before-weights")]
-    return min(plans, key=lambda plan: judge.run(program, accelerator, plan).latency_ps)
+@derived
+def native_plan(task: Task) -> MemoryPlan:
+    """The compiler's own plan, see `memplace_env.native`."""
+    mapping = native_mapping(task)
+    plans = [place_mapping(task, mapping, order).plan for order in ("weights-before-results", "results-before-weights")]
+    return min(plans, key=lambda plan: judge_plan(task, plan, trusted=True).latency_ps)
 
 
-def weights_first(program: Program, accelerator: Accelerator) -> MemoryPlan:
+@derived
+def native_report(task: Task) -> Report:
+    """What the baseline of all speed-ups costs."""
+    return judge_plan(task, native_plan(task), trusted=True)
+
+
+@derived
+def weights_first(task: Task) -> MemoryPlan:
     """All weights, but tables, into the fastest levels with room before any result gets a place."""
-    return _greedy(program, accelerator, "all-weights-first")
+    return place_mapping(task, native_mapping(task), "all-weights-first").plan
 
 
-def results_first(program: Program, accelerator: Accelerator) -> MemoryPlan:
+@derived
+def results_first(task: Task) -> MemoryPlan:
     """Every result into the fastest level with room, all weights in the backing memory."""
-    weight = program.tensor_kind == TensorKind.WEIGHT
-    return compile_mapping(program, accelerator, np.where(weight, accelerator.backing, 0)).plan
+    weight = task.program.tensor_kind == TensorKind.WEIGHT
+    return place_mapping(task, np.where(weight, task.backing, 0)).plan
 
 
-def all_backing(program: Program, accelerator: Accelerator) -> MemoryPlan:
+@derived
+def all_backing(task: Task) -> MemoryPlan:
     """Everything in the backing memory."""
-    mapping = np.full(program.num_tensors, accelerator.backing)
-    return compile_mapping(program, accelerator, mapping).plan
+    return place_mapping(task, np.full(task.program.num_tensors, task.backing)).plan
 
 
-def native_mapping(program: Program, accelerator: Accelerator) -> Ints:
+@derived
+def all_backing_report(task: Task) -> Report:
+    """What the baseline of games costs."""
+    return judge_plan(task, all_backing(task), trusted=True)
+
+
+def native_mapping(task: Task) -> Ints:
     """int64[K], what `native` asks for: the fastest level for all but tables."""
+    program = task.program
     most = np.zeros(program.num_tensors, dtype=np.int64)
     np.maximum.at(most, program.use_tensor, program.use_bytes)
     table = (program.tensor_kind == TensorKind.WEIGHT) & (most < program.tensor_bytes)
-    return np.where(table, accelerator.backing, 0)
+    return np.where(table, task.backing, 0)
 
 
-def _greedy(program: Program, accelerator: Accelerator, order: Order) -> MemoryPlan:
-    return compile_mapping(program, accelerator, native_mapping(program, accelerator), order).plan
-
-
-HEURISTICS: dict[str, Callable[[Program, Accelerator], MemoryPlan]] = {
-    "native": native,
+HEURISTICS: dict[str, Callable[[Task], MemoryPlan]] = {
+    "native": native_plan,
     "weights-first": weights_first,
     "results-first": results_first,
     "all-backing": all_backing,

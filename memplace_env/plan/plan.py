@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from memplace_env.accelerator import Accelerator
 from memplace_env.errors import PlanError
 from memplace_env.files import write_atomically
-from memplace_env.workload.program import Ints, Program
+from memplace_env.task import Task
+from memplace_env.workload.program import Ints
 
 SCHEMA = 1
 ALLOCATION = ("tensor", "level", "offset", "start", "end")
@@ -49,23 +49,19 @@ class MemoryPlan:
 
     @classmethod
     def of(
-        cls,
-        program: Program,
-        accelerator: Accelerator,
-        use_level: NDArray[np.integer],
-        allocations: Ints,
-        transfers: Ints | None = None,
+        cls, task: Task, use_level: NDArray[np.integer], allocations: Ints, transfers: Ints | None = None
     ) -> MemoryPlan:
-        """A plan for this program on this accelerator."""
+        """A plan for this task, with its settings."""
         none = np.empty((0, len(TRANSFER)), dtype=np.int64)
         return cls(
-            program=program.name,
-            program_sha256=program.sha256,
-            accelerator=accelerator.name,
-            accelerator_sha256=accelerator.sha256,
+            program=task.program.name,
+            program_sha256=task.program.sha256,
+            accelerator=task.accelerator.name,
+            accelerator_sha256=task.accelerator.sha256,
             use_level=use_level.astype(np.int8),
             allocations=allocations.astype(np.int64).reshape(-1, len(ALLOCATION)),
             transfers=none if transfers is None else transfers.astype(np.int64).reshape(-1, len(TRANSFER)),
+            settings=dict(task.settings),
         )
 
     def __eq__(self, other: object) -> bool:

@@ -1,48 +1,53 @@
-"""Compiled loops of the simulator, over struct-of-arrays, all in integer picoseconds."""
+"""The deadline rule as a compiled loop, in integer picoseconds."""
 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from memplace_env.kernel import kernel
 
 
-@njit(cache=True, nogil=True)
-def port_times(use_ptr, use_level, use_ps, latency_ps):  # type: ignore[no-untyped-def]
-    """int64[T, L]: port time of each op at each level, the level's latency once where it is touched."""
-    ops, levels = len(use_ptr) - 1, len(latency_ps)
-    times = np.zeros((ops, levels), dtype=np.int64)
-    for op in range(ops):
-        for use in range(use_ptr[op], use_ptr[op + 1]):
-            times[op, use_level[use]] += use_ps[use, use_level[use]]
-        for level in range(levels):
-            if times[op, level] > 0:
-                times[op, level] += latency_ps[level]
-    return times
-
-
-@njit(cache=True, nogil=True)
-def run_transfers(leftover_ps, start, end, demand_ps):  # type: ignore[no-untyped-def]
+@kernel
+def run_transfers(leftover_ps, start, end, demand_ps):
     """Play the copies against the backing port's free time; copies come ordered by (end, start, plan order).
 
-    Returns (stall_ps int64[T], tail_ps): before op t, copies due earlier are finished at full bandwidth (the
-    deadline rule); during op t the started ones share its leftover, earliest deadline first; after the last op
-    the rest is finished.
+    Before op t, copies due earlier are finished at full bandwidth (the deadline rule, the only source of stalls);
+    during op t the started ones share its leftover, earliest deadline first; after the last op the rest is finished.
+
+    Args:
+        leftover_ps: int64[T], time that each op leaves of the backing memory's port.
+        start, end, demand_ps: int64[M], of the copies.
+
+    Returns:
+        stall_ps int64[T]; tail_ps; and int64[S, 3], in order of time, each stretch in which the port serves a copy:
+        number of the copy, 2t before op t and 2t + 1 during it (2T in the tail), picoseconds.
     """
-    ops = len(leftover_ps)
+    ops, copies = len(leftover_ps), len(demand_ps)
     stall = np.zeros(ops, dtype=np.int64)
     left = demand_ps.copy()
+    served, count = np.empty((ops + 2 * copies, 3), dtype=np.int64), 0
     first = 0
     for op in range(ops):
-        while first < len(left) and (left[first] == 0 or end[first] < op):
-            stall[op] += left[first]
-            left[first] = 0
+        while first < copies and (left[first] == 0 or end[first] < op):
+            if left[first] > 0:
+                stall[op] += left[first]
+                served[count, 0], served[count, 1], served[count, 2] = first, 2 * op, left[first]
+                count += 1
+                left[first] = 0
             first += 1
         free = leftover_ps[op]
-        for copy in range(first, len(left)):
+        for copy in range(first, copies):
             if free == 0:
                 break
-            if start[copy] <= op:
+            if start[copy] <= op and left[copy] > 0:
                 done = min(free, left[copy])
+                served[count, 0], served[count, 1], served[count, 2] = copy, 2 * op + 1, done
+                count += 1
                 left[copy] -= done
                 free -= done
-    return stall, left.sum()
+    tail = left.sum()
+    for copy in range(first, copies):
+        if left[copy] > 0:
+            served[count, 0], served[count, 1], served[count, 2] = copy, 2 * ops, left[copy]
+            count += 1
+    return stall, tail, served[:count]

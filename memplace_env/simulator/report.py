@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from memplace_env.units import PS
 from memplace_env.workload.program import Ints
-
-SECONDS = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,10 +26,10 @@ class Report:
         bound_by: int8[T], the level whose port sets the op's time (with serial ports: the one that takes most of
             it), -1 where compute does.
         bytes_moved: int64[L], bytes that ops and copies move at each level.
-        peak_bytes: int64[L], most bytes in blocks at once; in the backing memory, those of weights, inputs and all
-            else that is not in a block at some op.
+        peak_bytes: int64[L], most bytes in blocks and in what ops reserve for themselves at once; in the backing
+            memory, those of weights, inputs and all else that is not in a block at some op.
         energy_j: joules.
-        lower_bound_ps: latency that no plan whatever can beat, see `lower_bound`.
+        lower_bound_ps: latency that no plan whatever can beat, see `lower_bound_ps`.
         level_names: L names.
     """
 
@@ -50,27 +49,27 @@ class Report:
     @property
     def latency_s(self) -> float:
         """Seconds for one inference (of the whole batch)."""
-        return self.latency_ps * SECONDS
+        return self.latency_ps * PS
 
     @property
     def lower_bound_s(self) -> float:
         """Seconds that no plan can beat."""
-        return self.lower_bound_ps * SECONDS
+        return self.lower_bound_ps * PS
 
     @property
     def op_time_s(self) -> NDArray[np.float64]:
         """float64[T], seconds."""
-        return self.op_time_ps.astype(np.float64) * SECONDS
+        return self.op_time_ps.astype(np.float64) * PS
 
     @property
     def stall_s(self) -> NDArray[np.float64]:
         """float64[T], seconds."""
-        return self.stall_ps.astype(np.float64) * SECONDS
+        return self.stall_ps.astype(np.float64) * PS
 
     @property
     def tail_s(self) -> float:
         """Seconds."""
-        return self.tail_ps * SECONDS
+        return self.tail_ps * PS
 
     @property
     def memory_loss_ps(self) -> Ints:
@@ -84,9 +83,9 @@ class Report:
             "energy_j": self.energy_j,
             "lower_bound_s": self.lower_bound_s,
             "gap_to_lower_bound": self.latency_ps / self.lower_bound_ps - 1,
-            "stall_s": float(self.stall_ps.sum() * SECONDS),
+            "stall_s": float(self.stall_ps.sum() * PS),
             "tail_s": self.tail_s,
-            "memory_loss_s": float(self.memory_loss_ps.sum() * SECONDS),
+            "memory_loss_s": float(self.memory_loss_ps.sum() * PS),
             "bytes_moved": dict(zip(self.level_names, self.bytes_moved.tolist(), strict=True)),
             "peak_bytes": dict(zip(self.level_names, self.peak_bytes.tolist(), strict=True)),
         }

@@ -138,6 +138,27 @@ class Program:
         return _frozen(np.cumsum(delta)[:-1])
 
     @cached_property
+    def is_placeable(self) -> NDArray[np.bool_]:
+        """bool[K], weights and inner results; graph inputs and outputs live in the backing memory."""
+        placeable = np.isin(self.tensor_kind, (TensorKind.WEIGHT, TensorKind.ACTIVATION))
+        placeable.flags.writeable = False
+        return placeable
+
+    @cached_property
+    def first_use(self) -> Ints:
+        """int64[K], number of the first use of each tensor."""
+        first = np.full(self.num_tensors, self.num_uses)
+        np.minimum.at(first, self.use_tensor, np.arange(self.num_uses))
+        return _frozen(first)
+
+    @cached_property
+    def last_use(self) -> Ints:
+        """int64[K], number of the last use of each tensor."""
+        last = np.zeros(self.num_tensors, dtype=np.int64)
+        np.maximum.at(last, self.use_tensor, np.arange(self.num_uses))
+        return _frozen(last)
+
+    @cached_property
     def edges(self) -> Ints:
         """int64[2, E], the distinct (producing op, consuming op) pairs, ordered by consumer, then producer."""
         source = self.producer[self.use_tensor]

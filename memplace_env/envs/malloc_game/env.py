@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -10,15 +11,17 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from memplace_env.accelerator import Accelerator
+from memplace_env.costs import CostModel
 from memplace_env.envs.base import Observation, PlacementEnv
 from memplace_env.envs.malloc_game.observation import observation_space
 from memplace_env.envs.malloc_game.problem import MallocGameProblem
 from memplace_env.envs.malloc_game.state import ACTIONS, ESTIMATE, USE
-from memplace_env.envs.settings import resolve_task
 from memplace_env.errors import ActionError
 from memplace_env.plan import MemoryPlan
+from memplace_env.resolve import resolve_task
 from memplace_env.simulator import Simulator
-from memplace_env.simulator.report import SECONDS
+from memplace_env.task import Task
+from memplace_env.units import PS
 from memplace_env.workload.program import Ints, Program
 
 
@@ -61,9 +64,9 @@ class MallocGameEnv(PlacementEnv[np.int64]):
     was not the one asked for.
 
     ## Arguments
-    As `OneShotEnv` (`workload`, `accelerator`, `simulator`, `batch`, `dims`, `dtype`, `fusion`), with `"tpu-v4i"` as
-    the default accelerator. Any machine with two levels will do; weights are streamed whatever its own policy.
-    `simulator` times `report()`; rewards are the game's own.
+    As `OneShotEnv` (`workload`, `accelerator`, `simulator`, `batch`, `dims`, `dtype`, `fusion`, `costs`), with
+    `"tpu-v4i"` as the default accelerator. Any machine with two levels will do; weights are streamed whatever its own
+    policy. `simulator` times `report()`; rewards are the game's own.
 
     ## Version history
     - v0: first version.
@@ -73,7 +76,7 @@ class MallocGameEnv(PlacementEnv[np.int64]):
 
     def __init__(
         self,
-        workload: str | Program,
+        workload: str | Program | Task,
         accelerator: str | Accelerator = "tpu-v4i",
         simulator: str | Simulator | None = None,
         batch: int | None = None,
@@ -81,12 +84,15 @@ class MallocGameEnv(PlacementEnv[np.int64]):
         dtype: str | None = None,
         fusion: str | None = None,
         render_mode: str | None = None,
+        costs: str | CostModel | None = None,
     ) -> None:
-        task = resolve_task(workload, accelerator, simulator, batch=batch, dims=dims, dtype=dtype, fusion=fusion)
+        task = resolve_task(
+            workload, accelerator, simulator, costs=costs, batch=batch, dims=dims, dtype=dtype, fusion=fusion
+        )
         super().__init__(task, render_mode)
-        self.problem = MallocGameProblem(self.task.program, self.task.accelerator)
-        self._rows = self.problem.new_rows(1)
-        self._profiles = self.problem.observe(self._rows).profile
+        self.problem = MallocGameProblem(task)
+        self._states = self.problem.new_states(1)
+        self._profiles = self.problem.observe(self._states).profile
         self.observation_space: spaces.Dict = observation_space()  # type: ignore[assignment]
         self.action_space: spaces.Discrete = spaces.Discrete(len(ACTIONS))
 
@@ -95,8 +101,8 @@ class MallocGameEnv(PlacementEnv[np.int64]):
     ) -> tuple[Observation, dict[str, Any]]:
         """Begin a game; it is the same each time."""
         super().reset(seed=seed)
-        self.set_state(self.problem.first_row)
-        return self.problem.observe(self._rows).row(0), {"latency_s": self.latency_s}
+        self.set_state(self.problem.first_state)
+        return self.problem.observe(self._states).of(0), {"latency_s": self.latency_s}
 
     def step(self, action: int | np.integer) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Play one decision.
@@ -105,17 +111,17 @@ class MallocGameEnv(PlacementEnv[np.int64]):
             ActionError: if the action is no integer of 0..2, or the game is over.
         """
         wanted = check_actions(action, ())
-        if self._rows[0, USE] == self.problem.num_decisions:
+        if self._states[0, USE] == self.problem.num_decisions:
             raise ActionError("The game is over; call reset() before the next step.")
-        gains, played, seen = self.problem.step(self._rows, wanted.reshape(1), self._profiles)
-        over = bool(self._rows[0, USE] == self.problem.num_decisions)
+        gains, played, seen = self.problem.step(self._states, wanted.reshape(1), self._profiles)
+        over = bool(self._states[0, USE] == self.problem.num_decisions)
         info = {"latency_s": self.latency_s, "played": int(played[0]), "illegal": bool(played[0] != wanted)}
-        return seen.row(0), int(gains[0]) / self.problem.all_backing_ps, over, False, info
+        return seen.of(0), int(gains[0]) / self.problem.all_backing_ps, over, False, info
 
     @property
     def latency_s(self) -> float:
         """Estimated latency in seconds, exact once the game is over."""
-        return float(self._rows[0, ESTIMATE] * SECONDS)
+        return float(self._states[0, ESTIMATE] * PS)
 
     def legal_actions(self) -> list[int]:
         """The legal actions of the current decision; empty once the game is over."""
@@ -123,38 +129,37 @@ class MallocGameEnv(PlacementEnv[np.int64]):
 
     def action_masks(self) -> NDArray[np.bool_]:
         """bool[3], in the form that sb3-contrib asks for."""
-        masks: NDArray[np.bool_] = self.problem.legal(self._rows)[0]
+        masks: NDArray[np.bool_] = self.problem.legal(self._states)[0]
         return masks
 
     def plan(self) -> MemoryPlan:
         """The plan of the game; if it is not over, with Drop if legal, else NoCopy, else Copy from here on."""
-        return self.task.signed(self.problem.plan(self._rows[0]))
+        return self.problem.plan(self._states[0])
 
     def get_state(self) -> Ints:
-        """int64[size], a copy of the state row."""
-        state: Ints = self._rows[0].copy()
+        """int64[size], a copy of the state."""
+        state: Ints = self._states[0].copy()
         return state
 
     def set_state(self, state: Ints) -> None:
         """Return to a state that `get_state` of this game gave."""
-        self._rows[0] = state
-        self._profiles = self.problem.observe(self._rows).profile
+        self._states[0] = state
+        self._profiles = self.problem.observe(self._states).profile
 
     def fork(self) -> MallocGameEnv:
         """An independent copy in the same state, for planners; program and tables are shared.
 
         The game draws nothing at random; the fork gets a generator of its own when it is reset.
         """
-        other = object.__new__(type(self))
-        other.__dict__.update(self.__dict__)
-        other._rows, other._profiles = self._rows.copy(), self._profiles.copy()
+        other = copy(self)
+        other._states, other._profiles = self._states.copy(), self._profiles.copy()
         other._np_random = None
         return other
 
     def _view(self, mode: str) -> Any:
         from memplace_env.envs.malloc_game.viewer import render
 
-        return render(self.problem, self._rows[0], mode)
+        return render(self.problem, self._states[0], mode)
 
 
 def check_actions(actions: Any, shape: tuple[int, ...]) -> NDArray[np.int64]:

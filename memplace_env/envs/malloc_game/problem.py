@@ -1,4 +1,4 @@
-"""One program and one machine as a game: rows in, rows, plans and observations out."""
+"""One task as a game: states in, states, plans and observations out."""
 
 from __future__ import annotations
 
@@ -7,45 +7,37 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from memplace_env.accelerator import Accelerator
-from memplace_env.compiler.evaluate import in_chunks
 from memplace_env.envs.malloc_game import rules
-from memplace_env.envs.malloc_game.observation import (
-    Buffers,
-    draw_profiles,
-    make_buffers,
-    next_uses,
-    observe_rows,
-    step_rows,
-    use_features,
-)
-from memplace_env.envs.malloc_game.state import ESTIMATE, MASK, USE, game_tables, layout, plan_of
+from memplace_env.envs.malloc_game.observation import Observations, Unchanging, empty_observations, unchanging
+from memplace_env.envs.malloc_game.profile import draw_profiles
+from memplace_env.envs.malloc_game.state import ESTIMATE, MASK, USE, game_tables, layout_of, plan_of
+from memplace_env.envs.malloc_game.step import observe_all, step_all
 from memplace_env.plan import MemoryPlan
-from memplace_env.simulator.report import SECONDS
-from memplace_env.workload.program import Ints, Program
+from memplace_env.task import Task
+from memplace_env.threads import in_chunks
+from memplace_env.units import PS
+from memplace_env.workload.program import Ints
 
 
 class MallocGameProblem:
-    """The game of a program on a machine with two memory levels, played on state rows int64[B, size].
+    """The game of a program on a machine with two memory levels, played on states int64[B, size].
 
-    This is the planners' interface: rows are plain arrays, so that a tree search copies, stacks and selects them
+    This is the planners' interface: states are plain arrays, so that a tree search copies, stacks and selects them
     freely, and plays thousands at once without an environment.
 
     Attributes:
-        program, accelerator: what was passed in.
-        g, at: tables and layout, see `state`.
-        size: length of a row.
+        task, program, accelerator: what is placed and where.
+        tables, layout: see `state`.
+        size: length of a state.
         all_backing_ps: latency with everything in the backing memory.
     """
 
-    def __init__(self, program: Program, accelerator: Accelerator) -> None:
-        self.program = program
-        self.accelerator = accelerator
-        self.g = game_tables(program, accelerator)
-        self.at = layout(self.g)
-        self.size = self.at.size
-        self.all_backing_ps = int(self.g.rest_ps[0])
-        self._kind = program.tensor_kind.astype(np.int8)
+    def __init__(self, task: Task) -> None:
+        self.task, self.program, self.accelerator = task, task.program, task.accelerator
+        self.tables = game_tables(task)
+        self.layout = layout_of(self.tables)
+        self.size = self.layout.size
+        self.all_backing_ps = int(self.tables.rest_ps[0])
 
     @property
     def num_decisions(self) -> int:
@@ -53,107 +45,106 @@ class MallocGameProblem:
         return self.program.num_uses
 
     @cached_property
-    def first_row(self) -> Ints:
+    def first_state(self) -> Ints:
         """int64[size], the state before the first decision; read-only."""
-        row = np.zeros(self.size, dtype=np.int64)
-        rules.begin(self.g, self.at, row)
-        row.flags.writeable = False
-        return row
+        state = np.zeros(self.size, dtype=np.int64)
+        rules.begin(self.tables, self.layout, state)
+        state.flags.writeable = False
+        return state
 
-    def new_rows(self, count: int) -> Ints:
+    def new_states(self, count: int) -> Ints:
         """int64[count, size], games that have just begun."""
-        return np.repeat(self.first_row[None], count, axis=0)
+        return np.repeat(self.first_state[None], count, axis=0)
 
-    def play(self, rows: Ints, actions: NDArray[np.integer]) -> tuple[Ints, Ints]:
-        """Play one decision in each row, in place.
+    def play(self, states: Ints, actions: NDArray[np.integer]) -> tuple[Ints, Ints]:
+        """Play one decision in each state, in place.
 
         Args:
-            rows: int64[B, size], C-contiguous.
+            states: int64[B, size], C-contiguous.
             actions: int[B]; an illegal action is replaced by Drop, or else by the first legal one.
 
         Returns:
-            int64[B], by how many picoseconds each decision lowers the estimated latency (0 in finished rows), and
-            int64[B], the actions played (-1 in finished rows).
+            int64[B], by how many picoseconds each decision lowers the estimated latency (0 in finished states), and
+            int64[B], the actions played (-1 in finished states).
         """
-        gains, played = np.empty((2, len(rows)), dtype=np.int64)
+        gains, played = np.empty((2, len(states)), dtype=np.int64)
         wanted = np.ascontiguousarray(actions, dtype=np.int64)
 
-        def chunk(a: int, b: int) -> None:
-            rules.play_rows(self.g, self.at, rows[a:b], wanted[a:b], gains[a:b], played[a:b])
+        def chunk(first: int, last: int) -> None:
+            some = slice(first, last)
+            rules.play_all(self.tables, self.layout, states[some], wanted[some], gains[some], played[some])
 
-        in_chunks(chunk, len(rows))
+        in_chunks(chunk, len(states))
         return gains, played
 
-    def replay(self, rows: Ints, actions: Ints) -> None:
-        """Finish rows with action sequences int64[B, U], both in place; `actions` then holds what was really played."""
-        in_chunks(lambda a, b: rules.replay_rows(self.g, self.at, rows[a:b], actions[a:b]), len(rows))
+    def replay(self, states: Ints, actions: Ints) -> None:
+        """Finish states with action sequences int64[B, U], both in place; `actions` then holds what was played."""
+        in_chunks(lambda a, b: rules.replay_all(self.tables, self.layout, states[a:b], actions[a:b]), len(states))
 
-    def finish_greedily(self, rows: Ints) -> None:
-        """Finish rows in place, always with the best immediate gain."""
-        in_chunks(lambda a, b: rules.greedy_playouts(self.g, self.at, rows[a:b]), len(rows))
+    def finish_greedily(self, states: Ints) -> None:
+        """Finish states in place, always with the best immediate gain."""
+        in_chunks(lambda a, b: rules.greedy_playouts(self.tables, self.layout, states[a:b]), len(states))
 
-    def finish_randomly(self, rows: Ints, seed: int) -> None:
-        """Finish rows in place with uniformly random legal actions; row b draws from its own stream."""
-        in_chunks(lambda a, b: rules.random_playouts(self.g, self.at, rows[a:b], seed + a), len(rows))
+    def finish_randomly(self, states: Ints, seed: int) -> None:
+        """Finish states in place with uniformly random legal actions; state b draws from its own stream."""
+        in_chunks(lambda a, b: rules.random_playouts(self.tables, self.layout, states[a:b], seed + a), len(states))
 
-    def finish_lazily(self, row: Ints) -> None:
-        """Finish one row in place with Drop if legal, else NoCopy, else Copy."""
-        rules.lazy_playout(self.g, self.at, row)
+    def finish_lazily(self, state: Ints) -> None:
+        """Finish one state in place with Drop if legal, else NoCopy, else Copy."""
+        rules.lazy_playout(self.tables, self.layout, state)
 
-    def legal(self, rows: Ints) -> NDArray[np.bool_]:
-        """bool[B, 3], legal Copy, NoCopy, Drop; no action in finished rows."""
-        return (rows[:, MASK, None] >> np.arange(3) & 1).astype(bool)
+    def legal(self, states: Ints) -> NDArray[np.bool_]:
+        """bool[B, 3], legal Copy, NoCopy, Drop; no action in finished states."""
+        return (states[:, MASK, None] >> np.arange(3) & 1).astype(bool)
 
-    def done(self, rows: Ints) -> NDArray[np.bool_]:
+    def done(self, states: Ints) -> NDArray[np.bool_]:
         """bool[B], finished games."""
-        return np.asarray(rows[:, USE] == self.num_decisions)
+        return np.asarray(states[:, USE] == self.num_decisions)
 
-    def latency_s(self, rows: Ints) -> NDArray[np.float64]:
-        """float64[B], estimated latency in seconds; exact in finished rows."""
-        return rows[:, ESTIMATE].astype(np.float64) * SECONDS
+    def latency_s(self, states: Ints) -> NDArray[np.float64]:
+        """float64[B], estimated latency in seconds; exact in finished states."""
+        return states[:, ESTIMATE].astype(np.float64) * PS
 
-    def plan(self, row: Ints) -> MemoryPlan:
+    def plan(self, state: Ints) -> MemoryPlan:
         """The plan of a game; an unfinished one is finished lazily, on a copy."""
-        row = row.copy()
-        self.finish_lazily(row)
-        return plan_of(self.program, self.accelerator, self.at, row)
+        state = state.copy()
+        self.finish_lazily(state)
+        return plan_of(self.task, self.layout, state)
 
-    def observe(self, rows: Ints) -> Buffers:
-        """Observations of rows."""
-        out = make_buffers(len(rows))
-        features, following = self._features
+    def observe(self, states: Ints) -> Observations:
+        """Observations of states."""
+        seen = empty_observations(len(states))
 
-        def chunk(a: int, b: int) -> None:
-            part = out.rows(a, b)
-            observe_rows(self.g, self.at, rows[a:b], features, following, self._kind, part)
-            draw_profiles(self.g, self.at, rows[a:b], part.profile)
+        def chunk(first: int, last: int) -> None:
+            part = seen.part(first, last)
+            observe_all(self.tables, self.layout, states[first:last], self._unchanging, part)
+            draw_profiles(self.tables, self.layout, states[first:last], part.profile)
 
-        in_chunks(chunk, len(rows))
-        return out
+        in_chunks(chunk, len(states))
+        return seen
 
     def step(
-        self, rows: Ints, actions: NDArray[np.integer], profiles: NDArray[np.uint8], out: Buffers | None = None
-    ) -> tuple[Ints, Ints, Buffers]:
+        self, states: Ints, actions: NDArray[np.integer], profiles: NDArray[np.uint8], into: Observations | None = None
+    ) -> tuple[Ints, Ints, Observations]:
         """As `play`, and observe, for less than one after the other.
 
         Args:
-            rows, actions: as for `play`.
-            profiles: uint8[B, 2, 64, 64], the rows' profiles before; brought up to date in place.
-            out: buffers to fill; new ones if None.
+            states, actions: as for `play`.
+            profiles: uint8[B, 2, 64, 64], the states' profiles before; brought up to date in place.
+            into: arrays to fill; new ones if None.
         """
-        gains, played = np.empty((2, len(rows)), dtype=np.int64)
+        gains, played = np.empty((2, len(states)), dtype=np.int64)
         wanted = np.ascontiguousarray(actions, dtype=np.int64)
-        made = make_buffers(len(rows)) if out is None else out
-        features, following = self._features
+        seen = empty_observations(len(states)) if into is None else into
 
-        def chunk(a: int, b: int) -> None:
-            part = made if b - a == len(rows) else made.rows(a, b)
-            state = rows[a:b], wanted[a:b], gains[a:b], played[a:b], profiles[a:b]
-            step_rows(self.g, self.at, *state, features, following, self._kind, part)
+        def chunk(first: int, last: int) -> None:
+            some, whole = slice(first, last), last - first == len(states)
+            moves = states[some], wanted[some], gains[some], played[some], profiles[some]
+            step_all(self.tables, self.layout, *moves, self._unchanging, seen if whole else seen.part(first, last))
 
-        in_chunks(chunk, len(rows))
-        return gains, played, made
+        in_chunks(chunk, len(states))
+        return gains, played, seen
 
     @cached_property
-    def _features(self) -> tuple[NDArray[np.float32], Ints]:
-        return use_features(self.program, self.g), next_uses(self.g)
+    def _unchanging(self) -> Unchanging:
+        return unchanging(self.program, self.tables)

@@ -1,4 +1,4 @@
-"""The rules of mallocGame as compiled functions of state rows; nothing here knows Gymnasium.
+"""The rules of mallocGame as compiled functions of its states; nothing here knows Gymnasium.
 
 The game follows the description of mallocMuZero (arXiv 2305.07440) as far as it is public; where it is silent the
 rule is ours. Alias groups and the drop-backup of the paper have no counterpart: views share one tensor, and
@@ -13,13 +13,15 @@ is still needed, or while it is being sent back; then it is cached: usable until
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from memplace_env.costs.kernels import op_time
 from memplace_env.envs.malloc_game.state import (
+    BACKING_PS,
     BLOCKS,
     COPY,
     DROP,
     ESTIMATE,
+    FAST_PS,
     FINAL_PS,
     LIVE,
     MASK,
@@ -29,74 +31,75 @@ from memplace_env.envs.malloc_game.state import (
     OP,
     OPEN_PS,
     PAST,
-    PORT_PS,
     QUEUE_HEAD,
     QUEUE_TAIL,
     TAIL_PS,
     USE,
     WINDOW,
 )  # fmt: skip
+from memplace_env.kernel import kernel
+from memplace_env.plan.gaps import ENDLESS, narrower_gap
 
 
-@njit(cache=True, nogil=True)
-def begin(g, at, row):  # type: ignore[no-untyped-def]
-    """Write the first state into `row`."""
-    row[:] = 0
-    row[at.block : at.intact] = -1
-    row[at.sent : at.queue] = -1
-    for tensor in range(len(g.size)):
-        row[at.valid_from + tensor] = NEVER if g.made[tensor] else 0
-    _open_op(g, row, 0)
-    _close_full_ops(g, at, row)
-    row[ESTIMATE] = _estimate(g, row)
-    _find_legal(g, at, row)
+@kernel
+def begin(tables, layout, state):
+    """Write the first state into `state`."""
+    state[:] = 0
+    state[layout.block : layout.intact] = -1
+    state[layout.sent : layout.queue] = -1
+    for tensor in range(len(tables.size)):
+        state[layout.valid_from + tensor] = NEVER if tables.made[tensor] else 0
+    _open_op(tables, state, 0)
+    _close_full_ops(tables, layout, state)
+    state[ESTIMATE] = _estimate(tables, state)
+    _find_legal(tables, layout, state)
 
 
-@njit(cache=True, nogil=True)
-def play(g, at, row, action):  # type: ignore[no-untyped-def]
+@kernel
+def play(tables, layout, state, action):
     """Play a legal action; returns by how many picoseconds it lowers the estimated latency."""
-    use = row[USE]
-    op, x = g.use_op[use], g.use_tensor[use]
-    is_result, intact = g.use_is_result[use], row[at.intact + x] == 1
+    use = state[USE]
+    op, tensor = tables.use_op[use], tables.use_tensor[use]
+    is_result, intact = tables.use_is_result[use], state[layout.intact + tensor] == 1
     level = 1 if action == DROP else 0
-    row[at.level + use] = level
-    row[PORT_PS + level] += g.use_ps[use, level]
-    row[OPEN_PS] -= g.use_ps[use, 1]
+    state[layout.level + use] = level
+    state[FAST_PS + level] += tables.costs.use_ps[use, level]
+    state[OPEN_PS] -= tables.costs.use_ps[use, 1]
     if action == DROP:
         if is_result:
-            row[at.valid_from + x] = op + 1
+            state[layout.valid_from + tensor] = op + 1
     else:
         if is_result:
-            _place(g, at, row, x, op)
+            _place(tables, layout, state, tensor, op)
         elif not intact:
-            _place(g, at, row, x, row[WINDOW])
-            row[at.arrived + row[at.block + x]] = op - 1
-            _book(g, at, row, row[WINDOW], op, g.prefetch_ps[x])
+            _place(tables, layout, state, tensor, state[WINDOW])
+            state[layout.arrived + state[layout.block + tensor]] = op - 1
+            _book(tables, layout, state, state[WINDOW], op, tables.costs.prefetch_ps[tensor])
         if action == COPY and (is_result or intact):
-            row[at.pending + x] = 1
-            row[at.sent + x] = op + 1
-            row[at.queue + row[QUEUE_TAIL]] = x
-            row[at.left + row[QUEUE_TAIL]] = g.writeback_ps[x]
-            row[QUEUE_TAIL] += 1
-        only_here = row[at.valid_from + x] == NEVER and g.last_use[x] > use
-        block = row[at.block + x]
-        if row[at.pending + x] == 1 or only_here:
-            row[at.hold + block] = row[at.released + block] = NEVER
+            state[layout.pending + tensor] = 1
+            state[layout.sent + tensor] = op + 1
+            state[layout.queue + state[QUEUE_TAIL]] = tensor
+            state[layout.left + state[QUEUE_TAIL]] = tables.costs.writeback_ps[tensor]
+            state[QUEUE_TAIL] += 1
+        only_here = state[layout.valid_from + tensor] == NEVER and tables.last_use[tensor] > use
+        block = state[layout.block + tensor]
+        if state[layout.pending + tensor] == 1 or only_here:
+            state[layout.hold + block] = state[layout.released + block] = NEVER
         else:
-            row[at.hold + block] = op
-            row[at.released + block] = min(row[at.released + block], op)
-    row[USE] = use + 1
-    _close_full_ops(g, at, row)
-    estimate = _estimate(g, row)
-    gain = row[ESTIMATE] - estimate
-    row[ESTIMATE] = estimate
-    _find_legal(g, at, row)
+            state[layout.hold + block] = op
+            state[layout.released + block] = min(state[layout.released + block], op)
+    state[USE] = use + 1
+    _close_full_ops(tables, layout, state)
+    estimate = _estimate(tables, state)
+    gain = state[ESTIMATE] - estimate
+    state[ESTIMATE] = estimate
+    _find_legal(tables, layout, state)
     return gain
 
 
-@njit(cache=True, nogil=True)
-def choose(mask, wanted):  # type: ignore[no-untyped-def]
-    """The wanted action if it is legal, else Drop, else the first that is legal."""
+@kernel
+def nearest_legal(mask, wanted):
+    """The wanted action if it is legal, else Drop, else the first that is legal; -1 once the game is over."""
     if 0 <= wanted <= 2 and mask >> wanted & 1:
         return wanted
     for action in (DROP, COPY, NO_COPY):
@@ -105,272 +108,277 @@ def choose(mask, wanted):  # type: ignore[no-untyped-def]
     return -1
 
 
-@njit(cache=True, nogil=True)
-def play_rows(g, at, rows, actions, gains, played):  # type: ignore[no-untyped-def]
-    """Play one decision in each unfinished row.
+@kernel
+def play_nearest(tables, layout, state, wanted):
+    """Play what `nearest_legal` makes of the wanted action; returns (gain in ps, action), 0 and -1 at the end."""
+    action = nearest_legal(state[MASK], wanted)
+    if action < 0:
+        return np.int64(0), action
+    return play(tables, layout, state, action), action
+
+
+@kernel
+def play_all(tables, layout, states, actions, gains, played):
+    """Play one decision in each unfinished state.
 
     Args:
-        g, at: tables and layout.
-        rows: int64[B, at.size].
-        actions: int[B]; an illegal one is replaced as by `choose`.
-        gains: int64[B], filled with what each decision gains in ps; 0 for finished rows.
-        played: int64[B], filled with the actions played; -1 for finished rows.
+        tables, layout: of the game.
+        states: int64[B, size].
+        actions: int[B]; an illegal one is replaced as by `nearest_legal`.
+        gains: int64[B], filled with what each decision gains in ps; 0 for finished states.
+        played: int64[B], filled with the actions played; -1 for finished states.
     """
-    for index in range(len(rows)):
-        row = rows[index]
-        played[index] = choose(row[MASK], actions[index])
-        gains[index] = play(g, at, row, played[index]) if played[index] >= 0 else 0
+    for index in range(len(states)):
+        gains[index], played[index] = play_nearest(tables, layout, states[index], actions[index])
 
 
-@njit(cache=True, nogil=True)
-def random_playouts(g, at, rows, seed):  # type: ignore[no-untyped-def]
-    """Finish each row with uniformly random legal actions; row b draws from its own stream, `seed + b`."""
-    for index in range(len(rows)):
+@kernel
+def random_playouts(tables, layout, states, seed):
+    """Finish each state with uniformly random legal actions; state b draws from its own stream, `seed + b`."""
+    for index in range(len(states)):
         np.random.seed(seed + index)
-        row = rows[index]
-        while row[MASK] != 0:
+        state = states[index]
+        while state[MASK] != 0:
             action = np.random.randint(3)
-            if row[MASK] >> action & 1:
-                play(g, at, row, action)
+            if state[MASK] >> action & 1:
+                play(tables, layout, state, action)
 
 
-@njit(cache=True, nogil=True)
-def greedy_playouts(g, at, rows):  # type: ignore[no-untyped-def]
-    """Finish each row with the actions of best immediate gain; ties go to NoCopy, then Copy, then Drop."""
-    trial = np.empty(at.size, dtype=np.int64)
-    for index in range(len(rows)):
-        row = rows[index]
-        while row[MASK] != 0:
+@kernel
+def greedy_playouts(tables, layout, states):
+    """Finish each state with the actions of best immediate gain; ties go to NoCopy, then Copy, then Drop."""
+    trial = np.empty(layout.size, dtype=np.int64)
+    for index in range(len(states)):
+        state = states[index]
+        while state[MASK] != 0:
             best, best_gain = -1, np.int64(0)
             for action in (NO_COPY, COPY, DROP):
-                if row[MASK] >> action & 1:
-                    trial[:] = row
-                    gain = play(g, at, trial, action)
+                if state[MASK] >> action & 1:
+                    trial[:] = state
+                    gain = play(tables, layout, trial, action)
                     if best < 0 or gain > best_gain:
                         best, best_gain = action, gain
-            play(g, at, row, best)
+            play(tables, layout, state, best)
 
 
-@njit(cache=True, nogil=True)
-def lazy_playout(g, at, row):  # type: ignore[no-untyped-def]
-    """Finish a row with Drop if legal, else NoCopy, else Copy."""
-    while row[MASK] != 0:
-        play(g, at, row, DROP if row[MASK] >> DROP & 1 else NO_COPY if row[MASK] >> NO_COPY & 1 else COPY)
+@kernel
+def lazy_playout(tables, layout, state):
+    """Finish a state with Drop if legal, else NoCopy, else Copy."""
+    while state[MASK] != 0:
+        kept = NO_COPY if state[MASK] >> NO_COPY & 1 else COPY
+        play(tables, layout, state, DROP if state[MASK] >> DROP & 1 else kept)
 
 
-@njit(cache=True, nogil=True)
-def replay_rows(g, at, rows, actions):  # type: ignore[no-untyped-def]
-    """Play action sequences int[B, U] from each row's present decision on, writing back what was really played.
+@kernel
+def replay_all(tables, layout, states, actions):
+    """Play action sequences int[B, U] from each state's present decision on, writing back what was really played.
 
-    `actions[b, u]` is for use u; illegal ones are replaced as by `choose`, so that any change of a sequence replays.
+    `actions[b, u]` is for use u; illegal ones are replaced as by `nearest_legal`, so any change of a sequence replays.
     """
-    for index in range(len(rows)):
-        row = rows[index]
-        while row[MASK] != 0:
-            use = row[USE]
-            actions[index, use] = choose(row[MASK], actions[index, use])
-            play(g, at, row, actions[index, use])
+    for index in range(len(states)):
+        state = states[index]
+        while state[MASK] != 0:
+            use = state[USE]
+            _, actions[index, use] = play_nearest(tables, layout, state, actions[index, use])
 
 
-@njit(cache=True, nogil=True)
-def _op_time(g, op, fast, back):  # type: ignore[no-untyped-def]
-    """(time of the op, part of it in which the backing port is busy) for such sums of use times."""
-    fast += g.latency_ps[0] if fast > 0 else 0
-    back += g.latency_ps[1] if back > 0 else 0
-    memory = fast + back if g.serial else max(fast, back)
-    return max(g.compute_ps[op], memory) + g.overhead_ps, back
-
-
-@njit(cache=True, nogil=True)
-def _estimate(g, row):  # type: ignore[no-untyped-def]
+@kernel
+def _estimate(tables, state):
     """Final ops as they are, the open op with its undecided uses and all later ops in the backing memory."""
-    op = row[OP]
-    if op == len(g.compute_ps):
-        return row[FINAL_PS] + row[TAIL_PS]
-    return row[FINAL_PS] + _op_time(g, op, row[PORT_PS], row[PORT_PS + 1] + row[OPEN_PS])[0] + g.rest_ps[op + 1]
+    op = state[OP]
+    if op == len(tables.costs.compute_ps):
+        return state[FINAL_PS] + state[TAIL_PS]
+    used = (state[FAST_PS], state[BACKING_PS] + state[OPEN_PS])
+    return state[FINAL_PS] + op_time(tables.costs, op, used)[0] + tables.rest_ps[op + 1]
 
 
-@njit(cache=True, nogil=True)
-def _open_op(g, row, op):  # type: ignore[no-untyped-def]
-    row[OP] = op
-    row[PORT_PS] = 0
-    row[PORT_PS + 1] = 0
-    row[OPEN_PS] = 0
-    if op < len(g.compute_ps):
-        for use in range(g.use_ptr[op], g.use_ptr[op + 1]):
-            row[OPEN_PS] += g.use_ps[use, 1]
+@kernel
+def _open_op(tables, state, op):
+    state[OP] = op
+    state[FAST_PS] = 0
+    state[BACKING_PS] = 0
+    state[OPEN_PS] = 0
+    if op < len(tables.costs.compute_ps):
+        for use in range(tables.use_ptr[op], tables.use_ptr[op + 1]):
+            state[OPEN_PS] += tables.costs.use_ps[use, 1]
 
 
-@njit(cache=True, nogil=True)
-def _close_full_ops(g, at, row):  # type: ignore[no-untyped-def]
+@kernel
+def _close_full_ops(tables, layout, state):
     """Make every op final whose uses are all decided: write-backs take its leftover in order, the rest is free."""
-    ops = len(g.compute_ps)
-    while row[OP] < ops and row[USE] == g.use_ptr[row[OP] + 1]:
-        op = row[OP]
-        time, busy = _op_time(g, op, row[PORT_PS], row[PORT_PS + 1])
-        row[FINAL_PS] += time
+    ops = len(tables.costs.compute_ps)
+    while state[OP] < ops and state[USE] == tables.use_ptr[state[OP] + 1]:
+        op = state[OP]
+        time, busy = op_time(tables.costs, op, (state[FAST_PS], state[BACKING_PS]))
+        state[FINAL_PS] += time
         free = time - busy
-        while row[QUEUE_HEAD] < row[QUEUE_TAIL]:
-            x = row[at.queue + row[QUEUE_HEAD]]
-            if row[at.sent + x] > op:
+        while state[QUEUE_HEAD] < state[QUEUE_TAIL]:
+            tensor = state[layout.queue + state[QUEUE_HEAD]]
+            if state[layout.sent + tensor] > op:
                 break
-            done = min(free, row[at.left + row[QUEUE_HEAD]])
+            done = min(free, state[layout.left + state[QUEUE_HEAD]])
             free -= done
-            row[at.left + row[QUEUE_HEAD]] -= done
-            if row[at.left + row[QUEUE_HEAD]] > 0:
+            state[layout.left + state[QUEUE_HEAD]] -= done
+            if state[layout.left + state[QUEUE_HEAD]] > 0:
                 break
-            row[QUEUE_HEAD] += 1
-            row[at.pending + x] = 0
-            row[at.drained + x] = op
-            row[at.valid_from + x] = op + 1
-            block = row[at.block + x]
-            row[at.hold + block] = row[at.released + block] = op
-        row[at.free + op] = free
-        _retire(g, at, row, op)
-        _open_op(g, row, op + 1)
-    if row[OP] == ops:
-        row[TAIL_PS] = 0
-        for item in range(row[QUEUE_HEAD], row[QUEUE_TAIL]):
-            row[TAIL_PS] += row[at.left + item]
+            state[QUEUE_HEAD] += 1
+            state[layout.pending + tensor] = 0
+            state[layout.drained + tensor] = op
+            state[layout.valid_from + tensor] = op + 1
+            block = state[layout.block + tensor]
+            state[layout.hold + block] = state[layout.released + block] = op
+        state[layout.free + op] = free
+        _retire(tables, layout, state, op)
+        _open_op(tables, state, op + 1)
+    if state[OP] == ops:
+        state[TAIL_PS] = 0
+        for item in range(state[QUEUE_HEAD], state[QUEUE_TAIL]):
+            state[TAIL_PS] += state[layout.left + item]
 
 
-@njit(cache=True, nogil=True)
-def _book(g, at, row, start, op, need):  # type: ignore[no-untyped-def]
+@kernel
+def _book(tables, layout, state, start, op, need):
     """Take free port time of ops start..op-1, the earliest first."""
     for during in range(start, op):
-        taken = min(need, row[at.free + during])
-        row[at.free + during] -= taken
+        taken = min(need, state[layout.free + during])
+        state[layout.free + during] -= taken
         need -= taken
 
 
-@njit(cache=True, nogil=True)
-def _find_legal(g, at, row):  # type: ignore[no-untyped-def]
+@kernel
+def _find_legal(tables, layout, state):
     """Set MASK to the legal actions of the next decision and OFFSET, WINDOW to the block that a new one would get."""
-    use = row[USE]
-    if use == len(g.use_op):
-        row[MASK] = 0
+    use = state[USE]
+    if use == len(tables.use_op):
+        state[MASK] = 0
         return
-    op, x = g.use_op[use], g.use_tensor[use]
-    later, valid_from = g.last_use[x] > use, row[at.valid_from + x]
-    row[OFFSET] = -1
-    if g.use_is_result[use]:
-        row[OFFSET] = _fit(g, at, row, g.size[x], op)
-        fits = row[OFFSET] >= 0
-        can_copy = fits and (later or g.is_output[x])
-        can_keep = fits and (later or not g.is_output[x])
+    op, tensor = tables.use_op[use], tables.use_tensor[use]
+    later, valid_from = tables.last_use[tensor] > use, state[layout.valid_from + tensor]
+    state[OFFSET] = -1
+    if tables.use_is_result[use]:
+        state[OFFSET] = _fit(tables, layout, state, tables.size[tensor], op)
+        fits = state[OFFSET] >= 0
+        can_copy = fits and (later or tables.is_output[tensor])
+        can_keep = fits and (later or not tables.is_output[tensor])
         can_drop = True
-    elif row[at.intact + x] == 1:
-        unsaved = valid_from > op and row[at.pending + x] == 0
-        can_copy = unsaved and (later or g.is_output[x])
-        can_keep = not (g.is_output[x] and not later and unsaved)
+    elif state[layout.intact + tensor] == 1:
+        unsaved = valid_from > op and state[layout.pending + tensor] == 0
+        can_copy = unsaved and (later or tables.is_output[tensor])
+        can_keep = not (tables.is_output[tensor] and not later and unsaved)
         can_drop = valid_from <= op
     else:
-        row[WINDOW] = _window(g, at, row, x, op)
-        if row[WINDOW] >= 0:
-            row[OFFSET] = _fit(g, at, row, g.size[x], row[WINDOW])
-        can_copy = row[OFFSET] >= 0
+        state[WINDOW] = _window(tables, layout, state, tensor, op)
+        if state[WINDOW] >= 0:
+            state[OFFSET] = _fit(tables, layout, state, tables.size[tensor], state[WINDOW])
+        can_copy = state[OFFSET] >= 0
         can_keep = False
         can_drop = valid_from <= op
-    row[MASK] = can_copy * (1 << COPY) | can_keep * (1 << NO_COPY) | can_drop * (1 << DROP)
+    state[MASK] = can_copy * (1 << COPY) | can_keep * (1 << NO_COPY) | can_drop * (1 << DROP)
 
 
-@njit(cache=True, nogil=True)
-def _window(g, at, row, x, op):  # type: ignore[no-untyped-def]
-    """Latest start of a copy of x that the free port time of the ops up to `op` suffices for, or -1."""
-    earliest = row[at.valid_from + x]
-    if row[at.block + x] >= 0:
-        earliest = max(earliest, row[at.hold + row[at.block + x]] + 1)
+@kernel
+def _window(tables, layout, state, tensor, op):
+    """Latest start of a copy of tensor that the free port time of the ops up to `op` suffices for, or -1."""
+    earliest = state[layout.valid_from + tensor]
+    if state[layout.block + tensor] >= 0:
+        earliest = max(earliest, state[layout.hold + state[layout.block + tensor]] + 1)
     gathered = np.int64(0)
     for start in range(op - 1, earliest - 1, -1):
-        gathered += row[at.free + start]
-        if gathered >= g.prefetch_ps[x]:
+        gathered += state[layout.free + start]
+        if gathered >= tables.costs.prefetch_ps[tensor]:
             return start
     return -1
 
 
-@njit(cache=True, nogil=True)
-def _retire(g, at, row, op):  # type: ignore[no-untyped-def]
+@kernel
+def _retire(tables, layout, state, op):
     """Move the live blocks that nothing holds after `op` and nobody will read to the past."""
     kept = 0
-    for place in range(row[LIVE]):
-        block = row[at.live + place]
-        owner = row[at.tensor + block]
-        wanted = row[at.block + owner] == block and row[at.intact + owner] == 1 and g.last_use[owner] >= row[USE]
-        if row[at.hold + block] > op or wanted:
-            row[at.live + kept] = block
+    for place in range(state[LIVE]):
+        block = state[layout.live + place]
+        owner = state[layout.tensor + block]
+        wanted = (
+            state[layout.block + owner] == block
+            and state[layout.intact + owner] == 1
+            and tables.last_use[owner] >= state[USE]
+        )
+        if state[layout.hold + block] > op or wanted:
+            state[layout.live + kept] = block
             kept += 1
             continue
-        where = row[PAST]
-        while where > 0 and row[at.hold + row[at.past + where - 1]] > row[at.hold + block]:
-            row[at.past + where] = row[at.past + where - 1]
+        where = state[PAST]
+        while where > 0 and state[layout.hold + state[layout.past + where - 1]] > state[layout.hold + block]:
+            state[layout.past + where] = state[layout.past + where - 1]
             where -= 1
-        row[at.past + where] = block
-        row[PAST] += 1
-    row[LIVE] = kept
+        state[layout.past + where] = block
+        state[PAST] += 1
+    state[LIVE] = kept
 
 
-@njit(cache=True, nogil=True)
-def _fit(g, at, row, size, since):  # type: ignore[no-untyped-def]
-    """Lowest offset of the smallest gap >= size between blocks that are held at or after op `since`, or -1."""
-    first, count = at.live, row[LIVE]
-    if since < row[OP]:
-        first, count = at.both, _merge_past(at, row, since)
-    best, best_size, cursor = np.int64(-1), np.int64(2**62), np.int64(0)
+@kernel
+def _fit(tables, layout, state, size, since):
+    """Lowest offset of the smallest gap >= size between blocks that are held at or after op `since`, or -1.
+
+    A block may be held for long, so it lies below what any op from `since` on reserves.
+    """
+    first, count = layout.live, state[LIVE]
+    if since < state[OP]:
+        first, count = layout.both, _merge_past(layout, state, since)
+    ceiling = tables.ceiling[since]
+    best, best_size, cursor = np.int64(-1), ENDLESS, np.int64(0)
     for place in range(first, first + count):
-        block = row[place]
-        if row[at.hold + block] < since:
+        block = state[place]
+        if state[layout.hold + block] < since:
             continue
-        gap = row[at.offset + block] - cursor
-        if size <= gap < best_size:
-            best, best_size = cursor, gap
-        cursor = max(cursor, row[at.offset + block] + g.size[row[at.tensor + block]])
-    if size <= g.capacity - cursor < best_size:
-        best = cursor
+        offset = state[layout.offset + block]
+        best, best_size = narrower_gap(best, best_size, cursor, min(offset, ceiling) - cursor, size)
+        cursor = max(cursor, offset + tables.size[state[layout.tensor + block]])
+    best, best_size = narrower_gap(best, best_size, cursor, ceiling - cursor, size)
     return best
 
 
-@njit(cache=True, nogil=True)
-def _merge_past(at, row, since):  # type: ignore[no-untyped-def]
+@kernel
+def _merge_past(layout, state, since):
     """Fill `both` with the live blocks and the past ones held at or after `since`, by offset; returns their number."""
-    count = row[LIVE]
-    row[at.both : at.both + count] = row[at.live : at.live + count]
-    for place in range(row[PAST] - 1, -1, -1):
-        block = row[at.past + place]
-        if row[at.hold + block] < since:
+    count = state[LIVE]
+    state[layout.both : layout.both + count] = state[layout.live : layout.live + count]
+    for place in range(state[PAST] - 1, -1, -1):
+        block = state[layout.past + place]
+        if state[layout.hold + block] < since:
             break
-        _insert(at, row, at.both, count, block)
+        _insert(layout, state, layout.both, count, block)
         count += 1
     return count
 
 
-@njit(cache=True, nogil=True)
-def _insert(at, row, first, count, block):  # type: ignore[no-untyped-def]
-    """Insert a block into the list row[first : first + count], which is ordered by offset."""
+@kernel
+def _insert(layout, state, first, count, block):
+    """Insert a block into the list state[first : first + count], which is ordered by offset."""
     where = first + count
-    while where > first and row[at.offset + row[where - 1]] > row[at.offset + block]:
-        row[where] = row[where - 1]
+    while where > first and state[layout.offset + state[where - 1]] > state[layout.offset + block]:
+        state[where] = state[where - 1]
         where -= 1
-    row[where] = block
+    state[where] = block
 
 
-@njit(cache=True, nogil=True)
-def _place(g, at, row, x, start):  # type: ignore[no-untyped-def]
-    """Add a block of x at OFFSET from op `start`; cached blocks whose space it takes are dead from now on."""
-    offset, end, block = row[OFFSET], row[OFFSET] + g.size[x], row[BLOCKS]
-    for place in range(row[LIVE]):
-        other = row[at.live + place]
-        if row[at.offset + other] >= end:
+@kernel
+def _place(tables, layout, state, tensor, start):
+    """Add a block of tensor at OFFSET from op `start`; cached blocks whose space it takes are dead from now on."""
+    offset, end, block = state[OFFSET], state[OFFSET] + tables.size[tensor], state[BLOCKS]
+    for place in range(state[LIVE]):
+        other = state[layout.live + place]
+        if state[layout.offset + other] >= end:
             break
-        owner = row[at.tensor + other]
-        if row[at.offset + other] + g.size[owner] > offset and row[at.block + owner] == other:
-            row[at.intact + owner] = 0
-    row[at.offset + block] = offset
-    row[at.tensor + block] = x
-    row[at.start + block] = start
-    row[at.arrived + block] = -1
-    row[at.released + block] = -1
-    _insert(at, row, at.live, row[LIVE], block)
-    row[at.block + x] = block
-    row[at.intact + x] = 1
-    row[LIVE] += 1
-    row[BLOCKS] = block + 1
+        owner = state[layout.tensor + other]
+        if state[layout.offset + other] + tables.size[owner] > offset and state[layout.block + owner] == other:
+            state[layout.intact + owner] = 0
+    state[layout.offset + block] = offset
+    state[layout.tensor + block] = tensor
+    state[layout.start + block] = start
+    state[layout.arrived + block] = -1
+    state[layout.released + block] = -1
+    _insert(layout, state, layout.live, state[LIVE], block)
+    state[layout.block + tensor] = block
+    state[layout.intact + tensor] = 1
+    state[LIVE] += 1
+    state[BLOCKS] = block + 1

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from memplace_env.envs.base import Observation
 from memplace_env.envs.malloc_game.env import MallocGameEnv, check_actions
-from memplace_env.envs.malloc_game.observation import Buffers, make_buffers
+from memplace_env.envs.malloc_game.observation import Observations, empty_observations
 
 
 class MallocGameVectorEnv(VectorEnv[Observation, NDArray[np.int64], NDArray[Any]]):
@@ -37,9 +37,9 @@ class MallocGameVectorEnv(VectorEnv[Observation, NDArray[np.int64], NDArray[Any]
         self.problem = self.env.problem
         self.single_observation_space = self.env.observation_space
         self.single_action_space = self.env.action_space
-        self.rows = self.problem.new_rows(num_envs)
-        self._buffers = None if copy else make_buffers(num_envs)
-        self._first = self.problem.observe(self.problem.new_rows(1))
+        self.states = self.problem.new_states(num_envs)
+        self._reused = None if copy else empty_observations(num_envs)
+        self._first = self.problem.observe(self.problem.new_states(1))
         self._profiles = np.repeat(self._first.profile, num_envs, axis=0)
 
     @cached_property
@@ -57,9 +57,9 @@ class MallocGameVectorEnv(VectorEnv[Observation, NDArray[np.int64], NDArray[Any]
     ) -> tuple[Observation, dict[str, Any]]:
         """Begin all games; there is no randomness, so the seed changes nothing."""
         super().reset(seed=seed if isinstance(seed, int) else None)
-        seen = make_buffers(self.num_envs) if self._buffers is None else self._buffers
+        seen = empty_observations(self.num_envs) if self._reused is None else self._reused
         self._begin(seen, np.ones(self.num_envs, dtype=bool))
-        return seen._asdict(), _with_masks({"latency_s": self.problem.latency_s(self.rows)})
+        return seen._asdict(), _with_masks({"latency_s": self.problem.latency_s(self.states)})
 
     def step(
         self, actions: ArrayLike
@@ -74,27 +74,27 @@ class MallocGameVectorEnv(VectorEnv[Observation, NDArray[np.int64], NDArray[Any]
             ActionError: if the actions have the wrong shape, dtype or range.
         """
         wanted = check_actions(actions, (self.num_envs,))
-        gains, played, seen = self.problem.step(self.rows, wanted, self._profiles, self._buffers)
-        over = self.problem.done(self.rows)
-        info = {"latency_s": self.problem.latency_s(self.rows), "played": played, "illegal": played != wanted}
+        gains, played, seen = self.problem.step(self.states, wanted, self._profiles, self._reused)
+        over = self.problem.done(self.states)
+        info = {"latency_s": self.problem.latency_s(self.states), "played": played, "illegal": played != wanted}
         infos = {} if over.all() else _with_masks(info, ~over)
         if over.any():
             final = np.full(self.num_envs, None, dtype=object)
             for index in np.flatnonzero(over):
-                final[index] = {key: value.copy() for key, value in seen.row(int(index)).items()}
+                final[index] = {key: value.copy() for key, value in seen.of(int(index)).items()}
             last = _with_masks({key: np.where(over, value, 0) for key, value in info.items()}, over)
             self._begin(seen, over)
-            infos |= {"latency_s": self.problem.latency_s(self.rows), "_latency_s": np.ones_like(over)}
+            infos |= {"latency_s": self.problem.latency_s(self.states), "_latency_s": np.ones_like(over)}
             infos |= {"final_obs": final, "_final_obs": over, "final_info": last, "_final_info": over.copy()}
         return seen._asdict(), gains / self.problem.all_backing_ps, over, np.zeros_like(over), infos
 
     def action_masks(self) -> NDArray[np.bool_]:
         """bool[B, 3], legal actions of every game."""
-        return self.problem.legal(self.rows)
+        return self.problem.legal(self.states)
 
-    def _begin(self, seen: Buffers, which: NDArray[np.bool_]) -> None:
-        """Begin games anew and put their first observations into the buffers."""
-        self.rows[which] = self.problem.first_row
+    def _begin(self, seen: Observations, which: NDArray[np.bool_]) -> None:
+        """Begin games anew and put in their first observations."""
+        self.states[which] = self.problem.first_state
         self._profiles[which] = self._first.profile
         arrays: list[NDArray[Any]] = list(seen)
         for array, first in zip(arrays, list(self._first), strict=True):
@@ -102,6 +102,6 @@ class MallocGameVectorEnv(VectorEnv[Observation, NDArray[np.int64], NDArray[Any]
 
 
 def _with_masks(info: dict[str, NDArray[Any]], present: NDArray[np.bool_] | None = None) -> dict[str, Any]:
-    """Gymnasium's form: an array for each key, and for `_key` the rows that have it."""
+    """Gymnasium's form: an array for each key, and for `_key` the games that have it."""
     masks = {f"_{key}": np.ones(len(value), bool) if present is None else present.copy() for key, value in info.items()}
     return info | masks

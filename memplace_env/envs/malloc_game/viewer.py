@@ -9,7 +9,7 @@ from memplace_env.envs.malloc_game.problem import MallocGameProblem
 from memplace_env.workload.program import Ints
 
 
-def render(problem: MallocGameProblem, row: Ints, mode: str) -> NDArray[np.uint8] | str:
+def render(problem: MallocGameProblem, state: Ints, mode: str) -> NDArray[np.uint8] | str:
     """`rgb_array`: the game so far as uint8[800, 1200, 3]; `ansi`: the current decision in a few lines.
 
     Raises:
@@ -17,7 +17,7 @@ def render(problem: MallocGameProblem, row: Ints, mode: str) -> NDArray[np.uint8
     """
     from memplace_env.views.game_snapshot import snapshot
 
-    moment = snapshot(problem, row)
+    moment = snapshot(problem, state)
     if mode == "ansi":
         from memplace_env.views.game_text import game_text
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from copy import deepcopy
+from copy import copy, deepcopy
 from typing import Any
 
 import numpy as np
@@ -11,13 +11,15 @@ from gymnasium import spaces
 from numpy.typing import ArrayLike, NDArray
 
 from memplace_env.accelerator import Accelerator
+from memplace_env.costs import CostModel
 from memplace_env.envs.base import Observation, PlacementEnv
 from memplace_env.envs.one_shot.observation import FEATURES, node_features
 from memplace_env.envs.one_shot.problem import OneShotProblem
 from memplace_env.envs.one_shot.reward import RewardFn, Scores, resolve_reward
-from memplace_env.envs.settings import resolve_task
 from memplace_env.plan import MemoryPlan
+from memplace_env.resolve import resolve_task
 from memplace_env.simulator import Simulator
+from memplace_env.task import Task
 from memplace_env.workload.program import Program
 
 
@@ -59,14 +61,15 @@ class OneShotEnv(PlacementEnv[NDArray[np.int64]]):
     ## Arguments
     | name          | default   | meaning                                                                          |
     |---------------|-----------|----------------------------------------------------------------------------------|
-    | `workload`    |           | zoo name, path of an .onnx file, `synthetic:...`, or a `Program`                 |
+    | `workload`    |           | zoo name, path of an .onnx file, `synthetic:...`, a `Program`, or a whole `Task` |
     | `accelerator` | `"nnp-i"` | shipped name, path of a .toml file, or an `Accelerator`                          |
-    | `simulator`   | `None`    | built in; or the name of an installed one, or an object with `run`               |
+    | `simulator`   | `None`    | the cost arrays; or the name of an installed one, or an object with `run`        |
     | `batch`       | `None`    | batch size; None keeps the workload's default                                    |
     | `dims`        | `None`    | values of symbolic dims, such as `{"sequence": 384}`                             |
     | `dtype`       | `None`    | deployment dtype; None takes the accelerator's                                   |
     | `fusion`      | `None`    | "none", "conv" or "epilogue"; None takes the accelerator's                       |
     | `reward`      | `"latency"` | see above                                                                      |
+    | `costs`       | `None`    | name of a cost model, or an object with `costs`; None takes the accelerator's    |
 
     ## Version history
     - v0: first version.
@@ -76,7 +79,7 @@ class OneShotEnv(PlacementEnv[NDArray[np.int64]]):
 
     def __init__(
         self,
-        workload: str | Program,
+        workload: str | Program | Task,
         accelerator: str | Accelerator = "nnp-i",
         simulator: str | Simulator | None = None,
         batch: int | None = None,
@@ -85,10 +88,13 @@ class OneShotEnv(PlacementEnv[NDArray[np.int64]]):
         fusion: str | None = None,
         reward: str | RewardFn = "latency",
         render_mode: str | None = None,
+        costs: str | CostModel | None = None,
     ) -> None:
-        task = resolve_task(workload, accelerator, simulator, batch=batch, dims=dims, dtype=dtype, fusion=fusion)
+        task = resolve_task(
+            workload, accelerator, simulator, costs=costs, batch=batch, dims=dims, dtype=dtype, fusion=fusion
+        )
         super().__init__(task, render_mode)
-        self.problem = OneShotProblem(self.task.program, self.task.accelerator, self.task.simulator)
+        self.problem = OneShotProblem(task)
         self._reward = resolve_reward(reward)
         self._map: NDArray[np.integer] | None = None
         self._static = static_observation(self.problem)
@@ -131,8 +137,7 @@ class OneShotEnv(PlacementEnv[NDArray[np.int64]]):
 
     def plan(self) -> MemoryPlan:
         """The plan that the compiler made of the last action; before any action, native's."""
-        plan = self.problem.native_plan if self._map is None else self.problem.compile(self._map).plan
-        return self.task.signed(plan)
+        return self.problem.native_plan if self._map is None else self.problem.compile(self._map).plan
 
     def action_masks(self) -> NDArray[np.bool_]:
         """bool[2T * L], the observation's `action_mask` in the form that sb3-contrib asks for."""
@@ -148,8 +153,7 @@ class OneShotEnv(PlacementEnv[NDArray[np.int64]]):
 
     def fork(self) -> OneShotEnv:
         """An independent copy in the same state; the program and its tables are shared."""
-        other = object.__new__(type(self))
-        other.__dict__.update(self.__dict__)
+        other = copy(self)
         other._np_random = deepcopy(self._np_random)
         other.set_state(self.get_state())
         return other
@@ -157,7 +161,7 @@ class OneShotEnv(PlacementEnv[NDArray[np.int64]]):
     def _view(self, mode: str) -> Any:
         from memplace_env.envs.one_shot.viewer import render
 
-        return render(self.program, self.accelerator, self.plan(), self.report(), self.problem, mode)
+        return render(self.task, self.plan(), self.report(), mode)
 
     def _observation(self) -> Observation:
         return {key: value.copy() for key, value in self._static.items()}

@@ -5,21 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from memplace_env.accelerator import Accelerator
-from memplace_env.envs.one_shot.problem import OneShotProblem
+from memplace_env.compiler import native_report
 from memplace_env.plan import MemoryPlan
 from memplace_env.simulator import Report
-from memplace_env.workload.program import Program
+from memplace_env.task import Task
 
 
-def render(
-    program: Program,
-    accelerator: Accelerator,
-    plan: MemoryPlan,
-    report: Report,
-    problem: OneShotProblem,
-    mode: str,
-) -> NDArray[np.uint8] | str:
+def render(task: Task, plan: MemoryPlan, report: Report, mode: str) -> NDArray[np.uint8] | str:
     """`rgb_array`: the memory map as uint8[800, 1200, 3]; `ansi`: latency, speed-up and each memory in a few lines.
 
     Raises:
@@ -28,8 +20,8 @@ def render(
     if mode == "ansi":
         from memplace_env.views.tables import summary_text
 
-        return summary_text(program, accelerator, report, problem.native_report)
+        return summary_text(task, report, native_report(task))
     from memplace_env.views.figure import to_rgb
     from memplace_env.views.memory_map import memory_map
 
-    return to_rgb(memory_map(program, accelerator, plan, report, problem.native_report))
+    return to_rgb(memory_map(task, plan, report, native_report(task)))

@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from memplace_env.accelerator import Accelerator
 from memplace_env.errors import PlanError
 from memplace_env.plan.plan import MemoryPlan
+from memplace_env.task import Task
 from memplace_env.workload.program import Ints, Program, TensorKind
 
 NEVER = np.iinfo(np.int64).max
@@ -22,32 +22,34 @@ class Violation(NamedTuple):
     message: str
 
 
-def validate(program: Program, accelerator: Accelerator, plan: MemoryPlan) -> list[Violation]:
+def violations(task: Task, plan: MemoryPlan) -> list[Violation]:
     """Every rule that the plan breaks; an empty list means that the plan can run.
 
     Rules by name: `program`, `accelerator` (made for another one), `range` (an index, time, level or address that
-    does not exist), `capacity`, `overlap` (two blocks share bytes at some time), `duplicate` (two blocks of one
-    tensor in one level at once), `prefetch`, `write-back` (a copy without a block, or of data not there yet), `use`
-    (served by a level that does not hold the data), `result` (no block begins at its op), `output` (not in the
-    backing memory at the end). Problems of the first three kinds hide the others.
+    does not exist), `capacity`, `reserved` (a block lies where an op keeps bytes for itself), `overlap` (two blocks
+    share bytes at some time), `duplicate` (two blocks of one tensor in one level at once), `prefetch`, `write-back` (a
+    copy without a block, or of data not there yet), `use` (served by a level that does not hold the data), `result`
+    (no block begins at its op), `output` (not in the backing memory at the end). Problems of the first three kinds
+    hide the others.
     """
-    broken = _identity(program, accelerator, plan) or _ranges(program, accelerator, plan)
+    broken = _identity(task, plan) or _ranges(task, plan)
     if broken:
         return broken
-    broken = _blocks(program, accelerator, plan)
-    block_ready, backing_ready, copies = _readiness(program, accelerator, plan)
-    return broken + copies + _uses(program, accelerator, plan, block_ready, backing_ready)
+    broken = _blocks(task, plan)
+    block_ready, backing_ready, copies = _readiness(task, plan)
+    return broken + copies + _uses(task, plan, block_ready, backing_ready)
 
 
-def require_valid(program: Program, accelerator: Accelerator, plan: MemoryPlan) -> None:
+def require_valid(task: Task, plan: MemoryPlan) -> None:
     """Raise a PlanError that tells the first violation and how many there are, if there is any."""
-    broken = validate(program, accelerator, plan)
+    broken = violations(task, plan)
     if broken:
         more = f" (and {len(broken) - 1} more violations)" if len(broken) > 1 else ""
         raise PlanError(f"The plan cannot run: {broken[0].message}{more}")
 
 
-def _identity(program: Program, accelerator: Accelerator, plan: MemoryPlan) -> list[Violation]:
+def _identity(task: Task, plan: MemoryPlan) -> list[Violation]:
+    program, accelerator = task.program, task.accelerator
     broken = []
     if plan.program_sha256 != program.sha256:
         broken.append(
@@ -68,7 +70,8 @@ def _identity(program: Program, accelerator: Accelerator, plan: MemoryPlan) -> l
     return broken
 
 
-def _ranges(program: Program, accelerator: Accelerator, plan: MemoryPlan) -> list[Violation]:
+def _ranges(task: Task, plan: MemoryPlan) -> list[Violation]:
+    program, accelerator = task.program, task.accelerator
     broken = []
 
     def demand(holds: bool | np.bool_, message: str) -> None:
@@ -97,8 +100,9 @@ def _ranges(program: Program, accelerator: Accelerator, plan: MemoryPlan) -> lis
     return broken
 
 
-def _blocks(program: Program, accelerator: Accelerator, plan: MemoryPlan) -> list[Violation]:
-    """Capacity, overlap and duplicates."""
+def _blocks(task: Task, plan: MemoryPlan) -> list[Violation]:
+    """Capacity, what ops reserve, overlap and duplicates."""
+    program, accelerator = task.program, task.accelerator
     broken = []
     tensor, level, offset, start, end = plan.allocations.T
     top = offset + program.tensor_bytes[tensor]
@@ -110,6 +114,16 @@ def _blocks(program: Program, accelerator: Accelerator, plan: MemoryPlan) -> lis
                     "capacity",
                     f"the block of {_name(program, tensor[row])} in {memory.name} ends at byte {top[row]}, past its "
                     f"capacity of {memory.capacity_bytes}.",
+                )
+            )
+        reserved = task.costs.reserved_bytes[start[row] : end[row] + 1, level[row]]
+        if 0 <= top[row] <= memory.capacity_bytes < top[row] + reserved.max(initial=0):
+            op = start[row] + reserved.argmax()
+            broken.append(
+                Violation(
+                    "reserved",
+                    f"the block of {_name(program, tensor[row])} in {memory.name} ends at byte {top[row]}, among the "
+                    f"last {reserved.max()} bytes, which op {op} ({program.op_name[op]}) needs for itself.",
                 )
             )
         later = slice(row + 1, None)
@@ -130,12 +144,13 @@ def _blocks(program: Program, accelerator: Accelerator, plan: MemoryPlan) -> lis
     return broken
 
 
-def _readiness(program: Program, accelerator: Accelerator, plan: MemoryPlan) -> tuple[Ints, Ints, list[Violation]]:
+def _readiness(task: Task, plan: MemoryPlan) -> tuple[Ints, Ints, list[Violation]]:
     """From which op each block (int64[A]) and each tensor's backing copy (int64[K]) hold valid data, else NEVER.
 
     Copies make data ready that other copies read, so this goes round until nothing changes; what is then still
     without valid data is a violation.
     """
+    program, accelerator = task.program, task.accelerator
     backing = accelerator.backing
     result_level = np.full(program.num_tensors, backing)
     result_level[program.use_tensor[program.use_is_result]] = plan.use_level[program.use_is_result]
@@ -172,10 +187,9 @@ def _readiness(program: Program, accelerator: Accelerator, plan: MemoryPlan) -> 
     return block_ready, backing_ready, broken
 
 
-def _uses(
-    program: Program, accelerator: Accelerator, plan: MemoryPlan, block_ready: Ints, backing_ready: Ints
-) -> list[Violation]:
+def _uses(task: Task, plan: MemoryPlan, block_ready: Ints, backing_ready: Ints) -> list[Violation]:
     """Each use is served by data that is there; each graph output ends in the backing memory."""
+    program, accelerator = task.program, task.accelerator
     broken = []
     tensor, level, _, start, end = plan.allocations.T
     for use in range(program.num_uses):

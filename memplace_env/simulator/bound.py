@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from memplace_env.accelerator import Accelerator
-from memplace_env.simulator.costs import Costs, cost_tables
+from memplace_env.task import Task, derived
 from memplace_env.workload.program import Ints, Program, TensorKind
 
 
-def lower_bound(program: Program, accelerator: Accelerator) -> int:
+@derived
+def lower_bound_ps(task: Task) -> int:
     """Picoseconds; the larger of two proofs, both of which hold for every plan.
 
     1. An op takes at least its compute time, and at least the least port time that any way of serving its uses
@@ -20,18 +20,18 @@ def lower_bound(program: Program, accelerator: Accelerator) -> int:
        weights are streamed: by a use or by a copy, whichever is cheaper. Ops and copies never share that port, and
        a copy that hides in no op's leftover is paid as stall or tail.
     """
-    costs = cost_tables(program, accelerator)
-    floor = np.maximum(costs.compute_ps, _least_port_time(program, accelerator, costs)) + costs.overhead_ps
-    return max(int(floor.sum()), _compulsory_traffic(program, accelerator, costs))
+    floor = np.maximum(task.costs.compute_ps, _least_port_time(task)) + task.costs.overhead_ps
+    return max(int(floor.sum()), _compulsory_traffic(task))
 
 
-def _least_port_time(program: Program, accelerator: Accelerator, costs: Costs) -> Ints:
+def _least_port_time(task: Task) -> Ints:
     """int64[T]: what an op's uses take at the very least; latencies are left out, which keeps it a bound."""
+    program, costs = task.program, task.costs
     if costs.serial:
         return _sum_by_op(program, costs.use_ps.min(axis=1))
     best = np.zeros(program.num_ops, dtype=np.int64)
     read, write = (
-        np.array([getattr(level, rate) for level in accelerator.levels], dtype=np.float64)
+        np.array([getattr(level, rate) for level in task.accelerator.levels], dtype=np.float64)
         for rate in ("read_bytes_per_s", "write_bytes_per_s")
     )
     for weights in (read / read.sum(), write / write.sum()):
@@ -41,14 +41,15 @@ def _least_port_time(program: Program, accelerator: Accelerator, costs: Costs) -
     return best
 
 
-def _compulsory_traffic(program: Program, accelerator: Accelerator, costs: Costs) -> int:
-    backing = costs.use_ps[:, accelerator.backing]
+def _compulsory_traffic(task: Task) -> int:
+    program, costs = task.program, task.costs
+    backing = costs.use_ps[:, task.backing]
     reads, cheapest_read = ~program.use_is_result, np.full(program.num_tensors, np.iinfo(np.int64).max)
     np.minimum.at(cheapest_read, program.use_tensor[reads], backing[reads])
     written = np.zeros(program.num_tensors, dtype=np.int64)
     written[program.use_tensor[~reads]] = backing[~reads]
     kind = program.tensor_kind
-    must_read = (kind == TensorKind.INPUT) | ((kind == TensorKind.WEIGHT) & (accelerator.weights == "streamed"))
+    must_read = (kind == TensorKind.INPUT) | ((kind == TensorKind.WEIGHT) & task.streams_weights)
     must_write = kind == TensorKind.OUTPUT
     total = np.minimum(cheapest_read, costs.prefetch_ps)[must_read].sum()
     return int(total + np.minimum(written, costs.writeback_ps)[must_write].sum())

@@ -1,0 +1,16 @@
+"""Costs: what a program's ops, uses and copies take on a chip, as arrays, and the models that say so."""
+
+from memplace_env.costs.costs import Costs, OpTimes, op_times
+from memplace_env.costs.model import CostModel, cost_model_names, costs_of, resolve_cost_model
+from memplace_env.costs.roofline import Roofline
+
+__all__ = [
+    "CostModel",
+    "Costs",
+    "OpTimes",
+    "Roofline",
+    "cost_model_names",
+    "costs_of",
+    "op_times",
+    "resolve_cost_model",
+]

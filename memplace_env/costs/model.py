@@ -1,0 +1,113 @@
+"""Cost models: from a program and a chip to `Costs`; the first way to plug a simulator in."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memplace_env.accelerator import Accelerator
+from memplace_env.costs.costs import LIMIT_PS, Costs
+from memplace_env.costs.roofline import Roofline
+from memplace_env.errors import CostError, WorkloadError
+from memplace_env.plugins import COST_MODELS, installed, load_plugin
+from memplace_env.units import PS_PER_S
+from memplace_env.workload.program import Program
+
+BUILT_IN = {"roofline": Roofline}
+
+
+class CostModel(Protocol):
+    """Anything that says what a program costs on a chip; the same program and chip must always cost the same.
+
+    Example, a chip on which every port is a quarter slower than its data sheet says:
+        >>> class Derated:
+        ...     def costs(self, program, accelerator):
+        ...         costs = Roofline().costs(program, accelerator)
+        ...         return costs._replace(use_ps=costs.use_ps * 5 // 4)
+        >>> env = gym.make("MemPlace-v0", workload="BERT", costs=Derated())
+    """
+
+    def costs(self, program: Program, accelerator: Accelerator) -> Costs:
+        """Costs of the program; see `Costs` for shapes and units."""
+        ...
+
+
+def cost_model_names() -> tuple[str, ...]:
+    """Names of the cost models that are built in or installed."""
+    return tuple(dict.fromkeys([*BUILT_IN, *installed(COST_MODELS)]))
+
+
+def resolve_cost_model(model: str | CostModel) -> CostModel:
+    """A cost model from its name, built in or an installed `memplace.cost_models` entry point, or itself.
+
+    Raises:
+        CostError: if there is none with that name, or the object has no `costs`.
+    """
+    if isinstance(model, str):
+        if model in BUILT_IN:
+            return BUILT_IN[model]()
+        model = load_plugin(COST_MODELS, model, "cost model", BUILT_IN, CostError)
+    if not callable(getattr(model, "costs", None)):
+        raise CostError(f"{model!r} is no cost model: it needs costs(program, accelerator) -> Costs.")
+    return model
+
+
+def costs_of(model: CostModel, program: Program, accelerator: Accelerator) -> Costs:
+    """What the model says, checked, as contiguous int64 arrays.
+
+    Raises:
+        CostError: if an array has the wrong shape, type or range.
+        WorkloadError: if the program takes longer than fits into int64.
+    """
+    named, said = f"Cost model {type(model).__name__}", model.costs(program, accelerator)
+    if not isinstance(said, Costs):
+        raise CostError(f"{named} returned {type(said).__name__}; it must return memplace_env.costs.Costs.")
+    ops, tensors, uses, levels = program.num_ops, program.num_tensors, program.num_uses, accelerator.num_levels
+    arrays = {
+        "compute_ps": _checked(named, said, "compute_ps", (ops,)),
+        "overhead_ps": _checked(named, said, "overhead_ps", (ops,)),
+        "use_ps": _checked(named, said, "use_ps", (uses, levels), least=1),
+        "latency_ps": _checked(named, said, "latency_ps", (levels,)),
+        "prefetch_ps": _checked(named, said, "prefetch_ps", (tensors,)),
+        "writeback_ps": _checked(named, said, "writeback_ps", (tensors,)),
+        "compute_pj": _checked(named, said, "compute_pj", (ops,)),
+        "use_pj": _checked(named, said, "use_pj", (uses, levels)),
+        "copy_pj": _checked(named, said, "copy_pj", (tensors, levels)),
+        "reserved_bytes": _checked(named, said, "reserved_bytes", (ops, levels)),
+    }
+    _check_reserved(named, arrays["reserved_bytes"], accelerator)
+    _check_latency(program, accelerator, arrays)
+    return Costs(serial=bool(said.serial), **arrays)
+
+
+def _checked(named: str, said: Costs, field: str, shape: tuple[int, ...], least: int = 0) -> NDArray[np.int64]:
+    array = np.asarray(getattr(said, field))
+    if array.shape != shape or not np.issubdtype(array.dtype, np.integer):
+        raise CostError(f"{named}: {field} must be int64{list(shape)}, not {array.dtype}{list(array.shape)}.")
+    if array.size and array.min() < least:
+        raise CostError(f"{named}: {field} must be at least {least} everywhere; it holds {array.min()}.")
+    return np.ascontiguousarray(array, dtype=np.int64)
+
+
+def _check_reserved(named: str, reserved: NDArray[np.int64], accelerator: Accelerator) -> None:
+    for index, level in enumerate(accelerator.levels):
+        limit = 0 if index == accelerator.backing else level.capacity_bytes
+        if reserved[:, index].max(initial=0) > limit:
+            op = int(reserved[:, index].argmax())
+            raise CostError(
+                f"{named}: op {op} reserves {reserved[op, index]} bytes of {level.name}; at most {limit} can be."
+            )
+
+
+def _check_latency(program: Program, accelerator: Accelerator, arrays: dict[str, Any]) -> None:
+    """The sum of everything that could be paid must fit."""
+    worst = sum(int(arrays[field].sum(dtype=object)) for field in ("compute_ps", "overhead_ps", "use_ps"))
+    worst += 2 * sum(int(arrays[field].sum(dtype=object)) for field in ("prefetch_ps", "writeback_ps"))
+    worst += program.num_ops * int(arrays["latency_ps"].sum(dtype=object))
+    if worst > LIMIT_PS:
+        raise WorkloadError(
+            f"{program.name!r} takes over {LIMIT_PS // PS_PER_S // 3600} hours on {accelerator.name!r}, more than the "
+            "simulator counts; pass smaller dims or batch."
+        )

@@ -1,0 +1,97 @@
+"""The picture of fast memory that observations hold: drawn from a state, or brought up to date after a move."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from memplace_env.envs.malloc_game.observation import BINS
+from memplace_env.envs.malloc_game.state import BLOCKS, LIVE, OP, PAST, USE
+from memplace_env.kernel import kernel
+
+
+@kernel
+def draw_profiles(tables, layout, states, profiles):
+    """Draw profiles uint8[B, 2, 64, 64] from nothing but the states int64[B, size]."""
+    for index in range(len(states)):
+        state, profile = states[index], profiles[index]
+        profile[:] = 0
+        now = min(state[OP], len(tables.costs.compute_ps) - 1)
+        for place in range(state[LIVE]):
+            _draw(tables, layout, state, state[layout.live + place], 0, now, now, profile)
+        for place in range(state[PAST] - 1, -1, -1):
+            block = state[layout.past + place]
+            if state[layout.hold + block] <= now - BINS:
+                break
+            _draw(tables, layout, state, block, 0, now, now, profile)
+
+
+@kernel
+def before_move(tables, layout, state):
+    """(use, op, blocks, last op that the used tensor's block is held) before a move, for `update_profile`."""
+    held = np.int64(-1)
+    if state[USE] < len(tables.use_op):
+        block = state[layout.block + tables.use_tensor[state[USE]]]
+        held = state[layout.hold + block] if block >= 0 else held
+    return state[USE], state[OP], state[BLOCKS], held
+
+
+@kernel
+def update_profile(tables, layout, state, before, profile):
+    """Bring the profile of the state `before` the last move up to date: what `draw_profiles` draws, for less."""
+    use, last_op, blocks, held = before
+    if use == state[USE]:
+        return
+    block = state[layout.block + tables.use_tensor[use]]
+    if state[layout.level + use] == 0:
+        since = 0 if block >= blocks else held + 1
+        _draw(tables, layout, state, block, since, last_op, last_op, profile)
+    now = min(state[OP], len(tables.costs.compute_ps) - 1)
+    if now == last_op:
+        return
+    for _ in range(min(now - last_op, BINS)):
+        _shift(profile.reshape(2 * BINS * BINS).view(np.uint64))
+    for place in range(state[LIVE]):
+        if state[layout.hold + state[layout.live + place]] > last_op:
+            _draw(tables, layout, state, state[layout.live + place], last_op + 1, now, now, profile)
+    for place in range(state[PAST] - 1, -1, -1):
+        if state[layout.hold + state[layout.past + place]] <= last_op:
+            break
+        _draw(tables, layout, state, state[layout.past + place], last_op + 1, now, now, profile)
+
+
+@kernel
+def _shift(words):
+    """Move a profile, as little-endian words of eight cells, one column to the left; the last column becomes 0."""
+    byte, rest = np.uint64(8), np.uint64(56)
+    for line in range(0, len(words), BINS // 8):
+        for word in range(line, line + BINS // 8 - 1):
+            words[word] = words[word] >> byte | words[word + 1] << rest
+        words[line + BINS // 8 - 1] >>= byte
+
+
+@kernel
+def _draw(tables, layout, state, block, since, until, now, profile):
+    """Add ops since..until of a block to a profile whose last column is op `now`.
+
+    A bin's share is rounded down, so that the shares of a bin never add up to more than 255.
+    """
+    left = now - BINS + 1
+    begin = max(state[layout.start + block], since, left) - left
+    end = min(state[layout.hold + block], until) - left + 1
+    if end <= begin:
+        return
+    protected = min(state[layout.released + block], until) - left + 1
+    low = state[layout.offset + block]
+    high = low + tables.size[state[layout.tensor + block]]
+    first_bin, last_bin = low * BINS // tables.capacity, (high * BINS - 1) // tables.capacity
+    for address in range(first_bin, last_bin + 1):
+        share = np.uint8(255)
+        if address in (first_bin, last_bin):
+            bottom, top = max(low * BINS, address * tables.capacity), min(high * BINS, (address + 1) * tables.capacity)
+            share = np.uint8((top - bottom) * 255 // tables.capacity)
+        line = profile[0, address]
+        for op in range(begin, end):
+            line[op] += share
+        line = profile[1, address]
+        for op in range(begin, min(protected, end)):
+            line[op] += share

@@ -1,0 +1,156 @@
+"""The decorator of every compiled loop, and where machine code is kept.
+
+Numba's own cache looks at a kernel's own file only: after an edit of a function that the kernel calls, or of a constant
+that it reads, it would run the old machine code. Here the name of the cache's folder holds a digest of every file that
+defines a kernel and of all files of the package that those import.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import stat
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+import numba
+from numba.core import caching
+from numba.misc.appdirs import AppDirs
+
+_HERE = Path(__file__).parent
+_IMPORT = re.compile(r"^\s*from ([\w.]+) import \(?([\w, \n]+)|^\s*import ([\w.]+)", re.MULTILINE)
+
+
+def kernel(function: Callable[..., Any] | None = None, *, inline: bool = False) -> Any:
+    """Compile a function with numba at its first call, without the interpreter's lock, and keep the machine code.
+
+    With `inline`, for small functions of inner loops, it becomes part of every kernel that calls it.
+
+    Machine code is kept in `NUMBA_CACHE_DIR` if that is set, else beside the package, else in the user's cache folder,
+    else in a private folder for temporary files; where none can be written, each process compiles anew.
+
+    Kernels have no annotations: numba infers the types of arguments, and their docstrings say them.
+    """
+    if function is None:
+        return partial(kernel, inline=inline)
+    compiled = numba.njit(nogil=True, forceinline=inline)(function)
+    with suppress(RuntimeError):  # numba's word for a cache without a folder
+        compiled._cache = _Cache(function)
+    return compiled
+
+
+class _Locator(caching._SourceFileBackedLocatorMixin, caching._CacheLocator):  # type: ignore[misc]
+    """Tells numba the folder of a kernel and the name of its files there."""
+
+    def __init__(self, function: Callable[..., Any], file: str, folder: Path) -> None:
+        self._py_file = file
+        self._lineno = f"{function.__code__.co_firstlineno}-{hashlib.sha256(file.encode()).hexdigest()[:8]}"
+        self._folder = folder
+
+    @classmethod
+    def from_function(cls, function: Callable[..., Any], file: str) -> _Locator | None:
+        folder = _folder(_package_root(function))
+        return None if folder is None else cls(function, file, folder)
+
+    def get_cache_path(self) -> str:
+        return str(self._folder)
+
+
+class _Implementation(caching.CompileResultCacheImpl):  # type: ignore[misc]
+    _locator_classes = (_Locator,)
+
+
+class _Cache(caching.FunctionCache):  # type: ignore[misc]
+    _impl_class = _Implementation
+
+    def save_overload(self, signature: Any, result: Any) -> None:
+        with suppress(OSError):  # a full disk, or a newer version of the package that cleared the folder away
+            super().save_overload(signature, result)
+
+
+@cache
+def _folder(package: Path) -> Path | None:
+    """Where the kernels of a package are kept, made if need be; None if nothing can be written."""
+    place = hashlib.sha256(str(package).encode()).hexdigest()[:8]
+    name = f"kernels-{package.name}-{place}-"
+    for base in _bases():
+        folder = base / f"{name}{_digest(package)}"
+        with suppress(OSError):
+            fresh = not folder.exists()
+            folder.mkdir(parents=True, exist_ok=True)
+            tempfile.TemporaryFile(dir=folder).close()
+            if fresh:
+                for old in base.glob(f"{name}*"):
+                    if old != folder:
+                        shutil.rmtree(old, ignore_errors=True)
+            return folder
+    return None
+
+
+def _bases() -> Iterator[Path]:
+    if numba.config.CACHE_DIR:
+        yield Path(numba.config.CACHE_DIR)
+    yield _HERE / "__pycache__"
+    yield Path(AppDirs(appname="memplace", appauthor=False).user_cache_dir)
+    with suppress(OSError):
+        yield _private_temporary()
+
+
+def _private_temporary() -> Path:
+    """A folder that nobody else can write into, as machine code is loaded from it.
+
+    Raises:
+        OSError: if it cannot be made, or somebody else made it.
+    """
+    owner = os.getuid() if hasattr(os, "getuid") else 0
+    folder = Path(tempfile.gettempdir()) / f"memplace-{owner}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or (hasattr(os, "getuid") and (found.st_uid != owner or found.st_mode & 0o022)):
+        raise PermissionError(f"{folder} is not private")
+    return folder
+
+
+def _package_root(function: Callable[..., Any]) -> Path:
+    """Folder of the top-level package that defines the function; the file's own folder for scripts."""
+    folder = Path(function.__code__.co_filename).resolve().parent
+    depth = function.__module__.count(".")
+    return folder.parents[depth - 2] if depth > 1 else folder
+
+
+@cache
+def _digest(package: Path) -> str:
+    """Hex digest of all kernels' sources in a package, of those in this one, and of what they import from both."""
+    roots = {root.name: root for root in (package, _HERE)}
+    todo = [path for root in roots.values() for path in root.rglob("*.py") if b"@kernel" in path.read_bytes()]
+    sources: dict[Path, bytes] = {}
+    while todo:
+        path = todo.pop()
+        if path not in sources:
+            sources[path] = path.read_bytes()
+            todo += _imported(sources[path].decode("utf-8", "replace"), roots)
+    total = hashlib.sha256(numba.__version__.encode())
+    for path in sorted(sources):
+        total.update(hashlib.sha256(sources[path]).digest())
+    return total.hexdigest()[:16]
+
+
+def _imported(source: str, roots: dict[str, Path]) -> Iterator[Path]:
+    """Files of these packages that a module imports by their absolute names."""
+    for match in _IMPORT.finditer(source):
+        module, names, plain = match.groups()
+        parts = (module or plain).split(".")
+        if parts[0] not in roots:
+            continue
+        target = roots[parts[0]].joinpath(*parts[1:])
+        inner = [target / name.strip() for name in (names or "").split(",") if name.strip()]
+        for candidate in (target, *inner):
+            for file in (candidate.with_suffix(".py"), candidate / "__init__.py"):
+                if file.is_file():
+                    yield file

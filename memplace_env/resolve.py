@@ -1,0 +1,76 @@
+"""From what a user passes to `gym.make` or the command line to a Task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from memplace_env.accelerator import Accelerator, load_accelerator
+from memplace_env.costs import CostModel, costs_of, resolve_cost_model
+from memplace_env.errors import WorkloadError
+from memplace_env.simulator import Simulator, resolve_simulator
+from memplace_env.task import Task
+from memplace_env.workload.program import Program
+from memplace_env.workload.resolve import resolve_workload
+
+
+def resolve_task(
+    workload: str | Program | Task,
+    accelerator: str | Accelerator = "nnp-i",
+    simulator: str | Simulator | None = None,
+    *,
+    costs: str | CostModel | None = None,
+    batch: int | None = None,
+    dims: Mapping[str, int] | None = None,
+    dtype: str | None = None,
+    fusion: str | None = None,
+) -> Task:
+    """Resolve everything.
+
+    Args:
+        workload: zoo name, path of an .onnx file, `synthetic:...` or a Program; a Task is returned as it is.
+        accelerator: shipped name, path of a .toml file, or an Accelerator.
+        simulator: a black box that judges plans, by name or itself; None: the costs do.
+        costs: a cost model, by name or itself; None takes the accelerator's.
+        batch, dims: see `load_onnx`.
+        dtype, fusion: see `load_onnx`; None takes the accelerator's.
+
+    Raises:
+        MemPlaceError: naming what cannot be resolved.
+    """
+    if isinstance(workload, Task):
+        _refuse_settings(simulator=simulator, costs=costs, batch=batch, dims=dims, dtype=dtype, fusion=fusion)
+        return workload
+    chip = load_accelerator(accelerator)
+    judge, model = resolve_simulator(simulator), resolve_cost_model(costs or chip.cost_model)
+    settings: dict[str, Any] = {}
+    if isinstance(workload, Program) or workload.startswith("synthetic:"):
+        program = resolve_workload(workload, batch=batch, dims=dims, dtype=dtype)
+    else:
+        dtype, fusion = dtype or chip.dtype, fusion or chip.fusion
+        settings = {"batch": batch, "dims": dict(dims) if dims else None, "dtype": dtype, "fusion": fusion}
+        program = resolve_workload(workload, batch=batch, dims=dims, dtype=dtype, fusion=fusion)
+    if not isinstance(workload, Program):
+        settings["workload"] = workload
+    if isinstance(accelerator, str):
+        settings["accelerator"] = accelerator
+    if isinstance(costs, str):
+        settings["costs"] = costs
+    return Task(program, chip, costs_of(model, program, chip), judge, settings)
+
+
+def make_task(
+    program: Program,
+    accelerator: Accelerator,
+    *,
+    costs: str | CostModel | None = None,
+    simulator: str | Simulator | None = None,
+) -> Task:
+    """The task of objects that exist already; see `resolve_task`."""
+    return resolve_task(program, accelerator, simulator, costs=costs)
+
+
+def _refuse_settings(**settings: object) -> None:
+    passed = [name for name, value in settings.items() if value is not None]
+    if passed:
+        raise WorkloadError(f"A Task is fixed already, so {' and '.join(passed)} cannot apply; leave them out.")

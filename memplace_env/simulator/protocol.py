@@ -1,0 +1,19 @@
+"""Simulators of third parties: the second way to plug one in, for what cost arrays cannot say."""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+from memplace_env.accelerator import Accelerator
+from memplace_env.plan import MemoryPlan
+from memplace_env.simulator.report import Report
+from memplace_env.workload.program import Program
+
+
+@runtime_checkable
+class Simulator(Protocol):
+    """Anything that turns a valid plan into a Report; the same plan must always give the same one."""
+
+    def run(self, program: Program, accelerator: Accelerator, plan: MemoryPlan) -> Report:
+        """Cost of the plan, which the caller has validated."""
+        ...

@@ -1,0 +1,44 @@
+"""Work on many items at once, on all cores."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+_LEAST_EACH = 64
+"""Items for which a thread of its own pays."""
+
+
+def in_chunks(work: Callable[[int, int], Any], count: int, threads: int | None = None) -> None:
+    """Call `work(first, last)` for ranges that cover 0..count, side by side where there are items and cores enough.
+
+    `work` must release the interpreter (compiled kernels do) and write to its own items only.
+    """
+    workers = min(threads or available_cores(), -(-count // _LEAST_EACH))
+    if workers <= 1:
+        work(0, count)
+        return
+    edges = np.linspace(0, count, workers + 1).astype(np.int64).tolist()
+    for task in [_pool(workers).submit(work, *ends) for ends in pairwise(edges)]:
+        task.result()
+
+
+def available_cores() -> int:
+    """Cores that this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@lru_cache(maxsize=1)
+def _pool(workers: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(workers, thread_name_prefix="memplace")
+
+
+if hasattr(os, "register_at_fork"):
+    # Threads do not survive a fork: a child that kept the pool would wait for ever.
+    os.register_at_fork(after_in_child=_pool.cache_clear)
