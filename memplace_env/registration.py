@@ -88,6 +88,16 @@ _TRAITS = {
 }
 
 
+def one_shot_id(workload: str) -> str:
+    """Id of a registered workload's one-shot environment."""
+    return Formulation.ONE_SHOT.traits.env_id(workload)
+
+
+def game_id(workload: str) -> str:
+    """Id of a registered workload's sequential environment."""
+    return Formulation.GAME.traits.env_id(workload)
+
+
 def register_envs() -> None:
     """Register every environment with Gymnasium; calling it again changes nothing."""
     for traits in _TRAITS.values():
