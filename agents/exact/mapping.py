@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
+from memplace_env.simulator.costs import cost_tables
 
 from memplace_env.accelerator import Accelerator
 from memplace_env.compiler.compile import compile_mapping
 from memplace_env.compiler.evaluate import evaluate
 from memplace_env.compiler.schedule import is_placeable, schedule
-from memplace_env.simulator.costs import cost_tables
 from memplace_env.simulator.kernels import port_times
 from memplace_env.workload.program import Ints, Program
 

@@ -34,11 +34,11 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from memplace_env.simulator.costs import Costs, cost_tables
 from numpy.typing import NDArray
 
 from memplace_env.accelerator import Accelerator
 from memplace_env.compiler.schedule import is_placeable
-from memplace_env.simulator.costs import Costs, cost_tables
 from memplace_env.workload.program import Ints, Program, TensorKind
 
 Floats = NDArray[np.float64]

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import gymnasium as gym
 import numpy as np
 
-from agents.base import Callback, Solution
+from agents.base import Agent
 from agents.evaluator import GameEvaluator
 from agents.game import kernels
 from agents.game.wishes import Wishes, finished, starts
@@ -15,13 +12,14 @@ from memplace_env.compiler.evaluate import in_chunks
 from memplace_env.envs.malloc_game import MallocGameProblem
 from memplace_env.envs.malloc_game.state import BLOCKS, ESTIMATE, LIVE, QUEUE_HEAD, QUEUE_TAIL
 from memplace_env.errors import AgentError
+from memplace_env.registration import Formulation
 from memplace_env.workload.program import Ints
 
 FEATURES = [ESTIMATE, BLOCKS, LIVE, QUEUE_HEAD, QUEUE_TAIL]
 """Partial games that agree in these and in how they would end count as one, so that the beam stays diverse."""
 
 
-class BeamSearch:
+class BeamSearch(Agent[GameEvaluator]):
     """Keeps the partial games that end best when they are finished along a guide: the best game known so far.
 
     The estimated latency alone tells little about a partial game, as it cannot see what the data in fast memory is
@@ -38,7 +36,7 @@ class BeamSearch:
     """
 
     name = "beam-search"
-    budgeted = True
+    formulations = (Formulation.GAME,)
 
     def __init__(self, width: int = 4, widest: int = 64) -> None:
         if not 1 <= width <= widest:
@@ -46,19 +44,10 @@ class BeamSearch:
         self.width = width
         self.widest = widest
 
-    def solve(
-        self,
-        env: str | gym.Env[Any, Any],
-        *,
-        budget: int = 4000,
-        seed: int = 0,
-        callback: Callback | None = None,
-        time_limit: float | None = None,
-    ) -> Solution:
-        """See `agents.base.Agent.solve`. Nothing is random."""
-        evaluator = GameEvaluator(env, budget=budget, callback=callback, time_limit=time_limit)
+    def run(self, evaluator: GameEvaluator, seed: int) -> None:
+        """Nothing is random, so the seed changes nothing."""
         problem = evaluator.env.problem
-        guides = starts(problem)[:budget]
+        guides = starts(problem)[: evaluator.budget]
         rows = finished(problem, guides)
         evaluator.offer_rows(rows)
         guide, latency = guides[rows[:, ESTIMATE].argmin()], rows[:, ESTIMATE].min()
@@ -71,7 +60,6 @@ class BeamSearch:
                 guide, latency = found
             else:
                 width *= 2
-        return evaluator.solution(self.name, seed)
 
     def _pass(self, evaluator: GameEvaluator, guide: Wishes, width: int) -> tuple[Wishes, int] | None:
         """One pass through all decisions; returns the actions of the best game and its latency in ps.

@@ -7,14 +7,14 @@ sequence of wishes is a game, and one that had no room is granted as soon as ano
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from memplace_env.kernel import kernel
 from memplace_env.envs.malloc_game.rules import play
 from memplace_env.envs.malloc_game.state import COPY, ESTIMATE, MASK, NO_COPY, USE
 
 
-@njit(cache=True, nogil=True)
-def grant(mask, wish):  # type: ignore[no-untyped-def]
+@kernel
+def grant(mask, wish):
     """The wish if it is legal, else fast memory rather than Drop if that is, NoCopy rather than Copy for Drop."""
     if mask >> wish & 1:
         return wish
@@ -22,15 +22,15 @@ def grant(mask, wish):  # type: ignore[no-untyped-def]
     return second if mask >> second & 1 else 3 - wish - second
 
 
-@njit(cache=True, nogil=True)
-def follow(g, at, row, wishes):  # type: ignore[no-untyped-def]
+@kernel
+def follow(g, at, row, wishes):
     """Finish a row along wishes int8[U]."""
     while row[MASK] != 0:
         play(g, at, row, grant(row[MASK], wishes[row[USE]]))
 
 
-@njit(cache=True, nogil=True)
-def preview(g, at, rows, wishes, latency):  # type: ignore[no-untyped-def]
+@kernel
+def preview(g, at, rows, wishes, latency):
     """Fill `latency` int64[B] with that of each row if it is finished along wishes; rows stay as they are."""
     trial = np.empty(at.size, dtype=np.int64)
     for index in range(len(rows)):
@@ -39,8 +39,8 @@ def preview(g, at, rows, wishes, latency):  # type: ignore[no-untyped-def]
         latency[index] = trial[ESTIMATE]
 
 
-@njit(cache=True, nogil=True)
-def anneal(g, at, uses, twins, first, stride, heats, seed, current, best):  # type: ignore[no-untyped-def]
+@kernel
+def anneal(g, at, uses, twins, first, stride, heats, seed, current, best):
     """One chain of simulated annealing, a game for each heat; returns the latency of its best game in ps.
 
     A move changes the wish of one decision that has a choice, or of all later uses of its tensor, or of a run of such
@@ -81,8 +81,8 @@ def anneal(g, at, uses, twins, first, stride, heats, seed, current, best):  # ty
     return best_latency
 
 
-@njit(cache=True, nogil=True)
-def _replay(g, at, row, wishes, free, saved, stride):  # type: ignore[no-untyped-def]
+@kernel
+def _replay(g, at, row, wishes, free, saved, stride):
     """Finish a row along wishes; returns its latency.
 
     On the way `free` is set for the decisions that had a choice, and states are saved if there is room for them.
@@ -96,8 +96,8 @@ def _replay(g, at, row, wishes, free, saved, stride):  # type: ignore[no-untyped
     return row[ESTIMATE]
 
 
-@njit(cache=True, nogil=True)
-def _move(g, free, uses, twins, wishes):  # type: ignore[no-untyped-def]
+@kernel
+def _move(g, free, uses, twins, wishes):
     """Change wishes in place; returns the first use that changed."""
     count = len(wishes)
     begin = np.random.randint(count)
@@ -121,8 +121,8 @@ def _move(g, free, uses, twins, wishes):  # type: ignore[no-untyped-def]
     return begin
 
 
-@njit(cache=True, nogil=True)
-def _assign(groups, group, begin, most, wish, wishes):  # type: ignore[no-untyped-def]
+@kernel
+def _assign(groups, group, begin, most, wish, wishes):
     """Give up to `most` uses of a group, from `begin` on, the same wish."""
     ptr, members = groups[0], groups[1]
     place = ptr[group] + np.searchsorted(members[ptr[group] : ptr[group + 1]], begin)

@@ -5,16 +5,16 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.base import Callback, Solution
+from agents.base import Agent
 from agents.evaluator import GameEvaluator
 from agents.game import kernels
 from agents.game.wishes import Wishes, by_role, by_tensor, finished, starts
 from memplace_env.compiler.evaluate import available_cores
 from memplace_env.errors import AgentError
+from memplace_env.registration import Formulation
 from memplace_env.workload.program import Ints
 
 SAVED_STATES = 16
@@ -25,7 +25,7 @@ SHORTEST_CYCLE = 2000
 """Games of each chain until it is cold for the first time; each cycle is twice as long as the one before."""
 
 
-class GameLocalSearch:
+class GameLocalSearch(Agent[GameEvaluator]):
     """Anneals the best of the games that `wishes.starts` knows, in longer and longer cycles.
 
     Each cycle begins with the best game so far. Its length depends on the budget only, so that a run with a time limit
@@ -41,7 +41,7 @@ class GameLocalSearch:
     """
 
     name = "game-local-search"
-    budgeted = True
+    formulations = (Formulation.GAME,)
 
     def __init__(self, temperature: float = 0.003, chains: int = 2) -> None:
         if temperature < 0 or chains < 1:
@@ -49,19 +49,10 @@ class GameLocalSearch:
         self.temperature = temperature
         self.chains = chains
 
-    def solve(
-        self,
-        env: str | gym.Env[Any, Any],
-        *,
-        budget: int = 4000,
-        seed: int = 0,
-        callback: Callback | None = None,
-        time_limit: float | None = None,
-    ) -> Solution:
-        """See `agents.base.Agent.solve`."""
-        evaluator = GameEvaluator(env, budget=budget, callback=callback, time_limit=time_limit)
+    def run(self, evaluator: GameEvaluator, seed: int) -> None:
+        """Anneal in longer and longer cycles until the budget is spent."""
         problem = evaluator.env.problem
-        wishes = starts(problem)[:budget]
+        wishes = starts(problem)[: evaluator.budget]
         rows = finished(problem, wishes)
         evaluator.offer_rows(rows)
         best = wishes[problem.latency_s(rows).argmin()]
@@ -72,7 +63,6 @@ class GameLocalSearch:
                 left = evaluator.remaining // chains
                 best = annealing.cycle(best, chains, left if left < 3 * length else length)
                 length *= 2
-        return evaluator.solution(self.name, seed)
 
 
 class _Annealing:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import gymnasium as gym
 import numpy as np
 
-from agents.base import Callback, Solution
+from agents.base import Agent
 from agents.evaluator import GameEvaluator
 from agents.game.wishes import OPTIONS
 from agents.xla_msa.assign import assign
@@ -15,10 +12,11 @@ from agents.xla_msa.buffers import buffers_of, in_order
 from agents.xla_msa.costs import op_costs
 from agents.xla_msa.options import MsaOptions
 from memplace_env.accelerator import Accelerator
+from memplace_env.registration import Formulation
 from memplace_env.workload.program import Program
 
 
-class SolverOrder:
+class SolverOrder(Agent[GameEvaluator]):
     """Hill climbing over buffer orders, from the better of XLA's own order with either of the public option sets.
 
     A move serves one buffer earlier or later, or swaps two. Each plan costs a whole run of memory-space assignment,
@@ -26,23 +24,14 @@ class SolverOrder:
     """
 
     name = "solver-order"
-    budgeted = True
+    formulations = (Formulation.GAME,)
 
-    def solve(
-        self,
-        env: str | gym.Env[Any, Any],
-        *,
-        budget: int = 4000,
-        seed: int = 0,
-        callback: Callback | None = None,
-        time_limit: float | None = None,
-    ) -> Solution:
-        """See `agents.base.Agent.solve`."""
-        evaluator = GameEvaluator(env, budget=budget, callback=callback, time_limit=time_limit)
+    def run(self, evaluator: GameEvaluator, seed: int) -> None:
+        """Climb until the budget is spent."""
         program, accelerator = evaluator.env.program, evaluator.env.accelerator
         rng = np.random.default_rng(seed)
         tried = []
-        for options in OPTIONS[:budget]:
+        for options in OPTIONS[: evaluator.budget]:
             latency = evaluator.offer(assign(program, accelerator, options)).latency_ps
             tried.append((latency, options))
         latency, options = min(tried, key=lambda pair: pair[0])
@@ -52,7 +41,6 @@ class SolverOrder:
             reached = evaluator.offer(assign(program, accelerator, options, candidate)).latency_ps
             if reached <= latency:
                 order, latency = candidate, reached
-        return evaluator.solution(self.name, seed)
 
 
 def default_order(program: Program, accelerator: Accelerator, options: MsaOptions) -> list[int]:

@@ -13,31 +13,30 @@ from agents.xla_msa.heap import Heap
 from agents.xla_msa.options import MsaOptions
 from agents.xla_msa.picker import IntervalPicker
 from agents.xla_msa.segments import Memory, Stay, place
-from memplace_env.accelerator import Accelerator
 from memplace_env.errors import AgentError
 from memplace_env.plan import MemoryPlan
-from memplace_env.simulator import cost_tables
-from memplace_env.simulator.costs import PS_PER_S
+from memplace_env.task import Task, derived
+from memplace_env.units import PS_PER_S
 from memplace_env.workload.program import Ints, Program
 
 FAST, BACKING = 0, 1
 
 
-def assign(
-    program: Program,
-    accelerator: Accelerator,
-    options: MsaOptions | None = None,
-    order: Sequence[int] | None = None,
-) -> MemoryPlan:
-    """The plan that XLA's memory-space assignment would make; it always passes `validate`.
+@derived
+def default_plan(task: Task, options: MsaOptions) -> MemoryPlan:
+    """The plan of XLA's own order, see `assign`."""
+    return assign(task, options)
+
+
+def assign(task: Task, options: MsaOptions, order: Sequence[int] | None = None) -> MemoryPlan:
+    """The plan that XLA's memory-space assignment would make; it is always valid.
 
     Weights start in the backing memory whatever the accelerator's own policy. XLA plans copies with more bandwidth
     than there is, so some may come late, which the simulator reports as stalls.
 
     Args:
-        program: what runs.
-        accelerator: a machine with two memory levels.
-        options: `MsaOptions.open_source()` if None.
+        task: on a machine with two memory levels.
+        options: of the assignment.
         order: tensors in the order in which they are served, instead of XLA's own; those that are left out stay in
             the backing memory.
 
@@ -45,18 +44,18 @@ def assign(
         AgentError: if the machine has another number of levels, or the order names a tensor twice or one that does
             not exist.
     """
-    options = options or MsaOptions.open_source()
+    program, accelerator = task.program, task.accelerator
     if accelerator.num_levels != 2:
         raise AgentError(
             f"XLA's memory-space assignment needs two memory levels; {accelerator.name!r} has {accelerator.num_levels}."
         )
-    memory = _empty(program, accelerator, options)
+    memory = _empty(task, options)
     buffers = buffers_of(program, memory.heap.limit - memory.heap.base)
     if order is None:
         buffers = in_order(memory.costs, program, buffers, options.benefit_scale)
     else:
         buffers = _reordered(program, buffers, order)
-    return _plan(program, accelerator, memory.heap, _Assignment(program, memory, options).run(buffers))
+    return _plan(task, memory.heap, _Assignment(program, memory, options).run(buffers))
 
 
 class _Assignment:
@@ -102,9 +101,9 @@ class _Assignment:
         return set()
 
 
-def _empty(program: Program, accelerator: Accelerator, options: MsaOptions) -> Memory:
-    tables, costs = cost_tables(program, accelerator), op_costs(program, accelerator)
-    capacity, read_rate = accelerator.levels[FAST].capacity_bytes, accelerator.dma_bytes_per_s[0]
+def _empty(task: Task, options: MsaOptions) -> Memory:
+    costs, read_rate = op_costs(task), task.accelerator.dma_bytes_per_s[0]
+    capacity = task.accelerator.levels[FAST].capacity_bytes - int(task.costs.reserved_bytes[:, FAST].max())
 
     def scaled(picoseconds: Ints) -> Ints:
         return np.ceil(picoseconds / options.copy_bandwidth_scale).astype(np.int64)
@@ -112,7 +111,7 @@ def _empty(program: Program, accelerator: Accelerator, options: MsaOptions) -> M
     def bytes_ps(size: int) -> float:
         return size * PS_PER_S / (read_rate * options.copy_bandwidth_scale)
 
-    prefetch_ps = scaled(tables.prefetch_ps)
+    prefetch_ps = scaled(task.costs.prefetch_ps)
     assumed = None if options.picker_bytes is None else np.full_like(prefetch_ps, int(bytes_ps(options.picker_bytes)))
     return Memory(
         heap=Heap(min(options.reserved_bytes, capacity), capacity),
@@ -126,7 +125,7 @@ def _empty(program: Program, accelerator: Accelerator, options: MsaOptions) -> M
         ),
         costs=costs,
         prefetch_ps=prefetch_ps,
-        evict_ps=scaled(tables.writeback_ps),
+        evict_ps=scaled(task.costs.writeback_ps),
         picker_ps=prefetch_ps if assumed is None else assumed,
     )
 
@@ -138,13 +137,13 @@ def _reordered(program: Program, buffers: list[Buffer], order: Sequence[int]) ->
     return [known[tensor] for tensor in order if tensor in known]
 
 
-def _plan(program: Program, accelerator: Accelerator, heap: Heap, stays: list[tuple[int, Stay]]) -> MemoryPlan:
+def _plan(task: Task, heap: Heap, stays: list[tuple[int, Stay]]) -> MemoryPlan:
     """XLA's copies from after op s to before op e run during ops s+1..e-1 of a plan.
 
     An eviction with no op in between gets op e, over which XLA holds the block too; nothing reads the copy so soon,
     because it is only made for a use after e.
     """
-    use_level = np.full(program.num_uses, BACKING)
+    use_level = np.full(task.program.num_uses, BACKING)
     blocks, transfers = list[tuple[int, int, int, int, int]](), list[tuple[int, int, int, int, int]]()
     for tensor, stay in stays:
         use_level[stay.uses] = FAST
@@ -155,4 +154,4 @@ def _plan(program: Program, accelerator: Accelerator, heap: Heap, stays: list[tu
         if stay.eviction is not None:
             start, end = stay.eviction
             transfers.append((tensor, FAST, BACKING, start + 1, max(start + 1, end - 1)))
-    return MemoryPlan.of(program, accelerator, use_level, np.array(blocks), np.array(transfers))
+    return MemoryPlan.of(task, use_level, np.array(blocks), np.array(transfers))
