@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from memplace_env.plan import MemoryPlan, validate
     from memplace_env.simulator import Report, Simulator, simulate
     from memplace_env.workload.builder import ProgramBuilder
-    from memplace_env.workload.onnx_loader import load_onnx
+    from memplace_env.workload.onnx import load_onnx
     from memplace_env.workload.program import Program, TensorKind
     from memplace_env.workload.resolve import resolve_workload
 
@@ -32,7 +32,7 @@ _HOME = {
     "TensorKind": "workload.program",
     "compile_mapping": "compiler",
     "load_accelerator": "accelerator",
-    "load_onnx": "workload.onnx_loader",
+    "load_onnx": "workload.onnx",
     "native": "compiler",
     "resolve_workload": "workload.resolve",
     "simulate": "simulator",

@@ -11,8 +11,8 @@ import pytest
 from onnx import ModelProto, TensorProto, shape_inference
 
 from memplace_env.errors import WorkloadError
-from memplace_env.workload.onnx_loader import load_onnx
-from memplace_env.workload.op_costs import OP_RULES
+from memplace_env.workload.onnx import load_onnx
+from memplace_env.workload.onnx.operators import OP_RULES
 from memplace_env.workload.program import GEOMETRY
 from memplace_env.workload.zoo import zoo_path
 from tests.workload.models import LIGHT, load, node, weight

@@ -12,7 +12,7 @@ import pytest
 from onnx import NodeProto, TensorProto, helper
 
 from memplace_env.errors import WorkloadError
-from memplace_env.workload.onnx_loader import load_onnx
+from memplace_env.workload.onnx import load_onnx
 from tests.workload.models import load, load_model, model, node, weight
 
 RELU = [node("Relu", "x", "y")]

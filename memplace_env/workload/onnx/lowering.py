@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from typing import Final
 
 from memplace_env.errors import WorkloadError
-from memplace_env.workload.geometry import geometry
-from memplace_env.workload.graph import FLOAT_BITS, Graph, Node, Site, Value, element_bits
-from memplace_env.workload.op_costs import OP_RULES, Cost, OpRule
-from memplace_env.workload.ops import Buffer, Op, OpGraph
+from memplace_env.workload.onnx.geometry import geometry
+from memplace_env.workload.onnx.graph import FLOAT_BITS, Graph, Node, Site, Value, element_bits
+from memplace_env.workload.onnx.operators import OP_RULES, Cost, OpRule
+from memplace_env.workload.onnx.ops import Buffer, Op, OpGraph
+from memplace_env.workload.onnx.rules.views import constant_view_source, view_source
 from memplace_env.workload.program import FLOAT_BYTES
-from memplace_env.workload.views import constant_view_source, view_source
 
 MAX_WORK: Final = 2**60
 """More work than this in one op is a mistake in the dims, and would overflow int64 when added up."""

@@ -9,8 +9,8 @@ import numpy as np
 from onnx import TensorProto
 
 from memplace_env.errors import WorkloadError
-from memplace_env.workload.graph import FLOAT_BITS, INTEGER_BITS
-from memplace_env.workload.ops import OpGraph
+from memplace_env.workload.onnx.graph import FLOAT_BITS, INTEGER_BITS
+from memplace_env.workload.onnx.ops import OpGraph
 from memplace_env.workload.program import FLOAT_BYTES, GEOMETRY, Program, TensorKind
 
 _SIXTEEN_BITS: Final[Mapping[int, str]] = {TensorProto.FLOAT16: "float16", TensorProto.BFLOAT16: "bfloat16"}

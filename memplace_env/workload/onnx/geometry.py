@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from memplace_env.workload.graph import Shape, Site
+from memplace_env.workload.onnx.graph import Shape, Site
 
 CHANNELS_FIRST: Final = frozenset(
     """

@@ -10,11 +10,11 @@ from onnx import ModelProto, NodeProto, TensorProto, TypeProto, checker, defs, h
 from onnx import shape_inference as onnx_shapes
 
 from memplace_env.errors import WorkloadError
-from memplace_env.workload.control_flow import inlined_branch
-from memplace_env.workload.evaluate import evaluate
-from memplace_env.workload.graph import MAX_KNOWN_ELEMENTS, Array, Graph, Node, Value, as_bool, checked_value
-from memplace_env.workload.reader import drop_payload
-from memplace_env.workload.topology import describe, reads, schedule, subgraphs
+from memplace_env.workload.onnx.constants import evaluate
+from memplace_env.workload.onnx.control_flow import inlined_branch
+from memplace_env.workload.onnx.graph import MAX_KNOWN_ELEMENTS, Array, Graph, Node, Value, as_bool, checked_value
+from memplace_env.workload.onnx.reader import drop_payload
+from memplace_env.workload.onnx.topology import describe, reads, schedule, subgraphs
 
 RANDOM: Final = frozenset(
     ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial")

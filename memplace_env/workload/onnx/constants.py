@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from onnx import GraphProto, NodeProto
 
-from memplace_env.workload.graph import Array
+from memplace_env.workload.onnx.graph import Array
 
 
 def evaluate(node: NodeProto, inputs: Sequence[Array | None], opset: int) -> list[Array] | None:

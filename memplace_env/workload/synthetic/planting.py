@@ -1,6 +1,6 @@
-"""Synthetic programs: with a planted optimum, so that learning has ground truth, and random ones for tests.
+"""Synthetic programs with a planted optimum, so that learning has ground truth.
 
-The planted programs follow the idea of generators that know their own solution. A level is drawn for the tensors of
+They follow the idea of generators that know their own solution. A level is drawn for the tensors of
 each op, so that what is drawn for a fast level exactly fills it. Every op's compute time is then set to what its
 traffic takes with all tensors where they were drawn. No plan can beat the sum of the compute times, and the planted
 mapping reaches it; rules that hand out the fast levels first come, first served, do not.
@@ -8,22 +8,18 @@ mapping reaches it; rules that hand out the fast levels first come, first served
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NamedTuple
-from urllib.parse import parse_qsl, urlsplit
+from typing import NamedTuple
 
 import numpy as np
 
 from memplace_env.accelerator import Accelerator, load_accelerator
 from memplace_env.errors import WorkloadError
 from memplace_env.workload.builder import ProgramBuilder
-from memplace_env.workload.matmul import matmul_program
 from memplace_env.workload.program import Ints, Program, TensorKind
+from memplace_env.workload.synthetic.topologies import TOPOLOGIES, Wiring
 
 PS_PER_S = 10**12
-Wiring = list[tuple[int, ...]]
-"""For each op, the ops whose results it reads; -1 is the graph input."""
 
 
 class Planted(NamedTuple):
@@ -36,36 +32,6 @@ class Planted(NamedTuple):
 
     program: Program
     mapping: Ints
-
-
-def chain(ops: int) -> Wiring:
-    """Each op reads the one before."""
-    return [(op - 1,) for op in range(ops)]
-
-
-def diamond(ops: int) -> Wiring:
-    """Residual blocks: two ops in a row, then one that adds the block's own input."""
-    wiring: Wiring = []
-    entry = -1
-    while len(wiring) < ops:
-        last = len(wiring)
-        wiring += [(entry,), (last,), (last + 1, entry)]
-        entry = last + 2
-    return wiring[:ops]
-
-
-def fan_out(ops: int, width: int = 3) -> Wiring:
-    """One result read by `width` ops whose results are then joined, again and again."""
-    wiring: Wiring = []
-    entry = -1
-    while len(wiring) < ops:
-        first = len(wiring)
-        wiring += [(entry,)] * width + [tuple(range(first, first + width))]
-        entry = first + width
-    return _joined(wiring[:ops])
-
-
-TOPOLOGIES: dict[str, Callable[[int], Wiring]] = {"chain": chain, "diamond": diamond, "fan-out": fan_out}
 
 
 def planted(
@@ -120,96 +86,6 @@ def planted(
         builder.op("Synthetic", reads, [made[-1]])
     draft, levels = builder.build(), np.array(mapping)
     return Planted(_with_compute(draft, chip, _planted_port_time(draft, chip, levels)), levels)
-
-
-def random_dag(seed: int, *, ops: int = 12, dtype: str = "int8", largest: int = 6_000_000) -> Program:
-    """Any program at all: several inputs, outputs, results and weights per op, shared weights, partial reads."""
-    if ops < 1 or seed < 0:
-        raise WorkloadError(f"A random program has ops >= 1 and seed >= 0, not ops={ops}, seed={seed}.")
-    rng = np.random.default_rng(seed)
-    builder = ProgramBuilder(f"synthetic:random?ops={ops}&seed={seed}", dtype)
-
-    def size() -> int:
-        return int(np.exp(rng.uniform(0, np.log(largest))))
-
-    sizes: list[int] = []
-
-    def tensor(name: str, kind: TensorKind) -> int:
-        sizes.append(size())
-        return builder.tensor(name, sizes[-1], kind)
-
-    made = [tensor(f"input_{i}", TensorKind.INPUT) for i in range(rng.integers(1, 3))]
-    unread, weights = set(made), list[int]()
-    for op in range(ops):
-        last = op == ops - 1
-        reads = set(rng.choice(made, size=min(len(made), int(rng.integers(1, 4))), replace=False).tolist())
-        reads |= unread if last else set()
-        unread -= reads
-        for _ in range(rng.integers(0, 3)):
-            if weights and rng.random() < 0.2:
-                reads.add(int(rng.choice(weights)))
-            else:
-                weights.append(tensor(f"weight_{len(weights)}", TensorKind.WEIGHT))
-                reads.add(weights[-1])
-        results = []
-        for i in range(1 if last else rng.integers(1, 3)):
-            kind = TensorKind.OUTPUT if last or rng.random() < 0.1 else TensorKind.ACTIVATION
-            results.append(tensor(f"result_{op}_{i}", kind))
-        partial = {t: int(rng.integers(1, sizes[t] + 1)) for t in sorted(reads) if rng.random() < 0.1}
-        work = (int(rng.integers(1, 9)), size(), int(rng.integers(1, 257)), int(rng.integers(1, 257)))
-        builder.op(
-            "Random",
-            sorted(reads),
-            results,
-            gemm=work if rng.random() < 0.6 else (0, 0, 0, 0),
-            vector_ops=size() if rng.random() < 0.5 else 0,
-            bytes_read=partial,
-        )
-        made += results
-    return builder.build()
-
-
-def from_spec(spec: str) -> Program:
-    """The program that a text like `synthetic:chain?ops=24&seed=1` names.
-
-    `synthetic:random?...` is `random_dag`, and `synthetic:matmul?factorisation=strassen-squared&size=8192` is
-    `matmul_program`.
-
-    Raises:
-        WorkloadError: naming what it does not understand.
-    """
-    parts = urlsplit(spec)
-    if parts.path not in TOPOLOGIES and parts.path not in _SETTINGS:
-        known = ", ".join((*TOPOLOGIES, *_SETTINGS))
-        raise WorkloadError(f"No synthetic workload is called {parts.path!r}; there are {known}.")
-    kinds = _SETTINGS.get(parts.path, _PLANTED_SETTINGS)
-    settings: dict[str, Any] = {}
-    for key, text in parse_qsl(parts.query, keep_blank_values=True):
-        if key not in kinds:
-            raise WorkloadError(f"{spec!r} sets {key!r}; a synthetic {parts.path} takes {', '.join(kinds)}.")
-        try:
-            settings[key] = kinds[key](text)
-        except ValueError:
-            raise WorkloadError(f"{spec!r} sets {key} to {text!r}, which is no {kinds[key].__name__}.") from None
-    if parts.path == "random":
-        return random_dag(settings.pop("seed", 0), **settings)
-    if parts.path == "matmul":
-        return matmul_program(**settings)
-    return planted(parts.path, **settings).program
-
-
-_PLANTED_SETTINGS: dict[str, Callable[[str], Any]] = {"ops": int, "seed": int, "hot": float, "accelerator": str}
-_SETTINGS: dict[str, dict[str, Callable[[str], Any]]] = {
-    "random": {"ops": int, "seed": int},
-    "matmul": {"factorisation": str, "size": int, "dtype": str},
-}
-
-
-def _joined(wiring: Wiring) -> Wiring:
-    """Let the last op read every result that nobody reads, so that none is dead."""
-    read = {source for sources in wiring for source in sources}
-    loose = tuple(op for op in range(len(wiring) - 1) if op not in read)
-    return [*wiring[:-1], tuple(dict.fromkeys((*wiring[-1], *loose)))]
 
 
 def _live_count(wiring: Wiring, counted: np.ndarray) -> Ints:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from memplace_env.errors import WorkloadError
-from memplace_env.workload.ops import Buffer, Op, OpGraph
+from memplace_env.workload.onnx.ops import Buffer, Op, OpGraph
 
 FUSIONS: Final = ("none", "conv", "epilogue")
 

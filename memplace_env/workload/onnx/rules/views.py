@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from memplace_env.workload.graph import FLOAT_BITS, INTEGER_BITS, Array, Site, as_bool
+from memplace_env.workload.onnx.graph import FLOAT_BITS, INTEGER_BITS, Array, Site, as_bool
 
 
 def view_source(site: Site, dtype: str | None) -> int | None:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from memplace_env.workload import gemms
-from memplace_env.workload.gemms import NO_GEMM, Gemm
-from memplace_env.workload.graph import Site
+from memplace_env.workload.onnx.graph import Site
+from memplace_env.workload.onnx.rules import products as gemms
+from memplace_env.workload.onnx.rules.products import NO_GEMM, Gemm
 
 
 class Cost(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from memplace_env.workload.gemms import Gemm
+from memplace_env.workload.onnx.rules.products import Gemm
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""`load_onnx`: from an .onnx file to a Program."""
+"""`load_onnx` and what it is made of."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Final
 from onnx import ModelProto
 
 from memplace_env.errors import WorkloadError
-from memplace_env.workload.assemble import assemble
-from memplace_env.workload.dims import InputShape, bind, input_shapes, rebatches, symbolic_dims
-from memplace_env.workload.fusion import FUSIONS, fuse
-from memplace_env.workload.graph import Graph
-from memplace_env.workload.lower import lower
+from memplace_env.workload.onnx.assembly import assemble
+from memplace_env.workload.onnx.dims import InputShape, bind, input_shapes, rebatches, symbolic_dims
+from memplace_env.workload.onnx.fusion import FUSIONS, fuse
+from memplace_env.workload.onnx.graph import Graph
+from memplace_env.workload.onnx.inference import infer, live_inputs
+from memplace_env.workload.onnx.lowering import lower
+from memplace_env.workload.onnx.reader import read_model
 from memplace_env.workload.program import FLOAT_BYTES, Program
-from memplace_env.workload.reader import read_model
-from memplace_env.workload.shapes import infer, live_inputs
 
 _STATIC_BATCH: Final = "The model fixes its batch at 1, so batch={} cannot be bound: {} Export it with a dynamic batch."
 

@@ -11,8 +11,8 @@ import onnx
 from onnx import GraphProto, ModelProto, TensorProto, inliner
 
 from memplace_env.errors import WorkloadError
-from memplace_env.workload.graph import MAX_KNOWN_ELEMENTS
-from memplace_env.workload.topology import subgraphs
+from memplace_env.workload.onnx.graph import MAX_KNOWN_ELEMENTS
+from memplace_env.workload.onnx.topology import subgraphs
 
 OLDEST_IR = 3
 """Earlier files carry no operator set version, so their operators have no defined meaning."""
