@@ -1,203 +1,114 @@
-"""A light in-memory ONNX graph: what the loader needs to know of values and nodes, and nothing of their bytes."""
+"""A light in-memory ONNX graph: nodes with what is known of their operators, and values, mostly without contents."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-from onnx import NodeProto, TensorProto, helper
+from onnx import NodeProto, helper
 
-from memplace_env.errors import WorkloadError
-
-Array = NDArray[Any]
-Shape = tuple[int, ...]
-
-MAX_KNOWN_ELEMENTS: Final = 4096
-"""Contents of larger constants are never looked at: they are weights, known by shape only."""
-
-MAX_TENSOR_BYTES: Final = 2**46
-"""A bigger tensor (64 TiB) is a mistake in the dims, and sums of such sizes could leave int64."""
-
-_NUMBERS: Final[Mapping[str, int]] = dict(TensorProto.DataType.items())
-
-
-def _numbered(bits: Mapping[str, int]) -> Mapping[int, int]:
-    """Keyed by number, without the types that the installed onnx does not have yet."""
-    return {_NUMBERS[name]: width for name, width in bits.items() if name in _NUMBERS}
-
-
-FLOAT_BITS: Final = _numbered(
-    {
-        "DOUBLE": 64,
-        "FLOAT": 32,
-        "FLOAT16": 16,
-        "BFLOAT16": 16,
-        "FLOAT8E4M3FN": 8,
-        "FLOAT8E4M3FNUZ": 8,
-        "FLOAT8E5M2": 8,
-        "FLOAT8E5M2FNUZ": 8,
-        "FLOAT8E8M0": 8,
-        "FLOAT4E2M1": 4,
-    }
-)
-"""Bits of one element of each floating-point type; these are the types that a `dtype` override re-types."""
-
-INTEGER_BITS: Final = _numbered(
-    {
-        "INT2": 2,
-        "UINT2": 2,
-        "INT4": 4,
-        "UINT4": 4,
-        "INT8": 8,
-        "UINT8": 8,
-        "INT16": 16,
-        "UINT16": 16,
-        "INT32": 32,
-        "UINT32": 32,
-        "INT64": 64,
-        "UINT64": 64,
-    }
-)
-"""Bits of one element of each integer type; they keep their width whatever the deployment."""
-
-_OTHER_BITS: Final = _numbered({"BOOL": 8, "COMPLEX64": 64, "COMPLEX128": 128})
-_BITS: Final = {**FLOAT_BITS, **INTEGER_BITS, **_OTHER_BITS}
-
-
-def element_bits(element_type: int) -> int | None:
-    """Bits of one element of an ONNX element type, None for one that has no fixed size (strings)."""
-    return _BITS.get(element_type)
-
-
-def type_name(element_type: int) -> str:
-    """What ONNX calls an element type, for messages."""
-    try:
-        return str(TensorProto.DataType.Name(element_type))
-    except ValueError:
-        return f"element type {element_type}"
-
-
-@dataclass(frozen=True, slots=True)
-class Value:
-    """A tensor of the graph.
-
-    Attributes:
-        shape: dims, all known.
-        element_type: an ONNX `TensorProto.DataType`.
-        constant: it depends on no graph input.
-        data: its contents, for constants of at most `MAX_KNOWN_ELEMENTS` elements whose contents are known.
-    """
-
-    shape: Shape
-    element_type: int
-    constant: bool = False
-    data: Array | None = None
-
-    @property
-    def elements(self) -> int:
-        return math.prod(self.shape)
-
-
-def checked_value(
-    what: str, shape: Shape, element_type: int, *, constant: bool = False, data: Array | None = None
-) -> Value:
-    """A `Value`, or a WorkloadError that starts with `what` if no accelerator could hold such a tensor."""
-    bits = element_bits(element_type)
-    if bits is None:
-        raise WorkloadError(f"{what} holds {type_name(element_type)} elements; only numbers can be placed in memory.")
-    if any(size < 0 for size in shape):
-        raise WorkloadError(f"{what} has a negative dimension in its shape {list(shape)}; the file is damaged.")
-    if math.prod(shape) * bits > 8 * MAX_TENSOR_BYTES:
-        raise WorkloadError(f"{what} has the absurd shape {list(shape)}, over 64 TiB; check the dims.")
-    return Value(shape, element_type, constant, data)
+from memplace_env.workload.onnx.operator import Operator
+from memplace_env.workload.onnx.values import Array, Value
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One operator of the graph, all of its attributes read.
+    """One node of the graph, all of its attributes read.
 
     Attributes:
-        op_type: ONNX operator.
+        operator: what is known of its operator.
         name: from the file, or made up.
         inputs: value names, "" for an absent optional input.
         outputs: value names, "" for an absent optional output.
         attributes: by name.
     """
 
-    op_type: str
+    operator: Operator
     name: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     attributes: Mapping[str, Any]
 
     @classmethod
-    def from_proto(cls, proto: NodeProto, index: int) -> Node:
+    def from_proto(cls, proto: NodeProto, operator: Operator, index: int) -> Node:
         """A node of the file; `index` makes up the name if it has none."""
         attributes = {a.name: helper.get_attribute_value(a) for a in proto.attribute}
         name = proto.name or f"{proto.op_type}_{index}"
-        return cls(proto.op_type, name, tuple(proto.input), tuple(proto.output), attributes)
+        return cls(operator, name, tuple(proto.input), tuple(proto.output), attributes)
 
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """A graph whose shapes are all known, nodes in execution order, with constants still in place.
+    """A graph whose shapes are all known, with constants still in place.
 
     Attributes:
-        nodes: in the order of the schedule.
+        nodes: in execution order.
         values: by name; outputs that nothing consumes may be missing.
         outputs: names of the graph's outputs.
-        opset: version of the standard operator set.
     """
 
     nodes: tuple[Node, ...]
     values: Mapping[str, Value]
     outputs: tuple[str, ...]
-    opset: int
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A node with the values around it, in the node's positions; None where one is absent or an output unused."""
+    """What an operator's rules see: a node and the values around it.
+
+    Attributes:
+        node: the node.
+        inputs: by the node's positions, None where one is absent.
+        outputs: by the node's positions, None where one is absent or unused.
+        dtype: what floating-point tensors are deployed in, as in `load_onnx`; None for the file's types.
+    """
 
     node: Node
     inputs: tuple[Value | None, ...]
     outputs: tuple[Value | None, ...]
+    dtype: str | None
 
     @classmethod
-    def of(cls, node: Node, values: Mapping[str, Value], used: Set[str]) -> Site:
+    def of(cls, node: Node, values: Mapping[str, Value], used: Set[str], dtype: str | None) -> Site:
         """The node among `values`, of whose outputs only the `used` ones count."""
         outputs = (values[name] if name in used else None for name in node.outputs)
-        return cls(node, tuple(map(values.get, node.inputs)), tuple(outputs))
+        return cls(node, tuple(map(values.get, node.inputs)), tuple(outputs), dtype)
 
     def input(self, position: int) -> Value | None:
         """The value at an input position, None if absent."""
         return self.inputs[position] if position < len(self.inputs) else None
 
     def needed(self, position: int) -> Value:
-        """The value at an input position that the operator cannot do without."""
+        """The value at an input position that the operator cannot do without.
+
+        Raises:
+            ValueError: it is absent.
+        """
         value = self.input(position)
         if value is None:
             raise ValueError(f"input {position} is missing")
         return value
 
     @property
+    def weight(self) -> Value:
+        """The filters or the right-hand matrix, wherever the operator has them.
+
+        Raises:
+            ValueError: they are absent.
+        """
+        return self.needed(self.node.operator.weight)
+
+    @property
     def result(self) -> Value:
         """The first output that is used."""
         return next(value for value in self.outputs if value is not None)
 
-    def known(self, position: int) -> Array | None:
+    def contents(self, position: int) -> Array | None:
         """Contents of a constant input, None if absent or unknown."""
         value = self.input(position)
         return None if value is None else value.data
 
     def attribute(self, name: str, default: Any) -> Any:
+        """An attribute of the node as ONNX's helper reads it: text is bytes."""
         return self.node.attributes.get(name, default)
-
-
-def as_bool(data: Array | None) -> bool | None:
-    """A known scalar as a bool, None if it is not known."""
-    return None if data is None or data.size != 1 else bool(np.asarray(data).reshape(()))

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import math
 import os
 from itertools import chain
 from pathlib import Path
 
 import onnx
-from onnx import GraphProto, ModelProto, TensorProto, inliner
+from onnx import GraphProto, ModelProto, inliner
 
 from memplace_env.errors import WorkloadError
-from memplace_env.workload.onnx.graph import MAX_KNOWN_ELEMENTS
+from memplace_env.workload.onnx.constants import drop_payload
 from memplace_env.workload.onnx.topology import subgraphs
 
 OLDEST_IR = 3
 """Earlier files carry no operator set version, so their operators have no defined meaning."""
-
-_PAYLOADS = (
-    "raw_data", "float_data", "int32_data", "string_data", "int64_data", "double_data", "uint64_data", "external_data",
-)  # fmt: skip
 
 
 def read_model(path: str | os.PathLike[str]) -> ModelProto:
@@ -70,13 +65,6 @@ def _drop_weights(graph: GraphProto) -> None:
     """Frees the payload of large initialisers: only their dims and type are ever used."""
     for tensor in graph.initializer:
         drop_payload(tensor)
-
-
-def drop_payload(tensor: TensorProto) -> None:
-    """Removes the contents of a tensor that is too large for them to matter."""
-    if math.prod(tensor.dims) > MAX_KNOWN_ELEMENTS:
-        for field in _PAYLOADS:
-            tensor.ClearField(field)
 
 
 def _is_text(graph: GraphProto) -> bool:
