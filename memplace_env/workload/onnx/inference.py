@@ -129,12 +129,19 @@ class _ForwardPass:
         try:
             made = shape_inference.infer_node_outputs(schema, node, types, data, opset_imports=self._imports)
         except Exception as error:  # the inference functions' C++ raises more than InferenceError
-            raise WorkloadError(f"Shapes do not fit together at {describe(node)}: {one_line(error)}") from error
+            raise _misfit(node, error) from error
         outputs = {name: _static(f"{name!r}, made by {describe(node)},", type_) for name, type_ in made.items()}
         static = {name: value for name, value in outputs.items() if value is not None}
         if not static and operator.fallback_shape is not None:
-            static[node.output[0]] = operator.fallback_shape(*(self._values[name] for name in node.input))
+            try:
+                static[node.output[0]] = operator.fallback_shape(*(self._values[name] for name in node.input))
+            except ValueError as error:
+                raise _misfit(node, error) from error
         return static
+
+
+def _misfit(node: NodeProto, error: Exception) -> WorkloadError:
+    return WorkloadError(f"Shapes do not fit together at {describe(node)}: {one_line(error)}")
 
 
 def _refuse_control_flow(node: NodeProto) -> None:
