@@ -19,7 +19,7 @@ _PAYLOADS: Final = (
 
 
 def drop_payload(tensor: TensorProto) -> None:
-    """Removes the contents of a tensor that is too large for them to matter."""
+    """Removes the contents of a large tensor, of which only dims and type are ever used."""
     if math.prod(tensor.dims) > MAX_KNOWN_ELEMENTS:
         for field in _PAYLOADS:
             tensor.ClearField(field)

@@ -1,4 +1,4 @@
-"""`load_onnx` and what it is made of."""
+"""`load_onnx`: reads a file, binds its dims, infers shapes, lowers nodes to ops, fuses those, builds the arrays."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def load_onnx(
             names no such dim, of the leading dim of each input that is symbolic or 1.
         dims: sizes of symbolic dims by name; one without a name is called `input[axis]`.
         dtype: dtype to deploy all floating-point tensors in, a key of `FLOAT_BYTES`; None keeps the file's types.
-        fusion: "none", "conv" or "epilogue", see `fusion.fuse`.
+        fusion: "none", "conv" or "epilogue", see `fuse`.
         name: the Program's name; the file's without its suffix if None.
 
     Raises:
@@ -70,6 +70,7 @@ def model_dims(path: str | os.PathLike[str]) -> list[str]:
 
 
 def _inferred(model: ModelProto, batch: int | None, dims: Mapping[str, int] | None) -> Graph:
+    """The graph with all dims bound and all shapes known."""
     inputs = input_shapes(model.graph)
     live = live_inputs(model)
     bound = bind(inputs, live, batch, dims)

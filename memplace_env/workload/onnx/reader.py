@@ -34,7 +34,8 @@ def read_model(path: str | os.PathLike[str]) -> ModelProto:
             f"{file} has ONNX IR version {model.ir_version} and {len(model.opset_import)} operator set imports; "
             f"IR version {OLDEST_IR} with an operator set is the oldest that works, so export the model again."
         )
-    _drop_weights(model.graph)
+    for tensor in model.graph.initializer:
+        drop_payload(tensor)
     model = _inlined(file, model)
     if not _is_text(model.graph):
         raise WorkloadError(f"{file} has names that are not UTF-8 text, so it is damaged; get the file again.")
@@ -59,12 +60,6 @@ def _parse(file: Path, data: bytes) -> ModelProto:
         return onnx.load_model_from_string(data)
     except Exception as error:  # protobuf's back ends raise different types
         raise WorkloadError(f"{file} is not an ONNX model, or is cut short ({error}); get the file again.") from error
-
-
-def _drop_weights(graph: GraphProto) -> None:
-    """Frees the payload of large initialisers: only their dims and type are ever used."""
-    for tensor in graph.initializer:
-        drop_payload(tensor)
 
 
 def _is_text(graph: GraphProto) -> bool:

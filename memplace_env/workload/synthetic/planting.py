@@ -62,19 +62,11 @@ def planted(
     level = np.where(rng.random(ops) < hot, rng.integers(0, chip.backing, ops), chip.backing)
     weight_level = level if chip.weights == "resident" else np.full(ops, chip.backing)
     result_level = np.where(np.arange(ops) < ops - 1, level, chip.backing)
-    fastest = chip.levels[0].capacity_bytes
-    weight_bytes, result_bytes = rng.integers(fastest // 8, fastest, size=(2, ops))
-    for at, memory in enumerate(chip.levels[:-1]):
-        weights, results = weight_level == at, result_level == at
-        slots = int(_live_count(wiring, results).max())
-        share = rng.uniform(0.3, 0.7) if weights.any() and slots else float(weights.any())
-        result_bytes[results] = int(memory.capacity_bytes * (1 - share)) // max(slots, 1)
-        left = memory.capacity_bytes - slots * int(result_bytes[results].max(initial=0))
-        weight_bytes[weights] = _split(left, int(weights.sum()), rng)
+    weight_bytes, result_bytes = _sizes_that_fill(chip, wiring, weight_level, result_level, rng)
 
     settings = f"ops={ops}&seed={seed}&hot={hot:g}&accelerator={chip.name}"
     builder = ProgramBuilder(f"synthetic:{topology}?{settings}", chip.dtype)
-    entry = builder.tensor("input", fastest // 4, TensorKind.INPUT)
+    entry = builder.tensor("input", chip.levels[0].capacity_bytes // 4, TensorKind.INPUT)
     mapping = [chip.backing]
     made: list[int] = []
     for op, sources in enumerate(wiring):
@@ -86,6 +78,25 @@ def planted(
         builder.op("Synthetic", reads, [made[-1]])
     draft, levels = builder.build(), np.array(mapping)
     return Planted(_with_compute(draft, chip, _planted_port_time(draft, chip, levels)), levels)
+
+
+def _sizes_that_fill(
+    chip: Accelerator, wiring: Wiring, weight_level: Ints, result_level: Ints, rng: np.random.Generator
+) -> tuple[Ints, Ints]:
+    """int64[T] twice, bytes of each op's weight and result: all of a fast level goes to what is planted in it.
+
+    A level's results have one size, and as many of them as are ever alive at once share what the weights leave.
+    """
+    fastest = chip.levels[0].capacity_bytes
+    weight_bytes, result_bytes = rng.integers(fastest // 8, fastest, size=(2, len(wiring)))
+    for level, memory in enumerate(chip.levels[:-1]):
+        weights, results = weight_level == level, result_level == level
+        slots = int(_live_count(wiring, results).max())
+        weights_share = rng.uniform(0.3, 0.7) if weights.any() and slots else float(weights.any())
+        result_bytes[results] = int(memory.capacity_bytes * (1 - weights_share)) // max(slots, 1)
+        left = memory.capacity_bytes - slots * int(result_bytes[results].max(initial=0))
+        weight_bytes[weights] = _split(left, int(weights.sum()), rng)
+    return weight_bytes, result_bytes
 
 
 def _live_count(wiring: Wiring, counted: np.ndarray) -> Ints:
@@ -100,7 +111,7 @@ def _live_count(wiring: Wiring, counted: np.ndarray) -> Ints:
 
 
 def _split(total: int, parts: int, rng: np.random.Generator) -> Ints:
-    """Positive integers with the given sum."""
+    """int64[parts], positive random integers with the given sum."""
     if parts == 0:
         return np.empty(0, dtype=np.int64)
     shares = np.floor(rng.dirichlet(np.ones(parts)) * (total - parts)).astype(np.int64) + 1

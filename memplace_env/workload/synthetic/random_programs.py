@@ -10,7 +10,17 @@ from memplace_env.workload.program import Program, TensorKind
 
 
 def random_dag(seed: int, *, ops: int = 12, dtype: str = "int8", largest: int = 6_000_000) -> Program:
-    """Any program at all: several inputs, outputs, results and weights per op, shared weights, partial reads."""
+    """Any program at all: several inputs, outputs, results and weights per op, shared weights, partial reads.
+
+    Args:
+        seed: decides everything else.
+        ops: number of ops.
+        dtype: what its floating-point tensors are deployed in.
+        largest: bytes that every tensor stays below; sizes are drawn evenly on a logarithmic scale.
+
+    Raises:
+        WorkloadError: no ops or a negative seed.
+    """
     if ops < 1 or seed < 0:
         raise WorkloadError(f"A random program has ops >= 1 and seed >= 0, not ops={ops}, seed={seed}.")
     rng = np.random.default_rng(seed)

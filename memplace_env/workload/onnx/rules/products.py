@@ -1,4 +1,4 @@
-"""Operators of the matrix unit as `count` products of [rows, depth] x [depth, columns]; MACs multiply the four."""
+"""Nodes as work of the matrix unit, from the shapes around them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from memplace_env.workload.onnx.graph import Site
 from memplace_env.workload.onnx.values import Shape
 
 Gemm = tuple[int, int, int, int]
+"""(count, rows, depth, columns): so many products of [rows, depth] x [depth, columns]. MACs multiply the four."""
 
 NO_GEMM: Final[Gemm] = (0, 0, 0, 0)
 
@@ -29,6 +30,7 @@ def conv_transpose(site: Site) -> Gemm:
 
 
 def gemm(site: Site) -> Gemm:
+    """One product of two matrices, either of them transposed if an attribute says so."""
     a, b = site.needed(0).shape, site.weight.shape
     rows, depth = reversed(a) if site.attribute("transA", 0) else a
     return 1, rows, depth, b[0] if site.attribute("transB", 0) else b[1]
