@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import Final
 
-from memplace_env.workload.graph import Shape, Site
-
-CHANNELS_FIRST: Final = frozenset(
-    """
-    AveragePool BatchNormalization Conv ConvInteger ConvTranspose DeformConv GlobalAveragePool GlobalLpPool
-    GlobalMaxPool GroupNormalization InstanceNormalization LRN LpPool MaxPool MaxUnpool QLinearConv
-    """.split()
-)
-"""Operators that read a three-dimensional tensor as [batch, channels, width]; others as [batch, length, features]."""
-
-_WEIGHT_POSITION: Final = {"Conv": 1, "ConvInteger": 1, "ConvTranspose": 1, "DeformConv": 1, "QLinearConv": 3}
+from memplace_env.workload.onnx.graph import Site
+from memplace_env.workload.onnx.values import Shape
 
 
-def geometry(site: Site) -> tuple[int, ...]:
+def geometry_columns(site: Site) -> tuple[int, ...]:
     """The 13 columns of `GEOMETRY`, 0 for a feature map that is not there.
 
     The input feature map is the first operand that is no constant. [B, C, ..., W] gives x = W, z = C and y = all dims
     between; [B, S, H] gives x = S, y = 1, z = H (channels-first operators: x = H, z = S); [B, F] gives z = F.
     """
-    channels_first = site.node.op_type in CHANNELS_FIRST
+    channels_first = site.node.operator.channels_first
     data = next((value for value in site.inputs if value is not None and not value.constant), None)
     ifm = (0, 0, 0, 0) if data is None else _feature_map(data.shape, channels_first)
     ofm = _feature_map(site.result.shape, channels_first)
@@ -56,5 +46,4 @@ def _window(site: Site, width: int, result_width: int) -> tuple[int, int, int, i
 
 
 def _kernel(site: Site) -> Shape:
-    position = _WEIGHT_POSITION.get(site.node.op_type)
-    return tuple(site.attribute("kernel_shape", ())) if position is None else site.needed(position).shape[2:]
+    return site.weight.shape[2:] if site.node.operator.filters else tuple(site.attribute("kernel_shape", ()))

@@ -1,4 +1,4 @@
-"""`load_onnx`: from an .onnx file to a Program."""
+"""`load_onnx`: reads a file, binds its dims, infers shapes, lowers nodes to ops, fuses those, builds the arrays."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Final
 from onnx import ModelProto
 
 from memplace_env.errors import WorkloadError
-from memplace_env.workload.assemble import assemble
-from memplace_env.workload.dims import InputShape, bind, input_shapes, rebatches, symbolic_dims
-from memplace_env.workload.fusion import FUSIONS, fuse
-from memplace_env.workload.graph import Graph
-from memplace_env.workload.lower import lower
+from memplace_env.workload.onnx.assembly import assemble
+from memplace_env.workload.onnx.dims import InputShape, bind, input_shapes, rebatches, symbolic_dims
+from memplace_env.workload.onnx.fusion import FUSIONS, fuse
+from memplace_env.workload.onnx.graph import Graph
+from memplace_env.workload.onnx.inference import infer, live_inputs
+from memplace_env.workload.onnx.lowering import lower
+from memplace_env.workload.onnx.reader import read_model
 from memplace_env.workload.program import FLOAT_BYTES, Program
-from memplace_env.workload.reader import read_model
-from memplace_env.workload.shapes import infer, live_inputs
 
 _STATIC_BATCH: Final = "The model fixes its batch at 1, so batch={} cannot be bound: {} Export it with a dynamic batch."
 
@@ -39,7 +39,7 @@ def load_onnx(
             names no such dim, of the leading dim of each input that is symbolic or 1.
         dims: sizes of symbolic dims by name; one without a name is called `input[axis]`.
         dtype: dtype to deploy all floating-point tensors in, a key of `FLOAT_BYTES`; None keeps the file's types.
-        fusion: "none", "conv" or "epilogue", see `fusion.fuse`.
+        fusion: "none", "conv" or "epilogue", see `fuse`.
         name: the Program's name; the file's without its suffix if None.
 
     Raises:
@@ -70,6 +70,7 @@ def model_dims(path: str | os.PathLike[str]) -> list[str]:
 
 
 def _inferred(model: ModelProto, batch: int | None, dims: Mapping[str, int] | None) -> Graph:
+    """The graph with all dims bound and all shapes known."""
     inputs = input_shapes(model.graph)
     live = live_inputs(model)
     bound = bind(inputs, live, batch, dims)

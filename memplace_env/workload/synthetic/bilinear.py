@@ -138,7 +138,7 @@ def rank_47() -> Factorisation:
     Raises:
         WorkloadError: if the file is damaged.
     """
-    text = files("memplace_env.workload").joinpath("factorisations", RANK_47_FILE).read_text()
+    text = files("memplace_env.workload.synthetic").joinpath("factorisations", RANK_47_FILE).read_text()
     try:
         words = np.array([[int(word, 16) for word in line.split()] for line in text.splitlines()]).reshape(-1, 3)
     except ValueError:

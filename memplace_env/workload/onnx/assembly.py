@@ -9,8 +9,8 @@ import numpy as np
 from onnx import TensorProto
 
 from memplace_env.errors import WorkloadError
-from memplace_env.workload.graph import FLOAT_BITS, INTEGER_BITS
-from memplace_env.workload.ops import OpGraph
+from memplace_env.workload.onnx.ops import OpGraph
+from memplace_env.workload.onnx.values import FLOAT_BITS, INTEGER_BITS
 from memplace_env.workload.program import FLOAT_BYTES, GEOMETRY, Program, TensorKind
 
 _SIXTEEN_BITS: Final[Mapping[int, str]] = {TensorProto.FLOAT16: "float16", TensorProto.BFLOAT16: "bfloat16"}
@@ -49,7 +49,7 @@ def assemble(graph: OpGraph, *, name: str, dtype: str | None) -> Program:
         tensor_kind=np.array([_kind(graph, buffer, buffer in made) for buffer in tensors], dtype=np.int8),
         tensor_name=tuple(tensors),
         producer=np.array([made.get(buffer, -1) for buffer in tensors], dtype=np.int64),
-        op_type=tuple(op.op_type for op in graph.ops),
+        op_type=tuple(op.operator.name for op in graph.ops),
         op_name=tuple(op.name for op in graph.ops),
         gemm=np.array([op.gemm for op in graph.ops], dtype=np.int64).reshape(-1, 4),
         vector_ops=np.array([op.vector_ops for op in graph.ops], dtype=np.int64),

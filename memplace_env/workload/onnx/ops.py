@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from memplace_env.workload.gemms import Gemm
+from memplace_env.workload.onnx.operator import Operator
+from memplace_env.workload.onnx.rules.products import Gemm
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ class Op:
     """One op that costs time.
 
     Attributes:
-        op_type: ONNX operator, of the main operator if fused.
+        operator: ONNX operator, the main one if fused.
         name: its node's.
         inputs: the buffer at each input position, None where there is none (absent, parameter, single number).
         outputs: buffers it makes.
@@ -42,10 +43,9 @@ class Op:
         gemm: as in `Program.gemm`.
         vector_ops: element operations.
         geometry: as in `Program.geometry`.
-        elementwise: a compiler can fuse it with its neighbours.
     """
 
-    op_type: str
+    operator: Operator
     name: str
     inputs: tuple[str | None, ...]
     outputs: tuple[str, ...]
@@ -53,7 +53,6 @@ class Op:
     gemm: Gemm
     vector_ops: int
     geometry: tuple[int, ...]
-    elementwise: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,15 +1,15 @@
-"""A light in-memory ONNX graph: what the loader needs to know of values and nodes, and nothing of their bytes."""
+"""Tensors of an ONNX graph: shape and type of each, and the contents of small constants."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from onnx import NodeProto, TensorProto, helper
+from onnx import TensorProto
 
 from memplace_env.errors import WorkloadError
 
@@ -114,88 +114,6 @@ def checked_value(
     if math.prod(shape) * bits > 8 * MAX_TENSOR_BYTES:
         raise WorkloadError(f"{what} has the absurd shape {list(shape)}, over 64 TiB; check the dims.")
     return Value(shape, element_type, constant, data)
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """One operator of the graph, all of its attributes read.
-
-    Attributes:
-        op_type: ONNX operator.
-        name: from the file, or made up.
-        inputs: value names, "" for an absent optional input.
-        outputs: value names, "" for an absent optional output.
-        attributes: by name.
-    """
-
-    op_type: str
-    name: str
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    attributes: Mapping[str, Any]
-
-    @classmethod
-    def from_proto(cls, proto: NodeProto, index: int) -> Node:
-        """A node of the file; `index` makes up the name if it has none."""
-        attributes = {a.name: helper.get_attribute_value(a) for a in proto.attribute}
-        name = proto.name or f"{proto.op_type}_{index}"
-        return cls(proto.op_type, name, tuple(proto.input), tuple(proto.output), attributes)
-
-
-@dataclass(frozen=True, slots=True)
-class Graph:
-    """A graph whose shapes are all known, nodes in execution order, with constants still in place.
-
-    Attributes:
-        nodes: in the order of the schedule.
-        values: by name; outputs that nothing consumes may be missing.
-        outputs: names of the graph's outputs.
-        opset: version of the standard operator set.
-    """
-
-    nodes: tuple[Node, ...]
-    values: Mapping[str, Value]
-    outputs: tuple[str, ...]
-    opset: int
-
-
-@dataclass(frozen=True, slots=True)
-class Site:
-    """A node with the values around it, in the node's positions; None where one is absent or an output unused."""
-
-    node: Node
-    inputs: tuple[Value | None, ...]
-    outputs: tuple[Value | None, ...]
-
-    @classmethod
-    def of(cls, node: Node, values: Mapping[str, Value], used: Set[str]) -> Site:
-        """The node among `values`, of whose outputs only the `used` ones count."""
-        outputs = (values[name] if name in used else None for name in node.outputs)
-        return cls(node, tuple(map(values.get, node.inputs)), tuple(outputs))
-
-    def input(self, position: int) -> Value | None:
-        """The value at an input position, None if absent."""
-        return self.inputs[position] if position < len(self.inputs) else None
-
-    def needed(self, position: int) -> Value:
-        """The value at an input position that the operator cannot do without."""
-        value = self.input(position)
-        if value is None:
-            raise ValueError(f"input {position} is missing")
-        return value
-
-    @property
-    def result(self) -> Value:
-        """The first output that is used."""
-        return next(value for value in self.outputs if value is not None)
-
-    def known(self, position: int) -> Array | None:
-        """Contents of a constant input, None if absent or unknown."""
-        value = self.input(position)
-        return None if value is None else value.data
-
-    def attribute(self, name: str, default: Any) -> Any:
-        return self.node.attributes.get(name, default)
 
 
 def as_bool(data: Array | None) -> bool | None:

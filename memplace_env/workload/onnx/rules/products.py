@@ -1,23 +1,22 @@
-"""Operators of the matrix unit as `count` products of [rows, depth] x [depth, columns]; MACs multiply the four."""
+"""Nodes as work of the matrix unit, from the shapes around them."""
 
 from __future__ import annotations
 
 import math
 from typing import Final
 
-from memplace_env.workload.graph import Shape, Site
+from memplace_env.workload.onnx.graph import Site
+from memplace_env.workload.onnx.values import Shape
 
 Gemm = tuple[int, int, int, int]
+"""(count, rows, depth, columns): so many products of [rows, depth] x [depth, columns]. MACs multiply the four."""
 
 NO_GEMM: Final[Gemm] = (0, 0, 0, 0)
-
-_SECOND_OPERAND: Final = {"QLinearConv": 3, "QLinearMatMul": 3}
-"""Input position of the weights or the right-hand side where it is not 1."""
 
 
 def conv(site: Site) -> Gemm:
     """One product per group: result pixels x receptive field x filters. Padding counts, the bias does not."""
-    weight = _second(site)
+    weight = site.weight.shape
     result, groups = site.result.shape, site.attribute("group", 1)
     pixels = result[0] * math.prod(result[2:])
     return groups, pixels, math.prod(weight[1:]), weight[0] // groups
@@ -25,20 +24,21 @@ def conv(site: Site) -> Gemm:
 
 def conv_transpose(site: Site) -> Gemm:
     """One product per group: input pixels x channels x what each scatters into."""
-    data, weight, groups = site.needed(0).shape, _second(site), site.attribute("group", 1)
+    data, weight, groups = site.needed(0).shape, site.weight.shape, site.attribute("group", 1)
     pixels = data[0] * math.prod(data[2:])
     return groups, pixels, weight[0] // groups, math.prod(weight[1:])
 
 
 def gemm(site: Site) -> Gemm:
-    a, b = site.needed(0).shape, _second(site)
+    """One product of two matrices, either of them transposed if an attribute says so."""
+    a, b = site.needed(0).shape, site.weight.shape
     rows, depth = reversed(a) if site.attribute("transA", 0) else a
     return 1, rows, depth, b[0] if site.attribute("transB", 0) else b[1]
 
 
 def matmul(site: Site) -> Gemm:
     """Batch dims broadcast; if the right operand has none, the left one's are rows of one product."""
-    a, b = site.needed(0).shape, _second(site)
+    a, b = site.needed(0).shape, site.weight.shape
     a = a if len(a) > 1 else (1, *a)
     b = b if len(b) > 1 else (*b, 1)
     if math.prod(b[:-2]) == 1:
@@ -62,7 +62,7 @@ def attention_scores(site: Site) -> int:
 
 def recurrent(site: Site) -> Gemm:
     """LSTM, GRU, RNN: at each step, for each direction, [input, state] x all gates."""
-    data, weight, state = site.needed(0).shape, _second(site), site.needed(2).shape
+    data, weight, state = site.needed(0).shape, site.weight.shape, site.needed(2).shape
     batch, steps = (data[0], data[1]) if site.attribute("layout", 0) else (data[1], data[0])
     return weight[0] * steps, batch, weight[2] + state[2], weight[1]
 
@@ -93,10 +93,6 @@ def einsum(site: Site) -> Gemm:
     if not depth and not (rows and columns):
         return NO_GEMM
     return extent(a & b & result), extent(rows & result), extent(depth), extent(columns & result)
-
-
-def _second(site: Site) -> Shape:
-    return site.needed(_SECOND_OPERAND.get(site.node.op_type, 1)).shape
 
 
 def _broadcast_size(a: Shape, b: Shape) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from onnx import GraphProto, NodeProto, TensorProto, helper
 
 from memplace_env.errors import WorkloadError
-from memplace_env.workload.topology import defined, describe, subgraphs
+from memplace_env.workload.onnx.topology import defined, describe, subgraphs
 
 
 def inlined_branch(node: NodeProto, taken: bool) -> tuple[list[TensorProto], list[NodeProto]]:

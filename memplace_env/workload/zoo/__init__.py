@@ -18,7 +18,7 @@ DEFAULT_DIMS: Final[Mapping[str, int]] = {"batch": 1, "sequence": 128, "decoder_
 @cache
 def zoo_names() -> tuple[str, ...]:
     """Names of all workloads in the zoo, in alphabetical order."""
-    names = (entry.name for entry in files("memplace_env.workload").joinpath("zoo").iterdir())
+    names = (entry.name for entry in files("memplace_env.workload.zoo").iterdir())
     return tuple(sorted((name.removesuffix(".onnx") for name in names if name.endswith(".onnx")), key=str.lower))
 
 
@@ -35,7 +35,7 @@ def zoo_path(name: str) -> Path:
             f"There is no workload {name!r}.{_did_you_mean(name, by_lower)} The zoo has {', '.join(zoo_names())}; "
             "a path to an .onnx file or a 'synthetic:...' text works too."
         )
-    return Path(str(files("memplace_env.workload").joinpath("zoo", f"{known}.onnx")))
+    return Path(str(files("memplace_env.workload.zoo").joinpath(f"{known}.onnx")))
 
 
 def _did_you_mean(name: str, by_lower: Mapping[str, str]) -> str:

@@ -8,12 +8,13 @@ from contextlib import contextmanager
 from typing import Final
 
 from memplace_env.errors import WorkloadError
-from memplace_env.workload.geometry import geometry
-from memplace_env.workload.graph import FLOAT_BITS, Graph, Node, Site, Value, element_bits
-from memplace_env.workload.op_costs import OP_RULES, Cost, OpRule
-from memplace_env.workload.ops import Buffer, Op, OpGraph
+from memplace_env.workload.onnx.geometry import geometry_columns
+from memplace_env.workload.onnx.graph import Graph, Node, Site
+from memplace_env.workload.onnx.operator import Operator
+from memplace_env.workload.onnx.ops import Buffer, Op, OpGraph
+from memplace_env.workload.onnx.rules.products import NO_GEMM, Gemm
+from memplace_env.workload.onnx.values import FLOAT_BITS, Value, element_bits
 from memplace_env.workload.program import FLOAT_BYTES
-from memplace_env.workload.views import constant_view_source, view_source
 
 MAX_WORK: Final = 2**60
 """More work than this in one op is a mistake in the dims, and would overflow int64 when added up."""
@@ -23,7 +24,7 @@ def lower(graph: Graph, dtype: str | None) -> OpGraph:
     """The ops of a graph and the buffers they use.
 
     Args:
-        graph: from `shapes.infer`.
+        graph: from `infer`.
         dtype: the deployment dtype of all floating-point tensors, None to keep the file's.
 
     Raises:
@@ -42,8 +43,9 @@ class _Lowering:
     def run(self) -> OpGraph:
         ops = []
         for node, used in _live(self._graph):
-            site = Site.of(node, self._graph.values, used)
-            source = self._view_source(site)
+            site = Site.of(node, self._graph.values, used, self._dtype)
+            with _blaming(node):
+                source = _view_source(site)
             if source is not None:
                 self._source[node.outputs[0]] = self._root(node.inputs[source])
             elif not site.result.constant:
@@ -55,37 +57,34 @@ class _Lowering:
     def _root(self, name: str) -> str:
         return self._source.get(name, name)
 
-    def _view_source(self, site: Site) -> int | None:
-        with _blaming(site.node):
-            return (constant_view_source if site.result.constant else view_source)(site, self._dtype)
-
     def _op(self, site: Site, used: set[str]) -> Op:
-        node = site.node
-        rule = OP_RULES.get(node.op_type)
-        if rule is None:
+        node, operator = site.node, site.node.operator
+        if not operator.works:
             raise WorkloadError(
-                f"No cost is known for the operator {node.op_type!r} of domain 'ai.onnx' in node {node.name!r}; "
+                f"No cost is known for the operator {operator.name!r} of domain 'ai.onnx' in node {node.name!r}; "
                 "export the model without it."
             )
         with _blaming(node):
-            cost, shape = rule.cost(site), geometry(site)
-        _check_work(node, cost, shape)
-        inputs = tuple(self._operand(name, position, rule) for position, name in enumerate(node.inputs))
+            gemm = NO_GEMM if operator.product is None else operator.product(site)
+            vector_ops = 0 if operator.vector_ops is None else operator.vector_ops(site)
+            geometry = geometry_columns(site)
+        _check_work(node, gemm, vector_ops, geometry)
+        inputs = tuple(self._operand(name, position, operator) for position, name in enumerate(node.inputs))
         outputs = tuple(name for name in node.outputs if name in used)
         for name in filter(None, (*inputs, *outputs)):
             if name not in self._buffers:
                 self._buffers[name] = self._buffer(self._graph.values[name])
         reads = {name: self._buffers[name].elements for name in inputs if name is not None}
-        if rule.gathers and inputs[0] is not None and inputs[0] not in inputs[1:]:
+        if operator.gathers and inputs[0] is not None and inputs[0] not in inputs[1:]:
             reads[inputs[0]] = min(reads[inputs[0]], site.result.elements)
-        return Op(node.op_type, node.name, inputs, outputs, reads, cost.gemm, cost.vector_ops, shape, rule.elementwise)
+        return Op(operator, node.name, inputs, outputs, reads, gemm, vector_ops, geometry)
 
-    def _operand(self, name: str, position: int, rule: OpRule) -> str | None:
+    def _operand(self, name: str, position: int, operator: Operator) -> str | None:
         """The buffer at an input position; None if it takes no memory."""
         if not name:
             return None
         value = self._graph.values[name]
-        if not value.elements or (value.constant and (value.elements == 1 or position in rule.parameters)):
+        if not value.elements or (value.constant and (value.elements == 1 or position in operator.parameters)):
             return None
         return self._root(name)
 
@@ -97,6 +96,17 @@ class _Lowering:
         return Buffer(value.elements, value.element_type, bits, value.constant)
 
 
+def _view_source(site: Site) -> int | None:
+    """Position of the input whose buffer the node's only used output is, None if the node makes a tensor of its own."""
+    operator = site.node.operator
+    if operator.view_of_constants and site.result.constant:
+        return 0
+    first, *others = site.outputs
+    if operator.view is None or first is None or any(value is not None for value in others):
+        return None
+    return operator.view(site)
+
+
 @contextmanager
 def _blaming(node: Node) -> Iterator[None]:
     """Turns what a rule trips over in a damaged node into a WorkloadError."""
@@ -104,7 +114,7 @@ def _blaming(node: Node) -> Iterator[None]:
         yield
     except (ArithmeticError, LookupError, TypeError, ValueError) as error:
         raise WorkloadError(
-            f"Attributes and operands of node {node.name!r} ({node.op_type}) do not fit together: {error}."
+            f"Attributes and operands of node {node.name!r} ({node.operator.name}) do not fit together: {error}."
         ) from error
 
 
@@ -120,8 +130,8 @@ def _live(graph: Graph) -> Iterator[tuple[Node, set[str]]]:
     return reversed(live)
 
 
-def _check_work(node: Node, cost: Cost, geometry: tuple[int, ...]) -> None:
-    largest = max(math.prod(cost.gemm), cost.vector_ops, *geometry)
-    smallest = min(*cost.gemm, cost.vector_ops, *geometry)
-    if largest > MAX_WORK or smallest < -MAX_WORK or min(*cost.gemm, cost.vector_ops) < 0:
-        raise WorkloadError(f"Node {node.name!r} ({node.op_type}) does an absurd amount of work; check the dims.")
+def _check_work(node: Node, gemm: Gemm, vector_ops: int, geometry: tuple[int, ...]) -> None:
+    largest = max(math.prod(gemm), vector_ops, *geometry)
+    smallest = min(*gemm, vector_ops, *geometry)
+    if largest > MAX_WORK or smallest < -MAX_WORK or min(*gemm, vector_ops) < 0:
+        raise WorkloadError(f"Node {node.name!r} ({node.operator.name}) does an absurd amount of work; check the dims.")

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import math
 import os
 from itertools import chain
 from pathlib import Path
 
 import onnx
-from onnx import GraphProto, ModelProto, TensorProto, inliner
+from onnx import GraphProto, ModelProto, inliner
 
 from memplace_env.errors import WorkloadError
-from memplace_env.workload.graph import MAX_KNOWN_ELEMENTS
-from memplace_env.workload.topology import subgraphs
+from memplace_env.workload.onnx.constants import drop_payload
+from memplace_env.workload.onnx.topology import subgraphs
 
 OLDEST_IR = 3
 """Earlier files carry no operator set version, so their operators have no defined meaning."""
-
-_PAYLOADS = (
-    "raw_data", "float_data", "int32_data", "string_data", "int64_data", "double_data", "uint64_data", "external_data",
-)  # fmt: skip
 
 
 def read_model(path: str | os.PathLike[str]) -> ModelProto:
@@ -39,7 +34,8 @@ def read_model(path: str | os.PathLike[str]) -> ModelProto:
             f"{file} has ONNX IR version {model.ir_version} and {len(model.opset_import)} operator set imports; "
             f"IR version {OLDEST_IR} with an operator set is the oldest that works, so export the model again."
         )
-    _drop_weights(model.graph)
+    for tensor in model.graph.initializer:
+        drop_payload(tensor)
     model = _inlined(file, model)
     if not _is_text(model.graph):
         raise WorkloadError(f"{file} has names that are not UTF-8 text, so it is damaged; get the file again.")
@@ -64,19 +60,6 @@ def _parse(file: Path, data: bytes) -> ModelProto:
         return onnx.load_model_from_string(data)
     except Exception as error:  # protobuf's back ends raise different types
         raise WorkloadError(f"{file} is not an ONNX model, or is cut short ({error}); get the file again.") from error
-
-
-def _drop_weights(graph: GraphProto) -> None:
-    """Frees the payload of large initialisers: only their dims and type are ever used."""
-    for tensor in graph.initializer:
-        drop_payload(tensor)
-
-
-def drop_payload(tensor: TensorProto) -> None:
-    """Removes the contents of a tensor that is too large for them to matter."""
-    if math.prod(tensor.dims) > MAX_KNOWN_ELEMENTS:
-        for field in _PAYLOADS:
-            tensor.ClearField(field)
 
 
 def _is_text(graph: GraphProto) -> bool:

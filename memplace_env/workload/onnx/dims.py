@@ -10,16 +10,23 @@ import numpy as np
 from onnx import GraphProto, TensorProto, TypeProto, ValueInfoProto
 
 from memplace_env.errors import WorkloadError
-from memplace_env.workload.graph import Value, checked_value
+from memplace_env.workload.onnx.values import Value, checked_value
 
 LARGEST_DIM = 2**31 - 1
+"""Of one axis; more is a mistake."""
 
 _BATCH_NAME = re.compile(r"n|b|bs|\w*batch\w*", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class InputShape:
-    """A graph input as the file declares it: a dim is a size or the name of a symbolic dim."""
+    """A graph input as the file declares it.
+
+    Attributes:
+        name: of the input.
+        dims: each a size, or the name of a symbolic dim.
+        element_type: ONNX `TensorProto.DataType`.
+    """
 
     name: str
     dims: tuple[int | str, ...]
@@ -105,18 +112,20 @@ def _with_batch(inputs: list[InputShape], names: list[str], batch: int, sizes: d
         sizes[name] = batch
     if named:
         return inputs
-    result = [_led_by(value, batch, sizes) for value in inputs]
+    result = [_with_leading_dim(value, batch, sizes) for value in inputs]
     if not any(value.dims and value.dims[0] == batch for value in result):
         raise WorkloadError(f"batch={batch} cannot be bound: no input of the model has a leading dim that is free.")
     return result
 
 
-def _led_by(value: InputShape, batch: int, sizes: Mapping[str, int]) -> InputShape:
+def _with_leading_dim(value: InputShape, batch: int, sizes: Mapping[str, int]) -> InputShape:
+    """The input with `batch` as its leading dim, if that is 1 or a symbolic dim that has no size yet."""
     free = value.dims and value.dims[0] not in sizes and (value.dims[0] == 1 or isinstance(value.dims[0], str))
     return InputShape(value.name, (batch, *value.dims[1:]), value.element_type) if free else value
 
 
 def _bound(value: InputShape, sizes: Mapping[str, int]) -> Value:
+    """The input with all dims known."""
     shape = []
     for dim in value.dims:
         if isinstance(dim, str) and dim not in sizes:

@@ -18,9 +18,9 @@ from typing import NamedTuple
 import numpy as np
 
 from memplace_env.errors import WorkloadError
-from memplace_env.workload.bilinear import FACTORISATIONS, Coefficients, Factorisation
 from memplace_env.workload.builder import ProgramBuilder
 from memplace_env.workload.program import FLOAT_BYTES, Program, TensorKind
+from memplace_env.workload.synthetic.bilinear import FACTORISATIONS, Coefficients, Factorisation
 
 LARGEST = 2**20
 """Rows and columns of the largest matrices, our choice: far beyond what a backing memory holds."""
