@@ -28,7 +28,7 @@ class Answer(NamedTuple):
     bound_ps: int
 
 
-def solve(model: Model, cuts: list[Rows], gap: float, seconds: float | None) -> Answer:
+def solve_model(model: Model, cuts: list[Rows], gap: float, seconds: float | None) -> Answer:
     """Minimise within a relative gap and a time limit."""
     rows = stack([model.rows, *cuts])
     with stdout_on_stderr():
