@@ -8,11 +8,11 @@ from agents.base import Agent
 from agents.evaluator import GameEvaluator
 from agents.game import kernels
 from agents.game.wishes import Wishes, finished, starts
-from memplace_env.compiler.evaluate import in_chunks
 from memplace_env.envs.malloc_game import MallocGameProblem
 from memplace_env.envs.malloc_game.state import BLOCKS, ESTIMATE, LIVE, QUEUE_HEAD, QUEUE_TAIL
 from memplace_env.errors import AgentError
 from memplace_env.registration import Formulation
+from memplace_env.threads import in_chunks
 from memplace_env.workload.program import Ints
 
 FEATURES = [ESTIMATE, BLOCKS, LIVE, QUEUE_HEAD, QUEUE_TAIL]
@@ -48,9 +48,9 @@ class BeamSearch(Agent[GameEvaluator]):
         """Nothing is random, so the seed changes nothing."""
         problem = evaluator.env.problem
         guides = starts(problem)[: evaluator.budget]
-        rows = finished(problem, guides)
-        evaluator.offer_rows(rows)
-        guide, latency = guides[rows[:, ESTIMATE].argmin()], rows[:, ESTIMATE].min()
+        states = finished(problem, guides)
+        evaluator.offer_states(states)
+        guide, latency = guides[states[:, ESTIMATE].argmin()], states[:, ESTIMATE].min()
         width = self.width
         while width <= self.widest:
             found = self._pass(evaluator, guide, width)
@@ -67,35 +67,35 @@ class BeamSearch(Agent[GameEvaluator]):
         None if the budget or the time runs out on the way.
         """
         problem = evaluator.env.problem
-        rows, actions = problem.new_rows(1), np.empty((1, problem.num_decisions), dtype=np.int8)
+        states, actions = problem.new_states(1), np.empty((1, problem.num_decisions), dtype=np.int8)
         for use in range(problem.num_decisions):
-            parent, action = np.nonzero(problem.legal(rows))
-            children = rows[parent]
+            parent, action = np.nonzero(problem.legal(states))
+            children = states[parent]
             problem.play(children, action)
             kept = np.arange(len(children))
-            if len(children) > len(rows):
+            if len(children) > len(states):
                 if evaluator.remaining < len(children):
                     return None
                 ends = _ends(problem, children, guide)
                 share = evaluator.remaining // (2 * (problem.num_decisions - use))
                 kept = _best(children, ends, max(min(width, share), 1))
                 best = children[kept[:1]]
-                kernels.follow(problem.g, problem.at, best[0], guide)
-                evaluator.offer_rows(best, games=len(children))
-            rows, actions = children[kept], actions[parent[kept]]
+                kernels.follow(problem.tables, problem.layout, best[0], guide)
+                evaluator.offer_states(best, games=len(children))
+            states, actions = children[kept], actions[parent[kept]]
             actions[:, use] = action[kept]
-        leader = rows[:, ESTIMATE].argmin()
-        return actions[leader], rows[leader, ESTIMATE].item()
+        leader = states[:, ESTIMATE].argmin()
+        return actions[leader], states[leader, ESTIMATE].item()
 
 
-def _ends(problem: MallocGameProblem, rows: Ints, guide: Wishes) -> Ints:
+def _ends(problem: MallocGameProblem, states: Ints, guide: Wishes) -> Ints:
     """int64[B], latency in ps of each partial game when it is finished along the guide."""
-    ends = np.empty(len(rows), dtype=np.int64)
-    in_chunks(lambda a, b: kernels.preview(problem.g, problem.at, rows[a:b], guide, ends[a:b]), len(rows))
+    ends = np.empty(len(states), dtype=np.int64)
+    in_chunks(lambda a, b: kernels.preview(problem.tables, problem.layout, states[a:b], guide, ends[a:b]), len(states))
     return ends
 
 
-def _best(rows: Ints, ends: Ints, width: int) -> Ints:
+def _best(states: Ints, ends: Ints, width: int) -> Ints:
     """Up to `width` different partial games, those that end best first."""
-    _, first = np.unique(np.column_stack([ends, rows[:, FEATURES]]), axis=0, return_index=True)
+    _, first = np.unique(np.column_stack([ends, states[:, FEATURES]]), axis=0, return_index=True)
     return first[:width]

@@ -16,6 +16,6 @@ class GreedyPlayer(Agent[GameEvaluator]):
 
     def run(self, evaluator: GameEvaluator, seed: int) -> None:
         """Play one game, in milliseconds; nothing is random."""
-        rows = evaluator.env.problem.new_rows(1)
-        evaluator.env.problem.finish_greedily(rows)
-        evaluator.offer_rows(rows)
+        states = evaluator.env.problem.new_states(1)
+        evaluator.env.problem.finish_greedily(states)
+        evaluator.offer_states(states)
