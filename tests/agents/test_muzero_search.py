@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.muzero.base import NO_ACTION, ROOT_INDEX, RecurrentOutput, RootOutput
+from agents.muzero.base import NO_ACTION, NO_PARENT, ROOT_INDEX, UNVISITED, RecurrentOutput, RootOutput
 from agents.muzero.gumbel import Gumbel, considered_visits_sequence
 from agents.muzero.puct import Puct
 from agents.muzero.search import search
 from agents.muzero.tree import instantiate_tree_from_root
+from agents.muzero.tree_kernels import ALL_FINITE, expand_and_backup
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.malloc_game.state import ESTIMATE
 from memplace_env.errors import AgentError
@@ -222,6 +223,31 @@ def test_gumbel_by_hand():
     assert result.actions.tolist() == [0]
     assert result.values == np.float32((0 + 2 * 1.5 - 2 * 1) / 5)
     np.testing.assert_allclose(result.action_weights, [[1 / (1 + math.exp(-5)), 1 / (1 + math.exp(5))]], rtol=1e-6)
+
+
+def test_expansion_and_backup_by_hand():
+    """From BY_HAND's root, action 1, then it and action 0 below it, at discount 1/2; the second game is over."""
+    legal = np.array([[True, True], [False, False]])
+    tree = instantiate_tree_from_root(BY_HAND.root([0, 0]), legal, 2)
+    assert (tree.children_index == UNVISITED).all()
+    assert (tree.parents == NO_PARENT).all()
+    assert tree.terminal[:, ROOT_INDEX].tolist() == [False, True]
+    for node, state, parent, action in ((1, 0, ROOT_INDEX, 1), (2, 2, 1, 0)):
+        next_states = np.repeat(BY_HAND.next_state[state, action], 2)
+        rewards = np.repeat(BY_HAND.reward[state, action], 2)
+        arrays = (rewards, *BY_HAND.root(next_states), BY_HAND.legal[next_states])
+        selected = np.full(2, parent), np.full(2, action)
+        assert expand_and_backup(tree, node, *selected, *arrays, 0.5) == ALL_FINITE
+    assert tree.children_index[0].tolist() == [[UNVISITED, 1], [2, UNVISITED], [UNVISITED, UNVISITED]]
+    assert tree.parents[0].tolist() == [NO_PARENT, ROOT_INDEX, 1]
+    assert tree.action_from_parent[0].tolist() == [0, 1, 0]
+    assert tree.rewards[0].tolist() == [0, 0, -4]
+    assert tree.raw_values[0].tolist() == [0, 2, 0]
+    assert tree.children_visits[0].tolist() == [[0, 2], [1, 0], [0, 0]]
+    assert tree.children_qvalues[0].tolist() == [[0, (1 - 2) / 2], [-4, 0], [0, 0]]
+    assert (tree.min_qvalues[0], tree.max_qvalues[0]) == (-4, 1)
+    assert (tree.children_visits[1] == 0).all()
+    assert tree.root_values.tolist() == [-1 / 3, 0]
 
 
 @pytest.mark.parametrize(("value", "normalise", "sigma"), [
