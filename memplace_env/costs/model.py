@@ -45,13 +45,14 @@ def resolve_cost_model(model: str | CostModel) -> CostModel:
     Raises:
         CostError: if there is none with that name, or the object has no `costs`.
     """
-    if isinstance(model, str):
-        if model in BUILT_IN:
-            return BUILT_IN[model]()
-        model = load_plugin(COST_MODELS, model, "cost model", BUILT_IN, CostError)
-    if not callable(getattr(model, "costs", None)):
-        raise CostError(f"{model!r} is no cost model: it needs costs(program, accelerator) -> Costs.")
-    return model
+    if isinstance(model, str) and model in BUILT_IN:
+        return BUILT_IN[model]()
+    found: CostModel = (
+        load_plugin(COST_MODELS, model, "cost model", BUILT_IN, CostError) if isinstance(model, str) else model
+    )
+    if not callable(getattr(found, "costs", None)):
+        raise CostError(f"{found!r} is no cost model: it needs costs(program, accelerator) -> Costs.")
+    return found
 
 
 def costs_of(model: CostModel, program: Program, accelerator: Accelerator) -> Costs:

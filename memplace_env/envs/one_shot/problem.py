@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from memplace_env.compiler import Compiled, native_mapping, native_plan, native_report
 from memplace_env.compiler.compile import place_choice
 from memplace_env.compiler.evaluate import evaluate_choices
-from memplace_env.compiler.schedule import schedule_of
+from memplace_env.compiler.schedule import Order, schedule_of
 from memplace_env.envs.one_shot.reward import Scores
 from memplace_env.errors import ActionError
 from memplace_env.plan import MemoryPlan
@@ -19,7 +19,7 @@ from memplace_env.task import Task
 from memplace_env.units import PJ, PS
 from memplace_env.workload.program import Ints
 
-_ORDER = "weights-before-results"
+_ORDER: Order = "weights-before-results"
 
 
 class OneShotProblem:
