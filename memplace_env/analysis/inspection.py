@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from memplace_env.accelerator import Accelerator
-from memplace_env.simulator import cost_tables
-from memplace_env.views.units import PS
-from memplace_env.workload.program import Ints, Program, TensorKind
+from memplace_env.costs import op_times
+from memplace_env.costs.kernels import used_by_level
+from memplace_env.task import Task
+from memplace_env.units import PS
+from memplace_env.workload.program import Ints, TensorKind
 
 
 class Extreme(NamedTuple):
@@ -28,18 +29,17 @@ class Extreme(NamedTuple):
 
 
 class Inspection(NamedTuple):
-    """A program on a chip.
+    """A program and a chip before anything is placed.
 
     Attributes:
-        program, accelerator: which.
+        task: which.
         dims: names of the model's symbolic dims, or None where it has none to speak of (synthetic ones).
         compute_ps: int64[T].
         op_bytes: int64[T], bytes each op moves.
         backing, fastest: everything in the backing memory, everything in the fastest level.
     """
 
-    program: Program
-    accelerator: Accelerator
+    task: Task
     dims: tuple[str, ...] | None
     compute_ps: Ints
     op_bytes: Ints
@@ -49,13 +49,13 @@ class Inspection(NamedTuple):
     @property
     def intensity(self) -> float:
         """Operations per byte moved: two for each MAC, one for each vector operation."""
-        program = self.program
+        program = self.task.program
         return float((2 * program.macs.sum() + program.vector_ops.sum()) / self.op_bytes.sum())
 
     def ridge(self, level: int) -> float:
         """The intensity below which the level's read bandwidth, not the matrix unit, limits."""
-        chip = self.accelerator
-        return 2 * chip.matrix_macs_per_s[self.program.dtype] / chip.levels[level].read_bytes_per_s
+        chip = self.task.accelerator
+        return 2 * chip.matrix_macs_per_s[self.task.program.dtype] / chip.levels[level].read_bytes_per_s
 
     def top_ops(self, most: int) -> list[int]:
         """The ops that gain most from leaving the backing memory for the fastest, largest gain first."""
@@ -64,17 +64,17 @@ class Inspection(NamedTuple):
 
     def op_types(self) -> list[tuple[str, NDArray[np.bool_]]]:
         """Each op type with the mask of its ops, most time in the backing memory first."""
-        kinds = np.array(self.program.op_type)
-        masks = [(str(kind), kinds == kind) for kind in dict.fromkeys(self.program.op_type)]
+        kinds = np.array(self.task.program.op_type)
+        masks = [(str(kind), kinds == kind) for kind in dict.fromkeys(self.task.program.op_type)]
         return sorted(masks, key=lambda item: -int(self.backing.time_ps[item[1]].sum()))
 
     def to_json(self, most: int = 10) -> dict[str, Any]:
         """Plain JSON values, times in seconds, sizes in bytes."""
-        program = self.program
+        program, chip = self.task.program, self.task.accelerator
         return {
             "workload": program.name,
             "program_sha256": program.sha256,
-            "accelerator": self.accelerator.name,
+            "accelerator": chip.name,
             "dtype": program.dtype,
             "dims": None if self.dims is None else list(self.dims),
             "ops": program.num_ops,
@@ -88,7 +88,7 @@ class Inspection(NamedTuple):
             "peak_live_bytes": int(program.live_bytes.max()),
             "moved_bytes": int(self.op_bytes.sum()),
             "intensity": self.intensity,
-            "ridge": {level.name: self.ridge(at) for at, level in enumerate(self.accelerator.levels)},
+            "ridge": {level.name: self.ridge(index) for index, level in enumerate(chip.levels)},
             "compute_s": float(self.compute_ps.sum() * PS),
             "extremes": {key: _extreme_json(getattr(self, key)) for key in ("backing", "fastest")},
             "op_types": [self._op_type_json(kind, mask) for kind, mask in self.op_types()],
@@ -99,7 +99,7 @@ class Inspection(NamedTuple):
         return {
             "type": kind,
             "ops": int(mask.sum()),
-            "macs": int(self.program.macs[mask].sum()),
+            "macs": int(self.task.program.macs[mask].sum()),
             "moved_bytes": int(self.op_bytes[mask].sum()),
             "compute_s": float(self.compute_ps[mask].sum() * PS),
             **{
@@ -111,9 +111,9 @@ class Inspection(NamedTuple):
     def _op_json(self, op: int) -> dict[str, Any]:
         return {
             "op": op,
-            "name": self.program.op_name[op],
-            "type": self.program.op_type[op],
-            "macs": int(self.program.macs[op]),
+            "name": self.task.program.op_name[op],
+            "type": self.task.program.op_type[op],
+            "macs": int(self.task.program.macs[op]),
             "moved_bytes": int(self.op_bytes[op]),
             "compute_s": float(self.compute_ps[op] * PS),
             "backing_s": float(self.backing.time_ps[op] * PS),
@@ -121,20 +121,19 @@ class Inspection(NamedTuple):
         }
 
 
-def inspect_program(program: Program, accelerator: Accelerator, dims: tuple[str, ...] | None = None) -> Inspection:
+def inspect_task(task: Task, dims: tuple[str, ...] | None = None) -> Inspection:
     """Size a program up for a chip."""
-    costs = cost_tables(program, accelerator)
+    program = task.program
     op_bytes = np.zeros(program.num_ops, dtype=np.int64)
     np.add.at(op_bytes, program.use_op, program.use_bytes)
+    return Inspection(task, dims, task.costs.compute_ps, op_bytes, _extreme(task, task.backing), _extreme(task, 0))
 
-    def extreme(level: int) -> Extreme:
-        port = np.zeros(program.num_ops, dtype=np.int64)
-        np.add.at(port, program.use_op, costs.use_ps[:, level])
-        port += np.where(port > 0, costs.latency_ps[level], 0)
-        time = np.maximum(costs.compute_ps, port) + costs.overhead_ps
-        return Extreme(accelerator.levels[level].name, time, port > costs.compute_ps)
 
-    return Inspection(program, accelerator, dims, costs.compute_ps, op_bytes, extreme(accelerator.backing), extreme(0))
+def _extreme(task: Task, level: int) -> Extreme:
+    program, costs = task.program, task.costs
+    everywhere = np.full(program.num_uses, level, dtype=np.int8)
+    times = op_times(costs, used_by_level(program.use_ptr, everywhere, costs.use_ps))
+    return Extreme(task.accelerator.levels[level].name, times.op_ps, times.memory_ps > costs.compute_ps)
 
 
 def _extreme_json(extreme: Extreme) -> dict[str, Any]:

@@ -6,8 +6,8 @@ from enum import Enum
 
 import numpy as np
 
-from memplace_env.accelerator import Accelerator
 from memplace_env.plan import MemoryPlan
+from memplace_env.task import Task
 from memplace_env.workload.program import Ints, Program, TensorKind
 
 
@@ -36,26 +36,21 @@ _MADE = {
 }
 
 
-def arrivals(plan: MemoryPlan, accelerator: Accelerator) -> Ints:
+def arrivals(task: Task, plan: MemoryPlan) -> Ints:
     """int64[A], for each block that a prefetch fills the last op of its window, -1 for the other blocks."""
-    fills = plan.transfers[plan.transfers[:, 1] == accelerator.backing]
+    fills = plan.transfers[plan.transfers[:, 1] == task.backing]
     by_place: dict[tuple[int, int], list[tuple[int, int]]] = {}
     for tensor, _, target, first, last in fills.tolist():
         by_place.setdefault((tensor, target), []).append((first, last))
     arrived = np.full(len(plan.allocations), -1, dtype=np.int64)
-    for row, (tensor, level, _, start, end) in enumerate(plan.allocations.tolist()):
+    for block, (tensor, level, _, start, end) in enumerate(plan.allocations.tolist()):
         windows = by_place.get((tensor, level), ())
-        arrived[row] = min((last for first, last in windows if start <= first and last < end), default=-1)
+        arrived[block] = min((last for first, last in windows if start <= first and last < end), default=-1)
     return arrived
 
 
-def block_kinds(program: Program, plan: MemoryPlan, arrived: Ints) -> list[BlockKind]:
-    """The kind of each of the A blocks, given their `arrivals`."""
-    return kinds_of(program, plan.allocations[:, 0], arrived)
-
-
-def kinds_of(program: Program, tensor: Ints, arrived: Ints) -> list[BlockKind]:
-    """The kind of each block of those tensors; `arrived` is the last op of the copy that filled it, or -1."""
+def block_kinds(program: Program, tensor: Ints, arrived: Ints) -> list[BlockKind]:
+    """The kind of each block: `tensor` is what it holds, `arrived` its entry in `arrivals`; int64[A] both."""
     kinds = [TensorKind(kind) for kind in program.tensor_kind[tensor]]
     return [_COPIED[kind] if last >= 0 else _MADE[kind] for kind, last in zip(kinds, arrived.tolist(), strict=True)]
 

@@ -1,4 +1,4 @@
-"""A moment of a game, read from its state row for those who draw or tell it."""
+"""A moment of a game, read from its state for those who draw or tell it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from memplace_env.costs import op_times
+from memplace_env.costs.kernels import used_by_level
 from memplace_env.envs.malloc_game import rules
 from memplace_env.envs.malloc_game.problem import MallocGameProblem
 from memplace_env.envs.malloc_game.state import (
@@ -75,7 +77,7 @@ class Snapshot(NamedTuple):
     """A moment of a game; F ops are final.
 
     Attributes:
-        problem, row: the game and its state.
+        problem, state: the game and its state.
         op: the first op that is not final, T at the end.
         decision: None at the end.
         blocks: of the fast memory.
@@ -87,7 +89,7 @@ class Snapshot(NamedTuple):
     """
 
     problem: MallocGameProblem
-    row: Ints
+    state: Ints
     op: int
     decision: Decision | None
     blocks: Blocks
@@ -107,48 +109,59 @@ class Snapshot(NamedTuple):
     @property
     def bytes_now(self) -> tuple[int, int]:
         """Bytes of fast memory that are committed and that are cached in the current op, or in the last one."""
-        now, size = min(self.op, self.problem.program.num_ops - 1), self.problem.g.size[self.blocks.tensor]
+        now, size = min(self.op, self.problem.program.num_ops - 1), self.problem.tables.size[self.blocks.tensor]
         held = (self.blocks.start <= now) & (self.blocks.end > now)
         cached = ~held & (self.blocks.start <= now) & (self.blocks.cached > now)
         return int(size[held].sum()), int(size[cached].sum())
 
+    @property
+    def peak_bytes(self) -> int:
+        """Most bytes of fast memory that are committed at once."""
+        blocks, size = self.blocks, self.problem.tables.size[self.blocks.tensor]
+        change = np.zeros(self.problem.program.num_ops + 3, dtype=np.int64)
+        np.add.at(change, blocks.start, size)
+        np.add.at(change, blocks.end, -size)
+        return int(change.cumsum().max())
 
-def snapshot(problem: MallocGameProblem, row: Ints) -> Snapshot:
-    """Read a state row."""
-    g, at, final = problem.g, problem.at, int(row[OP])
-    uses = slice(0, int(g.use_ptr[final]))
-    level = row[at.level :][: problem.num_decisions][uses]
-    port = np.zeros((final, 2), dtype=np.int64)
-    np.add.at(port, (g.use_op[uses], level), g.use_ps[uses][np.arange(len(level)), level])
-    port += np.where(port > 0, g.latency_ps, 0)
-    memory = port.sum(axis=1) if g.serial else port.max(axis=1)
-    op_ps = np.maximum(g.compute_ps[:final], memory) + g.overhead_ps
-    free = row[at.free :][:final].copy()
+    @property
+    def copies(self) -> tuple[int, int]:
+        """How many copies bring a tensor in, and how many write one back."""
+        sent = self.state[self.problem.layout.sent :][: self.problem.program.num_tensors]
+        return int((self.blocks.arrived >= 0).sum()), int((sent >= 0).sum())
+
+
+def snapshot_of(problem: MallocGameProblem, state: Ints) -> Snapshot:
+    """Read a state, int64[size]."""
+    tables, layout, final = problem.tables, problem.layout, int(state[OP])
+    use_ptr = tables.use_ptr[: final + 1]
+    level = state[layout.level :][: use_ptr[-1]].astype(np.int8)
+    times = op_times(tables.costs, used_by_level(use_ptr, level, tables.costs.use_ps), slice(final))
+    busy, free = times.port_ps[:, 1], state[layout.free :][:final].copy()
     return Snapshot(
         problem=problem,
-        row=row,
+        state=state,
         op=final,
-        decision=_decision(problem, row) if row[MASK] else None,
-        blocks=_blocks(problem, row),
-        op_ps=op_ps,
-        busy_ps=port[:, 1],
-        copies_ps=op_ps - port[:, 1] - free,
+        decision=_decision(problem, state) if state[MASK] else None,
+        blocks=_blocks(problem, state),
+        op_ps=times.op_ps,
+        busy_ps=busy,
+        copies_ps=times.op_ps - busy - free,
         free_ps=free,
-        estimates_ps=np.concatenate([[0], np.cumsum(op_ps)]) + g.rest_ps[: final + 1],
-        estimate_ps=int(row[ESTIMATE]),
-        tail_ps=int(row[TAIL_PS]),
+        estimates_ps=np.concatenate([[0], np.cumsum(times.op_ps)]) + tables.rest_ps[: final + 1],
+        estimate_ps=int(state[ESTIMATE]),
+        tail_ps=int(state[TAIL_PS]),
     )
 
 
-def _blocks(problem: MallocGameProblem, row: Ints) -> Blocks:
-    at, count = problem.at, row[BLOCKS]
-    sections = (at.tensor, at.offset, at.start, at.hold, at.arrived, at.released)
-    tensor, offset, start, hold, arrived, released = (row[section:][:count].copy() for section in sections)
+def _blocks(problem: MallocGameProblem, state: Ints) -> Blocks:
+    layout, count = problem.layout, state[BLOCKS]
+    sections = (layout.tensor, layout.offset, layout.start, layout.hold, layout.arrived, layout.released)
+    tensor, offset, start, hold, arrived, released = (state[section:][:count].copy() for section in sections)
     # What is not drained by the end of the program stays in its block for the tail, drawn as one more op.
-    shown = row[OP] + 1
+    shown = state[OP] + 1
     end = np.maximum(np.minimum(hold + 1, shown), start)
-    latest = row[at.block :][tensor] == np.arange(count)
-    usable = latest & (row[at.intact :][tensor] == 1) & (problem.g.last_use[tensor] >= row[USE])
+    latest = state[layout.block :][tensor] == np.arange(count)
+    usable = latest & (state[layout.intact :][tensor] == 1) & (problem.tables.last_use[tensor] >= state[USE])
     return Blocks(
         tensor=tensor,
         offset=offset,
@@ -160,43 +173,43 @@ def _blocks(problem: MallocGameProblem, row: Ints) -> Blocks:
     )
 
 
-def _decision(problem: MallocGameProblem, row: Ints) -> Decision:
-    use, g, at = int(row[USE]), problem.g, problem.at
-    tensor = int(g.use_tensor[use])
-    is_result = bool(g.use_is_result[use])
-    legal = problem.legal(row[None])[0]
+def _decision(problem: MallocGameProblem, state: Ints) -> Decision:
+    use, tables, layout = int(state[USE]), problem.tables, problem.layout
+    tensor = int(tables.use_tensor[use])
+    is_result = bool(tables.use_is_result[use])
+    legal = problem.legal(state[None])[0]
     gains: list[int | None] = [None] * len(legal)
     for action in np.flatnonzero(legal):
-        gains[action] = int(rules.play(g, at, row.copy(), action))
+        gains[action] = int(rules.play(tables, layout, state.copy(), action))
     candidate = None
-    if not is_result and row[at.intact + tensor]:
-        block = row[at.block + tensor]
-        candidate = Candidate(int(row[at.offset + block]), int(row[at.start + block]), False)
-    elif row[OFFSET] >= 0:
-        candidate = Candidate(int(row[OFFSET]), int(row[OP] if is_result else row[WINDOW]), True)
-    return Decision(use, int(row[OP]), tensor, is_result, tuple(gains), candidate)
+    if not is_result and state[layout.intact + tensor]:
+        block = state[layout.block + tensor]
+        candidate = Candidate(int(state[layout.offset + block]), int(state[layout.start + block]), False)
+    elif state[OFFSET] >= 0:
+        candidate = Candidate(int(state[OFFSET]), int(state[OP] if is_result else state[WINDOW]), True)
+    return Decision(use, int(state[OP]), tensor, is_result, tuple(gains), candidate)
 
 
 def why_illegal(moment: Snapshot, action: int) -> str:
     """The rule that forbids an illegal action now, in a few words."""
-    decision, row = moment.decision, moment.row
+    decision, state = moment.decision, moment.state
     assert decision is not None
-    g, at = moment.problem.g, moment.problem.at
+    tables, layout = moment.problem.tables, moment.problem.layout
     fast, backing = (level.name for level in moment.problem.accelerator.levels)
-    tensor, saved = decision.tensor, row[at.valid_from + decision.tensor] <= decision.op
-    later = g.last_use[tensor] > decision.use
+    tensor, saved_at = decision.tensor, state[layout.valid_from + decision.tensor]
+    saved, later = saved_at <= decision.op, tables.last_use[tensor] > decision.use
     if action != DROP and (decision.is_result or action == COPY) and decision.candidate is None:
         if not decision.is_result and not saved:
             return f"{backing} does not hold it yet"
-        if not decision.is_result and row[WINDOW] < 0:
+        if not decision.is_result and state[WINDOW] < 0:
             return f"no time to copy it before op {decision.op}"
         return f"no room in {fast}"
     if action == COPY:
         if not decision.is_result and saved:
             return f"{backing} holds it already"
-        return "it is on its way back" if row[at.pending + tensor] else "nothing needs it later"
+        return "it is on its way back" if state[layout.pending + tensor] else "nothing needs it later"
     if action == NO_COPY:
-        if g.is_output[tensor] and not later and (decision.is_result or row[at.intact + tensor]):
+        if tables.is_output[tensor] and not later and (decision.is_result or state[layout.intact + tensor]):
             return f"a graph output must reach {backing}"
         return f"it is not in {fast}"
-    return f"{backing} does not hold it" if row[at.valid_from + tensor] == NEVER else f"{backing} does not hold it yet"
+    return f"{backing} does not hold it" + ("" if saved_at == NEVER else " yet")

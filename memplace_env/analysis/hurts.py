@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from memplace_env.accelerator import Accelerator
+from memplace_env.analysis.judged import Judged
+from memplace_env.analysis.timeline import timeline_of
 from memplace_env.plan import MemoryPlan
-from memplace_env.simulator import Report
-from memplace_env.views.timeline import timeline
-from memplace_env.views.units import PS, seconds, shortened, size
+from memplace_env.task import Task
+from memplace_env.units import PS
 from memplace_env.workload.program import Program
 
 
@@ -39,17 +39,6 @@ class Hurt(NamedTuple):
     stall_ps: int
     waits_for: tuple[str, ...]
 
-    @property
-    def why(self) -> str:
-        """The reason in a few words."""
-        parts = []
-        if self.level is not None:
-            parts.append(f"{self.level} moves {_list([f'{shortened(n, 36)} {size(b)}' for n, b in self.tensors])}")
-        if self.stall_ps:
-            waits = _list([shortened(name, 36) for name in self.waits_for])
-            parts.append(f"waits {seconds(self.stall_ps * PS)} for {waits or 'a copy'}")
-        return "; ".join(parts) or "fixed cost of an op"
-
     def to_json(self) -> dict[str, Any]:
         """Plain JSON values, times in seconds."""
         return {
@@ -66,15 +55,16 @@ class Hurt(NamedTuple):
         }
 
 
-def hurts(program: Program, accelerator: Accelerator, plan: MemoryPlan, report: Report, most: int = 8) -> list[Hurt]:
+def find_hurts(task: Task, judged: Judged, most: int = 8) -> list[Hurt]:
     """The `most` ops that lose most, worst first; ops that lose nothing are left out."""
+    program, plan, report = task.program, judged.plan, judged.report
     lost = report.memory_loss_ps
     worst = [int(op) for op in np.argsort(-lost, kind="stable")[:most] if lost[op] > 0]
-    played = timeline(program, accelerator, plan, report) if report.stall_ps[worst].any() else None
+    timeline = timeline_of(task, judged) if report.stall_ps[worst].any() else None
     found = []
     for op in worst:
         level, stall = int(report.bound_by[op]), int(report.stall_ps[op])
-        late = played.stalled_by(op, stall) if played and stall else []
+        late = timeline.stalled_by(op, stall) if timeline and stall else []
         found.append(
             Hurt(
                 op=op,
@@ -98,8 +88,3 @@ def moved_tensors(program: Program, plan: MemoryPlan, op: int, level: int) -> tu
     uses = uses[plan.use_level[uses] == level]
     moved = [(program.tensor_name[program.use_tensor[use]], int(program.use_bytes[use])) for use in uses]
     return tuple(sorted(moved, key=lambda item: -item[1]))
-
-
-def _list(items: list[str], most: int = 3) -> str:
-    rest = len(items) - most
-    return ", ".join(items[:most]) + (f" and {rest} more" if rest > 0 else "")
