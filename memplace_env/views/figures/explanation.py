@@ -7,52 +7,48 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from memplace_env.views.analysis import Explanation, Shift
-from memplace_env.views.blocks import BlockKind
-from memplace_env.views.figure import drawable, new_figure
-from memplace_env.views.map_panels import (
+from memplace_env.analysis.blocks import BlockKind
+from memplace_env.analysis.explanation import Explanation, Shift
+from memplace_env.units import PS
+from memplace_env.views.figures.panels import OP_AXIS, Box, Page, legend_row, panel_title, style_axes
+from memplace_env.views.style import (
+    AXIS_PT,
     BLOCK_COLOURS,
     FAINT,
     INK,
+    LOST,
     MUTED,
-    legend_row,
-    panel_title,
-    style_axes,
+    SAVED,
+    TICK_PT,
+    drawable,
+    is_dark,
+    level_colours,
+    new_figure,
+    rgb,
 )
-from memplace_env.views.map_strip import TIME_COLOURS
-from memplace_env.views.units import PS, percent, ratio, seconds, size, time_scale
+from memplace_env.views.text.headlines import task_title
+from memplace_env.views.text.quantities import cut, percent, ratio, seconds, size, time_scale
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-WIDTH, HEIGHT = 1200, 800
-"""Pixels."""
+PAGE = Page(left=92)
 
 SHIFT_COLOURS = {
     "weights": BLOCK_COLOURS[BlockKind.WEIGHT],
     "activations": BLOCK_COLOURS[BlockKind.ACTIVATION],
 }
 """What full cells of the matrices are painted with: as the memory map paints such blocks."""
-_FASTEST, _SLOWEST_ON_CHIP, _BACKING = (74, 20, 108), (178, 142, 214), "#bdbdbd"
-_SAVED, _LOST = "#b9dcf2", TIME_COLOURS["lost to memory"]
-"""As in the memory map's time strip."""
 
-_LEFT, _RIGHT, _TITLE, _FOOTER, _LABEL = 92, 18, 28, 54, 70
-_FIRST_ROW, _FIRST_ROW_HEIGHT = HEIGHT - 104, 178
-_MATRIX_LEFT, _MATRIX_WIDTH = (_LEFT, 498), 306
+_TITLE, _FOOTER, _LABEL = 28, 54, 70
+_FIRST_ROW, _FIRST_ROW_HEIGHT = PAGE.height - 104, 178
+_MATRIX_LEFT, _MATRIX_WIDTH = (PAGE.left, 498), 306
 _TYPES_LEFT, _MOST_TYPES = 968, 7
-_LANES, _LANE, _LANE_GAP, _LANES_GAP = HEIGHT - 352, 34, 4, 10
+_LANES, _LANE, _LANE_GAP, _LANES_GAP = PAGE.height - 352, 34, 4, 10
 
 
-def level_colours(levels: int) -> list[str]:
-    """A colour for each memory level: violet on the chip, the darker the faster, and grey for the backing memory."""
-    shares = np.linspace(0, 1, max(levels - 1, 2))[: levels - 1, None]
-    on_chip = np.rint((1 - shares) * np.array(_FASTEST) + shares * np.array(_SLOWEST_ON_CHIP)).astype(int)
-    return ["#{:02x}{:02x}{:02x}".format(*colour) for colour in on_chip.tolist()] + [_BACKING]
-
-
-def explain_figure(found: Explanation) -> Figure:
+def explanation_figure(explanation: Explanation) -> Figure:
     """Draw what a plan does otherwise than native, 1200 x 800 pixels.
 
     Above, bytes by native's level and the plan's, for weights and activations, and the time saved by op type. In the
@@ -61,40 +57,29 @@ def explain_figure(found: Explanation) -> Figure:
     Raises:
         VisualizationError: if matplotlib is not installed.
     """
-    figure = new_figure(WIDTH, HEIGHT)
-    _draw_header(figure, found)
-    shifts = (found.weights, found.activations)
+    figure = new_figure(PAGE.width, PAGE.height)
+    native_s, plan_s = explanation.native.report.latency_s, explanation.judged.report.latency_s
+    latency = f"{seconds(plan_s)} per inference  ·  "
+    latency += f"speed-up {ratio(explanation.speedup)} over native ({seconds(native_s)})"
+    PAGE.head(figure, cut(f"{task_title(explanation.task)}: the plan against native", 90), latency)
+    shifts, bottom = (explanation.weights, explanation.activations), _FIRST_ROW - _FIRST_ROW_HEIGHT
     for left, shift in zip(_MATRIX_LEFT, shifts, strict=True):
-        _draw_matrix(figure, _box(left, _FIRST_ROW, _MATRIX_WIDTH, _FIRST_ROW_HEIGHT), found, shift)
-    _draw_types(figure, _box(_TYPES_LEFT, _FIRST_ROW, WIDTH - _RIGHT - _TYPES_LEFT, _FIRST_ROW_HEIGHT), found)
+        _draw_matrix(figure, PAGE.box(left, bottom, _MATRIX_WIDTH, _FIRST_ROW_HEIGHT), explanation, shift)
+    width = PAGE.width - PAGE.right - _TYPES_LEFT
+    _draw_types(figure, PAGE.box(_TYPES_LEFT, bottom, width, _FIRST_ROW_HEIGHT), explanation)
     top = _LANES
     for shift in shifts:
-        _draw_lanes(figure, top, found, shift, legend=shift is shifts[0])
+        _draw_lanes(figure, top, explanation, shift, legend=shift is shifts[0])
         top -= _TITLE + 2 * _LANE + _LANE_GAP + _LANES_GAP
-    _draw_time(figure, _box(_LEFT, top - _TITLE, WIDTH - _LEFT - _RIGHT, top - _TITLE - _FOOTER), found)
+    _draw_time(figure, PAGE.panel(_FOOTER, top - _TITLE - _FOOTER), explanation)
     return figure
 
 
-def _box(left: int, top: int, width: int, height: int) -> tuple[float, float, float, float]:
-    """Axes rectangle in figure coordinates from pixels."""
-    return left / WIDTH, (top - height) / HEIGHT, width / WIDTH, height / HEIGHT
-
-
-def _draw_header(figure: Figure, found: Explanation) -> None:
-    program, native_s, plan_s = found.program, found.native_report.latency_s, found.report.latency_s
-    title = f"{program.name} ({program.dtype}) on {found.accelerator.name}: the plan against native"
-    latency = f"{seconds(plan_s)} per inference  ·  speed-up {ratio(found.speedup)} over native ({seconds(native_s)})"
-    title = title if len(title) <= 90 else title[:89] + "…"
-    left, top = _LEFT / WIDTH, 1 - 34 / HEIGHT
-    figure.text(left, top, drawable(title), fontsize=16, fontweight="bold", color=INK, parse_math=False)
-    figure.text(left, 1 - 58 / HEIGHT, drawable(latency), fontsize=12, color=INK)
-
-
-def _draw_matrix(figure: Figure, box: tuple[float, float, float, float], found: Explanation, shift: Shift) -> None:
+def _draw_matrix(figure: Figure, box: Box, explanation: Explanation, shift: Shift) -> None:
     """Bytes by native's level, downwards, and the plan's, across; what keeps its level is framed."""
     from matplotlib.patches import Rectangle
 
-    names, total = _level_labels(found), shift.total_bytes
+    names, total = _level_labels(explanation), shift.total_bytes
     axes = figure.add_axes(box)
     style_axes(axes)
     axes.grid(False)
@@ -116,7 +101,7 @@ def _draw_matrix(figure: Figure, box: tuple[float, float, float, float], found: 
             ha="center",
             va="center",
             fontsize=letters,
-            color="white" if painted[row, column] @ (0.2126, 0.7152, 0.0722) < 0.5 else INK if moved else MUTED,
+            color="white" if is_dark(*painted[row, column]) else INK if moved else MUTED,
         )
     for level in range(len(names)):
         frame = Rectangle((level - 0.5, level - 0.5), 1, 1, fill=False, edgecolor=MUTED, linewidth=1.2, clip_on=False)
@@ -124,29 +109,28 @@ def _draw_matrix(figure: Figure, box: tuple[float, float, float, float], found: 
     for set_ticks, totals in ((axes.set_yticks, shift.moved_bytes.sum(1)), (axes.set_xticks, shift.moved_bytes.sum(0))):
         labels = [f"{name}\n{size(moved)}" for name, moved in zip(names, totals.tolist(), strict=True)]
         set_ticks(range(len(names)), labels, parse_math=False, fontsize=letters)
-    axes.set_xlabel("the plan's level", fontsize=10.5, color=INK)
+    axes.set_xlabel("the plan's level", fontsize=AXIS_PT, color=INK)
     _label_upwards(axes, "native's level")
 
 
-def _level_labels(found: Explanation) -> list[str]:
+def _level_labels(explanation: Explanation) -> list[str]:
     """The levels' names, cut to what the smallest cells have room for."""
-    return [drawable(name if len(name) <= 8 else name[:7] + "…") for name in found.level_names]
+    return [drawable(cut(name, 8)) for name in explanation.level_names]
 
 
 def _label_upwards(axes: Axes, text: str) -> None:
     """Label the vertical axis at the picture's edge, or as far from the axis."""
-    axes.set_ylabel(text, fontsize=10.5, color=INK)
+    axes.set_ylabel(text, fontsize=AXIS_PT, color=INK)
     axes.yaxis.set_label_coords(-_LABEL / axes.get_window_extent().width, 0.5)
 
 
 def _tints(colour: str, shares: NDArray[np.floating]) -> NDArray[np.float64]:
     """float64[..., 3], white for a share of 0 up to the colour for 1; its root, so that small shares show too."""
-    full = np.array([int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)])
-    tints: NDArray[np.float64] = 1 - np.sqrt(shares)[..., None] * (1 - full)
+    tints: NDArray[np.float64] = 1 - np.sqrt(shares)[..., None] * (1 - np.array(rgb(colour)))
     return tints
 
 
-def _draw_types(figure: Figure, box: tuple[float, float, float, float], found: Explanation) -> None:
+def _draw_types(figure: Figure, box: Box, explanation: Explanation) -> None:
     """Time saved by op type, the types with most to show."""
     axes = figure.add_axes(box)
     style_axes(axes)
@@ -155,11 +139,11 @@ def _draw_types(figure: Figure, box: tuple[float, float, float, float], found: E
     axes.tick_params(length=0, labelbottom=False)
     for side in ("left", "bottom"):
         axes.spines[side].set_visible(False)
-    largest = sorted(found.by_type(), key=lambda item: -abs(item.saved_ps))[:_MOST_TYPES]
+    largest = sorted(explanation.by_type(), key=lambda item: -abs(item.saved_ps))[:_MOST_TYPES]
     shown = sorted(largest, key=lambda item: -item.saved_ps)
     saved = np.array([item.saved_ps for item in shown]) * PS
     rows = np.arange(len(shown))
-    axes.barh(rows, saved, height=0.66, color=[_SAVED if value > 0 else _LOST for value in saved], linewidth=0)
+    axes.barh(rows, saved, height=0.66, color=[SAVED if value > 0 else LOST for value in saved], linewidth=0)
     axes.axvline(0, color=MUTED, linewidth=0.8)
     low, high = min(float(saved.min()), 0.0), max(float(saved.max()), 0.0)
     axes.set_xlim(low, high + 0.55 * (high - low) or 1.0)
@@ -171,33 +155,33 @@ def _draw_types(figure: Figure, box: tuple[float, float, float, float], found: E
             (5, 0),
             textcoords="offset pixels",
             va="center",
-            fontsize=10,
+            fontsize=TICK_PT,
             color=INK,
         )
     axes.set_yticks(rows, [drawable(item.op_type[:18]) for item in shown], parse_math=False)
 
 
-def _draw_lanes(figure: Figure, top: int, found: Explanation, shift: Shift, legend: bool) -> None:
+def _draw_lanes(figure: Figure, top: int, explanation: Explanation, shift: Shift, legend: bool) -> None:
     """Two lanes, native's above the plan's: the level of what each op decides about; the faster, the taller."""
     from matplotlib.patches import Patch
 
-    colours, backing = level_colours(len(found.level_names)), found.accelerator.backing
+    colours, backing = level_colours(len(explanation.level_names)), explanation.task.backing
     shares = [("native", shift.contiguities[0]), ("plan", shift.contiguities[1])]
     for lane, (name, level) in enumerate((("native", shift.native_level), ("plan", shift.plan_level))):
         lane_top = top - _TITLE - lane * (_LANE + _LANE_GAP)
-        axes = figure.add_axes(_box(_LEFT, lane_top, WIDTH - _LEFT - _RIGHT, _LANE))
-        _style_lane(axes, found.program.num_ops, name)
+        axes = figure.add_axes(PAGE.panel(lane_top - _LANE, _LANE))
+        _style_lane(axes, explanation.task.program.num_ops, name)
         for index, colour in enumerate(colours):
-            height = np.zeros(found.program.num_ops)
+            height = np.zeros(explanation.task.program.num_ops)
             height[shift.ops[level == index]] = (backing + 1 - index) / (backing + 1)
-            axes.stairs(height, np.arange(found.program.num_ops + 1), fill=True, color=colour, linewidth=0)
+            axes.stairs(height, np.arange(explanation.task.program.num_ops + 1), fill=True, color=colour, linewidth=0)
         if lane == 0:
             parts = [f"{name} {percent(share)}" for name, share in shares if share is not None]
-            facts = f"{len(shift.ops)} of {found.program.num_ops} ops"
+            facts = f"{len(shift.ops)} of {explanation.task.program.num_ops} ops"
             facts += f"  ·  neighbours in one level: {', '.join(parts)}" if parts else ""
             panel_title(figure, axes, f"{shift.name.capitalize()} by op", facts)
             if legend:
-                levels = zip(_level_labels(found), colours, strict=True)
+                levels = zip(_level_labels(explanation), colours, strict=True)
                 handles = [Patch(color=colour, label=level.replace("$", r"\$")) for level, colour in levels]
                 legend_row(axes, handles, loc="lower right", bbox_to_anchor=(1.0, 1.2))
 
@@ -213,14 +197,14 @@ def _style_lane(axes: Axes, ops: int, name: str) -> None:
     axes.set_yticks([0.5], [name])
 
 
-def _draw_time(figure: Figure, box: tuple[float, float, float, float], found: Explanation) -> None:
+def _draw_time(figure: Figure, box: Box, explanation: Explanation) -> None:
     """What each op saves, upwards, or loses, downwards."""
     axes = figure.add_axes(box)
     style_axes(axes)
-    saved, ops = found.saved_ps, found.program.num_ops
+    saved, ops = explanation.saved_ps, explanation.task.program.num_ops
     scale = time_scale(float(np.abs(saved).max()) * PS)
     unit, edges = PS / scale.size, np.arange(ops + 1)
-    for part, colour in ((saved.clip(min=0), _SAVED), (saved.clip(max=0), _LOST)):
+    for part, colour in ((saved.clip(min=0), SAVED), (saved.clip(max=0), LOST)):
         axes.stairs(part * unit, edges, baseline=0, fill=True, color=colour, linewidth=0)
     axes.axhline(0, color=MUTED, linewidth=0.8)
     axes.set_xlim(0, ops)
@@ -229,17 +213,17 @@ def _draw_time(figure: Figure, box: tuple[float, float, float, float], found: Ex
     axes.set_ylim(low - (room if low < 0 else 0), high + room)
     axes.locator_params(axis="y", nbins=5)
     _label_upwards(axes, f"saved ({scale.unit})")
-    axes.set_xlabel("op, in execution order", fontsize=10.5, color=INK)
-    panel_title(figure, axes, "Time saved by op", _time_facts(found))
+    axes.set_xlabel(OP_AXIS, fontsize=AXIS_PT, color=INK)
+    panel_title(figure, axes, "Time saved by op", _time_facts(explanation))
 
 
-def _time_facts(found: Explanation) -> str:
+def _time_facts(explanation: Explanation) -> str:
     parts = []
-    for word, time in (("won", found.saved_ps.clip(min=0)), ("lost", -found.saved_ps.clip(max=0))):
+    for word, time in (("won", explanation.saved_ps.clip(min=0)), ("lost", -explanation.saved_ps.clip(max=0))):
         ops = int((time > 0).sum())
         where = f"{seconds(float(time.sum()) * PS)} {word} in {ops} {'op' if ops == 1 else 'ops'}"
         parts.append(where if ops else f"nothing {word}")
-    if found.tail_saved_ps:
-        word = "won" if found.tail_saved_ps > 0 else "lost"
-        parts.append(f"{seconds(abs(found.tail_saved_ps) * PS)} {word} in copies after the last op")
+    if explanation.tail_saved_ps:
+        word = "won" if explanation.tail_saved_ps > 0 else "lost"
+        parts.append(f"{seconds(abs(explanation.tail_saved_ps) * PS)} {word} in copies after the last op")
     return "  ·  ".join(parts)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-PS = 1e-12
-"""Seconds in a picosecond."""
+from memplace_env.units import PJ, PS
 
 
 class Scale(NamedTuple):
@@ -15,10 +14,10 @@ class Scale(NamedTuple):
     unit: str
 
 
-_TIMES = (Scale(1.0, "s"), Scale(1e-3, "ms"), Scale(1e-6, "µs"), Scale(1e-9, "ns"), Scale(1e-12, "ps"))
+_TIMES = (Scale(1.0, "s"), Scale(1e-3, "ms"), Scale(1e-6, "µs"), Scale(1e-9, "ns"), Scale(PS, "ps"))
 _BYTES = tuple(Scale(1024.0**power, f"{prefix}iB") for power, prefix in ((4, "T"), (3, "G"), (2, "M"), (1, "K")))
 _COUNTS = tuple(Scale(1000.0**power, prefix) for power, prefix in ((5, "P"), (4, "T"), (3, "G"), (2, "M"), (1, "k")))
-_ENERGIES = (Scale(1.0, "J"), Scale(1e-3, "mJ"), Scale(1e-6, "µJ"), Scale(1e-9, "nJ"), Scale(1e-12, "pJ"))
+_ENERGIES = (Scale(1.0, "J"), Scale(1e-3, "mJ"), Scale(1e-6, "µJ"), Scale(1e-9, "nJ"), Scale(PJ, "pJ"))
 
 
 def time_scale(largest_s: float) -> Scale:
@@ -79,6 +78,17 @@ def three_digits(value: float) -> str:
 def shortened(name: str, width: int) -> str:
     """The name cut in front to at most `width` characters: the ends of tensor names tell them apart."""
     return name if len(name) <= width else "…" + name[len(name) - width + 1 :]
+
+
+def cut(text: str, width: int) -> str:
+    """The text cut behind to at most `width` characters."""
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def some_of(texts: list[str], most: int) -> str:
+    """The first of some texts in a row: `some_of(["a", "b", "c"], 2)` is "a, b and 1 more"."""
+    rest = len(texts) - most
+    return ", ".join(texts[:most]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def _with_unit(value: float, scale: Scale) -> str:

@@ -8,18 +8,20 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from memplace_env.views.analysis import Explanation, Shift
-from memplace_env.views.differences import Difference
-from memplace_env.views.tables import NONE, add_row, new_table
-from memplace_env.views.units import PS, percent, ratio, seconds, shortened, size
+from memplace_env.analysis.differences import Difference
+from memplace_env.analysis.explanation import Explanation, Shift
+from memplace_env.units import PS
+from memplace_env.views.tables.base import NONE, add_row, new_table
+from memplace_env.views.text.quantities import percent, ratio, seconds, shortened, size
+from memplace_env.views.text.reasons import why_it_differs
 
 
-def explain_tables(found: Explanation, most: int = 8) -> list[RenderableType]:
+def explanation_tables(explanation: Explanation, most: int = 8) -> list[RenderableType]:
     """Where the bytes went, which neighbours share a level, and where the time is won and lost."""
-    shifts = (found.weights, found.activations)
-    tables: list[RenderableType] = [_matrix(found, shift) for shift in shifts if shift.total_bytes]
-    tables += [_contiguity(shifts), _by_type(found)]
-    gains, losses = found.gains(most), found.losses(most)
+    shifts = (explanation.weights, explanation.activations)
+    tables: list[RenderableType] = [_matrix(explanation, shift) for shift in shifts if shift.total_bytes]
+    tables += [_contiguity(shifts), _by_type(explanation)]
+    gains, losses = explanation.gains(most), explanation.losses(most)
     if not gains and not losses:
         tables.append(Text("All ops take the same time in both plans.\n"))
     tables += [_ops("Most time won", "won", gains, 1)] if gains else []
@@ -27,8 +29,8 @@ def explain_tables(found: Explanation, most: int = 8) -> list[RenderableType]:
     return tables
 
 
-def _matrix(found: Explanation, shift: Shift) -> Table:
-    names, total = found.level_names, shift.total_bytes
+def _matrix(explanation: Explanation, shift: Shift) -> Table:
+    names, total = explanation.level_names, shift.total_bytes
     changed = f"{percent(shift.changed_share)} of the bytes are in another level than native's."
     table = new_table(
         f"{shift.name.capitalize()}: from native's level to the plan's",
@@ -56,17 +58,18 @@ def _contiguity(shifts: Sequence[Shift]) -> Table:
     return table
 
 
-def _by_type(found: Explanation) -> Table:
+def _by_type(explanation: Explanation) -> Table:
+    native, report = explanation.native.report, explanation.judged.report
     table = new_table("Time by op type", "type", "ops", "native", "this plan", "saved")
-    for kind, ops, native, plan in found.by_type():
-        add_row(table, kind, ops, *(seconds(time * PS) for time in (native, plan, native - plan)))
-    native, plan = found.native_report.tail_ps, found.report.tail_ps
-    if native or plan:
-        times = [seconds(time * PS) for time in (native, plan, native - plan)]
-        add_row(table, "copies after the last op", NONE, *times)
-    native_s, plan_s = found.native_report.latency_s, found.report.latency_s
-    times = [seconds(time) for time in (native_s, plan_s, native_s - plan_s)]
-    add_row(table, f"all, {ratio(found.speedup)}", found.program.num_ops, *times, style="bold")
+    for times in explanation.by_type():
+        values = (times.native_ps, times.plan_ps, times.saved_ps)
+        add_row(table, times.op_type, times.ops, *(seconds(value * PS) for value in values))
+    if native.tail_ps or report.tail_ps:
+        tails = (native.tail_ps, report.tail_ps, explanation.tail_saved_ps)
+        add_row(table, "copies after the last op", NONE, *(seconds(tail * PS) for tail in tails))
+    latencies = (native.latency_s, report.latency_s, native.latency_s - report.latency_s)
+    ops = explanation.task.program.num_ops
+    add_row(table, f"all, {ratio(explanation.speedup)}", ops, *map(seconds, latencies), style="bold")
     return table
 
 
@@ -74,12 +77,6 @@ def _ops(title: str, word: str, differences: Sequence[Difference], sign: int) ->
     table = new_table(title, "op", "name", "type", "native", "this plan", word, "why", left=(1, 2, 6))
     for item in differences:
         times = (item.native_ps, item.plan_ps, sign * item.saved_ps)
-        add_row(
-            table,
-            item.op,
-            shortened(item.name, 24),
-            item.op_type,
-            *(seconds(time * PS) for time in times),
-            item.why,
-        )
+        why = why_it_differs(item)
+        add_row(table, item.op, shortened(item.name, 24), item.op_type, *(seconds(time * PS) for time in times), why)
     return table
