@@ -56,7 +56,7 @@ def timeline_of(task: Task, judged: Judged) -> Timeline:
     copies = ordered_copies(task, judged.plan)
     first = np.minimum(2 * copies.start + 1, 2 * ops)
     _, _, served = run_transfers(free, first, np.full_like(first, 2 * ops), copies.demand_ps)
-    copy, slot, time = served[served[:, 1] % 2 == 1].T  # even: in no slot at all
+    copy, slot, time = served[served[:, 1] % 2 == 1].T  # even numbers: no slot had the time
     slot = slot // 2
     before = np.cumsum(time) - time
     start = begin[slot] + before - before[np.searchsorted(slot, slot)]

@@ -119,7 +119,7 @@ def _level_labels(explanation: Explanation) -> list[str]:
 
 
 def _label_upwards(axes: Axes, text: str) -> None:
-    """Label the vertical axis at the picture's edge, or as far from the axis."""
+    """Label the vertical axis, as far from it as the picture's edge is in a panel at the margin."""
     axes.set_ylabel(text, fontsize=AXIS_PT, color=INK)
     axes.yaxis.set_label_coords(-_LABEL / axes.get_window_extent().width, 0.5)
 
