@@ -132,10 +132,10 @@ class Snapshot(NamedTuple):
 
 def snapshot_of(problem: MallocGameProblem, state: Ints) -> Snapshot:
     """Read a state, int64[size]."""
-    tables, layout, final = problem.tables, problem.layout, int(state[OP])
+    tables, layout, costs, final = problem.tables, problem.layout, problem.task.costs, int(state[OP])
     use_ptr = tables.use_ptr[: final + 1]
     level = state[layout.level :][: use_ptr[-1]].astype(np.int8)
-    times = op_times(tables.costs, used_by_level(use_ptr, level, tables.costs.use_ps), slice(final))
+    times = op_times(costs, used_by_level(use_ptr, level, costs.use_ps), slice(final))
     busy, free = times.port_ps[:, 1], state[layout.free :][:final].copy()
     return Snapshot(
         problem=problem,
