@@ -74,9 +74,18 @@ def _place(schedule, choice, slot, level, offset, holes):
                     offset[tensor] = floor[got]
             else:
                 while got < backing:
-                    begin = _take_hole(holes, num_holes, got, size)
-                    if begin >= 0:
-                        offset[tensor] = begin
+                    best, best_size = np.int64(-1), ENDLESS
+                    for hole in range(num_holes[got]):
+                        hole_size = holes[got, 1, hole] - holes[got, 0, hole]
+                        best, best_size = narrower_gap(best, best_size, hole, hole_size, size)
+                    if best >= 0:
+                        offset[tensor] = holes[got, 0, best]
+                        holes[got, 0, best] += size
+                        if best_size == size:
+                            num_holes[got] -= 1
+                            for hole in range(best, num_holes[got]):
+                                holes[got, 0, hole] = holes[got, 0, hole + 1]
+                                holes[got, 1, hole] = holes[got, 1, hole + 1]
                         break
                     if floor[got] - top[got] >= size:
                         offset[tensor] = top[got]
