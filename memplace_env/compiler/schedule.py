@@ -29,8 +29,8 @@ class Schedule(NamedTuple):
         any_reserved: whether an op keeps bytes of a level for itself.
         use_ptr: int32[T + 1].
         use_tensor: int32[U].
-        compute_ps, overhead_ps, use_ps, latency_ps, serial, prefetch_ps, use_pj, copy_pj, reserved_bytes: as in `Costs`;
-            flat, as numba counts references whenever a kernel takes a tuple out of a tuple.
+        compute_ps, overhead_ps, use_ps, latency_ps, serial, prefetch_ps, use_pj, copy_pj, reserved_bytes: as in
+            `Costs`; flat, as numba counts references whenever a kernel takes a tuple out of a tuple.
         compute_pj: energy of all compute.
         streamed: whether weights start in the backing memory.
     """
