@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
 from memplace_env.accelerator import Accelerator
 from memplace_env.costs import Costs
@@ -69,4 +69,4 @@ def derived(make: Callable[Concatenate[Task, P], T]) -> Callable[Concatenate[Tas
         value: T = task._derived[key]
         return value
 
-    return kept
+    return cast("Callable[Concatenate[Task, P], T]", kept)

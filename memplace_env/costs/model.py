@@ -34,6 +34,21 @@ class CostModel(Protocol):
         ...
 
 
+class KnownCosts:
+    """Arrays that exist already as a model, measured ones for example: good for one program on one chip.
+
+    Args:
+        costs: the arrays.
+    """
+
+    def __init__(self, costs: Costs) -> None:
+        self._costs = costs
+
+    def costs(self, program: Program, accelerator: Accelerator) -> Costs:
+        """The arrays, whatever the program; `costs_of` refuses them where their shapes are another's."""
+        return self._costs
+
+
 def cost_model_names() -> tuple[str, ...]:
     """Names of the cost models that are built in or installed."""
     return tuple(dict.fromkeys([*BUILT_IN, *installed(COST_MODELS)]))
@@ -45,13 +60,15 @@ def resolve_cost_model(model: str | CostModel) -> CostModel:
     Raises:
         CostError: if there is none with that name, or the object has no `costs`.
     """
+    if isinstance(model, str) and model in BUILT_IN:
+        return BUILT_IN[model]()
+    found: Any = model
     if isinstance(model, str):
-        if model in BUILT_IN:
-            return BUILT_IN[model]()
-        model = load_plugin(COST_MODELS, model, "cost model", BUILT_IN, CostError)
-    if not callable(getattr(model, "costs", None)):
-        raise CostError(f"{model!r} is no cost model: it needs costs(program, accelerator) -> Costs.")
-    return model
+        found = load_plugin(COST_MODELS, model, "cost model", BUILT_IN, CostError)
+    if not callable(getattr(found, "costs", None)):
+        raise CostError(f"{found!r} is no cost model: it needs costs(program, accelerator) -> Costs.")
+    resolved: CostModel = found
+    return resolved
 
 
 def costs_of(model: CostModel, program: Program, accelerator: Accelerator) -> Costs:

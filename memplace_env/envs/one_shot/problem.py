@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,7 +20,7 @@ from memplace_env.task import Task
 from memplace_env.units import PJ, PS
 from memplace_env.workload.program import Ints
 
-_ORDER = "weights-before-results"
+_ORDER: Final = "weights-before-results"
 
 
 class OneShotProblem:
