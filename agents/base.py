@@ -1,15 +1,20 @@
-"""The interface every agent has, and what it returns."""
+"""What every agent is and returns; an agent itself writes only its search."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 
 import gymnasium as gym
 
 from memplace_env.plan import MemoryPlan
+from memplace_env.registration import Formulation
 from memplace_env.simulator import Report
+
+if TYPE_CHECKING:
+    from agents.evaluator import Evaluator
 
 Outcome = Literal["optimal", "feasible", "infeasible", "unknown"]
 """optimal: nothing better exists among what the agent searched, proven; feasible: a valid plan, nothing proven about
@@ -25,6 +30,13 @@ class Progress(NamedTuple):
 
 
 Callback = Callable[[Progress], None]
+
+
+class Verdict(NamedTuple):
+    """What a search has proven: the outcome, if it has a plan, and a latency in seconds that no plan can beat."""
+
+    outcome: Outcome = "feasible"
+    bound_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -83,12 +95,34 @@ class Solution:
         }
 
 
-class Agent(Protocol):
-    """Anything that solves an environment of this package."""
+E = TypeVar("E", bound="Evaluator")
 
-    name: str
-    budgeted: bool
-    """Whether the budget bounds the search; False for agents that decide themselves how many plans they evaluate."""
+
+class Agent(ABC, Generic[E]):
+    """Anything that solves an environment of this package; a subclass writes `run`.
+
+    Example, random maps:
+        >>> class Random(Agent[MapEvaluator]):
+        ...     name = "random"
+        ...     formulations = (Formulation.ONE_SHOT,)
+        ...
+        ...     def run(self, evaluator, seed):
+        ...         problem, rng = evaluator.env.problem, np.random.default_rng(seed)
+        ...         while evaluator.remaining > 0:
+        ...             evaluator(rng.integers(problem.accelerator.num_levels, size=(64, problem.map_size)))
+
+    Attributes:
+        name: what the command line calls it.
+        formulations: which environments it plays; what evaluator `run` gets follows from that.
+        budgeted: whether the budget bounds the search; False for agents that decide themselves how many plans they
+            evaluate.
+        anytime: whether an interrupt ends the search with the best plan so far.
+    """
+
+    name: ClassVar[str]
+    formulations: ClassVar[tuple[Formulation, ...]]
+    budgeted: ClassVar[bool] = True
+    anytime: ClassVar[bool] = False
 
     def solve(
         self,
@@ -111,4 +145,21 @@ class Agent(Protocol):
         Raises:
             AgentError: if the environment is of a kind the agent does not play, or an option makes no sense.
         """
-        ...
+        from agents.evaluator import evaluator_for
+
+        evaluator: Any = evaluator_for(env, self.formulations, budget=budget, callback=callback, time_limit=time_limit)
+        return evaluator.solution(self.name, seed, self.run(evaluator, seed) or Verdict())
+
+    @abstractmethod
+    def run(self, evaluator: E, seed: int) -> Verdict | None:
+        """Search until `evaluator.remaining` is 0 or there is nothing left to try.
+
+        Every plan goes through the evaluator, which counts it, keeps the best and tells the callback.
+
+        Args:
+            evaluator: of the environment.
+            seed: of all randomness.
+
+        Returns:
+            What has been proven; None for nothing.
+        """

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from functools import cached_property
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from copy import copy
+from typing import Any, NamedTuple, Self
 
 import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
 import memplace_env  # noqa: F401  (registers the environments)
-from agents.base import Callback, Outcome, Progress, Solution
-from memplace_env.compiler import all_backing
+from agents.base import Callback, Progress, Solution, Verdict
+from memplace_env.compiler import all_backing_report
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.errors import AgentError
-from memplace_env.plan import MemoryPlan, require_valid
-from memplace_env.simulator import Report
+from memplace_env.plan import MemoryPlan
+from memplace_env.registration import Formulation
+from memplace_env.simulator import Report, judge_plan
 from memplace_env.workload.program import Ints
 
 
@@ -40,10 +42,11 @@ class Evaluated(NamedTuple):
     level: NDArray[np.int8]
 
 
-class PlanEvaluator(ABC):
+class Evaluator(ABC):
     """Counts and times the plans of one search, remembers the best and tells the callback.
 
     Attributes:
+        env: the environment, without wrappers.
         evaluations: plans evaluated so far.
         budget: plans to evaluate at most.
     """
@@ -55,9 +58,13 @@ class PlanEvaluator(ABC):
             raise AgentError(f"A budget of {budget} evaluations leaves nothing to do; pass at least 1.")
         if time_limit is not None and not time_limit > 0:
             raise AgentError(f"A time limit of {time_limit} s leaves nothing to do; pass more than 0.")
+        self._callbacks = [callback] if callback else []
+        self._whole: Evaluator | None = None
+        self._start(budget, time_limit)
+
+    def _start(self, budget: int, time_limit: float | None) -> None:
         self.evaluations = 0
         self.budget = budget
-        self._callback = callback
         self._time_limit = time_limit
         self._begin = time.perf_counter()
         self._history: list[Progress] = []
@@ -91,35 +98,43 @@ class PlanEvaluator(ABC):
         """latency(baseline) / latency(best plan so far); 0 before there is one."""
         return self.baseline_s / self._best_latency
 
+    def part(self, share: float) -> Self:
+        """An evaluator with a share of what is left of budget and time; what it evaluates counts here at once."""
+        part, left = copy(self), self.seconds_left
+        part._callbacks, part._whole = [], self
+        part._start(max(int(share * self.remaining), 1), None if left is None else max(share * left, 1e-3))
+        return part
+
+    def listen(self, callback: Callback) -> None:
+        """Tell somebody else, before all others, after each round of evaluations."""
+        self._callbacks.insert(0, callback)
+
+    def spend(self, evaluations: int) -> None:
+        """Count plans that were evaluated without this evaluator and are not to be remembered."""
+        self.evaluations += evaluations
+        if self._whole is not None:
+            self._whole.spend(evaluations)
+
     def offer(self, plan: MemoryPlan) -> Report:
         """Count and time a plan, and keep it if it is the best.
 
         Raises:
             PlanError: if the plan is not valid.
         """
-        require_valid(self.env.program, self.env.accelerator, plan)
-        report = self.env.simulator.run(self.env.program, self.env.accelerator, plan)
-        self.evaluations += 1
-        if report.latency_s < self._best_latency:
-            self._best_plan = plan
-            self._remember(report.latency_s)
-        self._tell()
+        report = judge_plan(self.env.task, plan)
+        self._account(1, report.latency_s, lambda: plan)
         return report
 
-    def solution(self, agent: str, seed: int, outcome: Outcome = "feasible", bound_s: float | None = None) -> Solution:
+    def solution(self, agent: str, seed: int, verdict: Verdict = Verdict()) -> Solution:  # noqa: B008
         """The best plan so far, validated, with everything that is known of it."""
-        env, plan, report = self.env, self._best_plan, None
-        if plan is not None:
-            plan = env.task.signed(plan)
-            require_valid(env.program, env.accelerator, plan)
-            report = env.simulator.run(env.program, env.accelerator, plan)
+        plan, outcome = self._best_plan, verdict.outcome
         return Solution(
             agent=agent,
             outcome=outcome if plan is not None or outcome == "infeasible" else "unknown",
             plan=plan,
-            report=report,
+            report=None if plan is None else judge_plan(self.env.task, plan),
             native_latency_s=self.baseline_s,
-            bound_s=bound_s,
+            bound_s=verdict.bound_s,
             history=tuple(self._history),
             evaluations=self.evaluations,
             seconds=self.seconds,
@@ -144,23 +159,23 @@ class PlanEvaluator(ABC):
         self._best_plan = MemoryPlan.from_json(state["plan"]) if state["plan"] else None
         self._best_latency = state["latency_s"]
 
-    def _remember(self, latency_s: float) -> None:
-        self._best_latency = latency_s
-        self._history.append(Progress(self.evaluations, self.seconds, latency_s))
+    def _account(self, evaluations: int, latency_s: float, plan: Callable[[], MemoryPlan]) -> None:
+        """Count plans, the fastest of which takes so long, keep that one if it is the best, and tell everybody."""
+        self.evaluations += evaluations
+        if latency_s < self._best_latency:
+            self._best_plan, self._best_latency = plan(), latency_s
+            self._history.append(Progress(self.evaluations, self.seconds, latency_s))
+        if self._whole is not None:
+            self._whole._account(evaluations, latency_s, plan)
+        for callback in self._callbacks:
+            callback(Progress(self.evaluations, self.seconds, self._best_latency))
 
-    def _tell(self) -> None:
-        if self._callback is not None:
-            self._callback(Progress(self.evaluations, self.seconds, self._best_latency))
 
-
-class Evaluator(PlanEvaluator):
+class MapEvaluator(Evaluator):
     """Evaluates one-shot maps within a budget.
 
     Every plan that the compiler makes of a map counts, whether it had to move something or not: it is what would
     run. The best one is kept.
-
-    Attributes:
-        env: the one-shot environment, without wrappers.
     """
 
     env: OneShotEnv
@@ -186,22 +201,14 @@ class Evaluator(PlanEvaluator):
         maps = maps[: self.remaining]
         reward, scores = self.env.score(maps)
         if len(maps):
-            self.evaluations += len(maps)
             best = int(scores.latency_s.argmin())
-            if scores.latency_s[best] < self._best_latency:
-                self._best_plan = self.env.problem.compile(maps[best]).plan
-                self._remember(scores.latency_s[best].item())
-            self._tell()
+            self._account(len(maps), scores.latency_s[best].item(), lambda: self.env.problem.compile(maps[best]).plan)
         repaired = self.env.reward_of(scores._replace(reassigned=np.zeros(len(maps))))
         return Evaluated(reward, repaired, scores.latency_s, scores.reassigned, scores.level)
 
 
-class GameEvaluator(PlanEvaluator):
-    """Counts finished games, and keeps the best.
-
-    Attributes:
-        env: the environment of mallocGame, without wrappers.
-    """
+class GameEvaluator(Evaluator):
+    """Counts finished games, and keeps the best."""
 
     env: MallocGameEnv
 
@@ -219,32 +226,26 @@ class GameEvaluator(PlanEvaluator):
     @property
     def baseline_s(self) -> float:
         """Latency with everything in the backing memory."""
-        return self._all_backing.latency_s
+        return all_backing_report(self.env.task).latency_s
 
-    def offer_rows(self, rows: Ints, games: int | None = None) -> None:
+    def offer_states(self, states: Ints, games: int | None = None) -> None:
         """Count finished games and keep the plan of the best if it beats all before.
 
         Args:
-            rows: int64[B, size], at least one.
+            states: int64[B, size], at least one.
             games: how many games were played to find these; B if None.
         """
-        self.evaluations += len(rows) if games is None else games
         problem = self.env.problem
-        latency = problem.latency_s(rows)
+        latency = problem.latency_s(states)
         best = int(latency.argmin())
-        if latency[best] < self._best_latency:
-            self._best_plan = problem.plan(rows[best])
-            self._remember(latency[best].item())
-        self._tell()
+        count = len(states) if games is None else games
+        self._account(count, latency[best].item(), lambda: problem.plan(states[best]))
 
-    def solution(self, agent: str, seed: int, outcome: Outcome = "feasible", bound_s: float | None = None) -> Solution:
+    def solution(self, agent: str, seed: int, verdict: Verdict = Verdict()) -> Solution:  # noqa: B008
         """As above; the bound is by default the simulator's, which holds for any plan whatever."""
-        return super().solution(agent, seed, outcome, self._all_backing.lower_bound_s if bound_s is None else bound_s)
-
-    @cached_property
-    def _all_backing(self) -> Report:
-        env = self.env
-        return env.simulator.run(env.program, env.accelerator, all_backing(env.program, env.accelerator))
+        if verdict.bound_s is None:
+            verdict = verdict._replace(bound_s=all_backing_report(self.env.task).lower_bound_s)
+        return super().solution(agent, seed, verdict)
 
 
 def one_shot_env(env: str | gym.Env[Any, Any]) -> OneShotEnv:
@@ -272,13 +273,21 @@ def game_env(env: str | gym.Env[Any, Any]) -> MallocGameEnv:
 
 
 def evaluator_for(
-    env: str | gym.Env[Any, Any], *, budget: int, callback: Callback | None = None, time_limit: float | None = None
-) -> Evaluator | GameEvaluator:
-    """The evaluator for either formulation, for agents that make plans without playing.
+    env: str | gym.Env[Any, Any],
+    formulations: Sequence[Formulation],
+    *,
+    budget: int,
+    callback: Callback | None = None,
+    time_limit: float | None = None,
+) -> MapEvaluator | GameEvaluator:
+    """The evaluator of an environment for an agent that plays these formulations.
 
     Raises:
-        AgentError: if it is another kind of environment.
+        AgentError: if the environment is of another kind, or the budget or the time leaves nothing to do.
     """
     made = gym.make(env) if isinstance(env, str) else env
-    kind = GameEvaluator if isinstance(made.unwrapped, MallocGameEnv) else Evaluator
+    game = Formulation.GAME in formulations
+    if Formulation.ONE_SHOT in formulations and game:
+        game = isinstance(made.unwrapped, MallocGameEnv)
+    kind = GameEvaluator if game else MapEvaluator
     return kind(made, budget=budget, callback=callback, time_limit=time_limit)

@@ -1,7 +1,7 @@
 """How fast MuZero's search is without its network: prints JSON. `python -m benchmarks.muzero_search`.
 
 Simulations/s of whole searches on one core, in which the model answers with random numbers drawn beforehand, so that
-choosing actions, growing the trees and taking returns back is all that costs. The best of 100 rounds.
+selection, expansion and backup are all that costs. The best of 100 rounds.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from agents.muzero.search import Root, Step, search
+from agents.muzero.base import RecurrentOutput, RootOutput
+from agents.muzero.search import search
 from benchmarks.speed import best_seconds
 from memplace_env.workload.program import Ints
 
@@ -22,34 +23,31 @@ BATCHES = (1, 32, 128)
 SIMULATIONS = (16, 50)
 
 
-class Prepared:
-    """A model that has its answers at hand, the same for all states of a slot."""
+class PreparedModel:
+    """A model that has its answers at hand, the same for all states of a node."""
 
     def __init__(self, games: int, simulations: int) -> None:
         rng = np.random.default_rng(0)
         shape = (simulations + 1, games)
-        self.answers = [
-            Step(*numbers)
-            for numbers in zip(
-                rng.random(shape) * 0.1, rng.random(shape), rng.normal(size=(*shape, ACTIONS)), strict=True
-            )
-        ]
+        rewards, values = rng.random(shape) * 0.1, rng.random(shape)
+        logits = rng.normal(size=(*shape, ACTIONS))
+        self.outputs = [RecurrentOutput(*arrays) for arrays in zip(rewards, values, logits, strict=True)]
 
-    def step(self, parents: Ints, actions: Ints, slot: int) -> Step:
-        """The answers of a slot."""
-        return self.answers[slot]
+    def evaluate(self, parents: Ints, actions: Ints, node: int) -> RecurrentOutput:
+        """The answers of a node."""
+        return self.outputs[node]
 
 
 def rate(method: str, games: int, simulations: int) -> float:
     """Simulations/s."""
-    model, legal = Prepared(games, simulations), np.ones((games, ACTIONS), dtype=np.bool_)
-    root = Root(model.answers[0].value, model.answers[0].logits)
+    model, legal = PreparedModel(games, simulations), np.ones((games, ACTIONS), dtype=np.bool_)
+    root = RootOutput(model.outputs[0].values, model.outputs[0].prior_logits)
     searches = max(1, 1000 // (games * simulations))
 
     def once() -> None:
         rng = np.random.default_rng(0)
         for _ in range(searches):
-            search(model, root, legal, simulations=simulations, rng=rng, method=method)
+            search(model, root, legal, num_simulations=simulations, rng=rng, method=method)
 
     return searches * games * simulations / best_seconds(once, rounds=100)
 

@@ -22,14 +22,14 @@ import numpy as np
 import memplace_env  # noqa: F401  (registers the environments)
 from agents.learning.threads import one_thread
 from agents.muzero import MuZero
+from agents.muzero.base import Floats
 from agents.muzero.config import MuZeroConfig
-from agents.muzero.free_game import FreeGame, Seen
+from agents.muzero.free_game import FreeGame, Observation
 from agents.muzero.gumbel import Gumbel
 from agents.muzero.models import LearnedModel, SimulatorModel
 from agents.muzero.networks import MuZeroNetwork
 from agents.muzero.run import new_network
 from agents.muzero.search import search
-from agents.muzero.tree import Floats
 from memplace_env.workload.program import Ints
 
 ID = "MallocGame-ResNet50-v0"
@@ -59,28 +59,28 @@ class TimedGame(FreeGame):
     def watch(self, watch: Stopwatch) -> None:
         self._played, self._observed = watch(super().play), watch(super().observe)
 
-    def play(self, rows: Ints, actions: Ints) -> Floats:
-        return self._played(rows, actions)
+    def play(self, states: Ints, actions: Ints) -> Floats:
+        return self._played(states, actions)
 
-    def observe(self, rows: Ints) -> Seen:
-        return self._observed(rows)
+    def observe(self, states: Ints) -> Observation:
+        return self._observed(states)
 
 
-def once(model_name: str, network: MuZeroNetwork, game: TimedGame, rows: Ints) -> tuple[float, float, float]:
+def once(model_name: str, network: MuZeroNetwork, game: TimedGame, states: Ints) -> tuple[float, float, float]:
     """Seconds of one search: in all, in the model, and of those in the rules."""
     rules, inside = Stopwatch(), Stopwatch()
     game.watch(rules)
     model: LearnedModel | SimulatorModel
-    legal, rng, config = game.problem.legal(rows), np.random.default_rng(0), MuZeroConfig()
+    legal, rng, config = game.problem.legal(states), np.random.default_rng(0), MuZeroConfig()
     method = Gumbel(c_visit=config.c_visit, c_scale=config.c_scale, normalise="none")
     begin = time.process_time()
     if model_name == "learned":
-        model = LearnedModel(network, game.observe(rows), SIMULATIONS)
+        model = LearnedModel(network, game.observe(states), SIMULATIONS)
     else:
-        model = SimulatorModel(network, game, rows, SIMULATIONS)
+        model = SimulatorModel(network, game, states, SIMULATIONS)
     inside.seconds = time.process_time() - begin
-    model.step = inside(model.step)  # type: ignore[method-assign, assignment]
-    search(model, model.root, legal, simulations=SIMULATIONS, rng=rng, method=method)
+    model.evaluate = inside(model.evaluate)  # type: ignore[method-assign, assignment]
+    search(model, model.root, legal, num_simulations=SIMULATIONS, rng=rng, method=method)
     return time.process_time() - begin, inside.seconds, rules.seconds
 
 
@@ -114,13 +114,13 @@ def whole_run(games: int = 900) -> dict[str, Any]:
 def measure() -> dict[str, Any]:
     """Rates and shares by model."""
     game = TimedGame(gym.make(ID).unwrapped.problem)  # type: ignore[attr-defined]
-    rows, rng = FreeGame.new_rows(game, GAMES), np.random.default_rng(0)
+    states, rng = FreeGame.new_states(game, GAMES), np.random.default_rng(0)
     for _ in range(60):
-        FreeGame.play(game, rows, rng.integers(3, size=GAMES))
+        FreeGame.play(game, states, rng.integers(3, size=GAMES))
     network, results = new_network(MuZeroConfig()), {}
     with one_thread():
         for name in ("learned", "simulator"):
-            total, inside, rules = min(once(name, network, game, rows) for _ in range(ROUNDS))
+            total, inside, rules = min(once(name, network, game, states) for _ in range(ROUNDS))
             results[name] = {
                 "simulations_per_s": round(GAMES * SIMULATIONS / total),
                 "ms_for_each_simulation_of_all_games": round(1e3 * total / SIMULATIONS, 3),

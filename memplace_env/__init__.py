@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from memplace_env.simulator import Report, Simulator
     from memplace_env.task import Task
     from memplace_env.workload.builder import ProgramBuilder
-    from memplace_env.workload.onnx_loader import load_onnx
+    from memplace_env.workload.onnx import load_onnx
     from memplace_env.workload.program import Program, TensorKind
     from memplace_env.workload.resolve import resolve_workload
     from memplace_env.workload.zoo import zoo_names
@@ -44,7 +44,7 @@ _HOME = {
     "accelerator_names": "accelerator",
     "compile_mapping": "api",
     "load_accelerator": "accelerator",
-    "load_onnx": "workload.onnx_loader",
+    "load_onnx": "workload.onnx",
     "native": "api",
     "resolve_task": "resolve",
     "resolve_workload": "workload.resolve",

@@ -27,10 +27,10 @@ _HERE = Path(__file__).parent
 _IMPORT = re.compile(r"^\s*from ([\w.]+) import \(?([\w, \n]+)|^\s*import ([\w.]+)", re.MULTILINE)
 
 
-def kernel(function: Callable[..., Any] | None = None, *, inline: bool = False) -> Any:
+def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     """Compile a function with numba at its first call, without the interpreter's lock, and keep the machine code.
 
-    With `inline`, for small functions of inner loops, it becomes part of every kernel that calls it.
+    Further `options` are those of `numba.njit`, as in `@kernel(error_model="numpy")`.
 
     Machine code is kept in `NUMBA_CACHE_DIR` if that is set, else beside the package, else in the user's cache folder,
     else in a private folder for temporary files; where none can be written, each process compiles anew.
@@ -38,8 +38,8 @@ def kernel(function: Callable[..., Any] | None = None, *, inline: bool = False) 
     Kernels have no annotations: numba infers the types of arguments, and their docstrings say them.
     """
     if function is None:
-        return partial(kernel, inline=inline)
-    compiled = numba.njit(nogil=True, forceinline=inline)(function)
+        return partial(kernel, **options)
+    compiled = numba.njit(nogil=True, **options)(function)
     with suppress(RuntimeError):  # numba's word for a cache without a folder
         compiled._cache = _Cache(function)
     return compiled

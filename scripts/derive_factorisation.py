@@ -1,4 +1,4 @@
-"""Derive `memplace_env/workload/factorisations/rank47_mod2.txt`: 47 products for 4 x 4 matrices modulo 2.
+"""Derive `memplace_env/workload/synthetic/factorisations/rank47_mod2.txt`: 47 products for 4 x 4 matrices modulo 2.
 
 A random walk in the flip graph (Kauers and Moosbauer 2022, arXiv 2212.01175) with plus transitions, which starts from a
 good scheme for fewer rows (Arai, Ichikawa and Hukushima 2024, arXiv 2312.16960). A scheme is a sum of terms a x b x c;
@@ -24,7 +24,7 @@ from pathlib import Path
 import numba as nb
 import numpy as np
 
-from memplace_env.workload.bilinear import Factorisation
+from memplace_env.workload.synthetic.bilinear import Factorisation
 
 SIDE = 4
 BITS = SIDE * SIDE

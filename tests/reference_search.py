@@ -15,10 +15,12 @@ from agents.muzero.gumbel import Gumbel
 from agents.muzero.puct import Puct
 
 EPSILON = 1e-8
+MIN_PRIOR = 1e-30
+NO_ACTION = -1
 
 
-class Answer(NamedTuple):
-    """What a model says: the next state, the reward on the way there, and of it the value, policy and legal actions."""
+class Evaluation(NamedTuple):
+    """What a model says of an action: the state it leads to, its reward, and that state's value, policy and actions."""
 
     state: int
     reward: float
@@ -29,170 +31,198 @@ class Answer(NamedTuple):
 
 @dataclass
 class Node:
-    answer: Answer
+    """A node that has been expanded; lists have an element for each action."""
+
+    evaluation: Evaluation
     children: dict[int, Node] = field(default_factory=dict)
 
     def __post_init__(self):
-        actions = range(len(self.answer.legal))
-        self.legal = [action for action in actions if self.answer.legal[action]]
-        self.over = not self.legal
-        self.value = 0.0 if self.over else self.answer.value
-        self.logits = [self.answer.logits[action] if action in self.legal else -inf for action in actions]
-        self.prior = [] if self.over else [max(p, 1e-30) if p else p for p in softmax(self.logits)]
-        self.visits, self.q = [0] * len(actions), [0.0] * len(actions)
+        actions = range(len(self.evaluation.legal))
+        self.legal = [action for action in actions if self.evaluation.legal[action]]
+        self.terminal = not self.legal
+        self.value = 0.0 if self.terminal else self.evaluation.value
+        self.logits = [self.evaluation.logits[action] if action in self.legal else -inf for action in actions]
+        self.priors = [] if self.terminal else [max(p, MIN_PRIOR) if p else p for p in softmax(self.logits)]
+        self.visits, self.qvalues = [0] * len(actions), [0.0] * len(actions)
 
 
 @dataclass
 class Tree:
-    """`low` and `high` are the least and greatest Q that any visited action has had."""
+    """A tree, and the least and greatest Q-value that any visited action has had."""
 
     root: Node
-    low: float = inf
-    high: float = -inf
+    min_qvalue: float = inf
+    max_qvalue: float = -inf
 
     @property
-    def value(self) -> float:
-        visits, q = self.root.visits, self.root.q
-        return (self.root.value + sum(n * mean for n, mean in zip(visits, q, strict=True))) / (1 + sum(visits))
+    def root_value(self) -> float:
+        visits, qvalues = self.root.visits, self.root.qvalues
+        total = sum(count * qvalue for count, qvalue in zip(visits, qvalues, strict=True))
+        return (self.root.value + total) / (1 + sum(visits))
 
 
-Model = Callable[[int, int], Answer]
-Choose = Callable[[Tree, Node, int], int]
+Model = Callable[[int, int], Evaluation]
+Path = list[tuple[Node, int]]
+ActionSelection = Callable[[Tree, Node, int], int]
 
 
-def simulate(tree: Tree, model: Model, simulation: int, discount: float, choose: Choose) -> None:
+def simulate(tree: Tree, model: Model, simulation: int, discount: float, action_selection: ActionSelection) -> None:
     """One simulation: down to an action never played or the end of a game, and back up."""
-    node, path = tree.root, []
-    while not node.over:
-        action = choose(tree, node, simulation)
+    path = select(tree, simulation, action_selection)
+    parent, action = path[-1]
+    if action not in parent.children:
+        expand(parent, action, model(parent.evaluation.state, action))
+    backup(tree, path, discount)
+
+
+def select(tree: Tree, simulation: int, action_selection: ActionSelection) -> Path:
+    """The nodes and actions from the root to an action to expand, or to one that ends the game."""
+    path, node = [], tree.root
+    while True:
+        action = action_selection(tree, node, simulation)
         path.append((node, action))
-        if action not in node.children:
-            node.children[action] = node = Node(model(node.answer.state, action))
-            break
+        if action not in node.children or node.children[action].terminal:
+            return path
         node = node.children[action]
-    gain = node.value
+
+
+def expand(parent: Node, action: int, evaluation: Evaluation) -> None:
+    """Add the node that an action leads to."""
+    parent.children[action] = Node(evaluation)
+
+
+def backup(tree: Tree, path: Path, discount: float) -> None:
+    """Count a simulation, and take its return into the Q-values on its path."""
+    parent, action = path[-1]
+    simulation_return = parent.children[action].value
     for parent, action in reversed(path):
-        gain = parent.children[action].answer.reward + discount * gain
+        simulation_return = parent.children[action].evaluation.reward + discount * simulation_return
         parent.visits[action] += 1
-        parent.q[action] += (gain - parent.q[action]) / parent.visits[action]
-        tree.low, tree.high = min(tree.low, parent.q[action]), max(tree.high, parent.q[action])
+        parent.qvalues[action] += (simulation_return - parent.qvalues[action]) / parent.visits[action]
+        tree.min_qvalue = min(tree.min_qvalue, parent.qvalues[action])
+        tree.max_qvalue = max(tree.max_qvalue, parent.qvalues[action])
 
 
 def softmax(scores: list[float]) -> list[float]:
-    top = max(scores)
-    weights = [math.exp(score - top) for score in scores]
+    max_score = max(scores)
+    weights = [math.exp(score - max_score) for score in scores]
     total = sum(weights, 0.0)
     return [weight / total for weight in weights]
 
 
-def best(actions: list[int], score: Callable[[int], float]) -> int:
+def best_action(actions: list[int], score: Callable[[int], float]) -> int:
     """The action with the greatest score, the first of equals."""
     return max(actions, key=lambda action: (score(action), -action))
 
 
-class Found(NamedTuple):
+class Result(NamedTuple):
+    """As `agents.muzero.base.SearchResult`, of one game."""
+
     action: int
-    policy: list[float]
+    action_weights: list[float]
     value: float
-    visits: list[int]
+    visit_counts: list[int]
 
 
 def gumbel_search(
-    model: Model, root: Answer, simulations: int, discount: float, settings: Gumbel, noise: list[float]
-) -> Found:
+    model: Model, root: Evaluation, num_simulations: int, discount: float, settings: Gumbel, gumbel: list[float]
+) -> Result:
     tree = Tree(Node(root))
-    if tree.root.over:
-        return Found(-1, [0.0] * len(root.legal), 0.0, tree.root.visits)
-    plan = halving(min(settings.considered, len(tree.root.legal)), simulations)
+    if tree.root.terminal:
+        return Result(NO_ACTION, [0.0] * len(root.legal), 0.0, tree.root.visits)
+    num_considered = min(settings.max_num_considered_actions, len(tree.root.legal))
+    sequence = sequential_halving(num_considered, num_simulations)
 
-    def top(wanted: int) -> int:
-        """The action at the root with the greatest noise + logit + sigma among those with so many visits."""
-        score = improved_logits(tree, tree.root, settings)
-        among = [action for action in tree.root.legal if tree.root.visits[action] == wanted]
-        return best(among, lambda action: noise[action] + score[action])
+    def root_action(considered_visits: int) -> int:
+        """The action with the greatest noise + logit + sigma among those with so many visits."""
+        logits = improved_logits(tree, tree.root, settings)
+        considered = [action for action in tree.root.legal if tree.root.visits[action] == considered_visits]
+        return best_action(considered, lambda action: gumbel[action] + logits[action])
 
-    def choose(tree: Tree, node: Node, simulation: int) -> int:
+    def action_selection(tree: Tree, node: Node, simulation: int) -> int:
         if node is tree.root:
-            return top(plan[simulation])
-        scores = improved_logits(tree, node, settings)
-        weights = [math.exp(score - max(scores)) for score in scores]
+            return root_action(sequence[simulation])
+        logits = improved_logits(tree, node, settings)
+        weights = [math.exp(logit - max(logits)) for logit in logits]
         total, visits = sum(weights, 0.0), 1 + sum(node.visits)
-        return best(node.legal, lambda action: weights[action] * visits - node.visits[action] * total)
+        return best_action(node.legal, lambda action: weights[action] * visits - node.visits[action] * total)
 
-    for simulation in range(simulations):
-        simulate(tree, model, simulation, discount, choose)
-    policy = softmax(improved_logits(tree, tree.root, settings))
-    return Found(top(max(tree.root.visits)), policy, tree.value, tree.root.visits)
+    for simulation in range(num_simulations):
+        simulate(tree, model, simulation, discount, action_selection)
+    action_weights = softmax(improved_logits(tree, tree.root, settings))
+    return Result(root_action(max(tree.root.visits)), action_weights, tree.root_value, tree.root.visits)
 
 
 def improved_logits(tree: Tree, node: Node, settings: Gumbel) -> list[float]:
     """Logits + sigma(completed Q)."""
     visited = [action for action in node.legal if node.visits[action] > 0]
-    mixed, total = node.value, sum(node.visits)
+    mixed_value, total_visits = node.value, sum(node.visits)
     if visited:
-        weighted = sum((node.prior[action] * node.q[action] for action in visited), 0.0)
-        mixed = (mixed + total * (weighted / sum((node.prior[action] for action in visited), 0.0))) / (total + 1)
-    completed = [node.q[action] if action in visited else mixed for action in range(len(node.q))]
-    known = [completed[action] for action in node.legal]
+        weighted = sum((node.priors[action] * node.qvalues[action] for action in visited), 0.0)
+        mean = weighted / sum((node.priors[action] for action in visited), 0.0)
+        mixed_value = (mixed_value + total_visits * mean) / (total_visits + 1)
+    completed = [node.qvalues[action] if action in visited else mixed_value for action in range(len(node.qvalues))]
+    legal = [completed[action] for action in node.legal]
     low, high = {
         "none": (0.0, 1.0),
-        "node": (min(known), max(known)),
-        "tree": (min(tree.low, mixed), max(tree.high, mixed)),
+        "node": (min(legal), max(legal)),
+        "tree": (min(tree.min_qvalue, mixed_value), max(tree.max_qvalue, mixed_value)),
     }[settings.normalise]
     scale = (settings.c_visit + max(node.visits)) * settings.c_scale / max(high - low, EPSILON)
-    return [logit + scale * (q - low) for logit, q in zip(node.logits, completed, strict=True)]
+    return [logit + scale * (qvalue - low) for logit, qvalue in zip(node.logits, completed, strict=True)]
 
 
-def halving(considered: int, simulations: int) -> list[int]:
-    """Sequential halving by keeping the books: visits of the action that each simulation goes to."""
-    if considered == 1:
-        return list(range(simulations))
-    plan: list[int] = []
-    books, left = [0] * considered, considered
-    while len(plan) < simulations:
-        for _ in range(max(1, int(simulations / (math.ceil(math.log2(considered)) * left)))):
-            for action in range(left):
-                plan.append(books[action])
-                books[action] += 1
-        left = max(2, left // 2)
-    return plan[:simulations]
+def sequential_halving(num_considered: int, num_simulations: int) -> list[int]:
+    """Counts the visits of every action; returns those that the action of each simulation has before it."""
+    if num_considered == 1:
+        return list(range(num_simulations))
+    sequence: list[int] = []
+    visits, num_left = [0] * num_considered, num_considered
+    while len(sequence) < num_simulations:
+        for _ in range(max(1, int(num_simulations / (math.ceil(math.log2(num_considered)) * num_left)))):
+            for action in range(num_left):
+                sequence.append(visits[action])
+                visits[action] += 1
+        num_left = max(2, num_left // 2)
+    return sequence[:num_simulations]
 
 
 def puct_search(
-    model: Model, root: Answer, simulations: int, discount: float, settings: Puct, noise: list[float]
-) -> Found:
+    model: Model, root: Evaluation, num_simulations: int, discount: float, settings: Puct, noise: list[float]
+) -> Result:
     tree = Tree(Node(root))
-    if tree.root.over:
-        return Found(-1, [0.0] * len(root.legal), 0.0, tree.root.visits)
+    if tree.root.terminal:
+        return Result(NO_ACTION, [0.0] * len(root.legal), 0.0, tree.root.visits)
     total = sum((noise[action] for action in tree.root.legal), 0.0)
     for action in tree.root.legal:
-        share = settings.fraction * (noise[action] / total)
-        tree.root.prior[action] = (1 - settings.fraction) * tree.root.prior[action] + share
+        share = settings.dirichlet_fraction * (noise[action] / total)
+        tree.root.priors[action] = (1 - settings.dirichlet_fraction) * tree.root.priors[action] + share
 
-    def choose(tree: Tree, node: Node, simulation: int) -> int:
-        count = 1 + sum(node.visits)
-        weight = settings.pb_c_init + math.log((1 + count + settings.pb_c_base) / settings.pb_c_base)
-        explore = weight * math.sqrt(count)
+    def action_selection(tree: Tree, node: Node, simulation: int) -> int:
+        node_visits = 1 + sum(node.visits)
+        pb_c = settings.pb_c_init + math.log((1 + node_visits + settings.pb_c_base) / settings.pb_c_base)
 
-        def bound(action: int) -> float:
-            exploration = node.prior[action] * explore / (1 + node.visits[action])
+        def upper_bound(action: int) -> float:
+            exploration = node.priors[action] * (pb_c * math.sqrt(node_visits)) / (1 + node.visits[action])
             if not node.visits[action]:
                 return exploration
-            return exploration + (node.q[action] - tree.low) / max(tree.high - tree.low, EPSILON)
+            width = max(tree.max_qvalue - tree.min_qvalue, EPSILON)
+            return exploration + (node.qvalues[action] - tree.min_qvalue) / width
 
-        return best(node.legal, bound)
+        return best_action(node.legal, upper_bound)
 
-    for simulation in range(simulations):
-        simulate(tree, model, simulation, discount, choose)
+    for simulation in range(num_simulations):
+        simulate(tree, model, simulation, discount, action_selection)
     visits = tree.root.visits
-    policy = [count / simulations for count in visits]
+    action_weights = [count / num_simulations for count in visits]
     if settings.temperature == 0:
-        return Found(best(tree.root.legal, lambda action: visits[action]), policy, tree.value, visits)
+        action = best_action(tree.root.legal, lambda action: visits[action])
+        return Result(action, action_weights, tree.root_value, visits)
     weights = [(count / max(visits)) ** (1 / settings.temperature) for count in visits]
-    left = noise[-1] * sum(weights, 0.0)
-    reached = 0.0
+    drawn = noise[-1] * sum(weights, 0.0)
+    cumulative = 0.0
     for action, weight in enumerate(weights):
-        reached += weight
-        if left < reached:
-            return Found(action, policy, tree.value, visits)
+        cumulative += weight
+        if drawn < cumulative:
+            return Result(action, action_weights, tree.root_value, visits)
     raise AssertionError("the shares of the visits add up to 1")

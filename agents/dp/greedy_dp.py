@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import gymnasium as gym
 import numpy as np
 
-from agents.base import Callback, Solution
-from agents.evaluator import Evaluator
+from agents.base import Agent
+from agents.evaluator import MapEvaluator
+from memplace_env.registration import Formulation
 
 
-class GreedyDP:
+class GreedyDP(Agent[MapEvaluator]):
     """Tries all L x L levels of an op's weights and results, keeps the best reward, goes on to the next op.
 
     After the last op it begins again, until a whole pass changes nothing or the budget ends. As in the paper it
@@ -22,19 +20,10 @@ class GreedyDP:
     """
 
     name = "greedy-dp"
-    budgeted = True
+    formulations = (Formulation.ONE_SHOT,)
 
-    def solve(
-        self,
-        env: str | gym.Env[Any, Any],
-        *,
-        budget: int = 4000,
-        seed: int = 0,
-        callback: Callback | None = None,
-        time_limit: float | None = None,
-    ) -> Solution:
-        """See `agents.base.Agent.solve`; nothing is random, so the seed changes nothing."""
-        evaluator = Evaluator(env, budget=budget, callback=callback, time_limit=time_limit)
+    def run(self, evaluator: MapEvaluator, seed: int) -> None:
+        """Nothing is random, so the seed changes nothing."""
         problem = evaluator.env.problem
         levels = problem.accelerator.num_levels
         choices = np.stack(np.meshgrid(range(levels), range(levels), indexing="ij"), axis=-1).reshape(-1, 2)
@@ -50,4 +39,3 @@ class GreedyDP:
                 rewards = evaluator(trials).reward
                 if len(rewards) and rewards.max() > best_reward:
                     best_map, best_reward, changed = trials[rewards.argmax()], rewards.max(), True
-        return evaluator.solution(self.name, seed)

@@ -3,8 +3,8 @@
 A map asks; the compiler gives what fits. So a map can improve in two ways: a decision steps back from a level that
 saves its ops little, and the room goes to the next in line; or it asks for a level that would save its ops much.
 Which those are can be read off the cost tables, for one decision at a time, as if there were no capacities. The
-proposals lean on that; whether they help, the evaluation tells. On a foreign simulator the cost tables of the
-built-in one still propose.
+proposals lean on that; whether they help, the evaluation tells. Where a black box judges, the cost arrays still
+propose.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from agents.evaluator import Evaluator
+from agents.evaluator import MapEvaluator
 from agents.heuristic.local_search import neighbour
+from memplace_env.costs import op_times
 from memplace_env.envs.one_shot import OneShotProblem
-from memplace_env.simulator.costs import cost_tables
-from memplace_env.simulator.report import SECONDS
+from memplace_env.units import PS
 
 _GUIDED, _BACK, _FORTH = 0.8, 0.3, 0.2
 """Share of moves that are guided; among those, shares of steps back, of demands, and the rest: one of each."""
@@ -42,33 +42,27 @@ class MoveCosts:
     """What moving one decision to another level changes in the times of the ops that touch its tensors."""
 
     def __init__(self, problem: OneShotProblem) -> None:
-        program, chip = problem.program, problem.accelerator
-        tables = cost_tables(program, chip)
-        self._slot, self._shape = problem.slot, (problem.map_size, chip.num_levels)
-        self._ops, self._op, self._tensor = program.num_ops, program.use_op, program.use_tensor
-        self._use_ps, self._compute_ps, self._serial = tables.use_ps, tables.compute_ps, tables.serial
+        self._program, self._costs = problem.program, problem.task.costs
+        self._slot, self._shape = problem.slot, (problem.map_size, problem.accelerator.num_levels)
 
     def __call__(self, level: NDArray[np.integer]) -> NDArray[np.float64]:
         """Seconds float64[S, L] that the program gets slower, from the level int[K] that each tensor has."""
-        use, levels = np.arange(len(self._op)), self._shape[1]
-        now = level[self._tensor].astype(np.int64)
-        port = np.zeros((self._ops, levels), dtype=np.int64)
-        np.add.at(port, (self._op, now), self._use_ps[use, now])
-        op_time = self._time(self._compute_ps, port)
-        without = port[self._op]
-        without[use, now] -= self._use_ps[use, now]
+        op, tensor, use_ps = self._program.use_op, self._program.use_tensor, self._costs.use_ps
+        use, levels = np.arange(len(op)), self._shape[1]
+        now = level[tensor].astype(np.int64)
+        used = np.zeros((self._program.num_ops, levels), dtype=np.int64)
+        np.add.at(used, (op, now), use_ps[use, now])
+        op_ps = op_times(self._costs, used).op_ps
+        without = used[op]
+        without[use, now] -= use_ps[use, now]
         result = np.zeros(self._shape)
-        decided = self._slot[self._tensor] >= 0
+        decided = self._slot[tensor] >= 0
         for to in range(levels):
             moved = without.copy()
-            moved[:, to] += self._use_ps[:, to]
-            change = self._time(self._compute_ps[self._op], moved) - op_time[self._op]
-            np.add.at(result[:, to], self._slot[self._tensor][decided], change[decided] * SECONDS)
+            moved[:, to] += use_ps[:, to]
+            change = op_times(self._costs, moved, op).op_ps - op_ps[op]
+            np.add.at(result[:, to], self._slot[tensor][decided], change[decided] * PS)
         return result
-
-    def _time(self, compute: NDArray[np.int64], port: NDArray[np.int64]) -> NDArray[np.int64]:
-        busy: NDArray[np.int64] = port.sum(axis=1) if self._serial else port.max(axis=1)
-        return np.maximum(compute, busy)
 
 
 class _Stand(NamedTuple):
@@ -129,7 +123,7 @@ class Refiner:
         if latency_s < self._best.latency_s:
             self._best = offered
 
-    def step(self, rng: np.random.Generator, evaluator: Evaluator) -> None:
+    def step(self, rng: np.random.Generator, evaluator: MapEvaluator) -> None:
         """Evaluate one proposal, and go there if it is faster, or not much slower."""
         if self._made == int(_LAST * self._proposals):
             self._stand(*self._best)
@@ -174,7 +168,7 @@ class Refiner:
 
     @cached_property
     def _granted(self) -> NDArray[np.int64]:
-        granted: NDArray[np.int64] = self._problem.entries_of(self._state.level[None])[0]
+        granted: NDArray[np.int64] = self._problem.maps_of(self._state.level[None])[0]
         return granted
 
     def _steps_back(self, asked: NDArray[np.int64]) -> _Moves:

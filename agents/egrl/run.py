@@ -16,7 +16,7 @@ from agents.egrl.learner import Learner
 from agents.egrl.population import Population, chances, genome_of, mutate_weights, next_generation
 from agents.egrl.refine import Refiner
 from agents.egrl.replay import Replay
-from agents.evaluator import Evaluated, Evaluator
+from agents.evaluator import Evaluated, MapEvaluator
 from agents.learning.graph_policy import Graph, GraphPolicy
 from memplace_env.compiler import HEURISTICS
 
@@ -27,7 +27,7 @@ _PURE_REFINEMENT = 64
 class _Workload(NamedTuple):
     """One of the programs that a run maps; `decisions` are its columns in the maps of the members."""
 
-    evaluator: Evaluator
+    evaluator: MapEvaluator
     refiner: Refiner
     replay: Replay
     decisions: slice
@@ -48,7 +48,7 @@ class Run:
     """
 
     def __init__(
-        self, config: EGRLConfig, evaluators: Sequence[Evaluator], policy: GraphPolicy | None, seed: int
+        self, config: EGRLConfig, evaluators: Sequence[MapEvaluator], policy: GraphPolicy | None, seed: int
     ) -> None:
         self._config = config
         self._rng = np.random.default_rng(seed)
@@ -176,7 +176,7 @@ class Run:
         if count == 0:
             return
         if self._config.repaired:
-            workload.replay.add(workload.evaluator.env.problem.entries_of(result.level), result.repaired_reward)
+            workload.replay.add(workload.evaluator.env.problem.maps_of(result.level), result.repaired_reward)
         else:
             workload.replay.add(maps[:count], result.reward)
         best = int(result.latency_s.argmin())
@@ -210,7 +210,7 @@ class Run:
         """Chromosomes swap the preferences for what they asked and what they got."""
         population, levels = self._population, self._mask.shape[1]
         members = len(population.is_graph)
-        got = workload.evaluator.env.problem.entries_of(result.level)[:members]
+        got = workload.evaluator.env.problem.maps_of(result.level)[:members]
         prior = population.prior[:, workload.decisions]
         lifted = prior.max(-1, keepdims=True) + np.float32(0.5)
         asked_less = prior.argmax(-1) != got
@@ -223,8 +223,8 @@ class Run:
         maps = [env.problem.native_map]
         for rule in HEURISTICS.values():
             level = np.zeros((1, env.program.num_tensors), dtype=np.int8)
-            level[0, env.program.use_tensor] = rule(env.program, env.accelerator).use_level
-            maps.append(env.problem.entries_of(level)[0])
+            level[0, env.program.use_tensor] = rule(env.task).use_level
+            maps.append(env.problem.maps_of(level)[0])
         return maps
 
     def _fresh_policy(self) -> GraphPolicy:

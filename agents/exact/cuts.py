@@ -6,11 +6,11 @@ import numpy as np
 
 from agents.exact.model import CAPACITY, Floats, Model, Rows, live_sets, rows_of, stack
 from agents.exact.packing import Conflict
-from memplace_env.accelerator import Accelerator
-from memplace_env.workload.program import Ints, Program, TensorKind
+from memplace_env.task import Task
+from memplace_env.workload.program import Ints, TensorKind
 
 
-def cut(program: Program, accelerator: Accelerator, model: Model, conflict: Conflict) -> Rows:
+def cut(task: Task, model: Model, conflict: Conflict) -> Rows:
     """Constraints, valid if the conflict is proven. S: its blocks, P: the permanent tensors beside them, l: the level.
 
     Not all of them together:  sum_{S + P} x[k, l] <= |S + P| - 1.
@@ -22,15 +22,16 @@ def cut(program: Program, accelerator: Accelerator, model: Model, conflict: Conf
 
     which is the capacity of Q tightened in case all of S are in the level, and not tightened if any is missing.
     """
+    program = task.program
     column, size, blocks = model.column[:, conflict.level], program.tensor_bytes, conflict.blocks
     members = np.concatenate([blocks, conflict.permanent])
     rows = [_at_least(column[members], -np.ones(len(members)), 1.0 - len(members), model)]
-    if len(blocks) and accelerator.weights == "resident":
+    if len(blocks) and not task.streams_weights:
         live = live_sets(program.live_start[blocks], program.live_end[blocks])
         largest = blocks[live[(live @ size[blocks]).argmax()]]
         missing = conflict.height - size[largest].sum()
         weights = np.flatnonzero((program.tensor_kind == TensorKind.WEIGHT) & (column >= 0))
-        capacity = accelerator.levels[conflict.level].capacity_bytes
+        capacity = task.accelerator.levels[conflict.level].capacity_bytes
         tensors = np.concatenate([weights, largest, blocks])
         share = np.concatenate([size[weights], size[largest], np.full(len(blocks), missing)])
         least = -capacity - missing * (len(blocks) - 1)

@@ -6,13 +6,15 @@ All kernels take int64[n] arrays: `size` in bytes, `first` and `last` op of each
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from memplace_env.kernel import kernel
+from memplace_env.plan.gaps import ENDLESS, narrower_gap
 
 FOUND, NONE_EXISTS, GAVE_UP = 1, 0, -1
 
 
-@njit(cache=True, nogil=True)
-def place_in_order(order, size, first, last, best_fit, offset):  # type: ignore[no-untyped-def]
+@kernel
+def place_in_order(order, size, first, last, best_fit, offset):
     """Place blocks one by one into gaps between those placed before that are alive at the same time.
 
     Args:
@@ -31,27 +33,26 @@ def place_in_order(order, size, first, last, best_fit, offset):  # type: ignore[
         count = 0
         for other in order[:rank]:
             if first[other] <= last[block] and last[other] >= first[block]:
-                at = count
-                while at > 0 and offset[stack[at - 1]] > offset[other]:
-                    stack[at] = stack[at - 1]
-                    at -= 1
-                stack[at] = other
+                place = count
+                while place > 0 and offset[stack[place - 1]] > offset[other]:
+                    stack[place] = stack[place - 1]
+                    place -= 1
+                stack[place] = other
                 count += 1
-        cursor, chosen, chosen_gap = np.int64(0), np.int64(-1), np.int64(2**62)
-        for at in range(count):
-            gap = offset[stack[at]] - cursor
-            if size[block] <= gap < chosen_gap:
-                chosen, chosen_gap = cursor, gap
-                if not best_fit:
-                    break
-            cursor = max(cursor, offset[stack[at]] + size[stack[at]])
+        cursor, chosen, chosen_gap = np.int64(0), np.int64(-1), ENDLESS
+        for below in range(count):
+            gap = offset[stack[below]] - cursor
+            chosen, chosen_gap = narrower_gap(chosen, chosen_gap, cursor, gap, size[block])
+            if chosen >= 0 and not best_fit:
+                break
+            cursor = max(cursor, offset[stack[below]] + size[stack[below]])
         offset[block] = cursor if chosen < 0 else chosen
         peak = max(peak, offset[block] + size[block])
     return peak
 
 
-@njit(cache=True, nogil=True)
-def climb(order, size, first, last, height, rounds, seed, offset):  # type: ignore[no-untyped-def]
+@kernel
+def climb(order, size, first, last, height, rounds, seed, offset):
     """Randomised hill climb over the placing order, after the allocator of Arm's Vela compiler.
 
     Blocks are placed lowest gap first. Each round moves a block that sticks out above `height`, or one alive at the
@@ -104,8 +105,8 @@ def climb(order, size, first, last, height, rounds, seed, offset):  # type: igno
     return peak
 
 
-@njit(cache=True, nogil=True)
-def search(size, first, last, height, node_limit, offset):  # type: ignore[no-untyped-def]
+@kernel
+def search(size, first, last, height, node_limit, offset):
     """Complete depth-first search for addresses below `height`, after MiniMalloc (Moffitt, ASPLOS 2024).
 
     If a packing exists, so does one with the least sum of offsets, in which every block lies on the ground or on a

@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from memplace_env.accelerator import Accelerator
-from memplace_env.compiler.compile import compile_mapping
-from memplace_env.compiler.evaluate import evaluate
-from memplace_env.compiler.schedule import is_placeable, schedule
-from memplace_env.simulator.costs import cost_tables
-from memplace_env.simulator.kernels import port_times
-from memplace_env.workload.program import Ints, Program
+from memplace_env.compiler import place_mapping
+from memplace_env.compiler.evaluate import evaluate_choices
+from memplace_env.compiler.schedule import schedule_of
+from memplace_env.costs import op_times
+from memplace_env.costs.kernels import used_by_level
+from memplace_env.task import Task
+from memplace_env.workload.program import Ints
 
 CHUNK = 64
 """Moves that `descend` tries at once."""
@@ -37,53 +37,50 @@ class Lives(NamedTuple):
     copy_start: Ints
 
 
-def lives(program: Program, accelerator: Accelerator, level: Ints) -> Lives:
+def lives(task: Task, level: Ints) -> Lives:
     """Blocks of a mapping as the compiler makes them if it has all the room it wants.
 
     Streamed weights get the shortest copies that no op waits for; one that would have to be waited for is left in
     the backing memory.
     """
-    room = int(program.tensor_bytes.sum())
-    roomy = replace(accelerator, levels=tuple(replace(memory, capacity_bytes=room) for memory in accelerator.levels))
-    plan = compile_mapping(program, roomy, level).plan
-    got = np.full((4, program.num_tensors), -1)
-    got[0] = accelerator.backing
+    room = int(task.program.tensor_bytes.sum() + task.costs.reserved_bytes.max())
+    levels = tuple(replace(memory, capacity_bytes=room) for memory in task.accelerator.levels)
+    plan = place_mapping(replace(task, accelerator=replace(task.accelerator, levels=levels)), level).plan
+    got = np.full((4, task.program.num_tensors), -1)
+    got[0] = task.backing
     got[:3, plan.allocations[:, 0]] = plan.allocations[:, [1, 3, 4]].T
     got[3, plan.transfers[:, 0]] = plan.transfers[:, 3]
     return Lives(*got)
 
 
-def latency_ps(program: Program, accelerator: Accelerator, level: Ints) -> int:
-    """What the simulator would say if every tensor were in its level and no copies were needed."""
-    costs = cost_tables(program, accelerator)
-    port = port_times(program.use_ptr, level[program.use_tensor], costs.use_ps, costs.latency_ps)
-    memory = port.sum(axis=1) if costs.serial else port.max(axis=1)
-    return int(np.maximum(costs.compute_ps, memory).sum()) + costs.overhead_ps * program.num_ops
+def latency_ps(task: Task, level: Ints) -> int:
+    """What the cost arrays would say if every tensor were in its level and no copies were needed."""
+    program, costs = task.program, task.costs
+    used = used_by_level(program.use_ptr, level[program.use_tensor], costs.use_ps)
+    return int(op_times(costs, used).op_ps.sum())
 
 
-def settle(program: Program, accelerator: Accelerator, level: Ints) -> Ints:
+def keep_what_pays(task: Task, level: Ints) -> Ints:
     """Move to the backing memory what costs nothing there, largest first, so that the rest finds addresses easily."""
     level = level.copy()
-    best = latency_ps(program, accelerator, level)
-    for tensor in np.argsort(-program.tensor_bytes, kind="stable"):
+    best = latency_ps(task, level)
+    for tensor in np.argsort(-task.program.tensor_bytes, kind="stable"):
         before = level[tensor]
-        if before < accelerator.backing:
-            level[tensor] = accelerator.backing
-            if latency_ps(program, accelerator, level) > best:
+        if before < task.backing:
+            level[tensor] = task.backing
+            if latency_ps(task, level) > best:
                 level[tensor] = before
     return level
 
 
-def descend(
-    program: Program, accelerator: Accelerator, level: Ints, *, seed: int, budget: int, seconds: float | None
-) -> tuple[Ints, int]:
+def descend(task: Task, level: Ints, *, seed: int, budget: int, seconds: float | None) -> tuple[Ints, int]:
     """Change one tensor's level at a time while that makes the compiled plan faster.
 
     Moves are tried in a random order, `CHUNK` at once, and the best of them taken unless all make it slower; it ends
     when `PATIENCE` rounds through all moves have made it no faster.
 
     Args:
-        program, accelerator: the problem.
+        task: the problem.
         level: int64[K] to start from.
         seed: of the order.
         budget: mappings to compile at most.
@@ -93,8 +90,8 @@ def descend(
         The best mapping, and how many were compiled.
     """
     begin, rng = time.perf_counter(), np.random.default_rng(seed)
-    s, slot = schedule(program, accelerator), np.arange(program.num_tensors)
-    moves = np.argwhere(np.repeat(is_placeable(program)[:, None], accelerator.num_levels, axis=1))
+    schedule, slot = schedule_of(task, "weights-before-results"), np.arange(task.program.num_tensors)
+    moves = np.argwhere(np.repeat(task.program.is_placeable[:, None], task.accelerator.num_levels, axis=1))
     rng.shuffle(moves)
     best, level = np.iinfo(np.int64).max, level.copy()
     spent = gained = 0
@@ -104,7 +101,7 @@ def descend(
         chunk = moves[(spent + np.arange(min(CHUNK, len(moves)))) % len(moves)][: budget - spent]
         trials = np.repeat(level[None], len(chunk), axis=0)
         trials[np.arange(len(chunk)), chunk[:, 0]] = chunk[:, 1]
-        latency = evaluate(s, trials, slot).latency_ps
+        latency = evaluate_choices(schedule, trials, slot).latency_ps
         spent += len(chunk)
         if latency.min() < best:
             gained = spent

@@ -12,7 +12,8 @@ costs latency. With c the cost table of the simulator, op t keeps the port of le
                z[t] >= m[t, l] for each l (parallel ports),  z[t] >= sum_l m[t, l] (serial ports)
                y[t, l] >= x[k, l],  y[t, B] >= 1 - sum_l x[k, l]                for each tensor k of op t
                sum_l x[k, l] <= 1
-               w[l] + sum_{k alive at t} bytes_k x[k, l] <= capacity_l          for each maximal set of live tensors
+               w[l] + sum_{k alive at t} bytes_k x[k, l] <= capacity_l - reserved[t, l]
+                                                                                for each maximal set of live tensors
 
 where w[l] >= sum_k bytes_k x[k, l] over resident weights, which are always alive: as a column of its own it keeps
 the capacity rows short, which makes HiGHS several times faster. This is the latency of every plan with one level for
@@ -36,9 +37,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from memplace_env.accelerator import Accelerator
-from memplace_env.compiler.schedule import is_placeable
-from memplace_env.simulator.costs import Costs, cost_tables
+from memplace_env.costs import Costs
+from memplace_env.task import Task
 from memplace_env.workload.program import Ints, Program, TensorKind
 
 Floats = NDArray[np.float64]
@@ -65,7 +65,7 @@ class Model(NamedTuple):
         rows: all constraints.
         column: int64[K, L-1], column of x for tensor and fast level; -1 if the tensor cannot be there.
         unit_ps: picoseconds of one unit of the objective.
-        overhead_ps: what ops take beyond the objective.
+        overhead_ps: what all ops take beyond the objective.
     """
 
     cost: Floats
@@ -97,20 +97,20 @@ class _Ports(NamedTuple):
     constant: Floats
 
 
-def build(program: Program, accelerator: Accelerator) -> Model:
+def build(task: Task) -> Model:
     """The program of the module's docstring."""
-    costs = cost_tables(program, accelerator)
-    columns = _columns(program, accelerator, costs)
+    program, costs = task.program, task.costs
+    columns = _columns(task)
     all_backing = np.bincount(program.use_op, costs.use_ps[:, -1], program.num_ops)
     unit = max(float(np.maximum(costs.compute_ps, all_backing).sum()) / HORIZON, 1.0)
-    ports = _ports(program, accelerator, costs, columns, unit)
+    ports = _ports(task, columns, unit)
     parts = [
         _op_times(costs, columns, ports, unit),
         _touches(program, columns),
         _one_level_each(columns),
-        *(_capacity(program, accelerator, columns, level) for level in range(accelerator.backing)),
+        *(_capacity(task, columns, level) for level in range(task.backing)),
     ]
-    if accelerator.weights == "streamed":
+    if task.streams_weights:
         parts.append(_bank(program, costs, columns, ports, unit))
     binary = np.zeros(columns.total, dtype=bool)
     binary[columns.x[columns.x >= 0]] = True
@@ -119,8 +119,7 @@ def build(program: Program, accelerator: Accelerator) -> Model:
     lower, upper = np.zeros(columns.total), np.full(columns.total, np.inf)
     lower[columns.z] = costs.compute_ps / unit
     upper[binary] = upper[columns.y[columns.y >= 0]] = 1
-    overhead = costs.overhead_ps * program.num_ops
-    return Model(cost, lower, upper, binary, stack(parts), columns.x, unit, overhead)
+    return Model(cost, lower, upper, binary, stack(parts), columns.x, unit, int(costs.overhead_ps.sum()))
 
 
 def stack(parts: list[Rows]) -> Rows:
@@ -130,10 +129,11 @@ def stack(parts: list[Rows]) -> Rows:
     )
 
 
-def lifetimes(program: Program, accelerator: Accelerator) -> tuple[Ints, Ints]:
+def lifetimes(task: Task) -> tuple[Ints, Ints]:
     """int64[K] each: first and last op during which a block of the tensor exists at the very least."""
+    program = task.program
     weight = program.tensor_kind == TensorKind.WEIGHT
-    if accelerator.weights == "streamed":
+    if task.streams_weights:
         return np.where(weight, program.live_start - 1, program.live_start), program.live_end
     return np.where(weight, 0, program.live_start), np.where(weight, program.num_ops - 1, program.live_end)
 
@@ -143,16 +143,17 @@ def rows_of(row: Ints, column: Ints, value: Floats, lower: Floats, columns: int)
     return Rows(sp.csr_array((value, (row, column)), shape=(len(lower), columns)), lower)
 
 
-def _columns(program: Program, accelerator: Accelerator, costs: Costs) -> _Columns:
+def _columns(task: Task) -> _Columns:
+    program, accelerator, costs = task.program, task.accelerator, task.costs
     capacity = np.array([level.capacity_bytes for level in accelerator.levels[:-1]])
-    first, _ = lifetimes(program, accelerator)
-    placeable = is_placeable(program)
+    first, _ = lifetimes(task)
+    placeable = program.is_placeable
     can = (placeable & (first >= 0))[:, None] & (program.tensor_bytes[:, None] <= capacity)
     inner = np.zeros((program.num_ops, accelerator.num_levels), dtype=bool)
     inner[program.use_op[placeable[program.use_tensor]]] = costs.latency_ps > 0
     inner[program.use_op[~placeable[program.use_tensor]], -1] = False
     ops = np.ones(program.num_ops, dtype=bool)
-    copies = ops & (accelerator.weights == "streamed")
+    copies = ops & task.streams_weights
     held = np.ones(accelerator.backing, dtype=bool)
     wanted = [can, inner, held, ops, copies, copies]
     ends = np.cumsum([part.sum() for part in wanted])
@@ -163,7 +164,8 @@ def _columns(program: Program, accelerator: Accelerator, costs: Costs) -> _Colum
     return _Columns(x, y, held, z, bank[copies], stall[copies], int(ends[-1]))
 
 
-def _ports(program: Program, accelerator: Accelerator, costs: Costs, columns: _Columns, unit: float) -> _Ports:
+def _ports(task: Task, columns: _Columns, unit: float) -> _Ports:
+    program, accelerator, costs = task.program, task.accelerator, task.costs
     shape = (program.num_ops, columns.total)
     x = columns.x[program.use_tensor]
     matrix = []
@@ -179,7 +181,7 @@ def _ports(program: Program, accelerator: Accelerator, costs: Costs, columns: _C
         )
     constant = np.zeros((program.num_ops, accelerator.num_levels))
     np.add.at(constant[:, -1], program.use_op, costs.use_ps[:, -1])
-    fixed = program.use_op[~is_placeable(program)[program.use_tensor]]
+    fixed = program.use_op[~program.is_placeable[program.use_tensor]]
     constant[np.unique(fixed), -1] += costs.latency_ps[-1]
     return _Ports(matrix, constant / unit)
 
@@ -210,7 +212,7 @@ def _touches(program: Program, columns: _Columns) -> Rows:
         np.zeros(len(use)),
         columns.total,
     )
-    use = np.flatnonzero((y[:, -1] >= 0) & is_placeable(program)[program.use_tensor])
+    use = np.flatnonzero((y[:, -1] >= 0) & program.is_placeable[program.use_tensor])
     row, level = np.nonzero(x[use] >= 0)
     column = np.concatenate([y[use, -1], x[use][row, level]])
     backing = rows_of(
@@ -225,31 +227,42 @@ def _one_level_each(columns: _Columns) -> Rows:
     return rows_of(row, tensors[row, level], -np.ones(len(row)), -np.ones(len(tensors)), columns.total)
 
 
-def _capacity(program: Program, accelerator: Accelerator, columns: _Columns, level: int) -> Rows:
+def _capacity(task: Task, columns: _Columns, level: int) -> Rows:
     """w at least the resident weights; one row for each maximal set of results that could overflow the level."""
-    capacity = accelerator.levels[level].capacity_bytes
+    program, capacity = task.program, task.accelerator.levels[level].capacity_bytes
     size = program.tensor_bytes * (CAPACITY / capacity)
     inside = columns.x[:, level] >= 0
-    always = inside & (program.tensor_kind == TensorKind.WEIGHT) & (accelerator.weights == "resident")
+    always = inside & (program.tensor_kind == TensorKind.WEIGHT) & (not task.streams_weights)
     weights, others = np.flatnonzero(always), np.flatnonzero(inside & ~always)
     column = np.append(columns.x[weights, level], columns.held[level])
     total = rows_of(np.zeros_like(column), column, np.append(-size[weights], 1.0), np.zeros(1), columns.total)
 
-    first, last = (ends[others] for ends in lifetimes(program, accelerator))
-    live = live_sets(first, last)
-    if not len(live):
-        live = np.zeros((1, 0), dtype=bool)
-    live = live[live @ program.tensor_bytes[others] + program.tensor_bytes[weights].sum() > capacity]
+    first, last = (ends[others] for ends in lifetimes(task))
+    live, reserved = _live_sets_beside(first, last, task.costs.reserved_bytes[:, level])
+    full = live @ program.tensor_bytes[others] + program.tensor_bytes[weights].sum() + reserved > capacity
+    live, reserved = live[full], reserved[full]
     row, item = np.nonzero(live)
     sets = np.arange(len(live))
     overflow = rows_of(
         np.append(row, sets),
         np.append(columns.x[others[item], level], np.full(len(live), columns.held[level])),
         np.append(-size[others[item]], -np.ones(len(live))),
-        np.full(len(live), -CAPACITY),
+        reserved * (CAPACITY / capacity) - CAPACITY,
         columns.total,
     )
     return stack([total, overflow])
+
+
+def _live_sets_beside(first: Ints, last: Ints, reserved: Ints) -> tuple[NDArray[np.bool_], Ints]:
+    """bool[R, n], sets of intervals that share an op, and int64[R], the most that such an op reserves.
+
+    Where nothing is reserved the maximal sets suffice; else there is one for each stretch of ops with the same set.
+    """
+    if not reserved.any():
+        live = live_sets(first, last) if len(first) else np.zeros((1, 0), dtype=bool)
+        return live, np.zeros(len(live), dtype=np.int64)
+    changes = np.unique(np.concatenate([[0], first[first > 0], last[last + 1 < len(reserved)] + 1]))
+    return (first <= changes[:, None]) & (last >= changes[:, None]), np.maximum.reduceat(reserved, changes)
 
 
 def live_sets(first: Ints, last: Ints) -> NDArray[np.bool_]:
@@ -275,7 +288,7 @@ def _bank(program: Program, costs: Costs, columns: _Columns, ports: _Ports, unit
     ones = np.ones(program.num_ops)
     value = np.concatenate([-ones, ones, ones[1:], ones[1:], -costs.prefetch_ps[copied] / unit])
     lower = np.zeros(program.num_ops)
-    lower[1:] = ports.constant[:-1, -1] - costs.overhead_ps / unit
+    lower[1:] = ports.constant[:-1, -1] - costs.overhead_ps[:-1] / unit
     before = sp.vstack([sp.csr_array((1, columns.total)), ports.matrix[-1][:-1]])
     own = rows_of(row, column, value, lower, columns.total)
     return Rows(sp.csr_array(own.matrix - before), lower)

@@ -15,8 +15,8 @@ import numpy as np
 from agents.exact.kernels import FOUND, GAVE_UP, NONE_EXISTS, climb, place_in_order, search
 from agents.exact.mapping import Lives
 from agents.exact.model import live_sets
-from memplace_env.accelerator import Accelerator
-from memplace_env.workload.program import Ints, Program
+from memplace_env.task import Task
+from memplace_env.workload.program import Ints
 
 EFFORT = 20_000_000
 """Work of one complete search or climb, in blocks looked at: a second or two."""
@@ -70,26 +70,26 @@ class Fit(NamedTuple):
 
 
 def pack(
-    program: Program,
-    accelerator: Accelerator,
-    lives: Lives,
-    seed: int,
-    expired: Callable[[], bool] = lambda: False,
+    task: Task, lives: Lives, seed: int, expired: Callable[[], bool] = lambda: False
 ) -> tuple[Ints, list[Conflict]]:
     """int64[K] offsets for tensors in fast levels, and what kept others from having one.
 
+    All blocks lie below the most that any op reserves, so that nothing is proven where some ops reserve less.
     Deterministic, unless `expired` becomes true: then conflicts are no longer narrowed down.
     """
+    program = task.program
     offset = np.zeros(program.num_tensors, dtype=np.int64)
     size, conflicts = program.tensor_bytes, []
     always = (lives.first == 0) & (lives.last == program.num_ops - 1)
-    for at in range(accelerator.backing):
-        permanent, passing = (np.flatnonzero((lives.level == at) & those) for those in (always, ~always))
-        capacity = accelerator.levels[at].capacity_bytes
+    for level in range(task.backing):
+        permanent, passing = (np.flatnonzero((lives.level == level) & those) for those in (always, ~always))
+        reserved = task.costs.reserved_bytes[:, level]
+        even, capacity = reserved.min() == reserved.max(), task.accelerator.levels[level].capacity_bytes
+        capacity -= int(reserved.max())
         offset[permanent] = capacity - np.cumsum(size[permanent])
         height = capacity - int(size[permanent].sum())
         if height < 0:
-            conflicts.append(Conflict(at, passing[:0], permanent, 0, True))
+            conflicts.append(Conflict(level, passing[:0], permanent, 0, bool(even)))
             continue
         blocks = Blocks(size[passing], lives.first[passing], lives.last[passing])
         for part in _parts(blocks):
@@ -97,7 +97,7 @@ def pack(
             offset[passing[part]] = found.offset
             if found.outcome != FOUND:
                 for which, needed, proven in _conflicts(blocks.take(part), height, seed, expired):
-                    conflicts.append(Conflict(at, passing[part[which]], permanent, needed, proven))
+                    conflicts.append(Conflict(level, passing[part[which]], permanent, needed, proven and bool(even)))
     return offset, conflicts
 
 

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import gymnasium as gym
 import numpy as np
 
-from agents.base import Callback, Solution
+from agents.base import Agent
 from agents.evaluator import GameEvaluator
 from agents.game import kernels
 from agents.game.wishes import Wishes, finished, starts
-from memplace_env.compiler.evaluate import in_chunks
 from memplace_env.envs.malloc_game import MallocGameProblem
 from memplace_env.envs.malloc_game.state import BLOCKS, ESTIMATE, LIVE, QUEUE_HEAD, QUEUE_TAIL
 from memplace_env.errors import AgentError
+from memplace_env.registration import Formulation
+from memplace_env.threads import in_chunks
 from memplace_env.workload.program import Ints
 
 FEATURES = [ESTIMATE, BLOCKS, LIVE, QUEUE_HEAD, QUEUE_TAIL]
 """Partial games that agree in these and in how they would end count as one, so that the beam stays diverse."""
 
 
-class BeamSearch:
+class BeamSearch(Agent[GameEvaluator]):
     """Keeps the partial games that end best when they are finished along a guide: the best game known so far.
 
     The estimated latency alone tells little about a partial game, as it cannot see what the data in fast memory is
@@ -38,7 +36,7 @@ class BeamSearch:
     """
 
     name = "beam-search"
-    budgeted = True
+    formulations = (Formulation.GAME,)
 
     def __init__(self, width: int = 4, widest: int = 64) -> None:
         if not 1 <= width <= widest:
@@ -46,22 +44,13 @@ class BeamSearch:
         self.width = width
         self.widest = widest
 
-    def solve(
-        self,
-        env: str | gym.Env[Any, Any],
-        *,
-        budget: int = 4000,
-        seed: int = 0,
-        callback: Callback | None = None,
-        time_limit: float | None = None,
-    ) -> Solution:
-        """See `agents.base.Agent.solve`. Nothing is random."""
-        evaluator = GameEvaluator(env, budget=budget, callback=callback, time_limit=time_limit)
+    def run(self, evaluator: GameEvaluator, seed: int) -> None:
+        """Nothing is random, so the seed changes nothing."""
         problem = evaluator.env.problem
-        guides = starts(problem)[:budget]
-        rows = finished(problem, guides)
-        evaluator.offer_rows(rows)
-        guide, latency = guides[rows[:, ESTIMATE].argmin()], rows[:, ESTIMATE].min()
+        guides = starts(problem)[: evaluator.budget]
+        states = finished(problem, guides)
+        evaluator.offer_states(states)
+        guide, latency = guides[states[:, ESTIMATE].argmin()], states[:, ESTIMATE].min()
         width = self.width
         while width <= self.widest:
             found = self._pass(evaluator, guide, width)
@@ -71,7 +60,6 @@ class BeamSearch:
                 guide, latency = found
             else:
                 width *= 2
-        return evaluator.solution(self.name, seed)
 
     def _pass(self, evaluator: GameEvaluator, guide: Wishes, width: int) -> tuple[Wishes, int] | None:
         """One pass through all decisions; returns the actions of the best game and its latency in ps.
@@ -79,35 +67,35 @@ class BeamSearch:
         None if the budget or the time runs out on the way.
         """
         problem = evaluator.env.problem
-        rows, actions = problem.new_rows(1), np.empty((1, problem.num_decisions), dtype=np.int8)
+        states, actions = problem.new_states(1), np.empty((1, problem.num_decisions), dtype=np.int8)
         for use in range(problem.num_decisions):
-            parent, action = np.nonzero(problem.legal(rows))
-            children = rows[parent]
+            parent, action = np.nonzero(problem.legal(states))
+            children = states[parent]
             problem.play(children, action)
             kept = np.arange(len(children))
-            if len(children) > len(rows):
+            if len(children) > len(states):
                 if evaluator.remaining < len(children):
                     return None
                 ends = _ends(problem, children, guide)
                 share = evaluator.remaining // (2 * (problem.num_decisions - use))
                 kept = _best(children, ends, max(min(width, share), 1))
                 best = children[kept[:1]]
-                kernels.follow(problem.g, problem.at, best[0], guide)
-                evaluator.offer_rows(best, games=len(children))
-            rows, actions = children[kept], actions[parent[kept]]
+                kernels.follow(problem.tables, problem.layout, best[0], guide)
+                evaluator.offer_states(best, games=len(children))
+            states, actions = children[kept], actions[parent[kept]]
             actions[:, use] = action[kept]
-        leader = rows[:, ESTIMATE].argmin()
-        return actions[leader], rows[leader, ESTIMATE].item()
+        leader = states[:, ESTIMATE].argmin()
+        return actions[leader], states[leader, ESTIMATE].item()
 
 
-def _ends(problem: MallocGameProblem, rows: Ints, guide: Wishes) -> Ints:
+def _ends(problem: MallocGameProblem, states: Ints, guide: Wishes) -> Ints:
     """int64[B], latency in ps of each partial game when it is finished along the guide."""
-    ends = np.empty(len(rows), dtype=np.int64)
-    in_chunks(lambda a, b: kernels.preview(problem.g, problem.at, rows[a:b], guide, ends[a:b]), len(rows))
+    ends = np.empty(len(states), dtype=np.int64)
+    in_chunks(lambda a, b: kernels.preview(problem.tables, problem.layout, states[a:b], guide, ends[a:b]), len(states))
     return ends
 
 
-def _best(rows: Ints, ends: Ints, width: int) -> Ints:
+def _best(states: Ints, ends: Ints, width: int) -> Ints:
     """Up to `width` different partial games, those that end best first."""
-    _, first = np.unique(np.column_stack([ends, rows[:, FEATURES]]), axis=0, return_index=True)
+    _, first = np.unique(np.column_stack([ends, states[:, FEATURES]]), axis=0, return_index=True)
     return first[:width]

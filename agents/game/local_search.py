@@ -5,16 +5,16 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.base import Callback, Solution
+from agents.base import Agent
 from agents.evaluator import GameEvaluator
 from agents.game import kernels
 from agents.game.wishes import Wishes, by_role, by_tensor, finished, starts
-from memplace_env.compiler.evaluate import available_cores
 from memplace_env.errors import AgentError
+from memplace_env.registration import Formulation
+from memplace_env.threads import available_cores
 from memplace_env.workload.program import Ints
 
 SAVED_STATES = 16
@@ -25,7 +25,7 @@ SHORTEST_CYCLE = 2000
 """Games of each chain until it is cold for the first time; each cycle is twice as long as the one before."""
 
 
-class GameLocalSearch:
+class GameLocalSearch(Agent[GameEvaluator]):
     """Anneals the best of the games that `wishes.starts` knows, in longer and longer cycles.
 
     Each cycle begins with the best game so far. Its length depends on the budget only, so that a run with a time limit
@@ -41,7 +41,7 @@ class GameLocalSearch:
     """
 
     name = "game-local-search"
-    budgeted = True
+    formulations = (Formulation.GAME,)
 
     def __init__(self, temperature: float = 0.003, chains: int = 2) -> None:
         if temperature < 0 or chains < 1:
@@ -49,22 +49,13 @@ class GameLocalSearch:
         self.temperature = temperature
         self.chains = chains
 
-    def solve(
-        self,
-        env: str | gym.Env[Any, Any],
-        *,
-        budget: int = 4000,
-        seed: int = 0,
-        callback: Callback | None = None,
-        time_limit: float | None = None,
-    ) -> Solution:
-        """See `agents.base.Agent.solve`."""
-        evaluator = GameEvaluator(env, budget=budget, callback=callback, time_limit=time_limit)
+    def run(self, evaluator: GameEvaluator, seed: int) -> None:
+        """Anneal in longer and longer cycles until the budget is spent."""
         problem = evaluator.env.problem
-        wishes = starts(problem)[:budget]
-        rows = finished(problem, wishes)
-        evaluator.offer_rows(rows)
-        best = wishes[problem.latency_s(rows).argmin()]
+        wishes = starts(problem)[: evaluator.budget]
+        states = finished(problem, wishes)
+        evaluator.offer_states(states)
+        best = wishes[problem.latency_s(states).argmin()]
         rng, length = np.random.default_rng(seed), SHORTEST_CYCLE
         with ThreadPoolExecutor(min(self.chains, available_cores())) as pool:
             annealing = _Annealing(evaluator, pool, self.temperature * problem.all_backing_ps, self.chains, rng)
@@ -72,7 +63,6 @@ class GameLocalSearch:
                 left = evaluator.remaining // chains
                 best = annealing.cycle(best, chains, left if left < 3 * length else length)
                 length *= 2
-        return evaluator.solution(self.name, seed)
 
 
 class _Annealing:
@@ -89,7 +79,7 @@ class _Annealing:
         self._evaluator, self._pool, self._rng = evaluator, pool, rng
         self._temperature_ps = temperature_ps
         problem = evaluator.env.problem
-        self._game: tuple[Any, ...] = problem.g, problem.at, by_tensor(problem), by_role(problem)
+        self._game: tuple[Any, ...] = problem.tables, problem.layout, by_tensor(problem), by_role(problem)
         self._stride = -(-problem.num_decisions // SAVED_STATES)
 
     def cycle(self, best: Wishes, chains: int, length: int) -> Wishes:
@@ -104,8 +94,8 @@ class _Annealing:
             leader = int(latency.argmin())
             if best_ps is None or latency[leader] < best_ps:
                 best_ps, best = latency[leader], found[leader]
-            rows = finished(self._evaluator.env.problem, found[leader][None])
-            self._evaluator.offer_rows(rows, games=chains * len(heats[first : first + GAMES_PER_ROUND]))
+            states = finished(self._evaluator.env.problem, found[leader][None])
+            self._evaluator.offer_states(states, games=chains * len(heats[first : first + GAMES_PER_ROUND]))
         return best
 
     def _round(self, current: Wishes, heats: NDArray[np.float64]) -> tuple[Ints, Wishes]:
@@ -114,8 +104,10 @@ class _Annealing:
         seeds = self._rng.integers(2**32, size=len(current)).tolist()
 
         def chain(index: int) -> int:
-            first, wishes, best = problem.new_rows(1)[0], current[index], found[index]
-            g, at, uses, twins = self._game
-            return int(kernels.anneal(g, at, uses, twins, first, self._stride, heats, seeds[index], wishes, best))
+            first, wishes, best = problem.new_states(1)[0], current[index], found[index]
+            tables, layout, uses, twins = self._game
+            return int(
+                kernels.anneal(tables, layout, uses, twins, first, self._stride, heats, seeds[index], wishes, best)
+            )
 
         return np.array(list(self._pool.map(chain, range(len(current))))), found

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import gymnasium as gym
 import numpy as np
 
-from agents.base import Callback, Solution
+from agents.base import Agent
 from agents.evaluator import GameEvaluator
 from agents.game.wishes import OPTIONS
-from agents.xla_msa.assign import assign
+from agents.xla_msa import MsaOptions, assign, default_plan
 from agents.xla_msa.buffers import buffers_of, in_order
 from agents.xla_msa.costs import op_costs
-from agents.xla_msa.options import MsaOptions
-from memplace_env.accelerator import Accelerator
-from memplace_env.workload.program import Program
+from memplace_env.registration import Formulation
+from memplace_env.task import Task
 
 
-class SolverOrder:
+class SolverOrder(Agent[GameEvaluator]):
     """Hill climbing over buffer orders, from the better of XLA's own order with either of the public option sets.
 
     A move serves one buffer earlier or later, or swaps two. Each plan costs a whole run of memory-space assignment,
@@ -26,42 +22,29 @@ class SolverOrder:
     """
 
     name = "solver-order"
-    budgeted = True
+    formulations = (Formulation.GAME,)
 
-    def solve(
-        self,
-        env: str | gym.Env[Any, Any],
-        *,
-        budget: int = 4000,
-        seed: int = 0,
-        callback: Callback | None = None,
-        time_limit: float | None = None,
-    ) -> Solution:
-        """See `agents.base.Agent.solve`."""
-        evaluator = GameEvaluator(env, budget=budget, callback=callback, time_limit=time_limit)
-        program, accelerator = evaluator.env.program, evaluator.env.accelerator
-        rng = np.random.default_rng(seed)
+    def run(self, evaluator: GameEvaluator, seed: int) -> None:
+        """Climb until the budget is spent."""
+        task, rng = evaluator.env.task, np.random.default_rng(seed)
         tried = []
-        for options in OPTIONS[:budget]:
-            latency = evaluator.offer(assign(program, accelerator, options)).latency_ps
+        for options in OPTIONS[: evaluator.budget]:
+            latency = evaluator.offer(default_plan(task, options)).latency_ps
             tried.append((latency, options))
         latency, options = min(tried, key=lambda pair: pair[0])
-        order = default_order(program, accelerator, options)
+        order = default_order(task, options)
         while evaluator.remaining > 0 and len(order) > 1:
             candidate = _neighbour(order, rng)
-            reached = evaluator.offer(assign(program, accelerator, options, candidate)).latency_ps
+            reached = evaluator.offer(assign(task, options, candidate)).latency_ps
             if reached <= latency:
                 order, latency = candidate, reached
-        return evaluator.solution(self.name, seed)
 
 
-def default_order(program: Program, accelerator: Accelerator, options: MsaOptions) -> list[int]:
+def default_order(task: Task, options: MsaOptions) -> list[int]:
     """Tensors in the order in which `assign` serves them if it is told none."""
-    capacity = accelerator.levels[0].capacity_bytes
-    buffers = buffers_of(program, capacity - min(options.reserved_bytes, capacity))
-    return [
-        buffer.tensor for buffer in in_order(op_costs(program, accelerator), program, buffers, options.benefit_scale)
-    ]
+    capacity = task.accelerator.levels[0].capacity_bytes
+    buffers = buffers_of(task.program, capacity - min(options.reserved_bytes, capacity))
+    return [buffer.tensor for buffer in in_order(op_costs(task), task.program, buffers, options.benefit_scale)]
 
 
 def _neighbour(order: list[int], rng: np.random.Generator) -> list[int]:

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agents.game import kernels
-from agents.xla_msa import MsaOptions
-from agents.xla_msa.assign import assign
+from agents.xla_msa import MsaOptions, default_plan
 from memplace_env.envs.malloc_game import MallocGameProblem
 from memplace_env.envs.malloc_game.state import COPY, DROP, NO_COPY
 from memplace_env.plan import MemoryPlan
@@ -30,7 +29,7 @@ class Groups(NamedTuple):
 
 
 def groups(keys: Ints) -> Groups:
-    """Groups of equal rows of int64[U, F]."""
+    """Groups of equal states of int64[U, F]."""
     _, of = np.unique(keys, axis=0, return_inverse=True)
     of = of.reshape(-1)
     return Groups(np.concatenate([[0], np.bincount(of).cumsum()]), np.argsort(of, kind="stable"), of)
@@ -38,14 +37,15 @@ def groups(keys: Ints) -> Groups:
 
 def by_tensor(problem: MallocGameProblem) -> Groups:
     """The uses of each tensor."""
-    return groups(problem.g.use_tensor[:, None])
+    return groups(problem.tables.use_tensor[:, None])
 
 
 def by_role(problem: MallocGameProblem) -> Groups:
     """Uses of the same place, size and cost in ops of the same cost: mostly the same use in each layer of a network."""
-    g = problem.g
-    place = np.arange(len(g.use_op)) - g.use_ptr[g.use_op]
-    return groups(np.stack([place, g.size[g.use_tensor], g.use_ps[:, 1], g.compute_ps[g.use_op], g.use_is_result], 1))
+    tables, costs = problem.tables, problem.task.costs
+    place = np.arange(len(tables.use_op)) - tables.use_ptr[tables.use_op]
+    size, compute_ps = tables.size[tables.use_tensor], costs.compute_ps[tables.use_op]
+    return groups(np.stack([place, size, costs.use_ps[:, 1], compute_ps, tables.use_is_result], 1))
 
 
 def starts(problem: MallocGameProblem) -> Wishes:
@@ -55,7 +55,7 @@ def starts(problem: MallocGameProblem) -> Wishes:
     would do with either of its public option sets.
     """
     count = problem.num_decisions
-    plans = [assign(problem.program, problem.accelerator, options) for options in OPTIONS]
+    plans = [default_plan(problem.task, options) for options in OPTIONS]
     return np.stack(
         [
             greedy_wishes(problem),
@@ -72,7 +72,7 @@ def plan_wishes(problem: MallocGameProblem, plan: MemoryPlan) -> Wishes:
     The game places blocks and times copies by its own rules, so the game along these wishes may be better or worse
     than the plan.
     """
-    tensor, level = problem.g.use_tensor, plan.use_level
+    tensor, level = problem.tables.use_tensor, plan.use_level
     order = np.lexsort((np.arange(len(tensor)), tensor))
     leaves = np.zeros(len(tensor), dtype=np.bool_)
     leaves[order[:-1]] = (tensor[order[:-1]] == tensor[order[1:]]) & (level[order[1:]] == 1)
@@ -81,21 +81,21 @@ def plan_wishes(problem: MallocGameProblem, plan: MemoryPlan) -> Wishes:
 
 def greedy_wishes(problem: MallocGameProblem) -> Wishes:
     """int8[U], what the greedy player plays; where it has no choice, fast memory."""
-    rows, wishes = problem.new_rows(3), np.full(problem.num_decisions, NO_COPY, dtype=np.int8)
+    states, wishes = problem.new_states(3), np.full(problem.num_decisions, NO_COPY, dtype=np.int8)
     rank = np.array([NO_COPY, COPY, 2])
     for use in range(problem.num_decisions):
-        legal = problem.legal(rows)[0]
-        gains, _ = problem.play(rows, rank)
+        legal = problem.legal(states)[0]
+        gains, _ = problem.play(states, rank)
         best = max((gains[i], -i) for i in range(3) if legal[rank[i]])[1]
         if legal.sum() > 1:
             wishes[use] = rank[-best]
-        rows[:] = rows[-best]
+        states[:] = states[-best]
     return wishes
 
 
 def finished(problem: MallocGameProblem, wishes: Wishes) -> Ints:
     """int64[B, size], the finished games along wishes int8[B, U]."""
-    rows = problem.new_rows(len(wishes))
-    for row, each in zip(rows, wishes, strict=True):
-        kernels.follow(problem.g, problem.at, row, each)
-    return rows
+    states = problem.new_states(len(wishes))
+    for state, each in zip(states, wishes, strict=True):
+        kernels.follow(problem.tables, problem.layout, state, each)
+    return states

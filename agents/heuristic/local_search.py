@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.base import Callback, Solution
-from agents.evaluator import Evaluator
+from agents.base import Agent
+from agents.evaluator import MapEvaluator
 from memplace_env.envs.one_shot import OneShotProblem
+from memplace_env.registration import Formulation
 
 
-class LocalSearch:
+class LocalSearch(Agent[MapEvaluator]):
     """Changes a few entries of a map at a time and keeps what is faster, at first also what is a little slower.
 
     Starts from the map that native compiles: every tensor asks for the fastest level. Since the compiler moves down
@@ -28,23 +26,14 @@ class LocalSearch:
     """
 
     name = "local-search"
-    budgeted = True
+    formulations = (Formulation.ONE_SHOT,)
 
     def __init__(self, temperature: float = 0.002, longest_run: int = 8) -> None:
         self.temperature = temperature
         self.longest_run = longest_run
 
-    def solve(
-        self,
-        env: str | gym.Env[Any, Any],
-        *,
-        budget: int = 4000,
-        seed: int = 0,
-        callback: Callback | None = None,
-        time_limit: float | None = None,
-    ) -> Solution:
-        """See `agents.base.Agent.solve`."""
-        evaluator = Evaluator(env, budget=budget, callback=callback, time_limit=time_limit)
+    def run(self, evaluator: MapEvaluator, seed: int) -> None:
+        """Anneal until the budget is spent."""
         problem, rng = evaluator.env.problem, np.random.default_rng(seed)
         scale = self.temperature * problem.native_report.latency_s
         current = problem.native_map
@@ -53,10 +42,9 @@ class LocalSearch:
         while evaluator.remaining > 0 and len(movable):
             candidate = neighbour(problem, current, movable, rng, self.longest_run)
             found = evaluator(candidate[None]).latency_s
-            heat = scale * (1 - evaluator.evaluations / budget) ** 2
+            heat = scale * (1 - evaluator.evaluations / evaluator.budget) ** 2
             if len(found) and found[0] <= latency - heat * np.log(max(rng.random(), 1e-300)):
                 current, latency = candidate, found[0]
-        return evaluator.solution(self.name, seed)
 
 
 def neighbour(

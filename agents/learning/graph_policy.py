@@ -70,6 +70,9 @@ class GraphPolicy(nn.Module):
             from maps with everything there; how is not published.
     """
 
+    KIND = "graph-policy/1"
+    LEAST = 1
+
     def __init__(
         self, levels: int, hidden: int = 128, depth: int = 4, attention_heads: int = 4, lean: float = 0.0
     ) -> None:

@@ -1,37 +1,62 @@
-"""Graph policies as files."""
+"""Policies as files: the options that a network was made with, its weights, and what it was trained on."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, ClassVar, Protocol, TypeVar
+
+import torch
 
 from agents.learning import files
-from agents.learning.graph_policy import GraphPolicy
 from memplace_env.errors import AgentError
 
-KIND = "graph-policy/1"
 _LARGEST = 4096
 
 
-def save_policy(path: Path, policy: GraphPolicy, trained_on: Sequence[str] = ()) -> None:
-    """Write a policy; `trained_on` names the workloads, for people who open the file."""
-    content = {"options": policy.options, "weights": policy.state_dict(), "trained_on": list(trained_on)}
-    files.save(path, KIND, content)
+class PolicyNetwork(Protocol):
+    """A torch module that can be made anew from its options.
+
+    Attributes:
+        KIND: what its files are called inside, such as "graph-policy/1".
+        LEAST: smallest number that an option may be.
+        options: numbers by name, keyword arguments of its class.
+    """
+
+    KIND: ClassVar[str]
+    LEAST: ClassVar[int]
+    options: dict[str, Any]
+
+    def state_dict(self) -> dict[str, Any]:
+        """The weights."""
+        ...
 
 
-def load_policy(path: Path) -> GraphPolicy:
-    """What `save_policy` wrote.
+P = TypeVar("P", bound=PolicyNetwork)
+
+
+def save_policy(path: Path, network: PolicyNetwork, trained_on: Sequence[str] = ()) -> None:
+    """Write a network; `trained_on` names the programs, for people who open the file."""
+    content = {"options": network.options, "weights": network.state_dict(), "trained_on": list(trained_on)}
+    files.save(path, network.KIND, content)
+
+
+def load_policy(path: Path, kind: type[P]) -> P:
+    """What `save_policy` wrote of a network of that class.
 
     Raises:
         AgentError: if the file is missing, damaged or something else.
     """
-    content = files.load(path, KIND)
+    content = files.load(path, kind.KIND)
     options, weights = content.get("options"), content.get("weights")
     try:
-        if not all(1 <= value <= _LARGEST for value in options.values()):  # type: ignore[union-attr]
+        if not all(kind.LEAST <= float(value) <= _LARGEST for value in options.values()):  # type: ignore[union-attr]
             raise ValueError
-        policy = GraphPolicy(**options)  # type: ignore[arg-type]
-        policy.load_state_dict(weights)  # type: ignore[arg-type]
+        with torch.random.fork_rng(devices=[]):  # modules draw their first weights from torch's own generator
+            network: Any = kind(**options)
+        network.load_state_dict(weights)
     except (AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
-        raise AgentError(f"{path} does not hold the weights of a graph policy; train it anew.") from error
-    return policy
+        named = kind.KIND.split("/")[0].replace("-", " ")
+        raise AgentError(f"{path} does not hold the weights of a {named}; train it anew.") from error
+    loaded: P = network
+    return loaded

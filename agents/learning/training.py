@@ -1,34 +1,23 @@
-"""What learning agents do around a run: evaluators, checkpoints, curves, and going on from where one stopped."""
+"""What learning agents do around a run: checkpoints, curves, and going on from where one stopped."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
-import gymnasium as gym
-
-from agents.base import Callback, Solution
-from agents.evaluator import Evaluator, GameEvaluator
+from agents.evaluator import Evaluator
 from agents.learning import files
 from memplace_env.errors import AgentError
 
 CHECKPOINT, POLICY, CURVES = "checkpoint.pt", "policy.pt", "tensorboard"
 """What a run leaves in its folder."""
 
-E = TypeVar("E", Evaluator, GameEvaluator)
-P = TypeVar("P")
+P = TypeVar("P", covariant=True)
 
 
-class Trained(NamedTuple, Generic[P]):
-    """What training leaves: one solution for each program, and the policy."""
-
-    solutions: list[Solution]
-    policy: P
-
-
-class Run(Protocol):
+class Run(Protocol[P]):
     """What is trained, round by round.
 
     Attributes:
@@ -42,6 +31,11 @@ class Run(Protocol):
     @property
     def done(self) -> bool:
         """Whether budget or time is spent."""
+        ...
+
+    @property
+    def policy(self) -> P:
+        """What has been learned so far."""
         ...
 
     def begin(self) -> None:
@@ -76,13 +70,13 @@ class Folder:
 
     def __init__(self, name: str, path: str | Path | None, resume: bool, every: int) -> None:
         self.path = Path(path) if path is not None else None
-        self._kind, self._resume, self._every = f"{name.lower()}-run/1", resume, every
+        self._kind, self._resume, self._every = f"{name}-run/1", resume, every
         if resume and path is None:
             raise AgentError(f"To resume, {name} needs the folder of the run: pass out.")
         if every < 1:
             raise AgentError(f"every={every} makes no sense; pass at least 1.")
 
-    def train(self, run: Run, config: Any, evaluators: Sequence[Evaluator | GameEvaluator], seed: int) -> None:
+    def train(self, run: Run[Any], config: Any, evaluators: Sequence[Evaluator], seed: int) -> None:
         """Train until the run is done, from its checkpoint or its beginning.
 
         Args:
@@ -114,7 +108,7 @@ class Folder:
         if checkpoint:
             files.save(checkpoint, self._kind, {"identity": identity, "run": run.state_dict()})
 
-    def _restore(self, run: Run, checkpoint: Path, identity: dict[str, Any]) -> None:
+    def _restore(self, run: Run[Any], checkpoint: Path, identity: dict[str, Any]) -> None:
         content = files.load(checkpoint, self._kind)
         saved = content.get("identity")
         if saved != identity:
@@ -126,21 +120,10 @@ class Folder:
             raise AgentError(f"{checkpoint} is damaged; start the run anew without resuming.") from error
 
 
-def evaluators_of(
-    kind: Callable[..., E],
-    envs: Sequence[str | gym.Env[Any, Any]],
-    callback: Callback | Sequence[Callback] | None,
-    **limits: Any,
-) -> list[E]:
-    """An evaluator for each environment, with one callback for all or one for each."""
-    callbacks = [callback] * len(envs) if callback is None or callable(callback) else callback
-    return [kind(env, callback=told, **limits) for env, told in zip(envs, callbacks, strict=True)]
-
-
 class _Curves:
     """TensorBoard's scalars against rounds, or nothing."""
 
-    def __init__(self, folder: Path | None, run: Run) -> None:
+    def __init__(self, folder: Path | None, run: Run[Any]) -> None:
         self._folder, self._run = folder, run
         self._writer: Any = None
 

@@ -5,32 +5,43 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from agents.game.kernels import grant
 from agents.game.wishes import greedy_wishes
-from agents.muzero.tree import Floats
+from agents.muzero.base import Bools, Floats
+from agents.muzero.game_kernels import NO_PLAY, play_to_next_choice
 from memplace_env.envs.malloc_game import MallocGameProblem
 from memplace_env.envs.malloc_game.observation import AHEAD, BINS, LOOKAHEAD, TENSOR
-from memplace_env.envs.malloc_game.rules import choose, play
-from memplace_env.envs.malloc_game.state import ESTIMATE, MASK, USE
+from memplace_env.envs.malloc_game.state import ACTIONS, ESTIMATE, MASK, USE
 from memplace_env.workload.program import Ints
 
-SIDE = BINS // 2
+PROFILE_SIZE = BINS // 2
 """Height and width of the profile: half the environment's, as a quarter of the memory shows as much."""
-BEFORE_LOOKAHEAD = BINS + len(TENSOR) + 3 + 3
-"""Columns of `Seen.flat` for bandwidth, tensor, progress and legal actions; the lookahead follows."""
-FLAT = BEFORE_LOOKAHEAD + AHEAD * len(LOOKAHEAD)
+_MASK_COLUMN = BINS + len(TENSOR) + 3
+LOOKAHEAD_COLUMN = _MASK_COLUMN + len(ACTIONS)
+"""Where the lookahead begins in `Observation.features`."""
+NUM_FEATURES = LOOKAHEAD_COLUMN + AHEAD * len(LOOKAHEAD)
+"""Columns of `Observation.features`."""
 SMALLEST_GAIN = 0.001
 """Share of the latency that counts as the greedy player's gain at least; our choice."""
 
 
-class Seen(NamedTuple):
-    """Observations of B states as they are kept: profile uint8[B, 2, 32, 32], all the rest flat float16[B, 470]."""
+class Observation(NamedTuple):
+    """What the network sees of `B` states, as it is kept.
+
+    Attributes:
+        profile: uint8[B, 2, 32, 32], the environment's profile, four bins of which make one here.
+        features: float16[B, 470], the environment's bandwidth, tensor, progress, action mask and lookahead.
+    """
 
     profile: NDArray[np.uint8]
-    flat: NDArray[np.float16]
+    features: NDArray[np.float16]
+
+    @property
+    def legal(self) -> Bools:
+        """bool[B, 3], the legal actions that it shows."""
+        return np.asarray(self.features[:, _MASK_COLUMN:LOOKAHEAD_COLUMN] > 0)
 
 
 class FreeGame:
@@ -43,66 +54,66 @@ class FreeGame:
 
     Attributes:
         problem: the game.
+        greedy_actions: int8[U], what the greedy player plays.
         point_ps: one point in picoseconds.
     """
 
     def __init__(self, problem: MallocGameProblem) -> None:
         self.problem = problem
-        row = problem.new_rows(1)
-        self.greedy, estimates = greedy_game(problem)
-        self._baseline = estimates
-        gain = max(int(estimates[0] - estimates[-1]), round(SMALLEST_GAIN * problem.all_backing_ps), 1)
-        self.point_ps = gain / 100
-        advance(problem.g, problem.at, row, np.full(1, -1))
-        self._first = row[0]
+        self.greedy_actions, self._greedy_ps = greedy_game(problem)
+        gain = int(self._greedy_ps[0] - self._greedy_ps[-1])
+        self.point_ps = max(gain, round(SMALLEST_GAIN * problem.all_backing_ps), 1) / 100
+        states = problem.new_rows(1)
+        play_to_next_choice(problem.g, problem.at, states, np.full(1, NO_PLAY))
+        self._first_state = states[0]
 
-    def new_rows(self, count: int) -> Ints:
+    def new_states(self, count: int) -> Ints:
         """int64[count, size], games before their first choice."""
-        return np.repeat(self._first[None], count, axis=0)
+        return np.repeat(self._first_state[None], count, axis=0)
 
-    def play(self, rows: Ints, actions: Ints) -> Floats:
-        """Play in place up to the next choice; rewards float64[B] in points, 0 in games that are over.
+    def play(self, states: Ints, actions: Ints) -> Floats:
+        """Play up to the next choice.
 
-        Illegal actions are replaced as the game does.
+        Args:
+            states: int64[B, size], changed in place.
+            actions: int64[B]; illegal ones are replaced as the game does.
+
+        Returns:
+            float64[B], rewards in points; 0 in games that are over.
         """
-        before = self.standing(rows)
-        advance(self.problem.g, self.problem.at, rows, np.ascontiguousarray(actions, dtype=np.int64))
-        return self.standing(rows) - before
+        before = self.points(states)
+        actions = np.ascontiguousarray(actions, dtype=np.int64)
+        play_to_next_choice(self.problem.g, self.problem.at, states, actions)
+        return self.points(states) - before
 
-    def standing(self, rows: Ints) -> Floats:
+    def points(self, states: Ints) -> Floats:
         """float64[B], by how many points each game is ahead of the greedy player's at the same decision."""
-        return np.asarray((self._baseline[rows[:, USE]] - rows[:, ESTIMATE]) / self.point_ps)
+        return np.asarray((self._greedy_ps[states[:, USE]] - states[:, ESTIMATE]) / self.point_ps)
 
-    def observe(self, rows: Ints) -> Seen:
-        """What the network sees."""
-        seen = self.problem.observe(rows)
-        lines = seen.profile[:, :, ::2] // 2 + seen.profile[:, :, 1::2] // 2
-        parts = (seen.bandwidth, seen.tensor, seen.progress, seen.action_mask, seen.lookahead.reshape(len(rows), -1))
-        return Seen(
+    def observe(self, states: Ints) -> Observation:
+        """What the network sees of states int64[B, size]."""
+        full = self.problem.observe(states)
+        lookahead = full.lookahead.reshape(len(states), -1)
+        lines = full.profile[:, :, ::2] // 2 + full.profile[:, :, 1::2] // 2
+        parts = (full.bandwidth, full.tensor, full.progress, full.action_mask, lookahead)
+        return Observation(
             lines[..., ::2] // 2 + lines[..., 1::2] // 2,
             np.concatenate(parts, axis=1, dtype=np.float16, casting="same_kind"),
         )
 
 
 def greedy_game(problem: MallocGameProblem) -> tuple[NDArray[np.int8], Ints]:
-    """int8[U], what the greedy player plays, and int64[U + 1], its estimated latency in ps before each decision."""
-    wishes, rows = greedy_wishes(problem), problem.new_rows(1)
+    """The greedy player's game of `U` decisions.
+
+    Returns:
+        int8[U], what it plays; and int64[U + 1], its estimated latency in ps before each decision and at the end.
+    """
+    wishes, states = greedy_wishes(problem), problem.new_rows(1)
     actions = np.empty(problem.num_decisions, dtype=np.int8)
-    estimates = np.empty(problem.num_decisions + 1, dtype=np.int64)
+    latency_ps = np.empty(problem.num_decisions + 1, dtype=np.int64)
     for use, wish in enumerate(wishes):
-        estimates[use] = rows[0, ESTIMATE]
-        actions[use] = grant(rows[0, MASK], wish)
-        problem.play(rows, actions[use : use + 1])
-    estimates[-1] = rows[0, ESTIMATE]
-    return actions, estimates
-
-
-@njit(cache=True, nogil=True)
-def advance(g, at, rows, actions):  # type: ignore[no-untyped-def]
-    """Play an action in each row, -1 for none, then all forced ones."""
-    for index in range(len(rows)):
-        row = rows[index]
-        if actions[index] >= 0 and row[MASK] != 0:
-            play(g, at, row, choose(row[MASK], actions[index]))
-        while row[MASK] != 0 and row[MASK] & (row[MASK] - 1) == 0:
-            play(g, at, row, choose(row[MASK], 0))
+        latency_ps[use] = states[0, ESTIMATE]
+        actions[use] = grant(states[0, MASK], wish)
+        problem.play(states, actions[use : use + 1])
+    latency_ps[-1] = states[0, ESTIMATE]
+    return actions, latency_ps

@@ -1,75 +1,81 @@
-"""What the search can play in: the learned model, or the true rules with the network's opinion of them."""
+"""What the search plays in: the learned model, or the true rules with the network's policies and values."""
 
 from __future__ import annotations
 
 import numpy as np
 import torch
 
-from agents.muzero.free_game import FreeGame, Seen
-from agents.muzero.networks import MuZeroNetwork, Said
-from agents.muzero.search import Root, Step
+from agents.muzero.base import ROOT_INDEX, RecurrentOutput, RootOutput
+from agents.muzero.free_game import FreeGame, Observation
+from agents.muzero.networks import MuZeroNetwork, Prediction
 from memplace_env.workload.program import Ints
 
 
 class LearnedModel:
-    """Latent states float32[B, simulations + 1, latent], moved by the dynamics network; knows no legal actions.
+    """MuZero's model, a `base.Model`: latent states float32[B, N, latent]; knows no legal actions.
 
     Args:
-        network: of all answers.
-        seen: observations of the roots.
-        simulations: slots beside the roots'.
+        network: moves latent states, and says what they are worth.
+        observation: of the roots.
+        num_simulations: N - 1.
+
+    Attributes:
+        root: what the network says of the roots.
     """
 
-    def __init__(self, network: MuZeroNetwork, seen: Seen, simulations: int) -> None:
+    def __init__(self, network: MuZeroNetwork, observation: Observation, num_simulations: int) -> None:
         self._network = network
-        self._games = torch.arange(len(seen.flat))
+        self._games = torch.arange(len(observation.features))
         with torch.inference_mode():
-            roots = network.look(seen)
-            self._latents = torch.empty((len(roots), simulations + 1, roots.shape[1]))
-            self._latents[:, 0] = roots
-            self.root = root_of(network, network.predict(roots))
+            latents = network.representation(observation)
+            self._latents = torch.empty((len(latents), num_simulations + 1, latents.shape[1]))
+            self._latents[:, ROOT_INDEX] = latents
+            self.root = _root_output(network, network.prediction(latents))
 
-    def step(self, parents: Ints, actions: Ints, slot: int) -> Step:
-        """See `search.Model`."""
+    def evaluate(self, parents: Ints, actions: Ints, node: int) -> RecurrentOutput:
+        """See `base.Model`."""
         network = self._network
         with torch.inference_mode():
-            before = self._latents[self._games, torch.from_numpy(parents)]
-            latent, reward = network.advance(before, torch.from_numpy(actions))
-            self._latents[:, slot] = latent
-            said = network.predict(latent)
-            numbers = network.support.decode(torch.stack([reward, said.value])).numpy()
-            return Step(numbers[0], numbers[1], said.policy.numpy())
+            latents = self._latents[self._games, torch.from_numpy(parents)]
+            latents, reward_logits = network.dynamics(latents, torch.from_numpy(actions))
+            self._latents[:, node] = latents
+            prediction = network.prediction(latents)
+            rewards, values = network.support.decode(torch.stack([reward_logits, prediction.value_logits])).numpy()
+            return RecurrentOutput(rewards, values, prediction.policy_logits.numpy())
 
 
 class SimulatorModel:
-    """The game's own rows int64[B, simulations + 1, size]; rewards, legal actions and ends are exact.
+    """The true rules, a `base.Model`: states int64[B, N, size]; rewards, legal actions and ends are exact.
 
     Args:
         network: of policies and values.
         game: the rules.
-        rows: int64[B, size], the roots.
-        simulations: slots beside the roots'.
+        states: int64[B, size], the roots.
+        num_simulations: N - 1.
+
+    Attributes:
+        root: what the network says of the roots.
     """
 
-    def __init__(self, network: MuZeroNetwork, game: FreeGame, rows: Ints, simulations: int) -> None:
+    def __init__(self, network: MuZeroNetwork, game: FreeGame, states: Ints, num_simulations: int) -> None:
         self._network, self._game = network, game
-        self._games = np.arange(len(rows))
-        self._rows = np.empty((len(rows), simulations + 1, rows.shape[1]), dtype=np.int64)
-        self._rows[:, 0] = rows
-        self.root = self._opinion(rows)
+        self._games = np.arange(len(states))
+        self._states = np.empty((len(states), num_simulations + 1, states.shape[1]), dtype=np.int64)
+        self._states[:, ROOT_INDEX] = states
+        self.root = self._predict(states)
 
-    def step(self, parents: Ints, actions: Ints, slot: int) -> Step:
-        """See `search.Model`."""
-        rows = self._rows[self._games, parents]
-        reward = self._game.play(rows, actions)
-        self._rows[:, slot] = rows
-        return Step(reward, *self._opinion(rows), self._game.problem.legal(rows))
+    def evaluate(self, parents: Ints, actions: Ints, node: int) -> RecurrentOutput:
+        """See `base.Model`."""
+        states = self._states[self._games, parents]
+        rewards = self._game.play(states, actions)
+        self._states[:, node] = states
+        return RecurrentOutput(rewards, *self._predict(states), self._game.problem.legal(states))
 
-    def _opinion(self, rows: Ints) -> Root:
+    def _predict(self, states: Ints) -> RootOutput:
         with torch.inference_mode():
-            return root_of(self._network, self._network.predict(self._network.look(self._game.observe(rows))))
+            latents = self._network.representation(self._game.observe(states))
+            return _root_output(self._network, self._network.prediction(latents))
 
 
-def root_of(network: MuZeroNetwork, said: Said) -> Root:
-    """A prediction as arrays."""
-    return Root(network.support.decode(said.value).numpy(), said.policy.numpy())
+def _root_output(network: MuZeroNetwork, prediction: Prediction) -> RootOutput:
+    return RootOutput(network.support.decode(prediction.value_logits).numpy(), prediction.policy_logits.numpy())

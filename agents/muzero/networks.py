@@ -8,58 +8,63 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
-from agents.muzero.free_game import BEFORE_LOOKAHEAD, FLAT, Seen
+from agents.muzero.free_game import LOOKAHEAD_COLUMN, NUM_FEATURES, Observation
 from memplace_env.envs.malloc_game.state import ACTIONS
 
 EPSILON = 0.001
 """Of the value transform (MuZero)."""
 
 
-def squash(x: Tensor) -> Tensor:
+def value_transform(values: Tensor) -> Tensor:
     """h(x) = sign(x) (sqrt(|x| + 1) - 1) + epsilon x (Pohlen et al., arXiv 1805.11593; MuZero, appendix F)."""
-    return x.sign() * ((x.abs() + 1).sqrt() - 1) + EPSILON * x
+    return values.sign() * ((values.abs() + 1).sqrt() - 1) + EPSILON * values
 
 
-def unsquash(y: Tensor) -> Tensor:
-    """The inverse of `squash`."""
-    root = ((1 + 4 * EPSILON * (y.abs() + 1 + EPSILON)).sqrt() - 1) / (2 * EPSILON)
-    return y.sign() * (root.square() - 1)
+def inverse_value_transform(transformed: Tensor) -> Tensor:
+    """The inverse of `value_transform`."""
+    root = ((1 + 4 * EPSILON * (transformed.abs() + 1 + EPSILON)).sqrt() - 1) / (2 * EPSILON)
+    return transformed.sign() * (root.square() - 1)
 
 
 class Support:
-    """Numbers as distributions over bins that are evenly spaced in h(x) (MuZero, appendix F).
+    """Numbers as distributions over atoms that are evenly spaced in h(x) (MuZero, appendix F).
 
-    Values here are points, see `FreeGame`: most games differ by a few, the worst by a hundred. h puts bins a point
-    apart where it matters, near the greedy player's result. Unlike in MuZero a distribution means its mean of x, not
-    of h(x), so that nothing is lost between two bins and no mean is biased; our choice.
+    Values here are points, see `FreeGame`: most games differ by a few, the worst by a hundred. h puts atoms a point
+    apart where it matters, near the greedy player's result. Unlike in MuZero a distribution stands for its mean of x,
+    not of h(x), so that nothing is lost between two atoms and no mean is biased; our choice.
 
     Args:
-        bins: odd, so that 0 has a bin of its own.
+        bins: how many atoms; odd, so that one of them is 0.
         reach: numbers beyond -reach..reach are cut off.
     """
 
     def __init__(self, bins: int, reach: float) -> None:
         self.bins = bins
-        edge = squash(torch.tensor(float(reach)))
-        self._places = unsquash(torch.linspace(-1, 1, bins) * edge)
+        edge = value_transform(torch.tensor(float(reach)))
+        self._atoms = inverse_value_transform(torch.linspace(-1, 1, bins) * edge)
 
-    def encode(self, x: Tensor) -> Tensor:
-        """Chances float32[..., bins] of the two bins next to each number."""
-        x = x.clamp(self._places[0], self._places[-1])
-        low = (torch.searchsorted(self._places, x.contiguous(), right=True) - 1).clamp(0, self.bins - 2)
-        share = ((x - self._places[low]) / (self._places[low + 1] - self._places[low]))[..., None]
-        return (1 - share) * one_hot(low, self.bins) + share * one_hot(low + 1, self.bins)
+    def encode(self, values: Tensor) -> Tensor:
+        """Distributions float32[..., bins] over the two atoms next to each number float32[...]."""
+        values = values.clamp(self._atoms[0], self._atoms[-1])
+        lower = (torch.searchsorted(self._atoms, values.contiguous(), right=True) - 1).clamp(0, self.bins - 2)
+        upper_share = ((values - self._atoms[lower]) / (self._atoms[lower + 1] - self._atoms[lower]))[..., None]
+        return (1 - upper_share) * one_hot(lower, self.bins) + upper_share * one_hot(lower + 1, self.bins)
 
     def decode(self, logits: Tensor) -> Tensor:
-        """Numbers float32[...] that distributions mean, from their logits [..., bins]."""
-        return logits.softmax(-1) @ self._places
+        """Means float32[...] of distributions, from their logits float32[..., bins]."""
+        return logits.softmax(-1) @ self._atoms
 
 
-class Said(NamedTuple):
-    """Of B latent states: policy logits float32[B, 3], value logits float32[B, bins]."""
+class Prediction(NamedTuple):
+    """What the network says of `B` latent states.
 
-    policy: Tensor
-    value: Tensor
+    Attributes:
+        policy_logits: float32[B, 3].
+        value_logits: float32[B, bins], see `Support`.
+    """
+
+    policy_logits: Tensor
+    value_logits: Tensor
 
 
 class MuZeroNetwork(nn.Module):
@@ -72,6 +77,10 @@ class MuZeroNetwork(nn.Module):
         latent, hidden: widths.
         bins, reach: of rewards and values, see `Support`.
         lookahead: whether to look at the coming decisions.
+
+    Attributes:
+        options: the arguments, by name.
+        support: of rewards and values.
     """
 
     def __init__(
@@ -86,40 +95,45 @@ class MuZeroNetwork(nn.Module):
             "lookahead": lookahead,
         }
         self.support = Support(bins, reach)
-        self._seen = FLAT if lookahead else BEFORE_LOOKAHEAD
-        self.profile = nn.Sequential(
+        self._num_features = NUM_FEATURES if lookahead else LOOKAHEAD_COLUMN
+        self.profile_convolutions = nn.Sequential(
             nn.Conv2d(2, 8, 4, stride=4), nn.ReLU(), nn.Conv2d(8, 16, 3, stride=2), nn.ReLU(), nn.Flatten()
         )
-        self.draw = nn.Linear(16 * 3 * 3, hidden)
-        self.rest = nn.Linear(self._seen, hidden)
-        self.join = nn.Sequential(nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, latent))
-        self.norm = nn.LayerNorm(latent)
-        self.move = nn.Embedding(len(ACTIONS), hidden)
-        self.state = nn.Linear(latent, hidden)
-        self.change = nn.Linear(hidden, latent + bins)
-        self.trunk = nn.Linear(latent, hidden)
-        self.heads = nn.Linear(hidden, len(ACTIONS) + bins)
+        self.profile_linear = nn.Linear(16 * 3 * 3, hidden)
+        self.features_linear = nn.Linear(self._num_features, hidden)
+        self.representation_head = nn.Sequential(
+            nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, latent)
+        )
+        self.latent_norm = nn.LayerNorm(latent)
+        self.action_embedding = nn.Embedding(len(ACTIONS), hidden)
+        self.dynamics_linear = nn.Linear(latent, hidden)
+        self.dynamics_head = nn.Linear(hidden, latent + bins)
+        self.prediction_linear = nn.Linear(latent, hidden)
+        self.prediction_head = nn.Linear(hidden, len(ACTIONS) + bins)
+        prediction, dynamics = self.prediction_head, self.dynamics_head
         with torch.no_grad():
-            for weights in (self.heads.weight, self.heads.bias, self.change.weight[latent:], self.change.bias[latent:]):
+            for weights in (prediction.weight, prediction.bias, dynamics.weight[latent:], dynamics.bias[latent:]):
                 weights.zero_()
 
-    def represent(self, profile: Tensor, flat: Tensor) -> Tensor:
-        """Latent states float32[B, latent] of what is seen, see `Seen`."""
-        drawn = self.draw(self.profile(profile.float() / 255))
-        latent: Tensor = self.norm(self.join(drawn + self.rest(flat[:, : self._seen].float())))
-        return latent
+    def representation(self, observation: Observation) -> Tensor:
+        """Latent states float32[B, latent] of observations."""
+        profile, features = torch.from_numpy(observation.profile), torch.from_numpy(observation.features)
+        hidden = self.profile_linear(self.profile_convolutions(profile.float() / 255))
+        hidden = hidden + self.features_linear(features[:, : self._num_features].float())
+        latents: Tensor = self.latent_norm(self.representation_head(hidden))
+        return latents
 
-    def advance(self, latent: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
-        """Next latent states, and the logits float32[B, bins] of the rewards of actions int64[B]."""
-        both = self.change(torch.relu(self.state(latent) + self.move(actions)))
-        width = latent.shape[1]
-        return self.norm(latent + both[:, :width]), both[:, width:]
+    def dynamics(self, latents: Tensor, actions: Tensor) -> tuple[Tensor, Tensor]:
+        """What actions int64[B] do in latent states float32[B, latent].
 
-    def predict(self, latent: Tensor) -> Said:
-        """Policy and value."""
-        both = self.heads(torch.relu(self.trunk(latent)))
-        return Said(both[:, : len(ACTIONS)], both[:, len(ACTIONS) :])
+        Returns:
+            the next latent states, and the logits float32[B, bins] of the rewards.
+        """
+        outputs = self.dynamics_head(torch.relu(self.dynamics_linear(latents) + self.action_embedding(actions)))
+        width = latents.shape[1]
+        return self.latent_norm(latents + outputs[:, :width]), outputs[:, width:]
 
-    def look(self, seen: Seen) -> Tensor:
-        """`represent` for arrays."""
-        return self.represent(torch.from_numpy(seen.profile), torch.from_numpy(seen.flat))
+    def prediction(self, latents: Tensor) -> Prediction:
+        """Policy and value of latent states float32[B, latent]."""
+        outputs = self.prediction_head(torch.relu(self.prediction_linear(latents)))
+        return Prediction(outputs[:, : len(ACTIONS)], outputs[:, len(ACTIONS) :])

@@ -11,7 +11,7 @@ from agents.muzero.config import MuZeroConfig
 from agents.muzero.free_game import FreeGame
 from agents.muzero.networks import MuZeroNetwork
 from agents.muzero.replay import Replay
-from agents.muzero.selfplay import Played, demonstrate, play_games, play_policy
+from agents.muzero.selfplay import PlayedGames, play_games, play_greedily, play_policy
 
 
 class Player:
@@ -33,63 +33,63 @@ class Player:
         self._game = FreeGame(evaluator.env.problem)
         self.replay, self.best = Replay(config.replay), Replay(1)
         self._best_points = -np.inf
-        self._dull = bool(self._game.problem.done(self._game.new_rows(1))[0])
+        self._has_choice = not self._game.problem.done(self._game.new_states(1))[0]
         self.decisions = 0
 
     @property
     def done(self) -> bool:
         """Whether budget or time is spent, or there is nothing to choose."""
-        return self.evaluator.remaining <= 0 or (self._dull and self.evaluator.evaluations > 0)
+        return self.evaluator.remaining <= 0 or (not self._has_choice and self.evaluator.evaluations > 0)
 
     def begin(self) -> None:
         """Play what is known without search."""
-        if self._dull or self._config.demonstrations:
-            self._offer(demonstrate(self._game))
+        if not self._has_choice or self._config.demonstrations:
+            self._offer(play_greedily(self._game))
 
     def play(self, network: MuZeroNetwork, rng: np.random.Generator) -> tuple[int, dict[str, float]]:
         """Play a round of games with search.
 
         Returns:
-            how many new decisions there are to train on, and what to draw.
+            how many new decisions there are to train on, and the round's scalars by TensorBoard tag.
         """
         best = self.best.episode() if self.best.size else None
-        count = min(self._config.games, self.evaluator.remaining)
+        num_games = min(self._config.games, self.evaluator.remaining)
         played = play_games(
-            *(self._game, network, self._config, rng, count), best=best, stop=lambda: self.evaluator.remaining <= 0
+            *(self._game, network, self._config, rng, num_games), best=best, stop=lambda: self.evaluator.remaining <= 0
         )
         self._offer(played)
         for episode in played.episodes:
             self.replay.add(episode)
-        new = sum(len(episode.action) for episode in played.episodes)
+        new = sum(len(episode.actions) for episode in played.episodes)
         self.decisions += new
-        points, latency = self._game.standing(played.rows), self._game.problem.latency_s(played.rows)
+        points, latency_s = self._game.points(played.states), self._game.problem.latency_s(played.states)
         return new, {
             "points/best": points.max(),
             "points/mean": points.mean(),
             "points/without_noise": points[0],
-            "latency/best": latency.min(),
-            "latency/mean": latency.mean(),
+            "latency/best": latency_s.min(),
+            "latency/mean": latency_s.mean(),
             "decisions": self.decisions,
             "seconds": self.evaluator.seconds,
         }
 
     def play_policy(self, network: MuZeroNetwork) -> float:
-        """Play and count a game of the bare policy; its points."""
-        rows = play_policy(self._game, network)
-        self.evaluator.offer_rows(rows)
-        return float(self._game.standing(rows)[0])
+        """Play and count a game of the bare policy; returns its points."""
+        states = play_policy(self._game, network)
+        self.evaluator.offer_rows(states)
+        return float(self._game.points(states)[0])
 
-    def _offer(self, played: Played) -> None:
+    def _offer(self, played: PlayedGames) -> None:
         """Count finished games, and keep the best one for training."""
-        self.evaluator.offer_rows(played.rows)
-        points = self._game.standing(played.rows)
+        self.evaluator.offer_rows(played.states)
+        points = self._game.points(played.states)
         best = int(points.argmax())
         if self._config.demonstrations and played.episodes and points[best] > self._best_points:
             self._best_points = points[best].item()
-            episode, followed = played.episodes[best], int(played.followed[best])
-            if followed:
-                episode = episode.after(self.best.episode(), followed)
-            self.best = Replay(len(episode.action))
+            episode, num_followed = played.episodes[best], int(played.num_followed[best])
+            if num_followed:
+                episode = episode.after(self.best.episode(), num_followed)
+            self.best = Replay(len(episode.actions))
             self.best.add(episode.demonstration)
 
     def state_dict(self) -> dict[str, Any]:

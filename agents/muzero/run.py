@@ -28,7 +28,7 @@ class Run:
     Attributes:
         players: one for each program.
         round: rounds done.
-        scalars: figures of the last round, by TensorBoard tag; those of a program end in its place.
+        scalars: of the last round, by TensorBoard tag; tags of a program's scalars end in its index.
     """
 
     def __init__(
@@ -63,29 +63,29 @@ class Run:
 
     def step(self) -> None:
         """One round of self-play in each program, training on it, and now and then a game of the bare policy."""
-        config, steps = self._config, [0] * len(self.players)
+        config, gradient_steps = self._config, [0] * len(self.players)
         self.scalars = {}
-        for place, player in enumerate(self.players):
+        for index, player in enumerate(self.players):
             if not player.done:
-                decisions, figures = player.play(self.policy, self._rng)
-                self.scalars |= {f"{tag}/{place}": float(value) for tag, value in figures.items()}
+                decisions, scalars = player.play(self.policy, self._rng)
+                self.scalars |= {f"{tag}/{index}": float(value) for tag, value in scalars.items()}
                 wanted = round(config.reuse * decisions / config.batch)
-                steps[place] = min(max(wanted, 1), config.most_steps) if player.replay.size else 0
-        losses = self._learn(steps)
+                gradient_steps[index] = min(max(wanted, 1), config.most_steps) if player.replay.size else 0
+        losses = self._learn(gradient_steps)
         if losses:
             for name, values in zip(Losses._fields, zip(*losses, strict=True), strict=True):
                 self.scalars[f"loss/{name}" if name != "entropy" else name] = float(np.mean(values))
-        for place, player in enumerate(self.players):
+        for index, player in enumerate(self.players):
             if self.round % config.greedy_every == 0 and not player.done:
-                self.scalars[f"points/policy/{place}"] = player.play_policy(self.policy)
+                self.scalars[f"points/policy/{index}"] = player.play_policy(self.policy)
         self.round += 1
 
-    def _learn(self, steps: Sequence[int]) -> list[Losses]:
-        """So many gradient steps for each player, in turn."""
+    def _learn(self, gradient_steps: Sequence[int]) -> list[Losses]:
+        """Train on each player's games for so many steps, one player after the other in turn."""
         losses = []
-        for number in range(max(steps)):
-            for player, wanted in zip(self.players, steps, strict=True):
-                if number < wanted and not player.done:
+        for step in range(max(gradient_steps)):
+            for player, num_steps in zip(self.players, gradient_steps, strict=True):
+                if step < num_steps and not player.done:
                     losses.append(self._trainer.step(self._rng, player.replay, player.best))
         return losses
 

@@ -1,100 +1,45 @@
-"""Planning with any model: the loop that all searches of many games share."""
+"""Search with any model, in many games side by side.
+
+Each simulation has the four parts of Monte Carlo tree search. It selects an action in every game, evaluates them all
+in one call of the model, expands the trees by what they lead to, and backs the returns up to the roots.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.muzero.gumbel import Gumbel
-from agents.muzero.puct import Puct
-from agents.muzero.tree import Floats, bool_array, float_array, grow, plant
+from agents.muzero.base import ROOT_INDEX, Bools, Floats, Model, RecurrentOutput, RootOutput, SearchResult
+from agents.muzero.gumbel import Gumbel, GumbelSearch
+from agents.muzero.puct import Puct, PuctSearch
+from agents.muzero.tree import bool_array, float_array, instantiate_tree_from_root
+from agents.muzero.tree_kernels import ALL_FINITE, expand_and_backup
 from memplace_env.errors import AgentError
-from memplace_env.workload.program import Ints
 
 METHODS: dict[str, Gumbel | Puct] = {"gumbel": Gumbel(), "puct": Puct()}
 """The searches by name, with their default settings."""
 
 
-class Root(NamedTuple):
-    """What a model says of the states that a search begins with: value float[B], policy logits float[B, A]."""
-
-    value: NDArray[Any]
-    logits: NDArray[Any]
-
-
-class Step(NamedTuple):
-    """What a model says of one more action in each of B games.
-
-    Attributes:
-        reward: float[B], for the action.
-        value: float[B], of the state it leads to; does not count where the game is over.
-        logits: float[B, A], of the policy there; those of illegal actions do not matter.
-        legal: bool[B, A], the legal actions there, where none is legal the game is over; None for a model that does
-            not know: all are, and no game ends.
-    """
-
-    reward: NDArray[Any]
-    value: NDArray[Any]
-    logits: NDArray[Any]
-    legal: NDArray[np.bool_] | None = None
-
-
-class Model(Protocol):
-    """Plays in states that it keeps itself, in numbered slots for each game; slot 0 holds the search's first states.
-
-    A learned model keeps latent states, say one tensor [B, simulations + 1, D], gathers those of the parents, and
-    calls its network once; a simulator keeps rows of the game, say int64[B, simulations + 1, size].
-    """
-
-    def step(self, parents: Ints, actions: Ints, slot: int) -> Step:
-        """Play an action in each game, and keep the new states.
-
-        Args:
-            parents: int64[B], the slot of each game that holds the state to play in; below `slot`.
-            actions: int64[B], legal there; 0 in games that were over when the search began, for which the answer
-                does not matter. Both arrays are filled anew for the next call.
-            slot: 1..simulations, where to keep the new states of all games.
-        """
-        ...
-
-
-class SearchResult(NamedTuple):
-    """What planning found for B games.
-
-    Attributes:
-        action: int64[B], the action to play; -1 in games that were over.
-        policy: float32[B, A], the target for the policy; 0 for illegal actions, all 0 in games that were over.
-        value: float32[B], mean return of the simulations, the model's value of the root counted as one of them; 0 in
-            games that were over.
-        visits: int64[B, A], simulations through each action of the root.
-    """
-
-    action: Ints
-    policy: NDArray[np.float32]
-    value: NDArray[np.float32]
-    visits: Ints
-
-
 def search(
     model: Model,
-    root: Root,
-    legal: NDArray[np.bool_],
+    root: RootOutput,
+    legal: Bools,
     *,
-    simulations: int,
+    num_simulations: int,
     rng: np.random.Generator | Sequence[np.random.Generator],
     method: Literal["gumbel", "puct"] | Gumbel | Puct = "gumbel",
     discount: float = 1.0,
 ) -> SearchResult:
-    """Plan in B games side by side; one call of the model for each simulation.
+    """Search `B` games side by side; one call of the model for each simulation.
 
     Args:
-        model: keeps the states of the roots in slot 0.
+        model: keeps the states of the roots at `ROOT_INDEX`, and has room for `num_simulations` more.
         root: what it says of them.
         legal: bool[B, A], legal actions at the roots; games without any are over.
-        simulations: for each game.
+        num_simulations: for each game.
         rng: of all randomness: one generator for all games, or one for each, so that what becomes of a game does not
             depend on the others.
         method: the search and its settings, or its name.
@@ -106,40 +51,51 @@ def search(
     if isinstance(method, str) and method not in METHODS:
         raise AgentError(f"No search is called {method!r}; there are {', '.join(METHODS)}.")
     settings = METHODS[method] if isinstance(method, str) else method
-    if simulations < 1:
-        raise AgentError(f"A search of {simulations} simulations leaves nothing to do; pass at least 1.")
-    games, options = _shape(root, legal)
-    tree = plant(root.value, root.logits, legal, simulations + 1)
-    plan = settings.begin(tree, _noise(settings, rng, games, options), simulations)
-    parents, actions = np.zeros((2, games), dtype=np.int64)
-    all_legal = np.ones((games, options), dtype=np.bool_)
-    for simulation in range(simulations):
-        plan.select(simulation, parents, actions)
-        step = model.step(parents, actions, simulation + 1)
-        known = all_legal if step.legal is None else bool_array(step.legal)
-        told = float_array(step.reward), float_array(step.value), float_array(step.logits), known
-        _require_shapes(told, games, options)
-        bad = grow(tree, simulation + 1, parents, actions, *told, discount)
-        if bad >= 0:
+    if num_simulations < 1:
+        raise AgentError(f"A search of {num_simulations} simulations leaves nothing to do; pass at least 1.")
+    batch_size, num_actions = _require_root_shapes(root, legal)
+    tree = instantiate_tree_from_root(root, legal, num_simulations)
+    noise = _sample_noise(settings, rng, batch_size, num_actions)
+    policy: GumbelSearch | PuctSearch = settings.start(tree, noise, num_simulations)
+    parents, actions = np.zeros((2, batch_size), dtype=np.int64)
+    all_legal = np.ones((batch_size, num_actions), dtype=np.bool_)
+    shapes = ((batch_size,), (batch_size,), all_legal.shape, all_legal.shape)
+    for simulation in range(num_simulations):
+        policy.select(simulation, parents, actions)
+        new_node = simulation + 1
+        rewards, values, prior_logits, new_legal = model.evaluate(parents, actions, new_node)
+        arrays = (
+            float_array(rewards),
+            float_array(values),
+            float_array(prior_logits),
+            all_legal if new_legal is None else bool_array(new_legal),
+        )
+        _require_shapes(arrays, shapes)
+        bad_game = expand_and_backup(tree, new_node, parents, actions, *arrays, discount)
+        if bad_game != ALL_FINITE:
             raise AgentError(
-                f"The model's answer to action {actions[bad]} in game {bad} of the batch is not finite in simulation "
-                f"{simulation + 1}; look for weights that diverged."
+                f"The model's answer to action {actions[bad_game]} in game {bad_game} of the batch is not finite in "
+                f"simulation {new_node}; look for weights that diverged."
             )
-    action, policy = plan.decide()
-    return SearchResult(action, policy, tree.root_value.astype(np.float32), tree.visits[:, 0].astype(np.int64))
+    actions, action_weights = policy.recommend()
+    visit_counts = tree.children_visits[:, ROOT_INDEX].astype(np.int64)
+    return SearchResult(actions, action_weights, tree.root_values.astype(np.float32), visit_counts)
 
 
-def _noise(
-    settings: Gumbel | Puct, rng: np.random.Generator | Sequence[np.random.Generator], games: int, options: int
+def _sample_noise(
+    settings: Gumbel | Puct,
+    rng: np.random.Generator | Sequence[np.random.Generator],
+    batch_size: int,
+    num_actions: int,
 ) -> Floats:
     if isinstance(rng, np.random.Generator):
-        return settings.draw(rng, games, options)
-    if len(rng) != games:
-        raise AgentError(f"There are {len(rng)} generators for {games} games; pass one for each, or one for all.")
-    return np.concatenate([settings.draw(own, 1, options) for own in rng])
+        return settings.sample_noise(rng, batch_size, num_actions)
+    if len(rng) != batch_size:
+        raise AgentError(f"There are {len(rng)} generators for {batch_size} games; pass one for each, or one for all.")
+    return np.concatenate([settings.sample_noise(own, 1, num_actions) for own in rng])
 
 
-def _shape(root: Root, legal: NDArray[np.bool_]) -> tuple[int, int]:
+def _require_root_shapes(root: RootOutput, legal: Bools) -> tuple[int, int]:
     """B and A.
 
     Raises:
@@ -147,16 +103,20 @@ def _shape(root: Root, legal: NDArray[np.bool_]) -> tuple[int, int]:
     """
     if legal.ndim != 2 or legal.shape[1] < 1 or legal.dtype != np.bool_:
         raise AgentError(f"legal is {legal.dtype}{list(legal.shape)}; pass bool[games, actions].")
-    for name, array, shape in (("value", root.value, legal.shape[:1]), ("logits", root.logits, legal.shape)):
+    for name, array, shape in zip(root._fields, root, (legal.shape[:1], legal.shape), strict=True):
         if array.shape != shape:
-            raise AgentError(f"The roots' {name} has shape {array.shape}; {shape} fits the legal actions.")
+            raise AgentError(f"The roots' {name} have shape {array.shape}; {shape} fits the legal actions.")
     return legal.shape[0], legal.shape[1]
 
 
-def _require_shapes(told: tuple[NDArray[Any], ...], games: int, options: int) -> None:
-    """The kernel would read past the end of arrays that are too small."""
-    wanted = (games,), (games,), (games, options), (games, options)
-    if tuple(array.shape for array in told) != wanted:
-        for name, array, shape in zip(Step._fields, told, wanted, strict=True):
-            if array.shape != shape:
-                raise AgentError(f"The model's {name} has shape {array.shape}; {shape} fits the games.")
+def _require_shapes(arrays: tuple[NDArray[Any], ...], shapes: tuple[tuple[int, ...], ...]) -> None:
+    """The kernels would read past the end of arrays that are too small.
+
+    Raises:
+        AgentError: if an array of a model's answer has another shape.
+    """
+    if tuple([array.shape for array in arrays]) == shapes:
+        return
+    for name, array, shape in zip(RecurrentOutput._fields, arrays, shapes, strict=True):
+        if array.shape != shape:
+            raise AgentError(f"The model's {name} have shape {array.shape}; {shape} fits the games.")

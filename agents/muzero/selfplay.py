@@ -4,79 +4,51 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from agents.muzero.base import Bools, Floats, SearchResult
 from agents.muzero.config import MuZeroConfig
-from agents.muzero.free_game import FreeGame, Seen
+from agents.muzero.episodes import Decision, Episode, returns_to_go, to_episodes
+from agents.muzero.free_game import FreeGame, Observation
 from agents.muzero.gumbel import Gumbel
 from agents.muzero.models import LearnedModel, SimulatorModel
 from agents.muzero.networks import MuZeroNetwork
 from agents.muzero.search import search
-from agents.muzero.tree import Floats
-from memplace_env.envs.malloc_game.state import USE
+from memplace_env.envs.malloc_game.state import ACTIONS, USE
 from memplace_env.workload.program import Ints
 
 
-class Episode(NamedTuple):
-    """The n decisions with a choice of one game.
+class PlayedGames(NamedTuple):
+    """`B` finished games.
 
     Attributes:
-        profile, flat: what was seen before each, see `Seen`.
-        action: int8[n].
-        reward: float32[n], points.
-        policy: float32[n, 3], target for the policy.
-        value: float32[n], the search's value, in points.
-        known: float32[n], a return from there on that is known to be possible; -inf where none is.
-    """
-
-    profile: NDArray[np.uint8]
-    flat: NDArray[np.float16]
-    action: NDArray[np.int8]
-    reward: NDArray[np.float32]
-    policy: NDArray[np.float32]
-    value: NDArray[np.float32]
-    known: NDArray[np.float32]
-
-    def after(self, first: Episode, decisions: int) -> Episode:
-        """This game, but with so many decisions of another before it."""
-        own: list[NDArray[Any]] = list(self)
-        others: list[NDArray[Any]] = list(first)
-        return Episode(*(np.concatenate([other[:decisions], mine]) for other, mine in zip(others, own, strict=True)))
-
-    @property
-    def demonstration(self) -> Episode:
-        """The same game with the actions played as policy and the return as value."""
-        to_go = np.cumsum(self.reward[::-1], dtype=np.float64)[::-1].astype(np.float32)
-        return self._replace(policy=np.eye(3, dtype=np.float32)[self.action], value=to_go, known=to_go)
-
-
-class Played(NamedTuple):
-    """Finished games.
-
-    Attributes:
-        rows: int64[B, size].
+        states: int64[B, size].
         episodes: what was searched of each game; nothing if they had no choices or were stopped.
-        followed: int64[B], with how many decisions of the best game so far each game began.
+        num_followed: int64[B], with how many decisions of the best game so far each game began.
     """
 
-    rows: Ints
+    states: Ints
     episodes: list[Episode]
-    followed: Ints
+    num_followed: Ints
 
 
 @dataclass(frozen=True)
 class SpreadGumbel(Gumbel):
-    """The search with more noise in some games than in others: `scales` float64[B] on top of `noise_scale`."""
+    """The search with more noise in some games than in others.
+
+    Attributes:
+        scales: float64[B], factors on top of `noise_scale`.
+    """
 
     scales: Floats = field(default_factory=lambda: np.ones(1))
 
-    def draw(self, rng: np.random.Generator, games: int, options: int) -> Floats:
+    def sample_noise(self, rng: np.random.Generator, batch_size: int, num_actions: int) -> Floats:
         """float64[B, A]."""
-        return np.asarray(self.scales[:, None] * super().draw(rng, games, options))
+        return np.asarray(self.scales[:, None] * super().sample_noise(rng, batch_size, num_actions))
 
 
 def play_games(
@@ -84,111 +56,108 @@ def play_games(
     network: MuZeroNetwork,
     config: MuZeroConfig,
     rng: np.random.Generator,
-    count: int,
+    num_games: int,
     best: Episode | None = None,
     stop: Callable[[], bool] = lambda: False,
-) -> Played:
+) -> PlayedGames:
     """Play games with a search before each decision.
 
     Args:
         game, network, config: what to play, and how.
         rng: of all randomness.
-        count: games.
+        num_games: side by side.
         best: the best game so far, from which `config.deviations` of the games deviate once.
         stop: asked before each decision; once it says so, the games are finished greedily.
     """
-    scales = np.linspace(0, config.noise, count) if count > 1 else np.zeros(1)
-    rows, left, known = game.new_rows(count), np.full(count, -1), np.full(count, -np.inf)
+    states = game.new_states(num_games)
+    noise_scales = np.linspace(0, config.noise, num_games) if num_games > 1 else np.zeros(1)
+    num_followed, known_returns = np.full(num_games, -1), np.full(num_games, -np.inf)
     if best is not None:
-        deviants = slice(1, 1 + round(config.deviations * (count - 1)))
-        left[deviants] = rng.integers(len(best.action), size=len(left[deviants]))
-        known[deviants] = _follow(game, rows, best, left)[deviants]
-        scales[1:] = rng.permutation(scales[1:])
-    moves: list[_Moves] = []
+        deviants = slice(1, 1 + round(config.deviations * (num_games - 1)))
+        num_followed[deviants] = rng.integers(len(best.actions), size=len(num_followed[deviants]))
+        known_returns[deviants] = _follow(game, states, best, num_followed)[deviants]
+        noise_scales[1:] = rng.permutation(noise_scales[1:])
+    decisions: list[Decision] = []
     while True:
-        going = np.flatnonzero(~game.problem.done(rows))
-        if len(going) == 0:
-            return Played(rows, _episodes(moves, count), np.maximum(left, 0))
+        running = np.flatnonzero(~game.problem.done(states))
+        if len(running) == 0:
+            return PlayedGames(states, to_episodes(decisions, num_games), np.maximum(num_followed, 0))
         if stop():
-            game.problem.finish_greedily(rows)
-            return Played(rows, [], left)
-        own = rows[going]
-        seen, legal = game.observe(own), game.problem.legal(own)
-        method = SpreadGumbel(c_visit=config.c_visit, c_scale=config.c_scale, normalise="none", scales=scales[going])
-        model = (
-            LearnedModel(network, seen, config.simulations)
-            if config.model == "learned"
-            else SimulatorModel(network, game, own, config.simulations)
-        )
-        found = search(model, model.root, legal, simulations=config.simulations, rng=rng, method=method)
-        action = found.action
-        if not moves and best is not None:
-            action = np.where(left >= 0, _others(rng, legal, best.action[left]), action)
-        reward = game.play(own, action)
-        rows[going] = own
-        moves.append(_Moves(going, seen, action, reward, found.policy, found.value, known[going]))
-        known[:] = -np.inf
+            game.problem.finish_greedily(states)
+            return PlayedGames(states, [], np.maximum(num_followed, 0))
+        running_states = states[running]
+        observation, legal = game.observe(running_states), game.problem.legal(running_states)
+        result = _search(game, network, config, rng, running_states, observation, legal, noise_scales[running])
+        actions = result.actions
+        if not decisions and best is not None:
+            deviations = _other_actions(rng, legal, best.actions[num_followed])
+            actions = np.where(num_followed >= 0, deviations, actions)
+        rewards = game.play(running_states, actions)
+        states[running] = running_states
+        targets = result.action_weights, result.values
+        decisions.append(Decision(running, observation, actions, rewards, *targets, known_returns[running]))
+        known_returns[:] = -np.inf
 
 
-def _follow(game: FreeGame, rows: Ints, best: Episode, steps: Ints) -> Floats:
-    """Play the best game's first `steps` int64[B] decisions; returns what it earns after them, float64[B]."""
-    for step in range(steps.max(initial=0)):
-        going = np.flatnonzero(steps > step)
-        own = rows[going]
-        game.play(own, np.full(len(going), best.action[step]))
-        rows[going] = own
-    to_go = np.append(np.cumsum(best.reward[::-1], dtype=np.float64)[::-1], 0.0)
-    return np.asarray(to_go[steps])
+def _search(
+    game: FreeGame,
+    network: MuZeroNetwork,
+    config: MuZeroConfig,
+    rng: np.random.Generator,
+    states: Ints,
+    observation: Observation,
+    legal: Bools,
+    noise_scales: Floats,
+) -> SearchResult:
+    """Search from states int64[B, size], in the configured model."""
+    method = SpreadGumbel(c_visit=config.c_visit, c_scale=config.c_scale, normalise="none", scales=noise_scales)
+    model = (
+        LearnedModel(network, observation, config.simulations)
+        if config.model == "learned"
+        else SimulatorModel(network, game, states, config.simulations)
+    )
+    return search(model, model.root, legal, num_simulations=config.simulations, rng=rng, method=method)
 
 
-def _others(rng: np.random.Generator, legal: NDArray[np.bool_], taken: NDArray[np.int8]) -> Ints:
+def _follow(game: FreeGame, states: Ints, best: Episode, num_followed: Ints) -> Floats:
+    """Play the first decisions of the best game, `num_followed` int64[B] of them in each game.
+
+    Returns:
+        float64[B], what the best game earns after them, in points.
+    """
+    for decision in range(num_followed.max(initial=0)):
+        following = np.flatnonzero(num_followed > decision)
+        following_states = states[following]
+        game.play(following_states, np.full(len(following), best.actions[decision]))
+        states[following] = following_states
+    return np.asarray(np.append(returns_to_go(best.rewards), 0.0)[num_followed])
+
+
+def _other_actions(rng: np.random.Generator, legal: Bools, taken: NDArray[np.int8]) -> Ints:
     """int64[B], legal actions drawn at random, others than those taken."""
-    chance = np.where(legal, rng.random(legal.shape), -1.0)
-    chance[np.arange(len(legal)), taken] = -0.5
-    return np.asarray(chance.argmax(axis=1))
+    scores = np.where(legal, rng.random(legal.shape), -1.0)
+    scores[np.arange(len(legal)), taken] = -0.5
+    return np.asarray(scores.argmax(axis=1))
 
 
 def play_policy(game: FreeGame, network: MuZeroNetwork) -> Ints:
     """int64[1, size], a game that follows the policy's most likely legal action, without search."""
-    rows = game.new_rows(1)
-    while not game.problem.done(rows)[0]:
+    states = game.new_states(1)
+    while not game.problem.done(states)[0]:
         with torch.inference_mode():
-            logits = network.predict(network.look(game.observe(rows))).policy.numpy()
-        game.play(rows, np.where(game.problem.legal(rows), logits, -np.inf).argmax(axis=1))
-    return rows
+            latents = network.representation(game.observe(states))
+            logits = network.prediction(latents).policy_logits.numpy()
+        game.play(states, np.where(game.problem.legal(states), logits, -np.inf).argmax(axis=1))
+    return states
 
 
-def demonstrate(game: FreeGame) -> Played:
+def play_greedily(game: FreeGame) -> PlayedGames:
     """The greedy player's game."""
-    rows, moves = game.new_rows(1), []
-    while not game.problem.done(rows)[0]:
-        action = game.greedy[rows[:, USE]].astype(np.int64)
-        seen = game.observe(rows)
-        reward = game.play(rows, action)
-        nothing = np.zeros((1, 3), dtype=np.float32)
-        moves.append(_Moves(np.zeros(1, dtype=np.int64), seen, action, reward, nothing, reward, np.full(1, -np.inf)))
-    return Played(rows, _episodes(moves, 1), np.zeros(1, dtype=np.int64))
-
-
-class _Moves(NamedTuple):
-    """One decision in each of some games: which games, and the columns of `Episode`."""
-
-    games: Ints
-    seen: Seen
-    action: Ints
-    reward: Floats
-    policy: NDArray[np.float32]
-    value: NDArray[np.floating]
-    known: Floats
-
-
-def _episodes(moves: list[_Moves], count: int) -> list[Episode]:
-    """The games one by one; nothing if there was no choice at all."""
-    if not moves:
-        return []
-    games = np.concatenate([move.games for move in moves])
-    columns: list[list[NDArray[Any]]] = [[*move.seen, *move[2:]] for move in moves]
-    types = (np.uint8, np.float16, np.int8, *[np.float32] * 4)
-    arrays = [np.concatenate(parts).astype(kind) for parts, kind in zip(zip(*columns, strict=True), types, strict=True)]
-    owns = [np.flatnonzero(games == number) for number in range(count)]
-    return [Episode(*(array[own] for array in arrays)) for own in owns]
+    states, decisions = game.new_states(1), []
+    index, no_policy, no_return = np.zeros(1, dtype=np.int64), np.zeros((1, len(ACTIONS)), np.float32), [-np.inf]
+    while not game.problem.done(states)[0]:
+        actions = game.greedy_actions[states[:, USE]].astype(np.int64)
+        observation = game.observe(states)
+        rewards = game.play(states, actions)
+        decisions.append(Decision(index, observation, actions, rewards, no_policy, rewards, np.array(no_return)))
+    return PlayedGames(states, to_episodes(decisions, 1), np.zeros(1, dtype=np.int64))

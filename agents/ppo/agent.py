@@ -6,15 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
-import gymnasium as gym
 from sb3_contrib import MaskablePPO
 from stable_baselines3 import A2C, PPO
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 from stable_baselines3.common.vec_env import VecMonitor
 
-from agents.base import Callback, Progress, Solution
-from agents.evaluator import Evaluator, GameEvaluator, evaluator_for
+from agents.base import Agent, Progress
+from agents.evaluator import GameEvaluator, MapEvaluator
 from agents.learning import files
 from agents.learning.threads import one_thread
 from agents.ppo.factored import FactoredRolloutBuffer
@@ -22,6 +21,7 @@ from agents.ppo.game import GameFeatures
 from agents.ppo.graph import GraphActorCritic
 from agents.ppo.vec_env import GameSearchEnv, OneShotSearchEnv
 from memplace_env.errors import AgentError
+from memplace_env.registration import Formulation
 from memplace_env.wrappers.sb3 import SB3VecEnv
 
 POLICY, CURVES = "policy.pt", "tensorboard"
@@ -48,7 +48,7 @@ GAME: Settings = {
 """What all share in mallocGame: the return to raise is that of the whole game, undiscounted."""
 
 
-class StableBaselinesAgent:
+class StableBaselinesAgent(Agent[MapEvaluator | GameEvaluator]):
     """An on-policy algorithm of Stable-Baselines3 or sb3-contrib as a search.
 
     Everything it plays while it learns counts, and the best of it is the solution. Runs on the CPU.
@@ -64,8 +64,7 @@ class StableBaselinesAgent:
         AgentError: if the entropy's weight is negative.
     """
 
-    name: ClassVar[str]
-    budgeted = True
+    formulations = (Formulation.ONE_SHOT, Formulation.GAME)
     algorithm: ClassVar[Callable[..., OnPolicyAlgorithm]]
     one_shot: ClassVar[Settings]
     """Settings of the algorithm in one-shot environments; `num_envs` maps are evaluated at a time."""
@@ -81,29 +80,18 @@ class StableBaselinesAgent:
         self._out = Path(out) if out is not None else None
         self._entropy = {} if entropy is None else {"ent_coef": entropy}
 
-    def solve(
-        self,
-        env: str | gym.Env[Any, Any],
-        *,
-        budget: int = 4000,
-        seed: int = 0,
-        callback: Callback | None = None,
-        time_limit: float | None = None,
-    ) -> Solution:
-        """See `agents.base.Agent.solve`.
+    def run(self, evaluator: MapEvaluator | GameEvaluator, seed: int) -> None:
+        """Learn until the budget is spent.
 
         Raises:
-            AgentError: also if the policy to start from cannot be loaded or does not fit.
+            AgentError: if the policy to start from cannot be loaded or does not fit.
         """
-        watch = _Watch(callback)
-        evaluator = evaluator_for(env, budget=budget, callback=watch.tell, time_limit=time_limit)
-        watch.evaluator = evaluator
+        watch = _Watch(evaluator)
         with one_thread():
-            self._learn(evaluator, watch, budget, seed)
-        return evaluator.solution(self.name, seed)
+            self._learn(evaluator, watch, seed)
 
-    def _learn(self, evaluator: Evaluator | GameEvaluator, watch: _Watch, budget: int, seed: int) -> None:
-        if isinstance(evaluator, Evaluator):
+    def _learn(self, evaluator: MapEvaluator | GameEvaluator, watch: _Watch, seed: int) -> None:
+        if isinstance(evaluator, MapEvaluator):
             kind, steps, settings = ONE_SHOT_KIND, 1, self.one_shot | self._entropy
             venv: SB3VecEnv = OneShotSearchEnv(evaluator, settings.pop("num_envs"))
         else:
@@ -113,7 +101,7 @@ class StableBaselinesAgent:
         model = self.algorithm(env=VecMonitor(venv), seed=seed, device="cpu", tensorboard_log=log, **settings)
         if self._policy is not None:
             _restore(model, self._policy, kind)
-        rounds = -(-budget // venv.num_envs)
+        rounds = -(-evaluator.budget // venv.num_envs)
         model.learn(rounds * venv.num_envs * steps, watch, tb_log_name=self.name)
         if self._out is not None:
             files.save(self._out / POLICY, kind, {"policy": model.policy.state_dict()})
@@ -181,18 +169,15 @@ class A2CAgent(StableBaselinesAgent):
 class _Watch(BaseCallback):
     """Ends the training with the search, and logs how far that is."""
 
-    evaluator: Evaluator | GameEvaluator
-
-    def __init__(self, callback: Callback | None) -> None:
+    def __init__(self, evaluator: MapEvaluator | GameEvaluator) -> None:
         super().__init__()
-        self._callback = callback
+        self.evaluator = evaluator
+        evaluator.listen(self._tell)
 
-    def tell(self, progress: Progress) -> None:
+    def _tell(self, progress: Progress) -> None:
         """What the evaluator calls after each round."""
         self.logger.record("search/evaluations", progress.evaluations)
         self.logger.record("search/speedup", self.evaluator.baseline_s / progress.latency_s)
-        if self._callback is not None:
-            self._callback(progress)
 
     def _on_step(self) -> bool:
         return self.evaluator.remaining > 0

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvStepReturn
 
-from agents.evaluator import Evaluator, GameEvaluator
+from agents.evaluator import GameEvaluator, MapEvaluator
 from memplace_env.envs.malloc_game import MallocGameVectorEnv
 from memplace_env.envs.malloc_game.state import USE
 from memplace_env.envs.one_shot import OneShotVectorEnv
@@ -20,10 +20,9 @@ class OneShotSearchEnv(SB3VecEnv):
     What the algorithm is told are not the environment's rewards but their ranks within the step, see `ranks`.
     """
 
-    def __init__(self, evaluator: Evaluator, num_envs: int) -> None:
+    def __init__(self, evaluator: MapEvaluator, num_envs: int) -> None:
         self._evaluator = evaluator
-        env = evaluator.env
-        super().__init__(OneShotVectorEnv(num_envs, workload=env.program, accelerator=env.accelerator))
+        super().__init__(OneShotVectorEnv(num_envs, workload=evaluator.env.task))
 
     def step_wait(self) -> VecEnvStepReturn:
         """Evaluate the maps; those beyond the budget get 0."""
@@ -39,19 +38,18 @@ class GameSearchEnv(SB3VecEnv):
 
     def __init__(self, evaluator: GameEvaluator, num_envs: int) -> None:
         self._evaluator = evaluator
-        env = evaluator.env
-        self._games = MallocGameVectorEnv(num_envs, workload=env.program, accelerator=env.accelerator)
+        self._games = MallocGameVectorEnv(num_envs, workload=evaluator.env.task)
         super().__init__(self._games)
 
     def step_wait(self) -> VecEnvStepReturn:
         """Play a decision; all games have the same length and end together."""
-        problem, rows = self._games.problem, self._games.rows
-        if rows[0, USE] == problem.num_decisions - 1:
+        problem, states = self._games.problem, self._games.states
+        if states[0, USE] == problem.num_decisions - 1:
             # The vector environment begins new games at once, so the last decision is played here as well.
-            last = rows[: self._evaluator.remaining].copy()
+            last = states[: self._evaluator.remaining].copy()
             problem.play(last, np.asarray(self._actions)[: len(last)])
             if len(last):
-                self._evaluator.offer_rows(last)
+                self._evaluator.offer_states(last)
         return super().step_wait()
 
 

@@ -1,7 +1,7 @@
 """XLA's memory-space assignment, rebuilt: the default solver that mallocMuZero is compared with."""
 
 from agents.xla_msa.agent import XlaMsa
-from agents.xla_msa.assign import assign
+from agents.xla_msa.assignment import assign, default_plan
 from agents.xla_msa.options import MsaOptions
 
-__all__ = ["MsaOptions", "XlaMsa", "assign"]
+__all__ = ["MsaOptions", "XlaMsa", "assign", "default_plan"]

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import gymnasium as gym
-
-from agents.base import Callback, Solution
-from agents.evaluator import evaluator_for
-from agents.xla_msa.assign import assign
+from agents.base import Agent
+from agents.evaluator import Evaluator
+from agents.xla_msa.assignment import default_plan
 from agents.xla_msa.options import MsaOptions
+from memplace_env.registration import Formulation
 
 
-class XlaMsa:
+class XlaMsa(Agent[Evaluator]):
     """XLA's memory-space assignment: one pass of greedy placement, buffer by buffer, see `assign`.
 
     Solves environments of either formulation, one-shot and mallocGame, as long as the machine has two levels.
@@ -22,21 +19,12 @@ class XlaMsa:
     """
 
     name = "xla-msa"
+    formulations = (Formulation.ONE_SHOT, Formulation.GAME)
     budgeted = False
 
     def __init__(self, options: MsaOptions | None = None) -> None:
         self.options = options or MsaOptions.open_source()
 
-    def solve(
-        self,
-        env: str | gym.Env[Any, Any],
-        *,
-        budget: int = 4000,
-        seed: int = 0,
-        callback: Callback | None = None,
-        time_limit: float | None = None,
-    ) -> Solution:
-        """See `agents.base.Agent.solve`. One plan is made, in well under a second; nothing is random."""
-        evaluator = evaluator_for(env, budget=budget, callback=callback, time_limit=time_limit)
-        evaluator.offer(assign(evaluator.env.program, evaluator.env.accelerator, self.options))
-        return evaluator.solution(self.name, seed)
+    def run(self, evaluator: Evaluator, seed: int) -> None:
+        """Make one plan, in well under a second; nothing is random."""
+        evaluator.offer(default_plan(evaluator.env.task, self.options))

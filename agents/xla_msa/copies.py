@@ -7,8 +7,8 @@ starts, so one that has to wait pushes back those after it.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from memplace_env.kernel import kernel
 from memplace_env.workload.program import Ints
 
 START, END, WORK, MARK = range(4)
@@ -52,8 +52,8 @@ class CopyEngine:
         return left
 
 
-@njit(cache=True, nogil=True)
-def play_copies(resource, rows, start, end, work, left):  # type: ignore[no-untyped-def]
+@kernel
+def play_copies(resource, rows, start, end, work, left):
     """Serve the copies and a new one; False as soon as one is not done by its end. `left` gets what remains."""
     left[:] = resource
     op, index, waiting = np.int64(0), 0, True
@@ -76,14 +76,14 @@ def play_copies(resource, rows, start, end, work, left):  # type: ignore[no-unty
     return True
 
 
-@njit(cache=True, nogil=True)
-def accepts(resource, rows, start, end, work):  # type: ignore[no-untyped-def]
+@kernel
+def accepts(resource, rows, start, end, work):
     """See `CopyEngine.accepts`."""
     return play_copies(resource, rows, start, end, work, np.empty_like(resource))
 
 
-@njit(cache=True, nogil=True)
-def is_crowded(rows, most, start, end):  # type: ignore[no-untyped-def]
+@kernel
+def is_crowded(rows, most, start, end):
     """See `CopyEngine.is_crowded`."""
     if most < 0:
         return False

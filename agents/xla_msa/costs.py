@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from memplace_env.accelerator import Accelerator
-from memplace_env.simulator import cost_tables
-from memplace_env.workload.program import Ints, Program
+from memplace_env.costs import op_times
+from memplace_env.task import Task, derived
+from memplace_env.workload.program import Ints
 
 
 class OpCosts(NamedTuple):
@@ -29,27 +29,23 @@ class OpCosts(NamedTuple):
     alone_elapsed_ps: Ints
 
 
-def op_costs(program: Program, accelerator: Accelerator) -> OpCosts:
+@derived
+def op_costs(task: Task) -> OpCosts:
     """The costs on a machine with two levels.
 
     XLA counts a pipeline overhead on top, whose default is nothing.
     """
-    tables = cost_tables(program, accelerator)
-    fast_ps, backing_ps = tables.use_ps.T
-    busy = np.zeros(program.num_ops, dtype=np.int64)
-    np.add.at(busy, program.use_op, backing_ps)
-    memory = _with_latency(busy, tables.latency_ps[1])
-    fast = _with_latency(fast_ps, tables.latency_ps[0])
-    rest = _with_latency(busy[program.use_op] - backing_ps, tables.latency_ps[1])
-    alone = fast + rest if tables.serial else np.maximum(fast, rest)
+    program, costs = task.program, task.costs
+    fast_ps, backing_ps = costs.use_ps.T
+    used = np.zeros((program.num_ops, 2), dtype=np.int64)
+    np.add.at(used[:, 1], program.use_op, backing_ps)
+    backed = op_times(costs, used)
+    rest = used[program.use_op, 1] - backing_ps
+    alone = op_times(costs, np.stack([fast_ps, rest], axis=1), program.use_op)
     return OpCosts(
-        compute_ps=tables.compute_ps,
-        memory_ps=memory,
-        elapsed_ps=np.maximum(tables.compute_ps, memory) + tables.overhead_ps,
-        alone_memory_ps=alone,
-        alone_elapsed_ps=np.maximum(tables.compute_ps[program.use_op], alone) + tables.overhead_ps,
+        compute_ps=costs.compute_ps,
+        memory_ps=backed.memory_ps,
+        elapsed_ps=backed.op_ps,
+        alone_memory_ps=alone.memory_ps,
+        alone_elapsed_ps=alone.op_ps,
     )
-
-
-def _with_latency(port_ps: Ints, latency_ps: int) -> Ints:
-    return np.asarray(port_ps + np.where(port_ps > 0, latency_ps, 0))

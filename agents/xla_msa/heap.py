@@ -8,12 +8,12 @@ only if no gap fits.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from memplace_env.kernel import kernel
+from memplace_env.plan.gaps import ENDLESS, narrower_gap
 from memplace_env.workload.program import Ints
 
 OFFSET, TOP, FIRST, LAST, BLOCK, MARK = range(6)
-FAR = np.int64(2**62)
 
 
 class Heap:
@@ -73,24 +73,22 @@ class Heap:
         return False
 
 
-@njit(cache=True, nogil=True)
-def best_fit(rows, base, limit, size, first, last):  # type: ignore[no-untyped-def]
+@kernel
+def best_fit(rows, base, limit, size, first, last):
     """Offset of the gap for an interval, or -1."""
-    best, best_size, cursor = np.int64(-1), FAR, np.int64(base)
+    best, best_size, cursor = np.int64(-1), ENDLESS, np.int64(base)
     for index in range(len(rows)):
         if rows[index, FIRST] > last or rows[index, LAST] < first:
             continue
-        gap = rows[index, OFFSET] - cursor
-        if size <= gap < best_size:
-            best, best_size = cursor, gap
+        best, best_size = narrower_gap(best, best_size, cursor, rows[index, OFFSET] - cursor, size)
         cursor = max(cursor, rows[index, TOP])
     if best < 0 and cursor + size <= limit:
         best = cursor
     return best
 
 
-@njit(cache=True, nogil=True)
-def fit_furthest(rows, base, limit, size, first, ends):  # type: ignore[no-untyped-def]
+@kernel
+def fit_furthest(rows, base, limit, size, first, ends):
     """See `Heap.fit`; a gap for an interval is one for every shorter interval, so halving finds the furthest."""
     best = best_fit(rows, base, limit, size, first, ends[0])
     low, high = 0, len(ends) - 1
@@ -104,13 +102,13 @@ def fit_furthest(rows, base, limit, size, first, ends):  # type: ignore[no-untyp
     return best
 
 
-@njit(cache=True, nogil=True)
-def free_until(rows, block):  # type: ignore[no-untyped-def]
+@kernel
+def free_until(rows, block):
     """See `Heap.free_until`."""
     mine = 0
     while rows[mine, BLOCK] != block:
         mine += 1
-    until = FAR
+    until = ENDLESS
     for index in range(len(rows)):
         meets = rows[index, OFFSET] < rows[mine, TOP] and rows[index, TOP] > rows[mine, OFFSET]
         if meets and rows[index, FIRST] > rows[mine, LAST]:
@@ -118,8 +116,8 @@ def free_until(rows, block):  # type: ignore[no-untyped-def]
     return until
 
 
-@njit(cache=True, nogil=True)
-def full_at(rows, capacity, size, op):  # type: ignore[no-untyped-def]
+@kernel
+def full_at(rows, capacity, size, op):
     """See `Heap.full_at`."""
     change = np.zeros(op + 2, dtype=np.int64)
     for index in range(len(rows)):
@@ -135,8 +133,8 @@ def full_at(rows, capacity, size, op):  # type: ignore[no-untyped-def]
     return latest
 
 
-@njit(cache=True, nogil=True)
-def pack(rows, base, limit):  # type: ignore[no-untyped-def]
+@kernel
+def pack(rows, base, limit):
     """The blocks with new offsets, placed in the order given and returned by offset; fewer if they do not all fit."""
     packed = np.empty_like(rows)
     for count in range(len(rows)):

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from memplace_env.kernel import kernel
 from memplace_env.workload.program import Ints
 
 EARLIER_STEPS = 100
@@ -76,8 +76,8 @@ class IntervalPicker:
         return int(min(max(end, start + 1), deadline))
 
 
-@njit(cache=True, nogil=True)
-def try_order(overlap: NDArray[np.float64], preferred: int):  # type: ignore[no-untyped-def]
+@kernel
+def try_order(overlap: NDArray[np.float64], preferred: int):
     """Indices of `overlap` (falling) from the preferred one outwards, later and earlier in turn.
 
     Once the later ones are exhausted, each earlier one must add a share of the whole overlap: it saves time where

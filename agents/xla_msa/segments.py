@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from agents.xla_msa.buffers import AT_END, BEFORE, Buffer
 from agents.xla_msa.copies import CopyEngine, accepts, is_crowded
 from agents.xla_msa.costs import OpCosts
 from agents.xla_msa.heap import Heap, fit_furthest
 from agents.xla_msa.picker import IntervalPicker
+from memplace_env.kernel import kernel
 from memplace_env.workload.program import Ints
 
 
@@ -223,8 +223,8 @@ class _Placing:
         return np.array(times[index : last + 1], dtype=np.int64)
 
 
-@njit(cache=True, nogil=True)
-def first_start(starts, use, size, ends, work, blocks, base, limit, resource, copies, most):  # type: ignore[no-untyped-def]
+@kernel
+def first_start(starts, use, size, ends, work, blocks, base, limit, resource, copies, most):
     """The first start after which a copy finds bandwidth and a block to the use: (start, offset, short of memory).
 
     The offset is -1 if there is none. Where memory is short for one start, it is for every earlier one.

@@ -53,7 +53,7 @@ def _dims(model: str) -> tuple[str, ...] | None:
     """The model's symbolic dims; None for synthetic workloads, which are no files."""
     if model.startswith("synthetic:"):
         return None
-    from memplace_env.workload.onnx_loader import model_dims
+    from memplace_env.workload.onnx import model_dims
     from memplace_env.workload.zoo import zoo_names, zoo_path
 
     in_zoo = model.lower() in map(str.lower, zoo_names())

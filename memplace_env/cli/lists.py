@@ -30,7 +30,7 @@ def workloads(
     Any .onnx file and any synthetic:chain, diamond, fan-out or random?ops=24&seed=1 works as well. --json prints
     name, dims, env and settings of each, with --details also ops, parameters and macs, at batch 1.
     """
-    from memplace_env.workload.onnx_loader import model_dims
+    from memplace_env.workload.onnx import model_dims
     from memplace_env.workload.zoo import zoo_names, zoo_path
 
     rows: list[dict[str, Any]] = []

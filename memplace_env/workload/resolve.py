@@ -43,7 +43,7 @@ def resolve_workload(
     if not isinstance(spec, str | os.PathLike):
         raise WorkloadError(f"A workload is a name, a path or a Program, not {type(spec).__name__}.")
     # onnx takes 0.1 s to import, which synthetic workloads need not pay.
-    from memplace_env.workload.onnx_loader import load_onnx, model_dims
+    from memplace_env.workload.onnx import load_onnx, model_dims
 
     if not isinstance(spec, str) or _is_path(spec):
         return load_onnx(spec, batch=batch, dims=dims, dtype=dtype, fusion=fusion)

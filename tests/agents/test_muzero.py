@@ -11,16 +11,17 @@ from agents.game import GreedyPlayer
 from agents.learning import files
 from agents.learning.training import CHECKPOINT, CURVES, POLICY
 from agents.muzero import MuZero, MuZeroConfig
-from agents.muzero.free_game import BEFORE_LOOKAHEAD, FLAT, SIDE, FreeGame, Seen, greedy_game
+from agents.muzero.episodes import Episode
+from agents.muzero.free_game import LOOKAHEAD_COLUMN, NUM_FEATURES, PROFILE_SIZE, FreeGame, Observation, greedy_game
 from agents.muzero.gumbel import Gumbel
 from agents.muzero.models import LearnedModel, SimulatorModel
-from agents.muzero.networks import MuZeroNetwork, Support, squash, unsquash
+from agents.muzero.networks import MuZeroNetwork, Support, inverse_value_transform, value_transform
 from agents.muzero.policy_file import load_policy, save_policy
 from agents.muzero.replay import Replay
 from agents.muzero.run import Run
 from agents.muzero.search import search
-from agents.muzero.selfplay import Episode, play_policy
-from agents.muzero.trainer import Trainer, legal_of
+from agents.muzero.selfplay import play_policy
+from agents.muzero.trainer import Trainer
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.malloc_game.state import ESTIMATE, USE
 from memplace_env.errors import AgentError
@@ -60,15 +61,15 @@ def fresh_network(**options):
 def test_free_game_is_the_game_without_forced_decisions(program, chip, seed):
     problem = MallocGameEnv(program, chip).problem
     game, rng = FreeGame(problem), np.random.default_rng(seed)
-    rows, plain, total = game.new_rows(1), problem.new_rows(1), 0.0
+    states, plain, total = game.new_states(1), problem.new_rows(1), 0.0
     while not problem.done(plain)[0]:
         legal = problem.legal(plain)[0]
         action = rng.choice(np.flatnonzero(legal))
         if legal.sum() > 1:
-            assert (rows == plain).all()
-            total += game.play(rows, np.array([action]))[0]
+            assert (states == plain).all()
+            total += game.play(states, np.array([action]))[0]
         problem.play(plain, np.array([action]))
-    assert (rows == plain).all()
+    assert (states == plain).all()
     greedy = problem.new_rows(1)
     problem.finish_greedily(greedy)
     assert total == pytest.approx((greedy[0, ESTIMATE] - plain[0, ESTIMATE]) / game.point_ps, abs=1e-6)
@@ -79,48 +80,48 @@ def test_free_game_is_the_game_without_forced_decisions(program, chip, seed):
 def test_greedy_game_is_the_greedy_players(program, chip):
     problem = MallocGameEnv(program, chip).problem
     actions, estimates = greedy_game(problem)
-    rows, greedy = problem.new_rows(2), problem.new_rows(1)
+    states, greedy = problem.new_rows(2), problem.new_rows(1)
     problem.finish_greedily(greedy)
     for use, action in enumerate(actions):
-        assert rows[0, ESTIMATE] == estimates[use]
-        problem.play(rows, np.full(2, action))
-    assert (rows == greedy).all()
+        assert states[0, ESTIMATE] == estimates[use]
+        problem.play(states, np.full(2, action))
+    assert (states == greedy).all()
     assert estimates[-1] == greedy[0, ESTIMATE]
 
 
 def test_observations_keep_what_the_environment_shows():
     game = FreeGame(crowded(ops=20).problem)
-    rows = game.new_rows(3)
+    states = game.new_states(3)
     for _ in range(10):
-        game.play(rows, np.arange(3))
-    seen, full = game.observe(rows), game.problem.observe(rows)
-    assert seen.profile.shape == (3, 2, SIDE, SIDE)
-    assert seen.flat.shape == (3, FLAT)
-    halves = full.profile.reshape(3, 2, SIDE, 2, SIDE, 2).mean(axis=(3, 5))
+        game.play(states, np.arange(3))
+    seen, full = game.observe(states), game.problem.observe(states)
+    assert seen.profile.shape == (3, 2, PROFILE_SIZE, PROFILE_SIZE)
+    assert seen.features.shape == (3, NUM_FEATURES)
+    halves = full.profile.reshape(3, 2, PROFILE_SIZE, 2, PROFILE_SIZE, 2).mean(axis=(3, 5))
     assert np.abs(seen.profile - halves).max() <= 2
-    np.testing.assert_allclose(seen.flat[:, :64], full.bandwidth, atol=1e-3)
-    np.testing.assert_allclose(seen.flat[:, BEFORE_LOOKAHEAD:], full.lookahead.reshape(3, -1), atol=1e-3)
-    assert (legal_of(seen) == game.problem.legal(rows)).all()
+    np.testing.assert_allclose(seen.features[:, :64], full.bandwidth, atol=1e-3)
+    np.testing.assert_allclose(seen.features[:, LOOKAHEAD_COLUMN:], full.lookahead.reshape(3, -1), atol=1e-3)
+    assert (seen.legal == game.problem.legal(states)).all()
 
 
 # Numbers and networks
 
 
 @given(st.floats(-1000, 1000))
-def test_transform_and_back(x):
-    there = squash(torch.tensor(x, dtype=torch.float64))
-    assert unsquash(there).item() == pytest.approx(x, abs=1e-6, rel=1e-6)
-    assert squash(torch.tensor(-x, dtype=torch.float64)) == -there
+def test_value_transform_and_back(value):
+    transformed = value_transform(torch.tensor(value, dtype=torch.float64))
+    assert inverse_value_transform(transformed).item() == pytest.approx(value, abs=1e-6, rel=1e-6)
+    assert value_transform(torch.tensor(-value, dtype=torch.float64)) == -transformed
 
 
 @given(st.floats(-300, 300), st.sampled_from([3, 21, 61]))
-def test_support_and_back(x, bins):
+def test_support_and_back(value, bins):
     support = Support(bins, 200.0)
-    chances = support.encode(torch.tensor([x]))
-    assert chances.shape == (1, bins)
-    assert chances.sum().item() == pytest.approx(1)
-    assert (chances > 0).sum() <= 2
-    assert support.decode(chances.log())[0].item() == pytest.approx(min(max(x, -200), 200), abs=1e-2)
+    distribution = support.encode(torch.tensor([value]))
+    assert distribution.shape == (1, bins)
+    assert distribution.sum().item() == pytest.approx(1)
+    assert (distribution > 0).sum() <= 2
+    assert support.decode(distribution.log())[0].item() == pytest.approx(min(max(value, -200), 200), abs=1e-2)
     assert support.decode(torch.zeros(bins)).item() == pytest.approx(0, abs=1e-3)
 
 
@@ -128,48 +129,48 @@ def test_support_and_back(x, bins):
 def test_networks_have_the_documented_shapes(lookahead):
     network = fresh_network(lookahead=lookahead)
     game = FreeGame(crowded(ops=20).problem)
-    seen = game.observe(game.new_rows(5))
-    latent = network.look(seen)
-    moved, reward = network.advance(latent, torch.tensor([0, 1, 2, 0, 1]))
-    said = network.predict(moved)
-    assert latent.shape == moved.shape == (5, 8)
-    assert reward.shape == said.value.shape == (5, 21)
-    assert said.policy.shape == (5, 3)
-    blind = seen.flat.copy()
-    blind[:, BEFORE_LOOKAHEAD:] = 0
-    assert torch.equal(network.look(Seen(seen.profile, blind)), latent) != lookahead
+    observation = game.observe(game.new_states(5))
+    latents = network.representation(observation)
+    next_latents, reward_logits = network.dynamics(latents, torch.tensor([0, 1, 2, 0, 1]))
+    prediction = network.prediction(next_latents)
+    assert latents.shape == next_latents.shape == (5, 8)
+    assert reward_logits.shape == prediction.value_logits.shape == (5, 21)
+    assert prediction.policy_logits.shape == (5, 3)
+    blind = observation.features.copy()
+    blind[:, LOOKAHEAD_COLUMN:] = 0
+    assert torch.equal(network.representation(Observation(observation.profile, blind)), latents) != lookahead
 
 
 def test_simulator_answers_with_the_rules():
     game = FreeGame(crowded(ops=20).problem)
-    rows = game.new_rows(2)
-    game.play(rows[:1], np.array([2]))
-    model = SimulatorModel(fresh_network(), game, rows, 3)
+    states = game.new_states(2)
+    game.play(states[:1], np.array([2]))
+    model = SimulatorModel(fresh_network(), game, states, 3)
     actions = np.array([2, 1])
-    first, again = (model.step(np.zeros(2, dtype=int), actions, slot) for slot in (1, 2))
-    assert (first.reward == again.reward).all()
-    deeper = model.step(np.array([1, 2]), actions, 3)
-    expected = rows.copy()
-    assert (game.play(expected, actions) == first.reward).all()
+    first, again = (model.evaluate(np.zeros(2, dtype=int), actions, node) for node in (1, 2))
+    assert (first.rewards == again.rewards).all()
+    deeper = model.evaluate(np.array([1, 2]), actions, 3)
+    expected = states.copy()
+    assert (game.play(expected, actions) == first.rewards).all()
     assert (game.problem.legal(expected) == first.legal).all()
-    assert (game.play(expected, actions) == deeper.reward).all()
+    assert (game.play(expected, actions) == deeper.rewards).all()
 
 
 def test_learned_model_plays_in_latent_states():
     network, game = fresh_network(), FreeGame(crowded(ops=20).problem)
-    seen = game.observe(game.new_rows(3))
-    model = LearnedModel(network, seen, 2)
+    observation = game.observe(game.new_states(3))
+    model = LearnedModel(network, observation, 2)
     actions = np.array([0, 1, 2])
-    one = model.step(np.zeros(3, dtype=int), actions, 1)
-    two = model.step(np.ones(3, dtype=int), actions, 2)
+    one = model.evaluate(np.zeros(3, dtype=int), actions, 1)
+    two = model.evaluate(np.ones(3, dtype=int), actions, 2)
     with torch.no_grad():
-        latent = network.look(seen)
-        for step in (one, two):
-            latent, reward = network.advance(latent, torch.from_numpy(actions))
-            said = network.predict(latent)
-            np.testing.assert_allclose(step.reward, network.support.decode(reward), atol=1e-4)
-            np.testing.assert_allclose(step.value, network.support.decode(said.value), atol=1e-4)
-            np.testing.assert_allclose(step.logits, said.policy, atol=1e-5)
+        latents = network.representation(observation)
+        for output in (one, two):
+            latents, reward_logits = network.dynamics(latents, torch.from_numpy(actions))
+            prediction = network.prediction(latents)
+            np.testing.assert_allclose(output.rewards, network.support.decode(reward_logits), atol=1e-4)
+            np.testing.assert_allclose(output.values, network.support.decode(prediction.value_logits), atol=1e-4)
+            np.testing.assert_allclose(output.prior_logits, prediction.policy_logits, atol=1e-5)
 
 
 # Replay
@@ -177,13 +178,13 @@ def test_learned_model_plays_in_latent_states():
 
 def toy_episode(rng, length):
     """Random observations; action 0 earns 5 points, 2 costs 5."""
-    profile = rng.integers(0, 255, (length, 2, SIDE, SIDE)).astype(np.uint8)
-    flat = rng.random((length, FLAT)).astype(np.float16)
-    action = rng.integers(3, size=length).astype(np.int8)
-    reward = (5.0 - 5.0 * action).astype(np.float32)
-    policy = rng.dirichlet(np.ones(3), length).astype(np.float32)
-    value = rng.normal(0, 5, length).astype(np.float32)
-    return Episode(profile, flat, action, reward, policy, value, np.full(length, -np.inf, dtype=np.float32))
+    profile = rng.integers(0, 255, (length, 2, PROFILE_SIZE, PROFILE_SIZE)).astype(np.uint8)
+    features = rng.random((length, NUM_FEATURES)).astype(np.float16)
+    actions = rng.integers(3, size=length).astype(np.int8)
+    rewards = (5.0 - 5.0 * actions).astype(np.float32)
+    policies = rng.dirichlet(np.ones(3), length).astype(np.float32)
+    values = rng.normal(0, 5, length).astype(np.float32)
+    return Episode(profile, features, actions, rewards, policies, values, np.full(length, -np.inf, dtype=np.float32))
 
 
 @settings(max_examples=50)
@@ -200,36 +201,36 @@ def test_windows_equal_a_plain_reference(lengths, capacity, unroll, td_steps, se
     replay, everything = Replay(capacity), []
     for length in lengths:
         episode = toy_episode(rng, length)
-        episode.known[0] = rng.normal(0, 20)
+        episode.known_returns[0] = rng.normal(0, 20)
         replay.add(episode)
         everything += [(episode, decision) for decision in range(length)][-capacity:]
     held = everything[-capacity:]
     assert replay.size == len(held)
-    at, weight = replay.draw(rng, 20, 0.7, 1.0)
-    windows = replay.windows(rng, at, weight, unroll, td_steps)
-    assert (weight <= 1).all()
-    assert weight.max() == 1
-    for number, place in enumerate(at):
-        index = max(i for i in range(len(everything)) if i % capacity == place)
+    positions, weights = replay.sample(rng, 20, 0.7, 1.0)
+    windows = replay.windows(rng, positions, weights, unroll, td_steps)
+    assert (weights <= 1).all()
+    assert weights.max() == 1
+    for number, position in enumerate(positions):
+        index = max(i for i in range(len(everything)) if i % capacity == position)
         episode, first = everything[index]
-        assert (windows.seen.flat[number] == episode.flat[first]).all()
-        assert (windows.seen.profile[number] == episode.profile[first]).all()
+        assert (windows.observation.features[number] == episode.features[first]).all()
+        assert (windows.observation.profile[number] == episode.profile[first]).all()
         for step in range(unroll + 1):
             decision = first + step
-            if decision >= len(episode.action):
-                assert windows.value[number, step] == 0
-                assert (windows.policy[number, step] == 0).all()
-                assert step == unroll or windows.reward[number, step] == 0
+            if decision >= len(episode.actions):
+                assert windows.values[number, step] == 0
+                assert (windows.policies[number, step] == 0).all()
+                assert step == unroll or windows.rewards[number, step] == 0
                 continue
-            assert (windows.policy[number, step] == episode.policy[decision]).all()
+            assert (windows.policies[number, step] == episode.policies[decision]).all()
             if step < unroll:
-                assert windows.action[number, step] == episode.action[decision]
-                assert windows.reward[number, step] == episode.reward[decision]
+                assert windows.actions[number, step] == episode.actions[decision]
+                assert windows.rewards[number, step] == episode.rewards[decision]
             end = decision + td_steps
-            target = episode.reward[decision:].sum()
-            if td_steps and end < len(episode.action):
-                target = episode.reward[decision:end].sum() + episode.value[end]
-            assert windows.value[number, step] == pytest.approx(max(target, episode.known[decision]), abs=1e-3)
+            target = episode.rewards[decision:].sum()
+            if td_steps and end < len(episode.actions):
+                target = episode.rewards[decision:end].sum() + episode.values[end]
+            assert windows.values[number, step] == pytest.approx(max(target, episode.known_returns[decision]), abs=1e-3)
 
 
 def test_priorities_draw_what_was_misjudged():
@@ -238,13 +239,13 @@ def test_priorities_draw_what_was_misjudged():
     replay.add(toy_episode(rng, 10))
     errors = np.ones(10)
     errors[3] = -91.0
-    replay.judge(np.arange(10), errors)
-    at, weight = replay.draw(rng, 1000, 1.0, 1.0)
-    assert 0.85 < (at == 3).mean() < 0.95
-    np.testing.assert_allclose(weight, np.where(at == 3, 1 / 91, 1), rtol=1e-3)
-    even, weight = replay.draw(rng, 1000, 0.0, 1.0)
-    assert np.bincount(even, minlength=10).min() > 50
-    assert (weight == 1).all()
+    replay.update_priorities(np.arange(10), errors)
+    positions, weights = replay.sample(rng, 1000, 1.0, 1.0)
+    assert 0.85 < (positions == 3).mean() < 0.95
+    np.testing.assert_allclose(weights, np.where(positions == 3, 1 / 91, 1), rtol=1e-3)
+    positions, weights = replay.sample(rng, 1000, 0.0, 1.0)
+    assert np.bincount(positions, minlength=10).min() > 50
+    assert (weights == 1).all()
 
 
 def test_replay_never_grows():
@@ -256,7 +257,7 @@ def test_replay_never_grows():
     assert replay.size == 50
     assert sum(array.nbytes for array in replay._arrays.values()) == before
     windows = replay.windows(rng, np.arange(50), np.ones(50, np.float32), 3, 0)
-    assert np.isfinite(windows.value).all()
+    assert np.isfinite(windows.values).all()
 
 
 # Learning
@@ -271,15 +272,16 @@ def test_learned_model_learns_a_toy():
     trainer = Trainer(config, network)
     losses = [trainer.step(rng, replay, Replay(1)) for _ in range(100)]
     assert losses[-1].reward < 0.2 * losses[0].reward
-    seen = replay.seen(np.arange(40))
-    model = LearnedModel(network, seen, 8)
-    told = model.step(np.zeros(40, dtype=int), np.arange(40) % 3, 1)
-    assert np.abs(told.reward - (5.0 - 5.0 * (np.arange(40) % 3))).mean() < 1
-    model = LearnedModel(network, seen, 8)
+    observation = replay.observation(np.arange(40))
+    model = LearnedModel(network, observation, 8)
+    output = model.evaluate(np.zeros(40, dtype=int), np.arange(40) % 3, 1)
+    assert np.abs(output.rewards - (5.0 - 5.0 * (np.arange(40) % 3))).mean() < 1
+    model = LearnedModel(network, observation, 8)
     method = Gumbel(c_scale=0.02, normalise="none", noise_scale=0.0)
-    found = search(model, model.root, np.ones((40, 3), bool), simulations=8, rng=rng, method=method)
-    assert (found.action == 0).mean() > 0.9
-    assert network.predict(network.look(seen)).policy.softmax(-1)[:, 0].mean() > 0.5
+    result = search(model, model.root, np.ones((40, 3), bool), num_simulations=8, rng=rng, method=method)
+    assert (result.actions == 0).mean() > 0.9
+    policy = network.prediction(network.representation(observation)).policy_logits.softmax(-1)
+    assert policy[:, 0].mean() > 0.5
 
 
 def test_best_game_is_whole_however_it_was_found():
@@ -290,20 +292,20 @@ def test_best_game_is_whole_however_it_was_found():
         run.step()
         player = run.players[0]
         game, episode = player._game, player.best.episode()
-        rows = game.new_rows(1)
-        for decision, action in enumerate(episode.action):
-            assert (game.observe(rows).flat == episode.flat[decision]).all()
-            assert game.play(rows, np.array([action]))[0] == pytest.approx(episode.reward[decision], abs=1e-3)
-        assert game.problem.done(rows)[0]
-        assert game.standing(rows)[0] == player._best_points
+        states = game.new_states(1)
+        for decision, action in enumerate(episode.actions):
+            assert (game.observe(states).features == episode.features[decision]).all()
+            assert game.play(states, np.array([action]))[0] == pytest.approx(episode.rewards[decision], abs=1e-3)
+        assert game.problem.done(states)[0]
+        assert game.points(states)[0] == player._best_points
         best.add(player._best_points)
     assert len(best) > 1
 
 
 def test_bare_policy_plays_a_whole_game():
     game = FreeGame(crowded(ops=20).problem)
-    rows = play_policy(game, fresh_network())
-    assert rows[0, USE] == game.problem.num_decisions
+    states = play_policy(game, fresh_network())
+    assert states[0, USE] == game.problem.num_decisions
 
 
 # The agent
@@ -437,7 +439,7 @@ def test_files_that_are_something_else_are_named(tmp_path):
     assert not (tmp_path / "executed").exists()
     MuZero(small(), out=tmp_path).solve(crowded(), budget=5)
     content = files.load(tmp_path / CHECKPOINT, "muzero-run/1")
-    del content["run"]["players"][0]["replay"]["arrays"]["reward"]
+    del content["run"]["players"][0]["replay"]["arrays"]["rewards"]
     files.save(tmp_path / CHECKPOINT, "muzero-run/1", content)
     with pytest.raises(AgentError, match="damaged"):
         MuZero(small(), out=tmp_path, resume=True).solve(crowded(), budget=9)

@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 from onnx import ModelProto, NodeProto, TensorProto, helper
 
-from memplace_env.workload.onnx_loader import load_onnx
+from memplace_env.workload.onnx import load_onnx
 from memplace_env.workload.program import Program, TensorKind
 
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memplace_env.errors import WorkloadError
-from memplace_env.workload import bilinear
-from memplace_env.workload.bilinear import FACTORISATIONS, kronecker, matmul_tensor, standard, strassen
-from memplace_env.workload.matmul import matmul_program, steps
 from memplace_env.workload.program import FLOAT_BYTES, TensorKind
 from memplace_env.workload.resolve import resolve_workload
+from memplace_env.workload.synthetic import bilinear
+from memplace_env.workload.synthetic.bilinear import FACTORISATIONS, kronecker, matmul_tensor, standard, strassen
+from memplace_env.workload.synthetic.matmul import matmul_program, steps
 
 SHAPES = st.tuples(*[st.integers(1, 3)] * 3)
 SMALL_SHAPES = st.tuples(*[st.integers(1, 2)] * 3)

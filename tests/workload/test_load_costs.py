@@ -11,8 +11,8 @@ import pytest
 from onnx import ModelProto, TensorProto, shape_inference
 
 from memplace_env.errors import WorkloadError
-from memplace_env.workload.onnx_loader import load_onnx
-from memplace_env.workload.op_costs import OP_RULES
+from memplace_env.workload.onnx import load_onnx
+from memplace_env.workload.onnx.operator_table import OPERATORS
 from memplace_env.workload.program import GEOMETRY
 from memplace_env.workload.zoo import zoo_path
 from tests.workload.models import LIGHT, load, node, weight
@@ -181,7 +181,7 @@ def test_einsum_that_is_not_supported() -> None:
 
 
 def test_every_rule_is_about_an_operator_of_onnx() -> None:
-    unknown = {name for name in OP_RULES if not onnx.defs.has(name)}
+    unknown = {name for name in OPERATORS if not onnx.defs.has(name)}
     assert unknown <= {"Swish", "RMSNormalization", "RotaryEmbedding", "Attention", "TensorScatter", "SwiGLU",
                        "CumProd"}  # fmt: skip
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from memplace_env.errors import WorkloadError
-from memplace_env.workload.onnx_loader import load_onnx
+from memplace_env.workload.onnx import load_onnx
 from memplace_env.workload.program import TensorKind
 from tests.workload.models import LIGHT, load, node, tensor
 

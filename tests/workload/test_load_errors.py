@@ -12,7 +12,7 @@ import pytest
 from onnx import NodeProto, TensorProto, helper
 
 from memplace_env.errors import WorkloadError
-from memplace_env.workload.onnx_loader import load_onnx
+from memplace_env.workload.onnx import load_onnx
 from tests.workload.models import load, load_model, model, node, weight
 
 RELU = [node("Relu", "x", "y")]
@@ -109,6 +109,8 @@ def test_undefined_and_doubly_defined_values() -> None:
 def test_shapes_that_do_not_fit() -> None:
     with pytest.raises(WorkloadError, match="Shapes do not fit together at node 'n_y'"):
         load([node("MatMul", "x w", "y")], {"x": [2, 3]}, constants={"w": (4, 5)})
+    with pytest.raises(WorkloadError, match="Shapes do not fit together at node 'n_y'"):
+        load([node("GreaterOrEqual", "x w", "y")], {"x": [2, 3]}, constants={"w": (2, 4)}, types={"y": 9}, opset=12)
     with pytest.raises(WorkloadError, match="n_y"):
         load([node("Reshape", "x t", "y")], {"x": [2, 3]}, constants={"t": np.array([7])})
     with pytest.raises(WorkloadError, match="n_y"):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from onnx import NodeProto
 
 from memplace_env.errors import WorkloadError
-from memplace_env.workload.onnx_loader import load_onnx
+from memplace_env.workload.onnx import load_onnx
 from memplace_env.workload.program import Program, TensorKind
 from tests.workload.models import LIGHT, model, node
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from memplace_env.errors import WorkloadError
-from memplace_env.workload.onnx_loader import load_onnx, model_dims
+from memplace_env.workload.onnx import load_onnx, model_dims
 from memplace_env.workload.program import TensorKind
 from memplace_env.workload.resolve import resolve_workload
 from memplace_env.workload.zoo import DEFAULT_DIMS, zoo_names, zoo_path

@@ -1,0 +1,231 @@
+"""The one list of agents: what the command line and the leaderboard know of them, without loading any.
+
+A third party's agent is an `Agent` class, or anything with its attributes, under the entry-point group
+`memplace.agents`; the first line of its docstring describes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cached_property
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from memplace_env.errors import AgentError
+from memplace_env.plugins import AGENTS, installed
+from memplace_env.registration import Formulation
+
+if TYPE_CHECKING:
+    from agents.base import Agent
+
+_TORCH = ("torch", "tensorboard")
+_GRAPHS = (*_TORCH, "torch_geometric")
+_SB3 = (*_GRAPHS, "stable_baselines3", "sb3_contrib")
+
+_ONE_SHOT, _GAME = (Formulation.ONE_SHOT,), (Formulation.GAME,)
+_BOTH = (*_ONE_SHOT, *_GAME)
+
+
+@dataclass(frozen=True)
+class AgentSpec:
+    """What is known of an agent before it is loaded.
+
+    Attributes:
+        name: what the command line calls it.
+        home: "module:Class".
+        formulations: which environments it plays.
+        summary: one line.
+        needs: modules beyond those that memplace always has.
+        learns: whether it learns a policy while it searches, and takes `policy=` and `out=`.
+        several: whether it trains one policy on several environments at once, by `train(envs, ...)`.
+        resumes: whether it keeps checkpoints in `out` and goes on from them with `resume=True`.
+        configs: "module:NAME" of its named settings, dataclasses for `config=`; None if it has none to choose.
+    """
+
+    name: str
+    home: str
+    formulations: tuple[Formulation, ...]
+    summary: str
+    needs: tuple[str, ...] = ()
+    learns: bool = False
+    several: bool = False
+    resumes: bool = False
+    configs: str | None = None
+
+    @property
+    def lacking(self) -> str | None:
+        """What it lacks and how to get it, as a clause; None if it lacks nothing."""
+        missing = [module for module in self.needs if find_spec(module) is None]
+        return f'{self.name} needs {" and ".join(missing)}: pip install "memplace[agents]"' if missing else None
+
+    def make(self, **options: Any) -> Agent[Any]:
+        """The agent.
+
+        Raises:
+            AgentError: if its packages are missing or broken, or an option makes no sense.
+        """
+        try:
+            agent: Agent[Any] = _load(self.home)(**options)
+        except ImportError as error:
+            raise AgentError(self.lacking or f"{self.name} cannot be loaded ({error}); install it anew.") from error
+        return agent
+
+    @cached_property
+    def named_settings(self) -> Mapping[str, Any]:
+        """Its named settings; empty if it has none to choose."""
+        settings: Mapping[str, Any] = _load(self.configs) if self.configs else {}
+        return settings
+
+
+_BUILT_IN = (
+    AgentSpec(
+        "egrl",
+        "agents.egrl:EGRL",
+        _ONE_SHOT,
+        "evolution of graph policies with policy gradients, and annealing of the best map",
+        needs=_GRAPHS,
+        learns=True,
+        several=True,
+        resumes=True,
+        configs="agents.egrl.config:CONFIGS",
+    ),
+    AgentSpec("random", "agents.heuristic:RandomSearch", _ONE_SHOT, "uniformly random maps"),
+    AgentSpec(
+        "greedy-dp", "agents.dp:GreedyDP", _ONE_SHOT, "EGRL's baseline: op by op, all choices tried, the rest frozen"
+    ),
+    AgentSpec(
+        "local-search",
+        "agents.heuristic:LocalSearch",
+        _ONE_SHOT,
+        "simulated annealing from the compiler's own map",
+    ),
+    AgentSpec(
+        "exact",
+        "agents.exact:Exact",
+        _ONE_SHOT,
+        "mixed-integer linear program: the best plan and a proven bound",
+    ),
+    AgentSpec(
+        "portfolio",
+        "agents.game:Portfolio",
+        _GAME,
+        "xla-msa with both option sets, then the searches: never worse than XLA, whatever stops it",
+    ),
+    AgentSpec(
+        "muzero",
+        "agents.muzero:MuZero",
+        _GAME,
+        "games planned by tree search, from which a network learns, after mallocMuZero",
+        needs=_TORCH,
+        learns=True,
+        several=True,
+        resumes=True,
+        configs="agents.muzero.config:CONFIGS",
+    ),
+    AgentSpec(
+        "xla-msa",
+        "agents.xla_msa:XlaMsa",
+        _GAME,
+        "XLA's memory-space assignment, the default that mallocMuZero is compared with",
+    ),
+    AgentSpec("greedy-player", "agents.game:GreedyPlayer", _GAME, "one game, always the best immediate reward"),
+    AgentSpec(
+        "beam-search",
+        "agents.game:BeamSearch",
+        _GAME,
+        "partial games side by side, judged by how the best known game would finish them",
+    ),
+    AgentSpec(
+        "game-local-search",
+        "agents.game:GameLocalSearch",
+        _GAME,
+        "simulated annealing from the greedy player's game",
+    ),
+    AgentSpec(
+        "solver-order",
+        "agents.game:SolverOrder",
+        _GAME,
+        "hill climbing over the order in which xla-msa serves the buffers",
+    ),
+    AgentSpec(
+        "ppo",
+        "agents.ppo:PPOAgent",
+        _BOTH,
+        "Stable-Baselines3's PPO with a network that suits the observation",
+        needs=_SB3,
+        learns=True,
+    ),
+    AgentSpec(
+        "maskable-ppo",
+        "agents.ppo:MaskablePPOAgent",
+        _BOTH,
+        "sb3-contrib's PPO, which plays legal actions only",
+        needs=_SB3,
+        learns=True,
+    ),
+    AgentSpec(
+        "a2c",
+        "agents.ppo:A2CAgent",
+        _BOTH,
+        "Stable-Baselines3's A2C, to see that any algorithm plugs in",
+        needs=_SB3,
+        learns=True,
+    ),
+)
+
+DEFAULTS = {Formulation.ONE_SHOT: "egrl", Formulation.GAME: "portfolio"}
+"""Who searches unless another agent is asked for."""
+
+FALLBACK = "exact"
+"""Who searches in place of a default agent whose packages are missing."""
+
+
+def agent_specs(formulation: Formulation | None = None) -> dict[str, AgentSpec]:
+    """Every agent by name, those of third parties after ours; of one formulation if that is given."""
+    specs = {spec.name: spec for spec in _BUILT_IN}
+    specs |= {name: _third_party(name, point.value) for name, point in installed(AGENTS).items() if name not in specs}
+    return {name: spec for name, spec in specs.items() if formulation is None or formulation in spec.formulations}
+
+
+def agent_spec(name: str) -> AgentSpec:
+    """What is known of the agent with that name.
+
+    Raises:
+        AgentError: if there is none.
+    """
+    specs = agent_specs()
+    if name not in specs:
+        close = get_close_matches(name, specs, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(specs)}."
+        raise AgentError(f"No agent is called {name!r}; {hint}")
+    return specs[name]
+
+
+def make_agent(name: str, **options: Any) -> Agent[Any]:
+    """The agent with that name, made with those options.
+
+    Raises:
+        AgentError: if there is none, it cannot be loaded, or an option makes no sense.
+    """
+    return agent_spec(name).make(**options)
+
+
+def _third_party(name: str, home: str) -> AgentSpec:
+    """What an installed class says of itself; it plays both formulations unless it says otherwise."""
+    try:
+        kind = _load(home)
+    except Exception as error:  # whatever a third party's module may raise: the list must not end with it
+        return AgentSpec(name, home, _BOTH, f"cannot be loaded: {error}")
+    lines = (kind.__doc__ or "").strip().splitlines()
+    learns = bool(getattr(kind, "learns", False))
+    return AgentSpec(
+        name, home, tuple(getattr(kind, "formulations", _BOTH)), lines[0] if lines else home, learns=learns
+    )
+
+
+def _load(home: str) -> Any:
+    module, _, name = home.partition(":")
+    return getattr(import_module(module), name)

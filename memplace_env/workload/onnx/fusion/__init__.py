@@ -1,0 +1,41 @@
+"""Fusion: which ops a compiler runs as one. Work is conserved; only traffic between the fused ops disappears."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from memplace_env.workload.onnx.fusion.convolutions import fuse_convolutions
+from memplace_env.workload.onnx.fusion.elementwise import fuse_elementwise
+from memplace_env.workload.onnx.ops import OpGraph
+
+_PASSES: Final[Mapping[str, tuple[Callable[[OpGraph], OpGraph], ...]]] = {
+    "none": (),
+    "conv": (fuse_convolutions,),
+    "epilogue": (fuse_convolutions, fuse_elementwise),
+}
+
+FUSIONS: Final = tuple(_PASSES)
+"""The settings, from no fusion to most."""
+
+
+def fuse(graph: OpGraph, fusion: str) -> OpGraph:
+    """Fuses ops.
+
+    - "none": nothing.
+    - "conv": a convolution takes in the BatchNormalization, constant scales and shifts (these fold into its weights and
+      bias), activations and one residual Add behind it. The Add goes to the convolution whose result is the later of
+      its operands.
+    - "epilogue": also element-wise ops into the element-wise ops and into the one matrix product whose result, of the
+      same size, only they read.
+
+    A value fused away is no graph output and nothing outside the fused op reads it. A fused op runs when its last
+    member would have run, so its operands are ready.
+
+    Args:
+        graph: ops that each come from one node.
+        fusion: one of `FUSIONS`.
+    """
+    for one_pass in _PASSES[fusion]:
+        graph = one_pass(graph)
+    return graph

@@ -1,0 +1,165 @@
+"""Fusion "conv": what a convolution takes in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from memplace_env.workload.onnx.fusion.groups import Group, Links, regrouped
+from memplace_env.workload.onnx.operator import BehindConv
+from memplace_env.workload.onnx.ops import Buffer, Op, OpGraph
+from memplace_env.workload.program import GEOMETRY
+
+_CHANNELS: Final = GEOMETRY.index("ofm_z")
+
+
+def fuse_convolutions(graph: OpGraph) -> OpGraph:
+    """Each convolution merged with the normalisation, scales, activations and one residual behind it."""
+    links = Links(graph)
+    chains = (_ConvChain(graph, links, index) for index, op in enumerate(graph.ops) if op.operator.conv_head)
+    groups = [chain.grown() for chain in chains]
+    return regrouped(graph, (group for group in groups if len(group.members) > 1))
+
+
+class _ConvChain:
+    """Grows a group forwards from one convolution."""
+
+    def __init__(self, graph: OpGraph, links: Links, index: int) -> None:
+        self._graph = graph
+        self._links = links
+        self._conv = graph.ops[index]
+        self._group = Group([index], index)
+        self._result = self._conv.outputs[0]
+        self._elements = graph.buffers[self._result].elements
+        bias = self._conv.operator.bias
+        self._has_bias = len(self._conv.inputs) > bias and self._conv.inputs[bias] is not None
+        self._linear = True
+        self._residual = False
+
+    def grown(self) -> Group:
+        steps: tuple[Callable[[set[int]], bool], ...] = (self._scale, self._activate, self._gate, self._add_residual)
+        while self._result not in self._graph.outputs:
+            readers = self._links.readers[self._result]
+            if not any(step(readers) for step in steps):
+                break
+        return self._group
+
+    def _take(self, *indices: int) -> bool:
+        self._group.members.extend(indices)
+        self._result = self._graph.ops[indices[-1]].outputs[0]
+        return True
+
+    def _only_reader(self, readers: set[int]) -> tuple[int, Op] | None:
+        """The one op that reads the result, if it keeps its size."""
+        if len(readers) != 1:
+            return None
+        (index,) = readers
+        op = self._graph.ops[index]
+        fits = len(op.outputs) == 1 and self._graph.buffers[op.outputs[0]].elements == self._elements
+        return (index, op) if fits else None
+
+    def _scale(self, readers: set[int]) -> bool:
+        """Folds a BatchNormalization, or a constant scale or shift per channel, into weights and bias."""
+        reader = self._only_reader(readers)
+        if not self._linear or reader is None:
+            return False
+        index, op = reader
+        others = [name for name in op.reads if name != self._result]
+        if not (self._is_normalisation(op, others) or self._is_scale(op, others)):
+            return False
+        shifts = bool(op.operator.behind_conv & BehindConv.SHIFT)
+        if shifts and others and not self._has_bias:
+            self._has_bias = True  # the shift itself becomes the bias
+        else:
+            self._group.folded.update(others)
+            if shifts or self._is_normalisation(op, others):
+                self._add_bias()
+        return self._take(index)
+
+    def _is_normalisation(self, op: Op, others: list[str]) -> bool:
+        normalises = bool(op.operator.behind_conv & BehindConv.NORMALISATION)
+        return normalises and op.inputs[0] == self._result and self._constant(others)
+
+    def _is_scale(self, op: Op, others: list[str]) -> bool:
+        role = op.operator.behind_conv
+        if not role & BehindConv.ARITHMETIC or op.inputs.count(self._result) != 1:
+            return False
+        if role & BehindConv.QUOTIENT and op.inputs[0] != self._result:
+            return False
+        per_channel = all(self._graph.buffers[name].elements == self._channels for name in others)
+        return per_channel and self._constant(others)
+
+    def _constant(self, names: Iterable[str]) -> bool:
+        return all(self._graph.buffers[name].constant for name in names)
+
+    @property
+    def _channels(self) -> int:
+        return self._conv.geometry[_CHANNELS]
+
+    def _add_bias(self) -> None:
+        if self._has_bias:
+            return
+        self._has_bias = True
+        weight = next(self._graph.buffers[name] for name in self._conv.reads if self._graph.buffers[name].constant)
+        self._group.bias = (
+            f"{self._conv.name}/folded_bias",
+            Buffer(self._channels, weight.element_type, weight.bits, constant=True),
+        )
+
+    def _is_unary(self, op: Op, operand: str) -> bool:
+        """Whether the op works on `operand` alone, apart from single numbers and an activation's constants."""
+        others = [name for name in op.reads if name != operand]
+        role = op.operator.behind_conv
+        if role & BehindConv.ARITHMETIC:
+            return not others
+        return bool(role & BehindConv.ACTIVATION) and op.inputs[0] == operand and self._constant(others)
+
+    def _activate(self, readers: set[int]) -> bool:
+        reader = self._only_reader(readers)
+        if reader is None or not self._is_unary(reader[1], self._result):
+            return False
+        self._linear = False
+        return self._take(reader[0])
+
+    def _gate(self, readers: set[int]) -> bool:
+        """A result times a function of itself, as in SiLU or a spelled-out hard swish or Mish."""
+        if len(readers) != 2:
+            return False
+        first, last = sorted(readers)
+        gate = self._graph.ops[last]
+        path = self._unary_path(first, last)
+        if not gate.operator.behind_conv & BehindConv.GATE or not path:
+            return False
+        if set(gate.reads) != {self._result, path[-1][1]}:
+            return False
+        self._linear = False
+        return self._take(*(index for index, _ in path), last)
+
+    def _unary_path(self, start: int, end: int) -> list[tuple[int, str]]:
+        """The ops, each with its result, that lead from the chain's result to op `end`; empty if none do."""
+        path: list[tuple[int, str]] = []
+        index, operand = start, self._result
+        while index != end:
+            op = self._graph.ops[index]
+            if len(op.outputs) != 1 or not self._is_unary(op, operand) or op.outputs[0] in self._graph.outputs:
+                return []
+            operand = op.outputs[0]
+            path.append((index, operand))
+            readers = self._links.readers[operand]
+            if len(readers) != 1:
+                return []
+            (index,) = readers
+        return path
+
+    def _add_residual(self, readers: set[int]) -> bool:
+        reader = self._only_reader(readers)
+        if self._residual or reader is None:
+            return False
+        index, op = reader
+        if not op.operator.behind_conv & BehindConv.RESIDUAL or len(op.reads) != 2:
+            return False
+        (other,) = op.reads.keys() - {self._result}
+        if self._links.producer.get(other, -1) > self._links.producer[self._result]:
+            return False
+        self._linear, self._residual = False, True
+        return self._take(index)

@@ -1,0 +1,77 @@
+"""Groups of ops that run as one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from memplace_env.workload.onnx.ops import Buffer, Op, OpGraph
+
+
+class Links:
+    """Who makes and who reads each buffer, by op index.
+
+    Attributes:
+        producer: index of the op that makes a buffer; weights and graph inputs have none.
+        readers: indices of the ops that read a buffer.
+    """
+
+    def __init__(self, graph: OpGraph) -> None:
+        self.producer = {name: index for index, op in enumerate(graph.ops) for name in op.outputs}
+        self.readers: dict[str, set[int]] = {}
+        for index, op in enumerate(graph.ops):
+            for name in op.reads:
+                self.readers.setdefault(name, set()).add(index)
+
+
+@dataclass(slots=True)
+class Group:
+    """Ops to be run as one.
+
+    Attributes:
+        members: indices of the ops.
+        main: the member that gives the fused op its operator, name and matrix product.
+        folded: names of constant operands that disappear into the main op's weights and bias.
+        bias: name and buffer of a bias that the main op gets thereby, None if none.
+    """
+
+    members: list[int]
+    main: int
+    folded: set[str] = field(default_factory=set)
+    bias: tuple[str, Buffer] | None = None
+
+
+def regrouped(graph: OpGraph, groups: Iterable[Group]) -> OpGraph:
+    """The graph with each group as one op at the place of its last member."""
+    fused: dict[int, Op | None] = {}
+    buffers = dict(graph.buffers)
+    for group in groups:
+        fused |= dict.fromkeys(group.members)
+        fused[max(group.members)] = _merged(graph, group)
+        if group.bias is not None:
+            buffers[group.bias[0]] = group.bias[1]
+    ops = (fused.get(index, op) for index, op in enumerate(graph.ops))
+    return OpGraph(tuple(op for op in ops if op is not None), buffers, graph.outputs)
+
+
+def _merged(graph: OpGraph, group: Group) -> Op:
+    main = graph.ops[group.main]
+    members = [graph.ops[index] for index in sorted(group.members)]
+    inside = {name for op in members[:-1] for name in op.outputs} | group.folded
+    reads: dict[str, int] = {}
+    for op in (main, *members):
+        for name, elements in op.reads.items():
+            if name not in inside:
+                reads[name] = max(elements, reads.get(name, 0))
+    if group.bias is not None:
+        reads[group.bias[0]] = group.bias[1].elements
+    return Op(
+        operator=main.operator,
+        name=main.name,
+        inputs=tuple(reads),
+        outputs=members[-1].outputs,
+        reads=reads,
+        gemm=main.gemm,
+        vector_ops=sum(op.vector_ops for op in members),
+        geometry=main.geometry,
+    )

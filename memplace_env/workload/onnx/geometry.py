@@ -1,0 +1,49 @@
+"""The columns `GEOMETRY` of one op: its main feature maps and its window."""
+
+from __future__ import annotations
+
+import math
+
+from memplace_env.workload.onnx.graph import Site
+from memplace_env.workload.onnx.values import Shape
+
+
+def geometry_columns(site: Site) -> tuple[int, ...]:
+    """The 13 columns of `GEOMETRY`, 0 for a feature map that is not there.
+
+    The input feature map is the first operand that is no constant. [B, C, ..., W] gives x = W, z = C and y = all dims
+    between; [B, S, H] gives x = S, y = 1, z = H (channels-first operators: x = H, z = S); [B, F] gives z = F.
+    """
+    channels_first = site.node.operator.channels_first
+    data = next((value for value in site.inputs if value is not None and not value.constant), None)
+    ifm = (0, 0, 0, 0) if data is None else _feature_map(data.shape, channels_first)
+    ofm = _feature_map(site.result.shape, channels_first)
+    return (*ifm, *ofm[1:], site.attribute("group", 1), *_window(site, ifm[1], ofm[1]))
+
+
+def _feature_map(shape: Shape, channels_first: bool) -> tuple[int, int, int, int]:
+    """(batch, x, y, z)."""
+    if len(shape) < 2:
+        return 1, 1, 1, math.prod(shape)
+    if len(shape) == 2:
+        return shape[0], 1, 1, shape[1]
+    if len(shape) == 3 and not channels_first:
+        return shape[0], shape[1], 1, shape[2]
+    return shape[0], shape[-1], math.prod(shape[2:-1]), shape[1]
+
+
+def _window(site: Site, width: int, result_width: int) -> tuple[int, int, int, int, int]:
+    """(kernel x, kernel y, stride, pad, dilation), the last three along x; pad is that on the left."""
+    kernel = _kernel(site)
+    if not kernel:
+        return 0, 0, 1, 0, 1
+    stride = site.attribute("strides", (1,))[-1]
+    dilation = site.attribute("dilations", (1,))[-1]
+    pad = site.attribute("pads", (0,) * 2 * len(kernel))[len(kernel) - 1]
+    if site.attribute("auto_pad", b"NOTSET") in (b"SAME_UPPER", b"SAME_LOWER"):
+        pad = max(0, (result_width - 1) * stride + (kernel[-1] - 1) * dilation + 1 - width) // 2
+    return kernel[-1], kernel[-2] if len(kernel) > 1 else 1, stride, pad, dilation
+
+
+def _kernel(site: Site) -> Shape:
+    return site.weight.shape[2:] if site.node.operator.filters else tuple(site.attribute("kernel_shape", ()))

@@ -1,0 +1,114 @@
+"""A light in-memory ONNX graph: nodes with what is known of their operators, and values, mostly without contents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from dataclasses import dataclass
+from typing import Any
+
+from onnx import NodeProto, helper
+
+from memplace_env.workload.onnx.operator import Operator
+from memplace_env.workload.onnx.values import Array, Value
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One node of the graph, all of its attributes read.
+
+    Attributes:
+        operator: what is known of its operator.
+        name: from the file, or made up.
+        inputs: value names, "" for an absent optional input.
+        outputs: value names, "" for an absent optional output.
+        attributes: by name.
+    """
+
+    operator: Operator
+    name: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, Any]
+
+    @classmethod
+    def from_proto(cls, proto: NodeProto, operator: Operator, index: int) -> Node:
+        """A node of the file; `index` makes up the name if it has none."""
+        attributes = {a.name: helper.get_attribute_value(a) for a in proto.attribute}
+        name = proto.name or f"{proto.op_type}_{index}"
+        return cls(operator, name, tuple(proto.input), tuple(proto.output), attributes)
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """A graph whose shapes are all known, with constants still in place.
+
+    Attributes:
+        nodes: in execution order.
+        values: by name; outputs that nothing consumes may be missing.
+        outputs: names of the graph's outputs.
+    """
+
+    nodes: tuple[Node, ...]
+    values: Mapping[str, Value]
+    outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What an operator's rules see: a node and the values around it.
+
+    Attributes:
+        node: the node.
+        inputs: by the node's positions, None where one is absent.
+        outputs: by the node's positions, None where one is absent or unused.
+        dtype: what floating-point tensors are deployed in, as in `load_onnx`; None for the file's types.
+    """
+
+    node: Node
+    inputs: tuple[Value | None, ...]
+    outputs: tuple[Value | None, ...]
+    dtype: str | None
+
+    @classmethod
+    def of(cls, node: Node, values: Mapping[str, Value], used: Set[str], dtype: str | None) -> Site:
+        """The node among `values`, of whose outputs only the `used` ones count."""
+        outputs = (values[name] if name in used else None for name in node.outputs)
+        return cls(node, tuple(map(values.get, node.inputs)), tuple(outputs), dtype)
+
+    def input(self, position: int) -> Value | None:
+        """The value at an input position, None if absent."""
+        return self.inputs[position] if position < len(self.inputs) else None
+
+    def needed(self, position: int) -> Value:
+        """The value at an input position that the operator cannot do without.
+
+        Raises:
+            ValueError: it is absent.
+        """
+        value = self.input(position)
+        if value is None:
+            raise ValueError(f"input {position} is missing")
+        return value
+
+    @property
+    def weight(self) -> Value:
+        """The filters or the right-hand matrix, wherever the operator has them.
+
+        Raises:
+            ValueError: they are absent.
+        """
+        return self.needed(self.node.operator.weight)
+
+    @property
+    def result(self) -> Value:
+        """The first output that is used."""
+        return next(value for value in self.outputs if value is not None)
+
+    def contents(self, position: int) -> Array | None:
+        """Contents of a constant input, None if absent or unknown."""
+        value = self.input(position)
+        return None if value is None else value.data
+
+    def attribute(self, name: str, default: Any) -> Any:
+        """An attribute of the node as ONNX's helper reads it: text is bytes."""
+        return self.node.attributes.get(name, default)

@@ -1,0 +1,137 @@
+"""From the ONNX graph to ops over buffers: views and constant arithmetic disappear, the rest gets its cost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from memplace_env.errors import WorkloadError
+from memplace_env.workload.onnx.geometry import geometry_columns
+from memplace_env.workload.onnx.graph import Graph, Node, Site
+from memplace_env.workload.onnx.operator import Operator
+from memplace_env.workload.onnx.ops import Buffer, Op, OpGraph
+from memplace_env.workload.onnx.rules.products import NO_GEMM, Gemm
+from memplace_env.workload.onnx.values import FLOAT_BITS, Value, element_bits
+from memplace_env.workload.program import FLOAT_BYTES
+
+MAX_WORK: Final = 2**60
+"""More work than this in one op is a mistake in the dims, and would overflow int64 when added up."""
+
+
+def lower(graph: Graph, dtype: str | None) -> OpGraph:
+    """The ops of a graph and the buffers they use.
+
+    Args:
+        graph: from `infer`.
+        dtype: the deployment dtype of all floating-point tensors, None to keep the file's.
+
+    Raises:
+        WorkloadError: an operator without a rule, or one whose attributes do not fit its operands.
+    """
+    return _Lowering(graph, dtype).run()
+
+
+class _Lowering:
+    def __init__(self, graph: Graph, dtype: str | None) -> None:
+        self._graph = graph
+        self._dtype = dtype
+        self._source: dict[str, str] = {}
+        self._buffers: dict[str, Buffer] = {}
+
+    def run(self) -> OpGraph:
+        ops = []
+        for node, used in _live(self._graph):
+            site = Site.of(node, self._graph.values, used, self._dtype)
+            with _blaming(node):
+                source = _view_source(site)
+            if source is not None:
+                self._source[node.outputs[0]] = self._root(node.inputs[source])
+            elif not site.result.constant:
+                ops.append(self._op(site, used))
+        made = {name for op in ops for name in op.outputs}
+        outputs = frozenset(self._root(name) for name in self._graph.outputs) & made
+        return OpGraph(tuple(ops), self._buffers, outputs)
+
+    def _root(self, name: str) -> str:
+        return self._source.get(name, name)
+
+    def _op(self, site: Site, used: set[str]) -> Op:
+        node, operator = site.node, site.node.operator
+        if not operator.works:
+            raise WorkloadError(
+                f"No cost is known for the operator {operator.name!r} of domain 'ai.onnx' in node {node.name!r}; "
+                "export the model without it."
+            )
+        with _blaming(node):
+            gemm = NO_GEMM if operator.product is None else operator.product(site)
+            vector_ops = 0 if operator.vector_ops is None else operator.vector_ops(site)
+            geometry = geometry_columns(site)
+        _check_work(node, gemm, vector_ops, geometry)
+        inputs = tuple(self._operand(name, position, operator) for position, name in enumerate(node.inputs))
+        outputs = tuple(name for name in node.outputs if name in used)
+        for name in filter(None, (*inputs, *outputs)):
+            if name not in self._buffers:
+                self._buffers[name] = self._buffer(self._graph.values[name])
+        reads = {name: self._buffers[name].elements for name in inputs if name is not None}
+        if operator.gathers and inputs[0] is not None and inputs[0] not in inputs[1:]:
+            reads[inputs[0]] = min(reads[inputs[0]], site.result.elements)
+        return Op(operator, node.name, inputs, outputs, reads, gemm, vector_ops, geometry)
+
+    def _operand(self, name: str, position: int, operator: Operator) -> str | None:
+        """The buffer at an input position; None if it takes no memory."""
+        if not name:
+            return None
+        value = self._graph.values[name]
+        if not value.elements or (value.constant and (value.elements == 1 or position in operator.parameters)):
+            return None
+        return self._root(name)
+
+    def _buffer(self, value: Value) -> Buffer:
+        bits = element_bits(value.element_type)
+        assert bits is not None  # checked_value refuses types without a size
+        if self._dtype is not None and value.element_type in FLOAT_BITS:
+            bits = 8 * FLOAT_BYTES[self._dtype]
+        return Buffer(value.elements, value.element_type, bits, value.constant)
+
+
+def _view_source(site: Site) -> int | None:
+    """Position of the input whose buffer the node's only used output is, None if the node makes a tensor of its own."""
+    operator = site.node.operator
+    if operator.view_of_constants and site.result.constant:
+        return 0
+    first, *others = site.outputs
+    if operator.view is None or first is None or any(value is not None for value in others):
+        return None
+    return operator.view(site)
+
+
+@contextmanager
+def _blaming(node: Node) -> Iterator[None]:
+    """Turns what a rule trips over in a damaged node into a WorkloadError."""
+    try:
+        yield
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        raise WorkloadError(
+            f"Attributes and operands of node {node.name!r} ({node.operator.name}) do not fit together: {error}."
+        ) from error
+
+
+def _live(graph: Graph) -> Iterator[tuple[Node, set[str]]]:
+    """Nodes that work for a graph output, in order, each with its outputs that are used and not empty."""
+    needed = set(graph.outputs)
+    live = []
+    for node in reversed(graph.nodes):
+        used = {name for name in node.outputs if name in needed and graph.values[name].elements}
+        if used:
+            needed.update(node.inputs)
+            live.append((node, used))
+    return reversed(live)
+
+
+def _check_work(node: Node, gemm: Gemm, vector_ops: int, geometry: tuple[int, ...]) -> None:
+    largest = max(math.prod(gemm), vector_ops, *geometry)
+    smallest = min(*gemm, vector_ops, *geometry)
+    if largest > MAX_WORK or smallest < -MAX_WORK or min(*gemm, vector_ops) < 0:
+        raise WorkloadError(f"Node {node.name!r} ({node.operator.name}) does an absurd amount of work; check the dims.")

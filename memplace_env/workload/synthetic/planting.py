@@ -1,0 +1,134 @@
+"""Synthetic programs with a planted optimum, so that learning has ground truth.
+
+They follow the idea of generators that know their own solution. A level is drawn for the tensors of
+each op, so that what is drawn for a fast level exactly fills it. Every op's compute time is then set to what its
+traffic takes with all tensors where they were drawn. No plan can beat the sum of the compute times, and the planted
+mapping reaches it; rules that hand out the fast levels first come, first served, do not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from memplace_env.accelerator import Accelerator, load_accelerator
+from memplace_env.costs import Roofline, op_times
+from memplace_env.errors import WorkloadError
+from memplace_env.units import PS_PER_S
+from memplace_env.workload.builder import ProgramBuilder
+from memplace_env.workload.program import Ints, Program, TensorKind
+from memplace_env.workload.synthetic.topologies import TOPOLOGIES, Wiring
+
+
+class Planted(NamedTuple):
+    """A program and its best mapping.
+
+    Attributes:
+        program: the program.
+        mapping: int64[K], the level of each tensor in an optimal plan.
+    """
+
+    program: Program
+    mapping: Ints
+
+
+def planted(
+    topology: str, *, ops: int = 24, seed: int = 0, hot: float = 0.6, accelerator: str | Accelerator = "nnp-i"
+) -> Planted:
+    """A program of the given topology whose optimal latency on the accelerator is the sum of its compute times.
+
+    Args:
+        topology: a key of `TOPOLOGIES`.
+        ops: number of ops, at least 4.
+        seed: draws the levels, and the sizes of what is left to the backing memory.
+        hot: share of ops whose tensors are planted in fast levels, in [0, 1].
+        accelerator: whose levels are filled. On machines that stream weights, weights are planted in the backing
+            memory.
+
+    Raises:
+        WorkloadError: for an unknown topology or a value out of range.
+    """
+    if topology not in TOPOLOGIES:
+        raise WorkloadError(f"No synthetic topology is called {topology!r}; there are {', '.join(TOPOLOGIES)}.")
+    if not 4 <= ops <= 100_000 or not 0 <= hot <= 1 or seed < 0:
+        raise WorkloadError(
+            f"A planted program has 4..100000 ops, hot in [0, 1] and seed >= 0, not ops={ops}, hot={hot}, seed={seed}."
+        )
+    chip = load_accelerator(accelerator)
+    rng = np.random.default_rng(seed)
+    wiring = TOPOLOGIES[topology](ops)
+    level = np.where(rng.random(ops) < hot, rng.integers(0, chip.backing, ops), chip.backing)
+    weight_level = level if chip.weights == "resident" else np.full(ops, chip.backing)
+    result_level = np.where(np.arange(ops) < ops - 1, level, chip.backing)
+    weight_bytes, result_bytes = _sizes_that_fill(chip, wiring, weight_level, result_level, rng)
+
+    settings = f"ops={ops}&seed={seed}&hot={hot:g}&accelerator={chip.name}"
+    builder = ProgramBuilder(f"synthetic:{topology}?{settings}", chip.dtype)
+    entry = builder.tensor("input", chip.levels[0].capacity_bytes // 4, TensorKind.INPUT)
+    mapping = [chip.backing]
+    made: list[int] = []
+    for op, sources in enumerate(wiring):
+        reads = [entry if source < 0 else made[source] for source in sources]
+        reads.append(builder.tensor(f"weight_{op}", int(weight_bytes[op]), TensorKind.WEIGHT))
+        kind = TensorKind.OUTPUT if op == ops - 1 else TensorKind.ACTIVATION
+        made.append(builder.tensor(f"result_{op}", int(result_bytes[op]), kind))
+        mapping += [int(weight_level[op]), int(result_level[op])]
+        builder.op("Synthetic", reads, [made[-1]])
+    draft, levels = builder.build(), np.array(mapping)
+    return Planted(_with_compute(draft, chip, _planted_memory_ps(draft, chip, levels)), levels)
+
+
+def _sizes_that_fill(
+    chip: Accelerator, wiring: Wiring, weight_level: Ints, result_level: Ints, rng: np.random.Generator
+) -> tuple[Ints, Ints]:
+    """int64[T] twice, bytes of each op's weight and result: all of a fast level goes to what is planted in it.
+
+    A level's results have one size, and as many of them as are ever alive at once share what the weights leave.
+    """
+    fastest = chip.levels[0].capacity_bytes
+    weight_bytes, result_bytes = rng.integers(fastest // 8, fastest, size=(2, len(wiring)))
+    for level, memory in enumerate(chip.levels[:-1]):
+        weights, results = weight_level == level, result_level == level
+        slots = int(_live_count(wiring, results).max())
+        weights_share = rng.uniform(0.3, 0.7) if weights.any() and slots else float(weights.any())
+        result_bytes[results] = int(memory.capacity_bytes * (1 - weights_share)) // max(slots, 1)
+        left = memory.capacity_bytes - slots * int(result_bytes[results].max(initial=0))
+        weight_bytes[weights] = _split(left, int(weights.sum()), rng)
+    return weight_bytes, result_bytes
+
+
+def _live_count(wiring: Wiring, counted: np.ndarray) -> Ints:
+    """int64[T], how many of the counted results are alive during each op."""
+    last_reader = np.arange(len(wiring))
+    for reader, sources in enumerate(wiring):
+        last_reader[[source for source in sources if source >= 0]] = reader
+    change = np.zeros(len(wiring) + 1, dtype=np.int64)
+    np.add.at(change, np.flatnonzero(counted), 1)
+    np.add.at(change, last_reader[counted] + 1, -1)
+    return change.cumsum()[:-1]
+
+
+def _split(total: int, parts: int, rng: np.random.Generator) -> Ints:
+    """int64[parts], positive random integers with the given sum."""
+    if parts == 0:
+        return np.empty(0, dtype=np.int64)
+    shares = np.floor(rng.dirichlet(np.ones(parts)) * (total - parts)).astype(np.int64) + 1
+    shares[0] += total - shares.sum()
+    return shares
+
+
+def _planted_memory_ps(program: Program, chip: Accelerator, level: Ints) -> Ints:
+    """int64[T], ps: what each op's traffic takes by the roofline when tensor k is served by `level[k]`."""
+    costs, served_by = Roofline().costs(program, chip), level[program.use_tensor]
+    used = np.zeros((program.num_ops, chip.num_levels), dtype=np.int64)
+    np.add.at(used, (program.use_op, served_by), costs.use_ps[np.arange(program.num_uses), served_by])
+    return op_times(costs, used).memory_ps
+
+
+def _with_compute(program: Program, chip: Accelerator, at_least_ps: Ints) -> Program:
+    """The same program with just enough vector work that no op can take less."""
+    rate = chip.vector_ops_per_s[program.dtype]
+    work = [-(-int(time) * rate // PS_PER_S) for time in at_least_ps]
+    return replace(program, vector_ops=np.array(work, dtype=np.int64))

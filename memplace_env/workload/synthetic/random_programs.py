@@ -1,0 +1,66 @@
+"""Random programs, for tests."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from memplace_env.errors import WorkloadError
+from memplace_env.workload.builder import ProgramBuilder
+from memplace_env.workload.program import Program, TensorKind
+
+
+def random_dag(seed: int, *, ops: int = 12, dtype: str = "int8", largest: int = 6_000_000) -> Program:
+    """Any program at all: several inputs, outputs, results and weights per op, shared weights, partial reads.
+
+    Args:
+        seed: decides everything else.
+        ops: number of ops.
+        dtype: what its floating-point tensors are deployed in.
+        largest: bytes that every tensor stays below; sizes are drawn evenly on a logarithmic scale.
+
+    Raises:
+        WorkloadError: no ops or a negative seed.
+    """
+    if ops < 1 or seed < 0:
+        raise WorkloadError(f"A random program has ops >= 1 and seed >= 0, not ops={ops}, seed={seed}.")
+    rng = np.random.default_rng(seed)
+    builder = ProgramBuilder(f"synthetic:random?ops={ops}&seed={seed}", dtype)
+
+    def size() -> int:
+        return int(np.exp(rng.uniform(0, np.log(largest))))
+
+    sizes: list[int] = []
+
+    def tensor(name: str, kind: TensorKind) -> int:
+        sizes.append(size())
+        return builder.tensor(name, sizes[-1], kind)
+
+    made = [tensor(f"input_{i}", TensorKind.INPUT) for i in range(rng.integers(1, 3))]
+    unread, weights = set(made), list[int]()
+    for op in range(ops):
+        last = op == ops - 1
+        reads = set(rng.choice(made, size=min(len(made), int(rng.integers(1, 4))), replace=False).tolist())
+        reads |= unread if last else set()
+        unread -= reads
+        for _ in range(rng.integers(0, 3)):
+            if weights and rng.random() < 0.2:
+                reads.add(int(rng.choice(weights)))
+            else:
+                weights.append(tensor(f"weight_{len(weights)}", TensorKind.WEIGHT))
+                reads.add(weights[-1])
+        results = []
+        for i in range(1 if last else rng.integers(1, 3)):
+            kind = TensorKind.OUTPUT if last or rng.random() < 0.1 else TensorKind.ACTIVATION
+            results.append(tensor(f"result_{op}_{i}", kind))
+        partial = {t: int(rng.integers(1, sizes[t] + 1)) for t in sorted(reads) if rng.random() < 0.1}
+        work = (int(rng.integers(1, 9)), size(), int(rng.integers(1, 257)), int(rng.integers(1, 257)))
+        builder.op(
+            "Random",
+            sorted(reads),
+            results,
+            gemm=work if rng.random() < 0.6 else (0, 0, 0, 0),
+            vector_ops=size() if rng.random() < 0.5 else 0,
+            bytes_read=partial,
+        )
+        made += results
+    return builder.build()

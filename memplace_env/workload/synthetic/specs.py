@@ -1,0 +1,65 @@
+"""`from_spec`: the synthetic program that a text names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final, NamedTuple
+from urllib.parse import parse_qsl, urlsplit
+
+from memplace_env.errors import WorkloadError
+from memplace_env.workload.program import Program
+from memplace_env.workload.synthetic.matmul import matmul_program
+from memplace_env.workload.synthetic.planting import planted
+from memplace_env.workload.synthetic.random_programs import random_dag
+from memplace_env.workload.synthetic.topologies import TOPOLOGIES
+
+
+class _Kind(NamedTuple):
+    """A kind of synthetic program: who makes it, and the type of each of its settings."""
+
+    make: Callable[..., Program]
+    settings: Mapping[str, Callable[[str], Any]]
+
+
+def from_spec(spec: str) -> Program:
+    """The program that a text like `synthetic:chain?ops=24&seed=1` names.
+
+    `synthetic:random?...` is `random_dag`, and `synthetic:matmul?factorisation=strassen-squared&size=8192` is
+    `matmul_program`; any other kind is a topology of `planted`.
+
+    Raises:
+        WorkloadError: naming what it does not understand.
+    """
+    parts = urlsplit(spec)
+    name = parts.path
+    if name not in _KINDS:
+        raise WorkloadError(f"No synthetic workload is called {name!r}; there are {', '.join(_KINDS)}.")
+    kind = _KINDS[name]
+    settings: dict[str, Any] = {}
+    for key, text in parse_qsl(parts.query, keep_blank_values=True):
+        if key not in kind.settings:
+            raise WorkloadError(f"{spec!r} sets {key!r}; a synthetic {name} takes {', '.join(kind.settings)}.")
+        convert = kind.settings[key]
+        try:
+            settings[key] = convert(text)
+        except ValueError:
+            raise WorkloadError(f"{spec!r} sets {key} to {text!r}, which is no {convert.__name__}.") from None
+    return kind.make(**settings)
+
+
+def _planted_program(topology: str, **settings: Any) -> Program:
+    return planted(topology, **settings).program
+
+
+_PLANTED_SETTINGS: Final[Mapping[str, Callable[[str], Any]]] = {
+    "ops": int,
+    "seed": int,
+    "hot": float,
+    "accelerator": str,
+}
+_KINDS: Final[Mapping[str, _Kind]] = {
+    **{topology: _Kind(partial(_planted_program, topology), _PLANTED_SETTINGS) for topology in TOPOLOGIES},
+    "random": _Kind(partial(random_dag, seed=0), {"ops": int, "seed": int}),
+    "matmul": _Kind(matmul_program, {"factorisation": str, "size": int, "dtype": str}),
+}
