@@ -42,7 +42,7 @@ def resolve_task(
         _refuse_settings(simulator=simulator, costs=costs, batch=batch, dims=dims, dtype=dtype, fusion=fusion)
         return workload
     chip = load_accelerator(accelerator)
-    judge, model = resolve_simulator(simulator), resolve_cost_model(costs or chip.cost_model)
+    judge, model = resolve_simulator(simulator), resolve_cost_model(chip.cost_model if costs is None else costs)
     settings: dict[str, Any] = {}
     if isinstance(workload, Program) or workload.startswith("synthetic:"):
         program = resolve_workload(workload, batch=batch, dims=dims, dtype=dtype)
