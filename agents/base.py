@@ -148,7 +148,8 @@ class Agent(ABC, Generic[E]):
         from agents.evaluator import evaluator_for
 
         evaluator: Any = evaluator_for(env, self.formulations, budget=budget, callback=callback, time_limit=time_limit)
-        return evaluator.solution(self.name, seed, self.run(evaluator, seed) or Verdict())
+        solution: Solution = evaluator.solution(self.name, seed, self.run(evaluator, seed) or Verdict())
+        return solution
 
     @abstractmethod
     def run(self, evaluator: E, seed: int) -> Verdict | None:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memplace_env.files import write_atomically
-from memplace_env.views.figure import new_figure, to_png
+from memplace_env.views.style import new_figure, to_png
 
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
 _COLOURS = (

@@ -24,7 +24,7 @@ from agents.learning.threads import one_thread
 from benchmarks.tables import markdown, save_results, write_between_markers
 from memplace_env.files import write_atomically
 from memplace_env.registration import one_shot_id
-from memplace_env.views.figure import new_figure, to_png
+from memplace_env.views.style import new_figure, to_png
 
 RESULTS = Path(__file__).parent / "results" / "generalisation.json"
 PICTURE = Path(__file__).parents[1] / "docs" / "pictures" / "generalisation.png"

@@ -15,10 +15,11 @@ import numpy as np
 
 import agents
 from agents.xla_msa import MsaOptions
+from memplace_env.analysis import Judged
 from memplace_env.files import write_atomically
 from memplace_env.registration import GAME, game_id
-from memplace_env.views.figure import new_figure, to_png
-from memplace_env.views.two_maps import Named, two_maps
+from memplace_env.views.figures.comparison import two_maps
+from memplace_env.views.style import new_figure, to_png
 
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
 LEARNERS = {"muzero": "#1f6fb4", "muzero, true rules": "#d1495b"}
@@ -77,9 +78,9 @@ def draw_plans(workload: str, seconds: float, seed: int = 0) -> Path:
         solution = agent.solve(env, budget=10**9, seed=seed, time_limit=seconds)
         assert solution.plan is not None
         assert solution.report is not None
-        named.append(Named(name, solution.plan, solution.report))
+        named.append(Judged(solution.plan, solution.report, name))
         print(f"{name}: {solution.report.latency_s * 1e3:.3f} ms")
-    figure = two_maps(env.program, env.accelerator, *named)  # type: ignore[attr-defined]
+    figure = two_maps(env.task, *named)  # type: ignore[attr-defined]
     return write_atomically(PICTURES / f"muzero-{workload.lower()}-plan.png", to_png(figure))
 
 

@@ -42,11 +42,11 @@ def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
         return partial(kernel, **options)
     compiled = numba.njit(nogil=True, **options)(function)
     with suppress(RuntimeError):  # numba's word for a cache without a folder
-        compiled._cache = _Cache(function)
+        compiled._cache = _Cache(function)  # type: ignore[no-untyped-call]
     return compiled
 
 
-class _Locator(caching._SourceFileBackedLocatorMixin, caching._CacheLocator):  # type: ignore[misc]
+class _Locator(caching._SourceFileBackedLocatorMixin, caching._CacheLocator):
     """Tells numba the folder of a kernel and the name of its files there."""
 
     def __init__(self, function: Callable[..., Any], file: str, folder: Path) -> None:
@@ -63,16 +63,16 @@ class _Locator(caching._SourceFileBackedLocatorMixin, caching._CacheLocator):  #
         return str(self._folder)
 
 
-class _Implementation(caching.CompileResultCacheImpl):  # type: ignore[misc]
-    _locator_classes = (_Locator,)
+class _Implementation(caching.CompileResultCacheImpl):
+    _locator_classes: list[type[object]] = [_Locator]  # noqa: RUF012
 
 
-class _Cache(caching.FunctionCache):  # type: ignore[misc]
+class _Cache(caching.FunctionCache):
     _impl_class = _Implementation
 
     def save_overload(self, signature: Any, result: Any) -> None:
         with suppress(OSError):  # a full disk, or a newer version of the package that cleared the folder away
-            super().save_overload(signature, result)
+            super().save_overload(signature, result)  # type: ignore[no-untyped-call]
 
 
 @cache
@@ -95,10 +95,11 @@ def _folder(package: Path) -> Path | None:
 
 
 def _bases() -> Iterator[Path]:
-    if numba.config.CACHE_DIR:
-        yield Path(numba.config.CACHE_DIR)
+    given: str = numba.config.CACHE_DIR  # type: ignore[attr-defined]
+    if given:
+        yield Path(given)
     yield _HERE / "__pycache__"
-    yield Path(AppDirs(appname="memplace", appauthor=False).user_cache_dir)
+    yield Path(AppDirs(appname="memplace", appauthor=False).user_cache_dir)  # type: ignore[no-untyped-call]
     with suppress(OSError):
         yield _private_temporary()
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
+from functools import update_wrapper
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from memplace_env.accelerator import Accelerator
 from memplace_env.costs import Costs
@@ -61,12 +61,12 @@ class Task:
 def derived(make: Callable[Concatenate[Task, P], T]) -> Callable[Concatenate[Task, P], T]:
     """A function of a task, and of further hashable arguments, whose value is computed once and kept on the task."""
 
-    @wraps(make)
-    def kept(task: Task, *args: P.args, **kwargs: P.kwargs) -> T:
+    def kept(task: Task, /, *args: P.args, **kwargs: P.kwargs) -> T:
         key = (make.__module__, make.__qualname__, args, *kwargs.items())
         if key not in task._derived:
             task._derived[key] = make(task, *args, **kwargs)
         value: T = task._derived[key]
         return value
 
-    return cast("Callable[Concatenate[Task, P], T]", kept)
+    update_wrapper(kept, make)
+    return kept

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from agents.learning.policy_file import PolicyNetwork
 from memplace_env.envs.one_shot import OneShotProblem
 from memplace_env.envs.one_shot.observation import FEATURES, node_features
 
@@ -54,7 +55,7 @@ class Graph(NamedTuple):
         return cls(nodes, edges, adjacency, mask.reshape(ops, SUB_ACTIONS, -1).bool())
 
 
-class GraphPolicy(nn.Module):
+class GraphPolicy(PolicyNetwork):
     """Graph U-Net with an attention head for each sub-action; plays any workload on machines with `levels` levels.
 
     Depth, width and the number of attention heads are those remembered of EGRL; how they are wired together is not
@@ -88,7 +89,8 @@ class GraphPolicy(nn.Module):
     @property
     def levels(self) -> int:
         """L."""
-        return self.options["levels"]
+        levels: int = self.options["levels"]
+        return levels
 
     def forward(self, graph: Graph) -> Tensor:
         """Logits float32[T, 2, L]; levels that are not worth asking for get the lowest finite number."""

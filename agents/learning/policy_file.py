@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import torch
+from torch import nn
 
 from agents.learning import files
 from memplace_env.errors import AgentError
@@ -14,8 +15,8 @@ from memplace_env.errors import AgentError
 _LARGEST = 4096
 
 
-class PolicyNetwork(Protocol):
-    """A torch module that can be made anew from its options.
+class PolicyNetwork(nn.Module):
+    """A network that can be made anew from its options.
 
     Attributes:
         KIND: what its files are called inside, such as "graph-policy/1".
@@ -26,10 +27,6 @@ class PolicyNetwork(Protocol):
     KIND: ClassVar[str]
     LEAST: ClassVar[int]
     options: dict[str, Any]
-
-    def state_dict(self) -> dict[str, Any]:
-        """The weights."""
-        ...
 
 
 P = TypeVar("P", bound=PolicyNetwork)
@@ -48,15 +45,14 @@ def load_policy(path: Path, kind: type[P]) -> P:
         AgentError: if the file is missing, damaged or something else.
     """
     content = files.load(path, kind.KIND)
-    options, weights = content.get("options"), content.get("weights")
+    options: Any = content.get("options")
     try:
-        if not all(kind.LEAST <= float(value) <= _LARGEST for value in options.values()):  # type: ignore[union-attr]
+        if not all(kind.LEAST <= float(value) <= _LARGEST for value in options.values()):
             raise ValueError
         with torch.random.fork_rng(devices=[]):  # modules draw their first weights from torch's own generator
-            network: Any = kind(**options)
-        network.load_state_dict(weights)
+            network = kind(**options)
+        network.load_state_dict(content["weights"])
     except (AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
         named = kind.KIND.split("/")[0].replace("-", " ")
         raise AgentError(f"{path} does not hold the weights of a {named}; train it anew.") from error
-    loaded: P = network
-    return loaded
+    return network

@@ -4,28 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-import gymnasium as gym
-
-from agents.base import Callback, Solution
 from agents.evaluator import GameEvaluator
-from agents.learning.threads import one_thread
-from agents.learning.training import POLICY, Folder, Trained, evaluators_of
+from agents.learning.agent import LearningAgent
 from agents.muzero.config import MuZeroConfig
 from agents.muzero.networks import MuZeroNetwork
-from agents.muzero.policy_file import load_policy, save_policy
 from agents.muzero.run import Run
-from memplace_env.errors import AgentError
+from memplace_env.registration import Formulation
 
 
-class MuZero:
+class MuZero(LearningAgent[GameEvaluator, MuZeroNetwork]):
     """MuZero (Schrittwieser et al., Nature 2020) for mallocGame, after mallocMuZero (Wang et al., arXiv 2305.07440).
 
-    Games are played by Gumbel MuZero's search, by default in the true rules, by choice in a learned model, and the
-    network learns from them; see
-    `MuZeroConfig` for the options, and agents/muzero/README.md for what they are worth. Every game played counts, and
-    the best is the solution; as the greedy player's game is played first, it is never worse than that.
+    Games are played by Gumbel MuZero's search, by default in a learned model, by choice in the true rules, and the
+    network learns from them; see `MuZeroConfig` for the options, and agents/muzero/README.md for what they are worth.
+    Every game played counts, and the best is the solution; as the greedy player's game is played first, it is never
+    worse than that. One network learns several programs at once, on any machines.
 
     Args:
         config: every constant; default: the best we found.
@@ -40,7 +34,8 @@ class MuZero:
     """
 
     name = "muzero"
-    budgeted = True
+    formulations = (Formulation.GAME,)
+    network = MuZeroNetwork
 
     def __init__(
         self,
@@ -51,50 +46,8 @@ class MuZero:
         resume: bool = False,
         every: int = 20,
     ) -> None:
-        self.config = config or MuZeroConfig()
-        self._policy = load_policy(Path(policy)) if isinstance(policy, str | Path) else policy
-        self._folder = Folder("MuZero", out, resume, every)
+        super().__init__(config or MuZeroConfig(), policy, out, resume, every)
 
-    def solve(
-        self,
-        env: str | gym.Env[Any, Any],
-        *,
-        budget: int = 4000,
-        seed: int = 0,
-        callback: Callback | None = None,
-        time_limit: float | None = None,
-    ) -> Solution:
-        """See `agents.base.Agent.solve`."""
-        trained = self.train([env], budget=budget, seed=seed, callback=callback, time_limit=time_limit)
-        return trained.solutions[0]
-
-    def train(
-        self,
-        envs: Sequence[str | gym.Env[Any, Any]],
-        *,
-        budget: int = 4000,
-        seed: int = 0,
-        callback: Callback | Sequence[Callback] | None = None,
-        time_limit: float | None = None,
-    ) -> Trained[MuZeroNetwork]:
-        """One network for several programs at once, on any machines.
-
-        Args:
-            envs: ids or made environments.
-            budget: games to play at most, of each program.
-            seed, time_limit: as in `solve`.
-            callback: as in `solve`, for all programs or one for each.
-
-        Raises:
-            AgentError: if there is no environment, or the checkpoint is of another run.
-        """
-        if not envs:
-            raise AgentError("MuZero needs at least one environment to train on.")
-        evaluators = evaluators_of(GameEvaluator, envs, callback, budget=budget, time_limit=time_limit)
-        with one_thread():
-            run = Run(self.config, evaluators, self._policy, seed)
-            self._folder.train(run, self.config, evaluators, seed)
-        if self._folder.path:
-            names = [evaluator.env.program.name for evaluator in evaluators]
-            save_policy(self._folder.path / POLICY, run.policy, names)
-        return Trained([evaluator.solution(self.name, seed) for evaluator in evaluators], run.policy)
+    def new_run(self, evaluators: Sequence[GameEvaluator], seed: int) -> Run:
+        """Self-play and training in turn."""
+        return Run(self.config, evaluators, self.policy, seed)

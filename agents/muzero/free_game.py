@@ -63,8 +63,8 @@ class FreeGame:
         self.greedy_actions, self._greedy_ps = greedy_game(problem)
         gain = int(self._greedy_ps[0] - self._greedy_ps[-1])
         self.point_ps = max(gain, round(SMALLEST_GAIN * problem.all_backing_ps), 1) / 100
-        states = problem.new_rows(1)
-        play_to_next_choice(problem.g, problem.at, states, np.full(1, NO_PLAY))
+        states = problem.new_states(1)
+        play_to_next_choice(problem.tables, problem.layout, states, np.full(1, NO_PLAY))
         self._first_state = states[0]
 
     def new_states(self, count: int) -> Ints:
@@ -83,7 +83,7 @@ class FreeGame:
         """
         before = self.points(states)
         actions = np.ascontiguousarray(actions, dtype=np.int64)
-        play_to_next_choice(self.problem.g, self.problem.at, states, actions)
+        play_to_next_choice(self.problem.tables, self.problem.layout, states, actions)
         return self.points(states) - before
 
     def points(self, states: Ints) -> Floats:
@@ -108,7 +108,7 @@ def greedy_game(problem: MallocGameProblem) -> tuple[NDArray[np.int8], Ints]:
     Returns:
         int8[U], what it plays; and int64[U + 1], its estimated latency in ps before each decision and at the end.
     """
-    wishes, states = greedy_wishes(problem), problem.new_rows(1)
+    wishes, states = greedy_wishes(problem), problem.new_states(1)
     actions = np.empty(problem.num_decisions, dtype=np.int8)
     latency_ps = np.empty(problem.num_decisions + 1, dtype=np.int64)
     for use, wish in enumerate(wishes):

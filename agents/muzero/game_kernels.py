@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from numba import njit
-
-from memplace_env.envs.malloc_game.rules import choose, play
+from memplace_env.envs.malloc_game.rules import play_nearest
 from memplace_env.envs.malloc_game.state import MASK
+from memplace_env.kernel import kernel
 
 NO_PLAY = -1
 """In the place of an action: play nothing but forced decisions."""
 
 
-@njit(cache=True, nogil=True)
-def play_to_next_choice(tables, layout, states, actions):  # type: ignore[no-untyped-def]
+@kernel
+def play_to_next_choice(tables, layout, states, actions):
     """Play an action in each state, then all forced ones.
 
     Args:
@@ -22,7 +21,7 @@ def play_to_next_choice(tables, layout, states, actions):  # type: ignore[no-unt
     """
     for game in range(len(states)):
         state = states[game]
-        if actions[game] != NO_PLAY and state[MASK] != 0:
-            play(tables, layout, state, choose(state[MASK], actions[game]))
+        if actions[game] != NO_PLAY:
+            play_nearest(tables, layout, state, actions[game])
         while state[MASK] != 0 and state[MASK] & (state[MASK] - 1) == 0:
-            play(tables, layout, state, choose(state[MASK], 0))
+            play_nearest(tables, layout, state, 0)

@@ -8,16 +8,16 @@ a call would count references to every array of the tree.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from agents.muzero.base import EPSILON, NO_ACTION, ROOT_INDEX, UNVISITED
+from memplace_env.kernel import kernel
 
 NORMALISE_NONE, NORMALISE_BY_NODE, NORMALISE_BY_TREE = 0, 1, 2
 """By which least and greatest value Q-values are brought into [0, 1], see `gumbel.Gumbel.normalise`."""
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def select(tree, gumbel, considered_visits, c_visit, c_scale, normalise, parents, actions):  # type: ignore[no-untyped-def]
+@kernel(error_model="numpy")
+def select(tree, gumbel, considered_visits, c_visit, c_scale, normalise, parents, actions):
     """Descend from every root to an action that has not been tried, or one that ends the game.
 
     Args:
@@ -43,8 +43,8 @@ def select(tree, gumbel, considered_visits, c_visit, c_scale, normalise, parents
         parents[game], actions[game] = parent, action
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def recommend(tree, gumbel, c_visit, c_scale, normalise, actions, action_weights):  # type: ignore[no-untyped-def]
+@kernel(error_model="numpy")
+def recommend(tree, gumbel, c_visit, c_scale, normalise, actions, action_weights):
     """What to play at the roots once all simulations are done.
 
     Args:
@@ -65,8 +65,8 @@ def recommend(tree, gumbel, c_visit, c_scale, normalise, actions, action_weights
             action_weights[game, action] = scores[action] / total
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def _improved_logits(tree, game, node, c_visit, c_scale, normalise, scores):  # type: ignore[no-untyped-def]
+@kernel(error_model="numpy", inline="always")
+def _improved_logits(tree, game, node, c_visit, c_scale, normalise, scores):
     """Fill `scores` float64[A] with logits + sigma(completed Q) of a node; -inf for illegal actions.
 
     Actions without visits get the value v_mix of the paper's appendix D.
@@ -101,8 +101,8 @@ def _improved_logits(tree, game, node, c_visit, c_scale, normalise, scores):  # 
         scores[action] = tree.children_prior_logits[game, node, action] + scale * (completed_qvalue - low)
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def _root_action(tree, game, gumbel, considered_visits, scores):  # type: ignore[no-untyped-def]
+@kernel(error_model="numpy", inline="always")
+def _root_action(tree, game, gumbel, considered_visits, scores):
     """The legal action with so many visits and the greatest noise + improved logit; ties to the first."""
     best_score, best_action = -np.inf, NO_ACTION
     for action in range(len(scores)):
@@ -112,8 +112,8 @@ def _root_action(tree, game, gumbel, considered_visits, scores):  # type: ignore
     return best_action
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def _interior_action(tree, game, node, scores):  # type: ignore[no-untyped-def]
+@kernel(error_model="numpy", inline="always")
+def _interior_action(tree, game, node, scores):
     """The legal action whose share of the visits falls shortest of the improved policy; ties to the first.
 
     The greatest pi'(a) - N(a) / (1 + sum of N) in the paper, times both denominators.
@@ -129,8 +129,8 @@ def _interior_action(tree, game, node, scores):  # type: ignore[no-untyped-def]
     return best_action
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def _softmax(scores):  # type: ignore[no-untyped-def]
+@kernel(error_model="numpy", inline="always")
+def _softmax(scores):
     """Replace scores by weights in proportion to their softmax; returns the sum of the weights."""
     max_score = scores[0]
     for action in range(1, len(scores)):

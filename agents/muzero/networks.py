@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
+from agents.learning.policy_file import PolicyNetwork
 from agents.muzero.free_game import LOOKAHEAD_COLUMN, NUM_FEATURES, Observation
 from memplace_env.envs.malloc_game.state import ACTIONS
 
@@ -67,7 +68,7 @@ class Prediction(NamedTuple):
     value_logits: Tensor
 
 
-class MuZeroNetwork(nn.Module):
+class MuZeroNetwork(PolicyNetwork):
     """Plays any game on any machine, as observations have one shape. Layers and sizes are our choice.
 
     Dynamics and prediction, which each simulation calls, are two-layer perceptrons; the representation, called once
@@ -82,6 +83,9 @@ class MuZeroNetwork(nn.Module):
         options: the arguments, by name.
         support: of rewards and values.
     """
+
+    KIND = "muzero-policy/2"
+    LEAST = 0
 
     def __init__(
         self, latent: int = 64, hidden: int = 128, bins: int = 61, reach: float = 200.0, lookahead: bool = True

@@ -76,12 +76,12 @@ class Player:
     def play_policy(self, network: MuZeroNetwork) -> float:
         """Play and count a game of the bare policy; returns its points."""
         states = play_policy(self._game, network)
-        self.evaluator.offer_rows(states)
+        self.evaluator.offer_states(states)
         return float(self._game.points(states)[0])
 
     def _offer(self, played: PlayedGames) -> None:
         """Count finished games, and keep the best one for training."""
-        self.evaluator.offer_rows(played.states)
+        self.evaluator.offer_states(played.states)
         points = self._game.points(played.states)
         best = int(points.argmax())
         if self._config.demonstrations and played.episodes and points[best] > self._best_points:

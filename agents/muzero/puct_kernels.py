@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from agents.muzero.base import EPSILON, NO_ACTION, ROOT_INDEX, UNVISITED
+from memplace_env.kernel import kernel
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def select(tree, exploration, parents, actions):  # type: ignore[no-untyped-def]
+@kernel(error_model="numpy")
+def select(tree, exploration, parents, actions):
     """Descend from every root to an action that has not been tried, or one that ends the game.
 
     Args:
@@ -34,8 +34,8 @@ def select(tree, exploration, parents, actions):  # type: ignore[no-untyped-def]
         parents[game], actions[game] = parent, action
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def _best_action(tree, game, node, exploration, low, width):  # type: ignore[no-untyped-def]
+@kernel(error_model="numpy", inline="always")
+def _best_action(tree, game, node, exploration, low, width):
     """The legal action with the greatest upper confidence bound; ties to the first."""
     num_actions = tree.children_index.shape[2]
     node_visits = 1

@@ -7,16 +7,16 @@ In shapes `B` denotes the batch dimension, `N` the number of nodes, and `A` the 
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from agents.muzero.base import MIN_PRIOR, ROOT_INDEX, UNVISITED
+from memplace_env.kernel import kernel
 
 ALL_FINITE = -1
 """What the kernels return where they could name a game whose numbers are not finite."""
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def expand_roots(tree, values, prior_logits, legal):  # type: ignore[no-untyped-def]
+@kernel(error_model="numpy")
+def expand_roots(tree, values, prior_logits, legal):
     """Write what the model says of the roots.
 
     Args:
@@ -34,10 +34,8 @@ def expand_roots(tree, values, prior_logits, legal):  # type: ignore[no-untyped-
     return ALL_FINITE
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def expand_and_backup(  # type: ignore[no-untyped-def]
-    tree, new_node, parents, actions, rewards, values, prior_logits, legal, discount
-):
+@kernel(error_model="numpy")
+def expand_and_backup(tree, new_node, parents, actions, rewards, values, prior_logits, legal, discount):
     """End one simulation of every game: expand what was selected, and take the return back to the root.
 
     Trees whose root is terminal stay as they are.
@@ -72,8 +70,8 @@ def expand_and_backup(  # type: ignore[no-untyped-def]
     return ALL_FINITE
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def _backup(tree, game, leaf, discount):  # type: ignore[no-untyped-def]
+@kernel(error_model="numpy", inline="always")
+def _backup(tree, game, leaf, discount):
     """Count a simulation that ended in `leaf`, and take its return into the Q-values on the way to the root."""
     node, simulation_return = leaf, tree.raw_values[game, leaf]
     min_qvalue, max_qvalue = tree.min_qvalues[game], tree.max_qvalues[game]
@@ -89,8 +87,8 @@ def _backup(tree, game, leaf, discount):  # type: ignore[no-untyped-def]
     tree.min_qvalues[game], tree.max_qvalues[game] = min_qvalue, max_qvalue
 
 
-@njit(cache=True, nogil=True, error_model="numpy", inline="always")
-def _write_node(tree, game, node, value, prior_logits, legal):  # type: ignore[no-untyped-def]
+@kernel(error_model="numpy", inline="always")
+def _write_node(tree, game, node, value, prior_logits, legal):
     """Write the value and policy of a new node; returns whether all numbers that matter are finite."""
     max_logit = -np.inf
     finite = True

@@ -47,5 +47,5 @@ def evaluate_choices(
 
 def kernel_of(schedule: Schedule) -> Callable[..., tuple[Ints, Ints]]:
     """The compiled `place_all` for the schedule's machine."""
-    kernel: Callable[..., tuple[Ints, Ints]] = streamed.place_all if schedule.streamed else resident.place_all
-    return kernel
+    chosen: Callable[..., tuple[Ints, Ints]] = streamed.place_all if schedule.streamed else resident.place_all
+    return chosen

@@ -52,7 +52,7 @@ def _place(schedule, choice, slot, level, offset, holes):
     floor = schedule.capacity.copy()
     if schedule.any_reserved:
         for fast in range(backing):
-            floor[fast] -= schedule.costs.reserved_bytes[:, fast].max()
+            floor[fast] -= schedule.reserved_bytes[:, fast].max()
     high = np.zeros(backing, dtype=np.int64)
     top = np.zeros(backing, dtype=np.int64)
     num_holes = np.zeros(backing, dtype=np.int64)
@@ -74,8 +74,18 @@ def _place(schedule, choice, slot, level, offset, holes):
                     offset[tensor] = floor[got]
             else:
                 while got < backing:
-                    offset[tensor] = _take_hole(holes, num_holes, got, size)
-                    if offset[tensor] >= 0:
+                    best, best_size = np.int64(-1), ENDLESS
+                    for hole in range(num_holes[got]):
+                        hole_size = holes[got, 1, hole] - holes[got, 0, hole]
+                        best, best_size = narrower_gap(best, best_size, hole, hole_size, size)
+                    if best >= 0:
+                        offset[tensor] = holes[got, 0, best]
+                        holes[got, 0, best] += size
+                        if best_size == size:
+                            num_holes[got] -= 1
+                            for hole in range(best, num_holes[got]):
+                                holes[got, 0, hole] = holes[got, 0, hole + 1]
+                                holes[got, 1, hole] = holes[got, 1, hole + 1]
                         break
                     if floor[got] - top[got] >= size:
                         offset[tensor] = top[got]
@@ -99,7 +109,7 @@ def _place(schedule, choice, slot, level, offset, holes):
     return latency, picojoules, reassigned
 
 
-@kernel
+@kernel(forceinline=True)
 def _take_hole(holes, num_holes, level, size):
     """Offset of the smallest hole that fits, which shrinks or goes; -1 if none fits."""
     best, best_size = np.int64(-1), ENDLESS
@@ -117,7 +127,7 @@ def _take_hole(holes, num_holes, level, size):
     return begin
 
 
-@kernel
+@kernel(forceinline=True)
 def _free(holes, num_holes, top, level, begin, end):
     """Give the bytes begin..end back: they join the holes beside them, or lower the top of the live blocks."""
     count = num_holes[level]

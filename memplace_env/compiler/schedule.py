@@ -7,7 +7,6 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from memplace_env.costs import Costs
 from memplace_env.task import Task, derived
 from memplace_env.workload.program import Ints, TensorKind
 
@@ -30,7 +29,8 @@ class Schedule(NamedTuple):
         any_reserved: whether an op keeps bytes of a level for itself.
         use_ptr: int32[T + 1].
         use_tensor: int32[U].
-        costs: of the task.
+        compute_ps, overhead_ps, use_ps, latency_ps, serial, prefetch_ps, use_pj, copy_pj, reserved_bytes: as in
+            `Costs`; flat, as numba counts references whenever a kernel takes a tuple out of a tuple.
         compute_pj: energy of all compute.
         streamed: whether weights start in the backing memory.
     """
@@ -46,7 +46,15 @@ class Schedule(NamedTuple):
     any_reserved: bool
     use_ptr: NDArray[np.int32]
     use_tensor: NDArray[np.int32]
-    costs: Costs
+    compute_ps: Ints
+    overhead_ps: Ints
+    use_ps: Ints
+    latency_ps: Ints
+    serial: bool
+    prefetch_ps: Ints
+    use_pj: Ints
+    copy_pj: Ints
+    reserved_bytes: Ints
     compute_pj: int
     streamed: bool
 
@@ -81,7 +89,15 @@ def schedule_of(task: Task, order: Order) -> Schedule:
         any_reserved=bool(costs.reserved_bytes.any()),
         use_ptr=program.use_ptr.astype(np.int32),
         use_tensor=program.use_tensor.astype(np.int32),
-        costs=costs,
+        compute_ps=costs.compute_ps,
+        overhead_ps=costs.overhead_ps,
+        use_ps=costs.use_ps,
+        latency_ps=costs.latency_ps,
+        serial=costs.serial,
+        prefetch_ps=costs.prefetch_ps,
+        use_pj=costs.use_pj,
+        copy_pj=costs.copy_pj,
+        reserved_bytes=costs.reserved_bytes,
         compute_pj=int(costs.compute_pj.sum()),
         streamed=task.streams_weights,
     )

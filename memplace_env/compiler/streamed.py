@@ -25,7 +25,7 @@ def place_all(schedule, choices, slot, out, levels, first, last):
     tensors, items = len(schedule.tensor_bytes), len(schedule.item_tensor)
     offset, start = np.zeros(tensors, dtype=np.int64), np.zeros(tensors, dtype=np.int64)
     blocks = np.empty((len(schedule.capacity) - 1, 3, items + 1), dtype=np.int64)
-    free_ps = np.empty(len(schedule.costs.compute_ps), dtype=np.int64)
+    free_ps = np.empty(len(schedule.compute_ps), dtype=np.int64)
     for index in range(first, last):
         out[0, index], out[1, index], out[2, index] = _place(
             schedule, choices[index], slot, levels[index], offset, start, blocks, free_ps
@@ -38,7 +38,7 @@ def _place(schedule, choice, slot, level, offset, start, blocks, free_ps):
     """One mapping; `blocks` as in `_best_fit` for each level, `free_ps` int64[T] what copies may use of each op."""
     backing = len(schedule.capacity) - 1
     count = np.zeros(backing, dtype=np.int64)
-    used_ps = np.empty(backing + 1, dtype=np.int64)
+    used_ps = np.zeros(backing + 1, dtype=np.int64)
     latency, picojoules, reassigned = np.int64(0), np.int64(schedule.compute_pj), np.int64(0)
     level[:] = backing
 
@@ -49,7 +49,7 @@ def _place(schedule, choice, slot, level, offset, start, blocks, free_ps):
             wanted = choice[slot[tensor]] if slot[tensor] >= 0 else backing
             since, got = op, wanted
             if is_weight and wanted < backing:
-                since = _window_start(free_ps, op, schedule.costs.prefetch_ps[tensor])
+                since = _window_start(free_ps, op, schedule.prefetch_ps[tensor])
                 if since < 0:
                     got = backing
             while got < backing:
@@ -66,8 +66,8 @@ def _place(schedule, choice, slot, level, offset, start, blocks, free_ps):
             if got != wanted:
                 reassigned += size
             if got < backing and is_weight:
-                picojoules += schedule.costs.copy_pj[tensor, got]
-                demand = schedule.costs.prefetch_ps[tensor]
+                picojoules += schedule.copy_pj[tensor, got]
+                demand = schedule.prefetch_ps[tensor]
                 for during in range(since, op):
                     taken = min(demand, free_ps[during])
                     free_ps[during] -= taken
@@ -96,7 +96,7 @@ def _ceiling(schedule, level, first, last):
     """Bytes of a level below what any of the ops first..last reserves."""
     if not schedule.any_reserved:
         return schedule.capacity[level]
-    return schedule.capacity[level] - schedule.costs.reserved_bytes[first : last + 1, level].max()
+    return schedule.capacity[level] - schedule.reserved_bytes[first : last + 1, level].max()
 
 
 @kernel

@@ -7,12 +7,12 @@ import numpy as np
 from memplace_env.kernel import kernel
 
 
-@kernel
+@kernel(forceinline=True)
 def op_time(costs, op, used_ps):
     """(Picoseconds of the whole op, of its backing port) by the rule of `costs.op_times`.
 
     Args:
-        costs: the Costs.
+        costs: the Costs, or any other named tuple with its compute_ps, overhead_ps, latency_ps and serial.
         op: which op.
         used_ps: L integers, an array or a tuple, sum of `use_ps` over the op's uses that each level serves.
     """

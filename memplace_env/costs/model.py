@@ -72,13 +72,12 @@ def resolve_cost_model(model: str | CostModel) -> CostModel:
     """
     if isinstance(model, str) and model in BUILT_IN:
         return BUILT_IN[model]()
-    found: Any = model
-    if isinstance(model, str):
-        found = load_plugin(COST_MODELS, model, "cost model", BUILT_IN, CostError)
+    found: CostModel = (
+        load_plugin(COST_MODELS, model, "cost model", BUILT_IN, CostError) if isinstance(model, str) else model
+    )
     if not callable(getattr(found, "costs", None)):
         raise CostError(f"{found!r} is no cost model: it needs costs(program, accelerator) -> Costs.")
-    resolved: CostModel = found
-    return resolved
+    return found
 
 
 def costs_of(model: CostModel, program: Program, accelerator: Accelerator) -> Costs:

@@ -1,1 +1,4 @@
-"""What people look at: pictures, traces and tables of plans, as pure functions."""
+"""What people look at: pictures (`figures`), tables (`tables`), sentences (`text`) and traces, as pure functions.
+
+What they show is worked out in `memplace_env.analysis`; what they look like is said in `style`.
+"""

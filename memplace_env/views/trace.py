@@ -12,79 +12,69 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from memplace_env.accelerator import Accelerator
-from memplace_env.files import write_atomically
-from memplace_env.plan import MemoryPlan
-from memplace_env.simulator import Report
-from memplace_env.views.blocks import bytes_in_blocks
-from memplace_env.views.hurts import moved_tensors
-from memplace_env.views.timeline import Timeline, timeline
-from memplace_env.workload.program import Program
+from memplace_env.analysis.blocks import bytes_in_blocks
+from memplace_env.analysis.hurts import moved_tensors
+from memplace_env.analysis.judged import Judged
+from memplace_env.analysis.timeline import Timeline, timeline_of
+from memplace_env.task import Task
+from memplace_env.units import PS_PER_S
 
 Event = dict[str, Any]
 
 PROCESS = 1
 OPS, COMPUTE, FIRST_LEVEL = 1, 2, 3
 """Thread ids of the tracks; level l has FIRST_LEVEL + l, the copies come after the last level."""
+_PS_PER_US = PS_PER_S // 10**6
 
 
-def trace_events(program: Program, accelerator: Accelerator, plan: MemoryPlan, report: Report) -> Event:
+def trace_events(task: Task, judged: Judged) -> Event:
     """The trace as a JSON object of the trace-event format; `ts` and `dur` in microseconds."""
-    played = timeline(program, accelerator, plan, report)
+    timeline = timeline_of(task, judged)
     return {
         "displayTimeUnit": "ns",
         "otherData": {
-            "program": program.name,
-            "program_sha256": program.sha256,
-            "accelerator": accelerator.name,
-            "latency_s": report.latency_s,
+            "program": task.program.name,
+            "program_sha256": task.program.sha256,
+            "accelerator": task.accelerator.name,
+            "latency_s": judged.report.latency_s,
         },
         "traceEvents": [
-            *_names(program, accelerator),
-            *_ops(program, accelerator, report, played),
-            *_ports(program, accelerator, plan, report, played),
-            *_copies(program, accelerator, plan, played),
-            *_windows(program, plan, report, played),
-            *_counters(program, accelerator, plan, played),
+            *_names(task),
+            *_ops(task, judged, timeline),
+            *_ports(task, judged, timeline),
+            *_copies(task, judged, timeline),
+            *_windows(task, judged, timeline),
+            *_counters(task, judged, timeline),
         ],
     }
 
 
-def trace_json(program: Program, accelerator: Accelerator, plan: MemoryPlan, report: Report) -> str:
+def trace_json(task: Task, judged: Judged) -> str:
     """`trace_events` as text, one event a line."""
-    trace = trace_events(program, accelerator, plan, report)
+    trace = trace_events(task, judged)
     events = ",\n".join(json.dumps(event, separators=(",", ":")) for event in trace.pop("traceEvents"))
     return json.dumps(trace)[:-1] + f', "traceEvents": [\n{events}\n]}}\n'
 
 
-def save_trace(path: str | Path, program: Program, accelerator: Accelerator, plan: MemoryPlan, report: Report) -> Path:
-    """Write the trace, whole or not at all.
-
-    Raises:
-        OSError: if the place cannot be written.
-    """
-    return write_atomically(path, trace_json(program, accelerator, plan, report))
-
-
-def _names(program: Program, accelerator: Accelerator) -> Iterator[Event]:
+def _names(task: Task) -> Iterator[Event]:
     def named(kind: str, thread: int, **args: Any) -> Event:
         return {"ph": "M", "name": kind, "pid": PROCESS, "tid": thread, "ts": 0, "args": args}
 
-    yield named("process_name", 0, name=f"{program.name} on {accelerator.name}")
-    ports = [f"{level.name} port" for level in accelerator.levels]
+    yield named("process_name", 0, name=f"{task.program.name} on {task.accelerator.name}")
+    ports = [f"{level.name} port" for level in task.accelerator.levels]
     for thread, name in enumerate(["ops", "compute", *ports, "copies"], start=OPS):
         yield named("thread_name", thread, name=name)
         yield named("thread_sort_index", thread, sort_index=thread)
 
 
-def _ops(program: Program, accelerator: Accelerator, report: Report, played: Timeline) -> Iterator[Event]:
+def _ops(task: Task, judged: Judged, timeline: Timeline) -> Iterator[Event]:
+    program, report = task.program, judged.report
     for op in range(program.num_ops):
-        begin, time, stall = int(played.op_begin[op]), int(report.op_time_ps[op]), int(report.stall_ps[op])
+        begin, time, stall = int(timeline.op_begin[op]), int(report.op_time_ps[op]), int(report.stall_ps[op])
         if stall:
             yield _slice("stall", "stall", OPS, begin - stall, stall, waits_before=program.op_name[op])
         level = int(report.bound_by[op])
@@ -96,7 +86,7 @@ def _ops(program: Program, accelerator: Accelerator, report: Report, played: Tim
             time,
             op=op,
             type=program.op_type[op],
-            binds=accelerator.levels[level].name if level >= 0 else "compute",
+            binds=task.accelerator.levels[level].name if level >= 0 else "compute",
             lost_us=_us(int(report.memory_loss_ps[op])),
             macs=int(program.macs[op]),
             vector_ops=int(program.vector_ops[op]),
@@ -104,15 +94,14 @@ def _ops(program: Program, accelerator: Accelerator, report: Report, played: Tim
         if report.compute_ps[op]:
             yield _slice(program.op_type[op], "compute", COMPUTE, begin, int(report.compute_ps[op]), op=op)
     if report.tail_ps:
-        yield _slice("tail", "stall", OPS, int(played.op_begin[-1]), report.tail_ps)
+        yield _slice("tail", "stall", OPS, int(timeline.op_begin[-1]), report.tail_ps)
 
 
-def _ports(
-    program: Program, accelerator: Accelerator, plan: MemoryPlan, report: Report, played: Timeline
-) -> Iterator[Event]:
-    order = [accelerator.backing, *range(accelerator.backing)]
+def _ports(task: Task, judged: Judged, timeline: Timeline) -> Iterator[Event]:
+    program, plan, report = task.program, judged.plan, judged.report
+    order = [task.backing, *range(task.backing)]
     for op in range(program.num_ops):
-        begin = int(played.op_begin[op])
+        begin = int(timeline.op_begin[op])
         for level in order:
             busy = int(report.port_ps[op, level])
             if busy == 0:
@@ -128,49 +117,50 @@ def _ports(
                 bytes=sum(size for _, size in moved),
                 tensors=dict(moved),
             )
-            begin += busy if accelerator.ports == "serial" else 0
+            begin += busy if task.costs.serial else 0
 
 
-def _copies(program: Program, accelerator: Accelerator, plan: MemoryPlan, played: Timeline) -> Iterator[Event]:
-    thread = FIRST_LEVEL + accelerator.num_levels
-    for copy, begin, end in played.services:
-        tensor, source, target, first, last = plan.transfers[copy].tolist()
+def _copies(task: Task, judged: Judged, timeline: Timeline) -> Iterator[Event]:
+    program, levels = task.program, task.accelerator.levels
+    thread = FIRST_LEVEL + len(levels)
+    for copy, begin, end in timeline.services:
+        tensor, source, target, first, last = judged.plan.transfers[copy].tolist()
         yield _slice(
-            f"{'prefetch' if source == accelerator.backing else 'write-back'} {program.tensor_name[tensor]}",
+            f"{'prefetch' if source == task.backing else 'write-back'} {program.tensor_name[tensor]}",
             "copy",
             thread,
             begin,
             end - begin,
             transfer=copy,
             bytes=int(program.tensor_bytes[tensor]),
-            source=accelerator.levels[source].name,
-            target=accelerator.levels[target].name,
+            source=levels[source].name,
+            target=levels[target].name,
             first_op=first,
             last_op=last,
         )
 
 
-def _windows(program: Program, plan: MemoryPlan, report: Report, played: Timeline) -> Iterator[Event]:
+def _windows(task: Task, judged: Judged, timeline: Timeline) -> Iterator[Event]:
     """When each copy may run. All have one name, so that viewers stack them in one group of rows."""
-    ends = np.append(played.op_begin[:-1] + report.op_time_ps, report.latency_ps)
-    for copy, (tensor, _, _, first, last) in enumerate(plan.transfers.tolist()):
+    ends = np.append(timeline.op_begin[:-1] + judged.report.op_time_ps, judged.report.latency_ps)
+    for copy, (tensor, _, _, first, last) in enumerate(judged.plan.transfers.tolist()):
         shared = {"name": "copy window", "cat": "window", "id": copy, "pid": PROCESS, "tid": OPS}
-        args = {"tensor": program.tensor_name[tensor], "first_op": first, "last_op": last}
-        yield {"ph": "b", "ts": _us(int(played.op_begin[first])), **shared, "args": args}
+        args = {"tensor": task.program.tensor_name[tensor], "first_op": first, "last_op": last}
+        yield {"ph": "b", "ts": _us(int(timeline.op_begin[first])), **shared, "args": args}
         yield {"ph": "e", "ts": _us(int(ends[last])), **shared}
 
 
-def _counters(program: Program, accelerator: Accelerator, plan: MemoryPlan, played: Timeline) -> Iterator[Event]:
-    for level in range(accelerator.backing):
-        used = bytes_in_blocks(program, plan, level)
-        for op in range(program.num_ops + 1):
+def _counters(task: Task, judged: Judged, timeline: Timeline) -> Iterator[Event]:
+    for level in range(task.backing):
+        used = bytes_in_blocks(task.program, judged.plan, level)
+        for op in range(task.program.num_ops + 1):
             if op == 0 or used[op] != used[op - 1]:
                 yield {
                     "ph": "C",
-                    "name": f"{accelerator.levels[level].name} in use",
+                    "name": f"{task.accelerator.levels[level].name} in use",
                     "pid": PROCESS,
                     "tid": 0,
-                    "ts": _us(int(played.op_begin[op])),
+                    "ts": _us(int(timeline.op_begin[op])),
                     "args": {"bytes": int(used[op])},
                 }
 
@@ -189,4 +179,5 @@ def _slice(name: str, category: str, thread: int, begin_ps: int, time_ps: int, *
 
 
 def _us(ps: int) -> float:
-    return ps / 1e6
+    """Microseconds."""
+    return ps / _PS_PER_US

@@ -5,17 +5,16 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from memplace_env.accelerator import load_accelerator
-from memplace_env.compiler import native
-from memplace_env.simulator import simulate
-from memplace_env.views.trace import OPS, save_trace, trace_events
+from memplace_env.compiler import native_plan
+from memplace_env.resolve import make_task
+from memplace_env.views.trace import OPS, trace_events, trace_json
 from memplace_env.workload.synthetic import planted, random_dag
-from tests.views.conftest import Subject
+from tests.subjects import Subject, subject_of
 
 REQUIRED = {
     "X": {"name", "cat", "pid", "tid", "ts", "dur", "args"},
@@ -29,9 +28,9 @@ TICK = 1e-6
 
 
 def check(subject: Subject) -> list[dict[str, Any]]:
-    trace = trace_events(*subject)
-    events: list[dict[str, Any]] = trace["traceEvents"]
-    latency_us = subject.report.latency_ps / 1e6
+    plan, report = subject.judged.plan, subject.judged.report
+    events: list[dict[str, Any]] = trace_events(*subject)["traceEvents"]
+    latency_us = report.latency_ps / 1e6
     tracks = defaultdict(list)
     for event in events:
         assert REQUIRED[event["ph"]] <= event.keys()
@@ -47,12 +46,12 @@ def check(subject: Subject) -> list[dict[str, Any]]:
     named = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
     assert tracks.keys() <= named.keys()
     assert sum(end - begin for begin, end in tracks[OPS]) == pytest.approx(latency_us)
-    ports = [f"{level.name} port" for level in subject.accelerator.levels]
+    ports = [f"{level.name} port" for level in subject.task.accelerator.levels]
     for level, port in enumerate(ports):
         busy = sum(end - begin for tid, slices in tracks.items() if named[tid] == port for begin, end in slices)
-        assert busy == pytest.approx(subject.report.port_ps[:, level].sum() / 1e6)
+        assert busy == pytest.approx(report.port_ps[:, level].sum() / 1e6)
     opened = [event["id"] for event in events if event["ph"] == "b"]
-    assert opened == [event["id"] for event in events if event["ph"] == "e"] == list(range(len(subject.plan.transfers)))
+    assert opened == [event["id"] for event in events if event["ph"] == "e"] == list(range(len(plan.transfers)))
     return events
 
 
@@ -71,10 +70,9 @@ def test_compiled_plans(chip_name: str) -> None:
     """Parallel and serial ports, resident and streamed weights."""
     chip = load_accelerator(chip_name)
     for program in (random_dag(3, ops=30), planted("diamond", ops=12, accelerator=chip).program):
-        plan = native(program, chip)
-        check(Subject(program, chip, plan, simulate(program, chip, plan)))
+        task = make_task(program, chip)
+        check(subject_of(task, native_plan(task)))
 
 
-def test_saved_file_is_the_same_json(copies: Subject, tmp_path: Path) -> None:
-    path = save_trace(tmp_path / "trace.json", *copies)
-    assert json.loads(path.read_text()) == json.loads(json.dumps(trace_events(*copies)))
+def test_text_is_the_same_json(copies: Subject) -> None:
+    assert json.loads(trace_json(*copies)) == json.loads(json.dumps(trace_events(*copies)))

@@ -15,7 +15,7 @@ def draw_profiles(tables, layout, states, profiles):
     for index in range(len(states)):
         state, profile = states[index], profiles[index]
         profile[:] = 0
-        now = min(state[OP], len(tables.costs.compute_ps) - 1)
+        now = min(state[OP], len(tables.compute_ps) - 1)
         for place in range(state[LIVE]):
             _draw(tables, layout, state, state[layout.live + place], 0, now, now, profile)
         for place in range(state[PAST] - 1, -1, -1):
@@ -45,7 +45,7 @@ def update_profile(tables, layout, state, before, profile):
     if state[layout.level + use] == 0:
         since = 0 if block >= blocks else held + 1
         _draw(tables, layout, state, block, since, last_op, last_op, profile)
-    now = min(state[OP], len(tables.costs.compute_ps) - 1)
+    now = min(state[OP], len(tables.compute_ps) - 1)
     if now == last_op:
         return
     for _ in range(min(now - last_op, BINS)):

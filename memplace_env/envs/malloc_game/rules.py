@@ -63,8 +63,8 @@ def play(tables, layout, state, action):
     is_result, intact = tables.use_is_result[use], state[layout.intact + tensor] == 1
     level = 1 if action == DROP else 0
     state[layout.level + use] = level
-    state[FAST_PS + level] += tables.costs.use_ps[use, level]
-    state[OPEN_PS] -= tables.costs.use_ps[use, 1]
+    state[FAST_PS + level] += tables.use_ps[use, level]
+    state[OPEN_PS] -= tables.use_ps[use, 1]
     if action == DROP:
         if is_result:
             state[layout.valid_from + tensor] = op + 1
@@ -74,12 +74,12 @@ def play(tables, layout, state, action):
         elif not intact:
             _place(tables, layout, state, tensor, state[WINDOW])
             state[layout.arrived + state[layout.block + tensor]] = op - 1
-            _book(tables, layout, state, state[WINDOW], op, tables.costs.prefetch_ps[tensor])
+            _book(tables, layout, state, state[WINDOW], op, tables.prefetch_ps[tensor])
         if action == COPY and (is_result or intact):
             state[layout.pending + tensor] = 1
             state[layout.sent + tensor] = op + 1
             state[layout.queue + state[QUEUE_TAIL]] = tensor
-            state[layout.left + state[QUEUE_TAIL]] = tables.costs.writeback_ps[tensor]
+            state[layout.left + state[QUEUE_TAIL]] = tables.writeback_ps[tensor]
             state[QUEUE_TAIL] += 1
         only_here = state[layout.valid_from + tensor] == NEVER and tables.last_use[tensor] > use
         block = state[layout.block + tensor]
@@ -186,10 +186,10 @@ def replay_all(tables, layout, states, actions):
 def _estimate(tables, state):
     """Final ops as they are, the open op with its undecided uses and all later ops in the backing memory."""
     op = state[OP]
-    if op == len(tables.costs.compute_ps):
+    if op == len(tables.compute_ps):
         return state[FINAL_PS] + state[TAIL_PS]
     used = (state[FAST_PS], state[BACKING_PS] + state[OPEN_PS])
-    return state[FINAL_PS] + op_time(tables.costs, op, used)[0] + tables.rest_ps[op + 1]
+    return state[FINAL_PS] + op_time(tables, op, used)[0] + tables.rest_ps[op + 1]
 
 
 @kernel
@@ -198,18 +198,18 @@ def _open_op(tables, state, op):
     state[FAST_PS] = 0
     state[BACKING_PS] = 0
     state[OPEN_PS] = 0
-    if op < len(tables.costs.compute_ps):
+    if op < len(tables.compute_ps):
         for use in range(tables.use_ptr[op], tables.use_ptr[op + 1]):
-            state[OPEN_PS] += tables.costs.use_ps[use, 1]
+            state[OPEN_PS] += tables.use_ps[use, 1]
 
 
 @kernel
 def _close_full_ops(tables, layout, state):
     """Make every op final whose uses are all decided: write-backs take its leftover in order, the rest is free."""
-    ops = len(tables.costs.compute_ps)
+    ops = len(tables.compute_ps)
     while state[OP] < ops and state[USE] == tables.use_ptr[state[OP] + 1]:
         op = state[OP]
-        time, busy = op_time(tables.costs, op, (state[FAST_PS], state[BACKING_PS]))
+        time, busy = op_time(tables, op, (state[FAST_PS], state[BACKING_PS]))
         state[FINAL_PS] += time
         free = time - busy
         while state[QUEUE_HEAD] < state[QUEUE_TAIL]:
@@ -285,7 +285,7 @@ def _window(tables, layout, state, tensor, op):
     gathered = np.int64(0)
     for start in range(op - 1, earliest - 1, -1):
         gathered += state[layout.free + start]
-        if gathered >= tables.costs.prefetch_ps[tensor]:
+        if gathered >= tables.prefetch_ps[tensor]:
             return start
     return -1
 

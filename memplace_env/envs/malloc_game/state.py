@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from memplace_env.costs import Costs, op_times
+from memplace_env.costs import op_times
 from memplace_env.errors import WorkloadError
 from memplace_env.plan import MemoryPlan
 from memplace_env.task import Task
@@ -71,7 +71,8 @@ class Tables(NamedTuple):
         size: int64[K], bytes.
         capacity: bytes of the fast level.
         ceiling: int64[T + 1], bytes of the fast level below all that op t and later ops reserve for themselves.
-        costs: of the task.
+        compute_ps, overhead_ps, use_ps, latency_ps, serial, prefetch_ps, writeback_ps: as in `Costs`; flat, as numba
+            counts references whenever a kernel takes a tuple out of a tuple.
         rest_ps: int64[T + 1], time of ops t.. with everything in the backing memory; rest_ps[0] is the whole.
     """
 
@@ -85,7 +86,13 @@ class Tables(NamedTuple):
     size: Ints
     capacity: int
     ceiling: Ints
-    costs: Costs
+    compute_ps: Ints
+    overhead_ps: Ints
+    use_ps: Ints
+    latency_ps: Ints
+    serial: bool
+    prefetch_ps: Ints
+    writeback_ps: Ints
     rest_ps: Ints
 
 
@@ -117,7 +124,13 @@ def game_tables(task: Task) -> Tables:
         size=program.tensor_bytes,
         capacity=capacity,
         ceiling=capacity - reserved,
-        costs=costs,
+        compute_ps=costs.compute_ps,
+        overhead_ps=costs.overhead_ps,
+        use_ps=costs.use_ps,
+        latency_ps=costs.latency_ps,
+        serial=costs.serial,
+        prefetch_ps=costs.prefetch_ps,
+        writeback_ps=costs.writeback_ps,
         rest_ps=np.append(np.cumsum(op_times(costs, used).op_ps[::-1])[::-1], 0),
     )
 

@@ -57,14 +57,14 @@ def observe_all(tables, layout, states, unchanging, seen):
         _see_tensor(tables, layout, state, unchanging, seen.tensor[index])
         seen.progress[index, 0] = state[USE] / len(tables.use_op)
         seen.progress[index, 1] = min(max(state[ESTIMATE] / tables.rest_ps[0], 0.0), 1.0)
-        seen.progress[index, 2] = state[OP] / len(tables.costs.compute_ps)
+        seen.progress[index, 2] = state[OP] / len(tables.compute_ps)
         for action in range(3):
             seen.action_mask[index, action] = state[MASK] >> action & 1
 
 
 @kernel
 def _see_bandwidth(tables, layout, state, seen):
-    now = min(state[OP], len(tables.costs.compute_ps) - 1)
+    now = min(state[OP], len(tables.compute_ps) - 1)
     for column in range(BINS):
         op = now - BINS + 1 + column
         seen[column] = 0.0
@@ -91,7 +91,7 @@ def _see_lookahead(tables, layout, state, features, seen):
 
 @kernel
 def _see_tensor(tables, layout, state, unchanging, seen):
-    use, op, costs = state[USE], state[OP], tables.costs
+    use, op = state[USE], state[OP]
     seen[:] = 0.0
     if use == len(tables.use_op):
         return
@@ -105,11 +105,11 @@ def _see_tensor(tables, layout, state, unchanging, seen):
     seen[BACKED] = state[layout.valid_from + tensor] <= op
     seen[USES_LEFT] = min(following[1] / 8, 1.0)
     seen[NEXT_USE] = min((following[0] - op) / BINS, 1.0)
-    copy = costs.writeback_ps[tensor] if tables.made[tensor] else costs.prefetch_ps[tensor]
-    seen[COPY_COST] = copy / (copy + tables.rest_ps[0] / len(costs.compute_ps))
+    copy = tables.writeback_ps[tensor] if tables.made[tensor] else tables.prefetch_ps[tensor]
+    seen[COPY_COST] = copy / (copy + tables.rest_ps[0] / len(tables.compute_ps))
     whole = max(tables.rest_ps[op] - tables.rest_ps[op + 1], 1)
-    saved = costs.use_ps[use, 1] - (costs.use_ps[use, 0] if costs.serial else 0)
-    seen[SAVES] = min(max(min(saved, whole - costs.compute_ps[op] - costs.overhead_ps[op]) / whole, 0.0), 1.0)
+    saved = tables.use_ps[use, 1] - (tables.use_ps[use, 0] if tables.serial else 0)
+    seen[SAVES] = min(max(min(saved, whole - tables.compute_ps[op] - tables.overhead_ps[op]) / whole, 0.0), 1.0)
     if state[OFFSET] >= 0:
         if not tables.use_is_result[use]:
             seen[WINDOW_AHEAD] = min((op - state[WINDOW]) / BINS, 1.0)

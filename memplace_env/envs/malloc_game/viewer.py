@@ -15,14 +15,14 @@ def render(problem: MallocGameProblem, state: Ints, mode: str) -> NDArray[np.uin
     Raises:
         VisualizationError: for `rgb_array` without matplotlib.
     """
-    from memplace_env.views.game_snapshot import snapshot
+    from memplace_env.analysis.game_snapshot import snapshot_of
 
-    moment = snapshot(problem, state)
+    moment = snapshot_of(problem, state)
     if mode == "ansi":
-        from memplace_env.views.game_text import game_text
+        from memplace_env.views.text.game import game_text
 
         return game_text(moment)
-    from memplace_env.views.figure import to_rgb
-    from memplace_env.views.game_map import game_map
+    from memplace_env.views.figures.game import game_map
+    from memplace_env.views.style import to_rgb
 
     return to_rgb(game_map(moment))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from memplace_env.compiler import Compiled, native_mapping, native_plan, native_report
 from memplace_env.compiler.compile import place_choice
 from memplace_env.compiler.evaluate import evaluate_choices
-from memplace_env.compiler.schedule import schedule_of
+from memplace_env.compiler.schedule import Order, schedule_of
 from memplace_env.envs.one_shot.reward import Scores
 from memplace_env.errors import ActionError
 from memplace_env.plan import MemoryPlan
@@ -20,7 +20,7 @@ from memplace_env.task import Task
 from memplace_env.units import PJ, PS
 from memplace_env.workload.program import Ints
 
-_ORDER: Final = "weights-before-results"
+_ORDER: Order = "weights-before-results"
 
 
 class OneShotProblem:

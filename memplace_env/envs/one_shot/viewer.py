@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from memplace_env.compiler import native_report
 from memplace_env.plan import MemoryPlan
 from memplace_env.simulator import Report
 from memplace_env.task import Task
@@ -18,10 +17,11 @@ def render(task: Task, plan: MemoryPlan, report: Report, mode: str) -> NDArray[n
         VisualizationError: for `rgb_array` without matplotlib.
     """
     if mode == "ansi":
-        from memplace_env.views.tables import summary_text
+        from memplace_env.views.tables.results import summary_text
 
-        return summary_text(task, report, native_report(task))
-    from memplace_env.views.figure import to_rgb
-    from memplace_env.views.memory_map import memory_map
+        return summary_text(task, report)
+    from memplace_env.analysis.judged import Judged
+    from memplace_env.views.figures.plan import memory_map
+    from memplace_env.views.style import to_rgb
 
-    return to_rgb(memory_map(task, plan, report, native_report(task)))
+    return to_rgb(memory_map(task, Judged(plan, report)))

@@ -1,0 +1,215 @@
+"""A moment of a game, read from its state for those who draw or tell it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from memplace_env.costs import op_times
+from memplace_env.costs.kernels import used_by_level
+from memplace_env.envs.malloc_game import rules
+from memplace_env.envs.malloc_game.problem import MallocGameProblem
+from memplace_env.envs.malloc_game.state import (
+    BLOCKS,
+    COPY,
+    DROP,
+    ESTIMATE,
+    MASK,
+    NEVER,
+    NO_COPY,
+    OFFSET,
+    OP,
+    TAIL_PS,
+    USE,
+    WINDOW,
+)  # fmt: skip
+from memplace_env.workload.program import Ints
+
+
+class Blocks(NamedTuple):
+    """The blocks placed so far, int64[n] each; ops after the current one are left out.
+
+    Attributes:
+        tensor, offset: which, and where it begins.
+        start: its first op.
+        arrived: the last op of the copy that filled it, -1 if an op did.
+        protected: op after the last one in which it was protected, `start` if it never was.
+        end: op after the last one that it is committed to.
+        cached: op after the last one in which it can be used: later than `end` while its data is intact.
+    """
+
+    tensor: Ints
+    offset: Ints
+    start: Ints
+    arrived: Ints
+    protected: Ints
+    end: Ints
+    cached: Ints
+
+
+class Candidate(NamedTuple):
+    """The block that a decision is about: `start` its first op; `new` if it would have to be placed."""
+
+    offset: int
+    start: int
+    new: bool
+
+
+class Decision(NamedTuple):
+    """What is to be decided.
+
+    Attributes:
+        use, op, tensor, is_result: which use.
+        gains: what each of Copy, NoCopy, Drop lowers the estimate by, in ps; None for illegal ones.
+        candidate: the block that is used or would be placed, if there is one.
+    """
+
+    use: int
+    op: int
+    tensor: int
+    is_result: bool
+    gains: tuple[int | None, ...]
+    candidate: Candidate | None
+
+
+class Snapshot(NamedTuple):
+    """A moment of a game; F ops are final.
+
+    Attributes:
+        problem, state: the game and its state.
+        op: the first op that is not final, T at the end.
+        decision: None at the end.
+        blocks: of the fast memory.
+        op_ps, busy_ps, copies_ps, free_ps: int64[F], time of each final op, and how much of it the backing memory's
+            port serves the op, serves copies, and is free.
+        estimates_ps: int64[F + 1], estimated latency before each of these ops and after the last.
+        estimate_ps: the estimate now.
+        tail_ps: time after the last op that ends the write-backs, 0 before the end.
+    """
+
+    problem: MallocGameProblem
+    state: Ints
+    op: int
+    decision: Decision | None
+    blocks: Blocks
+    op_ps: Ints
+    busy_ps: Ints
+    copies_ps: Ints
+    free_ps: Ints
+    estimates_ps: Ints
+    estimate_ps: int
+    tail_ps: int
+
+    @property
+    def speedup(self) -> float:
+        """Over everything in the backing memory."""
+        return self.problem.all_backing_ps / self.estimate_ps
+
+    @property
+    def bytes_now(self) -> tuple[int, int]:
+        """Bytes of fast memory that are committed and that are cached in the current op, or in the last one."""
+        now, size = min(self.op, self.problem.program.num_ops - 1), self.problem.tables.size[self.blocks.tensor]
+        held = (self.blocks.start <= now) & (self.blocks.end > now)
+        cached = ~held & (self.blocks.start <= now) & (self.blocks.cached > now)
+        return int(size[held].sum()), int(size[cached].sum())
+
+    @property
+    def peak_bytes(self) -> int:
+        """Most bytes of fast memory that are committed at once."""
+        blocks, size = self.blocks, self.problem.tables.size[self.blocks.tensor]
+        change = np.zeros(self.problem.program.num_ops + 3, dtype=np.int64)
+        np.add.at(change, blocks.start, size)
+        np.add.at(change, blocks.end, -size)
+        return int(change.cumsum().max())
+
+    @property
+    def copies(self) -> tuple[int, int]:
+        """How many copies bring a tensor in, and how many write one back."""
+        sent = self.state[self.problem.layout.sent :][: self.problem.program.num_tensors]
+        return int((self.blocks.arrived >= 0).sum()), int((sent >= 0).sum())
+
+
+def snapshot_of(problem: MallocGameProblem, state: Ints) -> Snapshot:
+    """Read a state, int64[size]."""
+    tables, layout, costs, final = problem.tables, problem.layout, problem.task.costs, int(state[OP])
+    use_ptr = tables.use_ptr[: final + 1]
+    level = state[layout.level :][: use_ptr[-1]].astype(np.int8)
+    times = op_times(costs, used_by_level(use_ptr, level, costs.use_ps), slice(final))
+    busy, free = times.port_ps[:, 1], state[layout.free :][:final].copy()
+    return Snapshot(
+        problem=problem,
+        state=state,
+        op=final,
+        decision=_decision(problem, state) if state[MASK] else None,
+        blocks=_blocks(problem, state),
+        op_ps=times.op_ps,
+        busy_ps=busy,
+        copies_ps=times.op_ps - busy - free,
+        free_ps=free,
+        estimates_ps=np.concatenate([[0], np.cumsum(times.op_ps)]) + tables.rest_ps[: final + 1],
+        estimate_ps=int(state[ESTIMATE]),
+        tail_ps=int(state[TAIL_PS]),
+    )
+
+
+def _blocks(problem: MallocGameProblem, state: Ints) -> Blocks:
+    layout, count = problem.layout, state[BLOCKS]
+    sections = (layout.tensor, layout.offset, layout.start, layout.hold, layout.arrived, layout.released)
+    tensor, offset, start, hold, arrived, released = (state[section:][:count].copy() for section in sections)
+    # What is not drained by the end of the program stays in its block for the tail, drawn as one more op.
+    shown = state[OP] + 1
+    end = np.maximum(np.minimum(hold + 1, shown), start)
+    latest = state[layout.block :][tensor] == np.arange(count)
+    usable = latest & (state[layout.intact :][tensor] == 1) & (problem.tables.last_use[tensor] >= state[USE])
+    return Blocks(
+        tensor=tensor,
+        offset=offset,
+        start=start,
+        arrived=arrived,
+        protected=np.clip(released + 1, start, end),
+        end=end,
+        cached=np.where(usable, np.maximum(shown, end), end),
+    )
+
+
+def _decision(problem: MallocGameProblem, state: Ints) -> Decision:
+    use, tables, layout = int(state[USE]), problem.tables, problem.layout
+    tensor = int(tables.use_tensor[use])
+    is_result = bool(tables.use_is_result[use])
+    legal = problem.legal(state[None])[0]
+    gains: list[int | None] = [None] * len(legal)
+    for action in np.flatnonzero(legal):
+        gains[action] = int(rules.play(tables, layout, state.copy(), action))
+    candidate = None
+    if not is_result and state[layout.intact + tensor]:
+        block = state[layout.block + tensor]
+        candidate = Candidate(int(state[layout.offset + block]), int(state[layout.start + block]), False)
+    elif state[OFFSET] >= 0:
+        candidate = Candidate(int(state[OFFSET]), int(state[OP] if is_result else state[WINDOW]), True)
+    return Decision(use, int(state[OP]), tensor, is_result, tuple(gains), candidate)
+
+
+def why_illegal(moment: Snapshot, action: int) -> str:
+    """The rule that forbids an illegal action now, in a few words."""
+    decision, state = moment.decision, moment.state
+    assert decision is not None
+    tables, layout = moment.problem.tables, moment.problem.layout
+    fast, backing = (level.name for level in moment.problem.accelerator.levels)
+    tensor, saved_at = decision.tensor, state[layout.valid_from + decision.tensor]
+    saved, later = saved_at <= decision.op, tables.last_use[tensor] > decision.use
+    if action != DROP and (decision.is_result or action == COPY) and decision.candidate is None:
+        if not decision.is_result and not saved:
+            return f"{backing} does not hold it yet"
+        if not decision.is_result and state[WINDOW] < 0:
+            return f"no time to copy it before op {decision.op}"
+        return f"no room in {fast}"
+    if action == COPY:
+        if not decision.is_result and saved:
+            return f"{backing} holds it already"
+        return "it is on its way back" if state[layout.pending + tensor] else "nothing needs it later"
+    if action == NO_COPY:
+        if tables.is_output[tensor] and not later and (decision.is_result or state[layout.intact + tensor]):
+            return f"a graph output must reach {backing}"
+        return f"it is not in {fast}"
+    return f"{backing} does not hold it" + ("" if saved_at == NEVER else " yet")

@@ -1,0 +1,99 @@
+"""One on-chip memory of a plan as a panel, and the legend of its blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from memplace_env.analysis.blocks import BlockKind, arrivals, block_kinds, bytes_in_blocks
+from memplace_env.analysis.judged import Judged
+from memplace_env.task import Task
+from memplace_env.views.figures.blocks import Rectangles, draw_blocks, draw_in_flight, draw_names, in_flight_handle
+from memplace_env.views.figures.panels import OP_AXIS, Box, Page, memory_panel, panel_title, pixels_per_unit
+from memplace_env.views.style import BLOCK_COLOURS, MUTED
+from memplace_env.views.text.quantities import percent, rate, size
+from memplace_env.workload.program import Ints
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+class PlanMap(NamedTuple):
+    """What all panels of a plan share.
+
+    Attributes:
+        task, judged: what is drawn.
+        kinds: of the A blocks.
+        arrived: int64[A], as from `arrivals`.
+        slots: the right end of the op axis: T, or T + 1 where something still happens at the end of the program.
+    """
+
+    task: Task
+    judged: Judged
+    kinds: list[BlockKind]
+    arrived: Ints
+    slots: int
+
+    @property
+    def op_axis(self) -> str:
+        """What the op axis is called."""
+        has_end = self.slots > self.task.program.num_ops
+        return OP_AXIS + ("; the last slot is the end of the program" if has_end else "")
+
+
+def plan_maps(task: Task, *plans: Judged) -> list[PlanMap]:
+    """The plans with the same op axis."""
+    ops = task.program.num_ops
+    tail = any((judged.plan.allocations[:, 4] == ops).any() or judged.report.tail_ps for judged in plans)
+    maps = []
+    for judged in plans:
+        arrived = arrivals(task, judged.plan)
+        kinds = block_kinds(task.program, judged.plan.allocations[:, 0], arrived)
+        maps.append(PlanMap(task, judged, kinds, arrived, ops + 1 if tail else ops))
+    return maps
+
+
+def draw_level(figure: Figure, box: Box, shown: PlanMap, level: int, title: str | None = None) -> None:
+    """One memory: its blocks over ops and addresses, capacity line, how full it is; called after itself or `title`."""
+    program, plan = shown.task.program, shown.judged.plan
+    memory = shown.task.accelerator.levels[level]
+    axes, unit = memory_panel(figure, box, memory, 0, shown.slots)
+    panel_title(figure, axes, title or memory.name, _facts(shown, level))
+    blocks = np.flatnonzero(plan.allocations[:, 1] == level)
+    if len(blocks) == 0:
+        axes.text(0.5, 0.5, "nothing is placed here", transform=axes.transAxes, ha="center", color=MUTED, fontsize=11)
+        return
+    tensor, _, offset, start, end = plan.allocations[blocks].T
+    rectangles = Rectangles(start / 1.0, offset / unit, end + 1.0 - start, program.tensor_bytes[tensor] / unit)
+    pixels = pixels_per_unit(axes)
+    colours = [BLOCK_COLOURS[shown.kinds[block]] for block in blocks]
+    draw_blocks(axes, rectangles, colours, pixels)
+    draw_in_flight(axes, rectangles, shown.arrived[blocks])
+    draw_names(figure, axes, rectangles, [program.tensor_name[index] for index in tensor], colours, pixels)
+
+
+def draw_block_legend(figure: Figure, page: Page, maps: Sequence[PlanMap]) -> None:
+    """The kinds of blocks that there are."""
+    from matplotlib.patches import Patch
+
+    present = [kind for kind in BlockKind if any(kind in shown.kinds for shown in maps)]
+    handles = [Patch(color=BLOCK_COLOURS[kind], label=kind.value) for kind in present]
+    if any((shown.arrived >= 0).any() for shown in maps):
+        handles.append(in_flight_handle())
+    page.legend(figure, handles, 88)
+
+
+def _facts(shown: PlanMap, level: int) -> str:
+    memory = shown.task.accelerator.levels[level]
+    used = bytes_in_blocks(shown.task.program, shown.judged.plan, level)[: shown.task.program.num_ops]
+    peak, mean = used.max(), used.mean()
+    facts = [
+        size(memory.capacity_bytes),
+        rate(memory.read_bytes_per_s),
+        f"peak {size(peak)} ({percent(peak / memory.capacity_bytes)})",
+        f"mean {percent(mean / memory.capacity_bytes)}",
+        f"{size(shown.judged.report.bytes_moved[level])} moved",
+    ]
+    return "  ·  ".join(facts)

@@ -1,0 +1,100 @@
+"""`Inspection` as tables."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.table import Table
+
+from memplace_env.analysis.inspection import Extreme, Inspection
+from memplace_env.units import PS
+from memplace_env.views.tables.base import add_row, new_table
+from memplace_env.views.text.headlines import task_title
+from memplace_env.views.text.quantities import count, percent, seconds, shortened, size, three_digits
+from memplace_env.workload.program import TensorKind
+
+
+def inspection_tables(inspection: Inspection, most: int = 10) -> list[Table]:
+    """Totals, what is memory-bound by op type, and the ops with most to gain."""
+    tables = [_totals(inspection), _by_type(inspection), _top_ops(inspection, most)]
+    return [table for table in tables if table.row_count]
+
+
+def _totals(inspection: Inspection) -> Table:
+    program, levels = inspection.task.program, inspection.task.accelerator.levels
+    table = new_table(task_title(inspection.task), "", "", left=(0, 1))
+    table.show_header = False
+    if inspection.dims is not None:
+        add_row(table, "symbolic dims", ", ".join(inspection.dims) or "none, all are fixed")
+    add_row(table, "ops, tensors", f"{program.num_ops}, {program.num_tensors}")
+    add_row(table, "work", f"{count(program.macs.sum(), 'MAC')}, {count(program.vector_ops.sum(), 'vector ops')}")
+    for name, kind in (("weights", TensorKind.WEIGHT), ("activations", TensorKind.ACTIVATION)):
+        add_row(table, name, size(program.bytes_of(kind)))
+    inputs, outputs = (size(program.bytes_of(kind)) for kind in (TensorKind.INPUT, TensorKind.OUTPUT))
+    add_row(table, "inputs, outputs", f"{inputs}, {outputs}")
+    add_row(table, "peak live activations", size(int(program.live_bytes.max())))
+    add_row(table, "memories", ", ".join(f"{level.name} {size(level.capacity_bytes)}" for level in levels))
+    ridges = ", ".join(f"{level.name} {three_digits(inspection.ridge(index))}" for index, level in enumerate(levels))
+    add_row(table, "intensity", f"{three_digits(inspection.intensity)} ops/byte; enough for full speed: {ridges}")
+    add_row(table, "compute alone", seconds(float(inspection.compute_ps.sum() * PS)))
+    for extreme in (inspection.backing, inspection.fastest):
+        everything = np.ones(program.num_ops, dtype=bool)
+        add_row(
+            table,
+            f"all in {extreme.level}",
+            f"{_time(extreme, everything)}, memory-bound {_bound(extreme, everything)}",
+        )
+    return table
+
+
+def _by_type(inspection: Inspection) -> Table:
+    backing, fastest = inspection.backing, inspection.fastest
+    table = new_table(
+        "By op type",
+        "type", "ops", "MACs", "moved", "compute",
+        f"all in {backing.level}", "memory-bound", f"all in {fastest.level}", "memory-bound",
+        caption="memory-bound: how many ops, and their share of the type's time.",
+    )  # fmt: skip
+    for kind, mask in inspection.op_types():
+        add_row(
+            table,
+            kind,
+            int(mask.sum()),
+            count(int(inspection.task.program.macs[mask].sum())),
+            size(int(inspection.op_bytes[mask].sum())),
+            seconds(float(inspection.compute_ps[mask].sum() * PS)),
+            _time(backing, mask),
+            _bound(backing, mask),
+            _time(fastest, mask),
+            _bound(fastest, mask),
+        )
+    return table
+
+
+def _top_ops(inspection: Inspection, most: int) -> Table:
+    backing, fastest = inspection.backing, inspection.fastest
+    columns = ("op", "name", "type", "MACs", "moved", "compute", f"in {backing.level}", f"in {fastest.level}")
+    table = new_table("Most to gain from fast memory", *columns, left=(1, 2))
+    for op in inspection.top_ops(most):
+        times = (inspection.compute_ps[op], backing.time_ps[op], fastest.time_ps[op])
+        add_row(
+            table,
+            op,
+            shortened(inspection.task.program.op_name[op], 40),
+            inspection.task.program.op_type[op],
+            count(int(inspection.task.program.macs[op])),
+            size(int(inspection.op_bytes[op])),
+            *(seconds(float(time * PS)) for time in times),
+        )
+    return table
+
+
+def _time(extreme: Extreme, mask: NDArray[np.bool_]) -> str:
+    return seconds(float(extreme.time_ps[mask].sum() * PS))
+
+
+def _bound(extreme: Extreme, mask: NDArray[np.bool_]) -> str:
+    """How many of the ops are memory-bound, and their share of the ops' time."""
+    bound = extreme.memory_bound & mask
+    share = extreme.time_ps[bound].sum() / max(extreme.time_ps[mask].sum(), 1)
+    return f"{int(bound.sum())} ({percent(float(share))})"

@@ -1,0 +1,1 @@
+"""Numbers and reasons as people read them, in plain text."""

@@ -1,0 +1,13 @@
+"""Fixtures of the tests of what plans mean."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.subjects import Subject, plan_with_copies
+
+
+@pytest.fixture(scope="session")
+def copies() -> Subject:
+    """A small plan that has everything: prefetches, write-backs, a stall, a tail."""
+    return plan_with_copies()
