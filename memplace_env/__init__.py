@@ -53,6 +53,8 @@ _HOME = {
     "zoo_names": "workload.zoo",
 }
 
+__version__ = "0.1.0"
+
 __all__ = [
     "Accelerator",
     "CostModel",

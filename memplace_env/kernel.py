@@ -24,7 +24,8 @@ from numba.core import caching
 from numba.misc.appdirs import AppDirs
 
 _HERE = Path(__file__).parent
-_IMPORT = re.compile(r"^\s*from ([\w.]+) import \(?([\w, \n]+)|^\s*import ([\w.]+)", re.MULTILINE)
+_IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+(\.*)([\w.]*)[ \t]+)?import[ \t]+(?:\(([^)]*)\)|([^(\n]+))", re.MULTILINE)
+_COMMENT = re.compile(r"#[^\n]*")
 
 
 def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
@@ -135,23 +136,27 @@ def _digest(package: Path) -> str:
         path = todo.pop()
         if path not in sources:
             sources[path] = path.read_bytes()
-            todo += _imported(sources[path].decode("utf-8", "replace"), roots)
+            todo += _imported(path, sources[path].decode("utf-8", "replace"), roots)
     total = hashlib.sha256(numba.__version__.encode())
     for path in sorted(sources):
         total.update(hashlib.sha256(sources[path]).digest())
     return total.hexdigest()[:16]
 
 
-def _imported(source: str, roots: dict[str, Path]) -> Iterator[Path]:
-    """Files of these packages that a module imports by their absolute names."""
-    for match in _IMPORT.finditer(source):
-        module, names, plain = match.groups()
-        parts = (module or plain).split(".")
-        if parts[0] not in roots:
-            continue
-        target = roots[parts[0]].joinpath(*parts[1:])
-        inner = [target / name.strip() for name in (names or "").split(",") if name.strip()]
-        for candidate in (target, *inner):
-            for file in (candidate.with_suffix(".py"), candidate / "__init__.py"):
+def _imported(path: Path, source: str, roots: dict[str, Path]) -> Iterator[Path]:
+    """Files of these packages that a module imports."""
+    for match in _IMPORT.finditer(_COMMENT.sub("", source)):
+        dots, module, *names = match.groups()
+        imported = [words[0] for part in (names[0] or names[1]).split(",") if (words := part.split())]
+        for name in imported if module is None else [module, *(f"{module}.{inner}" for inner in imported)]:
+            parts = [part for part in name.split(".") if part]
+            if dots:
+                folder = path.parents[len(dots) - 1]
+            elif parts and parts[0] in roots:
+                folder = roots[parts.pop(0)]
+            else:
+                continue
+            target = folder.joinpath(*parts)
+            for file in (target.with_suffix(".py"), target / "__init__.py"):
                 if file.is_file():
                     yield file

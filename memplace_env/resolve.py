@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from memplace_env.accelerator import Accelerator, load_accelerator
@@ -15,8 +17,8 @@ from memplace_env.workload.resolve import resolve_workload
 
 
 def resolve_task(
-    workload: str | Program | Task,
-    accelerator: str | Accelerator = "nnp-i",
+    workload: str | os.PathLike[str] | Program | Task,
+    accelerator: str | Path | Accelerator = "nnp-i",
     simulator: str | Simulator | None = None,
     *,
     costs: str | CostModel | None = None,
@@ -42,18 +44,23 @@ def resolve_task(
         _refuse_settings(simulator=simulator, costs=costs, batch=batch, dims=dims, dtype=dtype, fusion=fusion)
         return workload
     chip = load_accelerator(accelerator)
-    judge, model = resolve_simulator(simulator), resolve_cost_model(costs or chip.cost_model)
+    judge, model = resolve_simulator(simulator), resolve_cost_model(chip.cost_model if costs is None else costs)
     settings: dict[str, Any] = {}
-    if isinstance(workload, Program) or workload.startswith("synthetic:"):
+    if isinstance(workload, Program) or (isinstance(workload, str) and workload.startswith("synthetic:")):
         program = resolve_workload(workload, batch=batch, dims=dims, dtype=dtype)
     else:
         dtype, fusion = dtype or chip.dtype, fusion or chip.fusion
-        settings = {"batch": batch, "dims": dict(dims) if dims else None, "dtype": dtype, "fusion": fusion}
         program = resolve_workload(workload, batch=batch, dims=dims, dtype=dtype, fusion=fusion)
+        settings = {
+            "batch": None if batch is None else int(batch),
+            "dims": {name: int(size) for name, size in dims.items()} if dims else None,
+            "dtype": dtype,
+            "fusion": fusion,
+        }
     if not isinstance(workload, Program):
-        settings["workload"] = workload
-    if isinstance(accelerator, str):
-        settings["accelerator"] = accelerator
+        settings["workload"] = os.fspath(workload)
+    if not isinstance(accelerator, Accelerator):
+        settings["accelerator"] = os.fspath(accelerator)
     if isinstance(costs, str):
         settings["costs"] = costs
     return Task(program, chip, costs_of(model, program, chip), judge, settings)

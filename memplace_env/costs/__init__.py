@@ -1,12 +1,13 @@
 """Costs: what a program's ops, uses and copies take on a chip, as arrays, and the models that say so."""
 
 from memplace_env.costs.costs import Costs, OpTimes, op_times
-from memplace_env.costs.model import CostModel, cost_model_names, costs_of, resolve_cost_model
+from memplace_env.costs.model import CostModel, KnownCosts, cost_model_names, costs_of, resolve_cost_model
 from memplace_env.costs.roofline import Roofline
 
 __all__ = [
     "CostModel",
     "Costs",
+    "KnownCosts",
     "OpTimes",
     "Roofline",
     "cost_model_names",

@@ -34,6 +34,31 @@ class CostModel(Protocol):
         ...
 
 
+class KnownCosts:
+    """Arrays that exist already, measured ones for example, as a model for one program on one chip.
+
+    Args:
+        costs: the arrays.
+        program, accelerator: what they are of.
+    """
+
+    def __init__(self, costs: Costs, program: Program, accelerator: Accelerator) -> None:
+        self._costs, self._program, self._accelerator = costs, program, accelerator
+
+    def costs(self, program: Program, accelerator: Accelerator) -> Costs:
+        """The arrays.
+
+        Raises:
+            CostError: for another program or chip.
+        """
+        if (program.sha256, accelerator.sha256) != (self._program.sha256, self._accelerator.sha256):
+            raise CostError(
+                f"These costs are those of {self._program.name!r} on {self._accelerator.name!r}, not of "
+                f"{program.name!r} on {accelerator.name!r}."
+            )
+        return self._costs
+
+
 def cost_model_names() -> tuple[str, ...]:
     """Names of the cost models that are built in or installed."""
     return tuple(dict.fromkeys([*BUILT_IN, *installed(COST_MODELS)]))
@@ -56,7 +81,7 @@ def resolve_cost_model(model: str | CostModel) -> CostModel:
 
 
 def costs_of(model: CostModel, program: Program, accelerator: Accelerator) -> Costs:
-    """What the model says, checked, as contiguous int64 arrays.
+    """What the model says, checked, as contiguous int64 arrays of the task's own.
 
     Raises:
         CostError: if an array has the wrong shape, type or range.
@@ -89,7 +114,9 @@ def _checked(named: str, said: Costs, field: str, shape: tuple[int, ...], least:
         raise CostError(f"{named}: {field} must be int64{list(shape)}, not {array.dtype}{list(array.shape)}.")
     if array.size and array.min() < least:
         raise CostError(f"{named}: {field} must be at least {least} everywhere; it holds {array.min()}.")
-    return np.ascontiguousarray(array, dtype=np.int64)
+    if array.size and array.max() > LIMIT_PS:
+        raise CostError(f"{named}: {field} must be at most 2**60 everywhere; it holds {array.max()}.")
+    return np.array(array, dtype=np.int64, order="C")  # kernels know arrays by layout and by whether they are read-only
 
 
 def _check_reserved(named: str, reserved: NDArray[np.int64], accelerator: Accelerator) -> None:

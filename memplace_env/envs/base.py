@@ -9,6 +9,7 @@ import gymnasium as gym
 from numpy.typing import NDArray
 
 from memplace_env.accelerator import Accelerator
+from memplace_env.costs import KnownCosts
 from memplace_env.errors import EnvError
 from memplace_env.plan import MemoryPlan
 from memplace_env.simulator import BuiltinSimulator, Report, Simulator, judge_plan
@@ -46,8 +47,11 @@ class PlacementEnv(gym.Env[Observation, Action], Generic[Action]):
 
     @property
     def simulator(self) -> Simulator:
-        """What times a plan; without a black box, the built-in one."""
-        return self.task.simulator or BuiltinSimulator()
+        """What times a plan; without a black box, the built-in one with the task's costs."""
+        task = self.task
+        if task.simulator is None:
+            return BuiltinSimulator(KnownCosts(task.costs, task.program, task.accelerator))
+        return task.simulator
 
     @abstractmethod
     def plan(self) -> MemoryPlan:

@@ -53,20 +53,21 @@ class BuiltinSimulator:
     An environment that is made without `simulator` does the same faster, and lets exact solvers and bounds work.
 
     Args:
-        costs: name of a cost model, or one.
+        costs: name of a cost model, or one; None takes the accelerator's.
     """
 
     name = "builtin"
 
-    def __init__(self, costs: str | CostModel = "roofline") -> None:
-        self._model = resolve_cost_model(costs)
+    def __init__(self, costs: str | CostModel | None = None) -> None:
+        self.model = None if costs is None else resolve_cost_model(costs)
         self._last: Task | None = None
 
     def run(self, program: Program, accelerator: Accelerator, plan: MemoryPlan) -> Report:
         """Time a plan that is known to be valid; `memplace_env.simulate` checks first."""
         task = self._last
         if task is None or task.program is not program or task.accelerator is not accelerator:
-            task = self._last = Task(program, accelerator, costs_of(self._model, program, accelerator))
+            model = resolve_cost_model(accelerator.cost_model) if self.model is None else self.model
+            task = self._last = Task(program, accelerator, costs_of(model, program, accelerator))
         return time_plan(task, plan)
 
 

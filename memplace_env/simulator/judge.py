@@ -32,12 +32,14 @@ def judge_plan(task: Task, plan: MemoryPlan, *, trusted: bool = False) -> Report
 def resolve_simulator(simulator: str | Simulator | None) -> Simulator | None:
     """A black box from the name of an installed `memplace.simulators` entry point, or itself.
 
-    None, "builtin" and a plain `BuiltinSimulator` all mean the task's own cost arrays, for which there is None.
+    None, "builtin" and a `BuiltinSimulator()` without costs of its own mean the task's cost arrays, so there is None.
 
     Raises:
         SimulatorError: if no such simulator is installed or the object has no `run`.
     """
-    if simulator is None or simulator == BuiltinSimulator.name or type(simulator) is BuiltinSimulator:
+    if simulator is None or simulator == BuiltinSimulator.name:
+        return None
+    if type(simulator) is BuiltinSimulator and simulator.model is None:
         return None
     if isinstance(simulator, str):
         simulator = load_plugin(SIMULATORS, simulator, "simulator", [BuiltinSimulator.name], SimulatorError)

@@ -7,12 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from enum import IntEnum
 from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
-import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
 from memplace_env.errors import WorkloadError
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 Ints = NDArray[np.int64]
 
@@ -193,6 +196,8 @@ class Program:
 
     def to_networkx(self) -> nx.DiGraph[int]:
         """The op graph: node t with `op_type`, `name`, `macs`; an edge for each tensor flow with its `bytes`."""
+        import networkx as nx
+
         graph: nx.DiGraph[int] = nx.DiGraph(name=self.name)
         for op in range(self.num_ops):
             graph.add_node(op, op_type=self.op_type[op], name=self.op_name[op], macs=int(self.macs[op]))
@@ -202,6 +207,10 @@ class Program:
                     known = graph.get_edge_data(source, op, {"bytes": 0})["bytes"]
                     graph.add_edge(source, op, bytes=known + int(self.tensor_bytes[tensor]))
         return graph
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A copy is made anew, so that its arrays are read-only too; kernels know them by that."""
+        return Program, tuple(getattr(self, field.name) for field in fields(self))
 
     def __repr__(self) -> str:
         return f"Program({self.name!r}, dtype={self.dtype!r}, ops={self.num_ops}, tensors={self.num_tensors})"

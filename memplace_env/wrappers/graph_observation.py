@@ -9,6 +9,8 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.utils import RecordConstructorArgs
 
+from memplace_env.errors import EnvError
+
 
 class GraphObservation(gym.ObservationWrapper[spaces.GraphInstance, Any, dict[str, Any]], RecordConstructorArgs):
     """Turns the `nodes` and `edge_index` of a one-shot observation into a `GraphInstance`.
@@ -16,6 +18,9 @@ class GraphObservation(gym.ObservationWrapper[spaces.GraphInstance, Any, dict[st
     Nodes keep their features; each edge has the one feature 1.0, since an edge only says who reads whom (as in EGRL)
     but Gymnasium's graphs have no links without features; `edge_links` is int32[E, 2]. For libraries that
     understand `spaces.Graph`; Stable-Baselines3 does not.
+
+    Raises:
+        EnvError: if the environment has other observations.
     """
 
     def __init__(self, env: gym.Env[dict[str, Any], Any]) -> None:
@@ -23,7 +28,7 @@ class GraphObservation(gym.ObservationWrapper[spaces.GraphInstance, Any, dict[st
         gym.ObservationWrapper.__init__(self, env)
         inner = env.observation_space
         if not isinstance(inner, spaces.Dict) or not {"nodes", "edge_index"} <= set(inner):
-            raise TypeError(f"GraphObservation wraps environments with `nodes` and `edge_index`, not {inner}.")
+            raise EnvError(f"GraphObservation wraps environments with `nodes` and `edge_index`, not {inner}.")
         nodes = inner["nodes"]
         assert nodes.shape is not None
         self.observation_space = spaces.Graph(

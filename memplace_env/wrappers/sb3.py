@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import VecEnv
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvObs, VecEnvStepReturn
 
+from memplace_env.errors import EnvError
+
 
 class SB3VecEnv(VecEnv):
     """A Gymnasium `VectorEnv` as a Stable-Baselines3 `VecEnv`.
@@ -24,11 +26,14 @@ class SB3VecEnv(VecEnv):
         env: a vector environment that begins new episodes within the step that ends old ones
             (`AutoresetMode.SAME_STEP`), as those of this package do.
         seed: of the first reset.
+
+    Raises:
+        EnvError: if the environment begins new episodes in another way.
     """
 
     def __init__(self, env: VectorEnv[Any, Any, Any], seed: int | None = None) -> None:
         if env.metadata.get("autoreset_mode") != AutoresetMode.SAME_STEP:
-            raise ValueError("SB3VecEnv needs a vector environment with AutoresetMode.SAME_STEP.")
+            raise EnvError("SB3VecEnv needs a vector environment with AutoresetMode.SAME_STEP.")
         self.env = env
         self.render_mode = env.render_mode
         self._seed: int | None = seed
@@ -78,8 +83,12 @@ class SB3VecEnv(VecEnv):
         return hasattr(self._member(), attr_name)
 
     def set_attr(self, attr_name: str, value: Any, indices: VecEnvIndices = None) -> None:
-        """Not possible: the members are rows of one environment."""
-        raise TypeError(f"SB3VecEnv cannot set {attr_name!r}: its members are rows of one environment.")
+        """Not possible: the members are rows of one environment.
+
+        Raises:
+            EnvError: always.
+        """
+        raise EnvError(f"SB3VecEnv cannot set {attr_name!r}: its members are rows of one environment.")
 
     def env_method(self, method_name: str, *args: Any, indices: VecEnvIndices = None, **kwargs: Any) -> list[Any]:
         """`action_masks` for MaskablePPO and other methods that answer for all rows alike or row by row."""

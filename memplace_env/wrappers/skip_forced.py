@@ -8,6 +8,7 @@ import gymnasium as gym
 from gymnasium.utils import RecordConstructorArgs
 
 from memplace_env.envs.malloc_game import MallocGameEnv
+from memplace_env.errors import EnvError
 
 
 class SkipForced(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
@@ -16,13 +17,16 @@ class SkipForced(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     The rewards of skipped decisions are added to that of the step they follow, so the return stays the same. Those
     before the first real decision are played by `reset`, and their reward is in its info as `skipped_reward`. Info
     counts them as `skipped`.
+
+    Raises:
+        EnvError: if the environment is another one.
     """
 
     def __init__(self, env: gym.Env[Any, Any]) -> None:
         RecordConstructorArgs.__init__(self)
         gym.Wrapper.__init__(self, env)
         if not isinstance(env.unwrapped, MallocGameEnv):
-            raise TypeError(f"SkipForced wraps a MallocGame environment, not {env}.")
+            raise EnvError(f"SkipForced wraps a MallocGame environment, not {env}.")
         self._game: MallocGameEnv = env.unwrapped
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:

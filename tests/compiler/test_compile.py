@@ -1,4 +1,4 @@
-"""compile_mapping: kernels equal the readable reference, and every plan they make can run."""
+"""The compiler: kernels equal the readable reference, and every plan they make can run, whatever ops reserve."""
 
 import multiprocessing
 
@@ -8,79 +8,77 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memplace_env.accelerator import load_accelerator
-from memplace_env.compiler import compile_mapping, native, weights_first
-from memplace_env.compiler.evaluate import evaluate
-from memplace_env.compiler.schedule import placeable_bytes, schedule
+from memplace_env.compiler import HEURISTICS, native_plan, native_report, place_mapping
+from memplace_env.compiler.evaluate import evaluate_choices
+from memplace_env.compiler.schedule import ORDERS, schedule_of
 from memplace_env.errors import ActionError
-from memplace_env.plan import validate
-from memplace_env.simulator import simulate
+from memplace_env.plan import violations
+from memplace_env.resolve import make_task
+from memplace_env.simulator import judge_plan
 from memplace_env.simulator.builtin import energy_j
+from memplace_env.testing.reference_compiler import compile_mapping
+from memplace_env.testing.strategies import mappings, programs_with_idle_ops, tasks
 from memplace_env.workload.program import TensorKind
 from memplace_env.workload.synthetic import random_dag
-from tests import reference
-from tests.strategies import accelerators, mappings, programs
-
-ORDERS = ["weights-before-results", "results-before-weights", "all-weights-first"]
 
 
-@settings(max_examples=400)
-@given(st.data())
-def test_kernel_equals_reference(data):
-    program, chip = data.draw(programs()), data.draw(accelerators())
-    mapping, order = data.draw(mappings(program, chip)), data.draw(st.sampled_from(ORDERS))
-    compiled = compile_mapping(program, chip, mapping, order)
-    plan, reassigned = reference.compile_mapping(program, chip, mapping, order)
+def evaluate(task, mappings, threads=None):
+    return evaluate_choices(
+        schedule_of(task, "weights-before-results"), np.array(mappings), np.arange(task.program.num_tensors), threads
+    )
+
+
+@settings(max_examples=500)
+@given(tasks(programs_with_idle_ops()), st.sampled_from(ORDERS), st.data())
+def test_kernel_equals_reference(task, order, data):
+    mapping = data.draw(mappings(task))
+    compiled = place_mapping(task, mapping, order)
+    plan, reassigned = compile_mapping(task, mapping, order)
     assert compiled.plan == plan
     assert compiled.reassigned_bytes == reassigned
 
 
-@settings(max_examples=200)
-@given(st.data())
-def test_plans_are_valid_and_their_latency_is_the_simulators(data):
-    program, chip = data.draw(programs()), data.draw(accelerators())
-    rows = np.array([data.draw(mappings(program, chip)) for _ in range(3)])
-    batch = evaluate(schedule(program, chip), rows, np.arange(program.num_tensors))
-    results = zip(rows, batch.latency_ps, batch.reassigned_bytes, batch.level, strict=True)
-    for row, latency, reassigned, level in results:
-        plan, moved = compile_mapping(program, chip, row)
-        assert validate(program, chip, plan) == []
-        report = simulate(program, chip, plan)
-        assert report.latency_ps == latency
-        assert np.array_equal(level[program.use_tensor], plan.use_level)
-        assert moved == reassigned <= placeable_bytes(program)
-        assert report.stall_ps.sum() == 0
-        assert report.tail_ps == 0
+@settings(max_examples=300)
+@given(tasks(programs_with_idle_ops()), st.sampled_from(ORDERS), st.data())
+def test_plans_are_valid(task, order, data):
+    plan, moved = place_mapping(task, data.draw(mappings(task)), order)
+    assert violations(task, plan) == []
+    assert moved <= task.program.tensor_bytes[task.program.is_placeable].sum()
 
 
-@given(st.data())
-def test_energy_of_the_kernel_is_the_simulators(data):
-    program, chip = data.draw(programs()), data.draw(accelerators())
-    mapping = data.draw(mappings(program, chip))
-    batch = evaluate(schedule(program, chip), np.array([mapping]), np.arange(program.num_tensors))
-    report = simulate(program, chip, compile_mapping(program, chip, mapping).plan)
-    assert report.energy_j == energy_j(int(batch.dynamic_pj[0]), int(batch.latency_ps[0]), chip)
+@settings(max_examples=300)
+@given(tasks(), st.data())
+def test_the_batch_kernel_says_what_the_simulator_says(task, data):
+    rows = [data.draw(mappings(task)) for _ in range(3)]
+    batch = evaluate(task, rows)
+    for index, row in enumerate(rows):
+        plan, moved = place_mapping(task, row)
+        report = judge_plan(task, plan)
+        assert report.latency_ps == batch.latency_ps[index]
+        assert report.energy_j == energy_j(int(batch.dynamic_pj[index]), report.latency_ps, task.accelerator)
+        assert moved == batch.reassigned_bytes[index]
+        assert np.array_equal(batch.level[index][task.program.use_tensor], plan.use_level)
+        assert report.stall_ps.sum() == report.tail_ps == 0
 
 
 @pytest.mark.parametrize("name", ["nnp-i", "tpu-v4i"])
 def test_threads_do_not_change_results(name):
-    chip = load_accelerator(name)
-    program = random_dag(5, ops=60)
-    rows = np.random.default_rng(0).integers(0, chip.num_levels, (1000, program.num_tensors))
-    one, two = (evaluate(schedule(program, chip), rows, np.arange(program.num_tensors), n) for n in (1, 2))
+    task = make_task(random_dag(5, ops=60), load_accelerator(name))
+    rows = np.random.default_rng(0).integers(0, task.accelerator.num_levels, (1000, task.program.num_tensors))
+    one, two = (evaluate(task, rows, threads) for threads in (1, 2))
     assert all((a == b).all() for a, b in zip(one, two, strict=True))
 
 
 def test_forked_processes_evaluate_too():
     """As AsyncVectorEnv does it: the parent has used its threads, the child must make its own."""
-    chip, program = load_accelerator("nnp-i"), random_dag(5, ops=10)
-    rows = np.zeros((300, program.num_tensors), dtype=np.int64)
-    slot = np.arange(program.num_tensors)
-    expected = evaluate(schedule(program, chip), rows, slot, 2).latency_ps.tolist()
+    task = make_task(random_dag(5, ops=10), load_accelerator("nnp-i"))
+    rows = np.zeros((300, task.program.num_tensors), dtype=np.int64)
+    expected = evaluate(task, rows, 2).latency_ps.tolist()
     context = multiprocessing.get_context("fork")
     receive, send = context.Pipe(duplex=False)
 
     def child() -> None:
-        send.send(evaluate(schedule(program, chip), rows, slot, 2).latency_ps.tolist())
+        send.send(evaluate(task, rows, 2).latency_ps.tolist())
 
     process = context.Process(target=child)
     process.start()
@@ -93,20 +91,26 @@ def test_forked_processes_evaluate_too():
 
 
 @settings(max_examples=100)
-@given(st.data())
-def test_native_is_the_faster_of_its_two_orders(data):
-    program, chip = data.draw(programs()), data.draw(accelerators())
+@given(tasks())
+def test_native_is_the_faster_of_its_two_orders(task):
+    program = task.program
     reads = [program.use_bytes[program.use_tensor == k].max() for k in range(program.num_tensors)]
     weight = program.tensor_kind == TensorKind.WEIGHT
-    wanted = np.where(weight & (reads < program.tensor_bytes), chip.backing, 0)
-    both = [simulate(program, chip, compile_mapping(program, chip, wanted, order).plan) for order in ORDERS[:2]]
-    assert simulate(program, chip, native(program, chip)).latency_ps == min(report.latency_ps for report in both)
-    assert validate(program, chip, weights_first(program, chip)) == []
+    wanted = np.where(weight & (reads < program.tensor_bytes), task.backing, 0)
+    both = [judge_plan(task, place_mapping(task, wanted, order).plan) for order in ORDERS[:2]]
+    assert native_report(task).latency_ps == min(report.latency_ps for report in both)
+    assert native_plan(task) is native_plan(task), "computed once"
+
+
+@settings(max_examples=60)
+@given(tasks())
+def test_heuristics_make_valid_plans(task):
+    assert all(violations(task, heuristic(task)) == [] for heuristic in HEURISTICS.values())
 
 
 def test_bad_mappings_are_refused():
-    program, chip = random_dag(1), load_accelerator("nnp-i")
-    good = np.zeros(program.num_tensors, dtype=np.int64)
+    task = make_task(random_dag(1), load_accelerator("nnp-i"))
+    good = np.zeros(task.program.num_tensors, dtype=np.int64)
     for bad in (good[:-1], good.astype(float), good - 1, good + 3, good[None]):
         with pytest.raises(ActionError, match="mapping"):
-            compile_mapping(program, chip, bad)
+            place_mapping(task, bad)

@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memplace_env.accelerator import Accelerator
 from memplace_env.envs.malloc_game import rules
 from memplace_env.envs.malloc_game.state import (
     ESTIMATE,
@@ -24,16 +23,19 @@ from memplace_env.envs.malloc_game.state import (
     USE,
     WINDOW,
     game_tables,
-    layout,
+    layout_of,
     plan_of,
 )
-from memplace_env.plan import MemoryPlan, validate
-from memplace_env.simulator import BuiltinSimulator
+from memplace_env.plan import MemoryPlan, violations
+from memplace_env.resolve import make_task
+from memplace_env.simulator import time_plan
+from memplace_env.task import Task
+from memplace_env.testing.reference_game import COPY, DROP, NO_COPY, Game
+from memplace_env.testing.reference_position import FAST
+from memplace_env.testing.strategies import game_tasks, programs_with_idle_ops, two_level_accelerators
 from memplace_env.workload.builder import ProgramBuilder
 from memplace_env.workload.program import Program
 from memplace_env.workload.synthetic import random_dag
-from tests.reference_game import COPY, DROP, FAST, NO_COPY, Game
-from tests.strategies import programs_with_idle_ops, two_level_accelerators
 
 ACTIONS = (COPY, NO_COPY, DROP)
 TASTES = st.lists(st.integers(0, 4), min_size=3, max_size=3).filter(any)
@@ -41,31 +43,30 @@ TASTES = st.lists(st.integers(0, 4), min_size=3, max_size=3).filter(any)
 
 
 class Compiled:
-    """The compiled rules on one row, with the few words that the reference has for the same things."""
+    """The compiled rules on one state, with the few words that the reference has for the same things."""
 
-    def __init__(self, program: Program, chip: Accelerator) -> None:
-        self.program, self.chip = program, chip
-        self.tables = game_tables(program, chip)
-        self.at = layout(self.tables)
-        self.row = np.full(self.at.size, -7, dtype=np.int64)
-        rules.begin(self.tables, self.at, self.row)
+    def __init__(self, task: Task) -> None:
+        self.task, self.program, self.tables = task, task.program, game_tables(task)
+        self.layout = layout_of(self.tables)
+        self.state = np.full(self.layout.size, -7, dtype=np.int64)
+        rules.begin(self.tables, self.layout, self.state)
 
     def legal(self) -> list[int]:
-        return [action for action in ACTIONS if self.row[MASK] >> action & 1]
+        return [action for action in ACTIONS if self.state[MASK] >> action & 1]
 
     def play(self, action: int) -> int:
-        return int(rules.play(self.tables, self.at, self.row, action))
+        return int(rules.play(self.tables, self.layout, self.state, action))
 
     def fork(self) -> Compiled:
         twin = object.__new__(Compiled)
-        twin.__dict__ = {**self.__dict__, "row": self.row.copy()}
+        twin.__dict__ = {**self.__dict__, "state": self.state.copy()}
         return twin
 
-    def rows(self, count: int) -> np.ndarray:
-        return np.repeat(self.row[None], count, axis=0)
+    def states(self, count: int) -> np.ndarray:
+        return np.repeat(self.state[None], count, axis=0)
 
     def plan(self) -> MemoryPlan:
-        return plan_of(self.program, self.chip, self.at, self.row)
+        return plan_of(self.task, self.layout, self.state)
 
 
 def pick(rng: Random, legal: list[int], taste: list[int]) -> int:
@@ -75,15 +76,15 @@ def pick(rng: Random, legal: list[int], taste: list[int]) -> int:
 
 def require_same(compiled: Compiled, game: Game) -> None:
     """Both sides see the same position, and it is a sane one."""
-    row = compiled.row
-    assert (row[USE], row[OP], row[ESTIMATE]) == (game.use, game.op, game.estimate())
+    state = compiled.state
+    assert (state[USE], state[OP], state[ESTIMATE]) == (game.use, game.op, game.estimate())
     verdicts = [game.legal(action) for action in ACTIONS]
     assert compiled.legal() == [action for action in ACTIONS if verdicts[action][0]], verdicts
     assert all(legal != bool(reason) for legal, reason in verdicts)
     assert bool(compiled.legal()) != game.over
     if not game.over and (game.is_result or not game.intact(game.tensor)):
-        assert row[OFFSET] == none_is_minus_one(game.place())
-        assert game.is_result or row[WINDOW] == none_is_minus_one(game.window())
+        assert state[OFFSET] == none_is_minus_one(game.place())
+        assert game.is_result or state[WINDOW] == none_is_minus_one(game.window())
     require_nothing_lost(game)
 
 
@@ -93,7 +94,7 @@ def none_is_minus_one(value: int | None) -> int:
 
 def require_nothing_lost(game: Game) -> None:
     """Data that somebody still needs is in an intact block, or in the backing memory by the time of its next use."""
-    program = game.setting.program
+    program = game.setting.task.program
     needed_at = dict.fromkeys(game.setting.outputs, program.num_ops)
     undecided = range(program.num_uses - 1, game.use - 1, -1)
     needed_at |= {int(program.use_tensor[use]): int(program.use_op[use]) for use in undecided}
@@ -108,33 +109,33 @@ def play_both(compiled: Compiled, game: Game, action: int) -> int:
     assert compiled.play(action) == gain
     if game.levels[use] == FAST:
         assert game.intact(tensor)
-        assert game.block(tensor).copied or game.setting.program.producer[tensor] >= 0
+        assert game.block(tensor).copied or game.setting.task.program.producer[tensor] >= 0
         assert not copied or game.block(tensor).start <= game.block(tensor).made - 1
     return gain
 
 
-def require_sound(program: Program, chip: Accelerator, plan: MemoryPlan, estimate: int, gains: int | None) -> None:
+def require_sound(task: Task, plan: MemoryPlan, estimate: int, gains: int | None) -> None:
     """The plan of a finished game is valid and takes what the game says; nothing stalls."""
-    assert validate(program, chip, plan) == []
-    report = BuiltinSimulator().run(program, chip, plan)
+    assert violations(task, plan) == []
+    report = time_plan(task, plan)
     assert report.latency_ps == estimate
     assert not report.stall_ps.any()
     assert report.lower_bound_ps <= estimate
     if gains is not None:
-        backing = MemoryPlan.of(program, chip, np.ones(program.num_uses), np.empty((0, 5)))
-        assert gains == BuiltinSimulator().run(program, chip, backing).latency_ps - estimate
+        backing = MemoryPlan.of(task, np.ones(task.program.num_uses), np.empty((0, 5)))
+        assert gains == time_plan(task, backing).latency_ps - estimate
 
 
 def require_same_end(compiled: Compiled, game: Game, gains: int) -> None:
     plan = game.plan()
     assert compiled.plan() == plan
-    assert compiled.row[TAIL_PS] == sum(write.left for write in game.write_backs)
-    require_sound(compiled.program, compiled.chip, plan, game.estimate(), gains)
+    assert compiled.state[TAIL_PS] == sum(write.left for write in game.write_backs)
+    require_sound(compiled.task, plan, game.estimate(), gains)
 
 
-def play_a_game(program: Program, chip: Accelerator, rng: Random, taste: list[int]) -> Game:
+def play_a_game(task: Task, rng: Random, taste: list[int]) -> Game:
     """A random game, both sides compared at every decision."""
-    compiled, game, gains = Compiled(program, chip), Game.begin(program, chip), 0
+    compiled, game, gains = Compiled(task), Game.begin(task), 0
     require_same(compiled, game)
     while not game.over:
         gains += play_both(compiled, game, pick(rng, compiled.legal(), taste))
@@ -144,22 +145,22 @@ def play_a_game(program: Program, chip: Accelerator, rng: Random, taste: list[in
 
 
 @settings(max_examples=350)
-@given(programs_with_idle_ops(), two_level_accelerators(), st.integers(0, 2**32), TASTES)
-def test_rules_equal_the_reference(program, chip, seed, taste):
-    play_a_game(program, chip, Random(seed), taste)
+@given(game_tasks(), st.integers(0, 2**32), TASTES)
+def test_rules_equal_the_reference(task, seed, taste):
+    play_a_game(task, Random(seed), taste)
 
 
 @pytest.mark.slow
 @settings(max_examples=600)
-@given(programs_with_idle_ops(32), two_level_accelerators(), st.integers(0, 2**32), TASTES)
-def test_rules_equal_the_reference_in_longer_games(program, chip, seed, taste):
-    play_a_game(program, chip, Random(seed), taste)
+@given(game_tasks(programs_with_idle_ops(32)), st.integers(0, 2**32), TASTES)
+def test_rules_equal_the_reference_in_longer_games(task, seed, taste):
+    play_a_game(task, Random(seed), taste)
 
 
 @settings(max_examples=60)
-@given(programs_with_idle_ops(8), two_level_accelerators(), st.integers(0, 2**32), TASTES)
-def test_mask_is_sound_and_complete(program, chip, seed, taste):
-    rng, compiled, game = Random(seed), Compiled(program, chip), Game.begin(program, chip)
+@given(game_tasks(programs_with_idle_ops(8)), st.integers(0, 2**32), TASTES)
+def test_mask_is_sound_and_complete(task, seed, taste):
+    rng, compiled, game = Random(seed), Compiled(task), Game.begin(task)
     while not game.over:
         for action in ACTIONS:
             ahead = game.fork()
@@ -174,20 +175,20 @@ def test_mask_is_sound_and_complete(program, chip, seed, taste):
 
 
 @settings(max_examples=60)
-@given(programs_with_idle_ops(), two_level_accelerators(), st.integers(0, 2**32), TASTES)
-def test_copied_row_is_a_fork(program, chip, seed, taste):
-    rng, compiled = Random(seed), Compiled(program, chip)
-    for _ in range(rng.randrange(program.num_uses + 1)):
+@given(game_tasks(), st.integers(0, 2**32), TASTES)
+def test_copied_state_is_a_fork(task, seed, taste):
+    rng, compiled = Random(seed), Compiled(task)
+    for _ in range(rng.randrange(task.program.num_uses + 1)):
         compiled.play(pick(rng, compiled.legal(), taste))
-    before, twin, script = compiled.row.copy(), compiled.fork(), []
+    before, twin, script = compiled.state.copy(), compiled.fork(), []
     while compiled.legal():
         action = pick(rng, compiled.legal(), taste)
         script.append((action, compiled.play(action)))
-    assert np.array_equal(twin.row, before)
-    ended = compiled.row.copy()
+    assert np.array_equal(twin.state, before)
+    ended = compiled.state.copy()
     assert [twin.play(action) for action, _ in script] == [gain for _, gain in script]
-    assert np.array_equal(compiled.row, ended)
-    assert np.array_equal(twin.row, ended)
+    assert np.array_equal(compiled.state, ended)
+    assert np.array_equal(twin.state, ended)
     assert twin.plan() == compiled.plan()
 
 
@@ -196,7 +197,7 @@ def test_program_without_uses_is_over_at_once(chip, ops):
     builder = ProgramBuilder("idle", "int8")
     for _ in range(ops):
         builder.op("Idle", [], [], vector_ops=5)
-    game = play_a_game(builder.build(), chip, Random(0), [1, 1, 1])
+    game = play_a_game(make_task(builder.build(), chip), Random(0), [1, 1, 1])
     assert game.over
     assert game.blocks == []
 
@@ -206,9 +207,9 @@ def test_random_games_meet_every_rule():
     met: Counter[str] = Counter()
 
     @settings(max_examples=150)
-    @given(programs_with_idle_ops(), two_level_accelerators(), st.integers(0, 2**32), TASTES)
-    def meet(program, chip, seed, taste):
-        rng, game = Random(seed), Game.begin(program, chip)
+    @given(game_tasks(), st.integers(0, 2**32), TASTES)
+    def meet(task, seed, taste):
+        rng, game = Random(seed), Game.begin(task)
         while not game.over:
             verdicts = [game.legal(action) for action in ACTIONS]
             met.update(re.sub(r"\d+", "#", reason) for _, reason in verdicts if reason)
@@ -235,38 +236,42 @@ def chosen(compiled: Compiled, wanted: int) -> int:
 
 
 @settings(max_examples=40)
-@given(programs_with_idle_ops(), two_level_accelerators(), st.integers(0, 2**32))
-def test_playouts_are_games(program, chip, seed):
-    start = Compiled(program, chip)
-    rows, rng = start.rows(4), np.random.default_rng(seed)
-    rules.random_playouts(start.tables, start.at, rows[:2], seed % 2**31)
-    rules.greedy_playouts(start.tables, start.at, rows[2:3])
-    wanted = rng.integers(-1, 4, size=(1, program.num_uses))
+@given(game_tasks(), st.integers(0, 2**32))
+def test_playouts_are_games(task, seed):
+    start = Compiled(task)
+    fixed = start.tables, start.layout
+    states, rng = start.states(5), np.random.default_rng(seed)
+    rules.random_playouts(*fixed, states[:2], seed % 2**31)
+    rules.greedy_playouts(*fixed, states[2:3])
+    rules.lazy_playout(*fixed, states[3])
+    wanted = rng.integers(-1, 4, size=(1, task.program.num_uses))
     played = wanted.copy()
-    rules.replay_rows(start.tables, start.at, rows[3:], played)
-    again, greedy, replayed = start.rows(2), start.fork(), start.fork()
-    rules.random_playouts(start.tables, start.at, again, seed % 2**31)
-    assert np.array_equal(again, rows[:2])
+    rules.replay_all(*fixed, states[4:], played)
+    again, greedy, lazy, replayed = start.states(2), start.fork(), start.fork(), start.fork()
+    rules.random_playouts(*fixed, again, seed % 2**31)
+    assert np.array_equal(again, states[:2])
 
     gains, actions = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
     for action in wanted[0]:
         expected = chosen(replayed, action)
-        rules.play_rows(start.tables, start.at, replayed.row[None], np.array([action]), gains, actions)
+        rules.play_all(*fixed, replayed.state[None], np.array([action]), gains, actions)
         assert actions[0] == expected
-        assert played[0, replayed.row[USE] - 1] == expected
+        assert played[0, replayed.state[USE] - 1] == expected
         trials = [
             (greedy.fork().play(action), -rank)
             for rank, action in enumerate((NO_COPY, COPY, DROP))
             if action in greedy.legal()
         ]
         greedy.play((NO_COPY, COPY, DROP)[-max(trials)[1]])
-    assert np.array_equal(replayed.row, rows[3])
-    assert np.array_equal(greedy.row, rows[2])
-    rules.play_rows(start.tables, start.at, replayed.row[None], np.array([DROP]), gains, actions)
+        lazy.play(next(action for action in (DROP, NO_COPY, COPY) if action in lazy.legal()))
+    assert np.array_equal(replayed.state, states[4])
+    assert np.array_equal(lazy.state, states[3])
+    assert np.array_equal(greedy.state, states[2])
+    rules.play_all(*fixed, replayed.state[None], np.array([DROP]), gains, actions)
     assert (gains[0], actions[0]) == (0, -1)
-    for row in rows:
-        assert row[MASK] == 0
-        require_sound(program, chip, plan_of(program, chip, start.at, row), row[ESTIMATE], None)
+    for state in states:
+        assert state[MASK] == 0
+        require_sound(task, plan_of(task, start.layout, state), state[ESTIMATE], None)
 
 
 def all_games(compiled: Compiled, game: Game, gains: int = 0) -> Iterator[tuple[Compiled, Game, int]]:
@@ -280,37 +285,39 @@ def all_games(compiled: Compiled, game: Game, gains: int = 0) -> Iterator[tuple[
         yield from all_games(trial, ahead, gains + gain)
 
 
-def play_all_games(program: Program, chip: Accelerator, most: int) -> int:
-    """Play at most so many of all games; returns how many there were."""
-    games = 0
-    for compiled, game, gains in islice(all_games(Compiled(program, chip), Game.begin(program, chip)), most):
+def play_all_games(task: Task, most: int) -> None:
+    """Play at most so many of all games."""
+    for compiled, game, gains in islice(all_games(Compiled(task), Game.begin(task)), most):
         require_same_end(compiled, game, gains)
-        games += 1
-    return games
 
 
 @settings(max_examples=60)
-@given(programs_with_idle_ops(3), two_level_accelerators())
-def test_all_games_of_tiny_programs(program, chip):
-    play_all_games(program, chip, most=120)
+@given(game_tasks(programs_with_idle_ops(3)))
+def test_all_games_of_tiny_programs(task):
+    play_all_games(task, most=120)
 
 
 @pytest.mark.slow
 @settings(max_examples=120)
-@given(programs_with_idle_ops(4), two_level_accelerators())
-def test_more_games_of_tiny_programs(program, chip):
-    play_all_games(program, chip, most=1000)
+@given(game_tasks(programs_with_idle_ops(4)))
+def test_more_games_of_tiny_programs(task):
+    play_all_games(task, most=1000)
+
+
+def long_programs(ops: int) -> st.SearchStrategy[Program]:
+    return st.builds(lambda seed: random_dag(seed, ops=ops, largest=4000), st.integers(0, 2**32))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ops", [60, 250])
-@settings(max_examples=25)
-@given(st.integers(0, 2**32), two_level_accelerators())
-def test_long_games_are_sound(ops, seed, chip):
+@settings(max_examples=40)
+@given(st.data(), st.integers(0, 2**31 - 9))
+def test_long_games_are_sound(ops, data, seed):
     """Too long for the reference; the validator and the simulator judge."""
-    start = Compiled(random_dag(seed, ops=ops, largest=4000), chip)
-    rows = start.rows(6)
-    rules.random_playouts(start.tables, start.at, rows[1:], seed % 2**31)
-    rules.greedy_playouts(start.tables, start.at, rows[:1])
-    for row in rows:
-        require_sound(start.program, chip, plan_of(start.program, chip, start.at, row), row[ESTIMATE], None)
+    task = data.draw(game_tasks(long_programs(ops)))
+    start = Compiled(task)
+    states = start.states(6)
+    rules.random_playouts(start.tables, start.layout, states[1:], seed)
+    rules.greedy_playouts(start.tables, start.layout, states[:1])
+    for state in states:
+        require_sound(task, plan_of(task, start.layout, state), state[ESTIMATE], None)

@@ -20,10 +20,10 @@ def measured(env_id: str) -> dict[str, object]:
     env = gym.make(env_id).unwrapped
     who = {"program": env.program.sha256, "accelerator": env.accelerator.sha256}
     if env_id.startswith("MallocGame"):
-        rows = env.problem.new_rows(2)
-        env.problem.finish_greedily(rows[:1])
-        env.problem.finish_randomly(rows[1:], seed=0)
-        latencies = env.problem.latency_s(rows).tolist()
+        states = env.problem.new_states(2)
+        env.problem.finish_greedily(states[:1])
+        env.problem.finish_randomly(states[1:], seed=0)
+        latencies = env.problem.latency_s(states).tolist()
         return {**who, "all_backing_ps": env.problem.all_backing_ps, "greedy_and_random_latency_s": latencies}
     maps = np.random.default_rng(0).integers(0, 3, (2, env.problem.map_size))
     _, scores = env.score(maps)

@@ -11,13 +11,16 @@ from stable_baselines3 import PPO
 import memplace_env  # noqa: F401
 from memplace_env.envs.malloc_game import MallocGameEnv, MallocGameProblem
 from memplace_env.envs.malloc_game.observation import LOOKAHEAD, TENSOR
-from memplace_env.envs.malloc_game.state import COPY, DROP, NO_COPY
-from memplace_env.errors import ActionError, WorkloadError
-from memplace_env.plan import validate
-from memplace_env.simulator import simulate
+from memplace_env.envs.malloc_game.state import BLOCKS, COPY, DROP, NO_COPY, OP
+from memplace_env.errors import ActionError, EnvError, WorkloadError
+from memplace_env.plan import violations
+from memplace_env.simulator import judge_plan
+from memplace_env.testing.strategies import game_tasks, programs
+from memplace_env.units import PS
 from memplace_env.workload.program import TensorKind
 from memplace_env.wrappers import SB3VecEnv, SkipForced
-from tests.strategies import programs, two_level_accelerators
+
+TASKS = game_tasks(programs())
 
 WORKLOAD = "synthetic:diamond?ops=9&seed=1&accelerator=tpu-v4i"
 
@@ -40,56 +43,53 @@ def random_game(env, seed=0):
 
 
 @settings(max_examples=60)
-@given(st.data())
-def test_a_game_is_what_the_simulator_says(data):
-    program, chip = data.draw(programs()), data.draw(two_level_accelerators())
-    env = MallocGameEnv(program, chip)
-    steps = random_game(env, data.draw(st.integers(0, 99)))
-    report = simulate(program, chip, env.plan())
+@given(TASKS, st.integers(0, 99))
+def test_a_game_is_what_the_simulator_says(task, seed):
+    env = MallocGameEnv(task)
+    steps = random_game(env, seed)
+    report = judge_plan(task, env.plan())
     assert report.latency_s == steps[-1][4]["latency_s"]
     all_backing = env.problem.all_backing_ps
     assert sum(step[1] for step in steps) == pytest.approx(1 - report.latency_ps / all_backing)
-    assert len(steps) == program.num_uses
+    assert len(steps) == task.program.num_uses
     assert not any(step[4]["illegal"] for step in steps)
 
 
 @settings(max_examples=60)
-@given(st.data())
-def test_unfinished_games_have_plans_too(data):
-    program, chip = data.draw(programs()), data.draw(two_level_accelerators())
-    env = MallocGameEnv(program, chip)
+@given(TASKS, st.data())
+def test_unfinished_games_have_plans_too(task, data):
+    env = MallocGameEnv(task)
     rng = np.random.default_rng(data.draw(st.integers(0, 99)))
     env.reset()
-    for _ in range(data.draw(st.integers(0, program.num_uses - 1))):
+    for _ in range(data.draw(st.integers(0, task.program.num_uses - 1))):
         env.step(int(rng.choice(env.legal_actions())))
         state = env.get_state()
-        assert validate(program, chip, env.plan()) == []
+        assert violations(task, env.plan()) == []
         assert (env.get_state() == state).all()
 
 
 @settings(max_examples=60)
-@given(st.data())
-def test_profiles_and_features_by_definition(data):
+@given(TASKS, st.data())
+def test_profiles_and_features_by_definition(task, data):
     """The picture kept up to date is the one drawn anew, and both are what the blocks say."""
-    program, chip = data.draw(programs()), data.draw(two_level_accelerators())
-    problem = MallocGameProblem(program, chip)
-    rows = problem.new_rows(3)
-    profiles = problem.observe(rows).profile
+    program, problem = task.program, MallocGameProblem(task)
+    states = problem.new_states(3)
+    profiles = problem.observe(states).profile
     rng = np.random.default_rng(data.draw(st.integers(0, 99)))
     for _ in range(data.draw(st.integers(1, program.num_uses))):
-        seen = problem.step(rows, rng.integers(0, 3, 3), profiles)[2]
-        anew = problem.observe(rows)
+        seen = problem.step(states, rng.integers(0, 3, 3), profiles)[2]
+        anew = problem.observe(states)
         for name, one, other in zip(seen._fields, seen, anew, strict=True):
             assert (one == other).all(), name
-    at, row, now = problem.at, rows[0], min(rows[0, 1], program.num_ops - 1)
-    expected = np.zeros((64, 64), dtype=int)
-    for block in range(row[2]):
-        low, size = row[at.offset + block], program.tensor_bytes[row[at.tensor + block]]
-        for op in range(max(row[at.start + block], now - 63), min(row[at.hold + block], now) + 1):
+    layout, state, now = problem.layout, states[0], min(states[0, OP], program.num_ops - 1)
+    capacity, expected = problem.tables.capacity, np.zeros((64, 64), dtype=int)
+    for block in range(state[BLOCKS]):
+        low, size = state[layout.offset + block], program.tensor_bytes[state[layout.tensor + block]]
+        for op in range(max(state[layout.start + block], now - 63), min(state[layout.hold + block], now) + 1):
             for address in range(64):
-                bottom, top = address * problem.g.capacity, (address + 1) * problem.g.capacity
+                bottom, top = address * capacity, (address + 1) * capacity
                 part = min((low + size) * 64, top) - max(low * 64, bottom)
-                expected[address, op - now + 63] += max(part, 0) * 255 // problem.g.capacity
+                expected[address, op - now + 63] += max(part, 0) * 255 // capacity
     assert (seen.profile[0, 0] == expected).all()
     assert (seen.profile[0, 1] <= seen.profile[0, 0]).all()
 
@@ -146,25 +146,25 @@ def test_three_levels_are_refused():
 def test_resident_machines_stream_in_the_game():
     env = MallocGameEnv("synthetic:chain?ops=6&accelerator=edge-tpu", accelerator="edge-tpu")
     random_game(env)
-    assert validate(env.program, env.accelerator, env.plan()) == []
+    assert violations(env.task, env.plan()) == []
 
 
 def test_planners_interface():
     problem = MallocGameEnv(WORKLOAD).problem
-    rows = problem.new_rows(8)
-    problem.finish_randomly(rows, seed=3)
-    again = problem.new_rows(8)
+    states = problem.new_states(8)
+    problem.finish_randomly(states, seed=3)
+    again = problem.new_states(8)
     problem.finish_randomly(again, seed=3)
-    assert (rows == again).all()
-    assert problem.done(rows).all()
-    assert not problem.legal(rows).any()
-    greedy = problem.new_rows(1)
+    assert (states == again).all()
+    assert problem.done(states).all()
+    assert not problem.legal(states).any()
+    greedy = problem.new_states(1)
     problem.finish_greedily(greedy)
-    assert problem.latency_s(greedy)[0] <= problem.all_backing_ps * 1e-12
+    assert problem.latency_s(greedy)[0] <= problem.all_backing_ps * PS
     actions = np.full((2, problem.num_decisions), NO_COPY)
-    replayed = problem.new_rows(2)
+    replayed = problem.new_states(2)
     problem.replay(replayed, actions)
-    stepped = problem.new_rows(1)
+    stepped = problem.new_states(1)
     for action in actions[0]:
         problem.play(stepped, np.array([action]))
     assert (stepped == replayed).all(), "what replay says was played, plays the same game"
@@ -185,8 +185,8 @@ def test_skip_forced_keeps_the_return():
         total += reward
         decisions += 1 + info["skipped"]
     assert decisions == plain.problem.num_decisions
-    assert total == pytest.approx(1 - info["latency_s"] / (plain.problem.all_backing_ps * 1e-12))
-    with pytest.raises(TypeError, match="MallocGame"):
+    assert total == pytest.approx(1 - info["latency_s"] / (plain.problem.all_backing_ps * PS))
+    with pytest.raises(EnvError, match="MallocGame"):
         SkipForced(gym.make("MemPlace-v0", workload="synthetic:chain"))
 
 

@@ -7,16 +7,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import memplace_env
+from memplace_env.compiler import native_plan
 from memplace_env.envs.one_shot import OneShotEnv, OneShotProblem
 from memplace_env.envs.one_shot.observation import FEATURES, node_features
 from memplace_env.envs.one_shot.reward import REWARDS, Scores
 from memplace_env.errors import ActionError, MemPlaceError, WorkloadError
-from memplace_env.plan import validate
-from memplace_env.simulator import BuiltinSimulator, simulate
+from memplace_env.plan import violations
+from memplace_env.simulator import BuiltinSimulator, judge_plan
+from memplace_env.testing.strategies import tasks
 from memplace_env.workload.synthetic import planted
-from tests.strategies import accelerators, programs
 
 WORKLOAD = "synthetic:chain?ops=8&seed=4"
+
+
+def maps(problem):
+    """Any map, as a list."""
+    return st.lists(st.integers(0, problem.task.backing), min_size=problem.map_size, max_size=problem.map_size)
 
 
 @pytest.fixture
@@ -25,15 +31,12 @@ def env():
 
 
 @settings(max_examples=100)
-@given(st.data())
-def test_what_the_environment_says_is_what_the_simulator_says(data):
-    program, chip = data.draw(programs()), data.draw(accelerators())
-    env = OneShotEnv(program, chip)
-    level = st.integers(0, chip.backing)
-    action = np.array(data.draw(st.lists(level, min_size=2 * program.num_ops, max_size=2 * program.num_ops)))
+@given(tasks(), st.data())
+def test_what_the_environment_says_is_what_the_simulator_says(task, data):
+    env = OneShotEnv(task)
+    action = np.array(data.draw(maps(env.problem)))
     _, reward, terminated, truncated, info = env.step(action)
-    report = simulate(program, chip, env.plan())
-    base = simulate(program, chip, memplace_env.native(program, chip))
+    report, base = judge_plan(task, env.plan()), judge_plan(task, native_plan(task))
     assert (terminated, truncated) == (True, False)
     assert info["latency_s"] == report.latency_s
     assert info["energy_j"] == pytest.approx(report.energy_j, rel=1e-12)
@@ -41,18 +44,17 @@ def test_what_the_environment_says_is_what_the_simulator_says(data):
     assert info["valid"] == (info["reassigned"] == 0)
     assert reward == (info["speedup"] if info["valid"] else -info["reassigned"])
     assert 0 <= info["reassigned"] <= 1
-    assert validate(program, chip, env.plan()) == []
+    assert violations(task, env.plan()) == []
 
 
 @settings(max_examples=100)
-@given(st.data())
-def test_mask_and_ignored_entries(data):
+@given(tasks())
+def test_mask_and_ignored_entries(task):
     """What the mask forbids is always reassigned; what decides nothing changes nothing."""
-    program, chip = data.draw(programs()), data.draw(accelerators())
-    problem = OneShotProblem(program, chip, BuiltinSimulator())
-    base = np.full(problem.map_size, chip.backing)
+    problem = OneShotProblem(task)
+    base = np.full(problem.map_size, task.backing)
     for entry in range(problem.map_size):
-        for level in range(chip.backing):
+        for level in range(task.backing):
             trial = base.copy()
             trial[entry] = level
             scores = problem.evaluate(trial[None])
@@ -64,16 +66,12 @@ def test_mask_and_ignored_entries(data):
 
 
 @settings(max_examples=100)
-@given(st.data())
-def test_asking_for_what_one_got_is_granted(data):
+@given(tasks(), st.data())
+def test_asking_for_what_one_got_is_granted(task, data):
     """Where each entry decides about one tensor, the repaired map is valid and costs the same."""
-    program, chip = data.draw(programs()), data.draw(accelerators())
-    problem = OneShotProblem(program, chip, BuiltinSimulator())
-    maps = np.array(
-        [data.draw(st.lists(st.integers(0, chip.backing), min_size=problem.map_size, max_size=problem.map_size))]
-    )
-    first = problem.evaluate(maps)
-    again = problem.evaluate(problem.entries_of(first.level))
+    problem = OneShotProblem(task)
+    first = problem.evaluate(np.array([data.draw(maps(problem))]))
+    again = problem.evaluate(problem.maps_of(first.level))
     decided = problem.slot[problem.slot >= 0]
     if len(np.unique(decided)) == len(decided):
         assert again.reassigned[0] == 0

@@ -6,17 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memplace_env.compiler import compile_mapping
+from memplace_env.compiler import place_mapping
 from memplace_env.errors import PlanError
 from memplace_env.plan import MemoryPlan
-from tests.plan.test_validate import GOOD
-from tests.strategies import accelerators, mappings, programs
+from memplace_env.testing.strategies import mappings, tasks
+from tests.by_hand import all_fast, three_op_task
+
+GOOD = all_fast(three_op_task())
 
 
-@given(st.data())
-def test_json_round_trip(data):
-    program, chip = data.draw(programs()), data.draw(accelerators())
-    plan = compile_mapping(program, chip, data.draw(mappings(program, chip))).plan
+@given(tasks(), st.data())
+def test_json_round_trip(task, data):
+    plan = place_mapping(task, data.draw(mappings(task))).plan
     assert MemoryPlan.from_json(plan.to_json()) == plan
 
 

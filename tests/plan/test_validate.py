@@ -7,27 +7,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memplace_env.compiler import compile_mapping
+from memplace_env.compiler import place_mapping
+from memplace_env.costs import KnownCosts
 from memplace_env.errors import PlanError
-from memplace_env.plan import MemoryPlan, require_valid, validate
+from memplace_env.plan import MemoryPlan, require_valid, violations
+from memplace_env.resolve import make_task
+from memplace_env.testing.strategies import mappings, tasks
 from memplace_env.workload.program import TensorKind
-from tests.simulator.test_simulator import hand_plan, machine, three_ops
-from tests.strategies import accelerators, mappings, programs
+from tests.by_hand import all_fast, three_op_task
 
-PROGRAM, CHIP = three_ops(), machine()
-# Everything in fast memory; the weight is copied in during ops 0..1, the output written back at the end.
-GOOD = replace(
-    hand_plan(PROGRAM, CHIP, 0, 1),
-    use_level=np.where(PROGRAM.use_tensor == 0, 1, 0).astype(np.int8),
-    allocations=np.array([[1, 0, 0, 0, 2], [2, 0, 40, 0, 1], [3, 0, 60, 1, 2], [4, 0, 90, 2, 3]]),
-    transfers=np.array([[1, 1, 0, 0, 1], [4, 0, 1, 3, 3]]),
-)
+TASK = three_op_task()
+PROGRAM, GOOD = TASK.program, all_fast(TASK)
 BLOCK = {"w": 0, "a": 1, "b": 2, "y": 3}
 TENSOR, LEVEL, OFFSET, START, END = range(5)
 
 
 def broken(plan: MemoryPlan) -> set[str]:
-    return {violation.rule for violation in validate(PROGRAM, CHIP, plan)}
+    return {violation.rule for violation in violations(TASK, plan)}
 
 
 def with_block(name: str, **changes: int) -> MemoryPlan:
@@ -51,8 +47,8 @@ def with_use(tensor: int, level: int) -> MemoryPlan:
 
 
 def test_good_plan_is_clean():
-    assert validate(PROGRAM, CHIP, GOOD) == []
-    require_valid(PROGRAM, CHIP, GOOD)
+    assert violations(TASK, GOOD) == []
+    require_valid(TASK, GOOD)
 
 
 @pytest.mark.parametrize(
@@ -113,28 +109,27 @@ def test_prefetch_waits_for_the_write_back_that_feeds_it():
 
 
 def test_resident_weights_need_no_copy():
-    chip = machine(weights="resident")
-    plan = compile_mapping(PROGRAM, chip, [0] * 5).plan
+    task = three_op_task(weights="resident")
+    plan = place_mapping(task, [0] * 5).plan
     assert len(plan.transfers) == 0
-    assert validate(PROGRAM, chip, plan) == []
+    assert violations(task, plan) == []
     late = plan.allocations.copy()
     late[plan.allocations[:, TENSOR] == 1, START] = 1
-    assert {v.rule for v in validate(PROGRAM, chip, replace(plan, allocations=late))} == {"use"}
+    assert {v.rule for v in violations(task, replace(plan, allocations=late))} == {"use"}
 
 
 def test_every_violation_is_returned():
     nothing = replace(GOOD, allocations=GOOD.allocations[:0], transfers=GOOD.transfers[:0])
-    rules = [violation.rule for violation in validate(PROGRAM, CHIP, nothing)]
+    rules = [violation.rule for violation in violations(TASK, nothing)]
     assert sorted(rules) == ["output", "result", "result", "result", "use", "use", "use"]
     with pytest.raises(PlanError, match="and 6 more"):
-        require_valid(PROGRAM, CHIP, nothing)
+        require_valid(TASK, nothing)
 
 
 @settings(max_examples=100)
-@given(st.data())
-def test_a_block_moved_onto_another_is_caught(data):
-    program, chip = data.draw(programs()), data.draw(accelerators())
-    plan = compile_mapping(program, chip, data.draw(mappings(program, chip))).plan
+@given(tasks(), st.data())
+def test_a_block_moved_onto_another_is_caught(task, data):
+    plan = place_mapping(task, data.draw(mappings(task))).plan
     blocks = plan.allocations
     together = [
         (i, j)
@@ -147,22 +142,64 @@ def test_a_block_moved_onto_another_is_caught(data):
         i, j = data.draw(st.sampled_from(together))
         moved = blocks.copy()
         moved[i, OFFSET] = blocks[j, OFFSET]
-        assert "overlap" in {v.rule for v in validate(program, chip, replace(plan, allocations=moved))}
+        assert "overlap" in {v.rule for v in violations(task, replace(plan, allocations=moved))}
 
 
 @settings(max_examples=100)
-@given(st.data())
-def test_a_use_served_where_its_data_never_is_is_caught(data):
-    program, chip = data.draw(programs()), data.draw(accelerators())
-    plan = compile_mapping(program, chip, data.draw(mappings(program, chip))).plan
+@given(tasks(), st.data())
+def test_a_use_served_where_its_data_never_is_is_caught(task, data):
+    program, backing = task.program, task.backing
+    plan = place_mapping(task, data.draw(mappings(task))).plan
     use = data.draw(st.integers(0, program.num_uses - 1))
     kind, level = program.tensor_kind[program.use_tensor[use]], plan.use_level[use]
     levels = plan.use_level.copy()
-    if level != chip.backing and not program.use_is_result[use] and kind == TensorKind.ACTIVATION:
-        levels[use] = chip.backing
+    if level != backing and not program.use_is_result[use] and kind == TensorKind.ACTIVATION:
+        levels[use] = backing
     else:
-        levels[use] = data.draw(st.integers(0, chip.backing).filter(lambda other: other != level))
-        if levels[use] == chip.backing and (kind == TensorKind.WEIGHT or program.use_is_result[use]):
+        levels[use] = data.draw(st.integers(0, backing).filter(lambda other: other != level))
+        if levels[use] == backing and (kind == TensorKind.WEIGHT or program.use_is_result[use]):
             return  # weights are always in the backing memory too, and a result may be made there
-    rules = {violation.rule for violation in validate(program, chip, replace(plan, use_level=levels))}
+    rules = {violation.rule for violation in violations(task, replace(plan, use_level=levels))}
     assert rules & {"use", "result"}
+
+
+def reserving(op: int, reserved: int):
+    """The task with one op that keeps so many bytes of the fast level for itself."""
+    table = np.zeros((3, 2), dtype=np.int64)
+    table[op, 0] = reserved
+    costs = TASK.costs._replace(reserved_bytes=table)
+    return make_task(PROGRAM, TASK.accelerator, costs=KnownCosts(costs, PROGRAM, TASK.accelerator))
+
+
+@pytest.mark.parametrize(
+    ("op", "reserved", "names"),
+    [(0, 20, set()), (0, 41, {"a"}), (1, 10, set()), (1, 11, {"b"}), (2, 0, set()), (2, 1, {"y"}), (2, 11, {"b", "y"})],
+)
+def test_blocks_among_reserved_bytes_are_caught(op, reserved, names):
+    """Tops: w 40 during ops 0..2, a 60 during 0..1, b 90 during 1..2, y 100 from 2 on; capacity 100."""
+    found = [violation for violation in violations(reserving(op, reserved), GOOD) if violation.rule == "reserved"]
+    assert {
+        name for name in "wabxy" for violation in found if f"({name})" in violation.message.split(" in ")[0]
+    } == names
+    assert all(f"op {op} ({PROGRAM.op_name[op]}) needs for itself" in violation.message for violation in found)
+
+
+@settings(max_examples=100)
+@given(tasks(), st.data())
+def test_a_block_moved_among_reserved_bytes_is_caught(task, data):
+    """Pushed up by as much as it takes, and no further than the end of the level, which nothing else forbids."""
+    plan = place_mapping(task, data.draw(mappings(task))).plan
+    reserved, capacity = task.costs.reserved_bytes, [level.capacity_bytes for level in task.accelerator.levels]
+    movable = [
+        (row, needed)
+        for row, (_, level, _, start, end) in enumerate(plan.allocations.tolist())
+        if (needed := reserved[start : end + 1, level].max()) > 0
+    ]
+    assert "reserved" not in {violation.rule for violation in violations(task, plan)}
+    if movable:
+        row, needed = data.draw(st.sampled_from(movable))
+        tensor, level, *_ = plan.allocations[row]
+        moved = plan.allocations.copy()
+        moved[row, OFFSET] = capacity[level] - task.program.tensor_bytes[tensor] - data.draw(st.integers(0, needed - 1))
+        if moved[row, OFFSET] >= 0:
+            assert "reserved" in {v.rule for v in violations(task, replace(plan, allocations=moved))}

@@ -10,6 +10,7 @@ from sb3_contrib import MaskablePPO
 from stable_baselines3 import PPO
 
 import memplace_env  # noqa: F401
+from memplace_env.errors import EnvError
 from memplace_env.wrappers import GraphObservation, MeasurementNoise, SB3VecEnv
 
 WORKLOAD = {"workload": "synthetic:diamond?ops=9&seed=1"}
@@ -28,7 +29,7 @@ def test_graph_observation():
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*different from the unwrapped version")
         check_env(env, skip_render_check=True)
-    with pytest.raises(TypeError, match="nodes"):
+    with pytest.raises(EnvError, match="nodes"):
         GraphObservation(gym.make("CartPole-v1"))
 
 
@@ -47,7 +48,7 @@ def test_noise_is_seeded_and_spares_penalties():
     penalty = make().unwrapped.step(full)[1]
     assert penalty < 0
     assert env.step(full)[1] == penalty
-    with pytest.raises(ValueError, match="sigma"):
+    with pytest.raises(EnvError, match="sigma"):
         MeasurementNoise(make(), sigma=2)
 
 
@@ -69,9 +70,9 @@ def test_sb3_adapter_steps_like_the_vector_env():
     assert np.stack(venv.env_method("action_masks")).shape == (4, 54)
     assert venv.get_attr("accelerator")[0].name == "nnp-i"
     assert venv.env_is_wrapped(gym.Wrapper) == [False] * 4
-    with pytest.raises(TypeError, match="colour"):
+    with pytest.raises(EnvError, match="colour"):
         venv.set_attr("colour", 1)
-    with pytest.raises(ValueError, match="SAME_STEP"):
+    with pytest.raises(EnvError, match="SAME_STEP"):
         SB3VecEnv(gym.make_vec("CartPole-v1", num_envs=2))
     venv.close()
 

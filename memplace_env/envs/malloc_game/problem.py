@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +39,10 @@ class MallocGameProblem:
         self.layout = layout_of(self.tables)
         self.size = self.layout.size
         self.all_backing_ps = int(self.tables.rest_ps[0])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A pickle holds the task; the copy makes its tables anew."""
+        return MallocGameProblem, (self.task,)
 
     @property
     def num_decisions(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -43,6 +44,10 @@ class OneShotProblem:
         self.decides: NDArray[np.bool_] = np.zeros(self.map_size, dtype=bool)
         self.decides[self.slot[self.slot >= 0]] = True
         self._mappable_bytes = max(int(self.program.tensor_bytes[self.program.is_placeable].sum()), 1)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A pickle holds the task; the copy derives the rest anew."""
+        return OneShotProblem, (self.task,)
 
     @property
     def map_size(self) -> int:

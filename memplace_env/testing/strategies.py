@@ -1,4 +1,11 @@
-"""Hypothesis strategies for random programs, accelerators and mappings."""
+"""Hypothesis strategies for random programs, accelerators, costs, tasks and mappings; the only user of hypothesis.
+
+Example:
+    >>> @given(tasks(), st.data())
+    ... def test_whatever_the_compiler_makes_can_run(task, data):
+    ...     plan, _ = place_mapping(task, data.draw(mappings(task)))
+    ...     assert violations(task, plan) == []
+"""
 
 from __future__ import annotations
 
@@ -8,8 +15,15 @@ import numpy as np
 from hypothesis import strategies as st
 
 from memplace_env.accelerator import Accelerator, MemoryLevel, Systolic
+from memplace_env.accelerator.accelerator import Weights
+from memplace_env.costs import CostModel, Roofline
+from memplace_env.resolve import make_task
+from memplace_env.task import Task
+from memplace_env.testing.random_costs import RandomCosts
 from memplace_env.workload.program import Program
 from memplace_env.workload.synthetic import random_dag
+
+WEIGHTS: tuple[Weights, ...] = ("resident", "streamed")
 
 
 @st.composite
@@ -19,7 +33,7 @@ def programs(draw: st.DrawFn, max_ops: int = 14) -> Program:
 
 
 @st.composite
-def accelerators(draw: st.DrawFn, weights: str | None = None) -> Accelerator:
+def accelerators(draw: st.DrawFn, weights: Weights | None = None) -> Accelerator:
     """Small machines of 2 to 4 levels with odd bandwidths, so that roundings show."""
     capacities = np.cumsum([draw(st.integers(500, 9000)) for _ in range(draw(st.integers(1, 3)))]).tolist()
     rates = sorted((draw(st.integers(10**6, 10**12)) for _ in range(len(capacities) + 1)), reverse=True)
@@ -46,7 +60,7 @@ def accelerators(draw: st.DrawFn, weights: str | None = None) -> Accelerator:
         name="random",
         description="",
         ports=draw(st.sampled_from(["parallel", "serial"])),
-        weights=weights or draw(st.sampled_from(["resident", "streamed"])),
+        weights=draw(st.sampled_from(WEIGHTS)) if weights is None else weights,
         fusion="none",
         dtype="int8",
         matrix_macs_per_s={"int8": draw(st.integers(10**9, 10**14))},
@@ -61,13 +75,38 @@ def accelerators(draw: st.DrawFn, weights: str | None = None) -> Accelerator:
     )
 
 
+def cost_models() -> st.SearchStrategy[CostModel]:
+    """The roofline, and models that say anything at all."""
+    return st.just(Roofline()) | st.builds(RandomCosts, st.integers(0, 2**32))
+
+
 @st.composite
-def mappings(draw: st.DrawFn, program: Program, accelerator: Accelerator) -> list[int]:
+def tasks(
+    draw: st.DrawFn,
+    program: st.SearchStrategy[Program] | None = None,
+    accelerator: st.SearchStrategy[Accelerator] | None = None,
+    costs: st.SearchStrategy[CostModel] | None = None,
+) -> Task:
+    """Random tasks, by default of small `programs` on `accelerators` of 2 to 4 levels with any `cost_models`."""
+    drawn = (
+        draw(programs() if program is None else program),
+        draw(accelerators() if accelerator is None else accelerator),
+    )
+    return make_task(*drawn, costs=draw(cost_models() if costs is None else costs))
+
+
+def game_tasks(program: st.SearchStrategy[Program] | None = None) -> st.SearchStrategy[Task]:
+    """Random tasks for the game, by default of `programs_with_idle_ops`."""
+    return tasks(programs_with_idle_ops() if program is None else program, two_level_accelerators())
+
+
+@st.composite
+def mappings(draw: st.DrawFn, task: Task) -> list[int]:
     """A level for each tensor; now and then the same for all, which is where levels overflow most."""
-    levels = st.integers(0, accelerator.backing)
+    levels, tensors = st.integers(0, task.backing), task.program.num_tensors
     if draw(st.booleans()):
-        return [draw(levels)] * program.num_tensors
-    return draw(st.lists(levels, min_size=program.num_tensors, max_size=program.num_tensors))
+        return [draw(levels)] * tensors
+    return draw(st.lists(levels, min_size=tensors, max_size=tensors))
 
 
 @st.composite
@@ -124,7 +163,7 @@ def two_level_accelerators(draw: st.DrawFn) -> Accelerator:
         name="random-two-levels",
         description="",
         ports=draw(st.sampled_from(["parallel", "serial"])),
-        weights=draw(st.sampled_from(["resident", "streamed"])),
+        weights=draw(st.sampled_from(WEIGHTS)),
         fusion="none",
         dtype="int8",
         matrix_macs_per_s={"int8": draw(magnitudes(13, 10))},

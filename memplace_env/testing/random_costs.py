@@ -1,0 +1,76 @@
+"""A cost model that says anything at all, to see that nothing but the cost arrays is relied upon."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memplace_env.accelerator import Accelerator
+from memplace_env.costs import Costs
+from memplace_env.workload.program import Ints, Program
+
+
+class RandomCosts:
+    """Arrays drawn from a seed, the program and the chip: of all scales, with zeros, and bytes reserved or not.
+
+    Example:
+        >>> env = gym.make("MemPlace-v0", workload="synthetic:chain", costs=RandomCosts(3))
+
+    Args:
+        seed: at least 0; the same seed, program and chip always give the same costs.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+
+    def __repr__(self) -> str:
+        return f"RandomCosts({self.seed})"
+
+    def costs(self, program: Program, accelerator: Accelerator) -> Costs:
+        """The arrays."""
+        hashes = [int(part.sha256[:8], 16) for part in (program, accelerator)]
+        draw = _Draw(np.random.default_rng([self.seed, *hashes]))
+        ops, tensors, uses, levels = program.num_ops, program.num_tensors, program.num_uses, accelerator.num_levels
+        use_ps = draw.amounts((uses, levels), least=1)
+        return Costs(
+            compute_ps=draw.amounts((ops,)),
+            overhead_ps=draw.amounts((ops,)) * draw.chance(0.5),
+            use_ps=np.sort(use_ps, axis=1) if draw.chance(0.7) else use_ps,
+            latency_ps=draw.amounts((levels,)) * draw.chance(0.5),
+            serial=draw.chance(0.5),
+            prefetch_ps=draw.amounts((tensors,)),
+            writeback_ps=draw.amounts((tensors,)),
+            compute_pj=draw.amounts((ops,)),
+            use_pj=draw.amounts((uses, levels)),
+            copy_pj=draw.amounts((tensors, levels)),
+            reserved_bytes=draw.reserved(ops, [level.capacity_bytes for level in accelerator.levels[:-1]]),
+        )
+
+
+class _Draw:
+    """What one set of costs is drawn with; times have a common unit, so that none drowns all others."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self._rng = rng
+        self._unit = 10 ** rng.integers(1, 10)
+
+    def chance(self, share: float) -> bool:
+        return bool(self._rng.random() < share)
+
+    def amounts(self, shape: tuple[int, ...], least: int = 0) -> Ints:
+        """int64 of that shape, some of them the least there can be."""
+        largest = int(self._unit * self._rng.choice([0.1, 1, 8]))
+        drawn = self._rng.integers(0, largest + 1, shape)
+        drawn[self._rng.random(shape) < self._rng.choice([0.0, 0.2])] = 0
+        return np.maximum(drawn, least)
+
+    def reserved(self, ops: int, capacities: list[int]) -> Ints:
+        """int64[T, L]: nothing in half of all cases, else up to some share of each fast level by some of the ops."""
+        columns: list[NDArray[np.int64]] = []
+        some = self.chance(0.5)
+        for capacity in capacities:
+            most = int(capacity * self._rng.choice([0.0, 0.2, 0.6, 1.0])) if some else 0
+            columns.append(
+                self._rng.integers(0, most + 1, ops) * (self._rng.random(ops) < self._rng.choice([0.3, 1.0]))
+            )
+        return np.stack([*columns, np.zeros(ops, dtype=np.int64)], axis=1)

@@ -1,0 +1,173 @@
+"""Where a game of mallocGame stands, in plain Python: what was decided, and what that means.
+
+Nothing here is derived that can be looked up: whether a block still holds its data, whether it is protected, what
+the game would take at best as things stand are all worked out from the list of blocks whenever someone asks.
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import inf
+from typing import Self
+
+import numpy as np
+
+from memplace_env.task import Task
+from memplace_env.testing import reference
+from memplace_env.workload.program import TensorKind
+
+FAST, BACKING = 0, 1
+
+
+@dataclass
+class Block:
+    """A block in fast memory from op `start` on.
+
+    `made` is the op that it was placed for, `hold` the last op that it is committed to. `copied` says that a prefetch
+    over start..made-1 fills it.
+    """
+
+    tensor: int
+    offset: int
+    size: int
+    start: int
+    made: int
+    hold: int
+    copied: bool
+
+
+@dataclass
+class WriteBack:
+    """A copy to the backing memory from op `start` on.
+
+    `left` is the port time that it still needs; `end` the op it drained in, None before.
+    """
+
+    tensor: int
+    start: int
+    left: int
+    end: int | None = None
+
+
+@dataclass
+class Setting:
+    """What never changes during a game of a task. `known` remembers times worked out before."""
+
+    task: Task
+    known: dict[tuple[int, ...], tuple[int, int]] = field(default_factory=dict)
+
+    @cached_property
+    def last_use(self) -> dict[int, int]:
+        return {tensor: use for use, tensor in enumerate(self.task.program.use_tensor.tolist())}
+
+    @cached_property
+    def outputs(self) -> set[int]:
+        return set(np.flatnonzero(self.task.program.tensor_kind == TensorKind.OUTPUT).tolist())
+
+    def op(self, op: int, levels: list[int]) -> tuple[int, int]:
+        """(time of the op, its leftover) with the uses of the program at such levels."""
+        use_level = {use: levels[use] for use in reference.uses_of(self.task.program, op)}
+        key = (op, *use_level.values())
+        if key not in self.known:
+            ports = reference.op_ports(self.task, use_level)
+            time = reference.op_time(self.task, op, ports)
+            self.known[key] = time, time - ports[BACKING]
+        return self.known[key]
+
+    def demand(self, tensor: int, *, prefetch: bool) -> int:
+        return reference.copy_time(self.task, tensor, prefetch=prefetch)
+
+
+@dataclass
+class Position:
+    """A game in progress. `levels` are the decisions so far; ops before `op` are final, with `free` port time left."""
+
+    setting: Setting
+    valid_from: dict[int, float]
+    levels: list[int] = field(default_factory=list)
+    op: int = 0
+    free: list[int] = field(default_factory=list)
+    blocks: list[Block] = field(default_factory=list)
+    write_backs: list[WriteBack] = field(default_factory=list)
+
+    def fork(self) -> Self:
+        """The same game, to be played on apart from this one."""
+        twin = copy(self)
+        twin.valid_from, twin.levels, twin.free = dict(self.valid_from), list(self.levels), list(self.free)
+        twin.blocks = [replace(block) for block in self.blocks]
+        twin.write_backs = [replace(write) for write in self.write_backs]
+        return twin
+
+    @property
+    def use(self) -> int:
+        """The next decision; the number of uses once the game is over."""
+        return len(self.levels)
+
+    @property
+    def over(self) -> bool:
+        return self.use == self.setting.task.program.num_uses
+
+    @property
+    def tensor(self) -> int:
+        """Whose use is decided next."""
+        return int(self.setting.task.program.use_tensor[self.use])
+
+    @property
+    def is_result(self) -> bool:
+        return bool(self.setting.task.program.use_is_result[self.use])
+
+    @property
+    def used_later(self) -> bool:
+        """Whether the tensor has uses after the one that is decided next."""
+        return self.setting.last_use[self.tensor] > self.use
+
+    def size(self, tensor: int) -> int:
+        return int(self.setting.task.program.tensor_bytes[tensor])
+
+    def block(self, tensor: int) -> Block | None:
+        """The tensor's latest block, whether or not it still holds the data."""
+        return next((block for block in reversed(self.blocks) if block.tensor == tensor), None)
+
+    def known_block(self, tensor: int) -> Block:
+        """The same, where there must be one."""
+        block = self.block(tensor)
+        assert block is not None, f"tensor {tensor} has had a block"
+        return block
+
+    def pending(self, tensor: int) -> bool:
+        """Whether a write-back of it is under way."""
+        return any(write.tensor == tensor and write.end is None for write in self.write_backs)
+
+    def protected(self, block: Block) -> bool:
+        """A write-back reads it, or it is the only place of data that somebody still needs."""
+        tensor = block.tensor
+        if block is not self.block(tensor):
+            return False
+        needed = self.setting.last_use[tensor] >= self.use or tensor in self.setting.outputs
+        return self.pending(tensor) or (self.valid_from[tensor] == inf and needed)
+
+    def held_until(self, block: Block) -> float:
+        return inf if self.protected(block) else block.hold
+
+    def dead(self, block: Block) -> bool:
+        """Another block has been where this one is, after what this one was held for."""
+        return any(
+            other is not block
+            and other.offset < block.offset + block.size
+            and block.offset < other.offset + other.size
+            and self.held_until(other) > self.held_until(block)
+            for other in self.blocks
+        )
+
+    def intact(self, tensor: int) -> bool:
+        block = self.block(tensor)
+        return block is not None and not self.dead(block)
+
+    def estimate(self) -> int:
+        """Latency if all that is undecided stays in the backing memory; write-backs count once all is decided."""
+        program = self.setting.task.program
+        levels = self.levels + [BACKING] * (program.num_uses - self.use)
+        op_times = [self.setting.op(op, levels)[0] for op in range(program.num_ops)]
+        return sum(op_times) + (sum(write.left for write in self.write_backs) if self.over else 0)
