@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from agents.base import Agent, Progress
+from agents.base import Agent
+from agents.solution import Progress
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.workload.synthetic import planted

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import agents
-from agents.base import Verdict
 from agents.evaluator import MapEvaluator
+from agents.solution import Verdict
 from memplace_env.compiler import place_mapping
 from memplace_env.errors import AgentError
 from memplace_env.plan import violations
