@@ -1,0 +1,150 @@
+"""Agents where a black box judges: Exact says that it cannot, all others return the best plan that they tried."""
+
+from dataclasses import replace
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agents import EGRL, Exact, MuZero, make_agent
+from agents.egrl.config import CONFIGS as EGRL_CONFIGS
+from agents.game.portfolio import Portfolio, Stage
+from agents.muzero.config import CONFIGS as MUZERO_CONFIGS
+from agents.registry import agent_specs
+from memplace_env.compiler import all_backing_report, native_report
+from memplace_env.envs.malloc_game import MallocGameEnv
+from memplace_env.envs.one_shot import OneShotEnv
+from memplace_env.errors import AgentError
+from memplace_env.plan import violations
+from memplace_env.registration import Formulation
+from memplace_env.simulator import BuiltinSimulator, judge_plan
+from memplace_env.testing import RandomCosts, check_agent, check_simulator
+from memplace_env.testing.strategies import game_tasks, programs, tasks
+from memplace_env.workload.synthetic import random_dag
+from tests.agents.planted import planted_env
+
+PLAYED = [(name, formulation) for formulation in Formulation for name in agent_specs(formulation) if name != "exact"]
+SEARCHES = [(name, formulation) for name, formulation in PLAYED if not agent_specs()[name].learns]
+SMALL = {
+    "egrl": lambda: EGRL(replace(EGRL_CONFIGS["default"], population=4, elites=2, hidden=4, depth=1, batch=4)),
+    "muzero": lambda: MuZero(replace(MUZERO_CONFIGS["default"], games=4, simulations=4, latent=8, hidden=16, batch=8)),
+}
+
+
+class Crowded:
+    """Blocks that are alive at the same op get in each other's way, by the square of their number: not additive."""
+
+    def __init__(self):
+        self.asked = []
+
+    def run(self, program, accelerator, plan):
+        report = BuiltinSimulator().run(program, accelerator, plan)
+        first, last = plan.allocations[:, 3], plan.allocations[:, 4]
+        alive = [int(((first <= op) & (last >= op)).sum()) for op in range(program.num_ops)]
+        crowd = int(report.op_time_ps.sum()) // (20 * program.num_ops) * sum(count**2 for count in alive)
+        self.asked.append(report.latency_ps + crowd)
+        return replace(report, latency_ps=self.asked[-1], lower_bound_ps=1)
+
+    def __reduce__(self):
+        return type(self), ()
+
+
+class Contrary(Crowded):
+    """Fast memory is slow: the best plan leaves everything in the backing memory."""
+
+    def run(self, program, accelerator, plan):
+        report = BuiltinSimulator().run(program, accelerator, plan)
+        fast = int((plan.use_level < accelerator.backing).sum()) + len(plan.allocations) + len(plan.transfers)
+        self.asked.append(10**9 + 10**6 * fast)
+        return replace(report, latency_ps=self.asked[-1], lower_bound_ps=1)
+
+
+def boxed(formulation, simulator, seed=3, ops=7):
+    if formulation is Formulation.ONE_SHOT:
+        return gym.make("MemPlace-v0", workload=random_dag(seed, ops=ops, largest=4_000_000), simulator=simulator)
+    program = random_dag(seed, ops=ops, largest=60_000_000)
+    return gym.make("MallocGame-v0", workload=program, simulator=simulator)
+
+
+def small(name):
+    return SMALL[name]() if name in SMALL else make_agent(name)
+
+
+@pytest.mark.parametrize("simulator", [Crowded(), Contrary()])
+def test_the_simulators_here_keep_to_their_own_contract(simulator):
+    check_simulator(simulator)
+
+
+@pytest.mark.parametrize("simulator", [Crowded(), BuiltinSimulator(RandomCosts(1))])
+def test_exact_says_that_it_cannot(simulator):
+    env = boxed(Formulation.ONE_SHOT, simulator)
+    with pytest.raises(AgentError, match=r"^The exact agent knows the costs .* or use another agent\.$") as caught:
+        Exact().solve(env)
+    assert "\n" not in str(caught.value)
+
+
+def test_what_stands_for_the_cost_arrays_is_no_black_box():
+    for simulator in (None, "builtin", BuiltinSimulator()):
+        assert Exact().solve(boxed(Formulation.ONE_SHOT, simulator)).outcome == "optimal"
+
+
+@pytest.mark.parametrize(("name", "formulation"), PLAYED)
+@pytest.mark.parametrize("kind", [Crowded, Contrary])
+def test_the_answer_is_the_best_that_the_black_box_was_asked_about(name, formulation, kind):
+    env, heard = boxed(formulation, kind()).unwrapped, []
+    native_report(env.task), all_backing_report(env.task)
+    asked = env.task.simulator.asked
+    asked.clear()
+    budget = 24 if agent_specs()[name].learns else 300
+    solution = small(name).solve(env, budget=budget, seed=1, callback=heard.append)
+    assert violations(env.task, solution.plan) == []
+    assert solution.report.latency_ps == min(asked) == judge_plan(env.task, solution.plan).latency_ps
+    assert heard[-1].latency_s == solution.history[-1].latency_s == solution.report.latency_s
+    assert len(asked) <= solution.evaluations + 2, "a slow simulator is asked once for each plan that counts"
+    assert solution.evaluations <= budget
+
+
+@pytest.mark.parametrize(("name", "formulation"), SEARCHES)
+def test_searches_keep_to_the_contract(name, formulation):
+    check_agent(make_agent(name), boxed(formulation, Crowded()), budget=60, time_limit=0.1)
+
+
+@pytest.mark.parametrize("name", ["random", "greedy-dp", "local-search"])
+def test_one_shot_searches_follow_the_black_box(name):
+    """Where it rewards the opposite of what the cost arrays do."""
+    env = planted_env(ops=4)
+    env = OneShotEnv(replace(env.task, simulator=Contrary()))
+    solution = make_agent(name).solve(env, budget=3000)
+    assert solution.report.latency_ps == 10**9
+    assert len(solution.plan.allocations) == 0
+
+
+def test_egrl_follows_the_black_box():
+    env = OneShotEnv(replace(planted_env(ops=4).task, simulator=Contrary()))
+    assert SMALL["egrl"]().solve(env, budget=600).report.latency_ps == 10**9
+
+
+@settings(max_examples=40)
+@given(tasks(programs(max_ops=6)), st.integers(0, 2**32), st.integers(0, 99))
+def test_one_shot_searches_on_any_black_box(task, costs, seed):
+    env = OneShotEnv(replace(task, simulator=BuiltinSimulator(RandomCosts(costs))))
+    for name in ("random", "greedy-dp", "local-search"):
+        solution = make_agent(name).solve(env, budget=30, seed=seed)
+        assert violations(env.task, solution.plan) == []
+        assert judge_plan(env.task, solution.plan).latency_s == solution.history[-1].latency_s
+
+
+@settings(max_examples=40)
+@given(game_tasks(), st.integers(0, 2**32), st.integers(0, 99))
+def test_games_on_any_black_box(task, costs, seed):
+    """XLA's plan, which is a plan, competes with games, which are judged as plans too."""
+    env = MallocGameEnv(replace(task, simulator=BuiltinSimulator(RandomCosts(costs))))
+    parts = [make_agent(name) for name in ("xla-msa", "greedy-player", "game-local-search")]
+    solution = Portfolio(stages=[Stage(part, 1.0) for part in parts]).solve(env, budget=40, seed=seed)
+    assert violations(env.task, solution.plan) == []
+    assert judge_plan(env.task, solution.plan).latency_s == solution.history[-1].latency_s
+    for part in parts[:2]:
+        assert solution.report.latency_ps <= part.solve(env).report.latency_ps
+    assert np.isfinite(solution.speedup)
