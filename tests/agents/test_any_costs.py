@@ -6,11 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents import EGRL, MuZero, SolverOrder, XlaMsa, make_agent
-from agents.egrl.config import CONFIGS as EGRL_CONFIGS
+from agents import SolverOrder, XlaMsa, make_agent
 from agents.game.portfolio import Portfolio, Stage
 from agents.game.solver_order import default_order
-from agents.muzero.config import CONFIGS as MUZERO_CONFIGS
 from agents.registry import agent_specs
 from agents.xla_msa import MsaOptions, assign
 from memplace_env.envs.malloc_game import MallocGameEnv
@@ -21,6 +19,7 @@ from memplace_env.simulator import judge_plan, lower_bound_ps
 from memplace_env.testing.strategies import game_tasks, programs, programs_with_idle_ops, tasks
 from memplace_env.workload.synthetic import random_dag
 from tests.agents.planted import planted_env
+from tests.agents.quick import make_quick
 
 SEARCHES = {
     formulation: [name for name, spec in agent_specs(formulation).items() if not spec.learns]
@@ -28,10 +27,6 @@ SEARCHES = {
 }
 LEARNERS = [(name, formulation) for formulation in Formulation for name in agent_specs(formulation)]
 LEARNERS = [(name, formulation) for name, formulation in LEARNERS if agent_specs()[name].learns]
-SMALL = {
-    "egrl": lambda: EGRL(replace(EGRL_CONFIGS["default"], population=4, elites=2, hidden=4, depth=1, batch=4)),
-    "muzero": lambda: MuZero(replace(MUZERO_CONFIGS["default"], games=4, simulations=4, latent=8, hidden=16, batch=8)),
-}
 
 
 def check(task, solution, budget):
@@ -69,8 +64,7 @@ def test_learners_find_plans_that_can_run(name, formulation, data):
     else:
         task = data.draw(game_tasks(programs_with_idle_ops(max_ops=5)))
         env = MallocGameEnv(task)
-    agent = SMALL[name]() if name in SMALL else make_agent(name)
-    check(task, agent.solve(env, budget=12, seed=1), 12)
+    check(task, make_quick(name).solve(env, budget=12, seed=1), 12)
 
 
 def on_a_chip_that_says_otherwise(task):

@@ -8,10 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents import EGRL, Exact, MuZero, make_agent
-from agents.egrl.config import CONFIGS as EGRL_CONFIGS
+from agents import Exact, make_agent
 from agents.game.portfolio import Portfolio, Stage
-from agents.muzero.config import CONFIGS as MUZERO_CONFIGS
 from agents.registry import agent_specs
 from memplace_env.compiler import all_backing_report, native_report
 from memplace_env.envs.malloc_game import MallocGameEnv
@@ -24,13 +22,10 @@ from memplace_env.testing import RandomCosts, check_agent, check_simulator
 from memplace_env.testing.strategies import game_tasks, programs, tasks
 from memplace_env.workload.synthetic import random_dag
 from tests.agents.planted import planted_env
+from tests.agents.quick import make_quick
 
 PLAYED = [(name, formulation) for formulation in Formulation for name in agent_specs(formulation) if name != "exact"]
 SEARCHES = [(name, formulation) for name, formulation in PLAYED if not agent_specs()[name].learns]
-SMALL = {
-    "egrl": lambda: EGRL(replace(EGRL_CONFIGS["default"], population=4, elites=2, hidden=4, depth=1, batch=4)),
-    "muzero": lambda: MuZero(replace(MUZERO_CONFIGS["default"], games=4, simulations=4, latent=8, hidden=16, batch=8)),
-}
 
 
 class Crowded:
@@ -68,10 +63,6 @@ def boxed(formulation, simulator, seed=3, ops=7):
     return gym.make("MallocGame-v0", workload=program, simulator=simulator)
 
 
-def small(name):
-    return SMALL[name]() if name in SMALL else make_agent(name)
-
-
 @pytest.mark.parametrize("simulator", [Crowded(), Contrary()])
 def test_the_simulators_here_keep_to_their_own_contract(simulator):
     check_simulator(simulator)
@@ -98,7 +89,7 @@ def test_the_answer_is_the_best_that_the_black_box_was_asked_about(name, formula
     asked = env.task.simulator.asked
     asked.clear()
     budget = 24 if agent_specs()[name].learns else 300
-    solution = small(name).solve(env, budget=budget, seed=1, callback=heard.append)
+    solution = make_quick(name).solve(env, budget=budget, seed=1, callback=heard.append)
     assert violations(env.task, solution.plan) == []
     assert solution.report.latency_ps == min(asked) == judge_plan(env.task, solution.plan).latency_ps
     assert heard[-1].latency_s == solution.history[-1].latency_s == solution.report.latency_s
@@ -123,7 +114,7 @@ def test_one_shot_searches_follow_the_black_box(name):
 
 def test_egrl_follows_the_black_box():
     env = OneShotEnv(replace(planted_env(ops=4).task, simulator=Contrary()))
-    assert SMALL["egrl"]().solve(env, budget=600).report.latency_ps == 10**9
+    assert make_quick("egrl").solve(env, budget=600).report.latency_ps == 10**9
 
 
 @settings(max_examples=40)

@@ -1,14 +1,7 @@
-"""EGRL as an agent: budgets, seeds, resuming after any kind of death, policies, and planted optima."""
+"""EGRL as an agent: budgets, seeds, policies, and planted optima."""
 
-import os
-import signal
-import subprocess
-import sys
-import time
-from copy import deepcopy
-from dataclasses import asdict, replace
+from dataclasses import asdict
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -17,7 +10,6 @@ from hypothesis import strategies as st
 from agents.egrl import EGRL, EGRLConfig
 from agents.egrl.config import CONFIGS
 from agents.egrl.population import genome_of
-from agents.learning import files
 from agents.learning.graph_policy import Graph, GraphPolicy
 from agents.learning.policy_file import load_policy
 from agents.learning.training import CHECKPOINT, CURVES, POLICY
@@ -29,46 +21,8 @@ from memplace_env.simulator import judge_plan
 from memplace_env.workload.builder import ProgramBuilder
 from memplace_env.workload.program import TensorKind
 from memplace_env.workload.synthetic import TOPOLOGIES, random_dag
+from tests.agents.egrl import VARIANTS, outcome, small
 from tests.agents.planted import optimum_ps, planted_env, reach
-
-KIND = "egrl-run/1"
-SMALL = {"population": 6, "elites": 2, "hidden": 8, "depth": 2, "attention_heads": 2, "batch": 8}
-VARIANTS = {
-    **CONFIGS,
-    "ea": EGRLConfig(gradient=False),
-    "pg": EGRLConfig(evolution=False),
-    "no-boltzmann": EGRLConfig(boltzmann=0.0),
-    "no-refinement": EGRLConfig(refine=0.0),
-    "refine-only": EGRLConfig(evolution=False, gradient=False),
-    "write-back": EGRLConfig(write_back=True, refine=0.2),
-}
-
-
-def small(name="default", **changes):
-    """A variant that is quick."""
-    return replace(VARIANTS[name], **SMALL | changes)
-
-
-def outcome(solution):
-    """All of a solution but the seconds."""
-    history = [(progress.evaluations, progress.latency_s) for progress in solution.history]
-    return solution.plan, solution.report.latency_ps, history, solution.evaluations
-
-
-def plain(state):
-    """A state without seconds, in a form that == compares bit for bit."""
-    if isinstance(state, torch.Tensor):
-        return str(state.dtype), tuple(state.shape), state.numpy().tobytes()
-    if isinstance(state, dict):
-        kept = {key: plain(value) for key, value in state.items() if key != "seconds"}
-        return kept | {"history": [entry[::2] for entry in state["history"]]} if "history" in kept else kept
-    return [plain(value) for value in state] if isinstance(state, list | tuple) else state
-
-
-def remembered(folder):
-    """What the run in a folder has written: its whole state, and its policy."""
-    return plain(files.load(folder / CHECKPOINT, KIND)), genome_of(load_policy(folder / POLICY, GraphPolicy)).tobytes()
-
 
 # Budgets and seeds.
 
@@ -143,176 +97,6 @@ def test_nothing_to_decide_is_no_endless_search(name):
     solution = EGRL(small(name)).solve(OneShotEnv(builder.build(), "nnp-i"), budget=30, time_limit=20)
     assert solution.report.latency_s == solution.native_latency_s
     assert solution.seconds < 20
-
-
-# Resuming.
-
-
-class DeathError(Exception):
-    """Ends a run in the middle."""
-
-
-def dies_at(evaluations):
-    def look(progress):
-        if progress.evaluations >= evaluations:
-            raise DeathError
-
-    return look
-
-
-@pytest.fixture(scope="module")
-def unbroken(tmp_path_factory):
-    """Runs that nobody interrupted, by name: their outcome and what they wrote."""
-    runs = {}
-
-    def get(name):
-        if name not in runs:
-            folder = tmp_path_factory.mktemp(name)
-            solution = EGRL(small(name), out=folder).solve(planted_env(ops=10), budget=70, seed=3)
-            runs[name] = outcome(solution), remembered(folder)
-        return runs[name]
-
-    return get
-
-
-@pytest.mark.parametrize("deaths", [[1], [6, 30], [33, 34, 55], [69]])
-@pytest.mark.parametrize("name", ["default", "paper", "ea", "refine-only", "write-back"])
-def test_a_run_that_dies_and_resumes_is_the_unbroken_run(name, deaths, unbroken, tmp_path):
-    env = planted_env(ops=10)
-    rng = np.random.default_rng(len(deaths))
-    for evaluations in deaths:
-        agent = EGRL(small(name), out=tmp_path, resume=True, every=int(rng.integers(1, 4)))
-        with pytest.raises(DeathError):
-            agent.solve(env, budget=70, seed=3, callback=dies_at(evaluations))
-    solution = EGRL(small(name), out=tmp_path, resume=True).solve(env, budget=70, seed=3)
-    expected, state = unbroken(name)
-    assert outcome(solution) == expected
-    assert remembered(tmp_path) == state
-
-
-def test_several_workloads_resume_too(tmp_path):
-    envs, states = [planted_env(ops=6), planted_env("diamond", ops=9)], []
-    for folder, deaths in (("whole", []), ("broken", [30, 55])):
-        for evaluations in deaths:
-            with pytest.raises(DeathError):
-                EGRL(small(), out=tmp_path / folder, resume=True, every=1).train(
-                    envs, budget=80, callback=[None, dies_at(evaluations)]
-                )
-        trained = EGRL(small(), out=tmp_path / folder, resume=True).train(envs, budget=80)
-        states.append(([outcome(solution) for solution in trained.solutions], remembered(tmp_path / folder)))
-    assert states[0] == states[1]
-
-
-def test_a_finished_run_resumes_to_its_end_and_beyond(tmp_path):
-    env, heard = planted_env(), []
-    first = EGRL(small(), out=tmp_path).solve(env, budget=60)
-    again = EGRL(small(), out=tmp_path, resume=True).solve(env, budget=60, callback=heard.append)
-    assert outcome(again) == outcome(first)
-    assert heard == []
-    more = EGRL(small(), out=tmp_path, resume=True).solve(env, budget=90)
-    assert more.evaluations == 90
-    assert more.report.latency_ps <= first.report.latency_ps
-    assert outcome(more)[2][: len(first.history)] == outcome(first)[2]
-
-
-def test_a_finished_run_may_be_asked_for_less(tmp_path):
-    env = planted_env()
-    first = EGRL(small(), out=tmp_path).solve(env, budget=60)
-    assert outcome(EGRL(small(), out=tmp_path, resume=True).solve(env, budget=20)) == outcome(first)
-
-
-def test_without_resume_a_run_starts_anew(tmp_path):
-    runs = [EGRL(small(), out=tmp_path).solve(planted_env(), budget=40) for _ in range(2)]
-    assert outcome(runs[0]) == outcome(runs[1])
-
-
-def test_another_run_is_not_resumed_and_the_difference_is_named(tmp_path):
-    env = planted_env()
-    EGRL(small(), out=tmp_path).solve(env, budget=20, seed=1)
-    slow = OneShotEnv(env.program, replace(env.accelerator, op_overhead_ps=1000))
-    others = [
-        ("config", small(entropy=0.1), env, 1),
-        ("programs", small(), planted_env(seed=5), 1),
-        ("accelerators", small(), slow, 1),
-        ("seed", small(), env, 2),
-        ("config, seed", small(entropy=0.1), env, 2),
-    ]
-    before = (tmp_path / CHECKPOINT).read_bytes()
-    for what, config, other, seed in others:
-        with pytest.raises(AgentError, match=rf"{CHECKPOINT} is of another run \(other {what}\)") as caught:
-            EGRL(config, out=tmp_path, resume=True).solve(other, budget=30, seed=seed)
-        assert "\n" not in str(caught.value)
-    with pytest.raises(AgentError, match="other programs, accelerators"):
-        EGRL(small(), out=tmp_path, resume=True).train([env, slow], budget=30, seed=1)
-    assert (tmp_path / CHECKPOINT).read_bytes() == before
-    with pytest.raises(AgentError, match="pass out"):
-        EGRL(small(), resume=True)
-
-
-def test_damaged_checkpoints_are_refused(tmp_path):
-    env, path = planted_env(), tmp_path / CHECKPOINT
-    EGRL(small(), out=tmp_path).solve(env, budget=30)
-    whole = path.read_bytes()
-
-    def resume():
-        return EGRL(small(), out=tmp_path, resume=True).solve(env, budget=40)
-
-    for raw in (b"", whole[:-200], whole[: len(whole) // 2], b"no checkpoint"):
-        path.write_bytes(raw)
-        with pytest.raises(AgentError, match="damaged"):
-            resume()
-    files.save(path, "graph-policy/1", {})
-    with pytest.raises(AgentError, match="is needed"):
-        resume()
-    path.write_bytes(whole)
-    content = files.load(path, KIND)
-    files.save(path, KIND, {"identity": content["identity"]})
-    with pytest.raises(AgentError, match="damaged"):
-        resume()
-    for part in content["run"]:
-        for broken in (None, "text", []):
-            run = deepcopy(content["run"]) | {part: broken}
-            files.save(path, KIND, content | {"run": run})
-            with pytest.raises(AgentError, match="damaged"):
-                resume()
-
-
-SCRIPT = """
-import sys
-from agents.egrl import EGRL
-from tests.agents.planted import planted_env
-from tests.agents.test_egrl import small
-EGRL(small(), out=sys.argv[1], resume=True, every=1).solve(planted_env(ops=10), budget=1500, seed=3)
-print("finished")
-"""
-
-
-@pytest.mark.slow
-def test_a_killed_process_resumes_as_if_it_had_lived(tmp_path):
-    """SIGKILL at whatever moment, three times."""
-    path, killed, wait = tmp_path / "broken" / CHECKPOINT, 0, [0.05, 0.3, 0.11]
-    before = b""
-    for pause in wait:
-        process = subprocess.Popen([sys.executable, "-c", SCRIPT, str(path.parent)], stdout=subprocess.PIPE)
-        deadline = time.monotonic() + 120
-        while process.poll() is None and time.monotonic() < deadline:
-            if path.exists() and path.read_bytes() != before:
-                time.sleep(pause)
-                break
-            time.sleep(0.002)
-        os.kill(process.pid, signal.SIGKILL)
-        killed += b"finished" not in process.communicate()[0]
-        before = path.read_bytes()
-    assert killed > 0
-    assert [file.name for file in path.parent.glob("*.pt")] == [CHECKPOINT]
-    done = files.load(path, KIND)["run"]["workloads"][0]["evaluator"]["evaluations"]
-    assert 0 < done < 1500
-    runs = [
-        EGRL(small(), out=folder, resume=True).solve(planted_env(ops=10), budget=1500, seed=3)
-        for folder in (path.parent, tmp_path / "whole")
-    ]
-    assert outcome(runs[0]) == outcome(runs[1])
-    assert remembered(path.parent) == remembered(tmp_path / "whole")
 
 
 # Policies.

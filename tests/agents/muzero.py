@@ -1,0 +1,30 @@
+"""Small runs and networks of MuZero."""
+
+import torch
+
+from agents.muzero import MuZeroConfig
+from agents.muzero.networks import MuZeroNetwork
+from memplace_env.envs.malloc_game import MallocGameEnv
+from memplace_env.workload.synthetic import random_dag
+
+SMALL = {"games": 4, "simulations": 4, "latent": 8, "hidden": 16, "batch": 16, "most_steps": 4, "replay": 500}
+MODELS = ["learned", "simulator"]
+
+
+def crowded(seed=3, ops=8):
+    """A program larger than fast memory, so that there is something to decide."""
+    return MallocGameEnv(random_dag(seed, ops=ops, largest=60_000_000), "tpu-v4i")
+
+
+def small(model="learned", **options):
+    return MuZeroConfig(**{"model": model, **SMALL, **options})
+
+
+def weights(network):
+    return torch.nn.utils.parameters_to_vector(network.parameters()).detach()
+
+
+def fresh_network(**options):
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return MuZeroNetwork(**{"latent": 8, "hidden": 16, "bins": 21, **options})
