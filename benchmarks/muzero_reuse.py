@@ -13,10 +13,10 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from agents.muzero.policy_file import save_policy
 from rich.progress import track
 
 import agents
+from agents.learning.policy_file import save_policy
 from agents.muzero.networks import MuZeroNetwork
 from benchmarks.tables import markdown, save_results, write_between_markers
 from memplace_env.registration import game_id

@@ -26,10 +26,9 @@ import numpy as np
 
 import agents
 import memplace_env
-from memplace_env.compiler.evaluate import available_cores
-from memplace_env.compiler.schedule import is_placeable
+from memplace_env.testing import reference, reference_compiler, reference_game
+from memplace_env.threads import available_cores
 from memplace_env.workload.zoo import zoo_path
-from tests import reference, reference_game
 
 LLAMA = Path(__file__).parent / "data" / "Llama-1B.onnx"
 WORKLOADS = ("BERT", "ResNet50")
@@ -60,13 +59,13 @@ def vector_rate(workload: str, cores: int | None) -> float:
 def reference_rate(workload: str) -> float:
     """Maps/s of the plain Python reference that the tests hold the kernels equal to: compile and simulate."""
     env = gym.make(f"MemPlace-{workload}-v0").unwrapped
-    program, chip, slot = env.program, env.accelerator, env.problem.slot
+    task, slot = env.task, env.problem.slot
     entries = np.random.default_rng(0).integers(0, 3, env.problem.map_size)
-    mapping = np.where(is_placeable(program), entries[slot], chip.backing).tolist()
+    mapping = np.where(task.program.is_placeable, entries[slot], task.backing).tolist()
 
     def once() -> None:
-        plan, _ = reference.compile_mapping(program, chip, mapping, "weights-before-results")
-        reference.simulate(program, chip, plan)
+        plan, _ = reference_compiler.compile_mapping(task, mapping, "weights-before-results")
+        reference.simulate(task, plan)
 
     return 1 / best_seconds(once, rounds=1)
 
@@ -77,7 +76,7 @@ def rules_rate(workload: str) -> float:
     problem = gym.make(f"MallocGame-{workload}-v0").unwrapped.problem
     games = 256
     return (
-        games * problem.num_decisions / best_seconds(lambda: problem.finish_randomly(problem.new_rows(games), seed=0))
+        games * problem.num_decisions / best_seconds(lambda: problem.finish_randomly(problem.new_states(games), seed=0))
     )
 
 
@@ -100,7 +99,7 @@ def game_vector_rate(workload: str, cores: int | None) -> float:
 def reference_game_rate(workload: str) -> float:
     """Decisions/s of the plain Python reference, NoCopy, else Copy, else Drop."""
     env = gym.make(f"MallocGame-{workload}-v0").unwrapped
-    game = reference_game.Game.begin(env.program, env.accelerator)
+    game = reference_game.Game.begin(env.task)
     begin = time.perf_counter()
     while not game.over:
         game.play(next(action for action in (1, 0, 2) if game.legal(action)[0]))
