@@ -11,13 +11,13 @@ from memplace_env.analysis import Hurt, Judged, find_hurts
 from memplace_env.cli.console import note, stdout
 from memplace_env.cli.environments import baseline_of, formulation_of
 from memplace_env.cli.output import write_folder
-from memplace_env.cli.proven_bound import if_exact_is_faster
 from memplace_env.cli.rivals import rivals_line
 from memplace_env.errors import VisualizationError
 from memplace_env.registration import Formulation
 from memplace_env.views.style import to_png
 from memplace_env.views.tables.results import bound_of, hurts_table, result_table
 from memplace_env.views.text.headlines import headline
+from memplace_env.views.text.quantities import ratio
 from memplace_env.views.trace import trace_json
 
 if TYPE_CHECKING:
@@ -104,10 +104,18 @@ class Result:
         console.print(f"{solution.agent}, {spent}", style="dim", markup=False, soft_wrap=True)
         if self.rivals:
             console.print(f"Others at once: {rivals_line(self.rivals)}", style="dim", markup=False, soft_wrap=True)
-        faster = if_exact_is_faster(solution, self.exact)
-        if faster:
-            console.print(faster, markup=False, soft_wrap=True)
+        if self.exact and self.exact.report and self.exact.report.latency_ps < self.judged.report.latency_ps:
+            console.print(_faster(self.exact), markup=False, soft_wrap=True)
         console.print()
         bound = bound_of(self.judged.report, None if game else solution.bound_s)
         console.print(result_table(task, self.judged, bound, self.baseline), "")
         console.print(hurts_table(self.hurts, self.judged), "")
+
+
+def _faster(exact: Solution) -> str:
+    """What is said of the exact agent's plan where it is the faster one."""
+    known = "proven optimal" if exact.outcome == "optimal" else "not proven optimal"
+    return (
+        f"The exact agent found a faster plan while it proved the bound: {ratio(exact.speedup)} over native, {known}; "
+        "--agent exact writes it."
+    )

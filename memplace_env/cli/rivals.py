@@ -34,8 +34,8 @@ def rivals_line(rivals: Mapping[str, float]) -> str:
     return ", ".join(f"{name} {ratio(speedup)}" for name, speedup in rivals.items())
 
 
-def beside(env: Env, rivals: Mapping[str, float]) -> str:
-    """What a progress bar shows behind the best speed-up: the rivals' and the bound's; empty without rivals."""
+def compared(env: Env, rivals: Mapping[str, float]) -> str:
+    """The rivals' speed-ups and the bound, as a progress bar shows them behind the best; empty without rivals."""
     if not rivals:
         return ""
     report = baseline_of(env).report

@@ -14,7 +14,7 @@ from memplace_env.cli.console import note
 from memplace_env.cli.environments import baseline_of, formulation_of
 from memplace_env.cli.learner_flags import LearnerFlags
 from memplace_env.cli.output import slug, write_folder
-from memplace_env.cli.rivals import beside, rivals_of
+from memplace_env.cli.rivals import compared, rivals_of
 from memplace_env.cli.search import in_thread, new_bar
 from memplace_env.errors import MemPlaceError
 from memplace_env.files import write_atomically
@@ -60,7 +60,7 @@ class Job:
         """A new job in an empty folder, or the one that is there.
 
         Raises:
-            MemPlaceError: if an option makes no sense, or another run is in the folder, or none that can be told.
+            MemPlaceError: if an option makes no sense, or the folder holds another run or something else.
         """
         config = getattr(learner.make(agent), "config", None)
         job = cls(agent, learner, dataclasses.asdict(config) if config else None, envs, budget, folder)
@@ -148,7 +148,7 @@ class Job:
     def _shown(self, bar: Bar, what: str, env: Env) -> Callback:
         """A line of the progress bar, and who is to tell it of progress."""
         line, baseline_s = bar.add_task(what, total=self.budget), baseline_of(env).report.latency_s
-        others = "" if bar.disable else beside(env, rivals_of(env))
+        others = "" if bar.disable else compared(env, rivals_of(env))
 
         def progressed(progress: Progress) -> None:
             best = ratio(baseline_s / progress.latency_s)

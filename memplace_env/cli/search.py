@@ -14,6 +14,7 @@ from rich.progress import Progress as Bar
 
 from memplace_env.cli.console import note, stderr
 from memplace_env.cli.environments import baseline_of
+from memplace_env.errors import AgentError
 from memplace_env.views.text.quantities import ratio
 
 if TYPE_CHECKING:
@@ -34,13 +35,24 @@ class Limits(NamedTuple):
 
 
 def search(
-    agent: Agent[Any], env: Env, limits: Limits, *, beside: str = "", kept: str = "nothing was written"
+    agent: Agent[Any], env: Env, limits: Limits, *, compared: str = "", kept: str = "nothing was written"
 ) -> Solution:
     """Let the agent solve the environment and show on stderr how far it is above the baseline.
 
-    `beside` is shown behind that; `kept` says what is left if somebody interrupts it. An agent with a true attribute
-    `anytime` then returns what it has; only a second interrupt ends the process.
+    An interrupt ends the process; of an agent with a true attribute `anytime`, the first one ends only the search.
+
+    Args:
+        agent: who searches.
+        env: where.
+        limits: how far.
+        compared: what is shown behind the best speed-up.
+        kept: what is left after an interrupt.
+
+    Raises:
+        AgentError: what the agent raises, or if it returns no solution.
     """
+    from agents import Solution
+
     stop, baseline = Event(), baseline_of(env)
     budgeted = getattr(agent, "budgeted", True)
     with new_bar(budgeted) as bar:
@@ -50,15 +62,18 @@ def search(
             if stop.is_set():
                 raise KeyboardInterrupt
             best = ratio(baseline.report.latency_s / progress.latency_s)
-            told = f"{agent.name}: best {best} over {baseline.name}{beside}"
+            told = f"{agent.name}: best {best} over {baseline.name}{compared}"
             bar.update(shown, completed=progress.evaluations, description=told)
 
-        return in_thread(
+        solution = in_thread(
             lambda: agent.solve(env, **limits._asdict(), callback=progressed),
             bar,
             lambda: kept,
             stop if getattr(agent, "anytime", False) else None,
         )
+    if not isinstance(solution, Solution):
+        raise AgentError(f"{agent.name} returned {type(solution).__name__}, which is no agents.Solution.")
+    return solution
 
 
 def new_bar(counted: bool) -> Bar:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -57,9 +56,9 @@ def solve(
     from memplace_env.analysis import Judged
     from memplace_env.cli.environments import make_env
     from memplace_env.cli.output import check_folder, default_folder
-    from memplace_env.cli.proven_bound import prove_bound, with_bound
+    from memplace_env.cli.proven_bound import with_proven_bound
     from memplace_env.cli.result import Result
-    from memplace_env.cli.rivals import beside, rivals_of
+    from memplace_env.cli.rivals import compared, rivals_of
     from memplace_env.cli.search import Limits, search
 
     if out is not None:
@@ -69,7 +68,7 @@ def solve(
     folder = out or default_folder(model, env.accelerator.name)
     check_folder(folder)
     solver, rivals = learner.make(spec), rivals_of(env)
-    solution = search(solver, env, Limits(budget, seed, time_limit), beside=beside(env, rivals))
+    solution = search(solver, env, Limits(budget, seed, time_limit), compared=compared(env, rivals))
     if solution.plan is None or solution.report is None:
         note(f"{solver.name} found no plan ({solution.outcome}); nothing was written.")
         if json:
@@ -77,9 +76,7 @@ def solve(
         raise typer.Exit(NO_PLAN)
     result = Result(env, solution, Judged(solution.plan, solution.report), rivals)
     written = result.write(folder)
-    if formulation is Formulation.ONE_SHOT and solution.bound_s is None and bound:
-        exact = prove_bound(env, bound, seed, kept=f"the plan is in {folder}")
-        result = replace(result, solution=with_bound(solution, exact), exact=exact)
+    result = with_proven_bound(result, bound, kept=f"the plan is in {folder}")
     if json:
         print_json(result.to_json(written))
         return

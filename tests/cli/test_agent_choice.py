@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from agents.heuristic import RandomSearch
 from agents.xla_msa import MsaOptions, assignment
 from memplace_env.plan import MemoryPlan
 from memplace_env.task import Task
@@ -109,3 +110,11 @@ def test_xla_assigns_once_for_each_option_set(
     monkeypatch.setattr(assignment, "assign", counted)
     parsed(*GAME, "--agent", agent, "--budget", 16)
     assert calls == {MsaOptions.open_source(): 1, MsaOptions.tuned(): 1}
+
+
+def test_an_agent_that_returns_nothing(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(RandomSearch, "solve", lambda self, env, **options: None)
+    result = run("solve", MODEL, "--agent", "random")
+    assert result.exit_code == 2
+    assert result.stderr == "memplace: random returned NoneType, which is no agents.Solution.\n"
+    assert list(tmp_path.iterdir()) == []
