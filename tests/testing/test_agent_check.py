@@ -226,10 +226,3 @@ def test_global_generators_are_left_as_they_were():
     before = np.random.get_state()[1].tolist()  # noqa: NPY002
     check(Random())
     assert np.random.get_state()[1].tolist() == before  # noqa: NPY002
-
-
-@pytest.mark.parametrize("name", ["random", "local-search", "greedy-player"])
-def test_shipped_agents_pass(name):
-    from agents import make_agent
-
-    check_agent(make_agent(name), budget=20)
