@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from agents.base import Agent, Outcome, Progress, Solution, Verdict
+    from agents.base import Agent
     from agents.dp import GreedyDP
     from agents.egrl import EGRL, EGRLConfig
     from agents.evaluator import GameEvaluator, MapEvaluator
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from agents.muzero import MuZero, MuZeroConfig
     from agents.ppo import A2CAgent, MaskablePPOAgent, PPOAgent
     from agents.registry import agent_specs, make_agent
+    from agents.solution import Outcome, Progress, Solution, Verdict
     from agents.xla_msa import XlaMsa
 
 _HOME = {
@@ -34,14 +35,14 @@ _HOME = {
     "MaskablePPOAgent": "ppo",
     "MuZero": "muzero",
     "MuZeroConfig": "muzero",
-    "Outcome": "base",
+    "Outcome": "solution",
     "PPOAgent": "ppo",
     "Portfolio": "game",
-    "Progress": "base",
+    "Progress": "solution",
     "RandomSearch": "heuristic",
-    "Solution": "base",
+    "Solution": "solution",
     "SolverOrder": "game",
-    "Verdict": "base",
+    "Verdict": "solution",
     "XlaMsa": "xla_msa",
     "agent_specs": "registry",
     "make_agent": "registry",

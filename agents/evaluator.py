@@ -6,14 +6,14 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from copy import copy
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
 import memplace_env  # noqa: F401  (registers the environments)
-from agents.base import Callback, Progress, Solution, Verdict
+from agents.solution import Callback, Progress, Solution, Verdict
 from memplace_env.compiler import all_backing_report
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.one_shot import OneShotEnv
@@ -45,19 +45,38 @@ class Evaluated(NamedTuple):
 class Evaluator(ABC):
     """Counts and times the plans of one search, remembers the best and tells the callback.
 
+    Args:
+        env: an id or a made environment.
+        budget: plans to evaluate at most.
+        callback: see `Agent.solve`.
+        time_limit: seconds to spend at most, or None.
+
     Attributes:
         env: the environment, without wrappers.
         evaluations: plans evaluated so far.
         budget: plans to evaluate at most.
     """
 
-    env: OneShotEnv | MallocGameEnv
+    kind: ClassVar[type[OneShotEnv | MallocGameEnv]]
+    refusal: ClassVar[str]
+    """What is said of other environments."""
 
-    def __init__(self, *, budget: int, callback: Callback | None = None, time_limit: float | None = None) -> None:
+    def __init__(
+        self,
+        env: str | gym.Env[Any, Any],
+        *,
+        budget: int,
+        callback: Callback | None = None,
+        time_limit: float | None = None,
+    ) -> None:
         if budget < 1:
             raise AgentError(f"A budget of {budget} evaluations leaves nothing to do; pass at least 1.")
         if time_limit is not None and not time_limit > 0:
             raise AgentError(f"A time limit of {time_limit} s leaves nothing to do; pass more than 0.")
+        made = gym.make(env) if isinstance(env, str) else env
+        if not isinstance(made.unwrapped, self.kind):
+            raise AgentError(f"{made} is no {self.refusal}")
+        self.env: Any = made.unwrapped
         self._callbacks = [callback] if callback else []
         self._whole: Evaluator | None = None
         self._start(budget, time_limit)
@@ -179,17 +198,8 @@ class MapEvaluator(Evaluator):
     """
 
     env: OneShotEnv
-
-    def __init__(
-        self,
-        env: str | gym.Env[Any, Any],
-        *,
-        budget: int,
-        callback: Callback | None = None,
-        time_limit: float | None = None,
-    ) -> None:
-        super().__init__(budget=budget, callback=callback, time_limit=time_limit)
-        self.env = one_shot_env(env)
+    kind = OneShotEnv
+    refusal = "one-shot environment; this agent plays MemPlace-...-v0."
 
     @property
     def baseline_s(self) -> float:
@@ -211,17 +221,8 @@ class GameEvaluator(Evaluator):
     """Counts finished games, and keeps the best."""
 
     env: MallocGameEnv
-
-    def __init__(
-        self,
-        env: str | gym.Env[Any, Any],
-        *,
-        budget: int,
-        callback: Callback | None = None,
-        time_limit: float | None = None,
-    ) -> None:
-        super().__init__(budget=budget, callback=callback, time_limit=time_limit)
-        self.env = game_env(env)
+    kind = MallocGameEnv
+    refusal = "environment of mallocGame; this agent plays MallocGame-...-v0."
 
     @property
     def baseline_s(self) -> float:
@@ -246,30 +247,6 @@ class GameEvaluator(Evaluator):
         if verdict.bound_s is None:
             verdict = verdict._replace(bound_s=all_backing_report(self.env.task).lower_bound_s)
         return super().solution(agent, seed, verdict)
-
-
-def one_shot_env(env: str | gym.Env[Any, Any]) -> OneShotEnv:
-    """The bare one-shot environment behind an id or a made environment.
-
-    Raises:
-        AgentError: if it is another kind of environment.
-    """
-    made = gym.make(env) if isinstance(env, str) else env
-    if not isinstance(made.unwrapped, OneShotEnv):
-        raise AgentError(f"{made} is no one-shot environment; this agent plays MemPlace-...-v0.")
-    return made.unwrapped
-
-
-def game_env(env: str | gym.Env[Any, Any]) -> MallocGameEnv:
-    """The bare environment of mallocGame behind an id or a made environment.
-
-    Raises:
-        AgentError: if it is another kind of environment.
-    """
-    made = gym.make(env) if isinstance(env, str) else env
-    if not isinstance(made.unwrapped, MallocGameEnv):
-        raise AgentError(f"{made} is no environment of mallocGame; this agent plays MallocGame-...-v0.")
-    return made.unwrapped
 
 
 def evaluator_for(

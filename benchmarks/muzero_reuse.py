@@ -13,11 +13,11 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+from agents.muzero.policy_file import save_policy
 from rich.progress import track
 
 import agents
 from agents.muzero.networks import MuZeroNetwork
-from agents.muzero.policy_file import save_policy
 from benchmarks.tables import markdown, save_results, write_between_markers
 from memplace_env.registration import game_id
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from agents.base import Agent, Verdict
+from agents.base import Agent
 from agents.evaluator import MapEvaluator
 from agents.exact.cuts import cut
 from agents.exact.highs import solve_model
 from agents.exact.mapping import descend, keep_what_pays, lives
 from agents.exact.model import Rows, build
 from agents.exact.packing import Conflict, pack
+from agents.solution import Verdict
 from memplace_env.compiler import place_mapping
 from memplace_env.compiler.compile import plan_of_levels
 from memplace_env.compiler.evaluate import evaluate_choices

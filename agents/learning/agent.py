@@ -9,11 +9,12 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import gymnasium as gym
 
-from agents.base import Agent, Callback, Solution
+from agents.base import Agent
 from agents.evaluator import Evaluator, evaluator_for
 from agents.learning.policy_file import PolicyNetwork, load_policy, save_policy
 from agents.learning.threads import one_thread
 from agents.learning.training import POLICY, Folder, Run
+from agents.solution import Callback, Solution
 from memplace_env.errors import AgentError
 
 E = TypeVar("E", bound=Evaluator)

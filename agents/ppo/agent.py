@@ -12,7 +12,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 from stable_baselines3.common.vec_env import VecMonitor
 
-from agents.base import Agent, Progress
+from agents.base import Agent
 from agents.evaluator import GameEvaluator, MapEvaluator
 from agents.learning import files
 from agents.learning.threads import one_thread
@@ -20,6 +20,7 @@ from agents.ppo.factored import FactoredRolloutBuffer
 from agents.ppo.game import GameFeatures
 from agents.ppo.graph import GraphActorCritic
 from agents.ppo.vec_env import GameSearchEnv, OneShotSearchEnv
+from agents.solution import Progress
 from memplace_env.errors import AgentError
 from memplace_env.registration import Formulation
 from memplace_env.wrappers.sb3 import SB3VecEnv

@@ -109,7 +109,7 @@ def _place(schedule, choice, slot, level, offset, holes):
     return latency, picojoules, reassigned
 
 
-@kernel(forceinline=True)
+@kernel
 def _take_hole(holes, num_holes, level, size):
     """Offset of the smallest hole that fits, which shrinks or goes; -1 if none fits."""
     best, best_size = np.int64(-1), ENDLESS
@@ -127,7 +127,7 @@ def _take_hole(holes, num_holes, level, size):
     return begin
 
 
-@kernel(forceinline=True)
+@kernel
 def _free(holes, num_holes, top, level, begin, end):
     """Give the bytes begin..end back: they join the holes beside them, or lower the top of the live blocks."""
     count = num_holes[level]

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 import gymnasium as gym
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from memplace_env.accelerator import Accelerator
@@ -18,6 +23,7 @@ from memplace_env.workload.program import Program
 
 Observation = dict[str, NDArray[Any]]
 Action = TypeVar("Action")
+Env = TypeVar("Env", bound="PlacementEnv[Any]")
 
 
 class PlacementEnv(gym.Env[Observation, Action], Generic[Action]):
@@ -71,3 +77,29 @@ class PlacementEnv(gym.Env[Observation, Action], Generic[Action]):
     @abstractmethod
     def _view(self, mode: str) -> Any:
         """The picture or text of that mode."""
+
+
+class PlacementVectorEnv(VectorEnv[Observation, NDArray[np.int64], NDArray[Any]], Generic[Env]):
+    """Copies of an environment in one; an episode that ends begins anew in the same step.
+
+    Attributes:
+        env: a single one, which knows what all have in common.
+    """
+
+    metadata = {"render_modes": [], "autoreset_mode": AutoresetMode.SAME_STEP}  # noqa: RUF012
+
+    def __init__(self, num_envs: int, env: Env) -> None:
+        self.num_envs = num_envs
+        self.env = env
+        self.single_observation_space = env.observation_space
+        self.single_action_space = env.action_space
+
+    @cached_property
+    def observation_space(self) -> spaces.Space[Any]:  # type: ignore[override]
+        """Batched space; made on demand, since its bounds alone take as much memory as the observations."""
+        return batch_space(self.single_observation_space, self.num_envs)
+
+    @cached_property
+    def action_space(self) -> spaces.Space[Any]:  # type: ignore[override]
+        """Batched space, made on demand."""
+        return batch_space(self.single_action_space, self.num_envs)

@@ -10,7 +10,7 @@ ENDLESS = np.int64(2**62)
 """Larger than any gap."""
 
 
-@kernel(forceinline=True)
+@kernel
 def narrower_gap(best, best_size, begin, gap_size, size):
     """(begin, size) of the better of two gaps for a block of `size` bytes: the smallest one that fits.
 

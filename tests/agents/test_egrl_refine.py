@@ -14,7 +14,7 @@ from memplace_env.envs.one_shot import OneShotEnv, OneShotProblem
 from memplace_env.simulator import BuiltinSimulator, simulate
 from memplace_env.workload.synthetic import random_dag
 from tests.agents.planted import planted_env
-from tests.strategies import accelerators, programs
+from memplace_env.testing.strategies import accelerators, programs
 
 SEEDS = st.integers(0, 2**32 - 1)
 

@@ -31,7 +31,7 @@ from memplace_env.simulator import BuiltinSimulator, cost_tables
 from memplace_env.workload.builder import ProgramBuilder
 from memplace_env.workload.program import TensorKind
 from memplace_env.workload.synthetic import planted, random_dag
-from tests.strategies import accelerators, programs
+from memplace_env.testing.strategies import accelerators, programs
 
 GAP = 1e-4
 NNP_I = load_accelerator("nnp-i")

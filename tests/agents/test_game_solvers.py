@@ -19,7 +19,7 @@ from memplace_env.errors import AgentError
 from memplace_env.plan import validate
 from memplace_env.simulator import simulate
 from memplace_env.workload.synthetic import random_dag
-from tests.strategies import programs, two_level_accelerators
+from memplace_env.testing.strategies import programs, two_level_accelerators
 
 PLAYERS = ["greedy-player", "beam-search", "game-local-search"]
 BUDGETS = {name: 30 if name in LEARNERS else 300 for name in agents.GAME_AGENTS}

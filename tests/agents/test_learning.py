@@ -19,7 +19,7 @@ from memplace_env.envs.one_shot import OneShotProblem
 from memplace_env.envs.one_shot.observation import FEATURES
 from memplace_env.errors import AgentError
 from memplace_env.simulator import BuiltinSimulator
-from tests.strategies import accelerators, programs
+from memplace_env.testing.strategies import accelerators, programs
 
 LOWEST = torch.finfo(torch.float32).min
 HIDDEN, DEPTH, HEADS = 16, 2, 2

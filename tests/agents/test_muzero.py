@@ -28,7 +28,7 @@ from memplace_env.errors import AgentError
 from memplace_env.plan import validate
 from memplace_env.workload.synthetic import planted, random_dag
 from tests.agents.planted import optimum_ps, reach
-from tests.strategies import programs, two_level_accelerators
+from memplace_env.testing.strategies import programs, two_level_accelerators
 
 SMALL = {"games": 4, "simulations": 4, "latent": 8, "hidden": 16, "batch": 16, "most_steps": 4, "replay": 500}
 MODELS = ["learned", "simulator"]

@@ -14,7 +14,7 @@ from memplace_env.errors import AgentError
 from memplace_env.plan import validate
 from memplace_env.simulator import simulate
 from memplace_env.workload.synthetic import random_dag
-from tests.strategies import programs, two_level_accelerators
+from memplace_env.testing.strategies import programs, two_level_accelerators
 
 
 def crowded(seed=3, ops=20):

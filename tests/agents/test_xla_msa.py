@@ -25,7 +25,7 @@ from memplace_env.workload.builder import ProgramBuilder
 from memplace_env.workload.program import TensorKind
 from memplace_env.workload.resolve import resolve_workload
 from memplace_env.workload.synthetic import planted
-from tests.strategies import accelerators, programs
+from memplace_env.testing.strategies import accelerators, programs
 
 NS = 1000
 """Picoseconds. On the hand-made machine a byte of backing memory takes one nanosecond, and so does a vector op."""

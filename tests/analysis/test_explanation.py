@@ -15,9 +15,9 @@ from memplace_env.analysis import Explanation, contiguity, decided_levels, expla
 from memplace_env.compiler import all_backing, native_plan, place_mapping
 from memplace_env.plan import MemoryPlan
 from memplace_env.resolve import make_task
+from memplace_env.testing.strategies import accelerators, mappings, programs
 from memplace_env.views.text.reasons import why_it_differs
 from memplace_env.workload.program import Program, TensorKind
-from tests.strategies import accelerators, mappings, programs
 from tests.subjects import Subject, relu_task, subject_of
 
 KINDS = {"weights": TensorKind.WEIGHT, "activations": TensorKind.ACTIVATION}
@@ -28,7 +28,7 @@ def explanations(draw: st.DrawFn) -> Explanation:
     """Native against a random mapping, on machines with 2 to 4 levels."""
     program, chip = draw(programs()), draw(accelerators())
     task = make_task(program, chip)
-    return explain_plan(*subject_of(task, place_mapping(task, draw(mappings(program, chip))).plan))
+    return explain_plan(*subject_of(task, place_mapping(task, draw(mappings(task))).plan))
 
 
 @st.composite

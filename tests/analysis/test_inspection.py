@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from memplace_env.accelerator import Accelerator, load_accelerator
 from memplace_env.analysis import all_backing_baseline, inspect_task
 from memplace_env.resolve import make_task
+from memplace_env.testing.strategies import accelerators, programs
 from memplace_env.workload.program import Program
 from memplace_env.workload.synthetic import planted, random_dag
-from tests.strategies import accelerators, programs
 
 
 def test_it_adds_up() -> None:

@@ -12,8 +12,8 @@ from memplace_env.analysis import Judged, Timeline, timeline_of
 from memplace_env.compiler import place_mapping
 from memplace_env.resolve import make_task
 from memplace_env.task import Task
+from memplace_env.testing.strategies import accelerators, mappings, programs
 from memplace_env.workload.program import Ints
-from tests.strategies import accelerators, mappings, programs
 from tests.subjects import Subject, subject_of
 
 
@@ -52,7 +52,7 @@ def hurried(draw: st.DrawFn) -> Subject:
     """Compiled plans never stall; with their windows cut to one op many do."""
     program, chip = draw(programs()), draw(accelerators(weights="streamed"))
     task = make_task(program, chip)
-    plan = place_mapping(task, draw(mappings(program, chip))).plan
+    plan = place_mapping(task, draw(mappings(task))).plan
     transfers = plan.transfers.copy()
     transfers[:, 3] = transfers[:, 4]
     return subject_of(task, replace(plan, transfers=transfers))

@@ -14,12 +14,12 @@ from memplace_env.analysis import Explanation, all_backing_baseline, difference_
 from memplace_env.compiler import all_backing, place_mapping
 from memplace_env.errors import VisualizationError
 from memplace_env.resolve import make_task
+from memplace_env.testing.strategies import accelerators, mappings, programs
 from memplace_env.views.figures.explanation import PAGE, explanation_figure
 from memplace_env.views.style import level_colours, to_png, to_rgb
 from memplace_env.views.tables.base import plain_text
 from memplace_env.views.tables.explanation import explanation_tables
 from memplace_env.views.text.reasons import why_it_differs
-from tests.strategies import accelerators, mappings, programs
 from tests.subjects import Subject, relu_task, subject_of
 
 
@@ -28,7 +28,7 @@ def explanations(draw: st.DrawFn) -> Explanation:
     """Native against a random mapping, on machines with 2 to 4 levels."""
     program, chip = draw(programs()), draw(accelerators())
     task = make_task(program, chip)
-    return explain_plan(*subject_of(task, place_mapping(task, draw(mappings(program, chip))).plan))
+    return explain_plan(*subject_of(task, place_mapping(task, draw(mappings(task))).plan))
 
 
 def all_tables(explanation: Explanation, width: int = 120) -> str:

@@ -203,3 +203,11 @@ def test_quantise_joins_its_convolution() -> None:
     assert program.op_type == ("Conv", "MaxPool")
     assert names(program, TensorKind.ACTIVATION) == {"q"}
     assert program.tensor_bytes[program.results(0)[0]] == 256
+
+
+def test_nothing_folds_into_filters_that_are_computed() -> None:
+    computed = [node("Relu", "v", "w2"), node("Conv", "x w2", "c"), node("BatchNormalization", "c g h m u", "y")]
+    constants = dict.fromkeys(("g", "h", "m", "u"), (4,))
+    inputs = {**X, "v": [4, 4, 1, 1]}
+    program = load(computed, inputs, fusion="conv", constants=constants)
+    assert program.op_type == ("Relu", "Conv", "BatchNormalization")

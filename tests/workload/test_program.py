@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 
 from memplace_env.errors import WorkloadError
+from memplace_env.testing.strategies import programs
 from memplace_env.workload import builder
 from memplace_env.workload.builder import ProgramBuilder
 from memplace_env.workload.program import Program, TensorKind
-from tests.strategies import programs
 
 
 def residual() -> Program:

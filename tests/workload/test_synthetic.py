@@ -5,9 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memplace_env.accelerator import load_accelerator
-from memplace_env.compiler import compile_mapping, native
+from memplace_env.compiler import native_report, place_mapping
 from memplace_env.errors import WorkloadError
-from memplace_env.simulator import cost_tables, simulate
+from memplace_env.resolve import make_task
+from memplace_env.simulator import judge_plan
 from memplace_env.workload.synthetic import TOPOLOGIES, from_spec, planted, random_dag
 
 SETTINGS = {
@@ -22,11 +23,11 @@ SETTINGS = {
 @given(**SETTINGS, chip=st.sampled_from(["nnp-i", "tpu-v4i", "edge-tpu"]))
 def test_planted_mapping_reaches_the_sum_of_compute_times(topology, ops, seed, hot, chip):
     program, mapping = planted(topology, ops=ops, seed=seed, hot=hot, accelerator=chip)
-    accelerator = load_accelerator(chip)
-    plan, reassigned = compile_mapping(program, accelerator, mapping)
-    report = simulate(program, accelerator, plan)
+    task = make_task(program, load_accelerator(chip))
+    plan, reassigned = place_mapping(task, mapping)
+    report = judge_plan(task, plan)
     assert reassigned == 0
-    assert report.latency_ps == cost_tables(program, accelerator).compute_ps.sum()
+    assert report.latency_ps == task.costs.compute_ps.sum()
     assert report.latency_ps >= report.lower_bound_ps
 
 
@@ -34,8 +35,9 @@ def test_planted_optimum_is_worth_looking_for():
     chip = load_accelerator("nnp-i")
     for topology in TOPOLOGIES:
         program, mapping = planted(topology, seed=3)
-        best = simulate(program, chip, compile_mapping(program, chip, mapping).plan).latency_ps
-        assert simulate(program, chip, native(program, chip)).latency_ps > 1.1 * best
+        task = make_task(program, chip)
+        best = judge_plan(task, place_mapping(task, mapping).plan).latency_ps
+        assert native_report(task).latency_ps > 1.1 * best
 
 
 def test_specs_name_programs():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
 import pytest
@@ -51,13 +50,6 @@ def test_settings_reach_the_model() -> None:
     assert long.tensor_bytes[long.tensor_name.index("input_ids")] == 2 * 384 * 8
     both = resolve_workload("BERT", dims={"sequence": 384, "batch": 2})
     assert both.sha256 == long.sha256
-
-
-def test_loading_is_quick() -> None:
-    resolve_workload("BERT")
-    start = time.perf_counter()
-    resolve_workload("BERT")
-    assert time.perf_counter() - start < 0.5
 
 
 def test_loading_twice_gives_equal_programs() -> None:

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
-from gymnasium import spaces
-from gymnasium.vector import AutoresetMode, VectorEnv
-from gymnasium.vector.utils import batch_space
 from numpy.typing import ArrayLike, NDArray
 
-from memplace_env.envs.base import Observation
+from memplace_env.envs.base import Observation, PlacementVectorEnv
 from memplace_env.envs.malloc_game.env import MallocGameEnv, check_actions
 from memplace_env.envs.malloc_game.observation import Observations, empty_observations
 
 
-class MallocGameVectorEnv(VectorEnv[Observation, NDArray[np.int64], NDArray[Any]]):
+class MallocGameVectorEnv(PlacementVectorEnv[MallocGameEnv]):
     """`num_envs` games of `MallocGameEnv` in one; takes the same arguments.
 
     A game that ends begins anew in the same step (`AutoresetMode.SAME_STEP`).
@@ -28,29 +24,14 @@ class MallocGameVectorEnv(VectorEnv[Observation, NDArray[np.int64], NDArray[Any]
             the time to allocate them.
     """
 
-    metadata = {"render_modes": [], "autoreset_mode": AutoresetMode.SAME_STEP}  # noqa: RUF012
-
     def __init__(self, num_envs: int, max_episode_steps: int | None = None, copy: bool = True, **kwargs: Any) -> None:
         del max_episode_steps
-        self.num_envs = num_envs
-        self.env = MallocGameEnv(**kwargs)
+        super().__init__(num_envs, MallocGameEnv(**kwargs))
         self.problem = self.env.problem
-        self.single_observation_space = self.env.observation_space
-        self.single_action_space = self.env.action_space
         self.states = self.problem.new_states(num_envs)
         self._reused = None if copy else empty_observations(num_envs)
         self._first = self.problem.observe(self.problem.new_states(1))
         self._profiles = np.repeat(self._first.profile, num_envs, axis=0)
-
-    @cached_property
-    def observation_space(self) -> spaces.Space[Any]:  # type: ignore[override]
-        """Batched space, made on demand."""
-        return batch_space(self.single_observation_space, self.num_envs)
-
-    @cached_property
-    def action_space(self) -> spaces.Space[Any]:  # type: ignore[override]
-        """Batched space, made on demand."""
-        return batch_space(self.single_action_space, self.num_envs)
 
     def reset(
         self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None

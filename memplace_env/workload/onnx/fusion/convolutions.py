@@ -61,7 +61,7 @@ class _ConvChain:
     def _scale(self, readers: set[int]) -> bool:
         """Folds a BatchNormalization, or a constant scale or shift per channel, into weights and bias."""
         reader = self._only_reader(readers)
-        if not self._linear or reader is None:
+        if not self._linear or not self._filters.constant or reader is None:
             return False
         index, op = reader
         others = [name for name in op.reads if name != self._result]
@@ -93,6 +93,12 @@ class _ConvChain:
         return all(self._graph.buffers[name].constant for name in names)
 
     @property
+    def _filters(self) -> Buffer:
+        name = self._conv.inputs[self._conv.operator.weight]
+        assert name is not None
+        return self._graph.buffers[name]
+
+    @property
     def _channels(self) -> int:
         return self._conv.geometry[_CHANNELS]
 
@@ -100,10 +106,9 @@ class _ConvChain:
         if self._has_bias:
             return
         self._has_bias = True
-        weight = next(self._graph.buffers[name] for name in self._conv.reads if self._graph.buffers[name].constant)
         self._group.bias = (
             f"{self._conv.name}/folded_bias",
-            Buffer(self._channels, weight.element_type, weight.bits, constant=True),
+            Buffer(self._channels, self._filters.element_type, self._filters.bits, constant=True),
         )
 
     def _is_unary(self, op: Op, operand: str) -> bool:
