@@ -3,13 +3,14 @@
 import ast
 import importlib
 import json
+import re
 import subprocess
 import sys
 
 import pytest
 
 import memplace_env
-from tests.source import functions, imports, modules, names_in
+from tests.source import PACKAGES, ROOT, functions, imports, modules, names_in
 
 LAYERS = (
     ("errors", "units", "files", "threads", "plugins", "kernel"),
@@ -264,3 +265,39 @@ def test_nobody_else_works_with_the_overhead_of_ops():
     assert {
         name for name in readers if not name.startswith(("memplace_env.costs", "memplace_env.testing"))
     } <= KNOW_OVERHEAD
+
+
+PICTURE = re.compile(r"^    (\w+)(?:\[.*?\])? --> (\w+)(?:\[.*\])?$", re.MULTILINE)
+OUTSIDE_THE_PICTURE = ("errors", "units", "files", "threads", "plugins", "kernel", "registration", "__main__")
+"""What stands under everything, and a package's own modules, which register or run."""
+
+
+def drawn(module: str) -> str | None:
+    """The box of the picture in docs/architecture.md that a module is in; None for those outside of it."""
+    if module in RENDERING:
+        return "views"
+    if module.startswith("agents"):
+        return "agents"
+    part = module.removeprefix("memplace_env").removeprefix(".")
+    if part.startswith(("workload.synthetic", "workload.resolve")):
+        return "task"
+    if part == "api":
+        return "resolve"
+    top = part.split(".")[0]
+    return None if not top or top in OUTSIDE_THE_PICTURE else top
+
+
+def test_picture_in_the_documentation_shows_the_imports():
+    """Each import follows the arrows, and each arrow is an import."""
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    arrows = set(PICTURE.findall(text))
+    reach = {(below, above) for below, above in arrows}
+    while more := {(a, d) for a, b in reach for c, d in reach if b == c} - reach:
+        reach |= more
+    ends = {
+        (drawn(found.target), drawn(found.importer)) for found in imports() if found.target.split(".")[0] in PACKAGES
+    }
+    real = {(below, above) for below, above in ends if below and above and below != above}
+    drawing = {("views", "envs")}  # an environment draws itself
+    assert real - reach - drawing == set()
+    assert arrows - real == set()
