@@ -18,6 +18,7 @@ from benchmarks.tables import markdown, save_results, write_between_markers
 from memplace_env.compiler import HEURISTICS
 from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.registration import ONE_SHOT
+from memplace_env.simulator import judge_plan
 
 RESULTS = Path(__file__).parent / "results" / "agents.json"
 PAPER = ("ResNet50", "ResNet101", "BERT")
@@ -29,9 +30,8 @@ def measure(workload: str, budget: int, seeds: int) -> dict[str, Any]:
     env = OneShotEnv(workload, **ONE_SHOT[workload])
     native = env.problem.native_report.latency_s
     speedups: dict[str, list[float]] = {}
-    for name, rule in HEURISTICS.items():
-        plan = rule(env.program, env.accelerator)
-        speedups[name] = [native / env.simulator.run(env.program, env.accelerator, plan).latency_s]
+    for name, heuristic in HEURISTICS.items():
+        speedups[name] = [native / judge_plan(env.task, heuristic(env.task)).latency_s]
     for name in SEARCHES:
         runs = [agents.make_agent(name).solve(env, budget=budget, seed=seed) for seed in range(seeds)]
         speedups[name] = [run.speedup for run in runs]

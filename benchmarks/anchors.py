@@ -11,10 +11,9 @@ import numpy as np
 
 from benchmarks.tables import markdown
 from memplace_env.accelerator import Accelerator, load_accelerator
-from memplace_env.compiler import all_backing, compile_mapping, native
-from memplace_env.plan import MemoryPlan
-from memplace_env.simulator import simulate
-from memplace_env.workload.program import Program
+from memplace_env.compiler import all_backing_report, native_report, place_mapping
+from memplace_env.resolve import make_task
+from memplace_env.simulator import judge_plan
 from memplace_env.workload.resolve import resolve_workload
 
 PUBLISHED_IMAGES_PER_S = 3600
@@ -27,21 +26,18 @@ def unlimited(chip: Accelerator) -> Accelerator:
     return replace(chip, levels=(replace(chip.levels[0], capacity_bytes=room), *chip.levels[1:]))
 
 
-def all_fast(program: Program, chip: Accelerator) -> MemoryPlan:
-    """Everything that may leave the backing memory in the fastest one."""
-    return compile_mapping(program, chip, np.zeros(program.num_tensors, dtype=np.int64)).plan
-
-
 def images_per_s() -> dict[str, float]:
     """ResNet-50, int8, batch 1 on nnp-i: everything in DRAM, native, and everything in an unlimited SRAM."""
     chip = load_accelerator("nnp-i")
     program = resolve_workload("ResNet50", batch=1, dtype="int8", fusion=chip.fusion)
-    endless = unlimited(chip)
-    return {
-        "all in DRAM": 1 / simulate(program, chip, all_backing(program, chip)).latency_s,
-        "native": 1 / simulate(program, chip, native(program, chip)).latency_s,
-        "all in SRAM, unlimited": 1 / simulate(program, endless, all_fast(program, endless)).latency_s,
+    task, endless = make_task(program, chip), make_task(program, unlimited(chip))
+    all_fast = place_mapping(endless, np.zeros(program.num_tensors, dtype=np.int64)).plan
+    reports = {
+        "all in DRAM": all_backing_report(task),
+        "native": native_report(task),
+        "all in SRAM, unlimited": judge_plan(endless, all_fast),
     }
+    return {name: 1 / report.latency_s for name, report in reports.items()}
 
 
 def main() -> None:

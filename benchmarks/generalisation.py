@@ -18,7 +18,7 @@ from rich.progress import track
 
 import agents
 from agents.egrl import boltzmann
-from agents.evaluator import Evaluator
+from agents.evaluator import MapEvaluator
 from agents.learning.graph_policy import Graph, GraphPolicy
 from agents.learning.threads import one_thread
 from benchmarks.tables import markdown, save_results, write_between_markers
@@ -47,7 +47,7 @@ def train(workloads: Sequence[str], budget: int, seed: int) -> GraphPolicy:
 
 def zero_shot(policy: GraphPolicy, workload: str) -> dict[str, float]:
     """Speed-ups over native of the policy's most likely map, and of the best of `SAMPLES` maps drawn from it."""
-    evaluator = Evaluator(one_shot_id(workload), budget=1 + SAMPLES)
+    evaluator = MapEvaluator(one_shot_id(workload), budget=1 + SAMPLES)
     graph = Graph.of(evaluator.env.problem)
     with one_thread(), torch.inference_mode():
         chances = policy(graph).softmax(-1).flatten(0, 1).double().numpy()

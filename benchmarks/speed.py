@@ -26,10 +26,9 @@ import numpy as np
 
 import agents
 import memplace_env
-from memplace_env.compiler.evaluate import available_cores
-from memplace_env.compiler.schedule import is_placeable
+from memplace_env.testing import reference, reference_compiler, reference_game
+from memplace_env.threads import available_cores
 from memplace_env.workload.zoo import zoo_path
-from tests import reference, reference_game
 
 LLAMA = Path(__file__).parent / "data" / "Llama-1B.onnx"
 WORKLOADS = ("BERT", "ResNet50")
@@ -60,13 +59,13 @@ def vector_rate(workload: str, cores: int | None) -> float:
 def reference_rate(workload: str) -> float:
     """Maps/s of the plain Python reference that the tests hold the kernels equal to: compile and simulate."""
     env = gym.make(f"MemPlace-{workload}-v0").unwrapped
-    program, chip, slot = env.program, env.accelerator, env.problem.slot
+    task, slot = env.task, env.problem.slot
     entries = np.random.default_rng(0).integers(0, 3, env.problem.map_size)
-    mapping = np.where(is_placeable(program), entries[slot], chip.backing).tolist()
+    mapping = np.where(task.program.is_placeable, entries[slot], task.backing).tolist()
 
     def once() -> None:
-        plan, _ = reference.compile_mapping(program, chip, mapping, "weights-before-results")
-        reference.simulate(program, chip, plan)
+        plan, _ = reference_compiler.compile_mapping(task, mapping, "weights-before-results")
+        reference.simulate(task, plan)
 
     return 1 / best_seconds(once, rounds=1)
 
@@ -76,9 +75,8 @@ def rules_rate(workload: str) -> float:
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     problem = gym.make(f"MallocGame-{workload}-v0").unwrapped.problem
     games = 256
-    return (
-        games * problem.num_decisions / best_seconds(lambda: problem.finish_randomly(problem.new_rows(games), seed=0))
-    )
+    seconds = best_seconds(lambda: problem.finish_randomly(problem.new_states(games), seed=0))
+    return games * problem.num_decisions / seconds
 
 
 def game_vector_rate(workload: str, cores: int | None) -> float:
@@ -91,8 +89,8 @@ def game_vector_rate(workload: str, cores: int | None) -> float:
     actions = np.random.default_rng(0).integers(0, 3, (steps, 256))
 
     def once() -> None:
-        for row in actions:
-            env.step(row)
+        for played in actions:
+            env.step(played)
 
     return steps * 256 / best_seconds(once, rounds=3)
 
@@ -100,7 +98,7 @@ def game_vector_rate(workload: str, cores: int | None) -> float:
 def reference_game_rate(workload: str) -> float:
     """Decisions/s of the plain Python reference, NoCopy, else Copy, else Drop."""
     env = gym.make(f"MallocGame-{workload}-v0").unwrapped
-    game = reference_game.Game.begin(env.program, env.accelerator)
+    game = reference_game.Game.begin(env.task)
     begin = time.perf_counter()
     while not game.over:
         game.play(next(action for action in (1, 0, 2) if game.legal(action)[0]))

@@ -14,7 +14,8 @@ class RandomCosts:
     """Arrays drawn from a seed, the program and the chip: of all scales, with zeros, and bytes reserved or not.
 
     Example:
-        >>> env = gym.make("MemPlace-v0", workload="synthetic:chain", costs=RandomCosts(3))
+        >>> import gymnasium as gym
+        >>> env = gym.make("memplace_env:MemPlace-v0", workload="synthetic:chain", costs=RandomCosts(3))
 
     Args:
         seed: at least 0; the same seed, program and chip always give the same costs.
