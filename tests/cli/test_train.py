@@ -220,6 +220,7 @@ def test_missing_packages(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: P
         assert result.exit_code == 2
         assert "torch_geometric" in result.stderr
     assert run("train", "egrl", MODEL, "--out", "asked").exit_code == 2
+    assert run("agents").exit_code == 0
     assert not (tmp_path / "asked").exists()
 
 
