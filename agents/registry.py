@@ -68,9 +68,10 @@ class AgentSpec:
             AgentError: if its packages are missing or broken, or an option makes no sense.
         """
         try:
-            agent: Agent[Any] = _load(self.home)(**options)
-        except ImportError as error:
+            kind = _load(self.home)
+        except Exception as error:  # whatever a third party's module may raise
             raise AgentError(self.lacking or f"{self.name} cannot be loaded ({error}); install it anew.") from error
+        agent: Agent[Any] = kind(**options)
         return agent
 
     @cached_property
@@ -80,7 +81,7 @@ class AgentSpec:
         return settings
 
 
-_BUILT_IN = (
+BUILT_IN = (
     AgentSpec(
         "egrl",
         "agents.egrl:EGRL",
@@ -185,7 +186,7 @@ FALLBACK = "exact"
 
 def agent_specs(formulation: Formulation | None = None) -> dict[str, AgentSpec]:
     """Every agent by name, those of third parties after ours; of one formulation if that is given."""
-    specs = {spec.name: spec for spec in _BUILT_IN}
+    specs = {spec.name: spec for spec in BUILT_IN}
     specs |= {name: _third_party(name, point.value) for name, point in installed(AGENTS).items() if name not in specs}
     return {name: spec for name, spec in specs.items() if formulation is None or formulation in spec.formulations}
 

@@ -106,7 +106,8 @@ def _empty(task: Task, options: MsaOptions) -> Memory:
     capacity = task.accelerator.levels[FAST].capacity_bytes - int(task.costs.reserved_bytes[:, FAST].max())
 
     def scaled(picoseconds: Ints) -> Ints:
-        return np.ceil(picoseconds / options.copy_bandwidth_scale).astype(np.int64)
+        # At least 1, so that a copy which costs nothing still gets an op to run in.
+        return np.maximum(np.ceil(picoseconds / options.copy_bandwidth_scale), 1).astype(np.int64)
 
     def bytes_ps(size: int) -> float:
         return size * PS_PER_S / (read_rate * options.copy_bandwidth_scale)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from agents.base import Agent, Progress
+from agents.base import Agent
+from agents.solution import Progress
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.one_shot import OneShotEnv
-from memplace_env.simulator import cost_tables
 from memplace_env.workload.synthetic import planted
 
 
@@ -22,7 +22,7 @@ def planted_env(topology: str = "chain", ops: int = 8, seed: int = 4, chip: str 
 
 def optimum_ps(env: OneShotEnv | MallocGameEnv) -> int:
     """Latency in ps of the best plan of a planted program."""
-    return int(cost_tables(env.program, env.accelerator).compute_ps.sum())
+    return int(env.task.costs.compute_ps.sum())
 
 
 def reach(agent: Agent, env: OneShotEnv | MallocGameEnv, budget: int, seed: int = 0) -> None:

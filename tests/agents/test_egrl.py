@@ -24,8 +24,8 @@ from agents.learning.training import CHECKPOINT, CURVES, POLICY
 from memplace_env.compiler import HEURISTICS
 from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.errors import AgentError
-from memplace_env.plan import validate
-from memplace_env.simulator import simulate
+from memplace_env.plan import violations
+from memplace_env.simulator import judge_plan
 from memplace_env.workload.builder import ProgramBuilder
 from memplace_env.workload.program import TensorKind
 from memplace_env.workload.synthetic import TOPOLOGIES, random_dag
@@ -67,7 +67,7 @@ def plain(state):
 
 def remembered(folder):
     """What the run in a folder has written: its whole state, and its policy."""
-    return plain(files.load(folder / CHECKPOINT, KIND)), genome_of(load_policy(folder / POLICY)).tobytes()
+    return plain(files.load(folder / CHECKPOINT, KIND)), genome_of(load_policy(folder / POLICY, GraphPolicy)).tobytes()
 
 
 # Budgets and seeds.
@@ -77,8 +77,8 @@ def remembered(folder):
 def test_solutions_are_valid_and_add_up(name):
     env, heard = planted_env(ops=10), []
     solution = EGRL(small(name)).solve(env, budget=45, seed=1, callback=heard.append)
-    assert validate(env.program, env.accelerator, solution.plan) == []
-    report = simulate(env.program, env.accelerator, solution.plan)
+    assert violations(env.task, solution.plan) == []
+    report = judge_plan(env.task, solution.plan)
     assert report.latency_s == solution.report.latency_s == solution.history[-1].latency_s
     assert solution.evaluations == heard[-1].evaluations == 45
     assert (solution.agent, solution.outcome, solution.seed) == ("egrl", "feasible", 1)
@@ -132,7 +132,7 @@ def test_with_heuristics_it_is_never_slower_than_native(seed, chip):
     env = OneShotEnv(random_dag(seed, ops=6, dtype=dtype, largest=60_000_000), chip)
     solution = EGRL(small()).solve(env, budget=len(HEURISTICS) + 2)
     assert solution.report.latency_s <= solution.native_latency_s
-    assert validate(env.program, env.accelerator, solution.plan) == []
+    assert violations(env.task, solution.plan) == []
 
 
 @pytest.mark.parametrize("name", ["default", "paper", "refine-only"])
@@ -325,7 +325,7 @@ def test_several_workloads_give_a_solution_each_and_one_policy(name):
     trained = EGRL(small(name, gradient_steps=0.2)).train(envs, budget=60, callback=[h.append for h in heard])
     assert len(trained.solutions) == 2
     for env, solution, told in zip(envs, trained.solutions, heard, strict=True):
-        assert validate(env.program, env.accelerator, solution.plan) == []
+        assert violations(env.task, solution.plan) == []
         assert solution.evaluations == told[-1].evaluations == 60
         logits = trained.policy(Graph.of(env.problem))
         assert logits.shape == (env.program.num_ops, 2, 3)
@@ -335,7 +335,7 @@ def test_several_workloads_give_a_solution_each_and_one_policy(name):
 def likely_plan(policy, env):
     """What the compiler makes of a policy's most likely map."""
     entries = policy(Graph.of(env.problem)).argmax(-1).flatten().numpy()
-    return env.task.signed(env.problem.compile(entries).plan)
+    return env.problem.compile(entries).plan
 
 
 @pytest.mark.parametrize("name", ["default", "paper", "refine-only", "pg"])
@@ -355,14 +355,14 @@ def test_policies_are_saved_and_tuned_on(tmp_path):
     trained = EGRL(small(), out=tmp_path).train([env], budget=60)
     assert sorted(file.name for file in tmp_path.iterdir()) == sorted([CHECKPOINT, POLICY, CURVES])
     assert list((tmp_path / CURVES).glob("events*"))
-    saved = load_policy(tmp_path / POLICY)
+    saved = load_policy(tmp_path / POLICY, GraphPolicy)
     assert (genome_of(saved) == genome_of(trained.policy)).all()
     config = small(hidden=32, depth=3)  # the shape is the policy's
     for given_ in (saved, tmp_path / POLICY, str(tmp_path / POLICY)):
         tuned = EGRL(config, policy=given_).train([other], budget=60)
         assert tuned.policy.options == saved.options
         assert (genome_of(tuned.policy) != genome_of(saved)).any()
-        optimum = simulate(other.program, other.accelerator, likely_plan(saved, other))
+        optimum = judge_plan(other.task, likely_plan(saved, other))
         assert tuned.solutions[0].report.latency_ps <= optimum.latency_ps
     assert (genome_of(saved) == genome_of(trained.policy)).all()
 

@@ -8,35 +8,40 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from agents.egrl.refine import MoveCosts, Refiner
-from agents.evaluator import Evaluator
-from memplace_env.compiler import compile_mapping
+from agents.evaluator import MapEvaluator
+from memplace_env.compiler import place_mapping
 from memplace_env.envs.one_shot import OneShotEnv, OneShotProblem
-from memplace_env.simulator import BuiltinSimulator, simulate
+from memplace_env.simulator import judge_plan
+from memplace_env.testing.strategies import accelerators, programs, tasks
 from memplace_env.workload.synthetic import random_dag
 from tests.agents.planted import planted_env
-from memplace_env.testing.strategies import accelerators, programs
 
 SEEDS = st.integers(0, 2**32 - 1)
 
 
-@settings(max_examples=25)
-@given(st.data())
-def test_move_costs_are_what_the_simulator_says(data):
+def without_limits(task):
+    """The task with room for everything and no latencies."""
+    chip, costs = task.accelerator, task.costs
+    levels = tuple(replace(level, capacity_bytes=2**40 + at) for at, level in enumerate(chip.levels))
+    nothing = {field: np.zeros_like(getattr(costs, field)) for field in ("latency_ps", "reserved_bytes")}
+    return replace(task, accelerator=replace(chip, levels=levels), costs=costs._replace(**nothing))
+
+
+@settings(max_examples=40)
+@given(tasks(programs(max_ops=6), accelerators(weights="resident")), SEEDS)
+def test_move_costs_are_what_the_simulator_says(task, seed):
     """With room for everything and no latencies, moving one tensor changes the latency by just that."""
-    program, chip = data.draw(programs(max_ops=6)), data.draw(accelerators(weights="resident"))
-    levels = tuple(replace(level, capacity_bytes=2**40 + at, latency_ps=0) for at, level in enumerate(chip.levels))
-    chip = replace(chip, levels=levels)
-    problem = OneShotProblem(program, chip, BuiltinSimulator())
-    rng = np.random.default_rng(data.draw(SEEDS))
+    task = without_limits(task)
+    problem, chip, rng = OneShotProblem(task), task.accelerator, np.random.default_rng(seed)
     placed = problem.slot >= 0
-    level = np.where(placed, rng.integers(0, chip.num_levels, program.num_tensors), chip.backing)
+    level = np.where(placed, rng.integers(0, chip.num_levels, len(placed)), chip.backing)
     costs = MoveCosts(problem)(level)
     assert costs.shape == problem.mask.shape
 
     def latency_ps(mapping):
-        plan, moved = compile_mapping(program, chip, mapping)
+        plan, moved = place_mapping(task, mapping)
         assert moved == 0
-        return simulate(program, chip, plan).latency_ps
+        return judge_plan(task, plan).latency_ps
 
     before = latency_ps(level)
     alone = [k for k in np.flatnonzero(placed) if (problem.slot == problem.slot[k]).sum() == 1]
@@ -50,7 +55,7 @@ def test_move_costs_are_what_the_simulator_says(data):
     assert (costs[~problem.decides] == 0).all()
 
 
-class Watched(Evaluator):
+class Watched(MapEvaluator):
     """Remembers what it was asked."""
 
     def __init__(self, env, budget):

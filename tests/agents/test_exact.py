@@ -9,29 +9,29 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from hypothesis import assume, given, settings
-from hypothesis import strategies as st
 
 from agents.exact import Exact
 from agents.exact.cuts import cut
+from agents.exact.highs import solve_model
 from agents.exact.kernels import FOUND, GAVE_UP, NONE_EXISTS, climb, place_in_order, search
 from agents.exact.mapping import latency_ps, lives
-from agents.exact.model import build, lifetimes, live_sets
+from agents.exact.model import build, lifetimes
 from agents.exact.packing import Blocks, fit, pack
 from agents.exact.quiet import stdout_on_stderr
-from agents.exact.solve import solve
 from memplace_env.accelerator import load_accelerator
-from memplace_env.compiler import compile_mapping
+from memplace_env.compiler import place_mapping
 from memplace_env.compiler.compile import plan_of_levels
-from memplace_env.compiler.evaluate import evaluate
-from memplace_env.compiler.schedule import is_placeable, schedule
+from memplace_env.compiler.evaluate import evaluate_choices
+from memplace_env.compiler.schedule import ORDERS, schedule_of
 from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.errors import AgentError
-from memplace_env.plan import validate
-from memplace_env.simulator import BuiltinSimulator, cost_tables
+from memplace_env.plan import violations
+from memplace_env.resolve import make_task
+from memplace_env.simulator import judge_plan
+from memplace_env.testing.strategies import programs, tasks
 from memplace_env.workload.builder import ProgramBuilder
 from memplace_env.workload.program import TensorKind
 from memplace_env.workload.synthetic import planted, random_dag
-from memplace_env.testing.strategies import accelerators, programs
 
 GAP = 1e-4
 NNP_I = load_accelerator("nnp-i")
@@ -51,26 +51,28 @@ UNPACKABLE = list(
 UNPACKABLE_HEIGHT = 6
 
 
-def all_mappings(program, chip, most=20_000):
+def all_mappings(task, most=20_000):
     """Every mapping of the placeable tensors; the rest in the backing memory."""
-    items = np.flatnonzero(is_placeable(program))
-    assume(chip.num_levels ** len(items) <= most)
-    grid = np.array(list(product(range(chip.num_levels), repeat=len(items))), dtype=np.int64)
-    rows = np.full((len(grid), program.num_tensors), chip.backing)
-    rows[:, items] = grid.reshape(len(grid), len(items))
-    return rows
+    items, levels = np.flatnonzero(task.program.is_placeable), task.accelerator.num_levels
+    assume(levels ** len(items) <= most)
+    grid = np.array(list(product(range(levels), repeat=len(items))), dtype=np.int64)
+    mappings = np.full((len(grid), task.program.num_tensors), task.backing)
+    mappings[:, items] = grid.reshape(len(grid), len(items))
+    return mappings
 
 
-def fits_by_sums(program, chip, level):
-    """Whether no level ever holds more than its capacity, and streamed weights have time to arrive."""
-    first, last = lifetimes(program, chip)
-    for at in range(chip.backing):
-        here = np.flatnonzero(is_placeable(program) & (level == at))
+def fits_by_sums(task, level):
+    """Whether no level ever holds more than ops leave of it, and streamed weights have time to arrive."""
+    first, last = lifetimes(task)
+    for at in range(task.backing):
+        here = np.flatnonzero(task.program.is_placeable & (level == at))
         if (first[here] < 0).any():
             return False
-        load = live_sets(first[here], last[here]) @ program.tensor_bytes[here]
-        if load.max(initial=0) > chip.levels[at].capacity_bytes:
-            return False
+        free = task.accelerator.levels[at].capacity_bytes - task.costs.reserved_bytes[:, at]
+        for op in range(task.program.num_ops):
+            alive = here[(first[here] <= op) & (last[here] >= op)]
+            if len(alive) and task.program.tensor_bytes[alive].sum() > free[op]:
+                return False
     return True
 
 
@@ -99,23 +101,32 @@ def chip_with(*capacities, **changes):
     return replace(NNP_I, levels=tuple(levels), **changes)
 
 
-def packed(program, chip, level):
-    return pack(program, chip, lives(program, chip, level), seed=0)
+def packed(task, level):
+    return pack(task, lives(task, level), seed=0)
 
 
-def run(program, chip, **options):
-    return Exact(GAP).solve(OneShotEnv(program, chip), **options)
+def all_fast(task):
+    """The mapping that asks for the fastest level wherever it may."""
+    return np.where(task.program.is_placeable, 0, task.backing)
 
 
-@settings(max_examples=80)
-@given(st.data())
-def test_bound_holds_and_optimal_means_optimal(data):
-    program, chip = data.draw(programs(max_ops=3)), data.draw(accelerators())
-    rows = all_mappings(program, chip)
-    best = evaluate(schedule(program, chip), rows, np.arange(program.num_tensors)).latency_ps.min()
-    solution = run(program, chip)
+def run(task, **options):
+    return Exact(GAP).solve(OneShotEnv(task), **options)
+
+
+def best_compiled(task):
+    """Latency in ps of the best plan that the compiler makes of any mapping, in any order."""
+    mappings, slot = all_mappings(task), np.arange(task.program.num_tensors)
+    return min(int(evaluate_choices(schedule_of(task, order), mappings, slot).latency_ps.min()) for order in ORDERS)
+
+
+@settings(max_examples=150)
+@given(tasks(programs(max_ops=3)))
+def test_bound_holds_and_optimal_means_optimal(task):
+    """Whatever things cost, and whatever ops reserve."""
+    best, solution = best_compiled(task), run(task)
     latency, bound = solution.report.latency_ps, solution.bound_s * 1e12
-    assert validate(program, chip, solution.plan) == []
+    assert violations(task, solution.plan) == []
     assert bound <= best * (1 + 1e-12)
     assert bound <= latency * (1 + 1e-12)
     assert (solution.outcome == "optimal") == (latency <= bound * (1 + GAP))
@@ -123,39 +134,38 @@ def test_bound_holds_and_optimal_means_optimal(data):
         assert latency <= best * (1 + GAP)
 
 
-def latency_without_addresses(program, chip, level):
-    """What the simulator says if all blocks start at address 0 and copies may begin at once."""
-    nowhere = np.zeros(program.num_tensors, dtype=np.int64)
-    return BuiltinSimulator().run(program, chip, plan_of_levels(program, chip, level, nowhere, nowhere)).latency_ps
+def latency_without_addresses(task, level):
+    """What the cost arrays say if all blocks start at address 0 and copies may begin at once."""
+    nowhere = np.zeros(task.program.num_tensors, dtype=np.int64)
+    return judge_plan(task, plan_of_levels(task, level, nowhere, nowhere), trusted=True).latency_ps
 
 
-@settings(max_examples=120)
-@given(st.data())
-def test_model_is_the_latency_of_mappings_whose_sums_fit(data):
-    program, chip = data.draw(programs(max_ops=3)), data.draw(accelerators())
-    fitting = [row for row in all_mappings(program, chip, most=3000) if fits_by_sums(program, chip, row)]
-    best = min(latency_without_addresses(program, chip, row) for row in fitting)
-    answer = solve(build(program, chip), [], 0.0, None)
+@settings(max_examples=200)
+@given(tasks(programs(max_ops=3)))
+def test_model_is_the_latency_of_mappings_whose_sums_fit(task):
+    fitting = [level for level in all_mappings(task, most=3000) if fits_by_sums(task, level)]
+    best = min(latency_without_addresses(task, level) for level in fitting)
+    answer = solve_model(build(task), [], 0.0, None)
     assert answer.bound_ps <= best <= answer.bound_ps * (1 + 1e-5) + 1
-    assert fits_by_sums(program, chip, answer.level)
-    assert latency_without_addresses(program, chip, answer.level) <= best * (1 + 1e-5)
+    assert fits_by_sums(task, answer.level)
+    assert latency_without_addresses(task, answer.level) <= best * (1 + 1e-5)
 
 
 @pytest.mark.parametrize("topology", ["chain", "diamond", "fan-out"])
 @pytest.mark.parametrize("seed", range(3))
 def test_planted_optimum_is_reached(topology, seed):
-    program = planted(topology, ops=24, seed=seed).program
-    solution = run(program, NNP_I)
+    task = make_task(planted(topology, ops=24, seed=seed).program, NNP_I)
+    solution = run(task)
     assert solution.outcome == "optimal"
-    assert solution.report.latency_ps == cost_tables(program, NNP_I).compute_ps.sum()
+    assert solution.report.latency_ps == task.costs.compute_ps.sum()
 
 
 @pytest.mark.parametrize("ports", ["parallel", "serial"])
 def test_streamed_answers_are_valid_and_honest(ports):
     chip = replace(load_accelerator("tpu-v4i"), ports=ports, dtype="bfloat16")
-    program = random_dag(3, ops=30, dtype="bfloat16", largest=60_000_000)
-    solution = run(program, chip)
-    assert validate(program, chip, solution.plan) == []
+    task = make_task(random_dag(3, ops=30, dtype="bfloat16", largest=60_000_000), chip)
+    solution = run(task)
+    assert violations(task, solution.plan) == []
     assert solution.report.latency_s <= solution.native_latency_s
     assert solution.gap >= 0
     assert solution.outcome in ("optimal", "feasible")
@@ -186,46 +196,45 @@ def test_search_gives_up_and_climb_is_seeded():
 
 
 def test_addresses_are_found_where_the_compiler_finds_none():
-    program, chip = program_of(FRAGMENTING), chip_with(FRAGMENTING_HEIGHT * 1000)
-    fast = np.where(is_placeable(program), 0, chip.backing)
-    assert compile_mapping(program, chip, fast).reassigned_bytes > 0
-    offset, conflicts = packed(program, chip, fast)
+    task = make_task(program_of(FRAGMENTING), chip_with(FRAGMENTING_HEIGHT * 1000))
+    fast = all_fast(task)
+    assert place_mapping(task, fast).reassigned_bytes > 0
+    offset, conflicts = packed(task, fast)
     assert conflicts == []
-    assert validate(program, chip, plan_of_levels(program, chip, fast, offset)) == []
-    solution = run(program, chip)
+    assert violations(task, plan_of_levels(task, fast, offset)) == []
+    solution = run(task)
     assert solution.outcome == "optimal"
-    assert solution.report.latency_ps == latency_ps(program, chip, fast)
+    assert solution.report.latency_ps == latency_ps(task, fast)
 
 
 def test_unpackable_results_are_proven_so_and_cut_off():
-    program, chip = program_of(UNPACKABLE), chip_with(UNPACKABLE_HEIGHT * 1000)
-    fast = np.where(is_placeable(program), 0, chip.backing)
-    assert fits_by_sums(program, chip, fast)
-    (conflict,) = packed(program, chip, fast)[1]
+    task = make_task(program_of(UNPACKABLE), chip_with(UNPACKABLE_HEIGHT * 1000))
+    fast = all_fast(task)
+    assert fits_by_sums(task, fast)
+    (conflict,) = packed(task, fast)[1]
     assert conflict.proven
     assert conflict.height == (UNPACKABLE_HEIGHT + 1) * 1000
-    model = build(program, chip)
-    before, after = (solve(model, cuts, 0.0, None) for cuts in ([], [cut(program, chip, model, conflict)]))
+    model = build(task)
+    before, after = (solve_model(model, cuts, 0.0, None) for cuts in ([], [cut(task, model, conflict)]))
     assert before.bound_ps < after.bound_ps
     assert (after.level[conflict.blocks] > 0).any()
 
-    solution = run(program, chip)
-    assert validate(program, chip, solution.plan) == []
+    solution = run(task)
+    assert violations(task, solution.plan) == []
     assert solution.outcome == "optimal"
-    assert latency_ps(program, chip, fast) < solution.report.latency_ps
+    assert latency_ps(task, fast) < solution.report.latency_ps
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_proven_cuts_forbid_no_packable_mapping(seed):
     table = UNPACKABLE + [(1, 0, 4)] * (seed % 2)
-    program, chip = program_of(table), chip_with(UNPACKABLE_HEIGHT * 1000)
-    model = build(program, chip)
-    fast = np.where(is_placeable(program), 0, chip.backing)
-    rows = cut(program, chip, model, packed(program, chip, fast)[1][0])
+    task = make_task(program_of(table), chip_with(UNPACKABLE_HEIGHT * 1000))
+    model, fast = build(task), all_fast(task)
+    rows = cut(task, model, packed(task, fast)[1][0])
     rng = np.random.default_rng(seed)
     for _ in range(200):
-        level = np.where(rng.random(program.num_tensors) < rng.random(), fast, chip.backing)
-        if not packed(program, chip, level)[1]:
+        level = np.where(rng.random(task.program.num_tensors) < rng.random(), fast, task.backing)
+        if not packed(task, level)[1]:
             columns = np.zeros(len(model.cost))
             columns[model.column[np.flatnonzero(level == 0), 0]] = 1
             assert (rows.matrix @ columns >= rows.lower - 1e-9).all()
@@ -242,19 +251,20 @@ def test_fit_is_within_the_height():
 
 def test_same_seed_same_plan():
     program = random_dag(11, ops=40)
-    first, second = (run(program, chip_with(2_000_000, 9_000_000), seed=5) for _ in range(2))
+    first, second = (run(make_task(program, chip_with(2_000_000, 9_000_000)), seed=5) for _ in range(2))
     assert first.plan == second.plan
     assert first.evaluations == second.evaluations
 
 
 def test_time_limit_is_kept():
-    program, chip = random_dag(2, ops=400, largest=4_000_000), chip_with(4_000_000, 12_000_000)
-    run(random_dag(1), chip)
+    chip = chip_with(4_000_000, 12_000_000)
+    task = make_task(random_dag(2, ops=400, largest=4_000_000), chip)
+    run(make_task(random_dag(1), chip))
     begin = time.process_time()
-    solution = run(program, chip, time_limit=0.5)
+    solution = run(task, time_limit=0.5)
     assert time.process_time() - begin < 3
     assert solution.outcome in ("optimal", "feasible")
-    assert validate(program, chip, solution.plan) == []
+    assert violations(task, solution.plan) == []
     assert solution.bound_s <= solution.report.latency_s
 
 
@@ -267,7 +277,8 @@ def test_stray_output_leaves_stdout_alone(capfd):
 
 def test_budget_and_callback():
     told = []
-    solution = run(random_dag(7, ops=20), chip_with(10_000, 50_000), budget=1, callback=told.append)
+    task = make_task(random_dag(7, ops=20), chip_with(10_000, 50_000))
+    solution = run(task, budget=1, callback=told.append)
     assert solution.evaluations >= 1
     assert [progress.evaluations for progress in told] == list(range(1, len(told) + 1))
     assert told[-1].latency_s == solution.report.latency_s
@@ -277,7 +288,7 @@ def test_nothing_to_place():
     builder = ProgramBuilder("empty", "int8")
     x, y = builder.tensor("x", 10, TensorKind.INPUT), builder.tensor("y", 10, TensorKind.OUTPUT)
     builder.op("Relu", [x], [y], vector_ops=10)
-    assert run(builder.build(), NNP_I).outcome == "optimal"
+    assert run(make_task(builder.build(), NNP_I)).outcome == "optimal"
 
 
 def test_what_it_refuses():
@@ -298,4 +309,4 @@ def test_zoo_is_solved_to_optimality(workload):
     env = gym.make(f"MemPlace-{workload}-v0")
     solution = Exact(GAP).solve(env, time_limit=120)
     assert solution.outcome == "optimal"
-    assert validate(env.unwrapped.program, env.unwrapped.accelerator, solution.plan) == []
+    assert violations(env.unwrapped.task, solution.plan) == []

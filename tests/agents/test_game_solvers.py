@@ -11,18 +11,18 @@ from agents.game import kernels
 from agents.game.solver_order import default_order
 from agents.game.wishes import by_role, by_tensor, finished, greedy_wishes, starts
 from agents.xla_msa import MsaOptions, assign
-from memplace_env.cli.learners import LEARNERS
 from memplace_env.envs.malloc_game import MallocGameEnv, MallocGameProblem
 from memplace_env.envs.malloc_game.state import ESTIMATE
 from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.errors import AgentError
-from memplace_env.plan import validate
-from memplace_env.simulator import simulate
+from memplace_env.plan import violations
+from memplace_env.registration import Formulation
+from memplace_env.simulator import judge_plan
+from memplace_env.testing.strategies import game_tasks
 from memplace_env.workload.synthetic import random_dag
-from memplace_env.testing.strategies import programs, two_level_accelerators
 
 PLAYERS = ["greedy-player", "beam-search", "game-local-search"]
-BUDGETS = {name: 30 if name in LEARNERS else 300 for name in agents.GAME_AGENTS}
+BUDGETS = {name: 30 if spec.learns else 300 for name, spec in agents.agent_specs(Formulation.GAME).items()}
 """Learning agents are slow, and have tests of their own."""
 WORKLOAD = "synthetic:random?ops=20&seed=3"
 
@@ -34,20 +34,20 @@ def crowded(seed=3, ops=20):
 
 def best_of_all_games(problem):
     """Latency in ps of the best game of all, by playing every one of them."""
-    rows = problem.new_rows(1)
+    states = problem.new_states(1)
     for _ in range(problem.num_decisions):
-        parent, action = np.nonzero(problem.legal(rows))
-        rows = rows[parent]
-        problem.play(rows, action)
-    return rows[:, ESTIMATE].min(), len(rows)
+        parent, action = np.nonzero(problem.legal(states))
+        states = states[parent]
+        problem.play(states, action)
+    return states[:, ESTIMATE].min(), len(states)
 
 
 @pytest.mark.parametrize(("name", "budget"), BUDGETS.items())
 def test_solutions_are_valid_and_add_up(name, budget):
     env, heard = crowded(), []
     solution = agents.make_agent(name).solve(env, budget=budget, seed=1, callback=heard.append)
-    assert validate(env.program, env.accelerator, solution.plan) == []
-    report = simulate(env.program, env.accelerator, solution.plan)
+    assert violations(env.task, solution.plan) == []
+    report = judge_plan(env.task, solution.plan)
     assert report.latency_s == solution.report.latency_s == solution.history[-1].latency_s
     assert solution.native_latency_s == pytest.approx(env.problem.all_backing_ps * 1e-12)
     assert solution.bound_s == report.lower_bound_s <= report.latency_s
@@ -64,13 +64,13 @@ def test_same_seed_same_plan(name, budget):
     assert [(p.evaluations, p.latency_s) for p in one.history] == [(p.evaluations, p.latency_s) for p in two.history]
 
 
-@settings(max_examples=25)
-@given(programs(), two_level_accelerators())
-def test_any_program_on_any_machine(program, chip):
-    env = MallocGameEnv(program, chip)
+@settings(max_examples=40)
+@given(game_tasks())
+def test_any_program_on_any_machine_at_any_cost(task):
+    env = MallocGameEnv(task)
     greedy, *others = (agents.make_agent(name).solve(env, budget=40) for name in PLAYERS)
     for solution in (greedy, *others):
-        assert validate(program, chip, solution.plan) == []
+        assert violations(task, solution.plan) == []
         assert solution.report.latency_ps <= greedy.report.latency_ps
         assert solution.evaluations <= 40
 
@@ -88,19 +88,19 @@ def test_wishes_reach_every_game():
     """Legal actions are granted as they are, so that the games along wishes are all games."""
     problem = crowded().problem
     rng = np.random.default_rng(0)
-    rows, played = problem.new_rows(1), np.empty(problem.num_decisions, dtype=np.int8)
+    states, played = problem.new_states(1), np.empty(problem.num_decisions, dtype=np.int8)
     for use in range(problem.num_decisions):
-        played[use] = rng.choice(np.flatnonzero(problem.legal(rows)[0]))
-        problem.play(rows, played[use : use + 1])
-    assert (finished(problem, played[None])[:, ESTIMATE] == rows[:, ESTIMATE]).all()
+        played[use] = rng.choice(np.flatnonzero(problem.legal(states)[0]))
+        problem.play(states, played[use : use + 1])
+    assert (finished(problem, played[None])[:, ESTIMATE] == states[:, ESTIMATE]).all()
 
 
 def test_greedy_wishes_are_the_greedy_game():
     for seed in range(8):
         problem = crowded(seed).problem
-        rows = problem.new_rows(1)
-        problem.finish_greedily(rows)
-        assert finished(problem, greedy_wishes(problem)[None])[0, ESTIMATE] == rows[0, ESTIMATE]
+        states = problem.new_states(1)
+        problem.finish_greedily(states)
+        assert finished(problem, greedy_wishes(problem)[None])[0, ESTIMATE] == states[0, ESTIMATE]
 
 
 def test_replays_from_saved_states_are_whole_games():
@@ -110,17 +110,18 @@ def test_replays_from_saved_states_are_whole_games():
     for seed in range(5):
         current, best = starts(problem)[1].copy(), starts(problem)[1]
         heats = np.full(300, problem.all_backing_ps * 0.01)
-        latency = kernels.anneal(problem.g, problem.at, *groups, problem.new_rows(1)[0], 7, heats, seed, current, best)
+        game = problem.tables, problem.layout, *groups, problem.new_states(1)[0]
+        latency = kernels.anneal(*game, 7, heats, seed, current, best)
         assert finished(problem, best[None])[0, ESTIMATE] == latency
 
 
 def test_previews_leave_the_games_alone():
     problem = crowded().problem
-    rows = problem.new_rows(2)
-    before, latency = rows.copy(), np.empty(2, dtype=np.int64)
+    states = problem.new_states(2)
+    before, latency = states.copy(), np.empty(2, dtype=np.int64)
     wishes = starts(problem)[1]
-    kernels.preview(problem.g, problem.at, rows, wishes, latency)
-    assert (rows == before).all()
+    kernels.preview(problem.tables, problem.layout, states, wishes, latency)
+    assert (states == before).all()
     assert (latency == finished(problem, wishes[None])[0, ESTIMATE]).all()
 
 
@@ -135,9 +136,8 @@ def test_budgets_and_time_limits_end_a_search():
 def test_solver_order_begins_where_xla_does():
     env = crowded()
     for options in (MsaOptions.open_source(), MsaOptions.tuned()):
-        order = default_order(env.program, env.accelerator, options)
-        plan = assign(env.program, env.accelerator, options, order)
-        assert plan == assign(env.program, env.accelerator, options)
+        order = default_order(env.task, options)
+        assert assign(env.task, options, order) == assign(env.task, options)
     xla = min(
         agents.XlaMsa(options).solve(env).report.latency_ps
         for options in (MsaOptions.open_source(), MsaOptions.tuned())
@@ -148,20 +148,21 @@ def test_solver_order_begins_where_xla_does():
 def test_games_and_plans_compete():
     env = crowded()
     evaluator = GameEvaluator(env, budget=10)
-    rows = env.problem.new_rows(3)
-    env.problem.finish_randomly(rows, 0)
-    evaluator.offer_rows(rows)
-    report = evaluator.offer(assign(env.program, env.accelerator))
+    states = env.problem.new_states(3)
+    env.problem.finish_randomly(states, 0)
+    evaluator.offer_states(states)
+    report = evaluator.offer(assign(env.task, MsaOptions.open_source()))
     solution = evaluator.solution("test", 0)
     assert solution.evaluations == 4
-    assert solution.report.latency_s == min(report.latency_s, env.problem.latency_s(rows).min())
+    assert solution.report.latency_s == min(report.latency_s, env.problem.latency_s(states).min())
     assert solution.plan.settings == env.task.settings
 
 
 def test_xla_plays_both_formulations():
     game = crowded()
     one_shot = OneShotEnv(game.program, game.accelerator)
-    assert evaluator_for(game, budget=1).env is game
+    for env in (game, one_shot):
+        assert evaluator_for(env, agents.XlaMsa.formulations, budget=1).env is env
     assert agents.XlaMsa().solve(game).report.latency_ps == agents.XlaMsa().solve(one_shot).report.latency_ps
 
 

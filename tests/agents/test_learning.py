@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 from agents.egrl.population import genome_of
 from agents.learning import files
 from agents.learning.graph_policy import SUB_ACTIONS, Graph, GraphPolicy
-from agents.learning.policy_file import KIND, load_policy, save_policy
+from agents.learning.policy_file import load_policy, save_policy
 from agents.learning.population import PopulationForward
 from memplace_env.envs.one_shot import OneShotProblem
 from memplace_env.envs.one_shot.observation import FEATURES
 from memplace_env.errors import AgentError
-from memplace_env.simulator import BuiltinSimulator
-from memplace_env.testing.strategies import accelerators, programs
+from memplace_env.testing.strategies import programs, tasks
 
 LOWEST = torch.finfo(torch.float32).min
 HIDDEN, DEPTH, HEADS = 16, 2, 2
+KIND = GraphPolicy.KIND
 
 
 def new_policy(seed=0, levels=3, hidden=HIDDEN, depth=DEPTH, heads=HEADS):
@@ -72,9 +72,9 @@ def test_population_forward_is_the_policies_forward(case):
 @settings(max_examples=12)
 @given(st.data())
 def test_population_forward_is_the_policies_forward_on_programs(data):
-    program, chip = data.draw(programs(max_ops=8)), data.draw(accelerators())
-    graph = Graph.of(OneShotProblem(program, chip, BuiltinSimulator()))
-    policy = new_policy(data.draw(st.integers(0, 1000)), chip.num_levels)
+    task = data.draw(tasks(programs(max_ops=8)))
+    graph = Graph.of(OneShotProblem(task))
+    policy = new_policy(data.draw(st.integers(0, 1000)), task.accelerator.num_levels)
     logits = PopulationForward(policy, graph)(genomes_of([policy]))[0]
     torch.testing.assert_close(logits, policy(graph), atol=1e-5, rtol=1e-5)
 
@@ -165,7 +165,7 @@ def test_attention_over_very_different_scores_is_all_on_the_highest():
 def refused(path, match=None):
     """The one sentence with which a file is refused."""
     with pytest.raises(AgentError, match=match) as caught:
-        load_policy(path)
+        load_policy(path, GraphPolicy)
     text = str(caught.value)
     assert str(path) in text
     assert "\n" not in text
@@ -176,7 +176,7 @@ def refused(path, match=None):
 def test_policies_come_back_as_they_were(tmp_path):
     path, policy = tmp_path / "new" / "folder" / "policy.pt", new_policy(3, levels=4, depth=3)
     save_policy(path, policy, ["ResNet50"])
-    other = load_policy(path)
+    other = load_policy(path, GraphPolicy)
     assert other.options == policy.options
     assert (genome_of(other) == genome_of(policy)).all()
     assert files.load(path, KIND)["trained_on"] == ["ResNet50"]
@@ -252,7 +252,7 @@ def test_damage_is_noticed_or_harmless(tmp_path):
         raw[at] = rng.integers(256, size=len(at))
         path.write_bytes(raw.tobytes())
         try:
-            load_policy(path)
+            load_policy(path, GraphPolicy)
         except AgentError:
             noticed += 1
     assert noticed > 100
@@ -297,5 +297,5 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
     monkeypatch.setattr("memplace_env.files.os.replace", fail)
     with pytest.raises(OSError, match=re.escape("disk full")):
         save_policy(path, new_policy(2))
-    assert (genome_of(load_policy(path)) == genome_of(policy)).all()
+    assert (genome_of(load_policy(path, GraphPolicy)) == genome_of(policy)).all()
     assert [file.name for file in tmp_path.iterdir()] == ["policy.pt"]

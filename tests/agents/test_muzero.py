@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from agents.evaluator import GameEvaluator
 from agents.game import GreedyPlayer
 from agents.learning import files
+from agents.learning.policy_file import load_policy, save_policy
 from agents.learning.training import CHECKPOINT, CURVES, POLICY
 from agents.muzero import MuZero, MuZeroConfig
 from agents.muzero.episodes import Episode
@@ -16,19 +17,18 @@ from agents.muzero.free_game import LOOKAHEAD_COLUMN, NUM_FEATURES, PROFILE_SIZE
 from agents.muzero.gumbel import Gumbel
 from agents.muzero.models import LearnedModel, SimulatorModel
 from agents.muzero.networks import MuZeroNetwork, Support, inverse_value_transform, value_transform
-from agents.muzero.policy_file import load_policy, save_policy
 from agents.muzero.replay import Replay
 from agents.muzero.run import Run
 from agents.muzero.search import search
 from agents.muzero.selfplay import play_policy
 from agents.muzero.trainer import Trainer
-from memplace_env.envs.malloc_game import MallocGameEnv
+from memplace_env.envs.malloc_game import MallocGameEnv, MallocGameProblem
 from memplace_env.envs.malloc_game.state import ESTIMATE, USE
 from memplace_env.errors import AgentError
-from memplace_env.plan import validate
+from memplace_env.plan import violations
+from memplace_env.testing.strategies import game_tasks
 from memplace_env.workload.synthetic import planted, random_dag
 from tests.agents.planted import optimum_ps, reach
-from memplace_env.testing.strategies import programs, two_level_accelerators
 
 SMALL = {"games": 4, "simulations": 4, "latent": 8, "hidden": 16, "batch": 16, "most_steps": 4, "replay": 500}
 MODELS = ["learned", "simulator"]
@@ -56,12 +56,12 @@ def fresh_network(**options):
 # The game
 
 
-@settings(max_examples=20)
-@given(programs(), two_level_accelerators(), st.integers(0, 2**32))
-def test_free_game_is_the_game_without_forced_decisions(program, chip, seed):
-    problem = MallocGameEnv(program, chip).problem
+@settings(max_examples=30)
+@given(game_tasks(), st.integers(0, 2**32))
+def test_free_game_is_the_game_without_forced_decisions(task, seed):
+    problem = MallocGameProblem(task)
     game, rng = FreeGame(problem), np.random.default_rng(seed)
-    states, plain, total = game.new_states(1), problem.new_rows(1), 0.0
+    states, plain, total = game.new_states(1), problem.new_states(1), 0.0
     while not problem.done(plain)[0]:
         legal = problem.legal(plain)[0]
         action = rng.choice(np.flatnonzero(legal))
@@ -70,17 +70,17 @@ def test_free_game_is_the_game_without_forced_decisions(program, chip, seed):
             total += game.play(states, np.array([action]))[0]
         problem.play(plain, np.array([action]))
     assert (states == plain).all()
-    greedy = problem.new_rows(1)
+    greedy = problem.new_states(1)
     problem.finish_greedily(greedy)
     assert total == pytest.approx((greedy[0, ESTIMATE] - plain[0, ESTIMATE]) / game.point_ps, abs=1e-6)
 
 
-@settings(max_examples=20)
-@given(programs(), two_level_accelerators())
-def test_greedy_game_is_the_greedy_players(program, chip):
-    problem = MallocGameEnv(program, chip).problem
+@settings(max_examples=30)
+@given(game_tasks())
+def test_greedy_game_is_the_greedy_players(task):
+    problem = MallocGameProblem(task)
     actions, estimates = greedy_game(problem)
-    states, greedy = problem.new_rows(2), problem.new_rows(1)
+    states, greedy = problem.new_states(2), problem.new_states(1)
     problem.finish_greedily(greedy)
     for use, action in enumerate(actions):
         assert states[0, ESTIMATE] == estimates[use]
@@ -315,18 +315,18 @@ def test_bare_policy_plays_a_whole_game():
 def test_solutions_are_valid_and_within_budget(model):
     env, heard = crowded(), []
     solution = MuZero(small(model)).solve(env, budget=23, seed=1, callback=heard.append)
-    assert validate(env.program, env.accelerator, solution.plan) == []
+    assert violations(env.task, solution.plan) == []
     assert heard[-1].evaluations == solution.evaluations == 23
     assert solution.report.latency_ps <= GreedyPlayer().solve(env).report.latency_ps
     assert MuZero(small(model)).solve(env, budget=1).report.latency_ps == GreedyPlayer().solve(env).report.latency_ps
 
 
-@settings(max_examples=8)
-@given(programs(), two_level_accelerators(), st.sampled_from(MODELS))
-def test_any_program_on_any_machine(program, chip, model):
-    env = MallocGameEnv(program, chip)
+@settings(max_examples=12)
+@given(game_tasks(), st.sampled_from(MODELS))
+def test_any_program_on_any_machine_at_any_cost(task, model):
+    env = MallocGameEnv(task)
     solution = MuZero(small(model)).solve(env, budget=9)
-    assert validate(program, chip, solution.plan) == []
+    assert violations(task, solution.plan) == []
     assert solution.report.latency_ps <= GreedyPlayer().solve(env).report.latency_ps
 
 
@@ -338,7 +338,7 @@ def test_same_seed_same_plan(model, tmp_path):
     )
     assert one.plan == two.plan
     assert [(p.evaluations, p.latency_s) for p in one.history] == [(p.evaluations, p.latency_s) for p in two.history]
-    first, second, third = (weights(load_policy(tmp_path / str(number) / POLICY)) for number in range(3))
+    first, second, third = (weights(load_policy(tmp_path / str(number) / POLICY, MuZeroNetwork)) for number in range(3))
     assert torch.equal(first, second)
     assert not torch.equal(first, third)
 
@@ -365,7 +365,7 @@ def test_killed_and_resumed_is_as_if_nothing_had_happened(model, tmp_path):
     assert [(p.evaluations, p.latency_s) for p in solution.history] == [
         (p.evaluations, p.latency_s) for p in expected.history
     ]
-    both = [weights(load_policy(tmp_path / name / POLICY)) for name in ("whole", "halves")]
+    both = [weights(load_policy(tmp_path / name / POLICY, MuZeroNetwork)) for name in ("whole", "halves")]
     assert torch.equal(*both)
     with pytest.raises(AgentError, match="another run \\(other seed\\)"):
         again.solve(crowded(), budget=41, seed=4)
@@ -377,12 +377,12 @@ def test_one_network_for_several_programs(tmp_path):
     whole = MuZero(small(), out=tmp_path / "whole").train(envs, budget=21, seed=2)
     assert [solution.evaluations for solution in whole.solutions] == [21, 21]
     for env, solution in zip(envs, whole.solutions, strict=True):
-        assert validate(env.program, env.accelerator, solution.plan) == []
+        assert violations(env.task, solution.plan) == []
         assert solution.report.latency_ps <= GreedyPlayer().solve(env).report.latency_ps
     MuZero(small(), out=tmp_path / "halves", every=1).train(envs, budget=10, seed=2)
     halves = MuZero(small(), out=tmp_path / "halves", resume=True).train(envs, budget=21, seed=2)
     assert [solution.evaluations for solution in halves.solutions] == [21, 21]
-    assert torch.equal(weights(load_policy(tmp_path / "whole" / POLICY)), weights(whole.policy))
+    assert torch.equal(weights(load_policy(tmp_path / "whole" / POLICY, MuZeroNetwork)), weights(whole.policy))
     with pytest.raises(AgentError, match="other programs"):
         MuZero(small(), out=tmp_path / "halves", resume=True).train(envs[:1], budget=30, seed=2)
     with pytest.raises(AgentError, match="at least one"):
@@ -416,9 +416,9 @@ def test_curves_and_policies_are_kept_and_of_use(tmp_path):
         "loss/reward",
         "entropy",
     } <= tags
-    network = load_policy(tmp_path / POLICY)
+    network = load_policy(tmp_path / POLICY, MuZeroNetwork)
     save_policy(tmp_path / "copy.pt", network)
-    assert torch.equal(weights(load_policy(tmp_path / "copy.pt")), weights(network))
+    assert torch.equal(weights(load_policy(tmp_path / "copy.pt", MuZeroNetwork)), weights(network))
     solution = MuZero(small(hidden=99), policy=tmp_path / POLICY).solve(crowded(seed=5), budget=9)
     assert solution.outcome == "feasible"
 
@@ -449,7 +449,7 @@ def test_time_limit_ends_games_early():
     env = crowded(ops=60)
     solution = MuZero(MuZeroConfig(games=16, simulations=200)).solve(env, budget=10**6, time_limit=0.5)
     assert solution.outcome == "feasible"
-    assert validate(env.program, env.accelerator, solution.plan) == []
+    assert violations(env.task, solution.plan) == []
 
 
 def test_bad_settings_are_named():

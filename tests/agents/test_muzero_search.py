@@ -405,7 +405,7 @@ class GameModel:
 def test_plays_the_true_game(method):
     """A search before each decision ends no later than the greedy player, whose ends are its values."""
     problem = MallocGameEnv(random_dag(3, ops=8, largest=60_000_000), "tpu-v4i").problem
-    states, greedy = problem.new_rows(2), problem.new_rows(1)
+    states, greedy = problem.new_states(2), problem.new_states(1)
     problem.finish_greedily(greedy)
     rng = np.random.default_rng(0)
     for decision in range(problem.num_decisions):

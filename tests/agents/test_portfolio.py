@@ -4,17 +4,19 @@ import pytest
 import torch
 from hypothesis import given, settings
 
+from agents.base import Agent
 from agents.game import BeamSearch, GameLocalSearch, GreedyPlayer
 from agents.game.portfolio import Portfolio, Stage
+from agents.learning.policy_file import save_policy
 from agents.muzero.networks import MuZeroNetwork
-from agents.muzero.policy_file import save_policy
 from agents.xla_msa import MsaOptions, XlaMsa
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.errors import AgentError
-from memplace_env.plan import validate
-from memplace_env.simulator import simulate
+from memplace_env.plan import violations
+from memplace_env.registration import Formulation
+from memplace_env.simulator import judge_plan
+from memplace_env.testing.strategies import game_tasks
 from memplace_env.workload.synthetic import random_dag
-from memplace_env.testing.strategies import programs, two_level_accelerators
 
 
 def crowded(seed=3, ops=20):
@@ -22,12 +24,12 @@ def crowded(seed=3, ops=20):
     return MallocGameEnv(random_dag(seed, ops=ops, largest=60_000_000), "tpu-v4i")
 
 
-@settings(max_examples=25)
-@given(programs(), two_level_accelerators())
-def test_never_worse_than_any_solver_that_comes_cheap(program, chip):
-    env = MallocGameEnv(program, chip)
+@settings(max_examples=40)
+@given(game_tasks())
+def test_never_worse_than_any_solver_that_comes_cheap(task):
+    env = MallocGameEnv(task)
     solution = Portfolio().solve(env, budget=60)
-    assert validate(program, chip, solution.plan) == []
+    assert violations(task, solution.plan) == []
     assert solution.evaluations <= 60
     for agent in (XlaMsa(), XlaMsa(MsaOptions.tuned()), GreedyPlayer()):
         assert solution.report.latency_ps <= agent.solve(env).report.latency_ps
@@ -41,7 +43,7 @@ def test_budget_is_kept_and_everything_counts(budget):
     evaluations = [progress.evaluations for progress in heard]
     assert evaluations == sorted(evaluations)
     assert solution.report.latency_ps <= XlaMsa().solve(env).report.latency_ps
-    assert solution.report.latency_ps == simulate(env.program, env.accelerator, solution.plan).latency_ps
+    assert solution.report.latency_ps == judge_plan(env.task, solution.plan).latency_ps
     assert solution.history[-1].latency_s == solution.report.latency_s == heard[-1].latency_s
     latencies = [progress.latency_s for progress in solution.history]
     assert latencies == sorted(set(latencies), reverse=True)
@@ -65,7 +67,7 @@ def test_an_interrupt_returns_the_best_so_far(after):
     solution = Portfolio().solve(env, budget=4000, callback=stop)
     assert solution.evaluations == heard[-1].evaluations < 4000
     assert solution.report.latency_s == heard[-1].latency_s
-    assert validate(env.program, env.accelerator, solution.plan) == []
+    assert violations(env.task, solution.plan) == []
 
 
 def test_errors_of_the_callback_are_errors():
@@ -79,15 +81,15 @@ def test_errors_of_the_callback_are_errors():
 def test_each_solver_gets_its_share():
     told = []
 
-    class Counted:
-        name, budgeted = "counted", True
+    class Counted(Agent):
+        name, formulations = "counted", (Formulation.GAME,)
 
         def __init__(self, agent):
             self.agent = agent
 
-        def solve(self, env, **options):
-            told.append((options["budget"], options["time_limit"]))
-            return self.agent.solve(env, **options)
+        def run(self, evaluator, seed):
+            told.append((evaluator.budget, evaluator.seconds_left))
+            return self.agent.run(evaluator, seed)
 
     stages = [Stage(Counted(agent), share) for agent, share in ((GreedyPlayer(), 0.5), (BeamSearch(), 0.25))]
     Portfolio(stages=[*stages, Stage(Counted(GameLocalSearch()), 1.0)]).solve(crowded(), budget=1000, time_limit=60)
@@ -106,7 +108,7 @@ def test_a_policy_lets_muzero_play_too(tmp_path):
     env = crowded()
     solution = portfolio.solve(env, budget=200)
     assert solution.evaluations == 200
-    assert validate(env.program, env.accelerator, solution.plan) == []
+    assert violations(env.task, solution.plan) == []
     with pytest.raises(AgentError, match="missing"):
         Portfolio(tmp_path / "missing.pt")
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sb3_contrib.common.maskable.policies import MaskableMultiInputActorCriticPolicy
 from torch.distributions import Categorical
 
-from agents.evaluator import Evaluator, GameEvaluator
+from agents.evaluator import GameEvaluator, MapEvaluator
 from agents.game import GreedyPlayer
 from agents.learning import files
 from agents.ppo import A2CAgent, MaskablePPOAgent, PPOAgent
@@ -22,8 +22,8 @@ from agents.ppo.vec_env import GameSearchEnv, OneShotSearchEnv, ranks
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.errors import AgentError
-from memplace_env.plan import validate
-from memplace_env.simulator import cost_tables, simulate
+from memplace_env.plan import violations
+from memplace_env.simulator import judge_plan
 from memplace_env.workload.synthetic import planted, random_dag
 
 AGENTS = [PPOAgent, MaskablePPOAgent, A2CAgent]
@@ -159,7 +159,7 @@ def test_ranks_count_wins_and_losses(rewards):
 
 def test_one_shot_steps_go_through_the_evaluator():
     env = planted_env(ops=8)
-    evaluator = Evaluator(env, budget=5)
+    evaluator = MapEvaluator(env, budget=5)
     venv = OneShotSearchEnv(evaluator, 3)
     maps = np.random.default_rng(0).integers(0, 3, (2, 3, 16))
     venv.reset()
@@ -193,8 +193,8 @@ def test_games_count_as_they_end():
 def test_solutions_are_valid_and_add_up(agent, formulation):
     env, heard = small_env(formulation), []
     solution = agent().solve(env, budget=50, seed=1, callback=heard.append)
-    assert validate(env.program, env.accelerator, solution.plan) == []
-    report = simulate(env.program, env.accelerator, solution.plan)
+    assert violations(env.task, solution.plan) == []
+    report = judge_plan(env.task, solution.plan)
     assert report.latency_s == solution.report.latency_s == solution.history[-1].latency_s
     assert solution.evaluations == heard[-1].evaluations == 50
     assert solution.outcome == "feasible"
@@ -232,7 +232,7 @@ class ReachedError(Exception):
 
 def reach(agent, env):
     """Search within 4,000 plans for the optimum of a planted program."""
-    optimum = cost_tables(env.program, env.accelerator).compute_ps.sum()
+    optimum = env.task.costs.compute_ps.sum()
 
     def look(progress):
         latency_ps = round(progress.latency_s * 1e12)
@@ -254,7 +254,7 @@ def test_planted_optima_are_reached(agent, topology, seed):
 def test_masked_ppo_reaches_a_planted_optimum_of_the_game():
     """The greedy player does not, nor do 998 of 1,000 random games."""
     env = MallocGameEnv(planted("chain", ops=10, seed=2, accelerator="tpu-v4i").program, "tpu-v4i")
-    assert GreedyPlayer().solve(env).report.latency_ps > cost_tables(env.program, env.accelerator).compute_ps.sum()
+    assert GreedyPlayer().solve(env).report.latency_ps > env.task.costs.compute_ps.sum()
     reach(MaskablePPOAgent(), env)
 
 
@@ -263,12 +263,12 @@ def test_masked_ppo_never_plays_what_is_illegal():
     policy = MaskableMultiInputActorCriticPolicy(
         env.observation_space, env.action_space, lambda _: 1e-3, **MaskablePPOAgent.game["policy_kwargs"]
     )
-    rows = env.problem.new_rows(32)
+    states = env.problem.new_states(32)
     for _ in range(env.problem.num_decisions):
-        legal = env.problem.legal(rows)
-        actions, _ = policy.predict(env.problem.observe(rows)._asdict(), action_masks=legal)
+        legal = env.problem.legal(states)
+        actions, _ = policy.predict(env.problem.observe(states)._asdict(), action_masks=legal)
         assert legal[np.arange(32), actions].all()
-        env.problem.play(rows, rng.integers(0, 3, 32))
+        env.problem.play(states, rng.integers(0, 3, 32))
 
 
 @pytest.mark.parametrize("formulation", FORMULATIONS)

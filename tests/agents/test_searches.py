@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 import agents
-from agents.evaluator import Evaluator
-from memplace_env.accelerator import load_accelerator
-from memplace_env.compiler import compile_mapping
+from agents.evaluator import MapEvaluator
+from agents.solution import Verdict
+from memplace_env.compiler import place_mapping
 from memplace_env.errors import AgentError
-from memplace_env.plan import validate
-from memplace_env.simulator import cost_tables, simulate
+from memplace_env.plan import violations
+from memplace_env.simulator import judge_plan
 from memplace_env.workload.synthetic import TOPOLOGIES, planted
 from tests.agents.planted import planted_env
 
@@ -25,8 +25,8 @@ def test_solutions_are_valid_and_add_up(name, chip):
     env = planted_env(ops=14, chip=chip)
     heard = []
     solution = agents.make_agent(name).solve(env, budget=300, seed=1, callback=heard.append)
-    assert validate(env.program, env.accelerator, solution.plan) == []
-    report = simulate(env.program, env.accelerator, solution.plan)
+    assert violations(env.task, solution.plan) == []
+    report = judge_plan(env.task, solution.plan)
     assert report.latency_s == solution.report.latency_s == solution.history[-1].latency_s
     assert solution.outcome == "feasible"
     assert solution.evaluations <= 300
@@ -47,7 +47,7 @@ def test_same_seed_same_plan(name):
 @pytest.mark.parametrize("topology", sorted(TOPOLOGIES))
 def test_local_search_reaches_planted_optima_and_nobody_beats_them(topology):
     env = planted_env(topology, ops=6, seed=2)
-    optimum = cost_tables(env.program, env.accelerator).compute_ps.sum()
+    optimum = env.task.costs.compute_ps.sum()
     for name in SEARCHES:
         assert agents.make_agent(name).solve(env, budget=4000).report.latency_ps >= optimum
     best = min(agents.LocalSearch().solve(env, budget=4000, seed=seed).report.latency_ps for seed in range(3))
@@ -96,11 +96,11 @@ def test_nonsense_is_refused():
 def test_offered_plans_count_and_compete():
     env = planted_env()
     _, mapping = planted("chain", ops=8, seed=4)
-    evaluator = Evaluator(env, budget=10)
+    evaluator = MapEvaluator(env, budget=10)
     evaluator(np.full((1, 16), 2))
-    report = evaluator.offer(compile_mapping(env.program, load_accelerator("nnp-i"), mapping).plan)
-    solution = evaluator.solution("test", 0, "optimal", report.latency_s)
+    report = evaluator.offer(place_mapping(env.task, mapping).plan)
+    solution = evaluator.solution("test", 0, Verdict("optimal", report.latency_s))
     assert solution.evaluations == 2
     assert solution.report.latency_ps == report.latency_ps
     assert solution.gap == 0
-    assert Evaluator(env, budget=1).solution("test", 0).outcome == "unknown"
+    assert MapEvaluator(env, budget=1).solution("test", 0).outcome == "unknown"

@@ -1,0 +1,10 @@
+"""Settings for the tests of agents."""
+
+import pytest
+import torch
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _one_thread():
+    """Networks here are small: torch's threads would only wait for each other, as in `agents.learning.threads`."""
+    torch.set_num_threads(1)
