@@ -209,7 +209,6 @@ def test_a_read_only_installation_plays(tmp_path, places, keeps):
     assert any(places["temporary"].rglob("kernels-*")) == keeps
 
 
-@pytest.mark.xfail(reason="the command line does not follow the new core yet", strict=True)
 @pytest.mark.usefixtures("unprivileged")
 def test_a_read_only_installation_lists_workloads(tmp_path, places):
     shutil.copytree(PACKAGE, tmp_path / "memplace_env", ignore=shutil.ignore_patterns("__pycache__"))

@@ -22,7 +22,7 @@ from memplace_env.accelerator.accelerator import Weights
 from memplace_env.costs import CostModel, Roofline
 from memplace_env.resolve import make_task
 from memplace_env.task import Task
-from memplace_env.testing.random_costs import RandomCosts
+from memplace_env.testing.random_costs import RandomCosts, ReservingRoofline
 from memplace_env.workload.program import Program
 from memplace_env.workload.synthetic import random_dag
 
@@ -79,8 +79,9 @@ def accelerators(draw: st.DrawFn, weights: Weights | None = None) -> Accelerator
 
 
 def cost_models() -> st.SearchStrategy[CostModel]:
-    """The roofline, and models that say anything at all."""
-    return st.just(Roofline()) | st.builds(RandomCosts, st.integers(0, 2**32))
+    """The roofline, alone and with ops that reserve bytes, and models that say anything at all."""
+    seeds = st.integers(0, 2**32)
+    return st.just(Roofline()) | st.builds(ReservingRoofline, seeds) | st.builds(RandomCosts, seeds)
 
 
 @st.composite
