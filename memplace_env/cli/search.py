@@ -97,12 +97,13 @@ def in_thread(work: Callable[[], T], bar: Bar, kept: Callable[[], str], stop: Ev
         except BaseException as error:
             result.set_exception(error)
 
-    Thread(target=run, name="memplace-search", daemon=True).start()
+    thread = Thread(target=run, name="memplace-search", daemon=True)
     try:
         try:
+            thread.start()
             return result.result()
         except KeyboardInterrupt:
-            if stop is None:
+            if stop is None or thread.ident is None:
                 raise
             stop.set()
             note("interrupted; the best plan so far is kept. Press Ctrl-C again to give it up.")

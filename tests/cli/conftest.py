@@ -66,9 +66,10 @@ def started(command: list[str], folder: Path, sign: Path) -> Iterator[subprocess
         preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     ) as run:
         try:
-            end = time.monotonic() + 120
+            end = time.monotonic() + 300  # kernels may have to be compiled first
             while not sign.exists() and run.poll() is None and time.monotonic() < end:
                 time.sleep(0.05)
+            assert sign.exists()
             yield run
         finally:
             run.kill()
