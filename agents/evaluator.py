@@ -97,10 +97,11 @@ class Evaluator(ABC):
 
     @property
     def remaining(self) -> int:
-        """Plans that may still be evaluated; 0 once the time is up."""
+        """Plans that may still be evaluated, in a part no more than in the whole; 0 once the time is up."""
         if self._time_limit is not None and self.seconds >= self._time_limit:
             return 0
-        return self.budget - self.evaluations
+        left = max(self.budget - self.evaluations, 0)
+        return left if self._whole is None else min(left, self._whole.remaining)
 
     @property
     def seconds(self) -> float:
@@ -121,7 +122,7 @@ class Evaluator(ABC):
         """An evaluator with a share of what is left of budget and time; what it evaluates counts here at once."""
         part, left = copy(self), self.seconds_left
         part._callbacks, part._whole = [], self
-        part._start(max(int(share * self.remaining), 1), None if left is None else max(share * left, 1e-3))
+        part._start(max(int(share * self.remaining), 1), None if left is None else share * left)
         return part
 
     def listen(self, callback: Callback) -> None:
@@ -236,8 +237,11 @@ class GameEvaluator(Evaluator):
             states: int64[B, size], at least one.
             games: how many games were played to find these; B if None.
         """
-        problem = self.env.problem
+        problem, task = self.env.problem, self.env.task
         latency = problem.latency_s(states)
+        if task.is_black_box:
+            judged = [judge_plan(task, problem.plan(state), trusted=True) for state in states]
+            latency = np.array([report.latency_s for report in judged])
         best = int(latency.argmin())
         count = len(states) if games is None else games
         self._account(count, latency[best].item(), lambda: problem.plan(states[best]))

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
-from importlib import import_module
+from importlib.metadata import EntryPoint
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -70,9 +70,15 @@ class AgentSpec:
         try:
             kind = _load(self.home)
         except Exception as error:  # whatever a third party's module may raise
-            raise AgentError(self.lacking or f"{self.name} cannot be loaded ({error}); install it anew.") from error
-        agent: Agent[Any] = kind(**options)
+            raise self._broken(error) from error
+        try:
+            agent: Agent[Any] = kind(**options)
+        except ImportError as error:
+            raise self._broken(error) from error
         return agent
+
+    def _broken(self, error: Exception) -> AgentError:
+        return AgentError(self.lacking or f"{self.name} cannot be loaded ({error}); install it anew.")
 
     @cached_property
     def named_settings(self) -> Mapping[str, Any]:
@@ -218,15 +224,13 @@ def _third_party(name: str, home: str) -> AgentSpec:
     """What an installed class says of itself; it plays both formulations unless it says otherwise."""
     try:
         kind = _load(home)
+        formulations = tuple(Formulation(value) for value in getattr(kind, "formulations", _BOTH))
     except Exception as error:  # whatever a third party's module may raise: the list must not end with it
         return AgentSpec(name, home, _BOTH, f"cannot be loaded: {error}")
     lines = (kind.__doc__ or "").strip().splitlines()
-    learns = bool(getattr(kind, "learns", False))
-    return AgentSpec(
-        name, home, tuple(getattr(kind, "formulations", _BOTH)), lines[0] if lines else home, learns=learns
-    )
+    return AgentSpec(name, home, formulations, lines[0] if lines else home, learns=bool(getattr(kind, "learns", False)))
 
 
 def _load(home: str) -> Any:
-    module, _, name = home.partition(":")
-    return getattr(import_module(module), name)
+    """What "module:Class" names, by all the rules of entry points."""
+    return EntryPoint("", home, "").load()

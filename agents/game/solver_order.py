@@ -8,6 +8,7 @@ from agents.base import Agent
 from agents.evaluator import GameEvaluator
 from agents.game.wishes import OPTIONS
 from agents.xla_msa import MsaOptions, assign, default_plan
+from agents.xla_msa.assignment import addresses
 from agents.xla_msa.buffers import buffers_of, in_order
 from agents.xla_msa.costs import op_costs
 from memplace_env.registration import Formulation
@@ -42,8 +43,8 @@ class SolverOrder(Agent[GameEvaluator]):
 
 def default_order(task: Task, options: MsaOptions) -> list[int]:
     """Tensors in the order in which `assign` serves them if it is told none."""
-    capacity = task.accelerator.levels[0].capacity_bytes
-    buffers = buffers_of(task.program, capacity - min(options.reserved_bytes, capacity))
+    base, limit = addresses(task, options)
+    buffers = buffers_of(task.program, limit - base)
     return [buffer.tensor for buffer in in_order(op_costs(task), task.program, buffers, options.benefit_scale)]
 
 

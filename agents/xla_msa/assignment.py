@@ -58,6 +58,12 @@ def assign(task: Task, options: MsaOptions, order: Sequence[int] | None = None) 
     return _plan(task, memory.heap, _Assignment(program, memory, options).run(buffers))
 
 
+def addresses(task: Task, options: MsaOptions) -> tuple[int, int]:
+    """The first byte of fast memory that buffers may use, and the one after the last: what ops reserve stays free."""
+    limit = task.accelerator.levels[FAST].capacity_bytes - int(task.costs.reserved_bytes[:, FAST].max())
+    return min(options.reserved_bytes, limit), limit
+
+
 class _Assignment:
     """State of the main loop: what is committed, and what has been tried."""
 
@@ -103,7 +109,7 @@ class _Assignment:
 
 def _empty(task: Task, options: MsaOptions) -> Memory:
     costs, read_rate = op_costs(task), task.accelerator.dma_bytes_per_s[0]
-    capacity = task.accelerator.levels[FAST].capacity_bytes - int(task.costs.reserved_bytes[:, FAST].max())
+    base, limit = addresses(task, options)
 
     def scaled(picoseconds: Ints) -> Ints:
         # At least 1, so that a copy which costs nothing still gets an op to run in.
@@ -115,14 +121,14 @@ def _empty(task: Task, options: MsaOptions) -> Memory:
     prefetch_ps = scaled(task.costs.prefetch_ps)
     assumed = None if options.picker_bytes is None else np.full_like(prefetch_ps, int(bytes_ps(options.picker_bytes)))
     return Memory(
-        heap=Heap(min(options.reserved_bytes, capacity), capacity),
+        heap=Heap(base, limit),
         prefetches=CopyEngine(costs.elapsed_ps, options.max_outstanding_prefetches),
         evictions=CopyEngine(costs.elapsed_ps, options.max_outstanding_evictions),
         picker=IntervalPicker(
             costs.elapsed_ps,
             options.min_overlap_ratio,
             options.preferred_overlap_ratio,
-            options.max_overlap_ratio * bytes_ps(capacity),
+            options.max_overlap_ratio * bytes_ps(limit),
         ),
         costs=costs,
         prefetch_ps=prefetch_ps,

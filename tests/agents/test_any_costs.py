@@ -1,0 +1,138 @@
+"""Agents where a third party says what everything costs and what ops reserve: plans can run, reports are true."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agents import EGRL, MuZero, SolverOrder, XlaMsa, make_agent
+from agents.egrl.config import CONFIGS as EGRL_CONFIGS
+from agents.game.portfolio import Portfolio, Stage
+from agents.game.solver_order import default_order
+from agents.muzero.config import CONFIGS as MUZERO_CONFIGS
+from agents.registry import agent_specs
+from agents.xla_msa import MsaOptions, assign
+from memplace_env.envs.malloc_game import MallocGameEnv
+from memplace_env.envs.one_shot import OneShotEnv
+from memplace_env.plan import violations
+from memplace_env.registration import Formulation
+from memplace_env.simulator import judge_plan, lower_bound_ps
+from memplace_env.testing.strategies import game_tasks, programs, programs_with_idle_ops, tasks
+from memplace_env.workload.synthetic import random_dag
+from tests.agents.planted import planted_env
+
+SEARCHES = {
+    formulation: [name for name, spec in agent_specs(formulation).items() if not spec.learns]
+    for formulation in Formulation
+}
+LEARNERS = [(name, formulation) for formulation in Formulation for name in agent_specs(formulation)]
+LEARNERS = [(name, formulation) for name, formulation in LEARNERS if agent_specs()[name].learns]
+SMALL = {
+    "egrl": lambda: EGRL(replace(EGRL_CONFIGS["default"], population=4, elites=2, hidden=4, depth=1, batch=4)),
+    "muzero": lambda: MuZero(replace(MUZERO_CONFIGS["default"], games=4, simulations=4, latent=8, hidden=16, batch=8)),
+}
+
+
+def check(task, solution, budget):
+    """The plan can run, what is said of it is what the cost arrays say, and the budget was kept."""
+    assert violations(task, solution.plan) == []
+    assert judge_plan(task, solution.plan).latency_ps == solution.report.latency_ps
+    assert solution.history[-1].latency_s == solution.report.latency_s
+    assert solution.report.latency_ps >= lower_bound_ps(task)
+    assert solution.evaluations <= budget or solution.agent == "exact"
+
+
+@pytest.mark.parametrize("name", SEARCHES[Formulation.ONE_SHOT])
+@settings(max_examples=60)
+@given(task=tasks(programs_with_idle_ops(max_ops=6)), seed=st.integers(0, 99))
+def test_one_shot_searches_find_plans_that_can_run(name, task, seed):
+    check(task, make_agent(name).solve(OneShotEnv(task), budget=40, seed=seed), 40)
+
+
+@pytest.mark.parametrize("name", SEARCHES[Formulation.GAME])
+@settings(max_examples=60)
+@given(task=game_tasks(), seed=st.integers(0, 99))
+def test_game_searches_find_plans_that_can_run(name, task, seed):
+    solution = make_agent(name).solve(MallocGameEnv(task), budget=60, seed=seed)
+    check(task, solution, 60)
+    assert solution.bound_s <= solution.report.latency_s
+
+
+@pytest.mark.parametrize(("name", "formulation"), LEARNERS)
+@settings(max_examples=5)
+@given(data=st.data())
+def test_learners_find_plans_that_can_run(name, formulation, data):
+    if formulation is Formulation.ONE_SHOT:
+        task = data.draw(tasks(programs_with_idle_ops(max_ops=5)))
+        env = OneShotEnv(task)
+    else:
+        task = data.draw(game_tasks(programs_with_idle_ops(max_ops=5)))
+        env = MallocGameEnv(task)
+    agent = SMALL[name]() if name in SMALL else make_agent(name)
+    check(task, agent.solve(env, budget=12, seed=1), 12)
+
+
+def on_a_chip_that_says_otherwise(task):
+    """The same costs on a chip whose description would give others."""
+    chip = task.accelerator
+    levels = tuple(replace(level, latency_ps=level.latency_ps + 9, read_bytes_per_s=10**6) for level in chip.levels)
+    changes = {"dma_efficiency": chip.dma_efficiency / 2, "op_overhead_ps": chip.op_overhead_ps + 77, "ports": "serial"}
+    return replace(task, accelerator=replace(chip, levels=levels, systolic=None, **changes))
+
+
+@settings(max_examples=40)
+@given(tasks(programs(max_ops=6)), st.integers(0, 99))
+def test_one_shot_searches_read_no_cost_from_the_chip(task, seed):
+    other = on_a_chip_that_says_otherwise(task)
+    for name in SEARCHES[Formulation.ONE_SHOT]:
+        one, two = (make_agent(name).solve(OneShotEnv(each), budget=40, seed=seed) for each in (task, other))
+        assert one.report.latency_ps == two.report.latency_ps
+        assert one.plan.allocations.tolist() == two.plan.allocations.tolist()
+        assert one.bound_s == two.bound_s
+
+
+@settings(max_examples=60)
+@given(game_tasks())
+def test_the_greedy_player_reads_no_cost_from_the_chip(task):
+    """XLA's solver, from which the others begin, asks the chip how long a copy of all fast memory would take."""
+    one, two = (
+        make_agent("greedy-player").solve(MallocGameEnv(each)) for each in (task, on_a_chip_that_says_otherwise(task))
+    )
+    assert one.report.latency_ps == two.report.latency_ps
+    assert one.plan.allocations.tolist() == two.plan.allocations.tolist()
+
+
+@settings(max_examples=100)
+@given(game_tasks(), st.sampled_from([MsaOptions.open_source(), MsaOptions.tuned()]))
+def test_xlas_own_order_is_what_it_says(task, options):
+    """Whatever ops reserve; and every order of a search from there gives a plan that can run."""
+    order = default_order(task, options)
+    assert assign(task, options, order) == assign(task, options)
+    assert violations(task, assign(task, options, order[::-1])) == []
+    plan = XlaMsa(options).solve(MallocGameEnv(task)).plan
+    room = task.accelerator.levels[0].capacity_bytes - task.costs.reserved_bytes[:, 0].max()
+    assert all(task.program.tensor_bytes[tensor] <= room for tensor in order)
+    assert plan == assign(task, options)
+
+
+def test_reserving_everything_leaves_everything_in_the_backing_memory():
+    program, env = random_dag(3, ops=8), planted_env(ops=6, chip="tpu-v4i")
+    for task in (env.task, MallocGameEnv(program, "tpu-v4i").task):
+        reserved = task.costs.reserved_bytes.copy()
+        reserved[:, :-1] = [level.capacity_bytes for level in task.accelerator.levels[:-1]]
+        full = replace(task, costs=task.costs._replace(reserved_bytes=reserved))
+        for made, formulation in ((OneShotEnv, Formulation.ONE_SHOT), (MallocGameEnv, Formulation.GAME)):
+            for name in SEARCHES[formulation]:
+                solution = make_agent(name).solve(made(full), budget=30)
+                assert len(solution.plan.allocations) == 0, name
+                assert solution.speedup == pytest.approx(1)
+
+
+@settings(max_examples=30)
+@given(game_tasks(programs(max_ops=6)), st.integers(0, 99))
+def test_portfolios_of_searches_are_no_worse_than_their_parts(task, seed):
+    env, agents = MallocGameEnv(task), [XlaMsa(), SolverOrder()]
+    solution = Portfolio(stages=[Stage(agent, 1.0) for agent in agents]).solve(env, budget=60, seed=seed)
+    check(task, solution, 60)
+    assert solution.report.latency_ps <= XlaMsa().solve(env).report.latency_ps

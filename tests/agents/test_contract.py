@@ -1,0 +1,57 @@
+"""`memplace_env.testing.check_agent`: every agent of the registry keeps to the contract, and so does a stranger's."""
+
+import gymnasium as gym
+import pytest
+
+from agents import make_agent
+from agents.registry import agent_specs
+from memplace_env.errors import AgentError
+from memplace_env.registration import Formulation
+from memplace_env.testing import RandomCosts, check_agent
+from tests.agents import third_party
+from tests.agents.planted import planted_env
+
+SPECS = agent_specs()
+CHEAP = [name for name, spec in SPECS.items() if not spec.learns]
+LEARNERS = [name for name, spec in SPECS.items() if spec.learns]
+WORKLOAD = "synthetic:random?ops=7&seed=2"
+
+
+@pytest.mark.parametrize("name", CHEAP)
+def test_agents_keep_to_the_contract(name):
+    check_agent(make_agent(name), time_limit=0.2)
+
+
+@pytest.mark.parametrize("name", CHEAP)
+def test_whatever_things_cost(name):
+    for formulation in SPECS[name].formulations:
+        chip = "nnp-i" if formulation is Formulation.ONE_SHOT else "tpu-v4i"
+        env_id = formulation.traits.env_id()
+        for seed in range(3):
+            env = gym.make(env_id, workload=WORKLOAD, accelerator=chip, costs=RandomCosts(seed))
+            check_agent(make_agent(name), env, budget=40, seed=seed, time_limit=0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LEARNERS)
+def test_learners_keep_to_the_contract(name):
+    check_agent(make_agent(name), budget=20, time_limit=0.2)
+
+
+@pytest.mark.parametrize("kind", [third_party.Theirs, third_party.Player])
+def test_a_strangers_agent_keeps_to_the_contract(kind):
+    check_agent(kind())
+
+
+def test_a_strangers_agent_that_breaks_it_is_told_so():
+    class Greedy(third_party.Theirs):
+        """Evaluates without asking how much is left."""
+
+        def run(self, evaluator, seed):
+            for _ in range(5):
+                evaluator.spend(50)
+                super().run(evaluator, seed)
+                evaluator.offer(evaluator.env.problem.native_plan)
+
+    with pytest.raises(AgentError, match=r"Agent 'theirs' evaluated .* plans with a budget of 100; count every plan"):
+        check_agent(Greedy(), planted_env(ops=6))
