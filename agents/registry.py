@@ -87,7 +87,7 @@ class AgentSpec:
         return settings
 
 
-_BUILT_IN = (
+BUILT_IN = (
     AgentSpec(
         "egrl",
         "agents.egrl:EGRL",
@@ -192,7 +192,7 @@ FALLBACK = "exact"
 
 def agent_specs(formulation: Formulation | None = None) -> dict[str, AgentSpec]:
     """Every agent by name, those of third parties after ours; of one formulation if that is given."""
-    specs = {spec.name: spec for spec in _BUILT_IN}
+    specs = {spec.name: spec for spec in BUILT_IN}
     specs |= {name: _third_party(name, point.value) for name, point in installed(AGENTS).items() if name not in specs}
     return {name: spec for name, spec in specs.items() if formulation is None or formulation in spec.formulations}
 

@@ -30,8 +30,8 @@ def measure(workload: str, budget: int, seeds: int) -> dict[str, Any]:
     env = OneShotEnv(workload, **ONE_SHOT[workload])
     native = env.problem.native_report.latency_s
     speedups: dict[str, list[float]] = {}
-    for name, rule in HEURISTICS.items():
-        speedups[name] = [native / judge_plan(env.task, rule(env.task)).latency_s]
+    for name, heuristic in HEURISTICS.items():
+        speedups[name] = [native / judge_plan(env.task, heuristic(env.task)).latency_s]
     for name in SEARCHES:
         runs = [agents.make_agent(name).solve(env, budget=budget, seed=seed) for seed in range(seeds)]
         speedups[name] = [run.speedup for run in runs]

@@ -56,7 +56,7 @@ def measure(setting: dict[str, Any], time_limit: float) -> dict[str, Any]:
     """All figures of one setting; latencies in seconds."""
     env = OneShotEnv(**setting)
     native = env.problem.native_report
-    heuristics = {name: judge_plan(env.task, rule(env.task)).latency_s for name, rule in HEURISTICS.items()}
+    heuristics = {name: judge_plan(env.task, heuristic(env.task)).latency_s for name, heuristic in HEURISTICS.items()}
     search = agents.make_agent("local-search").solve(env, budget=4000, seed=0)
     exact = agents.make_agent("exact").solve(env, time_limit=time_limit)
     best = min(search.report.latency_s, exact.report.latency_s)

@@ -75,9 +75,8 @@ def rules_rate(workload: str) -> float:
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     problem = gym.make(f"MallocGame-{workload}-v0").unwrapped.problem
     games = 256
-    return (
-        games * problem.num_decisions / best_seconds(lambda: problem.finish_randomly(problem.new_states(games), seed=0))
-    )
+    seconds = best_seconds(lambda: problem.finish_randomly(problem.new_states(games), seed=0))
+    return games * problem.num_decisions / seconds
 
 
 def game_vector_rate(workload: str, cores: int | None) -> float:
@@ -90,8 +89,8 @@ def game_vector_rate(workload: str, cores: int | None) -> float:
     actions = np.random.default_rng(0).integers(0, 3, (steps, 256))
 
     def once() -> None:
-        for row in actions:
-            env.step(row)
+        for played in actions:
+            env.step(played)
 
     return steps * 256 / best_seconds(once, rounds=3)
 

@@ -8,21 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from memplace_env.cli.console import note, print_json, stdout
-from memplace_env.cli.options import (
-    AcceleratorFlag,
-    BatchFlag,
-    DimFlag,
-    DtypeFlag,
-    FusionFlag,
-    JsonFlag,
-    Model,
-    ModelFlags,
-    SimulatorFlag,
-)
-from memplace_env.cli.plans import PlanFile
+from memplace_env.cli.model_flags import ModelFlags, model_flags
+from memplace_env.cli.options import JsonFlag, Model, PlanFile
+from memplace_env.cli.saved_plans import judge, load_plan
 
 if TYPE_CHECKING:
-    from memplace_env.views.analysis import Explanation
+    from memplace_env.analysis import Explanation
 
 PICTURE = "explain.png"
 _MOST = 8
@@ -33,15 +24,12 @@ def register(app: typer.Typer) -> None:
     app.command(epilog="Example: memplace explain BERT out/BERT-nnp-i/plan.json")(explain)
 
 
+@model_flags()
 def explain(
     model: Model,
     plan: PlanFile,
-    accelerator: AcceleratorFlag = None,
-    batch: BatchFlag = None,
-    dim: DimFlag = None,
-    dtype: DtypeFlag = None,
-    fusion: FusionFlag = None,
-    simulator: SimulatorFlag = None,
+    *,
+    flags: ModelFlags,
     out: Annotated[
         Path | None, typer.Option("--out", help="Folder for explain.png, or a .png; default out/MODEL-ACCELERATOR.")
     ] = None,
@@ -53,33 +41,23 @@ def explain(
     activations the bytes by native's level and the plan's (moved_bytes), contiguity and levels by op, and op_saved_s,
     by_type, gains, losses and the picture.
     """
-    flags = ModelFlags.parse(accelerator, batch, dim, dtype, fusion, simulator)
+    from memplace_env.analysis import explain_plan
     from memplace_env.cli.output import check_folder, default_folder
-    from memplace_env.compiler import native
-    from memplace_env.plan import MemoryPlan
-    from memplace_env.simulator import simulate
-    from memplace_env.views.analysis import explain_plan
-    from memplace_env.views.explain_tables import explain_tables
-    from memplace_env.views.units import ratio, seconds
+    from memplace_env.views.tables.explanation import explanation_tables
+    from memplace_env.views.text.headlines import headline
 
-    saved = MemoryPlan.load(plan)
-    task = flags.with_defaults_of(saved).task(model)
+    task, saved = load_plan(model, plan, flags)
     picture = _picture_path(out or default_folder(model, task.accelerator.name))
     check_folder(picture.parent)
-    subject = task.program, task.accelerator
-    report = simulate(*subject, saved, task.simulator)
-    compiled = native(*subject, task.simulator)
-    found = explain_plan(*subject, compiled, task.simulator.run(*subject, compiled), saved, report)
-    drawn = str(picture) if _draw(found, picture) else None
+    explanation = explain_plan(task, judge(task, saved))
+    drawn = str(picture) if _draw(explanation, picture) else None
     if json:
-        print_json({"plan": str(plan), **found.to_json(_MOST), "picture": drawn})
+        print_json({"plan": str(plan), **explanation.to_json(_MOST), "picture": drawn})
         return
     console = stdout()
-    head = f"{task.program.name} ({task.program.dtype}) on {task.accelerator.name}: {seconds(report.latency_s)}, "
-    head += f"{ratio(found.speedup)} over native"
-    console.print(head, style="bold", markup=False, soft_wrap=True)
+    console.print(headline(task, explanation.judged.report), style="bold", markup=False, soft_wrap=True)
     console.print()
-    for table in explain_tables(found, _MOST):
+    for table in explanation_tables(explanation, _MOST):
         console.print(table, "")
     if drawn:
         console.print(f"Written: {drawn}", markup=False, soft_wrap=True)
@@ -90,14 +68,15 @@ def _picture_path(out: Path) -> Path:
     return out if out.suffix.lower() == ".png" else out / PICTURE
 
 
-def _draw(found: Explanation, path: Path) -> bool:
+def _draw(explanation: Explanation, path: Path) -> bool:
     """Write the picture; False if it cannot be drawn, and then an old one does not stay either."""
     from memplace_env.cli.output import write_folder
-    from memplace_env.views.explain_figure import explain_figure
-    from memplace_env.views.figure import VisualizationError, to_png
+    from memplace_env.errors import VisualizationError
+    from memplace_env.views.figures.explanation import explanation_figure
+    from memplace_env.views.style import to_png
 
     try:
-        content = to_png(explain_figure(found))
+        content = to_png(explanation_figure(explanation))
     except VisualizationError as error:
         note(f"No picture: {error}")
         path.unlink(missing_ok=True)

@@ -5,16 +5,8 @@ from __future__ import annotations
 import typer
 
 from memplace_env.cli.console import print_json, stdout
-from memplace_env.cli.options import (
-    AcceleratorFlag,
-    BatchFlag,
-    DimFlag,
-    DtypeFlag,
-    FusionFlag,
-    JsonFlag,
-    Model,
-    ModelFlags,
-)
+from memplace_env.cli.model_flags import ModelFlags, model_flags
+from memplace_env.cli.options import JsonFlag, Model
 
 
 def register(app: typer.Typer) -> None:
@@ -22,30 +14,22 @@ def register(app: typer.Typer) -> None:
     app.command("inspect", epilog="Example: memplace inspect model.onnx --batch 8 --dim sequence=384")(inspect_model)
 
 
-def inspect_model(
-    model: Model,
-    accelerator: AcceleratorFlag = None,
-    batch: BatchFlag = None,
-    dim: DimFlag = None,
-    dtype: DtypeFlag = None,
-    fusion: FusionFlag = None,
-    json: JsonFlag = False,
-) -> None:
+@model_flags(without=["simulator"])
+def inspect_model(model: Model, flags: ModelFlags, json: JsonFlag = False) -> None:
     """Show what a model asks of an accelerator's memories, before anything is placed.
 
     --json prints sizes in bytes, times in seconds, op_types and top_ops; 'extremes' says what is memory-bound with
     everything in the backing memory and with everything in the fastest level.
     """
-    model, flags = ModelFlags.parse(accelerator, batch, dim, dtype, fusion).registered(model)
-    from memplace_env.views.inspection import inspect_program
-    from memplace_env.views.inspection_tables import inspection_tables
+    model, flags = flags.registered(model)
+    from memplace_env.analysis import inspect_task
+    from memplace_env.views.tables.inspection import inspection_tables
 
-    task = flags.task(model)
-    found = inspect_program(task.program, task.accelerator, _dims(model))
+    inspection = inspect_task(flags.task(model), _dims(model))
     if json:
-        print_json(found.to_json())
+        print_json(inspection.to_json())
         return
-    for table in inspection_tables(found):
+    for table in inspection_tables(inspection):
         stdout().print(table, "")
 
 

@@ -8,9 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from memplace_env.cli.console import print_json, stderr, stdout
-from memplace_env.cli.formulations import known_agents
 from memplace_env.cli.options import JsonFlag
-from memplace_env.registration import ONE_SHOT, one_shot_id
+from memplace_env.registration import ONE_SHOT, Formulation, one_shot_id
 
 
 def register(app: typer.Typer) -> None:
@@ -48,7 +47,7 @@ def workloads(
     if json:
         print_json(rows)
         return
-    from memplace_env.views.units import count
+    from memplace_env.views.text.quantities import count
 
     counted = [[row["ops"], count(row["parameters"]), count(row["macs"], "MAC")] for row in rows] if details else []
     headers = ["name", "symbolic dims", *(["ops", "parameters", "work"] if details else []), "registered settings"]
@@ -65,7 +64,7 @@ def accelerators(json: JsonFlag = False) -> None:
     --json prints name, description, ports, weights, fusion, dtypes and memories of each.
     """
     from memplace_env.accelerator import accelerator_names, load_accelerator
-    from memplace_env.views.units import rate, size
+    from memplace_env.views.text.quantities import rate, size
 
     chips = [load_accelerator(name) for name in accelerator_names()]
     if json:
@@ -111,12 +110,10 @@ def envs(json: JsonFlag = False) -> None:
 
     --json prints id and kwargs of each.
     """
-    import gymnasium as gym
+    from memplace_env.cli.environments import registered_envs
 
     rows: list[dict[str, Any]] = [
-        {"id": env_id, "kwargs": spec.kwargs}
-        for env_id, spec in sorted(gym.registry.items())
-        if str(spec.entry_point).startswith("memplace_env.")
+        {"id": env_id, "kwargs": spec.kwargs} for env_id, spec in sorted(registered_envs().items())
     ]
     if json:
         print_json(rows)
@@ -129,10 +126,12 @@ def agents(json: JsonFlag = False) -> None:
 
     --json prints name, formulation and description of each.
     """
+    from memplace_env.cli.agent_choice import known_agents
+
     rows = [
-        {"name": name, "formulation": formulation.value, "description": line}
-        for formulation, known in known_agents().items()
-        for name, line in known.items()
+        {"name": spec.name, "formulation": formulation.value, "description": spec.summary}
+        for formulation in Formulation
+        for spec in known_agents(formulation).values()
     ]
     if json:
         print_json(rows)
@@ -161,7 +160,7 @@ def _settings(settings: Mapping[str, Any] | None) -> str:
 
 
 def _print(headers: Sequence[str], cells: Sequence[Sequence[object]], left: Sequence[int] = (0, 1)) -> None:
-    from memplace_env.views.tables import add_row, new_table
+    from memplace_env.views.tables.base import add_row, new_table
 
     table = new_table(None, *headers, left=left)
     table.columns[0].no_wrap = True

@@ -15,8 +15,17 @@ from memplace_env.errors import MemPlaceError
 
 def default_folder(model: str, accelerator: str) -> Path:
     """`out/<model>-<accelerator>`, with what file systems dislike replaced."""
-    name = Path(model).stem if model.lower().endswith(".onnx") else model
-    return Path("out") / re.sub(r"[^\w.+-]+", "-", f"{name}-{accelerator}")
+    return Path("out") / slug(f"{short_name(model)}-{accelerator}")
+
+
+def short_name(model: str) -> str:
+    """What folders are called after: the model's name, or the stem of its file."""
+    return Path(model).stem if model.lower().endswith(".onnx") else model
+
+
+def slug(name: str) -> str:
+    """A name without what file systems dislike."""
+    return re.sub(r"[^\w.+-]+", "-", name)
 
 
 def check_folder(folder: Path) -> None:

@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from memplace_env.cli.console import print_json, stdout
-from memplace_env.cli.options import (
-    AcceleratorFlag,
-    BatchFlag,
-    DimFlag,
-    DtypeFlag,
-    FusionFlag,
-    JsonFlag,
-    Model,
-    ModelFlags,
-    SimulatorFlag,
-)
+from memplace_env.cli.model_flags import ModelFlags, model_flags
+from memplace_env.cli.options import JsonFlag, Model, PlanFile
+from memplace_env.cli.saved_plans import judge, load_plan
 
 if TYPE_CHECKING:
-    from memplace_env.envs.settings import Task
-    from memplace_env.plan import MemoryPlan
-    from memplace_env.simulator import Report
+    from memplace_env.analysis import Judged
+    from memplace_env.task import Task
 
 INVALID = 1
-
-PlanFile = Annotated[Path, typer.Argument(metavar="PLAN", help="A plan.json that memplace wrote.")]
-PlanFiles = Annotated[list[Path], typer.Argument(metavar="PLAN...", help="Plans for the same model and chip.")]
+"""Exit code if a plan is not valid."""
 
 
 def register(app: typer.Typer) -> None:
@@ -38,61 +28,45 @@ def register(app: typer.Typer) -> None:
     app.command(epilog="Example: memplace compare BERT a/plan.json b/plan.json")(compare)
 
 
-def simulate(
-    model: Model,
-    plan: PlanFile,
-    accelerator: AcceleratorFlag = None,
-    batch: BatchFlag = None,
-    dim: DimFlag = None,
-    dtype: DtypeFlag = None,
-    fusion: FusionFlag = None,
-    simulator: SimulatorFlag = None,
-    json: JsonFlag = False,
-) -> None:
+@model_flags()
+def simulate(model: Model, plan: PlanFile, flags: ModelFlags, json: JsonFlag = False) -> None:
     """Time a saved plan, beside the compiler's own.
 
     How the program is built comes from the plan's settings; flags replace them. --json prints speedup,
     native_latency_s, report and hurts.
     """
-    flags = ModelFlags.parse(accelerator, batch, dim, dtype, fusion, simulator)
-    from memplace_env.views.hurts import hurts
-    from memplace_env.views.tables import bound_of, hurts_table, result_table
+    from memplace_env.analysis import find_hurts, native_baseline
+    from memplace_env.views.tables.results import hurts_table, result_table
 
-    saved, task = _load(model, plan, flags)
-    (_, native), report = _native(task), _timed(task, saved)
-    found = hurts(task.program, task.accelerator, saved, report)
+    task, saved = load_plan(model, plan, flags)
+    judged = judge(task, saved)
+    hurts = find_hurts(task, judged)
     if json:
-        values = {
-            "workload": task.program.name,
-            "accelerator": task.accelerator.name,
-            **_plan_json(plan, report, native),
-        }
-        print_json({**values, "native_latency_s": native.latency_s, "hurts": [hurt.to_json() for hurt in found]})
+        print_json(
+            {
+                "workload": task.program.name,
+                "accelerator": task.accelerator.name,
+                **_plan_json(task, plan, judged),
+                "native_latency_s": native_baseline(task).report.latency_s,
+                "hurts": [hurt.to_json() for hurt in hurts],
+            }
+        )
         return
     console = stdout()
-    console.print(result_table(task.accelerator, report, native, bound_of(report)), "")
-    console.print(hurts_table(found, report))
+    console.print(result_table(task, judged), "")
+    console.print(hurts_table(hurts, judged))
 
 
-def validate(
-    model: Model,
-    plan: PlanFile,
-    accelerator: AcceleratorFlag = None,
-    batch: BatchFlag = None,
-    dim: DimFlag = None,
-    dtype: DtypeFlag = None,
-    fusion: FusionFlag = None,
-    json: JsonFlag = False,
-) -> None:
+@model_flags(without=["simulator"])
+def validate(model: Model, plan: PlanFile, flags: ModelFlags, json: JsonFlag = False) -> None:
     """Check a saved plan and list every rule it breaks.
 
     Exit code 0: valid; 1: not valid; 2: the model or the plan cannot be read. --json prints valid and violations.
     """
-    flags = ModelFlags.parse(accelerator, batch, dim, dtype, fusion)
-    from memplace_env.plan import validate as violations_of
+    from memplace_env.plan import violations
 
-    saved, task = _load(model, plan, flags)
-    broken = violations_of(task.program, task.accelerator, saved)
+    task, saved = load_plan(model, plan, flags)
+    broken = violations(task, saved)
     if json:
         print_json({"plan": str(plan), "valid": not broken, "violations": [item._asdict() for item in broken]})
     elif broken:
@@ -108,15 +82,12 @@ def validate(
         raise typer.Exit(INVALID)
 
 
+@model_flags()
 def compare(
     model: Model,
-    plans: PlanFiles,
-    accelerator: AcceleratorFlag = None,
-    batch: BatchFlag = None,
-    dim: DimFlag = None,
-    dtype: DtypeFlag = None,
-    fusion: FusionFlag = None,
-    simulator: SimulatorFlag = None,
+    plans: Annotated[list[Path], typer.Argument(metavar="PLAN...", help="Plans for the same model and chip.")],
+    *,
+    flags: ModelFlags,
     picture: Annotated[
         Path | None, typer.Option("--out", metavar="FILE.png", help="Draw the first two plans one above the other.")
     ] = None,
@@ -128,82 +99,61 @@ def compare(
     compiler's own. --out draws what each keeps in the fastest memory, and where the second gains. --json prints
     native, plans, differences and the picture.
     """
-    flags = ModelFlags.parse(accelerator, batch, dim, dtype, fusion, simulator)
+    from memplace_env.analysis import biggest_differences, native_baseline
     from memplace_env.cli.output import check_folder
     from memplace_env.errors import MemPlaceError
     from memplace_env.plan import MemoryPlan
-    from memplace_env.views.tables import biggest_differences, comparison_table, differences_table
+    from memplace_env.views.tables.results import comparison_table, differences_table
 
     if picture is not None:
         if picture.suffix.lower() != ".png":
             raise MemPlaceError(f"--out {picture} is no name of a picture; end it in .png.")
         check_folder(picture.parent)
-    first, task = _load(model, plans[0], flags)
+    task, first = load_plan(model, plans[0], flags)
     saved = [first, *(MemoryPlan.load(path) for path in plans[1:])]
-    compiled, native = _native(task)
-    reports = [(str(path), _timed(task, plan, path)) for path, plan in zip(plans, saved, strict=True)]
-    opposed = reports if len(reports) > 1 else [("native", native), *reports]
+    judged = [judge(task, plan, path) for path, plan in zip(plans, saved, strict=True)]
+    native = native_baseline(task)
+    opposed = judged if len(judged) > 1 else [native, *judged]
     if picture is not None:
-        _draw(task, opposed, saved if len(saved) > 1 else [compiled, *saved], picture)
+        _draw(task, opposed, picture)
     if json:
-        differences = [
-            _difference_json(task, op, opposed) for op in biggest_differences([report for _, report in opposed])
-        ]
-        listed = [_plan_json(path, report, native) for path, (_, report) in zip(plans, reports, strict=True)]
-        print_json({"native": native.summary(), "plans": listed, "differences": differences, **_drawn(picture)})
+        print_json(
+            {
+                "native": native.report.summary(),
+                "plans": [_plan_json(task, path, plan) for path, plan in zip(plans, judged, strict=True)],
+                "differences": [_difference_json(task, op, opposed) for op in biggest_differences(opposed)],
+                "picture": str(picture) if picture else None,
+            }
+        )
         return
     console = stdout()
-    console.print(comparison_table(task.accelerator, native, reports, native.lower_bound_s), "")
-    console.print(differences_table(task.program, opposed))
+    console.print(comparison_table(task, judged), "")
+    console.print(differences_table(task, opposed))
     if picture is not None:
         console.print(f"Written: {picture}", markup=False, soft_wrap=True)
 
 
-def _load(model: str, path: Path, flags: ModelFlags) -> tuple[MemoryPlan, Task]:
-    from memplace_env.plan import MemoryPlan
-
-    plan = MemoryPlan.load(path)
-    return plan, flags.with_defaults_of(plan).task(model)
-
-
-def _timed(task: Task, plan: MemoryPlan, path: Path | None = None) -> Report:
-    from memplace_env.errors import PlanError
-    from memplace_env.simulator import simulate as timed
-
-    try:
-        return timed(task.program, task.accelerator, plan, task.simulator)
-    except PlanError as error:
-        raise PlanError(f"{path}: {error}" if path else str(error)) from None
-
-
-def _native(task: Task) -> tuple[MemoryPlan, Report]:
-    from memplace_env.compiler import native
-
-    plan = native(task.program, task.accelerator, task.simulator)
-    return plan, task.simulator.run(task.program, task.accelerator, plan)
-
-
-def _draw(task: Task, reports: list[tuple[str, Report]], plans: list[MemoryPlan], path: Path) -> None:
+def _draw(task: Task, plans: Sequence[Judged], path: Path) -> None:
     """Write the picture of the first two."""
-    from memplace_env.views.figure import save_png
-    from memplace_env.views.two_maps import Named, two_maps
+    from memplace_env.views.figures.comparison import two_maps
+    from memplace_env.views.style import save_png
 
-    named = [Named(name, plan, report) for (name, report), plan in zip(reports, plans, strict=True)]
-    save_png(two_maps(task.program, task.accelerator, named[0], named[1]), path)
-
-
-def _drawn(picture: Path | None) -> dict[str, str | None]:
-    return {"picture": str(picture) if picture else None}
+    save_png(two_maps(task, plans[0], plans[1]), path)
 
 
-def _plan_json(path: Path, report: Report, native: Report) -> dict[str, Any]:
-    return {"plan": str(path), "speedup": native.latency_ps / report.latency_ps, "report": report.summary()}
+def _plan_json(task: Task, path: Path, judged: Judged) -> dict[str, Any]:
+    from memplace_env.analysis import native_baseline
+
+    speedup = native_baseline(task).report.latency_ps / judged.report.latency_ps
+    return {"plan": str(path), "speedup": speedup, "report": judged.report.summary()}
 
 
-def _difference_json(task: Task, op: int, reports: list[tuple[str, Report]]) -> dict[str, Any]:
+def _difference_json(task: Task, op: int, plans: Sequence[Judged]) -> dict[str, Any]:
+    from memplace_env.units import PS
+
     return {
         "op": op,
         "name": task.program.op_name[op],
         "type": task.program.op_type[op],
-        "times_s": [float((report.op_time_ps[op] + report.stall_ps[op]) * 1e-12) for _, report in reports],
+        "times_s": [float(judged.op_ps[op] * PS) for judged in plans],
     }

@@ -10,20 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from memplace_env.cli.console import stdout
-from memplace_env.cli.formulations import Formulation
-from memplace_env.cli.options import (
-    AcceleratorFlag,
-    BatchFlag,
-    DimFlag,
-    DtypeFlag,
-    FusionFlag,
-    Model,
-    ModelFlags,
-)
+from memplace_env.cli.model_flags import ModelFlags, model_flags
+from memplace_env.cli.options import Model
+from memplace_env.registration import Formulation
 
 if TYPE_CHECKING:
+    from memplace_env.analysis.game_snapshot import Snapshot
     from memplace_env.envs.malloc_game import MallocGameEnv
-    from memplace_env.views.game_snapshot import Snapshot
     from memplace_env.workload.program import Ints
 
 KEYS = "c Copy, n NoCopy, d Drop, g greedy to the end, u undo, q quit"
@@ -37,13 +30,11 @@ def register(app: typer.Typer) -> None:
     app.command(epilog="Example: memplace play ResNet50 --skip-forced --out plan.json")(play)
 
 
+@model_flags(without=["simulator"])
 def play(
     model: Model,
-    accelerator: AcceleratorFlag = None,
-    batch: BatchFlag = None,
-    dim: DimFlag = None,
-    dtype: DtypeFlag = None,
-    fusion: FusionFlag = None,
+    *,
+    flags: ModelFlags,
     skip_forced: Annotated[
         bool, typer.Option("--skip-forced", help="Play decisions with one legal action without asking.")
     ] = False,
@@ -54,9 +45,8 @@ def play(
     Keys: c Copy, n NoCopy, d Drop, g greedy to the end, u undo, q quit. A line may hold several. Whatever is undecided
     when you quit is kept out of fast memory where that is legal.
     """
-    from memplace_env.cli.games import make_game
+    from memplace_env.cli.environments import make_game
 
-    flags = ModelFlags.parse(accelerator, batch, dim, dtype, fusion)
     model, flags = flags.registered(model, Formulation.GAME)
     if out is not None and out.is_dir():
         raise typer.BadParameter(f"--out {out} is a folder; pass the name of a file, such as plan.json.")
@@ -106,35 +96,36 @@ class _Table:
         elif key == "g":
             state = self._env.get_state()
             self._before.append(state)
-            rows = state[None].copy()
-            self._env.problem.finish_greedily(rows)
-            self._env.set_state(rows[0])
+            finished = state[None].copy()
+            self._env.problem.finish_greedily(finished)
+            self._env.set_state(finished[0])
         else:
             self._act(_ACTIONS.index(key), legal)
 
     def show(self) -> None:
         """The board and the decision."""
-        from memplace_env.views.game_text import game_text, profile_text
+        from memplace_env.views.tables.game_board import board_text
+        from memplace_env.views.text.game import game_text
 
         console, moment = stdout(), self._moment()
-        console.print(profile_text(moment, max(20, min(100, console.width - _FRAME))), soft_wrap=True)
+        console.print(board_text(moment, max(20, min(100, console.width - _FRAME))), soft_wrap=True)
         self._say("\n" + game_text(moment) + (f"  {KEYS}" if moment.decision else "  u undo, q quit"))
 
     def end(self, out: Path | None) -> None:
         """Say what came out of it and write the plan."""
-        from memplace_env.views.units import ratio, seconds
+        from memplace_env.views.text.quantities import ratio, seconds
 
-        rest = self._env.problem.num_decisions - self._moment().row[0]
-        report = self._env.report()
-        speedup = self._env.problem.all_backing_ps / report.latency_ps
+        problem, decision, report = self._env.problem, self._moment().decision, self._env.report()
+        speedup = problem.all_backing_ps / report.latency_ps
+        rest = problem.num_decisions - decision.use if decision else 0
         left = f", the last {rest} decisions left out of fast memory" if rest else ""
         self._say(f"Latency {seconds(report.latency_s)}, {ratio(speedup)} over all in backing memory{left}.")
         if out is not None:
             self._say(f"Written: {self._env.plan().save(out)}")
 
     def _act(self, action: int, legal: list[int]) -> None:
+        from memplace_env.analysis.game_snapshot import why_illegal
         from memplace_env.envs.malloc_game.state import ACTIONS
-        from memplace_env.views.game_snapshot import why_illegal
 
         if action not in legal:
             can = ", ".join(ACTIONS[other] for other in legal)
@@ -149,9 +140,9 @@ class _Table:
             self._env.step(legal[0])
 
     def _moment(self) -> Snapshot:
-        from memplace_env.views.game_snapshot import snapshot
+        from memplace_env.analysis.game_snapshot import snapshot_of
 
-        return snapshot(self._env.problem, self._env.get_state())
+        return snapshot_of(self._env.problem, self._env.get_state())
 
     def _say(self, text: str) -> None:
         stdout().print(text, markup=False, soft_wrap=True)

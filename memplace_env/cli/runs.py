@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import re
 from collections.abc import Iterable, Mapping
 from functools import partial
 from hashlib import sha256
@@ -12,30 +11,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memplace_env.cli.console import note
-from memplace_env.cli.formulations import Formulation
-from memplace_env.cli.learners import CHECKPOINT, LEARNERS, POLICY, make_learner
-from memplace_env.cli.output import write_folder
-from memplace_env.cli.search import in_thread, new_bar, rivals_line
-from memplace_env.cli.subject import Subject
+from memplace_env.cli.environments import baseline_of, formulation_of
+from memplace_env.cli.learner_flags import LearnerFlags
+from memplace_env.cli.output import slug, write_folder
+from memplace_env.cli.rivals import compared, rivals_of
+from memplace_env.cli.search import in_thread, new_bar
 from memplace_env.errors import MemPlaceError
 from memplace_env.files import write_atomically
-from memplace_env.views.units import ratio
+from memplace_env.registration import Formulation
+from memplace_env.views.text.quantities import ratio
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
     from agents import Agent, Progress, Solution
-    from agents.base import Callback
+    from agents.registry import AgentSpec
+    from agents.solution import Callback
+    from memplace_env.cli.environments import Env
 
 RUN, PLAN, HISTORY = "run.json", "plan.json", "history.json"
-
-Options = tuple[str | None, tuple[str, ...], Path | None]
-"""What `make_learner` takes beside the name: config, settings, policy."""
-
-
-def slug(name: str) -> str:
-    """A name without what file systems dislike."""
-    return re.sub(r"[^\w.+-]+", "-", name)
+"""What is written here."""
+CHECKPOINT, POLICY = "checkpoint.pt", "policy.pt"
+"""What a learning agent leaves in the folder that it is given."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,30 +40,30 @@ class Job:
     """What the runs of all seeds have in common.
 
     Attributes:
-        agent: one of `LEARNERS`.
-        options: what it is made with.
+        agent: who learns.
+        learner: what it begins with.
         config: its settings as plain values, None if it has none to choose.
-        subjects: the environments by what the user called them, of one formulation.
+        envs: the environments by what the user called them, of one formulation.
         budget: plans to evaluate at most, of each environment.
         folder: where everything goes.
     """
 
-    agent: str
-    options: Options
+    agent: AgentSpec
+    learner: LearnerFlags
     config: dict[str, Any] | None
-    subjects: Mapping[str, Subject]
+    envs: Mapping[str, Env]
     budget: int
     folder: Path
 
     @classmethod
-    def claim(cls, agent: str, options: Options, subjects: Mapping[str, Subject], budget: int, folder: Path) -> Job:
+    def claim(cls, agent: AgentSpec, learner: LearnerFlags, envs: Mapping[str, Env], budget: int, folder: Path) -> Job:
         """A new job in an empty folder, or the one that is there.
 
         Raises:
-            MemPlaceError: if an option makes no sense, or another run is in the folder, or none that can be told.
+            MemPlaceError: if an option makes no sense, or the folder holds another run or something else.
         """
-        config = getattr(make_learner(agent, *options), "config", None)
-        job = cls(agent, options, dataclasses.asdict(config) if config else None, subjects, budget, folder)
+        config = getattr(learner.make(agent), "config", None)
+        job = cls(agent, learner, dataclasses.asdict(config) if config else None, envs, budget, folder)
         identity = job._identity()
         if not folder.exists() or not any(folder.iterdir()):
             write_folder(folder, {RUN: _json(identity)})
@@ -82,7 +79,7 @@ class Job:
     @property
     def formulation(self) -> Formulation:
         """That of the environments."""
-        return next(iter(self.subjects.values())).formulation
+        return formulation_of(next(iter(self.envs.values())))
 
     def of_seed(self, seed: int) -> Path:
         """Folder of a run."""
@@ -104,20 +101,12 @@ class Job:
 
     def _identity(self) -> dict[str, Any]:
         """What must be the same to go on with a run."""
-        policy = self.options[-1]
+        policy = self.learner.policy
         return {
-            "agent": self.agent,
+            "agent": self.agent.name,
             "config": self.config,
             "policy": sha256(policy.read_bytes()).hexdigest() if policy else None,
-            "environments": [
-                {
-                    "formulation": subject.formulation.value,
-                    "program": subject.env.program.sha256,
-                    "accelerator": subject.env.accelerator.sha256,
-                    "simulator": type(subject.env.simulator).__name__,
-                }
-                for subject in self.subjects.values()
-            ],
+            "environments": [_env_identity(env) for env in self.envs.values()],
         }
 
     def _finished(self, seed: int) -> dict[str, Any] | None:
@@ -125,42 +114,41 @@ class Job:
         done = _read(self.of_seed(seed) / HISTORY)
         if done is None or done["budget"] >= self.budget:
             return done
-        if LEARNERS[self.agent].resumes:
+        if self.agent.resumes:
             return None
         raise MemPlaceError(
-            f"{self.of_seed(seed)} was trained with a budget of {done['budget']}, and {self.agent} keeps no "
+            f"{self.of_seed(seed)} was trained with a budget of {done['budget']}, and {self.agent.name} keeps no "
             "checkpoints to go on from; pass another --out."
         )
 
     def _train(self, seed: int, bar: Bar) -> dict[str, Any]:
         folder = self.of_seed(seed)
-        agent = make_learner(self.agent, *self.options, **LEARNERS[self.agent].output(folder))
-        solutions = self._solutions(agent, seed, bar)
+        going_on = {"resume": True} if self.agent.resumes else {}
+        solutions = self._solutions(self.learner.make(self.agent, out=folder, **going_on), seed, bar)
         files: dict[str, bytes | None] = {}
         results = []
-        for (name, subject), solution in zip(self.subjects.items(), solutions, strict=True):
-            plan = PLAN if len(self.subjects) == 1 else f"plan-{slug(name)}.json"
+        for (name, env), solution in zip(self.envs.items(), solutions, strict=True):
+            plan = PLAN if len(self.envs) == 1 else f"plan-{slug(name)}.json"
             files[plan] = solution.plan.to_json().encode() if solution.plan else None
-            results.append(_result(name, subject, solution, plan))
+            results.append(_result(name, env, solution, plan))
         run = {"budget": self.budget, "workloads": results}
         write_folder(folder, files)
         write_atomically(folder / HISTORY, _json(run))  # last: it says that the run is finished
         return run
 
-    def _solutions(self, agent: Agent, seed: int, bar: Bar) -> list[Solution]:
-        envs = [subject.env for subject in self.subjects.values()]
-        told = [self._shown(bar, f"seed {seed}, {name}", subject) for name, subject in self.subjects.items()]
+    def _solutions(self, agent: Agent[Any], seed: int, bar: Bar) -> list[Solution]:
+        envs = list(self.envs.values())
+        told = [self._shown(bar, f"seed {seed}, {name}", env) for name, env in self.envs.items()]
         if len(envs) == 1:
             return [agent.solve(envs[0], budget=self.budget, seed=seed, callback=told[0])]
         several: Any = agent
         solutions: list[Solution] = several.train(envs, budget=self.budget, seed=seed, callback=told).solutions
         return solutions
 
-    def _shown(self, bar: Bar, what: str, subject: Subject) -> Callback:
+    def _shown(self, bar: Bar, what: str, env: Env) -> Callback:
         """A line of the progress bar, and who is to tell it of progress."""
-        line, baseline_s = bar.add_task(what, total=self.budget), subject.baseline_report.latency_s
-        rivals = subject.rivals() if not bar.disable else {}
-        others = f" ({rivals_line(rivals | {'bound': subject.bound})})" if rivals else ""
+        line, baseline_s = bar.add_task(what, total=self.budget), baseline_of(env).report.latency_s
+        others = "" if bar.disable else compared(env, rivals_of(env))
 
         def progressed(progress: Progress) -> None:
             best = ratio(baseline_s / progress.latency_s)
@@ -176,9 +164,21 @@ class Job:
         return f"there is no checkpoint of seed {seed} yet; the same command with --resume begins it anew"
 
 
-def _result(name: str, subject: Subject, solution: Solution, plan: str) -> dict[str, Any]:
+def _env_identity(env: Env) -> dict[str, Any]:
+    """What tells environments apart."""
+    settings = env.task.settings
+    return {
+        "formulation": formulation_of(env).value,
+        "program": env.program.sha256,
+        "accelerator": env.accelerator.sha256,
+        "simulator": type(env.simulator).__name__,
+        **{key: settings[key] for key in ("costs",) if key in settings},
+    }
+
+
+def _result(name: str, env: Env, solution: Solution, plan: str) -> dict[str, Any]:
     """One workload of one run, as plain values."""
-    baseline_s = subject.baseline_report.latency_s
+    baseline_s = baseline_of(env).report.latency_s
     return {
         "workload": name,
         "speedup": solution.speedup,

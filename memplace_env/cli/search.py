@@ -4,68 +4,76 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future
 from threading import Event, Thread
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
 
 from memplace_env.cli.console import note, stderr
-from memplace_env.views.units import ratio
+from memplace_env.cli.environments import baseline_of
+from memplace_env.errors import AgentError
+from memplace_env.views.text.quantities import ratio
 
 if TYPE_CHECKING:
-    import gymnasium as gym
-
     from agents import Agent, Progress, Solution
+    from memplace_env.cli.environments import Env
 
 _INTERRUPTED = 130
 
 T = TypeVar("T")
 
 
+class Limits(NamedTuple):
+    """How far a search goes: plans to evaluate and seconds to spend at most, and what all randomness comes from."""
+
+    budget: int
+    seed: int
+    time_limit: float | None = None
+
+
 def search(
-    agent: Agent,
-    env: gym.Env[Any, Any],
-    baseline: str,
-    baseline_s: float,
-    *,
-    budget: int,
-    seed: int,
-    time_limit: float | None,
-    kept: str = "nothing was written",
-    rivals: Mapping[str, float] = MappingProxyType({}),
+    agent: Agent[Any], env: Env, limits: Limits, *, compared: str = "", kept: str = "nothing was written"
 ) -> Solution:
     """Let the agent solve the environment and show on stderr how far it is above the baseline.
 
-    `rivals` are others' speed-ups, shown beside it; `kept` says what is left if somebody interrupts it. An agent with a
-    true attribute `anytime` then returns what it has; only a second interrupt ends the process.
+    An interrupt ends the process; of an agent with a true attribute `anytime`, the first one ends only the search.
+
+    Args:
+        agent: who searches.
+        env: where.
+        limits: how far.
+        compared: what is shown behind the best speed-up.
+        kept: what is left after an interrupt.
+
+    Raises:
+        AgentError: what the agent raises, or if it returns no solution.
     """
-    stop = Event()
-    with new_bar(agent.budgeted) as bar:
-        others = f" ({rivals_line(rivals)})" if rivals else ""
-        shown = bar.add_task(f"{agent.name} searches", total=budget if agent.budgeted else None)
+    from agents import Solution
+
+    stop, baseline = Event(), baseline_of(env)
+    budgeted = getattr(agent, "budgeted", True)
+    with new_bar(budgeted) as bar:
+        shown = bar.add_task(f"{agent.name} searches", total=limits.budget if budgeted else None)
 
         def progressed(progress: Progress) -> None:
             if stop.is_set():
                 raise KeyboardInterrupt
-            best = ratio(baseline_s / progress.latency_s)
-            told = f"{agent.name}: best {best} over {baseline}{others}"
+            best = ratio(baseline.report.latency_s / progress.latency_s)
+            told = f"{agent.name}: best {best} over {baseline.name}{compared}"
             bar.update(shown, completed=progress.evaluations, description=told)
 
-        return in_thread(
-            lambda: agent.solve(env, budget=budget, seed=seed, callback=progressed, time_limit=time_limit),
+        solution = in_thread(
+            lambda: agent.solve(env, **limits._asdict(), callback=progressed),
             bar,
             lambda: kept,
             stop if getattr(agent, "anytime", False) else None,
         )
-
-
-def rivals_line(rivals: Mapping[str, float]) -> str:
-    """Others' speed-ups in a line."""
-    return ", ".join(f"{name} {ratio(speedup)}" for name, speedup in rivals.items())
+    if not isinstance(solution, Solution):
+        raise AgentError(f"{agent.name} returned {type(solution).__name__}, which is no agents.Solution.")
+    return solution
 
 
 def new_bar(counted: bool) -> Bar:
@@ -89,12 +97,13 @@ def in_thread(work: Callable[[], T], bar: Bar, kept: Callable[[], str], stop: Ev
         except BaseException as error:
             result.set_exception(error)
 
-    Thread(target=run, name="memplace-search", daemon=True).start()
+    thread = Thread(target=run, name="memplace-search", daemon=True)
     try:
         try:
+            thread.start()
             return result.result()
         except KeyboardInterrupt:
-            if stop is None:
+            if stop is None or thread.ident is None:
                 raise
             stop.set()
             note("interrupted; the best plan so far is kept. Press Ctrl-C again to give it up.")

@@ -8,24 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from memplace_env.cli.agent_choice import built_in_learners, check_plays, choose_learner
 from memplace_env.cli.console import print_json, stdout
-from memplace_env.cli.formulations import TRAITS, Formulation, check_plays, known_agents
-from memplace_env.cli.learners import LEARNERS, ConfigFlag, PolicyFlag, SetFlag, to_install
-from memplace_env.cli.options import (
-    AcceleratorFlag,
-    BatchFlag,
-    DimFlag,
-    DtypeFlag,
-    FusionFlag,
-    JsonFlag,
-    ModelFlags,
-    SimulatorFlag,
-)
+from memplace_env.cli.learner_flags import LearnerFlags, learner_flags
+from memplace_env.cli.model_flags import ModelFlags, model_flags
+from memplace_env.cli.options import JsonFlag
 from memplace_env.errors import AgentError, MemPlaceError
+from memplace_env.registration import Formulation
 
 if TYPE_CHECKING:
+    from agents.registry import AgentSpec
+    from memplace_env.cli.environments import Env
     from memplace_env.cli.runs import Job
-    from memplace_env.cli.subject import Subject
 
 
 def register(app: typer.Typer) -> None:
@@ -33,27 +27,23 @@ def register(app: typer.Typer) -> None:
     app.command(epilog="Example: memplace train egrl MemPlace-BERT-v0 --budget 4000 --seeds 3 --out out/bert")(train)
 
 
+@model_flags()
+@learner_flags
 def train(
-    agent: Annotated[str, typer.Argument(metavar="AGENT", help=f"Who learns: {', '.join(LEARNERS)}.")],
+    agent: Annotated[str, typer.Argument(metavar="AGENT", help=f"Who learns: {', '.join(built_in_learners())}.")],
     envs: Annotated[
         list[str], typer.Argument(metavar="ENV...", help="Ids as 'memplace envs' lists them, or models as for 'solve'.")
     ],
+    *,
     budget: Annotated[int, typer.Option("--budget", min=1, help="Plans to evaluate at most, of each ENV.")] = 4000,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of the first run.")] = 0,
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="Independent runs, each with the next seed.")] = 1,
     resume: Annotated[bool, typer.Option("--resume", help="Go on in --out until the budget is spent.")] = False,
-    policy: PolicyFlag = None,
-    config: ConfigFlag = None,
-    settings: SetFlag = None,
+    learner: LearnerFlags,
     formulation: Annotated[
         Formulation | None, typer.Option("--formulation", help="Of models; ids say it.", show_default="one-shot")
     ] = None,
-    accelerator: AcceleratorFlag = None,
-    batch: BatchFlag = None,
-    dim: DimFlag = None,
-    dtype: DtypeFlag = None,
-    fusion: FusionFlag = None,
-    simulator: SimulatorFlag = None,
+    flags: ModelFlags,
     out: Annotated[Path | None, typer.Option("--out", help="Folder; default out/train-AGENT-ENV.")] = None,
     json: JsonFlag = False,
 ) -> None:
@@ -63,19 +53,17 @@ def train(
     go on from it, checkpoint.pt. Several ENV train one policy for all of them. Flags about the model are for models,
     not for ids. --json prints agent, config, budget, out, and runs: seed, folder, policy and workloads of each.
     """
-    flags = ModelFlags.parse(accelerator, batch, dim, dtype, fusion, simulator)
-    from memplace_env.cli.output import check_folder
-    from memplace_env.cli.runs import Job, slug
+    spec = choose_learner(agent)
+    _check_envs(spec, envs)
+    from memplace_env.cli.output import check_folder, short_name, slug
+    from memplace_env.cli.runs import Job
 
-    _check(agent, envs)
-    folder = out or Path("out") / slug(f"train-{agent}-" + "+".join(_short(env) for env in envs))
+    folder = out or Path("out") / slug(f"train-{agent}-" + "+".join(map(short_name, envs)))
     check_folder(folder)
     if folder.exists() and any(folder.iterdir()) and not resume:
         raise MemPlaceError(f"{folder} is not empty; pass --resume to go on with the run in it, or another --out.")
-    subjects = {env: _subject(env, flags, formulation) for env in envs}
-    for subject in subjects.values():
-        check_plays(subject.formulation, agent)
-    job = Job.claim(agent, (config, tuple(settings or ()), policy), subjects, budget, folder)
+    made = {name: _make(name, flags, formulation, spec) for name in envs}
+    job = Job.claim(spec, learner, made, budget, folder)
     runs = job.run(range(seed, seed + seeds))
     if json:
         for run in runs:
@@ -86,68 +74,59 @@ def train(
     _show(job, runs)
 
 
-def _check(agent: str, envs: list[str]) -> None:
+def _check_envs(spec: AgentSpec, envs: list[str]) -> None:
     """Refuse what no environment has to be made for."""
-    if agent not in LEARNERS:
-        able = ", ".join(LEARNERS)
-        if any(agent in known for known in known_agents().values()):
-            raise AgentError(f"{agent} does not learn, so there is nothing to train; agents that do: {able}.")
-        raise AgentError(f"No learning agent is called {agent!r}; there are: {able}.")
-    lacking = to_install(agent)
-    if lacking:
-        raise AgentError(lacking)
-    if len(envs) > 1 and not LEARNERS[agent].several:
-        raise AgentError(f"{agent} trains on one environment at a time, not on {' and '.join(envs)}; pass one.")
+    if len(envs) > 1 and not spec.several:
+        raise AgentError(f"{spec.name} trains on one environment at a time, not on {' and '.join(envs)}; pass one.")
     if len({env.lower() for env in envs}) < len(envs):
         raise AgentError(f"{' '.join(envs)} names an environment twice; name each once.")
 
 
-def _short(env: str) -> str:
-    """What a folder is called after: the id, the model's name, or the stem of its file."""
-    return Path(env).stem if env.lower().endswith(".onnx") else env
+def _make(name: str, flags: ModelFlags, formulation: Formulation | None, spec: AgentSpec) -> Env:
+    """The environment with that id, or that of a model, if the agent plays it."""
+    from memplace_env.cli.environments import formulation_of, is_env_id, make_env, make_registered
 
-
-def _subject(env: str, flags: ModelFlags, formulation: Formulation | None) -> Subject:
-    """The environment with that id, or that of a model."""
-    from memplace_env.cli.subject import is_id, subject_of, subject_of_id
-
-    if not is_id(env):
+    if is_env_id(name):
+        env = make_registered(name)
+        if flags != ModelFlags() or formulation not in (None, formulation_of(env)):
+            instead = "leave out the flags about the model, or name a model"
+            raise MemPlaceError(f"{name} has settings of its own; {instead}.")
+    else:
         kind = formulation or Formulation.ONE_SHOT
-        return subject_of(*flags.registered(env, kind), kind)
-    subject = subject_of_id(env)
-    if flags != ModelFlags() or formulation not in (None, subject.formulation):
-        raise MemPlaceError(f"{env} has settings of its own; leave out the flags about the model, or name a model.")
-    return subject
+        env = make_env(*flags.registered(name, kind), kind)
+    check_plays(spec, formulation_of(env))
+    return env
 
 
 def _show(job: Job, runs: list[dict[str, Any]]) -> None:
-    from memplace_env.views.tables import add_row, new_table
-    from memplace_env.views.units import ratio
+    from memplace_env.views.tables.base import add_row, new_table
+    from memplace_env.views.text.quantities import ratio
 
     console = stdout()
-    traits = TRAITS[job.formulation]
     columns = ("seed", "workload", "speed-up", "plans evaluated", "seconds")
-    table = new_table("Runs", *columns, left=(1,), caption=f"Speed-ups are over {traits.baseline}.")
+    caption = f"Speed-ups are over {job.formulation.traits.baseline}."
+    table = new_table("Runs", *columns, left=(1,), caption=caption)
     for run in runs:
         for item in run["workloads"]:
             spent = item["evaluations"], f"{item['seconds']:.1f}"
             add_row(table, run["seed"], item["workload"], ratio(item["speedup"]), *spent)
     console.print(table, "")
     best = max(runs, key=lambda run: sum(item["speedup"] for item in run["workloads"]))
-    env, subject = next(iter(job.subjects.items()))
-    command = ["memplace", "solve", env if env not in _ids(job) else subject.env.program.name]
+    console.print(f"Written: {job.folder}", markup=False, soft_wrap=True)
+    console.print(f"To use the policy: {_command(job, best['policy'])}", markup=False, soft_wrap=True)
+
+
+def _command(job: Job, policy: str) -> str:
+    """The command line that solves the first environment with a policy."""
+    from agents.registry import DEFAULTS
+    from memplace_env.cli.environments import is_env_id
+
+    name, env = next(iter(job.envs.items()))
+    command = ["memplace", "solve", env.program.name if is_env_id(name) else name]
     if job.formulation is not Formulation.ONE_SHOT:
         command += ["--formulation", job.formulation.value]
-    if subject.env.accelerator.name != traits.accelerator:
-        command += ["--accelerator", subject.env.accelerator.name]
-    if job.agent != traits.agent:
-        command += ["--agent", job.agent]
-    command += ["--policy", best["policy"]]
-    console.print(f"Written: {job.folder}", markup=False, soft_wrap=True)
-    console.print(f"To use the policy: {shlex.join(command)}", markup=False, soft_wrap=True)
-
-
-def _ids(job: Job) -> list[str]:
-    from memplace_env.cli.subject import is_id
-
-    return [env for env in job.subjects if is_id(env)]
+    if env.accelerator.name != job.formulation.traits.accelerator:
+        command += ["--accelerator", env.accelerator.name]
+    if job.agent.name != DEFAULTS[job.formulation]:
+        command += ["--agent", job.agent.name]
+    return shlex.join([*command, "--policy", policy])

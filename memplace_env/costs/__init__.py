@@ -1,6 +1,6 @@
 """Costs: what a program's ops, uses and copies take on a chip, as arrays, and the models that say so."""
 
-from memplace_env.costs.costs import Costs, OpTimes, op_times
+from memplace_env.costs.costs import Costs, OpTimes, op_times, whole_op_ps
 from memplace_env.costs.model import CostModel, KnownCosts, cost_model_names, costs_of, resolve_cost_model
 from memplace_env.costs.roofline import Roofline
 
@@ -14,4 +14,5 @@ __all__ = [
     "costs_of",
     "op_times",
     "resolve_cost_model",
+    "whole_op_ps",
 ]

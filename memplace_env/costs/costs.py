@@ -73,4 +73,9 @@ def op_times(costs: Costs, used_ps: Ints, ops: slice | NDArray[np.integer] = sli
     """
     port = used_ps + np.where(used_ps > 0, costs.latency_ps, 0)
     memory = port.sum(axis=-1) if costs.serial else port.max(axis=-1)
-    return OpTimes(np.maximum(costs.compute_ps[ops], memory) + costs.overhead_ps[ops], memory, port)
+    return OpTimes(whole_op_ps(costs, memory, ops), memory, port)
+
+
+def whole_op_ps(costs: Costs, memory_ps: Ints, ops: slice | NDArray[np.integer] = slice(None)) -> Ints:
+    """int64[N], time of ops whose ports take `memory_ps` int64[N] together: the last step of `op_times`."""
+    return np.maximum(costs.compute_ps[ops], memory_ps) + costs.overhead_ps[ops]

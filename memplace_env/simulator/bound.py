@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from memplace_env.costs import whole_op_ps
 from memplace_env.task import Task, derived
 from memplace_env.workload.program import Ints, Program, TensorKind
 
@@ -20,8 +21,8 @@ def lower_bound_ps(task: Task) -> int:
        weights are streamed: by a use or by a copy, whichever is cheaper. Ops and copies never share that port, and
        a copy that hides in no op's leftover is paid as stall or tail.
     """
-    floor = np.maximum(task.costs.compute_ps, _least_port_time(task)) + task.costs.overhead_ps
-    return max(int(floor.sum()), _compulsory_traffic(task))
+    floor = int(whole_op_ps(task.costs, _least_port_time(task)).sum())
+    return max(floor, _compulsory_traffic(task), min(task.program.num_uses, 1))  # a use takes a picosecond or more
 
 
 def _least_port_time(task: Task) -> Ints:

@@ -1,7 +1,7 @@
 """For those who bring parts of their own: checks of cost models, simulators and agents, and plain references.
 
-    >>> from memplace_env.testing import check_cost_model
-    >>> check_cost_model(MyModel())
+    >>> from memplace_env.testing import RandomCosts, check_cost_model
+    >>> check_cost_model(RandomCosts(3))
 
 `reference`, `reference_compiler`, `reference_game` and `reference_costs` tell the rules in plain Python, slow and
 readable; `random_costs` has a cost model that says anything at all; `strategies` has Hypothesis strategies.

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memplace_env.accelerator import Accelerator
-from memplace_env.costs import Costs
+from memplace_env.costs import Costs, Roofline
 from memplace_env.workload.program import Ints, Program
 
 
@@ -14,7 +14,8 @@ class RandomCosts:
     """Arrays drawn from a seed, the program and the chip: of all scales, with zeros, and bytes reserved or not.
 
     Example:
-        >>> env = gym.make("MemPlace-v0", workload="synthetic:chain", costs=RandomCosts(3))
+        >>> import gymnasium as gym
+        >>> env = gym.make("memplace_env:MemPlace-v0", workload="synthetic:chain", costs=RandomCosts(3))
 
     Args:
         seed: at least 0; the same seed, program and chip always give the same costs.
@@ -47,6 +48,21 @@ class RandomCosts:
         )
 
 
+class ReservingRoofline:
+    """The roofline's times, but ops reserve what `RandomCosts` of that seed says."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+
+    def __repr__(self) -> str:
+        return f"ReservingRoofline({self.seed})"
+
+    def costs(self, program: Program, accelerator: Accelerator) -> Costs:
+        """The arrays."""
+        reserved = RandomCosts(self.seed).costs(program, accelerator).reserved_bytes
+        return Roofline().costs(program, accelerator)._replace(reserved_bytes=reserved)
+
+
 class _Draw:
     """What one set of costs is drawn with; times have a common unit, so that none drowns all others."""
 
@@ -65,9 +81,9 @@ class _Draw:
         return np.maximum(drawn, least)
 
     def reserved(self, ops: int, capacities: list[int]) -> Ints:
-        """int64[T, L]: nothing in half of all cases, else up to some share of each fast level by some of the ops."""
+        """int64[T, L]: nothing in a third of all cases, else up to some share of each fast level by some of the ops."""
         columns: list[NDArray[np.int64]] = []
-        some = self.chance(0.5)
+        some = self.chance(2 / 3)
         for capacity in capacities:
             most = int(capacity * self._rng.choice([0.0, 0.2, 0.6, 1.0])) if some else 0
             columns.append(

@@ -18,10 +18,11 @@ class Game(Position):
     """A game in progress and the moves that it allows.
 
     Example:
-        >>> game = Game.begin(task)
-        >>> while not game.over:
-        ...     game.play(next(action for action in (NO_COPY, COPY, DROP) if game.legal(action)[0]))
-        >>> game.plan()
+        >>> from memplace_env.resolve import resolve_task
+        >>> game = Game.begin(resolve_task("synthetic:chain?ops=4&accelerator=tpu-v4i", "tpu-v4i"))
+        >>> game.legal(COPY)
+        (False, 'no window before op 0 has the port time to copy tensor 0 in')
+        >>> gain = game.play(DROP)
     """
 
     @classmethod

@@ -1,10 +1,13 @@
 """Hypothesis strategies for random programs, accelerators, costs, tasks and mappings; the only user of hypothesis.
 
 Example:
-    >>> @given(tasks(), st.data())
-    ... def test_whatever_the_compiler_makes_can_run(task, data):
-    ...     plan, _ = place_mapping(task, data.draw(mappings(task)))
-    ...     assert violations(task, plan) == []
+    >>> from hypothesis import given
+    >>> from memplace_env.compiler import native_plan
+    >>> from memplace_env.plan import violations
+    >>> @given(tasks())
+    ... def test_whatever_the_compiler_makes_can_run(task):
+    ...     assert violations(task, native_plan(task)) == []
+    >>> test_whatever_the_compiler_makes_can_run()
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from memplace_env.accelerator.accelerator import Weights
 from memplace_env.costs import CostModel, Roofline
 from memplace_env.resolve import make_task
 from memplace_env.task import Task
-from memplace_env.testing.random_costs import RandomCosts
+from memplace_env.testing.random_costs import RandomCosts, ReservingRoofline
 from memplace_env.workload.program import Program
 from memplace_env.workload.synthetic import random_dag
 
@@ -76,8 +79,9 @@ def accelerators(draw: st.DrawFn, weights: Weights | None = None) -> Accelerator
 
 
 def cost_models() -> st.SearchStrategy[CostModel]:
-    """The roofline, and models that say anything at all."""
-    return st.just(Roofline()) | st.builds(RandomCosts, st.integers(0, 2**32))
+    """The roofline, alone and with ops that reserve bytes, and models that say anything at all."""
+    seeds = st.integers(0, 2**32)
+    return st.just(Roofline()) | st.builds(ReservingRoofline, seeds) | st.builds(RandomCosts, seeds)
 
 
 @st.composite

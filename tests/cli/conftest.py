@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -51,8 +52,11 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextmanager
-def started(command: list[str], folder: Path) -> Iterator[subprocess.Popen[str]]:
-    """A process that hears Ctrl-C even if this one was told not to, as in the background of a shell; always ended."""
+def started(command: list[str], folder: Path, sign: Path) -> Iterator[subprocess.Popen[str]]:
+    """A process that has made the file `sign`; always ended.
+
+    It hears Ctrl-C even if this one was told not to, as in the background of a shell.
+    """
     with subprocess.Popen(
         command,
         cwd=folder,
@@ -62,6 +66,10 @@ def started(command: list[str], folder: Path) -> Iterator[subprocess.Popen[str]]
         preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     ) as run:
         try:
+            end = time.monotonic() + 300  # kernels may have to be compiled first
+            while not sign.exists() and run.poll() is None and time.monotonic() < end:
+                time.sleep(0.05)
+            assert sign.exists()
             yield run
         finally:
             run.kill()

@@ -11,11 +11,11 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner, Result
 
+from agents.registry import DEFAULTS
 from memplace_env.cli.app import app
-from memplace_env.cli.formulations import TRAITS, Formulation
-from memplace_env.cli.options import ModelFlags
+from memplace_env.cli.model_flags import ModelFlags
 from memplace_env.plan import MemoryPlan
-from memplace_env.registration import GAME
+from memplace_env.registration import GAME, Formulation
 from tests.cli.conftest import Run
 
 MODEL = "synthetic:diamond?ops=9&seed=1&accelerator=tpu-v4i"
@@ -92,7 +92,7 @@ def test_solve(run: Run, parsed: Callable[..., Any], tmp_path: Path) -> None:
 def test_agents_of_both_kinds(parsed: Callable[..., Any]) -> None:
     rows = {row["name"]: row["formulation"] for row in parsed("agents")}
     assert rows["exact"] == "one-shot"
-    assert rows[TRAITS[Formulation.GAME].agent] == "game"
+    assert rows[DEFAULTS[Formulation.GAME]] == "game"
 
 
 def test_envs_of_both_kinds(parsed: Callable[..., Any]) -> None:
@@ -114,8 +114,8 @@ def test_registered_settings() -> None:
 BAD = {
     "game agent": (["solve", MODEL, "--agent", "game-local-search"], "--formulation game"),
     "one-shot agent": (["solve", MODEL, "--formulation", "game", "--agent", "exact"], "--formulation one-shot"),
-    "three levels": (["play", MODEL, "-a", "nnp-i"], "two memory levels"),
-    "three levels, drawn": (["render", MODEL, "-a", "nnp-i", "--out", "x.png"], "two memory levels"),
+    "three levels": (["play", "synthetic:chain", "-a", "nnp-i"], "two memory levels"),
+    "three levels, drawn": (["render", "synthetic:chain", "-a", "nnp-i", "--out", "x.png"], "two memory levels"),
     "no picture": (["render", MODEL, "--out", "x.jpg"], ".gif"),
     "plan and agent": (["render", MODEL, "plan.json", "--agent", "exact", "--out", "x.png"], "not both"),
     "missing plan": (["render", MODEL, "none.json", "--out", "x.png"], "none.json"),

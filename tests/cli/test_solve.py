@@ -114,7 +114,7 @@ class _Slower:
 
 @pytest.mark.usefixtures("no_picture")
 def test_no_bound_with_another_simulator(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memplace_env.envs.settings.resolve_simulator", lambda name: _Slower())
+    monkeypatch.setattr("memplace_env.resolve.resolve_simulator", lambda name: _Slower())
     result = run("solve", MODEL, *QUICK, "--json")
     assert result.exit_code == 0, result.stderr
     assert json.loads(result.stdout)["bound_s"] is None

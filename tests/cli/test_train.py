@@ -6,7 +6,6 @@ import json
 import pickle
 import signal
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,8 +18,9 @@ from typer.testing import CliRunner
 
 from agents.egrl import EGRLConfig
 from agents.ppo import PPOAgent
+from agents.registry import agent_spec, agent_specs
 from memplace_env.cli.app import app
-from memplace_env.cli.learners import LEARNERS, configured
+from memplace_env.cli.learner_flags import configured
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.errors import AgentError
 from memplace_env.plan import MemoryPlan
@@ -202,7 +202,7 @@ def test_malformed_settings(settings: list[str]) -> None:
 
 def test_egrl_configs() -> None:
     """The ablations differ from the paper's method in one field each."""
-    configs = LEARNERS["egrl"].configs()
+    configs = agent_spec("egrl").named_settings
     assert (configs["default"], configs["paper"]) == (EGRLConfig(), EGRLConfig.paper())
     for name in ("paper-ea", "paper-pg", "paper-no-boltzmann"):
         changed = [key for key, value in vars(configs[name]).items() if value != getattr(configs["paper"], key)]
@@ -220,21 +220,20 @@ def test_missing_packages(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: P
         assert result.exit_code == 2
         assert "torch_geometric" in result.stderr
     assert run("train", "egrl", MODEL, "--out", "asked").exit_code == 2
+    assert run("agents").exit_code == 0
     assert not (tmp_path / "asked").exists()
 
 
-@pytest.mark.parametrize("name", LEARNERS)
-def test_learners_are_listed(parsed: Callable[..., Any], name: str) -> None:
-    assert name in {row["name"] for row in parsed("agents")}
+def test_learners_are_listed(run: Run, parsed: Callable[..., Any]) -> None:
+    learners = {name for name, spec in agent_specs().items() if spec.learns}
+    assert learners <= {row["name"] for row in parsed("agents")}
+    assert all(name in run("train", "--help").stdout for name in learners)
 
 
 def test_interrupt_says_how_to_go_on(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "memplace_env.cli", "train", "egrl", MODEL, *SMALL, "--out", "o"]
     checkpoint = tmp_path / "o" / "seed-0" / "checkpoint.pt"
-    with started([*command, "--budget", "1000000"], tmp_path) as run:
-        end = time.monotonic() + 60
-        while not checkpoint.exists() and run.poll() is None and time.monotonic() < end:
-            time.sleep(0.05)
+    with started([*command, "--budget", "1000000"], tmp_path, checkpoint) as run:
         run.send_signal(signal.SIGINT)
         _, stderr = run.communicate(timeout=30)
     assert run.returncode == 130

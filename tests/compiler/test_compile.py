@@ -17,7 +17,7 @@ from memplace_env.resolve import make_task
 from memplace_env.simulator import judge_plan
 from memplace_env.simulator.builtin import energy_j
 from memplace_env.testing.reference_compiler import compile_mapping
-from memplace_env.testing.strategies import mappings, programs_with_idle_ops, tasks
+from memplace_env.testing.strategies import mappings, programs, programs_with_idle_ops, tasks
 from memplace_env.workload.program import TensorKind
 from memplace_env.workload.synthetic import random_dag
 
@@ -38,8 +38,8 @@ def test_kernel_equals_reference(task, order, data):
     assert compiled.reassigned_bytes == reassigned
 
 
-@settings(max_examples=300)
-@given(tasks(programs_with_idle_ops()), st.sampled_from(ORDERS), st.data())
+@settings(max_examples=400)
+@given(tasks(programs(100)), st.sampled_from(ORDERS), st.data())
 def test_plans_are_valid(task, order, data):
     plan, moved = place_mapping(task, data.draw(mappings(task)), order)
     assert violations(task, plan) == []

@@ -1,0 +1,126 @@
+"""The flags that only learning agents take, and what `--config` and `--set NAME=VALUE` mean."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import fields, replace
+from difflib import get_close_matches
+from math import isfinite, nan
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_type_hints
+
+import typer
+
+from memplace_env.cli.options import gathered
+from memplace_env.errors import AgentError
+
+if TYPE_CHECKING:
+    from agents import Agent
+    from agents.registry import AgentSpec
+
+_OPTIONS = {
+    "policy": Annotated[
+        Path | None,
+        typer.Option("--policy", help="File of a learned policy to start from, as 'memplace train' wrote it."),
+    ],
+    "config": Annotated[
+        str | None,
+        typer.Option("--config", metavar="NAME", help="Named settings of the agent, such as paper for egrl."),
+    ],
+    "settings": Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="One setting of the agent; repeat."),
+    ],
+}
+
+
+class LearnerFlags(NamedTuple):
+    """What a learning agent is to begin with.
+
+    Attributes:
+        policy: file of a policy to start from.
+        config: name of its settings, None for its own choice.
+        settings: NAME=VALUE each, over those.
+    """
+
+    policy: Path | None = None
+    config: str | None = None
+    settings: Sequence[str] | None = None
+
+    @property
+    def given(self) -> list[str]:
+        """Which of the flags were given."""
+        return [flag for flag, value in zip(("--policy", "--config", "--set"), self, strict=True) if value]
+
+    def make(self, spec: AgentSpec, **options: Any) -> Agent[Any]:
+        """The agent as these flags ask for it.
+
+        Args:
+            spec: which; one that learns, if any flag was given.
+            options: further keyword arguments of its class.
+
+        Raises:
+            AgentError: if a package it needs is missing, or a setting or the policy makes no sense.
+        """
+        if spec.lacking:
+            raise AgentError(spec.lacking)
+        if self.policy is not None:
+            options["policy"] = self.policy
+        if self.config is not None or self.settings:
+            if not spec.named_settings:
+                raise AgentError(f"{spec.name} has no settings to choose; leave out --config and --set.")
+            options["config"] = configured(
+                spec.name, spec.named_settings, self.config or "default", self.settings or ()
+            )
+        return spec.make(**options)
+
+
+learner_flags = gathered("learner", LearnerFlags, _OPTIONS)
+"""A decorator that gives a command `learner: LearnerFlags`, and the command line an option for each flag."""
+
+
+def configured(agent: str, configs: Mapping[str, Any], name: str, settings: Sequence[str]) -> Any:
+    """One of an agent's named settings, a dataclass, with some fields changed.
+
+    Raises:
+        AgentError: naming what is not known, with the closest there is, or the value that does not fit.
+    """
+    if name not in configs:
+        raise AgentError(f"{agent} has no --config {name!r}; {_instead(name, configs)}.")
+    config = configs[name]
+    kinds = {field.name: get_type_hints(type(config))[field.name] for field in fields(config)}
+    values: dict[str, Any] = {}
+    for text in settings:
+        field, equals, value = text.partition("=")
+        if not equals:
+            raise AgentError(f"--set takes NAME=VALUE, such as {next(iter(kinds))}=..., not {text!r}.")
+        if field not in kinds:
+            raise AgentError(f"{agent} has no setting {field!r}; {_instead(field, kinds)}.")
+        if field in values:
+            raise AgentError(f"--set sets {field!r} twice; pass it once.")
+        values[field] = _value(text, kinds[field], value)
+    return replace(config, **values)
+
+
+def _value(setting: str, kind: type, text: str) -> Any:
+    """What the text means for a field of that type."""
+    if kind is bool:
+        if text.lower() in ("true", "false"):
+            return text.lower() == "true"
+        raise AgentError(f"--set {setting}: pass true or false.")
+    if kind is str:
+        return text
+    if kind not in (int, float):
+        raise AgentError(f"--set {setting}: this setting can be changed in Python only.")
+    number = nan
+    with suppress(ValueError):
+        number = int(text) if kind is int else float(text)
+    if not isfinite(number):
+        raise AgentError(f"--set {setting}: pass a {'whole ' if kind is int else ''}number.")
+    return number
+
+
+def _instead(name: str, known: Mapping[str, Any]) -> str:
+    close = get_close_matches(name, known, n=1)
+    return f"did you mean {close[0]!r}?" if close else f"there are {', '.join(known)}"

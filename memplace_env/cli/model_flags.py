@@ -1,0 +1,129 @@
+"""The flags about the model: what is to be placed, on which chip, and who says what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from memplace_env.cli.console import note
+from memplace_env.cli.options import Command, gathered
+from memplace_env.errors import MemPlaceError, PlanError
+from memplace_env.registration import Formulation
+
+if TYPE_CHECKING:
+    from memplace_env.plan import MemoryPlan
+    from memplace_env.task import Task
+
+_OPTIONS = {
+    "accelerator": Annotated[str | None, typer.Option("--accelerator", "-a", help="A shipped name or a .toml file.")],
+    "batch": Annotated[int | None, typer.Option("--batch", help="Batch size.")],
+    "dim": Annotated[
+        list[str] | None, typer.Option("--dim", metavar="NAME=VALUE", help="Size of a symbolic dim; repeat.")
+    ],
+    "dtype": Annotated[str | None, typer.Option("--dtype", help="int8, float16, bfloat16 or float32.")],
+    "fusion": Annotated[str | None, typer.Option("--fusion", help="none, conv or epilogue.")],
+    "costs": Annotated[str | None, typer.Option("--costs", help="Name of a cost model, such as roofline.")],
+    "simulator": Annotated[str | None, typer.Option("--simulator", help="Name of an installed simulator.")],
+}
+
+_WRITTEN = {"accelerator": str, "batch": int, "dims": dict, "dtype": str, "fusion": str, "costs": str}
+"""Settings in a plan, and the type of each."""
+
+
+def model_flags(*, without: Sequence[str] = ()) -> Callable[[Command], Command]:
+    """A decorator that gives a command `flags: ModelFlags`, and the command line an option for each flag.
+
+    Args:
+        without: names of the options that the command does not have.
+    """
+    return gathered("flags", ModelFlags.parse, {name: _OPTIONS[name] for name in _OPTIONS if name not in without})
+
+
+@dataclass(frozen=True)
+class ModelFlags:
+    """How a program is to be made and judged; None leaves the choice to the defaults."""
+
+    accelerator: str | None = None
+    batch: int | None = None
+    dims: Mapping[str, int] | None = None
+    dtype: str | None = None
+    fusion: str | None = None
+    costs: str | None = None
+    simulator: str | None = None
+
+    @classmethod
+    def parse(cls, *, dim: list[str] | None = None, **typed: Any) -> ModelFlags:
+        """From the flags as typed.
+
+        Raises:
+            MemPlaceError: for a `--dim` that is not NAME=VALUE.
+        """
+        return cls(dims=_dims(dim or []) or None, **typed)
+
+    def registered(self, model: str, formulation: Formulation = Formulation.ONE_SHOT) -> tuple[str, ModelFlags]:
+        """The model, with the settings of its registered environment if it has one and no flag says otherwise."""
+        traits = formulation.traits
+        flags = replace(self, accelerator=self.accelerator or traits.accelerator)
+        asked = (self.batch, self.dims, self.dtype, self.fusion)
+        for key, settings in traits.settings.items():
+            named = {"workload": key, "accelerator": traits.accelerator, **settings}
+            name = named.pop("workload")
+            meant = model.lower() in (name.lower(), key.lower())
+            if meant and named["accelerator"] == flags.chip and asked == (None,) * len(asked):
+                told = [f"batch {named['batch']}"] if "batch" in named else []
+                told += [f"{dim} {n}" for dim, n in named.get("dims", {}).items()]
+                told += [named["dtype"]] if "dtype" in named else []
+                if told:
+                    overriding = "--batch, --dim, --dtype, --fusion override"
+                    note(f"{name} with its registered settings: {', '.join(told)} ({overriding}).")
+                return name, replace(flags, **named)
+        return model, flags
+
+    def with_defaults_of(self, plan: MemoryPlan) -> ModelFlags:
+        """These flags, and where they say nothing what the plan says of itself.
+
+        Raises:
+            PlanError: if the plan's settings are not of the kind that memplace writes.
+        """
+        said: dict[str, Any] = {name: plan.settings.get(name) for name in _WRITTEN}
+        for name, kind in _WRITTEN.items():
+            if said[name] is not None and not isinstance(said[name], kind):
+                raise PlanError(f"The plan's setting {name!r} is {said[name]!r}, which no memplace wrote.")
+        said["accelerator"] = said["accelerator"] or plan.accelerator
+        given = {name: value for name, value in vars(self).items() if value not in (None, "")}
+        dims = {**(said["dims"] or {}), **(self.dims or {})} or None
+        return ModelFlags(**{**said, **given, "dims": dims})
+
+    @property
+    def chip(self) -> str:
+        """The accelerator, by name or path."""
+        return self.accelerator or Formulation.ONE_SHOT.traits.accelerator
+
+    def arguments(self, model: str) -> dict[str, Any]:
+        """Keyword arguments of `gym.make("MemPlace-v0", ...)` and `resolve_task`."""
+        return {**vars(self), "workload": model, "accelerator": self.chip}
+
+    def task(self, model: str) -> Task:
+        """What these flags make of a model.
+
+        Raises:
+            MemPlaceError: naming what cannot be resolved.
+        """
+        from memplace_env.resolve import resolve_task
+
+        return resolve_task(**self.arguments(model))
+
+
+def _dims(texts: list[str]) -> dict[str, int]:
+    dims: dict[str, int] = {}
+    for text in texts:
+        name, equals, value = text.rpartition("=")
+        if not equals or not name or not value.strip().isdecimal():
+            raise MemPlaceError(f"--dim takes NAME=VALUE with a whole number, such as sequence=384, not {text!r}.")
+        if name in dims:
+            raise MemPlaceError(f"--dim sets {name!r} twice; pass it once.")
+        dims[name] = int(value)
+    return dims

@@ -1,0 +1,48 @@
+"""A bound for agents that prove none: the exact agent, run for some seconds after a one-shot search."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from memplace_env.cli.console import note
+from memplace_env.cli.environments import formulation_of
+from memplace_env.cli.search import Limits, search
+from memplace_env.errors import AgentError
+from memplace_env.registration import Formulation
+
+if TYPE_CHECKING:
+    from agents import Solution
+    from memplace_env.cli.result import Result
+
+_BUDGET = 1000
+"""Plans that the exact agent may try; where it proves the optimum it needs a handful, else the time ends it first."""
+
+
+def with_proven_bound(result: Result, seconds: float, *, kept: str) -> Result:
+    """The result, with what the exact agent proves in that time if there is no bound yet.
+
+    Args:
+        result: of any agent; those of games stay as they are, as the exact agent plays none.
+        seconds: 0 proves nothing.
+        kept: what is left if somebody interrupts it.
+    """
+    env, solution = result.env, result.solution
+    if solution.bound_s is not None or formulation_of(env) is not Formulation.ONE_SHOT or not seconds:
+        return result
+    from agents import Exact
+
+    try:
+        exact = search(Exact(), env, Limits(_BUDGET, solution.seed, seconds), kept=kept)
+    except AgentError as error:
+        note(f"No bound is proven: {error}")
+        return result
+    return replace(result, solution=_bounded(solution, exact, Exact().mip_gap), exact=exact)
+
+
+def _bounded(solution: Solution, exact: Solution, gap: float) -> Solution:
+    """The solution with the proven bound, and optimal if it is as good as the exact agent calls optimal."""
+    if exact.bound_s is None or solution.report is None:
+        return solution
+    optimal = solution.report.latency_s <= exact.bound_s * (1 + gap)
+    return replace(solution, bound_s=exact.bound_s, outcome="optimal" if optimal else solution.outcome)

@@ -1,0 +1,133 @@
+"""The game on both sides, the compiled rules and the readable reference, compared at every decision."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+from hypothesis import strategies as st
+
+from memplace_env.envs.malloc_game import rules
+from memplace_env.envs.malloc_game.state import (
+    ESTIMATE,
+    MASK,
+    OFFSET,
+    OP,
+    TAIL_PS,
+    USE,
+    WINDOW,
+    game_tables,
+    layout_of,
+    plan_of,
+)
+from memplace_env.plan import MemoryPlan, violations
+from memplace_env.simulator import time_plan
+from memplace_env.task import Task
+from memplace_env.testing.reference_game import COPY, DROP, NO_COPY, Game
+from memplace_env.testing.reference_position import FAST
+
+ACTIONS = (COPY, NO_COPY, DROP)
+TASTES = st.lists(st.integers(0, 4), min_size=3, max_size=3).filter(any)
+"""How much a player likes each action."""
+
+
+class Compiled:
+    """The compiled rules on one state, with the few words that the reference has for the same things."""
+
+    def __init__(self, task: Task) -> None:
+        self.task, self.program, self.tables = task, task.program, game_tables(task)
+        self.layout = layout_of(self.tables)
+        self.state = np.full(self.layout.size, -7, dtype=np.int64)
+        rules.begin(self.tables, self.layout, self.state)
+
+    def legal(self) -> list[int]:
+        return [action for action in ACTIONS if self.state[MASK] >> action & 1]
+
+    def play(self, action: int) -> int:
+        return int(rules.play(self.tables, self.layout, self.state, action))
+
+    def fork(self) -> Compiled:
+        twin = object.__new__(Compiled)
+        twin.__dict__ = {**self.__dict__, "state": self.state.copy()}
+        return twin
+
+    def states(self, count: int) -> np.ndarray:
+        return np.repeat(self.state[None], count, axis=0)
+
+    def plan(self) -> MemoryPlan:
+        return plan_of(self.task, self.layout, self.state)
+
+
+def pick(rng: Random, legal: list[int], taste: list[int]) -> int:
+    liked = [action for action in legal if taste[action]] or legal
+    return rng.choices(liked, [taste[action] or 1 for action in liked])[0]
+
+
+def require_same(compiled: Compiled, game: Game) -> None:
+    """Both sides see the same position, and it is a sane one."""
+    state = compiled.state
+    assert (state[USE], state[OP], state[ESTIMATE]) == (game.use, game.op, game.estimate())
+    verdicts = [game.legal(action) for action in ACTIONS]
+    assert compiled.legal() == [action for action in ACTIONS if verdicts[action][0]], verdicts
+    assert all(legal != bool(reason) for legal, reason in verdicts)
+    assert bool(compiled.legal()) != game.over
+    if not game.over and (game.is_result or not game.intact(game.tensor)):
+        assert state[OFFSET] == none_is_minus_one(game.place())
+        assert game.is_result or state[WINDOW] == none_is_minus_one(game.window())
+    require_nothing_lost(game)
+
+
+def none_is_minus_one(value: int | None) -> int:
+    return -1 if value is None else value
+
+
+def require_nothing_lost(game: Game) -> None:
+    """Data that somebody still needs is in an intact block, or in the backing memory by the time of its next use."""
+    program = game.setting.task.program
+    needed_at = dict.fromkeys(game.setting.outputs, program.num_ops)
+    undecided = range(program.num_uses - 1, game.use - 1, -1)
+    needed_at |= {int(program.use_tensor[use]): int(program.use_op[use]) for use in undecided}
+    for tensor in needed_at.keys() & set(program.use_tensor[: game.use].tolist()):
+        assert game.intact(tensor) or game.valid_from[tensor] <= needed_at[tensor], f"tensor {tensor} is lost"
+
+
+def play_both(compiled: Compiled, game: Game, action: int) -> int:
+    """One decision on both sides; returns the gain."""
+    use, tensor, copied = game.use, game.tensor, not game.is_result and not game.intact(game.tensor)
+    gain = game.play(action)
+    assert compiled.play(action) == gain
+    if game.levels[use] == FAST:
+        assert game.intact(tensor)
+        assert game.block(tensor).copied or game.setting.task.program.producer[tensor] >= 0
+        assert not copied or game.block(tensor).start <= game.block(tensor).made - 1
+    return gain
+
+
+def require_sound(task: Task, plan: MemoryPlan, estimate: int, gains: int | None) -> None:
+    """The plan of a finished game is valid and takes what the game says; nothing stalls."""
+    assert violations(task, plan) == []
+    report = time_plan(task, plan)
+    assert report.latency_ps == estimate
+    assert not report.stall_ps.any()
+    assert report.lower_bound_ps <= estimate
+    if gains is not None:
+        backing = MemoryPlan.of(task, np.ones(task.program.num_uses), np.empty((0, 5)))
+        assert gains == time_plan(task, backing).latency_ps - estimate
+
+
+def require_same_end(compiled: Compiled, game: Game, gains: int) -> None:
+    plan = game.plan()
+    assert compiled.plan() == plan
+    assert compiled.state[TAIL_PS] == sum(write.left for write in game.write_backs)
+    require_sound(compiled.task, plan, game.estimate(), gains)
+
+
+def play_a_game(task: Task, rng: Random, taste: list[int]) -> Game:
+    """A random game, both sides compared at every decision."""
+    compiled, game, gains = Compiled(task), Game.begin(task), 0
+    require_same(compiled, game)
+    while not game.over:
+        gains += play_both(compiled, game, pick(rng, compiled.legal(), taste))
+        require_same(compiled, game)
+    require_same_end(compiled, game, gains)
+    return game
