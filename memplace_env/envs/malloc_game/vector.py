@@ -42,7 +42,7 @@ class MallocGameVectorEnv(PlacementVectorEnv[MallocGameEnv]):
         self._seen = empty_observations(self.num_envs) if flat or not copy else None
         self._flat = empty_flat(self.num_envs) if flat and not copy else None
         first = self.problem.observe(self.problem.new_states(1))
-        self._first = self._form(first)
+        self._first = flatten(first) if flat else first._asdict()
         self._first_profile = first.profile
         self._profiles = np.repeat(first.profile, self.num_envs, axis=0)
 
