@@ -116,9 +116,7 @@ class PlacementVectorEnv(VectorEnv[Observation, NDArray[np.int64], NDArray[Any]]
         return observations, rewards, over, np.zeros_like(over), infos | _with_masks(info, np.ones_like(over))
 
     @abstractmethod
-    def _play(
-        self, actions: ArrayLike, live: Bools
-    ) -> tuple[Observation, NDArray[np.float64], Bools, Info]:
+    def _play(self, actions: ArrayLike, live: Bools) -> tuple[Observation, NDArray[np.float64], Bools, Info]:
         """Observations, rewards, ends and infos after an action in the `live` environments.
 
         All are new arrays of length B; those of the others have rewards 0 and do not end, and the rest is arbitrary.
@@ -152,14 +150,19 @@ class PlacementVectorEnv(VectorEnv[Observation, NDArray[np.int64], NDArray[Any]]
         if not isinstance(seed, list | tuple | np.ndarray):
             return checked_seed(seed)
         if len(seed) != self.num_envs:
-            raise EnvError(f"There are {len(seed)} seeds for {self.num_envs} environments; pass one each, or one integer.")
-        return [checked_seed(one) for one in seed][0]
+            raise EnvError(
+                f"There are {len(seed)} seeds for {self.num_envs} environments; pass one each, or one integer."
+            )
+        seeds = [checked_seed(one) for one in seed]
+        return seeds[0]
 
     def _checked_mask(self, mask: Any) -> Bools:
         if mask is None:
             return np.ones(self.num_envs, dtype=bool)
         if not isinstance(mask, np.ndarray) or mask.dtype != bool or mask.shape != (self.num_envs,) or not mask.any():
-            raise EnvError(f"reset_mask is a boolean array of shape ({self.num_envs},) with a True in it, not {mask!r}.")
+            raise EnvError(
+                f"reset_mask is a boolean array of shape ({self.num_envs},) with a True in it, not {mask!r}."
+            )
         return mask
 
 

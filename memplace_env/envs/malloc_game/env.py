@@ -49,11 +49,11 @@ class MallocGameEnv(PlacementEnv[np.int64]):
     legal action, and `info` says so.
 
     ## Observation space
-    `Dict`, see `observation.dict_space` for every field: `profile` uint8 (2, 64, 64), `bandwidth` (64,), `tensor` (16,),
-    `lookahead` (32, 12), `progress` (3,), `action_mask` int8 (3,).
+    `Dict`, see `observation.dict_space` for every field: `profile` uint8 (2, 64, 64), `bandwidth` (64,),
+    `tensor` (16,), `lookahead` (32, 12), `progress` (3,), `action_mask` int8 (3,).
 
-    `observation="flat"`: one vector in its place, Box(0, 1, (542,) float32), for a plain MLP: the same with the profile and
-    the bandwidth eight times coarser; `flat.flat_space` says what every number is.
+    `observation="flat"`: one vector in its place, Box(0, 1, (542,) float32), for a plain MLP: the same with the profile
+    and the bandwidth eight times coarser; `flat.flat_space` says what every number is.
 
     ## Reward
     By how much the decision lowers the estimated latency, as a share of the latency with everything in the backing

@@ -38,7 +38,7 @@ def flat_space(problem: OneShotProblem) -> spaces.Box:
     | 97 `all_weight_bytes`     | log2(1 + bytes of all weights) / 40                                                |
     | 98 `all_result_bytes`     | log2(1 + bytes of all results) / 40                                                |
     | 99 `all_compute`          | compute time over the time of all ops                                              |
-    | 100..99+L `capacity`      | of each level, the fastest first: capacity c as c / (c + bytes of weights and results) |
+    | 100..99+L `capacity`      | of each level, fastest first: its bytes c as c / (c + bytes of weights and results)|
     | 100+L..99+2L `traffic`    | time t of all reads and writes there as t / (t + that in the backing memory)       |
     """
     return spaces.Box(0, 1, (6 * SEGMENTS + 4 + 2 * problem.accelerator.num_levels,), np.float32)
