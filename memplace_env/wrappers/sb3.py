@@ -21,8 +21,8 @@ class SB3VecEnv(VecEnv):
     """A Gymnasium `VectorEnv` as a Stable-Baselines3 `VecEnv`.
 
     Example:
-        >>> venv = SB3VecEnv(gym.make_vec("MemPlace-ResNet50-v0", num_envs=64))
-        >>> PPO("MultiInputPolicy", venv).learn(10_000)
+        >>> venv = SB3VecEnv(gym.make_vec("MemPlace-ResNet50-v0", num_envs=256, observation="flat"))
+        >>> PPO("MlpPolicy", venv, n_steps=4, batch_size=1024, n_epochs=4).learn(32_768)
 
     Args:
         env: a vector environment of this package in any mode, or another one in `AutoresetMode.SAME_STEP` or
