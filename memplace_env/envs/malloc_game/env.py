@@ -98,9 +98,8 @@ class MallocGameEnv(PlacementEnv[np.int64]):
         self.problem = MallocGameProblem(task)
         self._states = self.problem.new_states(1)
         self._profiles = self.problem.observe(self._states).profile
-        self.observation_space: spaces.Box | spaces.Dict = (  # type: ignore[assignment]
-            flat_space() if self.flat else dict_space()
-        )
+        space: spaces.Space[Any] = flat_space() if self.flat else dict_space()
+        self.observation_space = space
         self.action_space: spaces.Discrete = spaces.Discrete(len(ACTIONS))
 
     def reset(

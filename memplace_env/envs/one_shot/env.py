@@ -104,9 +104,8 @@ class OneShotEnv(PlacementEnv[NDArray[np.int64]]):
         self._reward = resolve_reward(reward)
         self._map: NDArray[np.integer] | None = None
         self.seen: Observation = flat_observation(self.problem) if self.flat else dict_observation(self.problem)
-        self.observation_space: spaces.Box | spaces.Dict = (  # type: ignore[assignment]
-            flat_space(self.problem) if self.flat else dict_space(self.problem)
-        )
+        space: spaces.Space[Any] = flat_space(self.problem) if self.flat else dict_space(self.problem)
+        self.observation_space = space
         self.action_space = action_space(self.problem)
 
     def reset(
