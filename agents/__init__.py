@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from agents.evaluator import GameEvaluator, MapEvaluator
     from agents.exact import Exact
     from agents.game import BeamSearch, GameLocalSearch, GreedyPlayer, Portfolio, SolverOrder
-    from agents.heuristic import LocalSearch, RandomSearch
+    from agents.heuristic import DensityGreedy, LocalSearch, RandomSearch
     from agents.muzero import MuZero, MuZeroConfig
     from agents.ppo import A2CAgent, MaskablePPOAgent, PPOAgent
     from agents.registry import agent_specs, make_agent
@@ -23,6 +23,7 @@ _HOME = {
     "A2CAgent": "ppo",
     "Agent": "base",
     "BeamSearch": "game",
+    "DensityGreedy": "heuristic",
     "EGRL": "egrl",
     "EGRLConfig": "egrl",
     "Exact": "exact",
@@ -53,6 +54,7 @@ __all__ = [
     "A2CAgent",
     "Agent",
     "BeamSearch",
+    "DensityGreedy",
     "EGRLConfig",
     "Exact",
     "GameEvaluator",

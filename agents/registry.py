@@ -99,6 +99,12 @@ BUILT_IN = (
         resumes=True,
         configs="agents.egrl.config:CONFIGS",
     ),
+    AgentSpec(
+        "density-greedy",
+        "agents.heuristic:DensityGreedy",
+        _ONE_SHOT,
+        "no search: who saves most time for the bytes it holds goes first; milliseconds",
+    ),
     AgentSpec("random", "agents.heuristic:RandomSearch", _ONE_SHOT, "uniformly random maps"),
     AgentSpec(
         "greedy-dp", "agents.dp:GreedyDP", _ONE_SHOT, "EGRL's baseline: op by op, all choices tried, the rest frozen"
@@ -107,7 +113,7 @@ BUILT_IN = (
         "local-search",
         "agents.heuristic:LocalSearch",
         _ONE_SHOT,
-        "simulated annealing from the compiler's own map",
+        "simulated annealing from the best map known without search",
     ),
     AgentSpec(
         "exact",
