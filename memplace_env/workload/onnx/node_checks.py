@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from onnx import ModelProto, NodeProto, checker, defs
@@ -13,6 +13,7 @@ from memplace_env.workload.onnx.topology import describe, subgraphs
 from memplace_env.workload.onnx.values import Value
 
 _STANDARD_DOMAINS: Final = ("", "ai.onnx")
+_LONGEST_SHAPE: Final = 8
 
 
 def standard_opset(model: ModelProto) -> int:
@@ -30,6 +31,22 @@ def standard_opset(model: ModelProto) -> int:
             "update onnx or export with an older opset."
         )
     return int(versions[0])
+
+
+class MisfitError(WorkloadError):
+    """Shapes that contradict each other.
+
+    Attributes:
+        sizes: numbers that other dims may have been meant to have: those stored in the node's operands if there are
+            any, else the operands' dims without those of size 1, which fit everything.
+    """
+
+    def __init__(self, message: str, inputs: Iterable[Value | None]) -> None:
+        super().__init__(message)
+        known = [value for value in inputs if value is not None]
+        whole = [value.data for value in known if value.data is not None and value.data.dtype.kind in "iu"]
+        stored = [int(size) for data in whole if data.ndim == 1 for size in data[:_LONGEST_SHAPE]]
+        self.sizes = tuple(dict.fromkeys(stored or (size for value in known for size in value.shape if size > 1)))
 
 
 class NodeChecker:
@@ -88,12 +105,13 @@ def check_elements(
     """ONNX's inference takes a target shape at its word if it has no -1.
 
     Raises:
-        WorkloadError: an operator that keeps its elements has another number of them after the inference.
+        MisfitError: an operator that keeps its elements has another number of them after the inference.
     """
     if operator.keeps_elements and inputs[0] is not None and node.output[0] in outputs:
         before, after = inputs[0], outputs[node.output[0]]
         if before.elements != after.elements:
-            raise WorkloadError(f"{describe(node)} cannot turn shape {list(before.shape)} into {list(after.shape)}.")
+            message = f"{describe(node)} cannot turn shape {list(before.shape)} into {list(after.shape)}."
+            raise MisfitError(message, inputs)
 
 
 def one_line(error: Exception) -> str:
