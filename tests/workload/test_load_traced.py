@@ -26,7 +26,7 @@ HEADS = [
 @pytest.mark.parametrize(
     ("target", "mask", "at", "told"),
     [
-        ([1, 16, 2, 4], (1, 1), (2, 48), "batch=1, dims={'sequence': 16} (--batch 1 --dim sequence=16)"),
+        ([1, 16, 2, 4], (1, 1), (4, 48), "batch=1, dims={'sequence': 16} (--batch 1 --dim sequence=16)"),
         ([2, -1, 2, 4], (1, 1), (3, 5), "batch=2 (--batch 2)"),
         ([0, -1, 2, 4], (16, 16), (3, 5), "dims={'sequence': 16} (--dim sequence=16)"),
         ([0, -1, 2, 4], (7, 2, 1, 1), (3, 5), "batch=7 (--batch 7)"),
@@ -44,6 +44,14 @@ def test_traced_sizes_say_which_sizes_fit(
     sizes = {name: int(size) for name, size in re.findall(r"--(?:dim )?(batch|sequence)[ =](\d+)", told)}
     batch, length = sizes.get("batch", at[0]), sizes.get("sequence", at[1])
     load(HEADS, {"x": ["batch", "sequence", 8]}, constants=constants, batch=batch, dims={"sequence": length})
+
+
+def test_traced_rows_of_all_batches() -> None:
+    nodes = [node("Reshape", "x target", "a"), node("MatMul", "a w", "y")]
+    constants = {"target": np.array([16, 8]), "w": (8, 4)}
+    told = r"which fit batch=1, dims=\{'sequence': 16\} \(--batch 1 --dim sequence=16\)"
+    with pytest.raises(WorkloadError, match=told):
+        load(nodes, {"x": ["batch", "sequence", 8]}, constants=constants, batch=3, dims={"sequence": 48})
 
 
 def test_an_input_of_traced_size_beside_dynamic_ones() -> None:

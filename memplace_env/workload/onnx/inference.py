@@ -171,7 +171,7 @@ class _ForwardPass:
 
     def _misfit(self, node: NodeProto, error: Exception) -> MisfitError:
         message = f"Shapes do not fit together at {describe(node)}: {one_line(error)}"
-        return MisfitError(message, map(self._values.get, node.input))
+        return MisfitError(message, [self._values.get(name) for name in node.input])
 
     def _sized_by_hand(self, node: NodeProto, operator: Operator, name: str, type_: TypeProto | None) -> Value | None:
         """An output whose size the data decide, if the file or `dims` give that; else None, and a note of why."""

@@ -40,7 +40,8 @@ def load_onnx(
         path: an .onnx file.
         batch: size of the symbolic dims that are called like a batch (`batch`, `batch_size`, `N`, ...). If the model
             names no such dim, of the leading dim of each input that is symbolic or 1.
-        dims: sizes of symbolic dims by name; one without a name is called `input[axis]`.
+        dims: sizes of symbolic dims by name; one without a name is called `input[axis]`. Also of dims inside the graph
+            that only the data decide, called as in the file or `value[axis]`.
         dtype: dtype to deploy all floating-point tensors in and to compute in, a key of `FLOAT_BYTES`; what the file
             stores in 8 bits or fewer keeps its width. None keeps the file's types and computes in that of most MACs,
             where a product is done in the wider type of its operands.

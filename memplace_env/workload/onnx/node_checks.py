@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from onnx import ModelProto, NodeProto, checker, defs
@@ -13,7 +13,6 @@ from memplace_env.workload.onnx.topology import describe, subgraphs
 from memplace_env.workload.onnx.values import Value
 
 _STANDARD_DOMAINS: Final = ("", "ai.onnx")
-_LONGEST_SHAPE: Final = 8
 
 
 def standard_opset(model: ModelProto) -> int:
@@ -37,16 +36,23 @@ class MisfitError(WorkloadError):
     """Shapes that contradict each other.
 
     Attributes:
-        sizes: numbers that other dims may have been meant to have: those stored in the node's operands if there are
-            any, else the operands' dims without those of size 1, which fit everything.
+        pairs: sizes at the same axis of the node's first operand and of what it must agree with. That is the target
+            shape that the second operand stores, as a reshape keeps leading dims, or else the shape of that operand,
+            as broadcasting pairs trailing dims that are not 1.
     """
 
-    def __init__(self, message: str, inputs: Iterable[Value | None]) -> None:
+    def __init__(self, message: str, inputs: Sequence[Value | None]) -> None:
         super().__init__(message)
-        known = [value for value in inputs if value is not None]
-        whole = [value.data for value in known if value.data is not None and value.data.dtype.kind in "iu"]
-        stored = [int(size) for data in whole if data.ndim == 1 for size in data[:_LONGEST_SHAPE]]
-        self.sizes = tuple(dict.fromkeys(stored or (size for value in known for size in value.shape if size > 1)))
+        self.pairs: tuple[tuple[int, int], ...] = ()
+        first, second, *_ = *inputs, None, None
+        if first is None or second is None:
+            return
+        if second.data is not None and second.data.ndim == 1 and second.data.dtype.kind == "i":
+            target = [int(size) for size in second.data]
+            leading = len(target) >= len(first.shape)
+            self.pairs = tuple(zip(first.shape, target, strict=False) if leading else _trailing(first.shape, target))
+        else:
+            self.pairs = tuple(pair for pair in _trailing(first.shape, second.shape) if 1 not in pair)
 
 
 class NodeChecker:
@@ -112,6 +118,11 @@ def check_elements(
         if before.elements != after.elements:
             message = f"{describe(node)} cannot turn shape {list(before.shape)} into {list(after.shape)}."
             raise MisfitError(message, inputs)
+
+
+def _trailing(a: Sequence[int], b: Sequence[int]) -> list[tuple[int, int]]:
+    """Sizes at the same axis, counted from the last."""
+    return list(zip(reversed(a), reversed(b), strict=False))[::-1]
 
 
 def one_line(error: Exception) -> str:

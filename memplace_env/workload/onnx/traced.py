@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import combinations, islice, product
-from typing import Final
+from collections.abc import Mapping, Sequence
 
 from onnx import ModelProto
 
@@ -13,23 +11,17 @@ from memplace_env.workload.onnx.dims import Binding, how_to_pass, is_batch, symb
 from memplace_env.workload.onnx.inference import infer
 from memplace_env.workload.onnx.node_checks import MisfitError
 
-_MOST_TRIALS: Final = 64
-"""Each takes as long as inferring the model up to the first misfit, some hundredths of a second."""
-
 
 def advised(model: ModelProto, binding: Binding, misfit: MisfitError) -> WorkloadError:
-    """The error, with sizes of the symbolic dims that do fit, found by trial among the numbers at the misfit."""
+    """The error, with sizes of the symbolic dims that fit the whole model if some are found."""
     names = symbolic_dims(binding.inputs)
     if not names:
         return WorkloadError(str(misfit))
-    for sizes in islice(_trials(names, binding.sizes, misfit.sizes), _MOST_TRIALS):
-        try:
-            infer(model, binding.resized(sizes))
-        except WorkloadError:
-            continue
+    fitting = _fitting(model, binding, misfit)
+    if fitting is not None:
         return WorkloadError(
-            f"{misfit} The exporter has fixed sizes in the file, which fit {_how_to_pass(sizes)}; pass that, or export "
-            "the model with these dims dynamic."
+            f"{misfit} The exporter has fixed sizes in the file, which fit {_how_to_pass(fitting)}; pass that, or "
+            "export the model with these dims dynamic."
         )
     given = _how_to_pass({name: binding.sizes[name] for name in names})
     return WorkloadError(
@@ -38,18 +30,45 @@ def advised(model: ModelProto, binding: Binding, misfit: MisfitError) -> Workloa
     )
 
 
+def _fitting(model: ModelProto, binding: Binding, misfit: MisfitError) -> dict[str, int] | None:
+    """Other sizes for some dims, found by giving way at one misfit after the other, each dim once; None if none fit."""
+    groups = _groups(symbolic_dims(binding.inputs))
+    sizes: dict[str, int] = {}
+    while step := _step([group for group in groups if group[0] not in sizes], binding.sizes, misfit.pairs):
+        sizes |= step
+        try:
+            infer(model, binding.resized(sizes))
+        except MisfitError as error:
+            misfit = error
+        except WorkloadError:
+            return None
+        else:
+            return sizes
+    return None
+
+
+def _groups(names: Sequence[str]) -> list[list[str]]:
+    """Dims that have one size: the batches, then each of the others."""
+    batches = [name for name in names if is_batch(name)]
+    others = [[name] for name in names if not is_batch(name)]
+    return [batches, *others] if batches else others
+
+
+def _step(groups: list[list[str]], sizes: Mapping[str, int], pairs: Sequence[tuple[int, int]]) -> dict[str, int]:
+    """New sizes for the dims whose size meets another one at the same axis; if there are none a batch of 1."""
+    free, step = list(groups), {}
+    for pair in pairs:
+        for found, meant in (pair, pair[::-1]):
+            group = next((group for group in free if sizes[group[0]] == found), None)
+            if group is not None and meant > 0:
+                free.remove(group)
+                step.update(dict.fromkeys(group if meant != found else (), meant))
+                break
+    if not step and groups and is_batch(groups[0][0]) and sizes[groups[0][0]] != 1:
+        return dict.fromkeys(groups[0], 1)
+    return step
+
+
 def _how_to_pass(sizes: Mapping[str, int]) -> str:
     batch = next((size for name, size in sizes.items() if is_batch(name)), None)
     return how_to_pass({name: size for name, size in sizes.items() if not is_batch(name)}, batch)
-
-
-def _trials(names: Sequence[str], sizes: Mapping[str, int], numbers: Sequence[int]) -> Iterator[dict[str, int]]:
-    """Sizes that differ from the given ones in few dims before those that differ in many; batches are all the same."""
-    batches = [name for name in names if is_batch(name)]
-    groups = [[name] for name in names if not is_batch(name)]
-    groups = [batches, *groups] if batches else groups
-    candidates = list(dict.fromkeys((*(number for number in numbers if number > 0), 1)))
-    for count in range(1, len(groups) + 1):
-        for chosen in combinations(groups, count):
-            for trial in product(*([n for n in candidates if n != sizes[group[0]]] for group in chosen)):
-                yield {name: size for group, size in zip(chosen, trial, strict=True) for name in group}
