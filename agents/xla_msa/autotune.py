@@ -86,8 +86,8 @@ def halving(options: list[MsaOptions], space: Space, rng: np.random.Generator) -
     tries = 1
     while len(left) > 1:
         left = sorted(left, key=_latency)[: len(left) // 2]
-        for place, each in enumerate(left):
-            left[place] = yield from climb(each, tries, space, rng)
+        for place, best in enumerate(left):
+            left[place] = yield from climb(best, tries, space, rng)
         tries *= 2
     return left[0]
 
