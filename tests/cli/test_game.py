@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -89,6 +90,16 @@ def test_solve(run: Run, parsed: Callable[..., Any], tmp_path: Path) -> None:
     assert values["baseline"] == "all in backing memory"
     assert values["native_latency_s"] == pytest.approx(values["native"]["latency_s"])
     assert run("render", MODEL, "--agent", "game-local-search", "--out", "x.png").exit_code == 0
+
+
+def test_a_rival_that_stalls_much_says_so(run: Run, tmp_path: Path) -> None:
+    """XLA's open-source defaults wait for copies for a quarter of AlexNet's time; with the other set for less."""
+    setting = ("--formulation", "game", "--batch", 4, "--dtype", "bfloat16")
+    result = run("solve", "AlexNet", *setting, "--agent", "greedy-player", "--out", "o")
+    assert result.exit_code == 0, result.stderr
+    stalls = dict(re.findall(r"xla-msa (\S+) [\d.]+× \(([\d.]+) % stall\)", result.stdout))
+    assert float(stalls["open-source"]) > float(stalls["llama2-70b"]) >= 5
+    assert not re.search(r"greedy-player [\d.]+× \(", result.stdout)
 
 
 def test_agents_of_both_kinds(parsed: Callable[..., Any]) -> None:
