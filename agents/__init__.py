@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from agents.ppo import A2CAgent, MaskablePPOAgent, PPOAgent
     from agents.registry import agent_specs, make_agent
     from agents.solution import Outcome, Progress, Solution, Verdict
-    from agents.xla_msa import XlaMsa
+    from agents.xla_msa import XlaAutotune, XlaMsa
 
 _HOME = {
     "A2CAgent": "ppo",
@@ -44,6 +44,7 @@ _HOME = {
     "Solution": "solution",
     "SolverOrder": "game",
     "Verdict": "solution",
+    "XlaAutotune": "xla_msa",
     "XlaMsa": "xla_msa",
     "agent_specs": "registry",
     "make_agent": "registry",
@@ -74,6 +75,7 @@ __all__ = [
     "Solution",
     "SolverOrder",
     "Verdict",
+    "XlaAutotune",
     "XlaMsa",
     "agent_specs",
     "make_agent",

@@ -125,7 +125,7 @@ BUILT_IN = (
         "portfolio",
         "agents.game:Portfolio",
         _GAME,
-        "xla-msa with both option sets, then the searches: never worse than XLA, whatever stops it",
+        "xla-msa with all public option sets, then the searches: never worse than those, whatever stops it",
     ),
     AgentSpec(
         "muzero",
@@ -143,6 +143,12 @@ BUILT_IN = (
         "agents.xla_msa:XlaMsa",
         _GAME,
         "XLA's memory-space assignment, the default that mallocMuZero is compared with",
+    ),
+    AgentSpec(
+        "xla-autotune",
+        "agents.xla_msa:XlaAutotune",
+        _GAME,
+        "search over xla-msa's options from the public sets on, by successive halving",
     ),
     AgentSpec("greedy-player", "agents.game:GreedyPlayer", _GAME, "one game, always the best immediate reward"),
     AgentSpec(

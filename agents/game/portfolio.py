@@ -12,7 +12,7 @@ from agents.evaluator import Evaluator, GameEvaluator
 from agents.game.beam_search import BeamSearch
 from agents.game.greedy_player import GreedyPlayer
 from agents.game.local_search import GameLocalSearch
-from agents.xla_msa import MsaOptions, XlaMsa
+from agents.xla_msa import PUBLIC_SETS, XlaMsa
 from memplace_env.errors import AgentError
 from memplace_env.registration import Formulation
 
@@ -25,7 +25,7 @@ class Stage(NamedTuple):
 
 
 class Portfolio(Agent[GameEvaluator]):
-    """XLA's memory-space assignment with both public option sets, then the searches, within one budget.
+    """XLA's memory-space assignment with each public option set, then the searches, within one budget.
 
     What a solver leaves of its share goes to those after it. An interrupt (Ctrl-C, or a KeyboardInterrupt from the
     callback) ends the search with the best plan so far.
@@ -69,8 +69,7 @@ class Portfolio(Agent[GameEvaluator]):
 
 def _default_stages(policy: str | Path | None, beam_share: float) -> list[Stage]:
     stages = [
-        Stage(XlaMsa(), 1.0),
-        Stage(XlaMsa(MsaOptions.tuned()), 1.0),
+        *(Stage(XlaMsa(each.options), 1.0) for each in PUBLIC_SETS),
         Stage(GreedyPlayer(), 1.0),
         Stage(BeamSearch(), beam_share),
         Stage(GameLocalSearch(), 1.0),
@@ -78,5 +77,5 @@ def _default_stages(policy: str | Path | None, beam_share: float) -> list[Stage]
     if policy is not None:
         from agents.muzero import MuZero
 
-        stages.insert(4, Stage(MuZero(policy=policy), 0.5))
+        stages.insert(-1, Stage(MuZero(policy=policy), 0.5))
     return stages

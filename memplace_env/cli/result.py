@@ -11,7 +11,7 @@ from memplace_env.analysis import Hurt, Judged, find_hurts
 from memplace_env.cli.console import note, stdout
 from memplace_env.cli.environments import baseline_of, formulation_of
 from memplace_env.cli.output import write_folder
-from memplace_env.cli.rivals import rivals_line
+from memplace_env.cli.rivals import rivals_lines
 from memplace_env.errors import VisualizationError
 from memplace_env.registration import Formulation
 from memplace_env.views.style import to_png
@@ -35,14 +35,14 @@ class Result:
         env: what was solved.
         solution: by the agent that was asked for.
         judged: its plan.
-        rivals: speed-ups of solvers that take no time, by name.
+        rivals: what solvers that take no time find, by name.
         exact: what the exact agent found while it proved a bound, if it did.
     """
 
     env: Env
     solution: Solution
     judged: Judged
-    rivals: dict[str, float]
+    rivals: dict[str, Solution]
     exact: Solution | None = None
 
     @property
@@ -89,7 +89,7 @@ class Result:
             "exact": self.exact.summary() if self.exact else None,
             "hurts": [hurt.to_json() for hurt in self.hurts],
             "files": written,
-            "rivals": self.rivals,
+            "rivals": {name: each.speedup for name, each in self.rivals.items()},
         }
 
     def show(self) -> None:
@@ -102,8 +102,8 @@ class Result:
         spent = f"{solution.evaluations} plans evaluated in {solution.seconds:.1f} s, seed {solution.seed}"
         console.print(head, style="bold", markup=False, soft_wrap=True)
         console.print(f"{solution.agent}, {spent}", style="dim", markup=False, soft_wrap=True)
-        if self.rivals:
-            console.print(f"Others at once: {rivals_line(self.rivals)}", style="dim", markup=False, soft_wrap=True)
+        for line in rivals_lines(solution, self.rivals):
+            console.print(line, style="dim", markup=False, soft_wrap=True)
         if self.exact and self.exact.report and self.exact.report.latency_ps < self.judged.report.latency_ps:
             console.print(_faster(self.exact), markup=False, soft_wrap=True)
         console.print()

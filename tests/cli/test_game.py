@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -79,14 +80,26 @@ def test_solve(run: Run, parsed: Callable[..., Any], tmp_path: Path) -> None:
     assert "over all in backing memory" in result.stdout
     assert "native" not in result.stdout
     assert "no plan of any kind can be faster" in result.stdout
+    assert "over the best of XLA's public option sets, xla-msa " in result.stdout
+    assert "Left out of xla-msa llama2-70b: cross-program prefetch, memory-bound loop optimizer" in result.stdout
     assert sorted(path.name for path in (tmp_path / "o").iterdir()) == ["plan.json", "plan.png", "trace.json"]
     values = parsed("solve", MODEL, "--formulation", "game", "--budget", 64)
-    assert values["rivals"].keys() == {"greedy-player", "xla-msa", "xla-msa tuned"}
+    assert values["rivals"].keys() == {"greedy-player", "xla-msa open-source", "xla-msa llama2-70b"}
     assert values["speedup"] >= max(values["rivals"].values())
     assert values["accelerator"] == "tpu-v4i"
     assert values["baseline"] == "all in backing memory"
     assert values["native_latency_s"] == pytest.approx(values["native"]["latency_s"])
     assert run("render", MODEL, "--agent", "game-local-search", "--out", "x.png").exit_code == 0
+
+
+def test_a_rival_that_stalls_much_says_so(run: Run, tmp_path: Path) -> None:
+    """XLA's open-source defaults wait for copies for a quarter of AlexNet's time; with the other set for less."""
+    setting = ("--formulation", "game", "--batch", 4, "--dtype", "bfloat16")
+    result = run("solve", "AlexNet", *setting, "--agent", "greedy-player", "--out", "o")
+    assert result.exit_code == 0, result.stderr
+    stalls = dict(re.findall(r"xla-msa (\S+) [\d.]+× \(([\d.]+) % stall\)", result.stdout))
+    assert float(stalls["open-source"]) > float(stalls["llama2-70b"]) >= 5
+    assert not re.search(r"greedy-player [\d.]+× \(", result.stdout)
 
 
 def test_agents_of_both_kinds(parsed: Callable[..., Any]) -> None:
