@@ -67,8 +67,8 @@ class MallocGameEnv(PlacementEnv[np.int64]):
 
     ## Arguments
     As `OneShotEnv` (`workload`, `accelerator`, `simulator`, `batch`, `dims`, `dtype`, `fusion`, `costs`), with
-    `"tpu-v4i"` as the default accelerator. Any machine with two levels will do; weights are streamed whatever its own
-    policy.
+    `"tpu-v4i"` as the default accelerator. Any machine with two levels will do; of one with resident weights a copy
+    is played that streams them, which `accelerator.name` says: `"edge-tpu-streamed"`.
 
     ## Version history
     - v0: first version.
@@ -91,8 +91,8 @@ class MallocGameEnv(PlacementEnv[np.int64]):
         task = resolve_task(
             workload, accelerator, simulator, costs=costs, batch=batch, dims=dims, dtype=dtype, fusion=fusion
         )
-        super().__init__(task, render_mode)
         self.problem = MallocGameProblem(task)
+        super().__init__(self.problem.task, render_mode)
         self._states = self.problem.new_states(1)
         self._profiles = self.problem.observe(self._states).profile
         self.observation_space: spaces.Dict = observation_space()  # type: ignore[assignment]

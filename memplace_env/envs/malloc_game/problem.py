@@ -16,28 +16,29 @@ from memplace_env.envs.malloc_game.state import ESTIMATE, MASK, USE, game_tables
 from memplace_env.envs.malloc_game.step import observe_all, step_all
 from memplace_env.plan import MemoryPlan
 from memplace_env.simulator import judge_plans
-from memplace_env.task import Task
+from memplace_env.task import Task, streamed
 from memplace_env.threads import in_chunks
 from memplace_env.units import PS
 from memplace_env.workload.program import Ints
 
 
 class MallocGameProblem:
-    """The game of a program on a machine with two memory levels, played on states int64[B, size].
+    """The game of a program on a machine with two memory levels and streamed weights, on states int64[B, size].
 
     This is the planners' interface: states are plain arrays, so that a tree search copies, stacks and selects them
     freely, and plays thousands at once without an environment.
 
     Attributes:
-        task, program, accelerator: what is placed and where.
+        task, program, accelerator: what is placed and where; of a chip with resident weights, its streamed copy.
         tables, layout: see `state`.
         size: length of a state.
         all_backing_ps: latency with everything in the backing memory.
     """
 
     def __init__(self, task: Task) -> None:
-        self.task, self.program, self.accelerator = task, task.program, task.accelerator
         self.tables = game_tables(task)
+        self.task = streamed(task)
+        self.program, self.accelerator = self.task.program, self.task.accelerator
         self.layout = layout_of(self.tables)
         self.size = self.layout.size
         self.all_backing_ps = int(self.tables.rest_ps[0])
