@@ -10,7 +10,7 @@ class WorkloadError(MemPlaceError):
 
 
 class AcceleratorError(MemPlaceError):
-    """An accelerator description with a missing, unknown or impossible field."""
+    """An accelerator description with a missing, unknown or impossible field, or a chip too small for the program."""
 
 
 class CostError(MemPlaceError):

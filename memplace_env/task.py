@@ -49,6 +49,11 @@ class Task:
         return self.accelerator.backing
 
     @property
+    def fits(self) -> bool:
+        """Whether the backing memory holds the program, see `Program.footprint`."""
+        return self.program.footprint <= self.accelerator.levels[-1].capacity_bytes
+
+    @property
     def streams_weights(self) -> bool:
         """Whether each inference starts with the weights in the backing memory."""
         return self.accelerator.weights == "streamed"
