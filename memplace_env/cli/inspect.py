@@ -25,7 +25,7 @@ def inspect_model(model: Model, flags: ModelFlags, json: JsonFlag = False) -> No
     from memplace_env.analysis import inspect_task
     from memplace_env.views.tables.inspection import inspection_tables
 
-    inspection = inspect_task(flags.task(model), _dims(model))
+    inspection = inspect_task(flags.task(model, must_fit=False), _dims(model))
     if json:
         print_json(inspection.to_json())
         return

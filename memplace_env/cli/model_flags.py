@@ -106,15 +106,15 @@ class ModelFlags:
         """Keyword arguments of `gym.make("MemPlace-v0", ...)` and `resolve_task`."""
         return {**vars(self), "workload": model, "accelerator": self.chip}
 
-    def task(self, model: str) -> Task:
-        """What these flags make of a model.
+    def task(self, model: str, *, must_fit: bool = True) -> Task:
+        """What these flags make of a model; `must_fit`: see `resolve_task`.
 
         Raises:
             MemPlaceError: naming what cannot be resolved.
         """
         from memplace_env.resolve import resolve_task
 
-        return resolve_task(**self.arguments(model))
+        return resolve_task(**self.arguments(model), must_fit=must_fit)
 
 
 def _dims(texts: list[str]) -> dict[str, int]:

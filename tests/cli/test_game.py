@@ -13,6 +13,7 @@ from PIL import Image
 from typer.testing import CliRunner, Result
 
 from agents.registry import DEFAULTS
+from memplace_env import accelerator
 from memplace_env.cli.app import app
 from memplace_env.cli.model_flags import ModelFlags
 from memplace_env.plan import MemoryPlan
@@ -100,6 +101,25 @@ def test_a_rival_that_stalls_much_says_so(run: Run, tmp_path: Path) -> None:
     stalls = dict(re.findall(r"xla-msa (\S+) [\d.]+× \(([\d.]+) % stall\)", result.stdout))
     assert float(stalls["open-source"]) > float(stalls["llama2-70b"]) >= 5
     assert not re.search(r"greedy-player [\d.]+× \(", result.stdout)
+
+
+def test_plans_of_a_resident_chip(run: Run, parsed: Callable[..., Any], tmp_path: Path) -> None:
+    """A shipped one and one's own: the streamed copy is played, said, and found again from the plan."""
+    model = "synthetic:diamond?ops=9&seed=1&accelerator=edge-tpu"
+    preset = Path(accelerator.__file__).parent / "presets" / "edge-tpu.toml"
+    (tmp_path / "mine.toml").write_text(preset.read_text().replace('name = "edge-tpu"', 'name = "mine"'))
+    for chip, name in (("edge-tpu", "edge-tpu-streamed"), ("mine.toml", "mine-streamed")):
+        result = run("solve", model, "--formulation", "game", "--agent", "greedy-player", "-a", chip)
+        assert result.exit_code == 0, result.stderr
+        assert f"on {name}:" in result.stdout
+        plan = next((tmp_path / "out").glob(f"*{name}/plan.json"))
+        assert run("validate", model, plan).exit_code == 0
+        assert parsed("simulate", model, plan)["accelerator"] == name
+        for command in ("explain", "compare"):
+            assert run(command, model, plan).exit_code == 0
+        wrong = run("validate", model, plan, "-a", chip)
+        assert wrong.exit_code == 1
+        assert f"another accelerator ('{name}')" in wrong.stdout
 
 
 def test_agents_of_both_kinds(parsed: Callable[..., Any]) -> None:
