@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cached_property
 from importlib.metadata import EntryPoint
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from memplace_env.errors import AgentError
+from memplace_env.hints import instead
 from memplace_env.plugins import AGENTS, installed
 from memplace_env.registration import Formulation
 
@@ -205,9 +205,7 @@ def agent_spec(name: str) -> AgentSpec:
     """
     specs = agent_specs()
     if name not in specs:
-        close = get_close_matches(name, specs, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(specs)}."
-        raise AgentError(f"No agent is called {name!r}; {hint}")
+        raise AgentError(f"No agent is called {name!r}; {instead(name, specs)}")
     return specs[name]
 
 

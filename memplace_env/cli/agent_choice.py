@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from memplace_env.cli.console import note
 from memplace_env.errors import AgentError
+from memplace_env.hints import instead
 from memplace_env.registration import Formulation
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def choose_agent(formulation: Formulation, name: str | None, learner_flags: Sequ
     _require_own_agents()
     from agents.registry import DEFAULTS, FALLBACK, agent_spec
 
-    spec = agent_spec(name or DEFAULTS[formulation])
+    spec = agent_spec(DEFAULTS[formulation] if name is None else name)
     check_plays(spec, formulation)
     if spec.lacking and (name or learner_flags):
         raise AgentError(spec.lacking)
@@ -88,7 +89,7 @@ def choose_learner(name: str) -> AgentSpec:
     if name in known and name not in learners:
         raise AgentError(f"{name} does not learn, so there is nothing to train; agents that do: {able}.")
     if name not in learners:
-        raise AgentError(f"No learning agent is called {name!r}; there are: {able}.")
+        raise AgentError(f"No learning agent is called {name!r}; {instead(name, learners)}")
     spec = learners[name]
     if spec.lacking:
         raise AgentError(spec.lacking)
