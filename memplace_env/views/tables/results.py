@@ -18,7 +18,7 @@ from memplace_env.units import PS
 from memplace_env.views.tables.base import NONE, add_row, new_table, plain_text
 from memplace_env.views.text.headlines import headline
 from memplace_env.views.text.quantities import energy, percent, ratio, seconds, shortened, size
-from memplace_env.views.text.reasons import why_it_hurts
+from memplace_env.views.text.reasons import what_decides, why_it_hurts
 
 
 class Bound(NamedTuple):
@@ -111,12 +111,13 @@ def comparison_table(task: Task, plans: Sequence[Judged]) -> Table:
 
 
 def differences_table(task: Task, plans: Sequence[Judged], most: int = 10) -> RenderableType:
-    """The ops whose time differs most between the plans."""
+    """The ops whose time differs most between the plans, and of two plans what decides."""
     program, ops = task.program, biggest_differences(plans, most)
     if not ops:
         return Text("All ops take the same time in all plans.\n")
     names = [shortened(judged.name, 20) for judged in plans]
-    table = new_table("Where they differ most", "op", "name", "type", *names, "spread", left=(1, 2))
+    caption = what_decides(task, *plans) if len(plans) == 2 else None
+    table = new_table("Where they differ most", "op", "name", "type", *names, "spread", left=(1, 2), caption=caption)
     for op in ops:
         times = [float(judged.op_ps[op] * PS) for judged in plans]
         spread = seconds(max(times) - min(times))
