@@ -89,6 +89,12 @@ class AgentSpec:
 
 BUILT_IN = (
     AgentSpec(
+        "auto",
+        "agents.auto:Auto",
+        _ONE_SHOT,
+        "heuristics, then exact, then a search where nothing is proven; no exact where a black box judges",
+    ),
+    AgentSpec(
         "egrl",
         "agents.egrl:EGRL",
         _ONE_SHOT,
@@ -183,11 +189,8 @@ BUILT_IN = (
     ),
 )
 
-DEFAULTS = {Formulation.ONE_SHOT: "egrl", Formulation.GAME: "portfolio"}
-"""Who searches unless another agent is asked for."""
-
-FALLBACK = "exact"
-"""Who searches in place of a default agent whose packages are missing."""
+DEFAULTS = {Formulation.ONE_SHOT: "auto", Formulation.GAME: "portfolio"}
+"""Who searches unless another agent is asked for; these lack no packages."""
 
 
 def agent_specs(formulation: Formulation | None = None) -> dict[str, AgentSpec]:

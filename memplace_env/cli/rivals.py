@@ -10,12 +10,12 @@ from memplace_env.registration import Formulation
 from memplace_env.views.text.quantities import ratio
 
 if TYPE_CHECKING:
-    from agents import Agent
+    from agents import Agent, Solution
     from memplace_env.cli.environments import Env
 
 
-def rivals_of(env: Env) -> dict[str, float]:
-    """Speed-ups over the baseline of solvers that take no time, by name; there are such of games only."""
+def rivals_of(env: Env) -> dict[str, Solution]:
+    """What solvers that take no time find, by name; there are such of games only."""
     if formulation_of(env) is not Formulation.GAME:
         return {}
     from agents import GreedyPlayer, XlaMsa
@@ -26,17 +26,14 @@ def rivals_of(env: Env) -> dict[str, float]:
         "xla-msa": XlaMsa(),
         "xla-msa tuned": XlaMsa(MsaOptions.tuned()),
     }
-    return {name: solver.solve(env).speedup for name, solver in solvers.items()}
+    return {name: solver.solve(env) for name, solver in solvers.items()}
 
 
-def rivals_line(rivals: Mapping[str, float]) -> str:
-    """Speed-ups by name in a line."""
-    return ", ".join(f"{name} {ratio(speedup)}" for name, speedup in rivals.items())
-
-
-def compared(env: Env, rivals: Mapping[str, float]) -> str:
+def compared(env: Env, rivals: Mapping[str, Solution]) -> str:
     """The rivals' speed-ups and the bound, as a progress bar shows them behind the best; empty without rivals."""
     if not rivals:
         return ""
     report = baseline_of(env).report
-    return f" ({rivals_line({**rivals, 'bound': report.latency_s / report.lower_bound_s})})"
+    speedups = {name: each.speedup for name, each in rivals.items()}
+    speedups["bound"] = report.latency_s / report.lower_bound_s
+    return f" ({', '.join(f'{name} {ratio(speedup)}' for name, speedup in speedups.items())})"

@@ -36,6 +36,35 @@ def bound_of(report: Report, plan_bound_s: float | None = None) -> Bound:
     return Bound(plan_bound_s, f"{meaning} No plan of any kind can beat {seconds(report.lower_bound_s)}.")
 
 
+class Finding(NamedTuple):
+    """Who found a plan, its latency in seconds, how many plans that took, and how many seconds."""
+
+    name: str
+    latency_s: float
+    evaluations: int
+    seconds: float
+
+
+def findings_table(baseline: Judged, findings: Sequence[Finding], bound: Bound, best: str, seed: int) -> Table:
+    """Who found what, between the baseline and the bound; the finding called `best` is in bold."""
+    base_s = baseline.report.latency_s
+    table = new_table(
+        "Who found what", "", "latency", "speed-up", "above the bound", "plans", "seconds",
+        caption=f"The best plan is that of {best}. Seed {seed}.",
+    )  # fmt: skip
+
+    def row(name: str, latency_s: float, *spent: str, style: str = "") -> None:
+        above = percent(latency_s / bound.seconds - 1)
+        add_row(table, name, seconds(latency_s), ratio(base_s / latency_s), above, *spent, style=style)
+
+    row(baseline.name, base_s, NONE, NONE)
+    for found in findings:
+        style = "bold" if found.name == best else ""
+        row(found.name, found.latency_s, str(found.evaluations), f"{found.seconds:.1f}", style=style)
+    add_row(table, "bound", seconds(bound.seconds), ratio(base_s / bound.seconds), NONE, NONE, NONE)
+    return table
+
+
 def result_table(task: Task, judged: Judged, bound: Bound | None = None, baseline: Judged | None = None) -> Table:
     """A plan beside a baseline, by default native's plan, and a proven bound, by default the simulator's."""
     base, bound = baseline or native_baseline(task), bound or bound_of(judged.report)
