@@ -58,7 +58,10 @@ def routes_between(task: Task, first: Judged, second: Judged) -> list[Route]:
     weight[nobody] = 1
     part = saved_ps[op] * weight / np.bincount(op, weight, program.num_ops)[op]
     ways = before[use] * levels + after[use]
-    found = [_route(*divmod(way, levels), tensor[ways == way], part[ways == way]) for way in np.unique(ways).tolist()]
+    found = []
+    for way in np.unique(ways).tolist():
+        mine = ways == way
+        found.append(_route(way // levels, way % levels, tensor[mine], part[mine]))
     return sorted(found, key=lambda route: -abs(route.saved_ps))
 
 

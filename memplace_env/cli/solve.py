@@ -60,7 +60,7 @@ def solve(
     latency of a faster plan that stays (standing_s). Exit code 1 if no search found a plan.
     """
     _check_limits(budget, time_limit)
-    specs = [choose_agent(formulation, name, learner.given) for name in agent or [None]]
+    specs = [choose_agent(formulation, name, learner.given) for name in agent or (None,)]
     from memplace_env.cli.environments import make_env
     from memplace_env.cli.output import check_folder, default_folder
     from memplace_env.cli.proven_bound import with_proven_bound
