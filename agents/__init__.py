@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from agents.auto import Auto
     from agents.base import Agent
     from agents.dp import GreedyDP
     from agents.egrl import EGRL, EGRLConfig
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 _HOME = {
     "A2CAgent": "ppo",
     "Agent": "base",
+    "Auto": "auto",
     "BeamSearch": "game",
     "DensityGreedy": "heuristic",
     "EGRL": "egrl",
@@ -54,6 +56,7 @@ __all__ = [
     "EGRL",
     "A2CAgent",
     "Agent",
+    "Auto",
     "BeamSearch",
     "DensityGreedy",
     "EGRLConfig",

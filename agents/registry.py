@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cached_property
 from importlib.metadata import EntryPoint
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from memplace_env.errors import AgentError
+from memplace_env.hints import instead
 from memplace_env.plugins import AGENTS, installed
 from memplace_env.registration import Formulation
 
@@ -88,6 +88,12 @@ class AgentSpec:
 
 
 BUILT_IN = (
+    AgentSpec(
+        "auto",
+        "agents.auto:Auto",
+        _ONE_SHOT,
+        "heuristics, then exact, then a search where nothing is proven; no exact where a black box judges",
+    ),
     AgentSpec(
         "egrl",
         "agents.egrl:EGRL",
@@ -195,11 +201,8 @@ BUILT_IN = (
     ),
 )
 
-DEFAULTS = {Formulation.ONE_SHOT: "egrl", Formulation.GAME: "portfolio"}
-"""Who searches unless another agent is asked for."""
-
-FALLBACK = "exact"
-"""Who searches in place of a default agent whose packages are missing."""
+DEFAULTS = {Formulation.ONE_SHOT: "auto", Formulation.GAME: "portfolio"}
+"""Who searches unless another agent is asked for; these lack no packages."""
 
 
 def agent_specs(formulation: Formulation | None = None) -> dict[str, AgentSpec]:
@@ -217,9 +220,7 @@ def agent_spec(name: str) -> AgentSpec:
     """
     specs = agent_specs()
     if name not in specs:
-        close = get_close_matches(name, specs, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(specs)}."
-        raise AgentError(f"No agent is called {name!r}; {hint}")
+        raise AgentError(f"No agent is called {name!r}; {instead(name, specs)}")
     return specs[name]
 
 

@@ -82,7 +82,7 @@ def native(
 
     Weights that ops only pick rows from (embedding tables) stay in the backing memory, as compilers keep them: one
     could fill a level and serve a few rows. Done in three orders, op by op with weights first, op by op with results
-    first, and all results before all weights, and the fastest plan kept (by `simulator`, default the cost arrays). EGRL's own baseline, Intel's
-    compiler, is not published; this one is our choice, meant to be honest and not weak.
+    first, and all results before all weights, and the fastest plan kept (by `simulator`, default the cost arrays).
+    EGRL's own baseline, Intel's compiler, is not published; this one is our choice, meant to be honest and not weak.
     """
     return native_plan(make_task(program, accelerator, costs=costs, simulator=simulator))

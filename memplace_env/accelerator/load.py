@@ -69,8 +69,10 @@ def _parse(path: Path) -> dict[str, Any]:
     try:
         content = path.read_bytes()
     except FileNotFoundError:
-        names = ", ".join(accelerator_names())
-        raise AcceleratorError(f"there is no such file: pass the path of a TOML file or one of {names}") from None
+        names = accelerator_names()
+        raise AcceleratorError(
+            f"there is no such file: pass the path of a TOML file or one of {', '.join(names)}{hint(path.stem, names)}"
+        ) from None
     except (OSError, ValueError) as error:  # ValueError: a null character in the path.
         raise AcceleratorError(f"cannot be read, {error}: pass a readable TOML file") from None
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -182,3 +183,13 @@ def test_plans_of_no_game(run: Run, tmp_path: Path) -> None:
     result = run("render", MODEL, "plan.json", "--out", "x.png")
     assert result.exit_code == 2
     assert "another program" in result.stderr
+
+
+@pytest.mark.parametrize(("module", "name"), [("PIL.Image", "Pillow"), ("matplotlib.figure", "matplotlib")])
+def test_render_names_what_is_not_installed(run: Run, monkeypatch: pytest.MonkeyPatch, module: str, name: str) -> None:
+    """Before anything is played."""
+    monkeypatch.setitem(sys.modules, module, None)
+    result = run("render", MODEL, "--out", "game.gif")
+    assert result.exit_code == 2
+    needed = f'Pictures need {name}, which is not installed; run: pip install "memplace[viz]".'
+    assert result.stderr == f"memplace: {needed}\n"
