@@ -37,6 +37,9 @@ def solve(
     budget: Annotated[int, typer.Option("--budget", help="Plans to evaluate at most.")] = 4000,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of all randomness.")] = 0,
     time_limit: Annotated[float | None, typer.Option("--time-limit", help="Seconds to search at most.")] = None,
+    noise: Annotated[
+        float, typer.Option("--noise", help="Relative standard deviation of every latency that the agent measures.")
+    ] = 0.0,
     learner: LearnerFlags,
     bound: Annotated[
         float, typer.Option("--bound", min=0, help="Seconds to prove a bound after a one-shot search; 0: none.")
@@ -68,7 +71,7 @@ def solve(
     folder = out or default_folder(model, env.accelerator.name)
     check_folder(folder)
     solver, rivals = learner.make(spec), rivals_of(env)
-    solution = search(solver, env, Limits(budget, seed, time_limit), compared=compared(env, rivals))
+    solution = search(solver, env, Limits(budget, seed, time_limit), noise=noise, compared=compared(env, rivals))
     if solution.plan is None or solution.report is None:
         note(f"{solver.name} found no plan ({solution.outcome}); nothing was written.")
         if json:
