@@ -35,7 +35,9 @@ LAST_SHARE = 0.25
 RUNS = 8
 """Measurements after which the incumbent is not measured for another challenge."""
 FINALISTS = 8
-"""Plans that are remembered for the end: so many by their means, and so many that still wait for their race."""
+"""Plans that are remembered: so many by their means for the end, and so many that still wait for their race."""
+LEAST = 4
+"""Measurements in each round of the end; there are as few finalists as that takes."""
 LAST_SECONDS = SHARE * LAST_SHARE
 """Share of a time limit for the end."""
 CREDIT = 2 * RUNS
@@ -171,11 +173,13 @@ class Race:
         field = sorted(self._field(), key=_standing)
         left = min(self.fund - self.spent, max(evaluations, RUNS * FINALISTS))
         self._raced, self._waiting = [], []
-        rounds = (len(field) - 1).bit_length()
+        while len(field) > 1 and _rounds(field) * len(field) * LEAST > left:
+            field = field[: (len(field) + 1) // 2]
+        rounds = _rounds(field)
         for _ in range(rounds):
-            for candidate in field * max(left // rounds // len(field), 1):
-                if left > 0 and not stop() and self._measure(candidate):
-                    left -= 1
+            for candidate in field * (left // rounds // len(field)):
+                if not stop():
+                    self._measure(candidate)
             field = sorted(field, key=_standing)[: (len(field) + 1) // 2]
         if field:
             self.incumbent = field[0]
@@ -230,6 +234,11 @@ class Race:
 def with_latency(report: Report, latency_s: float) -> Report:
     """The report with the latency that was measured."""
     return replace(report, latency_ps=round(latency_s / PS))
+
+
+def _rounds(field: list[Candidate]) -> int:
+    """Of halving until one is left."""
+    return (len(field) - 1).bit_length()
 
 
 def _standing(candidate: Candidate) -> tuple[bool, float]:
