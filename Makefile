@@ -4,8 +4,8 @@ PIP = .venv/bin/python -m pip install --quiet --disable-pip-version-check --cons
 
 .PHONY: run test lint bench tables zoo clean
 
-run: .venv/run  ## the main job: the best memory map for BERT on nnp-i, with picture and trace
-	.venv/bin/memplace solve BERT
+run: .venv/run  ## the main job: the best memory map for BERT on nnp-i, proven, beside EGRL's; with picture and trace
+	.venv/bin/memplace solve BERT --agent auto --agent egrl
 
 test: .venv/dev lint  ## every test, the slow ones too
 	.venv/bin/python -m pytest -q -n auto --dist worksteal

@@ -118,15 +118,24 @@ class Evaluator(ABC):
         return None if self._time_limit is None else max(self._time_limit - self.seconds, 0.0)
 
     @property
+    def best_latency_s(self) -> float:
+        """Latency of the best plan so far; infinite before there is one."""
+        return self._best_latency
+
+    @property
     def best_speedup(self) -> float:
         """latency(baseline) / latency(best plan so far); 0 before there is one."""
         return self.baseline_s / self._best_latency
 
-    def part(self, share: float) -> Self:
-        """An evaluator with a share of what is left of budget and time; what it evaluates counts here at once."""
+    def part(self, share: float, seconds: float | None = None) -> Self:
+        """An evaluator with a share of what is left of budget and time; what it evaluates counts here at once.
+
+        With `seconds` it has no more than that.
+        """
         part, left = copy(self), self.seconds_left
         part._callbacks, part._whole = [], self
-        part._start(max(int(share * self.remaining), 1), None if left is None else share * left)
+        limits = [limit for limit in (seconds, None if left is None else share * left) if limit is not None]
+        part._start(max(int(share * self.remaining), 1), min(limits, default=None))
         return part
 
     def listen(self, callback: Callback) -> None:
@@ -165,6 +174,7 @@ class Evaluator(ABC):
             evaluations=self._counted,
             seconds=self.seconds,
             seed=seed,
+            stints=verdict.stints,
             measurements=measurements,
         )
 

@@ -16,7 +16,6 @@ from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.plan import MemoryPlan
 from memplace_env.registration import Formulation
-from memplace_env.simulator import judge_plan
 from memplace_env.workload.program import Ints
 
 __all__ = ["Evaluated", "Evaluator", "GameEvaluator", "MapEvaluator", "evaluator_for"]
@@ -86,22 +85,23 @@ class GameEvaluator(Evaluator):
         """Latency with everything in the backing memory."""
         return all_backing_report(self.env.task).latency_s
 
-    def offer_states(self, states: Ints, games: int | None = None) -> None:
+    def offer_states(self, states: Ints, games: int | None = None) -> NDArray[np.float64]:
         """Count finished games and keep the plan of the best if it beats all before.
 
         Args:
             states: int64[B, size], at least one.
             games: how many games were played to find these; B if None.
+
+        Returns:
+            Their latencies in seconds, float64[B].
         """
-        problem, task = self.env.problem, self.env.task
-        latency = problem.latency_s(states)
-        if task.is_black_box:
-            judged = [judge_plan(task, problem.plan(state), trusted=True) for state in states]
-            latency = np.array([report.latency_s for report in judged])
+        problem = self.env.problem
+        latency = problem.judged_s(states)
         latency = self._measured(latency, lambda place: self._made_by(states[place].copy()))
         best = int(latency.argmin())
         count = len(states) if games is None else games
         self._account(count, latency[best].item(), lambda: problem.plan(states[best]))
+        return latency
 
     def _made_by(self, state: Ints) -> tuple[bytes, Callable[[], MemoryPlan]]:
         return state.tobytes(), lambda: self.env.problem.plan(state)

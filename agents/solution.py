@@ -25,11 +25,24 @@ class Progress(NamedTuple):
 Callback = Callable[[Progress], None]
 
 
+class Stint(NamedTuple):
+    """What one of the agents that an agent runs found, and what it spent: a latency (infinite for none) in seconds."""
+
+    agent: str
+    latency_s: float
+    evaluations: int
+    seconds: float
+
+
 class Verdict(NamedTuple):
-    """What a search has proven: the outcome, if it has a plan, and a latency in seconds that no plan can beat."""
+    """What a search has proven: the outcome, if it has a plan, and a latency in seconds that no plan can beat.
+
+    `stints` tells which agents it let search, if any.
+    """
 
     outcome: Outcome = "feasible"
     bound_s: float | None = None
+    stints: tuple[Stint, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -53,6 +66,7 @@ class Solution:
         seed: what all randomness came from.
         measurements: how many measurements the report's latency is the mean of, where a black box is noisy; None where
             the latency is exact.
+        stints: of an agent that lets others search: who they were, in turn.
     """
 
     agent: str
@@ -66,6 +80,12 @@ class Solution:
     seconds: float
     seed: int
     measurements: int | None = None
+    stints: tuple[Stint, ...] = ()
+
+    @property
+    def found_by(self) -> str:
+        """Whose plan it is: the agent, or the first of its stints that found one as good."""
+        return min(self.stints, key=lambda stint: stint.latency_s).agent if self.stints else self.agent
 
     @property
     def speedup(self) -> float:
@@ -81,6 +101,7 @@ class Solution:
         """Plain JSON values: all but the plan and the arrays of the report."""
         return {
             "agent": self.agent,
+            "found_by": self.found_by,
             "outcome": self.outcome,
             "speedup": self.speedup,
             "native_latency_s": self.native_latency_s,

@@ -12,7 +12,7 @@ from agents.exact.mapping import descend, keep_what_pays, lives
 from agents.exact.model import Rows, build
 from agents.exact.packing import Conflict, pack
 from agents.solution import Verdict
-from memplace_env.compiler import place_mapping
+from memplace_env.compiler import HEURISTICS, place_mapping
 from memplace_env.compiler.compile import plan_of_levels
 from memplace_env.compiler.evaluate import evaluate_choices
 from memplace_env.compiler.schedule import ORDERS, schedule_of
@@ -59,7 +59,7 @@ class Exact(Agent[MapEvaluator]):
         self.mip_gap = mip_gap
 
     def run(self, evaluator: MapEvaluator, seed: int) -> Verdict:
-        """Prove what can be proven. The compiler's own plan is the first one offered.
+        """Prove what can be proven. The heuristics' plans are the first ones offered.
 
         Raises:
             AgentError: if a black box judges, which no linear program can stand for, or measurements are noisy.
@@ -85,7 +85,7 @@ class _Search:
         self.evaluator, self.task = evaluator, problem.task
         self.mip_gap, self.seed = mip_gap, seed
         self.bound_ps = problem.native_report.lower_bound_ps
-        self.best_ps = evaluator.offer(problem.native_plan).latency_ps
+        self.best_ps = min(evaluator.offer(heuristic(self.task)).latency_ps for heuristic in HEURISTICS.values())
         self.level: Ints | None = None
 
     @property
@@ -94,7 +94,7 @@ class _Search:
         return self.best_ps <= self.bound_ps * (1 + self.mip_gap)
 
     def run(self) -> Verdict:
-        """Everything the agent does, after native's plan."""
+        """Everything the agent does, after the heuristics' plans."""
         self._rounds()
         if not self.optimal and self.evaluator.remaining > 1:
             self._improve()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 from memplace_env.accelerator import Accelerator
@@ -20,4 +21,13 @@ class Simulator(Protocol):
 
     def run(self, program: Program, accelerator: Accelerator, plan: MemoryPlan) -> Report:
         """Cost of the plan, which the caller has validated."""
+        ...
+
+
+@runtime_checkable
+class BatchSimulator(Simulator, Protocol):
+    """A simulator that does better with many plans at once; where several are to be judged, it gets them together."""
+
+    def run_batch(self, program: Program, accelerator: Accelerator, plans: Sequence[MemoryPlan]) -> Sequence[Report]:
+        """What `run` says of each of the plans, in their order."""
         ...

@@ -57,7 +57,8 @@ class MallocGameVectorEnv(PlacementVectorEnv[MallocGameEnv]):
         wanted = check_actions(actions, (self.num_envs,))
         gains, played, seen = self.problem.step(self.states, wanted, self._profiles, self._reused)
         over = self.problem.done(self.states)
-        info = {"latency_s": self.problem.latency_s(self.states), "played": played, "illegal": played != wanted}
+        rewards, latency = self.problem.settle(self.states, gains, played)
+        info = {"latency_s": latency, "played": played, "illegal": played != wanted}
         infos = {} if over.all() else _with_masks(info, ~over)
         if over.any():
             final = np.full(self.num_envs, None, dtype=object)
@@ -67,7 +68,7 @@ class MallocGameVectorEnv(PlacementVectorEnv[MallocGameEnv]):
             self._begin(seen, over)
             infos |= {"latency_s": self.problem.latency_s(self.states), "_latency_s": np.ones_like(over)}
             infos |= {"final_obs": final, "_final_obs": over, "final_info": last, "_final_info": over.copy()}
-        return seen._asdict(), gains / self.problem.all_backing_ps, over, np.zeros_like(over), infos
+        return seen._asdict(), rewards, over, np.zeros_like(over), infos
 
     def action_masks(self) -> NDArray[np.bool_]:
         """bool[B, 3], legal actions of every game."""

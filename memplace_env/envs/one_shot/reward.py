@@ -22,7 +22,7 @@ class Scores(NamedTuple):
         reassigned: EGRL's epsilon, bytes that did not get the level they asked for over all bytes that a map
             decides about, in [0, 1]; 0 means that the map is valid as it stands.
         speedup: latency(native) / latency_s.
-        energy_saving: energy(native) / energy_j.
+        energy_saving: energy(native) / energy_j; NaN where a simulator knows no energy and says 0.
         level: int8[B, K], the level that the compiler gave each tensor.
     """
 
