@@ -35,8 +35,8 @@ class Auto(Agent[MapEvaluator]):
     """The best plan known: that of the heuristics, of the exact agent where costs add up, else of a search.
 
     Costs that are arrays make mapping a linear program, which the exact agent solves in seconds: a search follows only
-    where it did not prove its plan, with half of what there was. Where a black box judges, the heuristics' plans are
-    tried and the search has the rest.
+    where it did not prove its plan, with half of what there was. Where a black box judges or measurements are noisy,
+    the heuristics' plans are tried and the search has the rest.
     """
 
     name = "auto"
@@ -46,6 +46,6 @@ class Auto(Agent[MapEvaluator]):
     def run(self, evaluator: MapEvaluator, seed: int) -> Verdict:
         """Nothing is searched once the best plan is proven."""
         stages = [*(Stage(Heuristic(rule), name=rule) for rule in CHEAP), Stage(DensityGreedy())]
-        if not evaluator.env.task.is_black_box:
+        if not (evaluator.env.task.is_black_box or evaluator.noisy):
             stages.append(Stage(Exact(), 0.5, PROOF_SECONDS))
         return run_stages(evaluator, [*stages, Stage(LocalSearch())], seed)

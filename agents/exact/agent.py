@@ -62,7 +62,7 @@ class Exact(Agent[MapEvaluator]):
         """Prove what can be proven. The heuristics' plans are the first ones offered.
 
         Raises:
-            AgentError: if a black box judges, which no linear program can stand for.
+            AgentError: if a black box judges, which no linear program can stand for, or measurements are noisy.
         """
         return _Search(evaluator, self.mip_gap, seed).run()
 
@@ -76,6 +76,11 @@ class _Search:
             raise AgentError(
                 "The exact agent knows the costs of the built-in simulator only; make the environment without "
                 "simulator=, or use another agent."
+            )
+        if evaluator.noisy:
+            raise AgentError(
+                "The exact agent reads latencies off the cost arrays and measures nothing; leave out the measurement "
+                "noise, or use another agent."
             )
         self.evaluator, self.task = evaluator, problem.task
         self.mip_gap, self.seed = mip_gap, seed

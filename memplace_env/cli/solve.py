@@ -41,6 +41,9 @@ def solve(
     budget: Annotated[int, typer.Option("--budget", help="Plans to evaluate at most.")] = 4000,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of all randomness.")] = 0,
     time_limit: Annotated[float | None, typer.Option("--time-limit", help="Seconds to search at most.")] = None,
+    noise: Annotated[
+        float, typer.Option("--noise", help="Relative standard deviation of every latency that the agent measures.")
+    ] = 0.0,
     learner: LearnerFlags,
     bound: Annotated[
         float, typer.Option("--bound", min=0, help="Seconds to prove a bound after a one-shot search; 0: none.")
@@ -80,7 +83,7 @@ def solve(
     rivals, limits = rivals_of(env), Limits(budget, seed, time_limit)
     result = Result(env, {}, rivals)
     for name, solver in solvers.items():
-        solution = search(solver, env, limits, compared=compared(env, rivals), kept=folder.left)
+        solution = search(solver, env, limits, noise=noise, compared=compared(env, rivals), kept=folder.left)
         if solution.plan is None:
             note(f"{name} found no plan ({solution.outcome}).")
             continue

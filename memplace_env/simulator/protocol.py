@@ -13,7 +13,11 @@ from memplace_env.workload.program import Program
 
 @runtime_checkable
 class Simulator(Protocol):
-    """Anything that turns a valid plan into a Report; the same plan must always give the same one."""
+    """Anything that turns a valid plan into a Report.
+
+    The same plan must always give the same one, unless an attribute `noisy` is True: the simulator measures, and agents
+    measure again before they believe it. Without the attribute they find out by asking twice about one plan.
+    """
 
     def run(self, program: Program, accelerator: Accelerator, plan: MemoryPlan) -> Report:
         """Cost of the plan, which the caller has validated."""

@@ -35,7 +35,8 @@ def check_simulator(
         simulator: the simulator, or the name of an installed one.
         program: tried instead of the small ones.
         accelerator: tried instead of the shipped chips; needed for simulators that know one chip only.
-        noisy: whether it measures, so that the same plan may get another latency each time.
+        noisy: whether it measures, so that the same plan may get another latency each time; its attribute `noisy`
+            says so too.
 
     Raises:
         SimulatorError: naming the simulator, the field and what to do.
@@ -51,6 +52,7 @@ def check_simulator(
         memplace_env.errors.SimulatorError: Simulator Derated: latency_ps must be an integer, not float; round it.
     """
     found = resolve_simulator(simulator) or BuiltinSimulator()
+    noisy = noisy or bool(getattr(found, "noisy", False))
     named = f"Simulator {type(found).__name__}"
     twin = _pickled(found, named)
     for pair in instances(program, accelerator):

@@ -293,6 +293,8 @@ def test_nothing_to_place():
 
 def test_what_it_refuses():
     class Other:
+        noisy = False
+
         def run(self, program, accelerator, plan):
             raise NotImplementedError
 

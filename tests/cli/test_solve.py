@@ -182,3 +182,19 @@ def test_a_blocked_file_leaves_the_others_as_they_were(run: Run, tmp_path: Path)
     assert result.exit_code == 2
     assert (tmp_path / "o" / "plan.json").read_text() == "old"
     assert sorted(path.name for path in (tmp_path / "o").iterdir()) == ["plan.json", "trace.json"]
+
+
+def test_noise_is_measured_and_the_truth_is_written(run: Run) -> None:
+    """The latency is the plan's own; every repeated measurement is within the budget."""
+    result = run("solve", MODEL, *QUICK, "--noise", 0.05, "--json")
+    noisy, exact = json.loads(result.stdout), json.loads(run("solve", MODEL, *QUICK, "--json").stdout)
+    assert noisy["evaluations"] <= 64
+    assert noisy["speedup"] <= exact["speedup"]
+    assert noisy["speedup"] == noisy["native"]["latency_s"] / noisy["report"]["latency_s"]
+
+
+@pytest.mark.parametrize("noise", [-1, 1.5])
+def test_no_such_noise(run: Run, noise: float) -> None:
+    result = run("solve", MODEL, *QUICK, "--noise", noise)
+    assert result.exit_code == 2
+    assert "relative standard deviation; pass 0 to 1" in result.stderr

@@ -33,6 +33,10 @@ class Scores(NamedTuple):
     energy_saving: Floats
     level: NDArray[np.int8]
 
+    def slowed(self, factor: Floats | float) -> Scores:
+        """The same maps where each is measured to take `factor` times as long; float64[B] or one for all."""
+        return self._replace(latency_s=self.latency_s * factor, speedup=self.speedup / factor)
+
 
 RewardFn = Callable[[Scores], Floats]
 
