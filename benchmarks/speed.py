@@ -23,16 +23,21 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from stable_baselines3 import PPO
 
 import agents
 import memplace_env
+from agents.learning.threads import one_thread
 from memplace_env.testing import reference, reference_compiler, reference_game
 from memplace_env.threads import available_cores
 from memplace_env.workload.zoo import zoo_path
+from memplace_env.wrappers import SB3VecEnv
 
 LLAMA = Path(__file__).parent / "data" / "Llama-1B.onnx"
 WORKLOADS = ("BERT", "ResNet50")
 BATCH = 4096
+README_ONE_SHOT = {"num_envs": 256, "n_steps": 4, "batch_size": 1024, "n_epochs": 4, "learning_rate": 3e-3}
+README_GAME = {"num_envs": 64, "n_steps": 64, "batch_size": 1024, "n_epochs": 4}
 
 
 def best_seconds(run: Callable[[], Any], rounds: int = 5) -> float:
@@ -50,7 +55,7 @@ def vector_rate(workload: str, cores: int | None) -> float:
     """Maps/s through the native vector environment: compile with offsets, simulate, reward."""
     if cores is not None:
         os.sched_setaffinity(0, set(sorted(os.sched_getaffinity(0))[:cores]))
-    env = gym.make_vec(f"MemPlace-{workload}-v0", num_envs=BATCH)
+    env = gym.make_vec(f"MemPlace-{workload}-v0", num_envs=BATCH, autoreset_mode="SameStep")
     env.reset(seed=0)
     maps = np.random.default_rng(0).integers(0, 3, (BATCH, env.single_action_space.shape[0]))
     return BATCH / best_seconds(lambda: env.step(maps))
@@ -79,11 +84,11 @@ def rules_rate(workload: str) -> float:
     return games * problem.num_decisions / seconds
 
 
-def game_vector_rate(workload: str, cores: int | None) -> float:
-    """Decisions/s of 256 games in the native vector environment, full observations, random actions."""
+def game_vector_rate(workload: str, cores: int | None, observation: str = "dict") -> float:
+    """Decisions/s of 256 games in the native vector environment, observed, random actions."""
     if cores is not None:
         os.sched_setaffinity(0, set(sorted(os.sched_getaffinity(0))[:cores]))
-    env = gym.make_vec(f"MallocGame-{workload}-v0", num_envs=256, copy=False)
+    env = gym.make_vec(f"MallocGame-{workload}-v0", num_envs=256, copy=False, observation=observation)
     env.reset(seed=0)
     steps = env.unwrapped.problem.num_decisions
     actions = np.random.default_rng(0).integers(0, 3, (steps, 256))
@@ -103,6 +108,22 @@ def reference_game_rate(workload: str) -> float:
     while not game.over:
         game.play(next(action for action in (1, 0, 2) if game.legal(action)[0]))
     return env.problem.num_decisions / (time.perf_counter() - begin)
+
+
+def ppo_rate(env_id: str, steps: int, policy: str, **settings: Any) -> float:
+    """Steps per CPU second of Stable-Baselines3's PPO with its training, torch with one thread.
+
+    With `num_envs` as in the README, on flat observations; without it as `PPO(policy, env_id)` does it.
+    """
+    with one_thread():
+        env: Any = env_id
+        if "num_envs" in settings:
+            env = SB3VecEnv(gym.make_vec(env_id, num_envs=settings.pop("num_envs"), observation="flat"))
+        model = PPO(policy, env, device="cpu", seed=0, **settings)
+        model.learn(1)
+        begin, before = time.process_time(), model.num_timesteps
+        model.learn(steps, reset_num_timesteps=False)
+        return (model.num_timesteps - before) / (time.process_time() - begin)
 
 
 def fork_seconds(workload: str) -> float:
@@ -193,8 +214,21 @@ def measure(quick: bool) -> dict[str, Any]:
             "rules_decisions_per_s_one_core": in_fresh_process(rules_rate, "BERT"),
             "observed_decisions_per_s_one_core": in_fresh_process(game_vector_rate, "BERT", 1),
             "observed_decisions_per_s_all_cores": in_fresh_process(game_vector_rate, "BERT", None),
+            "flat_decisions_per_s_one_core": in_fresh_process(game_vector_rate, "BERT", 1, "flat"),
             "env_step_us": 1e6 * in_fresh_process(step_seconds, "MallocGame-BERT-v0"),
             "fork_us": 1e6 * in_fresh_process(fork_seconds, "BERT"),
+        },
+        "ppo_steps_per_cpu_s": {
+            "MemPlace-ResNet50-v0": in_fresh_process(
+                ppo_rate, "MemPlace-ResNet50-v0", 8192, "MlpPolicy", **README_ONE_SHOT
+            ),
+            "MemPlace-ResNet50-v0 by id": in_fresh_process(
+                ppo_rate, "MemPlace-ResNet50-v0", 256, "MultiInputPolicy", n_steps=256
+            ),
+            "MallocGame-BERT-v0": in_fresh_process(ppo_rate, "MallocGame-BERT-v0", 32768, "MlpPolicy", **README_GAME),
+            "MallocGame-BERT-v0 by id": in_fresh_process(
+                ppo_rate, "MallocGame-BERT-v0", 256, "MultiInputPolicy", n_steps=256
+            ),
         },
         "import_beyond_gymnasium_s": process_seconds("import memplace_env") - process_seconds("import gymnasium"),
         "first_kernel_call_s": first_call_seconds(),

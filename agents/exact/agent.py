@@ -14,6 +14,7 @@ from agents.exact.packing import Conflict, pack
 from agents.solution import Verdict
 from memplace_env.compiler import HEURISTICS, place_mapping
 from memplace_env.compiler.compile import plan_of_levels
+from memplace_env.compiler.density import density_mappings
 from memplace_env.compiler.evaluate import evaluate_choices
 from memplace_env.compiler.schedule import ORDERS, schedule_of
 from memplace_env.errors import AgentError
@@ -59,7 +60,7 @@ class Exact(Agent[MapEvaluator]):
         self.mip_gap = mip_gap
 
     def run(self, evaluator: MapEvaluator, seed: int) -> Verdict:
-        """Prove what can be proven. The heuristics' plans are the first ones offered.
+        """Prove what can be proven. The plans of the heuristics and of density-greedy's variants come first.
 
         Raises:
             AgentError: if a black box judges, which no linear program can stand for, or measurements are noisy.
@@ -85,7 +86,9 @@ class _Search:
         self.evaluator, self.task = evaluator, problem.task
         self.mip_gap, self.seed = mip_gap, seed
         self.bound_ps = problem.native_report.lower_bound_ps
-        self.best_ps = min(evaluator.offer(heuristic(self.task)).latency_ps for heuristic in HEURISTICS.values())
+        cheap = [rule(self.task) for rule in HEURISTICS.values()]
+        cheap += [place_mapping(self.task, mapping).plan for mapping in density_mappings(self.task)]
+        self.best_ps = min(evaluator.offer(plan).latency_ps for plan in cheap)
         self.level: Ints | None = None
 
     @property
@@ -94,7 +97,7 @@ class _Search:
         return self.best_ps <= self.bound_ps * (1 + self.mip_gap)
 
     def run(self) -> Verdict:
-        """Everything the agent does, after the heuristics' plans."""
+        """Everything the agent does, after the cheap plans."""
         self._rounds()
         if not self.optimal and self.evaluator.remaining > 1:
             self._improve()

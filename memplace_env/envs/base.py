@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from functools import cached_property
+from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 import gymnasium as gym
 import numpy as np
-from gymnasium import spaces
-from gymnasium.vector import AutoresetMode, VectorEnv
-from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from memplace_env.accelerator import Accelerator
@@ -21,9 +18,9 @@ from memplace_env.simulator import BuiltinSimulator, Report, Simulator, judge_pl
 from memplace_env.task import Task
 from memplace_env.workload.program import Program
 
-Observation = dict[str, NDArray[Any]]
+Observation = dict[str, NDArray[Any]] | NDArray[np.float32]
+"""The arrays of a Dict, or one vector; of one environment, or of a batch."""
 Action = TypeVar("Action")
-Env = TypeVar("Env", bound="PlacementEnv[Any]")
 
 
 class PlacementEnv(gym.Env[Observation, Action], Generic[Action]):
@@ -32,14 +29,18 @@ class PlacementEnv(gym.Env[Observation, Action], Generic[Action]):
     Attributes:
         task: program, accelerator, costs, simulator, and the settings that made the program.
         render_mode: None, "rgb_array" or "ansi".
+        flat: whether the observation is one vector instead of a Dict.
     """
 
-    def __init__(self, task: Task, render_mode: str | None) -> None:
+    def __init__(self, task: Task, render_mode: str | None, observation: str) -> None:
         modes = self.metadata["render_modes"]
         if render_mode not in (None, *modes):
             raise EnvError(f"render_mode {render_mode!r} is none of {', '.join(modes)}.")
+        if observation not in ("dict", "flat"):
+            raise EnvError(f"observation {observation!r} is neither 'dict' nor 'flat'.")
         self.task = task
         self.render_mode = render_mode
+        self.flat = observation == "flat"
 
     @property
     def program(self) -> Program:
@@ -79,27 +80,19 @@ class PlacementEnv(gym.Env[Observation, Action], Generic[Action]):
         """The picture or text of that mode."""
 
 
-class PlacementVectorEnv(VectorEnv[Observation, NDArray[np.int64], NDArray[Any]], Generic[Env]):
-    """Copies of an environment in one; an episode that ends begins anew in the same step.
+def each_array(function: Callable[[NDArray[Any]], NDArray[Any]], observation: Observation) -> Observation:
+    """The function of every array of an observation."""
+    if isinstance(observation, dict):
+        return {key: function(array) for key, array in observation.items()}
+    return function(observation)
 
-    Attributes:
-        env: a single one, which knows what all have in common.
+
+def checked_seed(seed: Any) -> int | None:
+    """The seed of a reset, as Gymnasium takes it.
+
+    Raises:
+        EnvError: if it is neither None nor an integer of at least 0.
     """
-
-    metadata = {"render_modes": [], "autoreset_mode": AutoresetMode.SAME_STEP}  # noqa: RUF012
-
-    def __init__(self, num_envs: int, env: Env) -> None:
-        self.num_envs = num_envs
-        self.env = env
-        self.single_observation_space = env.observation_space
-        self.single_action_space = env.action_space
-
-    @cached_property
-    def observation_space(self) -> spaces.Space[Any]:  # type: ignore[override]
-        """Batched space; made on demand, since its bounds alone take as much memory as the observations."""
-        return batch_space(self.single_observation_space, self.num_envs)
-
-    @cached_property
-    def action_space(self) -> spaces.Space[Any]:  # type: ignore[override]
-        """Batched space, made on demand."""
-        return batch_space(self.single_action_space, self.num_envs)
+    if seed is None or (isinstance(seed, int | np.integer) and seed >= 0):
+        return None if seed is None else int(seed)
+    raise EnvError(f"A seed is None or an integer of at least 0, not {seed!r}.")

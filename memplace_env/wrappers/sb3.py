@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import gymnasium as gym
@@ -12,6 +13,8 @@ from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import VecEnv
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvObs, VecEnvStepReturn
 
+from memplace_env.envs.base import each_array
+from memplace_env.envs.vector import PlacementVectorEnv
 from memplace_env.errors import EnvError
 
 
@@ -19,12 +22,12 @@ class SB3VecEnv(VecEnv):
     """A Gymnasium `VectorEnv` as a Stable-Baselines3 `VecEnv`.
 
     Example:
-        >>> venv = SB3VecEnv(gym.make_vec("MemPlace-ResNet50-v0", num_envs=64))
-        >>> PPO("MultiInputPolicy", venv).learn(10_000)
+        >>> venv = SB3VecEnv(gym.make_vec("MemPlace-ResNet50-v0", num_envs=256, observation="flat"))
+        >>> PPO("MlpPolicy", venv, n_steps=4, batch_size=1024, n_epochs=4).learn(32_768)
 
     Args:
-        env: a vector environment that begins new episodes within the step that ends old ones
-            (`AutoresetMode.SAME_STEP`), as those of this package do.
+        env: a vector environment of this package in any mode, or another one in `AutoresetMode.SAME_STEP` or
+            `DISABLED`. New episodes begin in the step that ends old ones, as Stable-Baselines3 has it.
         seed: of the first reset.
 
     Raises:
@@ -32,8 +35,9 @@ class SB3VecEnv(VecEnv):
     """
 
     def __init__(self, env: VectorEnv[Any, Any, Any], seed: int | None = None) -> None:
-        if env.metadata.get("autoreset_mode") != AutoresetMode.SAME_STEP:
-            raise EnvError("SB3VecEnv needs a vector environment with AutoresetMode.SAME_STEP.")
+        mode = env.metadata.get("autoreset_mode")
+        if mode == AutoresetMode.NEXT_STEP and not isinstance(env.unwrapped, PlacementVectorEnv):
+            raise EnvError(f"{env} resets in the next step; SB3VecEnv needs AutoresetMode.SAME_STEP or DISABLED.")
         self.env = env
         self.render_mode = env.render_mode
         self._seed: int | None = seed
@@ -45,8 +49,7 @@ class SB3VecEnv(VecEnv):
         observation, infos = self.env.reset(seed=self._seed)
         self._seed = None
         self.reset_infos = self._rows(infos)
-        started: VecEnvObs = _writable(observation)
-        return started
+        return each_array(np.array, observation)  # Stable-Baselines3 keeps and changes what it is given
 
     def seed(self, seed: int | None = None) -> Sequence[int | None]:
         """Seed of the next reset."""
@@ -60,15 +63,21 @@ class SB3VecEnv(VecEnv):
     def step_wait(self) -> VecEnvStepReturn:
         """Play them; ended episodes report `terminal_observation` and the info of their last step."""
         observation, rewards, terminations, truncations, infos = self.env.step(self._actions)
-        done = terminations | truncations
         rows = self._rows({key: value for key, value in infos.items() if key not in ("final_obs", "final_info")})
-        if done.any():
-            final = self._rows(infos["final_info"])
-            for index in np.flatnonzero(done):
+        done = terminations | truncations
+        ended = np.flatnonzero(done)
+        if len(ended):
+            last, final = infos.get("final_obs"), rows
+            if last is None:
+                last = {index: each_array(partial(_copy_of_row, index), observation) for index in ended}
+                observation, _ = self.env.reset(options={"reset_mask": done})
+            else:
+                final = self._rows(infos["final_info"])
+            for index in ended:
                 rows[index] |= final[index]
-                rows[index]["terminal_observation"] = infos["final_obs"][index]
+                rows[index]["terminal_observation"] = last[index]
                 rows[index]["TimeLimit.truncated"] = bool(truncations[index] and not terminations[index])
-        return _writable(observation), rewards.astype(np.float32), done, rows
+        return each_array(np.array, observation), rewards.astype(np.float32), done, rows
 
     def close(self) -> None:
         """Close the wrapped environment."""
@@ -127,8 +136,5 @@ class SB3VecEnv(VecEnv):
         return rows
 
 
-def _writable(observation: Any) -> Any:
-    """Stable-Baselines3 keeps and changes what it is given."""
-    if isinstance(observation, dict):
-        return {key: np.array(value) for key, value in observation.items()}
-    return np.array(observation)
+def _copy_of_row(index: int, array: NDArray[Any]) -> NDArray[Any]:
+    return np.array(array[index])

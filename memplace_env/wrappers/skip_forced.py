@@ -14,9 +14,9 @@ from memplace_env.errors import EnvError
 class SkipForced(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     """Plays decisions with a single legal action itself; about half of all are of that kind.
 
-    The rewards of skipped decisions are added to that of the step they follow, so the return stays the same. Those
-    before the first real decision are played by `reset`, and their reward is in its info as `skipped_reward`. Info
-    counts them as `skipped`.
+    The rewards of skipped decisions are added to that of the step they follow, so the return stays the same; those
+    before the first real decision are played by `reset`. Info counts them as `skipped` and has their part of the
+    reward as `skipped_reward`; the rest of it is about the decision that was not skipped.
 
     Raises:
         EnvError: if the environment is another one.
@@ -32,23 +32,21 @@ class SkipForced(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin a game and go to its first real decision."""
         observation, info = self.env.reset(seed=seed, options=options)
-        observation, reward, _, _, last, skipped = self._skip((observation, 0.0, False, False, info))
-        return observation, {"latency_s": last["latency_s"], "skipped": skipped, "skipped_reward": reward}
+        observation, _, _, _, info = self._skip((observation, 0.0, False, False, info))
+        return observation, info
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
         """Play a decision and the forced ones after it."""
-        result = self.env.step(action)
-        played = {key: result[4][key] for key in ("played", "illegal")}
-        observation, reward, terminated, truncated, info, skipped = self._skip(result)
-        return observation, reward, terminated, truncated, {**info, **played, "skipped": skipped}
+        return self._skip(self.env.step(action))
 
     def _skip(
-        self, result: tuple[Any, Any, bool, bool, dict[str, Any]]
-    ) -> tuple[Any, float, bool, bool, dict[str, Any], int]:
+        self, result: tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]
+    ) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         observation, reward, terminated, truncated, info = result
-        total, skipped = float(reward), 0
+        total, skipped, latest = 0.0, 0, info
         while not terminated and len(forced := self._game.legal_actions()) == 1:
-            observation, reward, terminated, truncated, info = self.env.step(forced[0])
-            total += float(reward)
+            observation, gain, terminated, truncated, latest = self.env.step(forced[0])
+            total += float(gain)
             skipped += 1
-        return observation, total, terminated, truncated, info, skipped
+        told = {**info, "latency_s": latest["latency_s"], "skipped": skipped, "skipped_reward": total}
+        return observation, float(reward) + total, terminated, truncated, told

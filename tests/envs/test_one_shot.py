@@ -145,7 +145,7 @@ def test_own_reward_and_own_simulator():
     assert info["speedup"] == pytest.approx(plain["speedup"])
     assert reward == -1e3 * info["latency_s"]
     vector = gym.make_vec("MemPlace-v0", num_envs=3, workload=WORKLOAD, simulator=Foreign())
-    assert (vector.step(np.repeat(action[None], 3, axis=0))[4]["final_info"]["latency_s"] == info["latency_s"]).all()
+    assert (vector.step(np.repeat(action[None], 3, axis=0))[4]["latency_s"] == info["latency_s"]).all()
 
 
 def test_settings_are_refused_in_one_sentence():

@@ -13,6 +13,7 @@ from stable_baselines3.common.env_checker import check_env as sb3_check_env
 import memplace_env  # noqa: F401
 from memplace_env.errors import EnvError
 from memplace_env.wrappers import GraphObservation, MeasurementNoise, SB3VecEnv, SkipForced
+from tests.test_all_envs import assert_same
 
 WORKLOAD = {"workload": "synthetic:diamond?ops=9&seed=1"}
 
@@ -119,7 +120,7 @@ def test_sb3_adapter_steps_like_the_vector_env():
     expected = native.step(actions)
     np.testing.assert_allclose(rewards, expected[1], rtol=1e-6)
     assert done.all()
-    assert [info["latency_s"] for info in infos] == expected[4]["final_info"]["latency_s"].tolist()
+    assert [info["latency_s"] for info in infos] == expected[4]["latency_s"].tolist()
     assert all((info["terminal_observation"]["nodes"] == observation["nodes"][0]).all() for info in infos)
     assert not any(info["TimeLimit.truncated"] for info in infos)
     assert np.stack(venv.env_method("action_masks")).shape == (4, 54)
@@ -130,6 +131,33 @@ def test_sb3_adapter_steps_like_the_vector_env():
     with pytest.raises(EnvError, match="SAME_STEP"):
         SB3VecEnv(gym.make_vec("CartPole-v1", num_envs=2))
     venv.close()
+
+
+@pytest.mark.parametrize(
+    ("env_id", "kwargs"),
+    [
+        ("MallocGame-v0", {"workload": "synthetic:diamond?ops=9&seed=1&accelerator=tpu-v4i"}),
+        ("MallocGame-v0", {"workload": "synthetic:diamond?ops=9&seed=1&accelerator=tpu-v4i", "observation": "flat"}),
+        ("MemPlace-v0", WORKLOAD),
+        ("CartPole-v1", {"vectorization_mode": "sync"}),
+    ],
+)
+def test_sb3_adapter_is_the_same_in_every_mode(env_id, kwargs):
+    """Stable-Baselines3 sees new episodes begin in the step that ends old ones, however the environment does it."""
+
+    def played(mode):
+        if "vectorization_mode" in kwargs:
+            venv = SB3VecEnv(gym.make_vec(env_id, num_envs=3, vector_kwargs={"autoreset_mode": mode}, **kwargs), seed=1)
+        else:
+            venv = SB3VecEnv(gym.make_vec(env_id, num_envs=3, autoreset_mode=mode, **kwargs), seed=1)
+        venv.action_space.seed(1)
+        first = venv.reset()
+        return first, [venv.step(np.array([venv.action_space.sample() for _ in range(3)])) for _ in range(60)]
+
+    expected = played("SameStep")
+    assert sum(step[2].sum() for step in expected[1]) > 3
+    for mode in ("Disabled",) if env_id == "CartPole-v1" else ("Disabled", "NextStep"):
+        assert_same(played(mode), expected)
 
 
 @pytest.mark.parametrize("algorithm", [PPO, MaskablePPO])

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from memplace_env.accelerator import Accelerator
 from memplace_env.costs import CostModel
-from memplace_env.envs.base import Observation, PlacementEnv
-from memplace_env.envs.malloc_game.observation import observation_space
+from memplace_env.envs.base import Observation, PlacementEnv, checked_seed
+from memplace_env.envs.malloc_game.flat import flat_space, flatten
+from memplace_env.envs.malloc_game.observation import Observations, dict_space
 from memplace_env.envs.malloc_game.problem import MallocGameProblem
 from memplace_env.envs.malloc_game.state import ACTIONS, ESTIMATE, USE
 from memplace_env.errors import ActionError
@@ -48,8 +49,11 @@ class MallocGameEnv(PlacementEnv[np.int64]):
     legal action, and `info` says so.
 
     ## Observation space
-    `Dict`, see `observation.observation_space` for every field: `profile` uint8 (2, 64, 64), `bandwidth` (64,),
+    `Dict`, see `observation.dict_space` for every field: `profile` uint8 (2, 64, 64), `bandwidth` (64,),
     `tensor` (16,), `lookahead` (32, 12), `progress` (3,), `action_mask` int8 (3,).
+
+    `observation="flat"`: one vector in its place, Box(0, 1, (542,) float32), for a plain MLP: the same with the profile
+    and the bandwidth eight times coarser; `flat.flat_space` says what every number is.
 
     ## Reward
     By how much the decision lowers the estimated latency, as a share of the latency with everything in the backing
@@ -62,13 +66,13 @@ class MallocGameEnv(PlacementEnv[np.int64]):
     After the last use (`terminated=True`); every game of a program has the same length.
 
     ## Info
-    `latency_s`: estimated, exact at the end; `played`: the action that was really played; `illegal`: whether that
-    was not the one asked for.
+    `latency_s`: estimated, exact at the end; `played`: the action that was really played, -1 after `reset`;
+    `illegal`: whether that was not the one asked for.
 
     ## Arguments
-    As `OneShotEnv` (`workload`, `accelerator`, `simulator`, `batch`, `dims`, `dtype`, `fusion`, `costs`), with
-    `"tpu-v4i"` as the default accelerator. Any machine with two levels will do; of one with resident weights a copy
-    is played that streams them, which `accelerator.name` says: `"edge-tpu-streamed"`.
+    As `OneShotEnv` (`workload`, `accelerator`, `simulator`, `batch`, `dims`, `dtype`, `fusion`, `costs`,
+    `observation`), with `"tpu-v4i"` as the default accelerator. Any machine with two levels will do; of one with
+    resident weights a copy is played that streams them, which `accelerator.name` says: `"edge-tpu-streamed"`.
 
     ## Version history
     - v0: first version.
@@ -87,24 +91,27 @@ class MallocGameEnv(PlacementEnv[np.int64]):
         fusion: str | None = None,
         render_mode: str | None = None,
         costs: str | CostModel | None = None,
+        observation: str = "dict",
     ) -> None:
         task = resolve_task(
             workload, accelerator, simulator, costs=costs, batch=batch, dims=dims, dtype=dtype, fusion=fusion
         )
         self.problem = MallocGameProblem(task)
-        super().__init__(self.problem.task, render_mode)
+        super().__init__(self.problem.task, render_mode, observation)
         self._states = self.problem.new_states(1)
         self._profiles = self.problem.observe(self._states).profile
-        self.observation_space: spaces.Dict = observation_space()  # type: ignore[assignment]
+        space: spaces.Space[Any] = flat_space() if self.flat else dict_space()
+        self.observation_space = space
         self.action_space: spaces.Discrete = spaces.Discrete(len(ACTIONS))
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
         """Begin a game; it is the same each time."""
-        super().reset(seed=seed)
+        super().reset(seed=checked_seed(seed))
         self.set_state(self.problem.first_state)
-        return self.problem.observe(self._states).of(0), {"latency_s": self.latency_s}
+        info = {"latency_s": self.latency_s, "played": -1, "illegal": False}
+        return self._only(self.problem.observe(self._states)), info
 
     def step(self, action: int | np.integer) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Play one decision.
@@ -119,7 +126,7 @@ class MallocGameEnv(PlacementEnv[np.int64]):
         over = bool(self._states[0, USE] == self.problem.num_decisions)
         rewards, latency = self.problem.settle(self._states, gains, played)
         info = {"latency_s": latency[0].item(), "played": int(played[0]), "illegal": bool(played[0] != wanted)}
-        return seen.of(0), rewards[0].item(), over, False, info
+        return self._only(seen), rewards[0].item(), over, False, info
 
     @property
     def latency_s(self) -> float:
@@ -160,6 +167,10 @@ class MallocGameEnv(PlacementEnv[np.int64]):
         other._states, other._profiles = self._states.copy(), self._profiles.copy()
         other._np_random = None
         return other
+
+    def _only(self, seen: Observations) -> Observation:
+        """The one row of the observations, as this environment shows it."""
+        return flatten(seen)[0] if self.flat else seen.of(0)
 
     def _view(self, mode: str) -> Any:
         from memplace_env.envs.malloc_game.viewer import render

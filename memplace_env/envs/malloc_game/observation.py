@@ -20,7 +20,7 @@ TENSOR: Final = (
     "size", "log_size", "is_weight", "is_input", "is_activation", "is_output", "is_result", "intact", "pending",
     "backed", "uses_left", "next_use", "copy_cost", "saves", "window", "offset",
 )  # fmt: skip
-"""Columns of `tensor`, see `observation_space`."""
+"""Columns of `tensor`, see `dict_space`."""
 SIZE, LOG_SIZE, FIRST_KIND = 0, 1, 2
 IS_RESULT, INTACT, PENDING, BACKED, USES_LEFT, NEXT_USE, COPY_COST, SAVES, WINDOW_AHEAD, NEW_OFFSET = range(6, 16)
 
@@ -28,13 +28,13 @@ LOOKAHEAD: Final = (
     "exists", "size", "log_size", "is_weight", "is_result", "is_output", "last_use", "distance", "backing_share",
     "compute_share", "intact", "backed",
 )  # fmt: skip
-"""Columns of `lookahead`, see `observation_space`."""
+"""Columns of `lookahead`, see `dict_space`."""
 AHEAD_SIZE, AHEAD_LOG_SIZE, AHEAD_IS_RESULT, AHEAD_DISTANCE, AHEAD_INTACT, AHEAD_BACKED = 1, 2, 4, 7, 10, 11
 STATIC: Final = AHEAD_INTACT
 """Number of those columns, the first ones, that hold for the whole game."""
 
 PROGRESS: Final = ("decided", "estimate", "final")
-"""Columns of `progress`, see `observation_space`."""
+"""Columns of `progress`, see `dict_space`."""
 
 _ARRAYS: dict[str, tuple[tuple[int, ...], type[np.generic]]] = {
     "profile": ((2, BINS, BINS), np.uint8),
@@ -47,7 +47,7 @@ _ARRAYS: dict[str, tuple[tuple[int, ...], type[np.generic]]] = {
 
 
 class Observations(NamedTuple):
-    """The observation's arrays for B states; keys and meaning as in `observation_space`."""
+    """The observation's arrays for B states; keys and meaning as in `dict_space`."""
 
     profile: NDArray[np.uint8]
     bandwidth: NDArray[np.float32]
@@ -82,7 +82,7 @@ class Unchanging(NamedTuple):
     kind: NDArray[np.int8]
 
 
-def observation_space() -> spaces.Dict:
+def dict_space() -> spaces.Dict:
     """Space of one observation. All floats lie in [0, 1]; "cut off" means at 1.
 
     | key           | space             | meaning                                                                      |

@@ -153,9 +153,9 @@ class MallocGameProblem:
         self.finish_lazily(state)
         return plan_of(self.task, self.layout, state)
 
-    def observe(self, states: Ints) -> Observations:
-        """Observations of states."""
-        seen = empty_observations(len(states))
+    def observe(self, states: Ints, into: Observations | None = None) -> Observations:
+        """Observations of states, in new arrays unless there are some to fill."""
+        seen = empty_observations(len(states)) if into is None else into
 
         def chunk(first: int, last: int) -> None:
             part = seen.part(first, last)

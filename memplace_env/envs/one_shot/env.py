@@ -12,8 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from memplace_env.accelerator import Accelerator
 from memplace_env.costs import CostModel
-from memplace_env.envs.base import Observation, PlacementEnv
-from memplace_env.envs.one_shot.observation import FEATURES, node_features
+from memplace_env.envs.base import Observation, PlacementEnv, checked_seed, each_array
+from memplace_env.envs.one_shot.flat import flat_observation, flat_space
+from memplace_env.envs.one_shot.observation import dict_observation, dict_space
 from memplace_env.envs.one_shot.problem import OneShotProblem
 from memplace_env.envs.one_shot.reward import RewardFn, Scores, resolve_reward
 from memplace_env.plan import MemoryPlan
@@ -45,6 +46,9 @@ class OneShotEnv(PlacementEnv[NDArray[np.int64]]):
     | `edge_index`  | Box(0, T-1, (2, E) int64) | producing op, consuming op; each pair once                      |
     | `action_mask` | Box(0, 1, (2T * L,) int8) | 1 for levels worth asking for, entry by entry; see `problem.mask` |
 
+    `observation="flat"`: one vector in its place, Box(0, 1, (100 + 2L,) float32), a summary of the program and the chip
+    that a plain MLP can read; `flat.flat_space` says what every number is.
+
     ## Reward
     `reward="latency"` (default): -epsilon if the compiler had to move anything, epsilon being the share of bytes
     moved; else latency(native) / latency. `"energy"` and `"edp"` (energy x delay) use those ratios instead. Or any
@@ -54,9 +58,9 @@ class OneShotEnv(PlacementEnv[NDArray[np.int64]]):
     Every step ends the episode (`terminated=True`).
 
     ## Info
-    `step`: `latency_s`, `energy_j`, `speedup` over native, of the plan that the compiler made, whether it had to
-    move something or not; `reassigned` (epsilon); `valid` (epsilon is 0). `reset`: `native_latency_s`,
-    `native_energy_j`.
+    Of the plan that the compiler made, whether it had to move something or not, and after `reset` of native's:
+    `latency_s`, `energy_j`, `speedup` over native, `reassigned` (epsilon), `valid` (epsilon is 0). The same each time:
+    `native_latency_s`, `native_energy_j`.
 
     ## Arguments
     | name          | default   | meaning                                                                          |
@@ -70,6 +74,7 @@ class OneShotEnv(PlacementEnv[NDArray[np.int64]]):
     | `fusion`      | `None`    | "none", "conv" or "epilogue"; None takes the accelerator's                       |
     | `reward`      | `"latency"` | see above                                                                      |
     | `costs`       | `None`    | name of a cost model, or an object with `costs`; None takes the accelerator's    |
+    | `observation` | `"dict"`  | or "flat"                                                                        |
 
     ## Version history
     - v0: first version.
@@ -89,26 +94,28 @@ class OneShotEnv(PlacementEnv[NDArray[np.int64]]):
         reward: str | RewardFn = "latency",
         render_mode: str | None = None,
         costs: str | CostModel | None = None,
+        observation: str = "dict",
     ) -> None:
         task = resolve_task(
             workload, accelerator, simulator, costs=costs, batch=batch, dims=dims, dtype=dtype, fusion=fusion
         )
-        super().__init__(task, render_mode)
+        super().__init__(task, render_mode, observation)
         self.problem = OneShotProblem(task)
         self._reward = resolve_reward(reward)
         self._map: NDArray[np.integer] | None = None
         self._scores: Scores | None = None
-        self._static = static_observation(self.problem)
-        self.observation_space: spaces.Dict = observation_space(self.problem)  # type: ignore[assignment]
+        self.seen: Observation = flat_observation(self.problem) if self.flat else dict_observation(self.problem)
+        space: spaces.Space[Any] = flat_space(self.problem) if self.flat else dict_space(self.problem)
+        self.observation_space = space
         self.action_space = action_space(self.problem)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
         """Start over; the observation is the same each time."""
-        super().reset(seed=seed)
+        super().reset(seed=checked_seed(seed))
         self._map = None
-        return self._observation(), reset_info(self.problem)
+        return self._observation(), native_info(self.problem)
 
     def step(self, action: ArrayLike) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Compile and time one map.
@@ -120,7 +127,7 @@ class OneShotEnv(PlacementEnv[NDArray[np.int64]]):
         scores = self.problem.evaluate(self._map[None])
         self._scores = scores
         reward = float(self._reward(scores)[0])
-        info = {key: value[0].item() for key, value in step_info(scores).items()}
+        info = {key: value[0].item() for key, value in step_info(self.problem, scores).items()}
         return self._observation(), reward, True, False, info
 
     def score(self, maps: ArrayLike) -> tuple[NDArray[np.float64], Scores]:
@@ -172,19 +179,7 @@ class OneShotEnv(PlacementEnv[NDArray[np.int64]]):
         return render(self.task, self.plan(), self.report(), mode)
 
     def _observation(self) -> Observation:
-        return {key: value.copy() for key, value in self._static.items()}
-
-
-def observation_space(problem: OneShotProblem) -> spaces.Dict:
-    """Space of one observation, as `OneShotEnv` documents it."""
-    ops, edges = problem.program.num_ops, problem.program.edges.shape[1]
-    return spaces.Dict(
-        {
-            "nodes": spaces.Box(0, 1, (ops, len(FEATURES)), np.float32),
-            "edge_index": spaces.Box(0, max(ops - 1, 1), (2, edges), np.int64),
-            "action_mask": spaces.Box(0, 1, (problem.mask.size,), np.int8),
-        }
-    )
+        return each_array(np.copy, self.seen)
 
 
 def action_space(problem: OneShotProblem) -> spaces.MultiDiscrete:
@@ -192,30 +187,29 @@ def action_space(problem: OneShotProblem) -> spaces.MultiDiscrete:
     return spaces.MultiDiscrete(np.full(problem.map_size, problem.accelerator.num_levels))
 
 
-def static_observation(problem: OneShotProblem) -> Observation:
-    """The observation, read-only: it never changes."""
-    observation: Observation = {
-        "nodes": node_features(problem.program),
-        "edge_index": problem.program.edges,
-        "action_mask": problem.mask.ravel().astype(np.int8),
+def native_info(problem: OneShotProblem) -> dict[str, float | bool]:
+    """What `reset` reports: native's plan, which is that of an episode before its action."""
+    latency_s, energy_j = problem.native_report.latency_s, problem.native_report.energy_j
+    return {
+        "latency_s": latency_s,
+        "energy_j": energy_j,
+        "speedup": 1.0,
+        "reassigned": 0.0,
+        "valid": True,
+        "native_latency_s": latency_s,
+        "native_energy_j": energy_j,
     }
-    for value in observation.values():
-        value.flags.writeable = False
-    return observation
 
 
-def reset_info(problem: OneShotProblem) -> dict[str, float]:
-    """What `reset` reports: the baseline."""
-    report = problem.native_report
-    return {"native_latency_s": report.latency_s, "native_energy_j": report.energy_j}
-
-
-def step_info(scores: Scores) -> dict[str, NDArray[Any]]:
-    """What `step` reports, an array of length B each."""
+def step_info(problem: OneShotProblem, scores: Scores) -> dict[str, NDArray[Any]]:
+    """What `step` reports, an array of length B each; the keys are those of `native_info`."""
+    native = problem.native_report
     return {
         "latency_s": scores.latency_s,
         "energy_j": scores.energy_j,
         "speedup": scores.speedup,
         "reassigned": scores.reassigned,
         "valid": scores.reassigned == 0,
+        "native_latency_s": np.full_like(scores.latency_s, native.latency_s),
+        "native_energy_j": np.full_like(scores.energy_j, native.energy_j),
     }

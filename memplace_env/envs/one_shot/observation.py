@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
 from zlib import crc32
 
 import numpy as np
+from gymnasium import spaces
 from numpy.typing import NDArray
 
+from memplace_env.envs.one_shot.problem import OneShotProblem
 from memplace_env.workload.program import GEOMETRY, Ints, Program, TensorKind
 
 FEATURES = (
@@ -16,6 +19,30 @@ FEATURES = (
 """Columns of the node features: the set of EGRL's appendix table, in its order."""
 
 _BYTES_SCALE, _COUNT_SCALE = 40.0, 20.0
+
+
+def dict_space(problem: OneShotProblem) -> spaces.Dict:
+    """Space of one observation, as `OneShotEnv` documents it."""
+    ops, edges = problem.program.num_ops, problem.program.edges.shape[1]
+    return spaces.Dict(
+        {
+            "nodes": spaces.Box(0, 1, (ops, len(FEATURES)), np.float32),
+            "edge_index": spaces.Box(0, max(ops - 1, 1), (2, edges), np.int64),
+            "action_mask": spaces.Box(0, 1, (problem.mask.size,), np.int8),
+        }
+    )
+
+
+def dict_observation(problem: OneShotProblem) -> dict[str, NDArray[Any]]:
+    """The observation, read-only: it never changes."""
+    observation: dict[str, NDArray[Any]] = {
+        "nodes": node_features(problem.program),
+        "edge_index": problem.program.edges,
+        "action_mask": problem.mask.ravel().astype(np.int8),
+    }
+    for value in observation.values():
+        value.flags.writeable = False
+    return observation
 
 
 def node_features(program: Program) -> NDArray[np.float32]:
