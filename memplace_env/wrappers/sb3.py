@@ -69,7 +69,7 @@ class SB3VecEnv(VecEnv):
         if len(ended):
             last, final = infos.get("final_obs"), rows
             if last is None:
-                last = {index: each_array(partial(_copy_of_row, index), observation) for index in ended}
+                last = {index: each_array(partial(_copy_of_row, int(index)), observation) for index in ended}
                 observation, _ = self.env.reset(options={"reset_mask": done})
             else:
                 final = self._rows(infos["final_info"])
