@@ -24,8 +24,9 @@ from benchmarks.cores import single_cores
 from benchmarks.headroom import DIMS
 from benchmarks.tables import markdown, save_results, write_between_markers
 from memplace_env.envs.malloc_game import MallocGameEnv
-from memplace_env.registration import GAME, ONE_SHOT
+from memplace_env.registration import GAME
 from memplace_env.views.text.headlines import stall_note
+from memplace_env.workload.zoo import zoo_names
 
 RESULTS = Path(__file__).parent / "results"
 XLA = {f"xla-msa {each.name}": each.options for each in PUBLIC_SETS}
@@ -42,7 +43,7 @@ def grid() -> list[dict[str, Any]]:
     """Every setting that is measured cheaply."""
     large = [
         {"workload": workload, "batch": batch, "dtype": dtype} | ({"dims": dims} if dims else {})
-        for workload in ONE_SHOT
+        for workload in zoo_names()
         for dims, batch, dtype in product(DIMS.get(workload, [{}]), BATCHES, DTYPES)
     ]
     small = [{"workload": "MobileNetV2", "accelerator": chip, "batch": 1, "dtype": "int8"} for chip in SMALL_CHIPS]
@@ -121,7 +122,7 @@ def main() -> None:
         runs = [pool.submit(measure, setting, solvers, games, seconds) for setting in settings]
         results = [run.result() for run in track(runs, "measuring")]
     if options.grid:
-        results.sort(key=lambda r: (list(ONE_SHOT).index(r["workload"]), -r["speedup"]))
+        results.sort(key=lambda r: (zoo_names().index(r["workload"]), -r["speedup"]))
     print(table(results))
     if options.write:
         name = "grid" if options.grid else "game"
