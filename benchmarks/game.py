@@ -12,6 +12,7 @@ ahead of XLA's.
 from __future__ import annotations
 
 import argparse
+import statistics
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -55,30 +56,42 @@ def registered() -> list[dict[str, Any]]:
     return [{"name": name, "workload": name, **settings} for name, settings in GAME.items()]
 
 
-def measure(setting: dict[str, Any], solvers: tuple[str, ...], games: int, seconds: float | None) -> dict[str, Any]:
-    """Latencies in seconds by solver, within a number of games or wall time, and notes on those that stall much."""
+def measure(
+    setting: dict[str, Any], solvers: tuple[str, ...], games: int, seconds: float | None, seeds: int
+) -> dict[str, Any]:
+    """Latencies in seconds by solver, within a number of games or wall time, and notes on those that stall much.
+
+    Of several seeds the mean counts, and the notes are on the first.
+    """
     env = MallocGameEnv(**{key: value for key, value in setting.items() if key != "name"})
     makers = {name: agents.XlaMsa(options) for name, options in XLA.items()}
     makers |= {name: agents.make_agent(name) for name in solvers}
-    solutions = {name: _solve(agent, env, games, seconds) for name, agent in makers.items()}
-    reports = {name: solution.report for name, solution in solutions.items() if solution.report is not None}
-    latency = {name: report.latency_s for name, report in reports.items()}
-    some = next(iter(solutions.values()))
+    runs = {name: _solve(agent, env, games, seconds, seeds) for name, agent in makers.items()}
+    found = {name: [run.report for run in each if run.report is not None] for name, each in runs.items()}
+    latency = {name: statistics.mean(report.latency_s for report in each) for name, each in found.items() if each}
+    spread = {name: max(each) - min(each) for name in found if (each := [r.latency_s for r in found[name]])}
+    some = next(iter(runs.values()))[0]
     return {
         **setting,
         "accelerator": env.accelerator.name,
         "decisions": env.problem.num_decisions,
         "seconds": seconds,
         "latency_s": {"all-backing": some.native_latency_s} | latency,
-        "stalls": {name: note for name, report in reports.items() if (note := stall_note(report))},
+        "spread": max(spread[name] / latency[name] for name in latency),
+        "stalls": {name: note for name, each in found.items() if each and (note := stall_note(each[0]))},
         "bound_s": some.bound_s,
         "speedup": _best_set_s(latency) / min(latency.values()),
     }
 
 
-def _solve(agent: agents.Agent, env: MallocGameEnv, games: int, seconds: float | None) -> agents.Solution:
+def _solve(
+    agent: agents.Agent, env: MallocGameEnv, games: int, seconds: float | None, seeds: int
+) -> list[agents.Solution]:
     agent.solve(env, budget=1)  # loads compiled code
-    return agent.solve(env, budget=games, time_limit=seconds)
+    deterministic = agent.name in ("xla-msa", "greedy-player")
+    return [
+        agent.solve(env, budget=games, time_limit=seconds, seed=seed) for seed in range(1 if deterministic else seeds)
+    ]
 
 
 def _best_set_s(latency: dict[str, float]) -> float:
@@ -99,14 +112,24 @@ def table(results: list[dict[str, Any]]) -> str:
         row = [r.get("name", r["workload"]), setting, str(r["decisions"]), f"{r['latency_s']['all-backing'] * 1e3:.3f}"]
         row.append(f"{reference * 1e3:.3f}")
         row += [f"{reference / r['latency_s'][name]:.3f}{r['stalls'].get(name, '')}" for name in solvers]
-        rows.append([*row, f"{reference / r['bound_s']:.3f}"])
-    heads = ["workload", "setting", "decisions", "all-backing ms", "best of xla-msa ms", *solvers, "bound"]
+        rows.append([*row, f"{reference / r['bound_s']:.3f}", f"{r['spread']:.1%}"])
+    heads = [
+        "workload",
+        "setting",
+        "decisions",
+        "all-backing ms",
+        "best of xla-msa ms",
+        *solvers,
+        "bound",
+        "widest range",
+    ]
     return markdown(heads, rows)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=10.0, help="wall time of each search")
+    parser.add_argument("--seeds", type=int, default=3, help="of each search; not for the grid")
     parser.add_argument("--grid", action="store_true", help=f"all settings, {GRID_GAMES} games a search")
     parser.add_argument("--workload", help="only this one")
     parser.add_argument("--jobs", type=int, default=2, help="searches side by side, each on its own core")
@@ -118,8 +141,9 @@ def main() -> None:
         if options.workload in (None, s["workload"], s.get("name"))
     ]
     solvers, games, seconds = (SEARCHES, GRID_GAMES, None) if options.grid else (TIMED, ENDLESS, options.seconds)
+    seeds = 1 if options.grid else options.seeds
     with single_cores(options.jobs) as pool:
-        runs = [pool.submit(measure, setting, solvers, games, seconds) for setting in settings]
+        runs = [pool.submit(measure, setting, solvers, games, seconds, seeds) for setting in settings]
         results = [run.result() for run in track(runs, "measuring")]
     if options.grid:
         results.sort(key=lambda r: (zoo_names().index(r["workload"]), -r["speedup"]))
