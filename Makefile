@@ -8,8 +8,8 @@ SHORT = tests/cli/test_agent_choice.py::test_an_agent_that_returns_nothing tests
 
 .PHONY: run test test-min lint bench tables zoo clean
 
-run: .venv/run  ## the main job: the best memory map for BERT on nnp-i, with picture and trace
-	.venv/bin/memplace solve BERT
+run: .venv/run  ## the main job: the best memory map for BERT on nnp-i, proven, beside EGRL's; with picture and trace
+	.venv/bin/memplace solve BERT --agent auto --agent egrl
 
 test: .venv/dev lint  ## every test, the slow ones too
 	.venv/bin/python -m pytest -q -n auto --dist worksteal
@@ -31,7 +31,8 @@ tables: .venv/dev  ## the tables in docs/; some hours
 	.venv/bin/python -m benchmarks.agents --write docs/agents.md README.md
 	.venv/bin/python -m benchmarks.egrl_table --write docs/egrl.md
 	.venv/bin/python -m benchmarks.generalisation --write docs/egrl.md
-	.venv/bin/python -m benchmarks.game --seconds 3 --write docs/game.md
+	.venv/bin/python -m benchmarks.compiler_rules --write docs/model.md
+	.venv/bin/python -m benchmarks.game --seconds 5 --write docs/game.md
 	.venv/bin/python -m benchmarks.muzero_table --write docs/muzero.md
 	.venv/bin/python -m benchmarks.muzero_table --ablations --seconds 25 --seeds 1 --write docs/muzero.md
 	.venv/bin/python -m benchmarks.muzero_reuse --write docs/muzero.md

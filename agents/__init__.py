@@ -6,23 +6,26 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from agents.auto import Auto
     from agents.base import Agent
     from agents.dp import GreedyDP
     from agents.egrl import EGRL, EGRLConfig
     from agents.evaluator import GameEvaluator, MapEvaluator
     from agents.exact import Exact
     from agents.game import BeamSearch, GameLocalSearch, GreedyPlayer, Portfolio, SolverOrder
-    from agents.heuristic import LocalSearch, RandomSearch
+    from agents.heuristic import DensityGreedy, LocalSearch, RandomSearch
     from agents.muzero import MuZero, MuZeroConfig
     from agents.ppo import A2CAgent, MaskablePPOAgent, PPOAgent
     from agents.registry import agent_specs, make_agent
     from agents.solution import Outcome, Progress, Solution, Verdict
-    from agents.xla_msa import XlaMsa
+    from agents.xla_msa import XlaAutotune, XlaMsa
 
 _HOME = {
     "A2CAgent": "ppo",
     "Agent": "base",
+    "Auto": "auto",
     "BeamSearch": "game",
+    "DensityGreedy": "heuristic",
     "EGRL": "egrl",
     "EGRLConfig": "egrl",
     "Exact": "exact",
@@ -43,6 +46,7 @@ _HOME = {
     "Solution": "solution",
     "SolverOrder": "game",
     "Verdict": "solution",
+    "XlaAutotune": "xla_msa",
     "XlaMsa": "xla_msa",
     "agent_specs": "registry",
     "make_agent": "registry",
@@ -52,7 +56,9 @@ __all__ = [
     "EGRL",
     "A2CAgent",
     "Agent",
+    "Auto",
     "BeamSearch",
+    "DensityGreedy",
     "EGRLConfig",
     "Exact",
     "GameEvaluator",
@@ -72,6 +78,7 @@ __all__ = [
     "Solution",
     "SolverOrder",
     "Verdict",
+    "XlaAutotune",
     "XlaMsa",
     "agent_specs",
     "make_agent",

@@ -52,8 +52,8 @@ class Agent(ABC, Generic[E]):
         """Search for a fast plan.
 
         Args:
-            env: an id such as "MemPlace-BERT-v0", or a made environment.
-            budget: plans to evaluate at most.
+            env: an id such as "MemPlace-BERT-v0", or a made environment; one in `MeasurementNoise` is measured so.
+            budget: plans to evaluate at most, those that a noisy measurement is repeated for included.
             seed: of all randomness: same seed, same plan (unless `time_limit` strikes first).
             callback: called after each round of evaluations; an exception from it ends the search.
             time_limit: seconds to spend at most, or None.
@@ -61,7 +61,9 @@ class Agent(ABC, Generic[E]):
         Raises:
             AgentError: if the environment is of a kind the agent does not play, or an option makes no sense.
         """
-        evaluator: Any = evaluator_for(env, self.formulations, budget=budget, callback=callback, time_limit=time_limit)
+        evaluator: Any = evaluator_for(
+            env, self.formulations, budget=budget, callback=callback, time_limit=time_limit, seed=seed
+        )
         solution: Solution = evaluator.solution(self.name, seed, self.run(evaluator, seed) or Verdict())
         return solution
 

@@ -1,27 +1,24 @@
-"""What every search shares: counting, timing, remembering the best, telling the callback."""
+"""What a search evaluates with: maps of one-shot environments, or finished games."""
 
 from __future__ import annotations
 
-import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from copy import copy
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-import memplace_env  # noqa: F401  (registers the environments)
-from agents.solution import Callback, Progress, Solution, Verdict
+from agents.accounting import Evaluator
+from agents.solution import Callback, Solution, Verdict
 from memplace_env.compiler import all_backing_report
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.one_shot import OneShotEnv
-from memplace_env.errors import AgentError
 from memplace_env.plan import MemoryPlan
 from memplace_env.registration import Formulation
-from memplace_env.simulator import Report, judge_plan
 from memplace_env.workload.program import Ints
+
+__all__ = ["Evaluated", "Evaluator", "GameEvaluator", "MapEvaluator", "evaluator_for"]
 
 
 class Evaluated(NamedTuple):
@@ -40,155 +37,6 @@ class Evaluated(NamedTuple):
     latency_s: NDArray[np.float64]
     reassigned: NDArray[np.float64]
     level: NDArray[np.int8]
-
-
-class Evaluator(ABC):
-    """Counts and times the plans of one search, remembers the best and tells the callback.
-
-    Args:
-        env: an id or a made environment.
-        budget: plans to evaluate at most.
-        callback: see `Agent.solve`.
-        time_limit: seconds to spend at most, or None.
-
-    Attributes:
-        env: the environment, without wrappers.
-        evaluations: plans evaluated so far.
-        budget: plans to evaluate at most.
-    """
-
-    kind: ClassVar[type[OneShotEnv | MallocGameEnv]]
-    refusal: ClassVar[str]
-    """What is said of other environments."""
-
-    def __init__(
-        self,
-        env: str | gym.Env[Any, Any],
-        *,
-        budget: int,
-        callback: Callback | None = None,
-        time_limit: float | None = None,
-    ) -> None:
-        if budget < 1:
-            raise AgentError(f"A budget of {budget} evaluations leaves nothing to do; pass at least 1.")
-        if time_limit is not None and not time_limit > 0:
-            raise AgentError(f"A time limit of {time_limit} s leaves nothing to do; pass more than 0.")
-        made = gym.make(env) if isinstance(env, str) else env
-        if not isinstance(made.unwrapped, self.kind):
-            raise AgentError(f"{made} is no {self.refusal}")
-        self.env: Any = made.unwrapped
-        self._callbacks = [callback] if callback else []
-        self._whole: Evaluator | None = None
-        self._start(budget, time_limit)
-
-    def _start(self, budget: int, time_limit: float | None) -> None:
-        self.evaluations = 0
-        self.budget = budget
-        self._time_limit = time_limit
-        self._begin = time.perf_counter()
-        self._history: list[Progress] = []
-        self._best_plan: MemoryPlan | None = None
-        self._best_latency = float("inf")
-
-    @property
-    @abstractmethod
-    def baseline_s(self) -> float:
-        """Latency of the baseline of every speed-up."""
-
-    @property
-    def remaining(self) -> int:
-        """Plans that may still be evaluated, in a part no more than in the whole; 0 once the time is up."""
-        if self._time_limit is not None and self.seconds >= self._time_limit:
-            return 0
-        left = max(self.budget - self.evaluations, 0)
-        return left if self._whole is None else min(left, self._whole.remaining)
-
-    @property
-    def seconds(self) -> float:
-        """Wall time since the search began."""
-        return time.perf_counter() - self._begin
-
-    @property
-    def seconds_left(self) -> float | None:
-        """Wall time that remains, or None without a limit."""
-        return None if self._time_limit is None else max(self._time_limit - self.seconds, 0.0)
-
-    @property
-    def best_speedup(self) -> float:
-        """latency(baseline) / latency(best plan so far); 0 before there is one."""
-        return self.baseline_s / self._best_latency
-
-    def part(self, share: float) -> Self:
-        """An evaluator with a share of what is left of budget and time; what it evaluates counts here at once."""
-        part, left = copy(self), self.seconds_left
-        part._callbacks, part._whole = [], self
-        part._start(max(int(share * self.remaining), 1), None if left is None else share * left)
-        return part
-
-    def listen(self, callback: Callback) -> None:
-        """Tell somebody else, before all others, after each round of evaluations."""
-        self._callbacks.insert(0, callback)
-
-    def spend(self, evaluations: int) -> None:
-        """Count plans that were evaluated without this evaluator and are not to be remembered."""
-        self.evaluations += evaluations
-        if self._whole is not None:
-            self._whole.spend(evaluations)
-
-    def offer(self, plan: MemoryPlan) -> Report:
-        """Count and time a plan, and keep it if it is the best.
-
-        Raises:
-            PlanError: if the plan is not valid.
-        """
-        report = judge_plan(self.env.task, plan)
-        self._account(1, report.latency_s, lambda: plan)
-        return report
-
-    def solution(self, agent: str, seed: int, verdict: Verdict = Verdict()) -> Solution:  # noqa: B008
-        """The best plan so far, validated, with everything that is known of it."""
-        plan, outcome = self._best_plan, verdict.outcome
-        return Solution(
-            agent=agent,
-            outcome=outcome if plan is not None or outcome == "infeasible" else "unknown",
-            plan=plan,
-            report=None if plan is None else judge_plan(self.env.task, plan),
-            native_latency_s=self.baseline_s,
-            bound_s=verdict.bound_s,
-            history=tuple(self._history),
-            evaluations=self.evaluations,
-            seconds=self.seconds,
-            seed=seed,
-        )
-
-    def state_dict(self) -> dict[str, Any]:
-        """What has been found and spent, as plain values."""
-        return {
-            "evaluations": self.evaluations,
-            "seconds": self.seconds,
-            "history": [list(progress) for progress in self._history],
-            "plan": self._best_plan.to_json() if self._best_plan else None,
-            "latency_s": self._best_latency,
-        }
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from what `state_dict` gave; the clock goes on as well."""
-        self.evaluations = state["evaluations"]
-        self._begin = time.perf_counter() - state["seconds"]
-        self._history = [Progress(*progress) for progress in state["history"]]
-        self._best_plan = MemoryPlan.from_json(state["plan"]) if state["plan"] else None
-        self._best_latency = state["latency_s"]
-
-    def _account(self, evaluations: int, latency_s: float, plan: Callable[[], MemoryPlan]) -> None:
-        """Count plans, the fastest of which takes so long, keep that one if it is the best, and tell everybody."""
-        self.evaluations += evaluations
-        if latency_s < self._best_latency:
-            self._best_plan, self._best_latency = plan(), latency_s
-            self._history.append(Progress(self.evaluations, self.seconds, latency_s))
-        if self._whole is not None:
-            self._whole._account(evaluations, latency_s, plan)
-        for callback in self._callbacks:
-            callback(Progress(self.evaluations, self.seconds, self._best_latency))
 
 
 class MapEvaluator(Evaluator):
@@ -211,11 +59,18 @@ class MapEvaluator(Evaluator):
         """Evaluate maps int[B, 2T], the first `remaining` of them."""
         maps = maps[: self.remaining]
         reward, scores = self.env.score(maps)
+        if self._race is not None and len(maps):
+            measured = self._measured(scores.latency_s, lambda place: self._made_by(maps[place].copy()))
+            scores = scores.slowed(measured / scores.latency_s)
+            reward = self.env.reward_of(scores)
         if len(maps):
             best = int(scores.latency_s.argmin())
             self._account(len(maps), scores.latency_s[best].item(), lambda: self.env.problem.compile(maps[best]).plan)
         repaired = self.env.reward_of(scores._replace(reassigned=np.zeros(len(maps))))
         return Evaluated(reward, repaired, scores.latency_s, scores.reassigned, scores.level)
+
+    def _made_by(self, one_map: NDArray[np.integer]) -> tuple[bytes, Callable[[], MemoryPlan]]:
+        return one_map.tobytes(), lambda: self.env.problem.compile(one_map).plan
 
 
 class GameEvaluator(Evaluator):
@@ -230,21 +85,26 @@ class GameEvaluator(Evaluator):
         """Latency with everything in the backing memory."""
         return all_backing_report(self.env.task).latency_s
 
-    def offer_states(self, states: Ints, games: int | None = None) -> None:
+    def offer_states(self, states: Ints, games: int | None = None) -> NDArray[np.float64]:
         """Count finished games and keep the plan of the best if it beats all before.
 
         Args:
             states: int64[B, size], at least one.
             games: how many games were played to find these; B if None.
+
+        Returns:
+            Their latencies in seconds, float64[B].
         """
-        problem, task = self.env.problem, self.env.task
-        latency = problem.latency_s(states)
-        if task.is_black_box:
-            judged = [judge_plan(task, problem.plan(state), trusted=True) for state in states]
-            latency = np.array([report.latency_s for report in judged])
+        problem = self.env.problem
+        latency = problem.judged_s(states)
+        latency = self._measured(latency, lambda place: self._made_by(states[place].copy()))
         best = int(latency.argmin())
         count = len(states) if games is None else games
         self._account(count, latency[best].item(), lambda: problem.plan(states[best]))
+        return latency
+
+    def _made_by(self, state: Ints) -> tuple[bytes, Callable[[], MemoryPlan]]:
+        return state.tobytes(), lambda: self.env.problem.plan(state)
 
     def solution(self, agent: str, seed: int, verdict: Verdict = Verdict()) -> Solution:  # noqa: B008
         """As above; the bound is by default the simulator's, which holds for any plan whatever."""
@@ -260,6 +120,7 @@ def evaluator_for(
     budget: int,
     callback: Callback | None = None,
     time_limit: float | None = None,
+    seed: int = 0,
 ) -> MapEvaluator | GameEvaluator:
     """The evaluator of an environment for an agent that plays these formulations.
 
@@ -271,4 +132,4 @@ def evaluator_for(
     if Formulation.ONE_SHOT in formulations and game:
         game = isinstance(made.unwrapped, MallocGameEnv)
     kind = GameEvaluator if game else MapEvaluator
-    return kind(made, budget=budget, callback=callback, time_limit=time_limit)
+    return kind(made, budget=budget, callback=callback, time_limit=time_limit, seed=seed)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cached_property
 from importlib.metadata import EntryPoint
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from memplace_env.errors import AgentError
+from memplace_env.hints import instead
 from memplace_env.plugins import AGENTS, installed
 from memplace_env.registration import Formulation
 
@@ -89,6 +89,12 @@ class AgentSpec:
 
 BUILT_IN = (
     AgentSpec(
+        "auto",
+        "agents.auto:Auto",
+        _ONE_SHOT,
+        "heuristics, then exact, then a search where nothing is proven; no exact where a black box judges",
+    ),
+    AgentSpec(
         "egrl",
         "agents.egrl:EGRL",
         _ONE_SHOT,
@@ -99,6 +105,12 @@ BUILT_IN = (
         resumes=True,
         configs="agents.egrl.config:CONFIGS",
     ),
+    AgentSpec(
+        "density-greedy",
+        "agents.heuristic:DensityGreedy",
+        _ONE_SHOT,
+        "no search: who saves most time for the bytes it holds goes first; milliseconds",
+    ),
     AgentSpec("random", "agents.heuristic:RandomSearch", _ONE_SHOT, "uniformly random maps"),
     AgentSpec(
         "greedy-dp", "agents.dp:GreedyDP", _ONE_SHOT, "EGRL's baseline: op by op, all choices tried, the rest frozen"
@@ -107,7 +119,7 @@ BUILT_IN = (
         "local-search",
         "agents.heuristic:LocalSearch",
         _ONE_SHOT,
-        "simulated annealing from the compiler's own map",
+        "simulated annealing from the best map known without search",
     ),
     AgentSpec(
         "exact",
@@ -119,7 +131,7 @@ BUILT_IN = (
         "portfolio",
         "agents.game:Portfolio",
         _GAME,
-        "xla-msa with both option sets, then the searches: never worse than XLA, whatever stops it",
+        "xla-msa with all public option sets, then the searches: never worse than those, whatever stops it",
     ),
     AgentSpec(
         "muzero",
@@ -137,6 +149,12 @@ BUILT_IN = (
         "agents.xla_msa:XlaMsa",
         _GAME,
         "XLA's memory-space assignment, the default that mallocMuZero is compared with",
+    ),
+    AgentSpec(
+        "xla-autotune",
+        "agents.xla_msa:XlaAutotune",
+        _GAME,
+        "search over xla-msa's options from the public sets on, by successive halving",
     ),
     AgentSpec("greedy-player", "agents.game:GreedyPlayer", _GAME, "one game, always the best immediate reward"),
     AgentSpec(
@@ -183,11 +201,8 @@ BUILT_IN = (
     ),
 )
 
-DEFAULTS = {Formulation.ONE_SHOT: "egrl", Formulation.GAME: "portfolio"}
-"""Who searches unless another agent is asked for."""
-
-FALLBACK = "exact"
-"""Who searches in place of a default agent whose packages are missing."""
+DEFAULTS = {Formulation.ONE_SHOT: "auto", Formulation.GAME: "portfolio"}
+"""Who searches unless another agent is asked for; these lack no packages."""
 
 
 def agent_specs(formulation: Formulation | None = None) -> dict[str, AgentSpec]:
@@ -205,9 +220,7 @@ def agent_spec(name: str) -> AgentSpec:
     """
     specs = agent_specs()
     if name not in specs:
-        close = get_close_matches(name, specs, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(specs)}."
-        raise AgentError(f"No agent is called {name!r}; {hint}")
+        raise AgentError(f"No agent is called {name!r}; {instead(name, specs)}")
     return specs[name]
 
 

@@ -25,11 +25,24 @@ class Progress(NamedTuple):
 Callback = Callable[[Progress], None]
 
 
+class Stint(NamedTuple):
+    """What one of the agents that an agent runs found, and what it spent: a latency (infinite for none) in seconds."""
+
+    agent: str
+    latency_s: float
+    evaluations: int
+    seconds: float
+
+
 class Verdict(NamedTuple):
-    """What a search has proven: the outcome, if it has a plan, and a latency in seconds that no plan can beat."""
+    """What a search has proven: the outcome, if it has a plan, and a latency in seconds that no plan can beat.
+
+    `stints` tells which agents it let search, if any.
+    """
 
     outcome: Outcome = "feasible"
     bound_s: float | None = None
+    stints: tuple[Stint, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -40,15 +53,20 @@ class Solution:
         agent: its name.
         outcome: what is known of the plan, see `Outcome`.
         plan: the best valid plan found; None when the outcome is infeasible or unknown.
-        report: what the environment's simulator says of the plan.
+        report: what the environment's simulator says of the plan, without the noise of `MeasurementNoise`; where a
+            black box is noisy itself, with the mean of the plan's measurements as latency.
         native_latency_s: the baseline of `speedup`. For one-shot environments the latency of the compiler's own
             heuristic, for mallocGame that of everything in the backing memory.
         bound_s: no plan of the kind the agent searches (for one-shot agents: one level for each tensor; for
             mallocGame: any plan at all) is faster than this; proven. None where the agent proves nothing.
-        history: each improvement of the best latency.
-        evaluations: plans evaluated, each population member and each batch row counted.
+        history: each improvement of the best latency; where measurements are noisy each change of the plan believed
+            best, with its true latency where that is known, so that it may rise.
+        evaluations: plans evaluated, each population member, each batch row and each repeated measurement counted.
         seconds: wall time.
         seed: what all randomness came from.
+        measurements: how many measurements the report's latency is the mean of, where a black box is noisy; None where
+            the latency is exact.
+        stints: of an agent that lets others search: who they were, in turn.
     """
 
     agent: str
@@ -61,6 +79,13 @@ class Solution:
     evaluations: int
     seconds: float
     seed: int
+    measurements: int | None = None
+    stints: tuple[Stint, ...] = ()
+
+    @property
+    def found_by(self) -> str:
+        """Whose plan it is: the agent, or the first of its stints that found one as good."""
+        return min(self.stints, key=lambda stint: stint.latency_s).agent if self.stints else self.agent
 
     @property
     def speedup(self) -> float:
@@ -76,6 +101,7 @@ class Solution:
         """Plain JSON values: all but the plan and the arrays of the report."""
         return {
             "agent": self.agent,
+            "found_by": self.found_by,
             "outcome": self.outcome,
             "speedup": self.speedup,
             "native_latency_s": self.native_latency_s,
@@ -84,5 +110,6 @@ class Solution:
             "evaluations": self.evaluations,
             "seconds": self.seconds,
             "seed": self.seed,
+            "measurements": self.measurements,
             "report": self.report.summary() if self.report else None,
         }

@@ -22,7 +22,7 @@ from memplace_env.simulator import judge_plan
 
 RESULTS = Path(__file__).parent / "results" / "agents.json"
 PAPER = ("ResNet50", "ResNet101", "BERT")
-SEARCHES = ("random", "greedy-dp", "local-search")
+SEARCHES = ("random", "greedy-dp", "local-search", "egrl")
 
 
 def measure(workload: str, budget: int, seeds: int) -> dict[str, Any]:
@@ -32,6 +32,7 @@ def measure(workload: str, budget: int, seeds: int) -> dict[str, Any]:
     speedups: dict[str, list[float]] = {}
     for name, heuristic in HEURISTICS.items():
         speedups[name] = [native / judge_plan(env.task, heuristic(env.task)).latency_s]
+    speedups["density-greedy, best of ten"] = [agents.DensityGreedy().solve(env).speedup]
     for name in SEARCHES:
         runs = [agents.make_agent(name).solve(env, budget=budget, seed=seed) for seed in range(seeds)]
         speedups[name] = [run.speedup for run in runs]

@@ -17,7 +17,7 @@ from pathlib import Path
 from rich.progress import track
 
 import agents
-from agents.xla_msa import MsaOptions
+from agents.xla_msa import PUBLIC_SETS
 from benchmarks.tables import markdown
 from memplace_env.accelerator import Accelerator, load_accelerator
 from memplace_env.envs.malloc_game import MallocGameEnv
@@ -38,7 +38,7 @@ def best_latency_s(chip: Accelerator, mib: int, batch: int, games: int) -> float
     env = MallocGameEnv("ResNet50", with_capacity(chip, max(mib, 1)), batch=batch, dtype="bfloat16", fusion="epilogue")
     if mib == 0:
         return agents.GreedyPlayer().solve(env).native_latency_s
-    solvers: list[agents.Agent] = [agents.XlaMsa(), agents.XlaMsa(MsaOptions.tuned())]
+    solvers: list[agents.Agent] = [agents.XlaMsa(each.options) for each in PUBLIC_SETS]
     solvers += [agents.BeamSearch(), agents.GameLocalSearch()]
     plans = [solver.solve(env, budget=games).report for solver in solvers]
     return min(report.latency_s for report in plans if report is not None)

@@ -49,9 +49,11 @@ def compile_mapping(
 ) -> Compiled:
     """Make a mapping real: the rectifier that EGRL's compiler is (its own rules are not published).
 
-    Visits the ops in execution order. Each weight, at the first op that reads it, and each result of an op gets a
-    contiguous block in the level it asks for; what does not fit goes to the next level down. Graph inputs and
-    outputs live in the backing memory whatever the mapping says.
+    Who steps back is decided by bytes, in execution order: each weight, at the first op that reads it, and each result
+    of an op gets the level it asks for or, where that has no bytes left for its lifetime, the next one down that has.
+    Addresses are chosen afterwards, knowing all lifetimes (`compiler.packing`); what finds none, which is rare, goes
+    down as well. So the map decides, and asking for too much costs. Graph inputs and outputs live in the backing
+    memory whatever the mapping says.
 
     On machines with resident weights a weight's block lasts the whole inference, see `compiler.resident`; with
     streamed weights it is filled by a transfer that no op waits for, see `compiler.streamed`.
@@ -60,7 +62,7 @@ def compile_mapping(
         program: what to place.
         accelerator: where.
         mapping: int[K], the level wanted for each tensor, 0..L-1.
-        order: who chooses first, see `compiler.schedule.schedule_of`.
+        order: who asks for bytes first, see `compiler.schedule.schedule_of`.
         costs: see `Costs`; transfers and what ops reserve depend on it.
 
     Raises:
@@ -76,11 +78,11 @@ def native(
     *,
     costs: Costs = None,
 ) -> MemoryPlan:
-    """What a production compiler's heuristic does: each tensor, in execution order, into the fastest level with room.
+    """What a production compiler's heuristic does: each tensor into the fastest level with room.
 
     Weights that ops only pick rows from (embedding tables) stay in the backing memory, as compilers keep them: one
-    could fill a level and serve a few rows. Done twice, weights before results within an op and results before
-    weights, and the faster plan kept (by `simulator`, default the cost arrays). EGRL's own baseline, Intel's
-    compiler, is not published; this one is our choice, meant to be honest and not weak.
+    could fill a level and serve a few rows. Done in three orders, op by op with weights first, op by op with results
+    first, and all results before all weights, and the fastest plan kept (by `simulator`, default the cost arrays).
+    EGRL's own baseline, Intel's compiler, is not published; this one is our choice, meant to be honest and not weak.
     """
     return native_plan(make_task(program, accelerator, costs=costs, simulator=simulator))

@@ -10,7 +10,7 @@ class WorkloadError(MemPlaceError):
 
 
 class AcceleratorError(MemPlaceError):
-    """An accelerator description with a missing, unknown or impossible field."""
+    """An accelerator description with a missing, unknown or impossible field, or a chip too small for the program."""
 
 
 class CostError(MemPlaceError):
@@ -18,7 +18,7 @@ class CostError(MemPlaceError):
 
 
 class SimulatorError(MemPlaceError):
-    """A simulator that does not exist, or an object that is none."""
+    """A simulator that does not exist, an object that is none, or one that fails or says what cannot be."""
 
 
 class PlanError(MemPlaceError):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from memplace_env.errors import MemPlaceError
+from memplace_env.hints import instead
 
 SIMULATORS, COST_MODELS, AGENTS = "memplace.simulators", "memplace.cost_models", "memplace.agents"
 """Groups of entry points."""
@@ -33,10 +33,7 @@ def load_plugin(group: str, name: str, what: str, built_in: Iterable[str], error
     """
     points = installed(group)
     if name not in points:
-        known = [*built_in, *points]
-        close = get_close_matches(name, known, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(known)}."
-        raise error(f"No {what} is called {name!r}; {hint}")
+        raise error(f"No {what} is called {name!r}; {instead(name, [*built_in, *points])}")
     try:
         part = points[name].load()
         return part() if isinstance(part, type) else part

@@ -10,19 +10,48 @@ import gymnasium as gym
 
 ONE_SHOT: dict[str, dict[str, Any]] = {
     "ResNet50": {"batch": 2, "dtype": "float16"},
-    "ResNet101": {"batch": 2, "dtype": "int8"},
-    "BERT": {"batch": 6, "dims": {"sequence": 384}, "dtype": "int8"},
-    "BERT-Large": {"batch": 16, "dims": {"sequence": 128}, "dtype": "float16"},
-    "MobileNetV2": {"batch": 1, "dtype": "int8"},
-    "GPT2": {"batch": 8, "dims": {"sequence": 128}, "dtype": "float16"},
-    "ViT": {"batch": 10, "dtype": "float16"},
-    "T5-small": {"batch": 8, "dims": {"sequence": 384, "decoder_sequence": 128}, "dtype": "int8"},
-    "Whisper-tiny": {"batch": 10, "dims": {"decoder_sequence": 128}, "dtype": "int8"},
-    "ConvNeXt-tiny": {"batch": 10, "dtype": "float16"},
-    "Swin-tiny": {"batch": 10, "dtype": "int8"},
+    "ResNet101": {"batch": 2, "dtype": "float16"},
+    "BERT": {"batch": 16, "dims": {"sequence": 128}, "dtype": "float16"},
+    "BERT-Large": {"batch": 4, "dims": {"sequence": 384}, "dtype": "float16"},
+    "MobileNetV2": {"batch": 2, "dtype": "int8"},
+    "GPT2": {"batch": 16, "dims": {"sequence": 128}, "dtype": "float16"},
+    "ViT": {"batch": 8, "dtype": "int8"},
+    "T5-small": {"batch": 16, "dims": {"sequence": 384, "decoder_sequence": 128}, "dtype": "int8"},
+    "Whisper-tiny": {"batch": 8, "dims": {"decoder_sequence": 128}, "dtype": "float16"},
+    "ConvNeXt-tiny": {"batch": 1, "dtype": "float16"},
+    "Swin-tiny": {"batch": 32, "dtype": "float16"},
     "AlexNet": {"batch": 32, "dtype": "int8"},
+    "BERT-edge-tpu": {
+        "workload": "BERT",
+        "accelerator": "edge-tpu",
+        "batch": 4,
+        "dims": {"sequence": 384},
+        "dtype": "int8",
+    },
+    "BERT-Large-edge-tpu": {
+        "workload": "BERT-Large",
+        "accelerator": "edge-tpu",
+        "batch": 16,
+        "dims": {"sequence": 384},
+        "dtype": "int8",
+    },
+    "GPT2-edge-tpu": {
+        "workload": "GPT2",
+        "accelerator": "edge-tpu",
+        "batch": 4,
+        "dims": {"sequence": 384},
+        "dtype": "int8",
+    },
+    "T5-small-ethos-u65": {
+        "workload": "T5-small",
+        "accelerator": "ethos-u65",
+        "batch": 2,
+        "dims": {"sequence": 384, "decoder_sequence": 128},
+        "dtype": "int8",
+    },
 }
-"""Settings of `MemPlace-<workload>-v0` on nnp-i, chosen for their measured headroom (docs/headroom.md)."""
+"""Settings of `MemPlace-<name>-v0`, of the workload with that name on nnp-i unless they say otherwise; chosen by the
+rule of `benchmarks/headroom.py`: where most is to be gained over what costs no search (docs/headroom.md)."""
 
 
 GAME: dict[str, dict[str, Any]] = {

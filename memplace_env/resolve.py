@@ -9,10 +9,10 @@ from typing import Any
 
 from memplace_env.accelerator import Accelerator, load_accelerator
 from memplace_env.costs import CostModel, costs_of, resolve_cost_model
-from memplace_env.errors import WorkloadError
+from memplace_env.errors import AcceleratorError, WorkloadError
 from memplace_env.simulator import Simulator, resolve_simulator
 from memplace_env.task import Task
-from memplace_env.workload.program import Program
+from memplace_env.workload.program import Program, TensorKind
 from memplace_env.workload.resolve import resolve_workload
 
 
@@ -26,6 +26,7 @@ def resolve_task(
     dims: Mapping[str, int] | None = None,
     dtype: str | None = None,
     fusion: str | None = None,
+    must_fit: bool = True,
 ) -> Task:
     """Resolve everything.
 
@@ -36,13 +37,15 @@ def resolve_task(
         costs: a cost model, by name or itself; None takes the accelerator's.
         batch, dims: see `load_onnx`.
         dtype, fusion: see `load_onnx`; None takes the accelerator's.
+        must_fit: whether to refuse a program that the backing memory cannot hold, which can only be looked at.
 
     Raises:
         MemPlaceError: naming what cannot be resolved.
+        AcceleratorError: if the program does not fit.
     """
     if isinstance(workload, Task):
         _refuse_settings(simulator=simulator, costs=costs, batch=batch, dims=dims, dtype=dtype, fusion=fusion)
-        return workload
+        return _fitting(workload) if must_fit else workload
     chip = load_accelerator(accelerator)
     judge, model = resolve_simulator(simulator), resolve_cost_model(chip.cost_model if costs is None else costs)
     settings: dict[str, Any] = {}
@@ -63,7 +66,8 @@ def resolve_task(
         settings["accelerator"] = os.fspath(accelerator)
     if isinstance(costs, str):
         settings["costs"] = costs
-    return Task(program, chip, costs_of(model, program, chip), judge, settings)
+    task = Task(program, chip, costs_of(model, program, chip), judge, settings)
+    return _fitting(task) if must_fit else task
 
 
 def make_task(
@@ -75,6 +79,21 @@ def make_task(
 ) -> Task:
     """The task of objects that exist already; see `resolve_task`."""
     return resolve_task(program, accelerator, simulator, costs=costs)
+
+
+def _fitting(task: Task) -> Task:
+    program, memory = task.program, task.accelerator.levels[-1]
+    if not task.fits:
+        weights = program.bytes_of(TensorKind.WEIGHT)
+        sizes = weights, program.footprint - weights, memory.capacity_bytes
+        scale, unit = (2**30, "GiB") if memory.capacity_bytes >= 2**30 else (2**10, "KiB")
+        stay, live, room = (f"{size / scale:.1f} {unit}" for size in sizes)
+        raise AcceleratorError(
+            f"{program.name!r} has {stay} of weights and up to {live} of other data at once, more than the {room} of "
+            f"{memory.name}, the backing memory of {task.accelerator.name!r}; take a smaller batch, smaller dims, "
+            "a smaller dtype or another accelerator."
+        )
+    return task
 
 
 def _refuse_settings(**settings: object) -> None:

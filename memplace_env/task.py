@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
-from memplace_env.accelerator import Accelerator
+from memplace_env.accelerator import STREAMED, Accelerator
 from memplace_env.costs import Costs
 from memplace_env.workload.program import Program
 
@@ -49,6 +49,11 @@ class Task:
         return self.accelerator.backing
 
     @property
+    def fits(self) -> bool:
+        """Whether the backing memory holds the program, see `Program.footprint`."""
+        return self.program.footprint <= self.accelerator.levels[-1].capacity_bytes
+
+    @property
     def streams_weights(self) -> bool:
         """Whether each inference starts with the weights in the backing memory."""
         return self.accelerator.weights == "streamed"
@@ -70,3 +75,19 @@ def derived(make: Callable[Concatenate[Task, P], T]) -> Callable[Concatenate[Tas
 
     update_wrapper(kept, make)
     return kept
+
+
+def streamed(task: Task) -> Task:
+    """The task on the chip with streamed weights: itself, or else a copy with the same costs.
+
+    Its settings name that chip too, so that its plans can be replayed.
+    """
+    return task if task.streams_weights else _streamed_copy(task)
+
+
+@derived
+def _streamed_copy(task: Task) -> Task:
+    settings = dict(task.settings)
+    if "accelerator" in settings:
+        settings["accelerator"] += STREAMED
+    return replace(task, accelerator=task.accelerator.streamed(), settings=settings)

@@ -21,7 +21,7 @@ def machine(**changes) -> Accelerator:
     """1 MAC/ns, backing 1 byte/ns, fast 10 bytes/ns."""
     levels = (
         MemoryLevel("fast", 100, 10**10, 10**10, 0, 1.0),
-        MemoryLevel("slow", 10**6, 10**9, 10**9, 0, 10.0),
+        MemoryLevel("slow", 10**9, 10**9, 10**9, 0, 10.0),
     )
     plain = Accelerator(
         name="plain",

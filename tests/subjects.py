@@ -9,6 +9,7 @@ import numpy as np
 
 from memplace_env.accelerator import load_accelerator
 from memplace_env.analysis import Judged
+from memplace_env.compiler import place_mapping
 from memplace_env.envs.malloc_game import MallocGameProblem
 from memplace_env.plan import MemoryPlan
 from memplace_env.resolve import make_task
@@ -61,6 +62,12 @@ def plan_with_copies() -> Subject:
     assert found.judged.report.stall_ps.any()
     assert found.judged.report.tail_ps > 0
     return found
+
+
+def all_in(task: Task, level: int) -> Judged:
+    """The plan in which every tensor asks for that level."""
+    plan = place_mapping(task, np.full(task.program.num_tensors, level)).plan
+    return Judged(plan, judge_plan(task, plan))
 
 
 def relu_task() -> Task:

@@ -13,7 +13,7 @@ import memplace_env
 from tests.source import PACKAGES, ROOT, functions, imports, modules, names_in
 
 LAYERS = (
-    ("errors", "units", "files", "threads", "plugins", "kernel"),
+    ("errors", "units", "files", "hints", "threads", "plugins", "kernel"),
     ("workload", "accelerator"),
     ("costs",),
     ("workload.synthetic", "workload.resolve"),  # a planted optimum is one at certain costs
@@ -217,7 +217,9 @@ def test_every_exported_name_exists(name):
 
 
 PICTURE = re.compile(r"^    (\w+)(?:\[.*?\])? --> (\w+)(?:\[.*\])?$", re.MULTILINE)
-OUTSIDE_THE_PICTURE = ("errors", "units", "files", "threads", "plugins", "kernel", "registration", "__main__")
+OUTSIDE_THE_PICTURE = (
+    "errors", "units", "files", "hints", "threads", "plugins", "kernel", "registration", "__main__",
+)  # fmt: skip
 """What stands under everything, and a package's own modules, which register or run."""
 
 

@@ -17,8 +17,8 @@ from agents.egrl.population import Population, chances, genome_of, mutate_weight
 from agents.egrl.refine import Refiner
 from agents.egrl.replay import Replay
 from agents.evaluator import Evaluated, MapEvaluator
+from agents.heuristic.first_maps import first_maps
 from agents.learning.graph_policy import Graph, GraphPolicy
-from memplace_env.compiler import HEURISTICS
 
 _PURE_REFINEMENT = 64
 """Maps a round where nothing but refinement searches."""
@@ -100,7 +100,7 @@ class Run:
                 likely = self._learner.posterior(self._learner.genome[None])[0, workload.decisions]
                 known.append(likely.argmax(-1))
             if self._config.heuristics:
-                known.extend(self._heuristic_maps(workload))
+                known.extend(first_maps(problem))
             elif self._config.refine or not self._free:
                 known.append(problem.native_map)
             if known and evaluator.remaining > 0:
@@ -217,16 +217,6 @@ class Run:
         hit = (asked_less & ~population.is_graph[:, None])[..., None] & (np.arange(levels) == got[..., None])
         population.prior[:, workload.decisions] = np.where(hit, lifted, prior)
 
-    def _heuristic_maps(self, workload: _Workload) -> list[NDArray[np.int64]]:
-        """What native asks for, and what each heuristic's plan amounts to."""
-        env = workload.evaluator.env
-        maps = [env.problem.native_map]
-        for rule in HEURISTICS.values():
-            level = np.zeros((1, env.program.num_tensors), dtype=np.int8)
-            level[0, env.program.use_tensor] = rule(env.task).use_level
-            maps.append(env.problem.maps_of(level)[0])
-        return maps
-
     def _fresh_policy(self) -> GraphPolicy:
         """A policy of the configured shape, or of the given policy's."""
         config = self._config
@@ -250,8 +240,8 @@ class Run:
         stateless = round(config.boltzmann * members)
         prior, temperature = boltzmann.initial(rng, members, self._mask, config.lean)
         if config.heuristics and stateless:
-            known = [self._heuristic_maps(workload) for workload in self._workloads]
-            maps = np.array([np.concatenate(parts) for parts in zip(*known, strict=True)])[:stateless]
+            known = [first_maps(workload.evaluator.env.problem) for workload in self._workloads]
+            maps = np.array([np.concatenate(parts) for parts in zip(*known, strict=False)])[:stateless]
             prior[: len(maps)], temperature[: len(maps)] = boltzmann.from_maps(maps, self._mask.shape[1])
         return Population(np.arange(members) >= stateless, genomes, prior, temperature)
 

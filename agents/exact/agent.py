@@ -12,8 +12,9 @@ from agents.exact.mapping import descend, keep_what_pays, lives
 from agents.exact.model import Rows, build
 from agents.exact.packing import Conflict, pack
 from agents.solution import Verdict
-from memplace_env.compiler import place_mapping
+from memplace_env.compiler import HEURISTICS, place_mapping
 from memplace_env.compiler.compile import plan_of_levels
+from memplace_env.compiler.density import density_mappings
 from memplace_env.compiler.evaluate import evaluate_choices
 from memplace_env.compiler.schedule import ORDERS, schedule_of
 from memplace_env.errors import AgentError
@@ -59,10 +60,10 @@ class Exact(Agent[MapEvaluator]):
         self.mip_gap = mip_gap
 
     def run(self, evaluator: MapEvaluator, seed: int) -> Verdict:
-        """Prove what can be proven. The compiler's own plan is the first one offered.
+        """Prove what can be proven. The plans of the heuristics and of density-greedy's variants come first.
 
         Raises:
-            AgentError: if a black box judges, which no linear program can stand for.
+            AgentError: if a black box judges, which no linear program can stand for, or measurements are noisy.
         """
         return _Search(evaluator, self.mip_gap, seed).run()
 
@@ -77,10 +78,17 @@ class _Search:
                 "The exact agent knows the costs of the built-in simulator only; make the environment without "
                 "simulator=, or use another agent."
             )
+        if evaluator.noisy:
+            raise AgentError(
+                "The exact agent reads latencies off the cost arrays and measures nothing; leave out the measurement "
+                "noise, or use another agent."
+            )
         self.evaluator, self.task = evaluator, problem.task
         self.mip_gap, self.seed = mip_gap, seed
         self.bound_ps = problem.native_report.lower_bound_ps
-        self.best_ps = evaluator.offer(problem.native_plan).latency_ps
+        cheap = [rule(self.task) for rule in HEURISTICS.values()]
+        cheap += [place_mapping(self.task, mapping).plan for mapping in density_mappings(self.task)]
+        self.best_ps = min(evaluator.offer(plan).latency_ps for plan in cheap)
         self.level: Ints | None = None
 
     @property
@@ -89,7 +97,7 @@ class _Search:
         return self.best_ps <= self.bound_ps * (1 + self.mip_gap)
 
     def run(self) -> Verdict:
-        """Everything the agent does, after native's plan."""
+        """Everything the agent does, after the cheap plans."""
         self._rounds()
         if not self.optimal and self.evaluator.remaining > 1:
             self._improve()

@@ -10,9 +10,8 @@ import numpy as np
 
 from memplace_env.compiler import place_mapping
 from memplace_env.compiler.evaluate import evaluate_choices
+from memplace_env.compiler.savings import latency_ps
 from memplace_env.compiler.schedule import schedule_of
-from memplace_env.costs import op_times
-from memplace_env.costs.kernels import used_by_level
 from memplace_env.task import Task
 from memplace_env.workload.program import Ints
 
@@ -51,13 +50,6 @@ def lives(task: Task, level: Ints) -> Lives:
     got[:3, plan.allocations[:, 0]] = plan.allocations[:, [1, 3, 4]].T
     got[3, plan.transfers[:, 0]] = plan.transfers[:, 3]
     return Lives(*got)
-
-
-def latency_ps(task: Task, level: Ints) -> int:
-    """What the cost arrays would say if every tensor were in its level and no copies were needed."""
-    program, costs = task.program, task.costs
-    used = used_by_level(program.use_ptr, level[program.use_tensor], costs.use_ps)
-    return int(op_times(costs, used).op_ps.sum())
 
 
 def keep_what_pays(task: Task, level: Ints) -> Ints:

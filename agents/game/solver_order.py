@@ -6,8 +6,7 @@ import numpy as np
 
 from agents.base import Agent
 from agents.evaluator import GameEvaluator
-from agents.game.wishes import OPTIONS
-from agents.xla_msa import MsaOptions, assign, default_plan
+from agents.xla_msa import PUBLIC_SETS, MsaOptions, assign, default_plan
 from agents.xla_msa.assignment import addresses
 from agents.xla_msa.buffers import buffers_of, in_order
 from agents.xla_msa.costs import op_costs
@@ -16,7 +15,7 @@ from memplace_env.task import Task
 
 
 class SolverOrder(Agent[GameEvaluator]):
-    """Hill climbing over buffer orders, from the better of XLA's own order with either of the public option sets.
+    """Hill climbing over buffer orders, from the best of XLA's own order with each of the public option sets.
 
     A move serves one buffer earlier or later, or swaps two. Each plan costs a whole run of memory-space assignment,
     some 100 times as much as a game.
@@ -29,9 +28,9 @@ class SolverOrder(Agent[GameEvaluator]):
         """Climb until the budget is spent."""
         task, rng = evaluator.env.task, np.random.default_rng(seed)
         tried = []
-        for options in OPTIONS[: evaluator.budget]:
-            latency = evaluator.offer(default_plan(task, options)).latency_ps
-            tried.append((latency, options))
+        for each in PUBLIC_SETS[: evaluator.budget]:
+            latency = evaluator.offer(default_plan(task, each.options)).latency_ps
+            tried.append((latency, each.options))
         latency, options = min(tried, key=lambda pair: pair[0])
         order = default_order(task, options)
         while evaluator.remaining > 0 and len(order) > 1:

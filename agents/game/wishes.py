@@ -8,16 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agents.game import kernels
-from agents.xla_msa import MsaOptions, default_plan
+from agents.xla_msa import PUBLIC_SETS, default_plan
 from memplace_env.envs.malloc_game import MallocGameProblem
 from memplace_env.envs.malloc_game.state import COPY, DROP, NO_COPY
 from memplace_env.plan import MemoryPlan
 from memplace_env.workload.program import Ints
 
 Wishes = NDArray[np.int8]
-
-OPTIONS = (MsaOptions.open_source(), MsaOptions.tuned())
-"""Both public option sets of XLA's solver."""
 
 
 class Groups(NamedTuple):
@@ -52,10 +49,10 @@ def starts(problem: MallocGameProblem) -> Wishes:
     """int8[5, U], where searches begin.
 
     The greedy player's game; fast memory wherever possible; the same, and copies of everything; and what XLA's solver
-    would do with either of its public option sets.
+    would do with each of its public option sets.
     """
     count = problem.num_decisions
-    plans = [default_plan(problem.task, options) for options in OPTIONS]
+    plans = [default_plan(problem.task, each.options) for each in PUBLIC_SETS]
     return np.stack(
         [
             greedy_wishes(problem),

@@ -1,6 +1,7 @@
-"""Searches without learning."""
+"""Without learning: density-greedy and plain searches."""
 
+from agents.heuristic.density_greedy import DensityGreedy
 from agents.heuristic.local_search import LocalSearch
 from agents.heuristic.random_search import RandomSearch
 
-__all__ = ["LocalSearch", "RandomSearch"]
+__all__ = ["DensityGreedy", "LocalSearch", "RandomSearch"]

@@ -94,7 +94,7 @@ class LearningAgent(Agent[E], Generic[E, P]):
             raise AgentError(f"{self.name} needs at least one environment to train on.")
         callbacks = [callback] * len(envs) if callback is None or callable(callback) else callback
         evaluators: list[Any] = [
-            evaluator_for(env, self.formulations, budget=budget, callback=told, time_limit=time_limit)
+            evaluator_for(env, self.formulations, budget=budget, callback=told, time_limit=time_limit, seed=seed)
             for env, told in zip(envs, callbacks, strict=True)
         ]
         policy = self._train(evaluators, seed)

@@ -92,6 +92,7 @@ class Folder:
             "config": asdict(config),
             "programs": [evaluator.env.program.sha256 for evaluator in evaluators],
             "accelerators": [evaluator.env.accelerator.sha256 for evaluator in evaluators],
+            "noise": [evaluator.noise for evaluator in evaluators],
             "seed": seed,
         }
         checkpoint = self.path / CHECKPOINT if self.path else None

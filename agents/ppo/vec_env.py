@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
@@ -38,19 +40,22 @@ class GameSearchEnv(SB3VecEnv):
 
     def __init__(self, evaluator: GameEvaluator, num_envs: int) -> None:
         self._evaluator = evaluator
-        self._games = MallocGameVectorEnv(num_envs, workload=evaluator.env.task)
+        # A black box is asked once for each game: by the evaluator, while the budget lasts.
+        self._games = MallocGameVectorEnv(num_envs, workload=replace(evaluator.env.task, simulator=None))
         super().__init__(self._games)
 
     def step_wait(self) -> VecEnvStepReturn:
         """Play a decision; all games have the same length and end together."""
-        problem, states = self._games.problem, self._games.states
+        problem, states, surplus = self._evaluator.env.problem, self._games.states, np.zeros(0)
         if states[0, USE] == problem.num_decisions - 1:
             # The vector environment begins new games at once, so the last decision is played here as well.
             last = states[: self._evaluator.remaining].copy()
             problem.play(last, np.asarray(self._actions)[: len(last)])
             if len(last):
-                self._evaluator.offer_states(last)
-        return super().step_wait()
+                surplus = problem.surplus(last, self._evaluator.offer_states(last))
+        observation, rewards, done, infos = super().step_wait()
+        rewards[: len(surplus)] += surplus
+        return observation, rewards, done, infos
 
 
 def ranks(rewards: NDArray[np.float64]) -> NDArray[np.float32]:

@@ -2,6 +2,7 @@
 
 from agents.xla_msa.agent import XlaMsa
 from agents.xla_msa.assignment import assign, default_plan
-from agents.xla_msa.options import MsaOptions
+from agents.xla_msa.autotune import XlaAutotune
+from agents.xla_msa.options import PUBLIC_SETS, MsaOptions, PublicSet
 
-__all__ = ["MsaOptions", "XlaMsa", "assign", "default_plan"]
+__all__ = ["PUBLIC_SETS", "MsaOptions", "PublicSet", "XlaAutotune", "XlaMsa", "assign", "default_plan"]

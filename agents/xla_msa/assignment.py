@@ -122,7 +122,7 @@ def _empty(task: Task, options: MsaOptions) -> Memory:
     assumed = None if options.picker_bytes is None else np.full_like(prefetch_ps, int(bytes_ps(options.picker_bytes)))
     return Memory(
         heap=Heap(base, limit),
-        prefetches=CopyEngine(costs.elapsed_ps, options.max_outstanding_prefetches),
+        prefetches=CopyEngine(costs.elapsed_ps, options.max_outstanding_prefetches, fifo=options.fifo_prefetches),
         evictions=CopyEngine(costs.elapsed_ps, options.max_outstanding_evictions),
         picker=IntervalPicker(
             costs.elapsed_ps,

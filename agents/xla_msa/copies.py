@@ -20,21 +20,23 @@ class CopyEngine:
     Attributes:
         resource: int64[T], copy time that each op offers.
         most: copies that may be under way at once, -1 for any number.
+        fifo: whether no copy may begin after another and end before it.
         rows: int64[n, 4], start, end, work and mark of the copies, ordered by start.
     """
 
-    def __init__(self, resource: Ints, most: int = -1) -> None:
+    def __init__(self, resource: Ints, most: int = -1, *, fifo: bool = False) -> None:
         self.resource = resource
         self.most = most
+        self.fifo = fifo
         self.rows: Ints = np.empty((0, 4), dtype=np.int64)
 
     def accepts(self, start: int, end: int, work: int) -> bool:
         """Whether a copy that starts after `start` is done before `end`, and so are all that it pushes back."""
         return bool(accepts(self.resource, self.rows, start, end, work))
 
-    def is_crowded(self, start: int, end: int) -> bool:
-        """Whether too many copies are under way at some time from `start` to `end`."""
-        return bool(is_crowded(self.rows, self.most, start, end))
+    def is_barred(self, start: int, end: int) -> bool:
+        """Whether too many copies are under way at some time from `start` to `end`, or one breaks the order."""
+        return bool(is_barred(self.rows, self.most, self.fifo, start, end))
 
     def add(self, start: int, end: int, work: int, mark: int = 0) -> None:
         """Take a copy on; `mark` is for `remove`."""
@@ -83,11 +85,12 @@ def accepts(resource, rows, start, end, work):
 
 
 @kernel
-def is_crowded(rows, most, start, end):
-    """See `CopyEngine.is_crowded`."""
-    if most < 0:
-        return False
+def is_barred(rows, most, fifo, start, end):
+    """See `CopyEngine.is_barred`."""
     under_way = 0
     for index in range(len(rows)):
-        under_way += rows[index, START] <= end and rows[index, END] >= start
-    return under_way >= most
+        first, last = rows[index, START], rows[index, END]
+        if fifo and ((first < start and last > end) or (first > start and last < end)):
+            return True
+        under_way += first <= end and last >= start
+    return under_way >= most >= 0

@@ -1,9 +1,9 @@
-"""The options of memory-space assignment and the two sets of values that are public."""
+"""The options of memory-space assignment and the sets of values that are public."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from memplace_env.errors import AgentError
 
@@ -13,8 +13,7 @@ class MsaOptions:
     """Options of `assign`. The defaults are `open_source()`.
 
     "XLA" below means the `Options` of its open-source code; "tests" the values its own unit tests use, which stand
-    in where XLA has no default; "llama2" the autotuned TPU v6e flags published for llama2-70b; "guide" XLA's public
-    flags guidance for TPU. What libtpu itself uses is not public.
+    in where XLA has no default; "llama2" the autotuned flags published for llama2-70b on Trillium (TPU v6e).
 
     Attributes:
         max_retries: attempts at each buffer. XLA 1, llama2 2. The last attempt ignores eviction bandwidth.
@@ -25,17 +24,16 @@ class MsaOptions:
             1.4973.
         preferred_overlap_ratio: the overlap that is tried first. Tests 1.5, llama2 8.3221.
         max_overlap_ratio: times the duration of a copy of all fast memory, the longest that a buffer may wait there
-            for its next use. Tests and public TPU scripts 10; another autotuned set has 16.
-        copy_bandwidth_scale: share of the bandwidth that copies are planned with. XLA and guide 1; autotuned sets
-            0.19 to 1.004.
+            for its next use. Tests 10, llama2 16.0009.
+        copy_bandwidth_scale: share of the bandwidth that copies are planned with. XLA 1, llama2 1.0044.
         inefficient_use_ratio: a stay in fast memory is undone if this times the bytes copied for it exceeds the
-            bytes it serves. XLA 0 (off), guide 0.5.
+            bytes it serves. XLA 0 (off), llama2 0.471.
         benefit_scale: "sqrt" divides a buffer's benefit by the root of its size before sorting, "none" does not.
-            XLA "sqrt"; autotuned sets have either.
-        reserved_bytes: bytes at the bottom of fast memory that no buffer may use. XLA 0; the guide's 16 MiB are the
-            scratch space of a vector memory, which a level of our machines is not.
+            XLA "sqrt", llama2 "none".
+        fifo_prefetches: whether no prefetch may begin after another and end before it. XLA False, llama2 True.
+        reserved_bytes: bytes at the bottom of fast memory that no buffer may use. XLA 0.
         picker_bytes: size to assume for all copies when choosing their time, which makes them nearly first in, first
-            out; None for their own. XLA None; an autotuned set has 6,000,000.
+            out; None for their own. XLA None, llama2 26,672,104.
 
     Raises:
         AgentError: if a value makes no sense.
@@ -51,6 +49,7 @@ class MsaOptions:
     copy_bandwidth_scale: float = 1.0
     inefficient_use_ratio: float = 0.0
     benefit_scale: Literal["sqrt", "none"] = "sqrt"
+    fifo_prefetches: bool = False
     reserved_bytes: int = 0
     picker_bytes: int | None = None
 
@@ -79,8 +78,8 @@ class MsaOptions:
         return cls()
 
     @classmethod
-    def tuned(cls) -> MsaOptions:
-        """The public TPU values: llama2-70b's autotuned flags, and the flags guidance where those are silent."""
+    def llama2_70b(cls) -> MsaOptions:
+        """The flags for llama2-70b on Trillium, whole but for what `PUBLIC_SETS` says."""
         return cls(
             max_retries=2,
             max_repacks=18,
@@ -88,6 +87,47 @@ class MsaOptions:
             max_outstanding_evictions=136,
             min_overlap_ratio=1.4973,
             preferred_overlap_ratio=8.3221,
-            max_overlap_ratio=10.0,
-            inefficient_use_ratio=0.5,
+            max_overlap_ratio=16.0009,
+            copy_bandwidth_scale=1.0044,
+            inefficient_use_ratio=0.471,
+            benefit_scale="none",
+            fifo_prefetches=True,
+            picker_bytes=26_672_104,
         )
+
+
+class PublicSet(NamedTuple):
+    """Options as somebody published them.
+
+    Attributes:
+        name: what tables call it.
+        options: the values.
+        source: where they are from, and what stands in for what is not there.
+        left_out: its parts that `assign` does not have.
+    """
+
+    name: str
+    options: MsaOptions
+    source: str
+    left_out: tuple[str, ...]
+
+    def describe(self) -> str:
+        """One line: what it is and what of it is left out."""
+        return f"{self.name}: {self.source}; without {', '.join(self.left_out)}"
+
+
+PUBLIC_SETS = (
+    PublicSet(
+        "open-source",
+        MsaOptions.open_source(),
+        "XLA's own defaults, with the overlap ratios 0.8, 1.5 and 10 that XLA tests itself with, as it has no default",
+        ("cross-program prefetch",),
+    ),
+    PublicSet(
+        "llama2-70b",
+        MsaOptions.llama2_70b(),
+        "the autotuned flags for prefill of llama2-70b on Trillium in Google's public MaxText scripts",
+        ("cross-program prefetch", "memory-bound loop optimizer", "19,592 KiB of scoped VMEM"),
+    ),
+)
+"""All sets that are public as a whole. What libtpu itself uses is not."""

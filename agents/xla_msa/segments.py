@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from agents.xla_msa.buffers import AT_END, BEFORE, Buffer
-from agents.xla_msa.copies import CopyEngine, accepts, is_crowded
+from agents.xla_msa.copies import CopyEngine, accepts, is_barred
 from agents.xla_msa.costs import OpCosts
 from agents.xla_msa.heap import Heap, fit_furthest
 from agents.xla_msa.picker import IntervalPicker
@@ -168,7 +168,7 @@ class _Placing:
             work = 0
             if not last_retry:
                 return None
-        if memory.evictions.is_crowded(start, end):
+        if memory.evictions.is_barred(start, end):
             return None
         memory.evictions.add(start, end, work, tensor)
         memory.heap.extend(stay.block, end)
@@ -193,7 +193,7 @@ class _Placing:
         engine, heap, work = memory.prefetches, memory.heap, memory.prefetch_ps[tensor]
         start, offset, short = first_start(
             window.starts, use, buffer.size, reachable, work, heap.rows, heap.base, heap.limit,
-            engine.resource, engine.rows, engine.most,
+            engine.resource, engine.rows, engine.most, engine.fifo,
         )  # fmt: skip
         if offset < 0:
             self.full |= short
@@ -224,14 +224,16 @@ class _Placing:
 
 
 @kernel
-def first_start(starts, use, size, ends, work, blocks, base, limit, resource, copies, most):
+def first_start(starts, use, size, ends, work, blocks, base, limit, resource, copies, most, fifo):
     """The first start after which a copy finds bandwidth and a block to the use: (start, offset, short of memory).
 
     The offset is -1 if there is none. Where memory is short for one start, it is for every earlier one.
     """
     full = np.int64(-2)
     for start in starts:
-        if start <= full or is_crowded(copies, most, start, use) or not accepts(resource, copies, start, use, work):
+        if start <= full or is_barred(copies, most, fifo, start, use):
+            continue
+        if not accepts(resource, copies, start, use, work):
             continue
         offset = fit_furthest(blocks, base, limit, size, start + 1, ends)
         if offset >= 0:

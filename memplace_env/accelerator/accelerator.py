@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Literal
@@ -12,6 +12,9 @@ from typing import Literal
 Ports = Literal["parallel", "serial"]
 Weights = Literal["resident", "streamed"]
 Fusion = Literal["none", "conv", "epilogue"]
+
+STREAMED = "-streamed"
+"""End of the name of a chip that streams its weights against the habit of its kind, see `Accelerator.streamed`."""
 
 _NOT_HASHED = ("name", "description", "cost_model")
 
@@ -108,6 +111,12 @@ class Accelerator:
         """Bytes/s at which a transfer (reads, writes) the backing memory."""
         level, share = self.levels[-1], Fraction(str(self.dma_efficiency))
         return int(level.read_bytes_per_s * share), int(level.write_bytes_per_s * share)
+
+    def streamed(self) -> Accelerator:
+        """The chip with streamed weights: itself, or else a copy whose name says so."""
+        if self.weights == "streamed":
+            return self
+        return replace(self, name=self.name + STREAMED, weights="streamed")
 
     @cached_property
     def sha256(self) -> str:

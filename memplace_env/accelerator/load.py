@@ -11,7 +11,7 @@ from pathlib import Path
 from reprlib import repr as shorten
 from typing import Any
 
-from memplace_env.accelerator.accelerator import Accelerator, MemoryLevel, Systolic
+from memplace_env.accelerator.accelerator import STREAMED, Accelerator, MemoryLevel, Systolic
 from memplace_env.accelerator.schema import DOCUMENT, hint, schema_version
 from memplace_env.errors import AcceleratorError
 
@@ -31,7 +31,8 @@ def load_accelerator(name_or_path: str | Path | Accelerator) -> Accelerator:
 
     Args:
         name_or_path: a shipped name, see `accelerator_names`, or the path of a TOML file. A shipped name wins over a
-            file of that name; an Accelerator is returned as it is.
+            file of that name; either with "-streamed" behind it is that chip with streamed weights, which is what the
+            game plays. An Accelerator is returned as it is.
 
     Raises:
         AcceleratorError: an unknown name, an unreadable file, or a missing, unknown or impossible field; the message
@@ -39,6 +40,8 @@ def load_accelerator(name_or_path: str | Path | Accelerator) -> Accelerator:
     """
     if isinstance(name_or_path, Accelerator):
         return name_or_path
+    if str(name_or_path).endswith(STREAMED) and not os.path.exists(name_or_path):
+        return load_accelerator(str(name_or_path).removesuffix(STREAMED)).streamed()
     path = _find(name_or_path)
     try:
         return _build(_parse(path))
@@ -66,8 +69,10 @@ def _parse(path: Path) -> dict[str, Any]:
     try:
         content = path.read_bytes()
     except FileNotFoundError:
-        names = ", ".join(accelerator_names())
-        raise AcceleratorError(f"there is no such file: pass the path of a TOML file or one of {names}") from None
+        names = accelerator_names()
+        raise AcceleratorError(
+            f"there is no such file: pass the path of a TOML file or one of {', '.join(names)}{hint(path.stem, names)}"
+        ) from None
     except (OSError, ValueError) as error:  # ValueError: a null character in the path.
         raise AcceleratorError(f"cannot be read, {error}: pass a readable TOML file") from None
     try:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from decimal import Decimal
-from difflib import get_close_matches
 from fractions import Fraction
 from reprlib import repr as shorten
 from typing import Any, get_args
 
 from memplace_env.accelerator.accelerator import Fusion, Ports, Weights
 from memplace_env.errors import AcceleratorError
+from memplace_env.hints import nearest
 
 DTYPES = ("int8", "float16", "bfloat16", "float32")
 MAX_LEVELS = 8
@@ -21,8 +21,8 @@ Rule = Callable[[Any, str], Any]
 
 def hint(name: Any, names: Collection[str]) -> str:
     """The end of an error message about an unknown name: the closest known one, if any is close."""
-    close = get_close_matches(name, names, n=1) if isinstance(name, str) else []
-    return f"; did you mean {close[0]}?" if close else ""
+    close = nearest(name, names)
+    return f"; did you mean {close}?" if close else ""
 
 
 def schema_version(value: Any, where: str) -> Any:

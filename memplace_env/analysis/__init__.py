@@ -11,6 +11,7 @@ from memplace_env.analysis.hurts import Hurt, find_hurts
 from memplace_env.analysis.inspection import Extreme, Inspection, inspect_task
 from memplace_env.analysis.judged import Judged, all_backing_baseline, native_baseline
 from memplace_env.analysis.levels import contiguity, decided_levels, tensor_levels
+from memplace_env.analysis.routes import Route, deciding_levels, routes_between
 from memplace_env.analysis.timeline import Service, Timeline, timeline_of
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "Inspection",
     "Judged",
     "Move",
+    "Route",
     "Service",
     "Shift",
     "Timeline",
@@ -33,11 +35,13 @@ __all__ = [
     "bytes_in_blocks",
     "contiguity",
     "decided_levels",
+    "deciding_levels",
     "difference_of",
     "explain_plan",
     "find_hurts",
     "inspect_task",
     "native_baseline",
+    "routes_between",
     "tensor_levels",
     "timeline_of",
 ]

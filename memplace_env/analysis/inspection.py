@@ -86,6 +86,8 @@ class Inspection(NamedTuple):
             "activation_bytes": program.bytes_of(TensorKind.ACTIVATION),
             "output_bytes": program.bytes_of(TensorKind.OUTPUT),
             "peak_live_bytes": int(program.live_bytes.max()),
+            "footprint_bytes": program.footprint,
+            "fits": self.task.fits,
             "moved_bytes": int(self.op_bytes.sum()),
             "intensity": self.intensity,
             "ridge": {level.name: self.ridge(index) for index, level in enumerate(chip.levels)},

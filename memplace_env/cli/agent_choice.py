@@ -7,8 +7,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from memplace_env.cli.console import note
 from memplace_env.errors import AgentError
+from memplace_env.hints import instead
 from memplace_env.registration import Formulation
 
 if TYPE_CHECKING:
@@ -54,22 +54,19 @@ def choose_agent(formulation: Formulation, name: str | None, learner_flags: Sequ
 
     Args:
         formulation: what is to be played.
-        name: None for the formulation's default agent, or `FALLBACK` if that one lacks packages.
+        name: None for the formulation's default agent.
         learner_flags: the flags given that only learning agents take.
 
     Raises:
         AgentError: if there is no such agent, it plays another formulation, lacks packages or takes no such flag.
     """
     _require_own_agents()
-    from agents.registry import DEFAULTS, FALLBACK, agent_spec
+    from agents.registry import DEFAULTS, agent_spec
 
-    spec = agent_spec(name or DEFAULTS[formulation])
+    spec = agent_spec(DEFAULTS[formulation] if name is None else name)
     check_plays(spec, formulation)
-    if spec.lacking and (name or learner_flags):
-        raise AgentError(spec.lacking)
     if spec.lacking:
-        note(f"{spec.lacking}; until then {FALLBACK} searches.")
-        return agent_spec(FALLBACK)
+        raise AgentError(spec.lacking)
     if learner_flags and not spec.learns:
         able = ", ".join(other.name for other in known_agents(formulation).values() if other.learns)
         raise AgentError(f"{spec.name} does not learn, so it takes no {learner_flags[0]}; for that there are: {able}.")
@@ -88,7 +85,7 @@ def choose_learner(name: str) -> AgentSpec:
     if name in known and name not in learners:
         raise AgentError(f"{name} does not learn, so there is nothing to train; agents that do: {able}.")
     if name not in learners:
-        raise AgentError(f"No learning agent is called {name!r}; there are: {able}.")
+        raise AgentError(f"No learning agent is called {name!r}; {instead(name, learners)}")
     spec = learners[name]
     if spec.lacking:
         raise AgentError(spec.lacking)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from memplace_env.cli.model_flags import ModelFlags
 from memplace_env.errors import AgentError
+from memplace_env.hints import nearest
 from memplace_env.registration import Formulation
 
 if TYPE_CHECKING:
@@ -46,8 +46,8 @@ def make_registered(env_id: str) -> Env:
     """
     known = registered_envs()
     if env_id not in known:
-        close = get_close_matches(env_id, known, n=1)
-        hint = f"did you mean {close[0]!r}?" if close else "see 'memplace envs'."
+        close = nearest(env_id, known)
+        hint = f"did you mean {close!r}?" if close else "see 'memplace envs'."
         raise AgentError(f"There is no environment {env_id!r}; {hint}")
     return _made(env_id, {})
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from memplace_env.cli.console import print_json, stdout
-from memplace_env.cli.model_flags import ModelFlags, model_flags
+from memplace_env.cli.model_flags import ModelFlags, model_flags, symbolic_dims
 from memplace_env.cli.options import JsonFlag, Model
 
 
@@ -25,20 +25,9 @@ def inspect_model(model: Model, flags: ModelFlags, json: JsonFlag = False) -> No
     from memplace_env.analysis import inspect_task
     from memplace_env.views.tables.inspection import inspection_tables
 
-    inspection = inspect_task(flags.task(model), _dims(model))
+    inspection = inspect_task(flags.task(model, must_fit=False), symbolic_dims(model))
     if json:
         print_json(inspection.to_json())
         return
     for table in inspection_tables(inspection):
         stdout().print(table, "")
-
-
-def _dims(model: str) -> tuple[str, ...] | None:
-    """The model's symbolic dims; None for synthetic workloads, which are no files."""
-    if model.startswith("synthetic:"):
-        return None
-    from memplace_env.workload.onnx import model_dims
-    from memplace_env.workload.zoo import zoo_names, zoo_path
-
-    in_zoo = model.lower() in map(str.lower, zoo_names())
-    return tuple(model_dims(zoo_path(model) if in_zoo else model))

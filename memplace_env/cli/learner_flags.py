@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields, replace
-from difflib import get_close_matches
 from math import isfinite, nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_type_hints
@@ -14,6 +13,7 @@ import typer
 
 from memplace_env.cli.options import gathered
 from memplace_env.errors import AgentError
+from memplace_env.hints import instead
 
 if TYPE_CHECKING:
     from agents import Agent
@@ -87,7 +87,7 @@ def configured(agent: str, configs: Mapping[str, Any], name: str, settings: Sequ
         AgentError: naming what is not known, with the closest there is, or the value that does not fit.
     """
     if name not in configs:
-        raise AgentError(f"{agent} has no --config {name!r}; {_instead(name, configs)}.")
+        raise AgentError(f"{agent} has no --config {name!r}; {instead(name, configs)}")
     config = configs[name]
     kinds = {field.name: get_type_hints(type(config))[field.name] for field in fields(config)}
     values: dict[str, Any] = {}
@@ -96,7 +96,7 @@ def configured(agent: str, configs: Mapping[str, Any], name: str, settings: Sequ
         if not equals:
             raise AgentError(f"--set takes NAME=VALUE, such as {next(iter(kinds))}=..., not {text!r}.")
         if field not in kinds:
-            raise AgentError(f"{agent} has no setting {field!r}; {_instead(field, kinds)}.")
+            raise AgentError(f"{agent} has no setting {field!r}; {instead(field, kinds)}")
         if field in values:
             raise AgentError(f"--set sets {field!r} twice; pass it once.")
         values[field] = _value(text, kinds[field], value)
@@ -119,8 +119,3 @@ def _value(setting: str, kind: type, text: str) -> Any:
     if not isfinite(number):
         raise AgentError(f"--set {setting}: pass a {'whole ' if kind is int else ''}number.")
     return number
-
-
-def _instead(name: str, known: Mapping[str, Any]) -> str:
-    close = get_close_matches(name, known, n=1)
-    return f"did you mean {close[0]!r}?" if close else f"there are {', '.join(known)}"

@@ -59,8 +59,11 @@ class ModelFlags:
         """From the flags as typed.
 
         Raises:
-            MemPlaceError: for a `--dim` that is not NAME=VALUE.
+            MemPlaceError: for a `--dim` that is not NAME=VALUE, or a flag with an empty text.
         """
+        for name, value in typed.items():
+            if value == "":
+                raise MemPlaceError(f"--{name} is empty; say which, or leave the flag out for the default.")
         return cls(dims=_dims(dim or []) or None, **typed)
 
     def registered(self, model: str, formulation: Formulation = Formulation.ONE_SHOT) -> tuple[str, ModelFlags]:
@@ -93,7 +96,7 @@ class ModelFlags:
             if said[name] is not None and not isinstance(said[name], kind):
                 raise PlanError(f"The plan's setting {name!r} is {said[name]!r}, which no memplace wrote.")
         said["accelerator"] = said["accelerator"] or plan.accelerator
-        given = {name: value for name, value in vars(self).items() if value not in (None, "")}
+        given = {name: value for name, value in vars(self).items() if value is not None}
         dims = {**(said["dims"] or {}), **(self.dims or {})} or None
         return ModelFlags(**{**said, **given, "dims": dims})
 
@@ -103,18 +106,42 @@ class ModelFlags:
         return self.accelerator or Formulation.ONE_SHOT.traits.accelerator
 
     def arguments(self, model: str) -> dict[str, Any]:
-        """Keyword arguments of `gym.make("MemPlace-v0", ...)` and `resolve_task`."""
+        """Keyword arguments of `gym.make("MemPlace-v0", ...)` and `resolve_task`.
+
+        Raises:
+            MemPlaceError: if the model is an environment's id.
+        """
+        for traits in (formulation.traits for formulation in Formulation):
+            for key, settings in traits.settings.items():
+                if model == traits.env_id(key):
+                    meant = settings.get("workload", key)
+                    raise MemPlaceError(f"{model} is the id of an environment, not a model; did you mean {meant!r}?")
         return {**vars(self), "workload": model, "accelerator": self.chip}
 
-    def task(self, model: str) -> Task:
-        """What these flags make of a model.
+    def task(self, model: str, *, must_fit: bool = True) -> Task:
+        """What these flags make of a model; `must_fit`: see `resolve_task`.
 
         Raises:
             MemPlaceError: naming what cannot be resolved.
         """
         from memplace_env.resolve import resolve_task
 
-        return resolve_task(**self.arguments(model))
+        return resolve_task(**self.arguments(model), must_fit=must_fit)
+
+
+def symbolic_dims(model: str) -> tuple[str, ...] | None:
+    """The model's symbolic dims; None for synthetic workloads, which are no files.
+
+    Raises:
+        WorkloadError: if there is no such model, or it cannot be read.
+    """
+    if model.startswith("synthetic:"):
+        return None
+    from memplace_env.workload.onnx import model_dims
+    from memplace_env.workload.resolve import is_path
+    from memplace_env.workload.zoo import zoo_path
+
+    return tuple(model_dims(model if is_path(model) else zoo_path(model)))
 
 
 def _dims(texts: list[str]) -> dict[str, int]:

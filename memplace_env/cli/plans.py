@@ -96,10 +96,11 @@ def compare(
     """Set plans of one program side by side, with the ops whose times differ most.
 
     The first plan's settings say how the program is built; flags replace them. A single plan is compared with the
-    compiler's own. --out draws what each keeps in the fastest memory, and where the second gains. --json prints
-    native, plans, differences and the picture.
+    compiler's own. --out draws what each keeps in the memories that decide, and where the second gains. --json prints
+    native, plans, differences, routes (what the first two serve from different memories, and what that saves) and
+    the picture.
     """
-    from memplace_env.analysis import biggest_differences, native_baseline
+    from memplace_env.analysis import biggest_differences, native_baseline, routes_between
     from memplace_env.cli.output import check_folder
     from memplace_env.errors import MemPlaceError
     from memplace_env.plan import MemoryPlan
@@ -122,6 +123,7 @@ def compare(
                 "native": native.report.summary(),
                 "plans": [_plan_json(task, path, plan) for path, plan in zip(plans, judged, strict=True)],
                 "differences": [_difference_json(task, op, opposed) for op in biggest_differences(opposed)],
+                "routes": [route.to_json(task) for route in routes_between(task, *opposed[:2])],
                 "picture": str(picture) if picture else None,
             }
         )

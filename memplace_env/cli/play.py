@@ -113,10 +113,11 @@ class _Table:
 
     def end(self, out: Path | None) -> None:
         """Say what came out of it and write the plan."""
+        from memplace_env.cli.environments import baseline_of
         from memplace_env.views.text.quantities import ratio, seconds
 
         problem, decision, report = self._env.problem, self._moment().decision, self._env.report()
-        speedup = problem.all_backing_ps / report.latency_ps
+        speedup = baseline_of(self._env).report.latency_ps / report.latency_ps
         rest = problem.num_decisions - decision.use if decision else 0
         left = f", the last {rest} decisions left out of fast memory" if rest else ""
         self._say(f"Latency {seconds(report.latency_s)}, {ratio(speedup)} over all in backing memory{left}.")

@@ -12,7 +12,6 @@ from memplace_env.errors import AgentError
 from memplace_env.registration import Formulation
 
 if TYPE_CHECKING:
-    from agents import Solution
     from memplace_env.cli.result import Result
 
 _BUDGET = 1000
@@ -20,7 +19,7 @@ _BUDGET = 1000
 
 
 def with_proven_bound(result: Result, seconds: float, *, kept: str) -> Result:
-    """The result, with what the exact agent proves in that time if there is no bound yet.
+    """The result, with what the exact agent proves and finds in that time if there is no bound yet.
 
     Args:
         result: of any agent; those of games stay as they are, as the exact agent plays none.
@@ -37,12 +36,4 @@ def with_proven_bound(result: Result, seconds: float, *, kept: str) -> Result:
     except AgentError as error:
         note(f"No bound is proven: {error}")
         return result
-    return replace(result, solution=_bounded(solution, exact, Exact().mip_gap), exact=exact)
-
-
-def _bounded(solution: Solution, exact: Solution, gap: float) -> Solution:
-    """The solution with the proven bound, and optimal if it is as good as the exact agent calls optimal."""
-    if exact.bound_s is None or solution.report is None:
-        return solution
-    optimal = solution.report.latency_s <= exact.bound_s * (1 + gap)
-    return replace(solution, bound_s=exact.bound_s, outcome="optimal" if optimal else solution.outcome)
+    return replace(result, found={**result.found, Exact.name: exact})

@@ -53,6 +53,9 @@ def render(
         raise AgentError("A plan needs no agent; pass PLAN or --agent, not both.")
     if out.suffix.lower() not in (".png", ".gif"):
         raise MemPlaceError(f"--out {out} should end in .png, a picture, or in .gif, an animation.")
+    from memplace_env.views.style import require_packages
+
+    require_packages(animation=out.suffix.lower() == ".gif")
     if plan is not None:
         env, actions = _of_plan(model, flags, plan)
     elif agent is not None:
@@ -66,10 +69,12 @@ def _of_plan(model: str, flags: ModelFlags, path: Path) -> tuple[MallocGameEnv, 
     """The game that ends in a plan, and all its actions."""
     from memplace_env.analysis.game_actions import actions_of
     from memplace_env.cli.environments import make_game
+    from memplace_env.cli.saved_plans import blaming
     from memplace_env.plan import MemoryPlan
 
     plan = MemoryPlan.load(path)
-    env = make_game(model, flags.with_defaults_of(plan))
+    with blaming(plan, path, model):
+        env = make_game(model, flags.with_defaults_of(plan))
     return env, actions_of(env.problem, plan)
 
 

@@ -1,49 +1,42 @@
-"""What `memplace solve` found: written to files, as plain values, and on the screen."""
+"""What `memplace solve` found: as files, as plain values, and on the screen."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from memplace_env.analysis import Hurt, Judged, find_hurts
 from memplace_env.cli.console import note, stdout
 from memplace_env.cli.environments import baseline_of, formulation_of
-from memplace_env.cli.output import write_folder
-from memplace_env.cli.rivals import rivals_line
+from memplace_env.cli.rivals import rivals_lines
 from memplace_env.errors import VisualizationError
 from memplace_env.registration import Formulation
 from memplace_env.views.style import to_png
-from memplace_env.views.tables.results import bound_of, hurts_table, result_table
+from memplace_env.views.tables.results import Finding, bound_of, findings_table, hurts_table, result_table
 from memplace_env.views.text.headlines import headline
-from memplace_env.views.text.quantities import ratio
 from memplace_env.views.trace import trace_json
 
 if TYPE_CHECKING:
     from agents import Solution
     from memplace_env.cli.environments import Env
 
-PLAN, PICTURE, TRACE = "plan.json", "plan.png", "trace.json"
-
 
 @dataclass(frozen=True)
 class Result:
-    """A solution that has a plan.
+    """Solutions of one environment, each with a plan; the fastest plan is the result.
 
     Attributes:
         env: what was solved.
-        solution: by the agent that was asked for.
-        judged: its plan.
-        rivals: speed-ups of solvers that take no time, by name.
-        exact: what the exact agent found while it proved a bound, if it did.
+        found: by the agents that were asked, and by the exact agent while it proved a bound, by name.
+        rivals: of solvers that take no time, by name.
     """
 
     env: Env
-    solution: Solution
-    judged: Judged
-    rivals: dict[str, float]
-    exact: Solution | None = None
+    found: Mapping[str, Solution]
+    rivals: Mapping[str, Solution]
 
     @property
     def baseline(self) -> Judged:
@@ -51,22 +44,56 @@ class Result:
         return baseline_of(self.env)
 
     @cached_property
+    def fastest(self) -> str:
+        """Who has the fastest plan; of several the first, and a rival last."""
+        solutions = {**self.found, **self.rivals}
+        return min(solutions, key=lambda name: _latency_s(solutions[name]))
+
+    @cached_property
+    def solution(self) -> Solution:
+        """The fastest, with the highest bound that anybody proved, and optimal if it is as good as that."""
+        from agents import Exact
+
+        best = {**self.rivals, **self.found}[self.fastest]
+        bound_s = max((each.bound_s for each in self.found.values() if each.bound_s is not None), default=None)
+        assert best.report is not None
+        optimal = bound_s is not None and best.report.latency_s <= bound_s * (1 + Exact().mip_gap)
+        return replace(best, bound_s=bound_s, outcome="optimal" if optimal else best.outcome)
+
+    @cached_property
+    def judged(self) -> Judged:
+        """The fastest plan."""
+        assert self.solution.plan is not None
+        assert self.solution.report is not None
+        return Judged(self.solution.plan, self.solution.report)
+
+    @cached_property
+    def findings(self) -> list[Finding]:
+        """Who found what; of an agent that lets others search, what each of those found, and of one name the best."""
+        rows = []
+        for name, each in {**self.rivals, **self.found}.items():
+            if each.stints:
+                rows += [Finding(*stint) for stint in each.stints]
+            else:
+                rows.append(Finding(name, _latency_s(each), each.evaluations, each.seconds))
+        best: dict[str, Finding] = {}
+        for row in rows:
+            if row.latency_s < best.get(row.name, _NOTHING).latency_s and row.name != self.baseline.name:
+                best[row.name] = row
+        return list(best.values())
+
+    @property
+    def found_by(self) -> str:
+        """Whose plan it is."""
+        return self.solution.found_by if self.solution.stints else self.fastest
+
+    @cached_property
     def hurts(self) -> list[Hurt]:
         """What still hurts."""
         return find_hurts(self.env.task, self.judged)
 
-    def write(self, folder: Path) -> dict[str, str | None]:
-        """Write plan, picture and trace; where each of them is, None for a picture that cannot be drawn."""
-        picture = self._picture()
-        plan, trace = self.judged.plan.to_json().encode(), trace_json(self.env.task, self.judged).encode()
-        write_folder(folder, {PLAN: plan, PICTURE: picture, TRACE: trace})
-        return {
-            "plan": str(folder / PLAN),
-            "picture": str(folder / PICTURE) if picture else None,
-            "trace": str(folder / TRACE),
-        }
-
-    def _picture(self) -> bytes | None:
+    def picture(self) -> bytes | None:
+        """The memory map as a PNG file; None if it cannot be drawn."""
         from memplace_env.views.figures.plan import memory_map
 
         try:
@@ -75,47 +102,46 @@ class Result:
             note(f"No picture: {error}")
             return None
 
-    def to_json(self, written: dict[str, str | None]) -> dict[str, Any]:
-        """Plain values; `written` says where the files are."""
-        task = self.env.task
+    def trace(self) -> str:
+        """The course of the plan for Perfetto."""
+        return trace_json(self.env.task, self.judged)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, all but the files."""
+        task, baseline_s = self.env.task, self.baseline.report.latency_s
         return {
             "workload": task.program.name,
             "program_sha256": task.program.sha256,
             "accelerator": task.accelerator.name,
             "settings": dict(self.judged.plan.settings),
             **self.solution.summary(),
+            "found_by": self.found_by,
             "baseline": self.baseline.name,
             "native": self.baseline.report.summary(),
-            "exact": self.exact.summary() if self.exact else None,
+            "findings": [{**row._asdict(), "speedup": baseline_s / row.latency_s} for row in self.findings],
             "hurts": [hurt.to_json() for hurt in self.hurts],
-            "files": written,
-            "rivals": self.rivals,
+            "rivals": {name: each.speedup for name, each in self.rivals.items()},
         }
 
     def show(self) -> None:
-        """Print headline, result and what still hurts."""
+        """Print headline, who found what, the result and what still hurts."""
         console, solution, task = stdout(), self.solution, self.env.task
         game = formulation_of(self.env) is Formulation.GAME
         proven = "proven optimal" if game else "proven optimal for one level a tensor"
-        known = proven if solution.outcome == "optimal" else "the best it found"
-        head = f"{headline(task, self.judged.report, self.baseline)}, {known}"
-        spent = f"{solution.evaluations} plans evaluated in {solution.seconds:.1f} s, seed {solution.seed}"
+        known = proven if solution.outcome == "optimal" else "the best that was found"
+        head = f"{headline(task, self.judged.report, self.baseline)}, found by {self.found_by}, {known}"
         console.print(head, style="bold", markup=False, soft_wrap=True)
-        console.print(f"{solution.agent}, {spent}", style="dim", markup=False, soft_wrap=True)
-        if self.rivals:
-            console.print(f"Others at once: {rivals_line(self.rivals)}", style="dim", markup=False, soft_wrap=True)
-        if self.exact and self.exact.report and self.exact.report.latency_ps < self.judged.report.latency_ps:
-            console.print(_faster(self.exact), markup=False, soft_wrap=True)
+        for line in rivals_lines(solution, self.rivals):
+            console.print(line, style="dim", markup=False, soft_wrap=True)
         console.print()
         bound = bound_of(self.judged.report, None if game else solution.bound_s)
+        console.print(findings_table(self.baseline, self.findings, bound, self.found_by, solution.seed), "")
         console.print(result_table(task, self.judged, bound, self.baseline), "")
         console.print(hurts_table(self.hurts, self.judged), "")
 
 
-def _faster(exact: Solution) -> str:
-    """What is said of the exact agent's plan where it is the faster one."""
-    known = "proven optimal" if exact.outcome == "optimal" else "not proven optimal"
-    return (
-        f"The exact agent found a faster plan while it proved the bound: {ratio(exact.speedup)} over native, {known}; "
-        "--agent exact writes it."
-    )
+_NOTHING = Finding("", inf, 0, 0.0)
+
+
+def _latency_s(solution: Solution) -> float:
+    return inf if solution.report is None else solution.report.latency_s

@@ -35,7 +35,13 @@ class Limits(NamedTuple):
 
 
 def search(
-    agent: Agent[Any], env: Env, limits: Limits, *, compared: str = "", kept: str = "nothing was written"
+    agent: Agent[Any],
+    env: Env,
+    limits: Limits,
+    *,
+    noise: float = 0.0,
+    compared: str = "",
+    kept: str = "nothing was written",
 ) -> Solution:
     """Let the agent solve the environment and show on stderr how far it is above the baseline.
 
@@ -45,13 +51,18 @@ def search(
         agent: who searches.
         env: where.
         limits: how far.
+        noise: of what the agent measures, see `MeasurementNoise`.
         compared: what is shown behind the best speed-up.
         kept: what is left after an interrupt.
 
     Raises:
         AgentError: what the agent raises, or if it returns no solution.
+        EnvError: if there is no such noise.
     """
     from agents import Solution
+    from memplace_env.wrappers import MeasurementNoise
+
+    measured = MeasurementNoise(env, noise) if noise else env
 
     stop, baseline = Event(), baseline_of(env)
     budgeted = getattr(agent, "budgeted", True)
@@ -66,7 +77,7 @@ def search(
             bar.update(shown, completed=progress.evaluations, description=told)
 
         solution = in_thread(
-            lambda: agent.solve(env, **limits._asdict(), callback=progressed),
+            lambda: agent.solve(measured, **limits._asdict(), callback=progressed),
             bar,
             lambda: kept,
             stop if getattr(agent, "anytime", False) else None,

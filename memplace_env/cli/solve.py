@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -32,32 +33,42 @@ def solve(
     flags: ModelFlags,
     formulation: FormulationFlag = Formulation.ONE_SHOT,
     agent: Annotated[
-        str | None, typer.Option("--agent", help="Who searches; see 'memplace agents'.", show_default=default_agents())
+        list[str] | None,
+        typer.Option(
+            "--agent", help="Who searches; repeat to compare. See 'memplace agents'.", show_default=default_agents()
+        ),
     ] = None,
     budget: Annotated[int, typer.Option("--budget", help="Plans to evaluate at most.")] = 4000,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of all randomness.")] = 0,
     time_limit: Annotated[float | None, typer.Option("--time-limit", help="Seconds to search at most.")] = None,
+    noise: Annotated[
+        float, typer.Option("--noise", help="Relative standard deviation of every latency that the agent measures.")
+    ] = 0.0,
     learner: LearnerFlags,
     bound: Annotated[
         float, typer.Option("--bound", min=0, help="Seconds to prove a bound after a one-shot search; 0: none.")
     ] = 10,
     out: Annotated[Path | None, typer.Option("--out", help="Folder; default out/MODEL-ACCELERATOR.")] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Write over a faster plan, or one for another task, that is in the folder.")
+    ] = False,
     json: JsonFlag = False,
 ) -> None:
-    """Search for a fast plan and write plan.json, plan.png and trace.json.
+    """Search for a fast plan and write the best that anybody found: plan.json, plan.png and trace.json.
 
     A zoo model that has an environment of its own runs with that environment's settings, unless a flag about the
-    model is passed. --json prints the agent's summary (speedup, gap, bound_s, report, ...) with the baseline's report
-    (native), what the exact agent found while it proved the bound (exact), speed-ups of solvers that take no time
-    (rivals), what still hurts and the files. Exit code 1 if the search ended without a plan.
+    model is passed. Each agent gets the whole budget. A faster plan that is in the folder already stays. --json prints
+    the summary of the best plan (found_by, speedup, gap, bound_s, report, ...) with the baseline's report (native), who
+    found what (findings), speed-ups of solvers that take no time (rivals), what still hurts, the files, and the
+    latency of a faster plan that stays (standing_s). Exit code 1 if no search found a plan.
     """
     _check_limits(budget, time_limit)
-    spec = choose_agent(formulation, agent, learner.given)
-    from memplace_env.analysis import Judged
+    specs = [choose_agent(formulation, name, learner.given) for name in agent or (None,)]
     from memplace_env.cli.environments import make_env
     from memplace_env.cli.output import check_folder, default_folder
     from memplace_env.cli.proven_bound import with_proven_bound
     from memplace_env.cli.result import Result
+    from memplace_env.cli.result_folder import ResultFolder
     from memplace_env.cli.rivals import compared, rivals_of
     from memplace_env.cli.search import Limits, search
 
@@ -65,23 +76,30 @@ def solve(
         check_folder(out)
     model, flags = flags.registered(model, formulation)
     env = make_env(model, flags, formulation)
-    folder = out or default_folder(model, env.accelerator.name)
-    check_folder(folder)
-    solver, rivals = learner.make(spec), rivals_of(env)
-    solution = search(solver, env, Limits(budget, seed, time_limit), compared=compared(env, rivals))
-    if solution.plan is None or solution.report is None:
-        note(f"{solver.name} found no plan ({solution.outcome}); nothing was written.")
+    path = out or default_folder(model, env.accelerator.name)
+    check_folder(path)
+    folder = ResultFolder(path, env.task, force)
+    solvers = {spec.name: learner.make(spec) for spec in specs}
+    rivals, limits = rivals_of(env), Limits(budget, seed, time_limit)
+    result = Result(env, {}, rivals)
+    for name, solver in solvers.items():
+        solution = search(solver, env, limits, noise=noise, compared=compared(env, rivals), kept=folder.left)
+        if solution.plan is None:
+            note(f"{name} found no plan ({solution.outcome}).")
+            continue
+        result = replace(result, found={**result.found, name: solution})
+        folder.keep(result)
+    if not result.found:
         if json:
             print_json(solution.summary())
         raise typer.Exit(NO_PLAN)
-    result = Result(env, solution, Judged(solution.plan, solution.report), rivals)
-    written = result.write(folder)
-    result = with_proven_bound(result, bound, kept=f"the plan is in {folder}")
+    result = with_proven_bound(result, bound, kept=folder.left)
+    folder.keep(result)
     if json:
-        print_json(result.to_json(written))
+        print_json({**result.to_json(), **folder.to_json()})
         return
     result.show()
-    stdout().print("Written: " + ", ".join(path for path in written.values() if path), markup=False, soft_wrap=True)
+    stdout().print(folder.told(result.judged), markup=False, soft_wrap=True)
 
 
 def _check_limits(budget: int, time_limit: float | None) -> None:

@@ -7,17 +7,22 @@ from collections.abc import Callable
 import numpy as np
 
 from memplace_env.compiler.compile import place_mapping
+from memplace_env.compiler.density import density_greedy
+from memplace_env.compiler.schedule import Order
 from memplace_env.plan import MemoryPlan
 from memplace_env.simulator import Report, judge_plan
 from memplace_env.task import Task, derived
 from memplace_env.workload.program import Ints, TensorKind
+
+NATIVE_ORDERS: tuple[Order, ...] = ("weights-before-results", "results-before-weights", "all-results-first")
+"""Orders that native tries: op by op, weights or results first, and all results before all weights."""
 
 
 @derived
 def native_plan(task: Task) -> MemoryPlan:
     """The compiler's own plan, see `memplace_env.native`."""
     mapping = native_mapping(task)
-    plans = [place_mapping(task, mapping, order).plan for order in ("weights-before-results", "results-before-weights")]
+    plans = [place_mapping(task, mapping, order).plan for order in NATIVE_ORDERS]
     return min(plans, key=lambda plan: judge_plan(task, plan, trusted=True).latency_ps)
 
 
@@ -38,6 +43,15 @@ def results_first(task: Task) -> MemoryPlan:
     """Every result into the fastest level with room, all weights in the backing memory."""
     weight = task.program.tensor_kind == TensorKind.WEIGHT
     return place_mapping(task, np.where(weight, task.backing, 0)).plan
+
+
+@derived
+def all_fastest(task: Task) -> MemoryPlan:
+    """Everything asks for the fastest level: results by falling size, then weights by the time that a byte saves.
+
+    What a careful compiler does without any search.
+    """
+    return place_mapping(task, np.zeros(task.program.num_tensors, dtype=np.int64), "by-size").plan
 
 
 @derived
@@ -66,5 +80,7 @@ HEURISTICS: dict[str, Callable[[Task], MemoryPlan]] = {
     "weights-first": weights_first,
     "results-first": results_first,
     "all-backing": all_backing,
+    "all-fastest": all_fastest,
+    "density-greedy": density_greedy,
 }
 """Plans that cost no search, by name."""

@@ -1,23 +1,19 @@
 """Placing on machines whose weights stay: the kernel behind the one-shot environments.
 
-Each level is filled from both ends. A weight holds its block for the whole inference, so it needs bytes that no
-result has used yet and none will use: they lie between `high`, the highest byte any result has reached, and
-`floor`, the lowest byte of a weight. Weights are stacked downwards from the top of that gap. Results take the
-smallest hole between results that fits, at its lower end, ties to the lowest address, and only if there is none the
-gap below the weights, which counts as the largest of all: what is not touched there is left for weights to come.
-Results only ever start at 0, in a hole or on top of a live block, so the bytes below `high` are all used, and the
-one gap that a weight can have is known without a search.
-
-Weights lie below whatever any op reserves at the end of a level, and results below the weights.
+First bytes are counted, in the schedule's order: a tensor gets the fastest level from the wanted one down that has
+room for it in every op of its life, beside what came before it. Then addresses are chosen, knowing all lives
+(`packing`). Weights hold their block for the whole inference, so they stack at the top of a level, below whatever any
+op reserves there, and results lie below them. A result that finds no address steps down to the next level that has
+the bytes.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from memplace_env.compiler.kernels import time_op
+from memplace_env.compiler.kernels import most_reserved, reassigned_bytes, time_op, wanted_level
+from memplace_env.compiler.packing import pack_level
 from memplace_env.kernel import kernel
-from memplace_env.plan.gaps import ENDLESS, narrower_gap
 
 
 @kernel
@@ -35,127 +31,114 @@ def place_all(schedule, choices, slot, out, levels, first, last):
     Returns:
         offset int64[K] and start int64[K] of the last mapping's blocks; all weights start at op 0.
     """
-    tensors = len(schedule.tensor_bytes)
-    offset = np.zeros(tensors, dtype=np.int64)
-    holes = np.empty((len(schedule.capacity) - 1, 2, len(schedule.free_tensor) + 1), dtype=np.int64)
+    tensors, results = len(schedule.tensor_bytes), schedule.by_rank
+    offset, of_results = np.zeros(tensors, dtype=np.int64), np.zeros(len(results), dtype=np.int64)
     for index in range(first, last):
-        out[0, index], out[1, index], out[2, index] = _place(
-            schedule, choices[index], slot, levels[index], offset, holes
-        )
+        choice, level = choices[index], levels[index]
+        room = _grant(schedule, choice, slot, level, offset)
+        _find_addresses(schedule.blocks, schedule.near, results, level, room, len(schedule.compute_ps), of_results)
+        out[0, index], out[1, index] = _time(schedule, level)
+        out[2, index] = reassigned_bytes(schedule, choice, slot, level)
+    for block in range(len(results)):
+        offset[results[block]] = of_results[block]
     return offset, np.zeros(tensors, dtype=np.int64)
 
 
-@kernel
-def _place(schedule, choice, slot, level, offset, holes):
-    """One mapping; `holes` int64[L - 1, 2, R + 1] are the free gaps below the highest live block, by address."""
-    backing = len(schedule.capacity) - 1
-    floor = schedule.capacity.copy()
-    if schedule.any_reserved:
-        for fast in range(backing):
-            floor[fast] -= schedule.reserved_bytes[:, fast].max()
-    high = np.zeros(backing, dtype=np.int64)
-    top = np.zeros(backing, dtype=np.int64)
-    num_holes = np.zeros(backing, dtype=np.int64)
-    used_ps = np.zeros(backing + 1, dtype=np.int64)
-    latency, picojoules, reassigned = np.int64(0), np.int64(schedule.compute_pj), np.int64(0)
+@kernel(forceinline=True)
+def _grant(schedule, choice, slot, level, offset):
+    """Fill in the `level` int8[K] that each tensor gets by bytes, and the `offset` int64[K] of weights.
+
+    Returns:
+        int64[L-1], bytes below the weights of each level.
+    """
+    backing, items = len(schedule.capacity) - 1, schedule.item_tensor
+    sizes, is_weight, in_order = schedule.tensor_bytes, schedule.item_is_weight, schedule.in_order
+    live_start, live_end = schedule.live_start, schedule.live_end
+    room = np.empty(backing, dtype=np.int64)
+    for fast in range(backing):
+        room[fast] = schedule.capacity[fast]
+        if schedule.any_reserved:
+            room[fast] -= most_reserved(schedule.reserved_bytes, fast, 0, len(schedule.compute_ps) - 1)
+    load = np.zeros((backing, len(schedule.compute_ps) + 1), dtype=np.int64)
+    live, peak = np.zeros(backing, dtype=np.int64), np.zeros(backing, dtype=np.int64)
+    now = 0
     level[:] = backing
+    for item in range(len(items)):
+        tensor = items[item]
+        size, got = sizes[tensor], wanted_level(choice, slot, tensor, backing)
+        if is_weight[item]:
+            while got < backing and peak[got] + size > room[got]:
+                got += 1
+            if got < backing:
+                room[got] -= size
+                offset[tensor] = room[got]
+        elif in_order:  # what is alive now is the most that will be, and `load` holds what dies before each op
+            while now < live_start[tensor]:
+                now += 1
+                for fast in range(backing):
+                    live[fast] -= load[fast, now]
+            while got < backing and live[got] + size > room[got]:
+                got += 1
+            if got < backing:
+                live[got] += size
+                load[got, live_end[tensor] + 1] += size
+                peak[got] = max(peak[got], live[got])
+        else:
+            got = _take_bytes(load, room, peak, got, live_start[tensor], live_end[tensor], size)
+        level[tensor] = got
+    return room
 
-    for op in range(len(schedule.item_ptr) - 1):
-        for item in range(schedule.item_ptr[op], schedule.item_ptr[op + 1]):
-            tensor = schedule.item_tensor[item]
-            size = schedule.tensor_bytes[tensor]
-            wanted = choice[slot[tensor]] if slot[tensor] >= 0 else backing
-            got = wanted
-            if schedule.item_is_weight[item]:
-                while got < backing and floor[got] - high[got] < size:
-                    got += 1
-                if got < backing:
-                    floor[got] -= size
-                    offset[tensor] = floor[got]
-            else:
-                while got < backing:
-                    best, best_size = np.int64(-1), ENDLESS
-                    for hole in range(num_holes[got]):
-                        hole_size = holes[got, 1, hole] - holes[got, 0, hole]
-                        best, best_size = narrower_gap(best, best_size, hole, hole_size, size)
-                    if best >= 0:
-                        offset[tensor] = holes[got, 0, best]
-                        holes[got, 0, best] += size
-                        if best_size == size:
-                            num_holes[got] -= 1
-                            for hole in range(best, num_holes[got]):
-                                holes[got, 0, hole] = holes[got, 0, hole + 1]
-                                holes[got, 1, hole] = holes[got, 1, hole + 1]
-                        break
-                    if floor[got] - top[got] >= size:
-                        offset[tensor] = top[got]
-                        top[got] += size
-                        high[got] = max(high[got], top[got])
-                        break
-                    got += 1
-            level[tensor] = got
-            if got != wanted:
-                reassigned += size
 
+@kernel
+def _take_bytes(load, room, peak, level, first, last, size):
+    """The fastest level from `level` down with `size` bytes left in all ops first..last; they are taken there.
+
+    `load` int64[L-1, >= T] are bytes taken in each op, `room` int64[L-1] those that may be, `peak` the most that are.
+    """
+    while level < len(room):
+        highest = np.int64(0)
+        for op in range(first, last + 1):
+            highest = max(highest, load[level, op] + size)
+        if highest <= room[level]:
+            for op in range(first, last + 1):
+                load[level, op] += size
+            peak[level] = max(peak[level], highest)
+            break
+        level += 1
+    return level
+
+
+@kernel(forceinline=True)
+def _find_addresses(blocks, near, results, level, room, ops, offset):
+    """Give `results` their `offset` int64[R], by rank, and those without one another `level`."""
+    size, first, last = blocks
+    found, ceiling, end = np.empty_like(size), np.empty_like(size), np.empty_like(size)
+    for fast in range(len(room)):
+        count = 0
+        for block in range(len(results)):
+            ceiling[block] = room[fast]
+            found[count] = block
+            count += level[results[block]] == fast
+        if pack_level(blocks, near, found[:count], ceiling, offset, end) == 0:
+            continue
+        load, peak = np.zeros((len(room), ops), dtype=np.int64), np.zeros(len(room), dtype=np.int64)
+        for block in range(len(results)):
+            if level[results[block]] < len(room):
+                for op in range(first[block], last[block] + 1):
+                    load[level[results[block]], op] += size[block]
+        for block in found[:count]:
+            if end[block] < 0:
+                got = _take_bytes(load, room, peak, fast + 1, first[block], last[block], size[block])
+                level[results[block]] = got
+
+
+@kernel(forceinline=True)
+def _time(schedule, level):
+    """(Latency in ps, dynamic energy in pJ) with every tensor in its `level` int8[K]."""
+    used_ps = np.zeros(len(schedule.capacity), dtype=np.int64)
+    latency, picojoules = np.int64(0), np.int64(schedule.compute_pj)
+    for op in range(len(schedule.compute_ps)):
         op_ps, _, use_pj = time_op(schedule, op, level, used_ps)
         latency += op_ps
         picojoules += use_pj
-
-        for dead in range(schedule.free_ptr[op], schedule.free_ptr[op + 1]):
-            tensor = schedule.free_tensor[dead]
-            if level[tensor] < backing:
-                end = offset[tensor] + schedule.tensor_bytes[tensor]
-                _free(holes, num_holes, top, level[tensor], offset[tensor], end)
-    return latency, picojoules, reassigned
-
-
-@kernel
-def _take_hole(holes, num_holes, level, size):
-    """Offset of the smallest hole that fits, which shrinks or goes; -1 if none fits."""
-    best, best_size = np.int64(-1), ENDLESS
-    for hole in range(num_holes[level]):
-        best, best_size = narrower_gap(best, best_size, hole, holes[level, 1, hole] - holes[level, 0, hole], size)
-    if best < 0:
-        return np.int64(-1)
-    begin = holes[level, 0, best]
-    holes[level, 0, best] += size
-    if best_size == size:
-        num_holes[level] -= 1
-        for hole in range(best, num_holes[level]):
-            holes[level, 0, hole] = holes[level, 0, hole + 1]
-            holes[level, 1, hole] = holes[level, 1, hole + 1]
-    return begin
-
-
-@kernel
-def _free(holes, num_holes, top, level, begin, end):
-    """Give the bytes begin..end back: they join the holes beside them, or lower the top of the live blocks."""
-    count = num_holes[level]
-    if end == top[level]:
-        if count > 0 and holes[level, 1, count - 1] == begin:
-            begin = holes[level, 0, count - 1]
-            num_holes[level] = count - 1
-        top[level] = begin
-        return
-    place = count
-    while place > 0 and holes[level, 0, place - 1] > begin:
-        place -= 1
-    joins_lower = place > 0 and holes[level, 1, place - 1] == begin
-    joins_upper = place < count and holes[level, 0, place] == end
-    if joins_lower and joins_upper:
-        holes[level, 1, place - 1] = holes[level, 1, place]
-        num_holes[level] = count - 1
-        for hole in range(place, count - 1):
-            holes[level, 0, hole] = holes[level, 0, hole + 1]
-            holes[level, 1, hole] = holes[level, 1, hole + 1]
-    elif joins_lower:
-        holes[level, 1, place - 1] = end
-    elif joins_upper:
-        holes[level, 0, place] = begin
-    else:
-        for hole in range(count, place, -1):
-            holes[level, 0, hole] = holes[level, 0, hole - 1]
-            holes[level, 1, hole] = holes[level, 1, hole - 1]
-        holes[level, 0, place] = begin
-        holes[level, 1, place] = end
-        num_holes[level] = count + 1
+    return latency, picojoules

@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from memplace_env.compiler.packing import neighbours_of
+from memplace_env.compiler.savings import saved_per_byte
 from memplace_env.task import Task, derived
 from memplace_env.workload.program import Ints, TensorKind
 
-Order = Literal["weights-before-results", "results-before-weights", "all-weights-first"]
-ORDERS: tuple[Order, ...] = ("weights-before-results", "results-before-weights", "all-weights-first")
+Order = Literal["weights-before-results", "results-before-weights", "all-weights-first", "all-results-first", "by-size"]
+ORDERS: tuple[Order, ...] = get_args(Order)
 
 
 class Schedule(NamedTuple):
     """Everything the kernels read, struct of arrays; W, R: weights and results that may leave the backing memory.
 
     Attributes:
-        item_ptr: int32[T + 1], op t places the items `item_ptr[t]:item_ptr[t + 1]`.
-        item_tensor: int32[W + R], tensors in the order they are placed.
+        item_tensor: int32[W + R], tensors in the order in which they ask for bytes.
         item_is_weight: bool[W + R].
-        free_ptr: int32[T + 1]; after op t the results `free_tensor[free_ptr[t]:free_ptr[t + 1]]` are dead.
-        free_tensor: int32[R].
+        in_order: whether results ask in the order in which they are made.
+        item_ptr: int32[T + 2]; the items before `item_ptr[1]` ask before op 0, those in
+            `item_ptr[t + 1]:item_ptr[t + 2]` when op t is reached, which matters where weights have to arrive.
+        by_rank: int64[N], tensors that need addresses, by rank (`packing`): the results, and streamed weights.
+        blocks: their bytes, and first and last op of their lives; int64[N] each.
+        near: `packing.neighbours_of` these, unless weights are streamed: then lives depend on the mapping.
         tensor_bytes: int64[K].
-        live_end: int64[K], last op that touches the tensor.
+        live_start, live_end: int64[K], first and last op that touches the tensor.
         capacity: int64[L], bytes.
         any_reserved: whether an op keeps bytes of a level for itself.
         use_ptr: int32[T + 1].
@@ -35,12 +40,15 @@ class Schedule(NamedTuple):
         streamed: whether weights start in the backing memory.
     """
 
-    item_ptr: NDArray[np.int32]
     item_tensor: NDArray[np.int32]
     item_is_weight: NDArray[np.bool_]
-    free_ptr: NDArray[np.int32]
-    free_tensor: NDArray[np.int32]
+    in_order: bool
+    item_ptr: NDArray[np.int32]
+    by_rank: Ints
+    blocks: tuple[Ints, Ints, Ints]
+    near: tuple[Ints, Ints, NDArray[np.int32]]
     tensor_bytes: Ints
+    live_start: Ints
     live_end: Ints
     capacity: Ints
     any_reserved: bool
@@ -61,29 +69,41 @@ class Schedule(NamedTuple):
 
 @derived
 def schedule_of(task: Task, order: Order) -> Schedule:
-    """Weights are placed at the op that first reads them, results at the op that makes them.
+    """Who asks for bytes first.
 
-    Within an op, `order` says which come first; "all-weights-first" places every resident weight before any result
-    (streamed weights, which need time to arrive, keep their turn).
+    Weights ask at the op that first reads them, results at the op that makes them; "weights-before-results" and
+    "results-before-weights" say which come first within an op. "all-weights-first" lets every resident weight ask
+    before any result (streamed weights, which need time to arrive, always keep their turn); "all-results-first" lets
+    every result ask before any weight; "by-size" does so too, with results by falling size and resident weights by the
+    time that a byte of them saves.
     """
     program, costs = task.program, task.costs
     items = np.flatnonzero(program.is_placeable)
     weight = program.tensor_kind[items] == TensorKind.WEIGHT
-    op = program.live_start[items]
-    if order == "all-weights-first" and not task.streams_weights:
-        op = np.where(weight, 0, op)
-    rank = weight if order == "results-before-weights" else ~weight
-    sequence = np.lexsort((program.first_use[items], rank, op))
-    results = items[~weight]
-    dying = results[np.argsort(program.live_end[results], kind="stable")]
+    turn, within = program.live_start[items] + 1, weight if order == "results-before-weights" else ~weight
+    if order in ("all-results-first", "by-size"):
+        turn = np.where(weight, turn if task.streams_weights else program.num_ops, 0)
+    elif order == "all-weights-first" and not task.streams_weights:
+        turn = np.where(weight, 0, turn)
+    urgency = np.zeros(len(items))
+    if order == "by-size":
+        urgency = np.where(weight, saved_per_byte(task)[items], program.tensor_bytes[items])
+    sequence = np.lexsort((program.first_use[items], program.live_start[items], -urgency, within, turn))
+    by_rank = items if task.streams_weights else items[~weight]
+    by_rank = by_rank[np.lexsort((by_rank, program.live_start[by_rank], -program.tensor_bytes[by_rank]))]
+    blocks = program.tensor_bytes[by_rank], program.live_start[by_rank], program.live_end[by_rank]
+    lives_known = np.full(len(by_rank), not task.streams_weights)
     capacity = np.array([level.capacity_bytes for level in task.accelerator.levels])
     return Schedule(
-        item_ptr=_pointer(op[sequence], program.num_ops),
         item_tensor=items[sequence].astype(np.int32),
         item_is_weight=weight[sequence],
-        free_ptr=_pointer(program.live_end[dying], program.num_ops),
-        free_tensor=dying.astype(np.int32),
+        in_order=order != "by-size",
+        item_ptr=np.searchsorted(turn[sequence], np.arange(program.num_ops + 2)).astype(np.int32),
+        by_rank=by_rank,
+        blocks=blocks,
+        near=neighbours_of(*blocks[1:], lives_known),
         tensor_bytes=program.tensor_bytes,
+        live_start=program.live_start,
         live_end=program.live_end,
         capacity=capacity,
         any_reserved=bool(costs.reserved_bytes.any()),
@@ -101,7 +121,3 @@ def schedule_of(task: Task, order: Order) -> Schedule:
         compute_pj=int(costs.compute_pj.sum()),
         streamed=task.streams_weights,
     )
-
-
-def _pointer(sorted_ops: Ints, num_ops: int) -> NDArray[np.int32]:
-    return np.searchsorted(sorted_ops, np.arange(num_ops + 1)).astype(np.int32)

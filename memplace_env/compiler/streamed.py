@@ -1,17 +1,19 @@
 """Placing on machines whose weights start every inference in the backing memory.
 
 A weight mapped to a fast level is copied in before its first use, in the shortest window of ops whose backing port
-has enough time left, and holds its block from that window to its last use. Since a window begins before the op
-being placed, a gap must be free over past ops too: all blocks are kept, sorted by address.
+has enough time left, and holds its block from that window to its last use. Bytes are counted op by op, as the windows
+follow from the times of the ops before; then addresses are chosen, knowing all lives (`packing`). Where a tensor finds
+no address, it asks for the next level instead and everything is done again, as its going changes times and with them
+later windows: no copy is ever accepted that an op would have to wait for.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from memplace_env.compiler.kernels import time_op
+from memplace_env.compiler.kernels import most_reserved, reassigned_bytes, time_op, wanted_level
+from memplace_env.compiler.packing import neighbours_of, pack_level
 from memplace_env.kernel import kernel
-from memplace_env.plan.gaps import ENDLESS, narrower_gap
 
 
 @kernel
@@ -22,62 +24,69 @@ def place_all(schedule, choices, slot, out, levels, first, last):
     time is there, and booking it forwards leaves room for what comes later, so playing the copies by earliest
     deadline meets every deadline.
     """
-    tensors, items = len(schedule.tensor_bytes), len(schedule.item_tensor)
+    tensors, backing = len(schedule.tensor_bytes), len(schedule.capacity) - 1
     offset, start = np.zeros(tensors, dtype=np.int64), np.zeros(tensors, dtype=np.int64)
-    blocks = np.empty((len(schedule.capacity) - 1, 3, items + 1), dtype=np.int64)
-    free_ps = np.empty(len(schedule.compute_ps), dtype=np.int64)
+    asked = np.empty(tensors, dtype=np.int64)
     for index in range(first, last):
-        out[0, index], out[1, index], out[2, index] = _place(
-            schedule, choices[index], slot, levels[index], offset, start, blocks, free_ps
-        )
+        choice, level = choices[index], levels[index]
+        for tensor in range(tensors):
+            asked[tensor] = wanted_level(choice, slot, tensor, backing)
+        settled = False
+        while not settled:
+            out[0, index], out[1, index] = _grant(schedule, asked, level, start)
+            settled = _find_addresses(
+                (schedule.blocks, schedule.by_rank),
+                (schedule.capacity, schedule.reserved_bytes),
+                (asked, level, start),
+                offset,
+            )
+        out[2, index] = reassigned_bytes(schedule, choice, slot, level)
     return offset, start
 
 
 @kernel
-def _place(schedule, choice, slot, level, offset, start, blocks, free_ps):
-    """One mapping; `blocks` as in `_best_fit` for each level, `free_ps` int64[T] what copies may use of each op."""
-    backing = len(schedule.capacity) - 1
-    count = np.zeros(backing, dtype=np.int64)
-    used_ps = np.zeros(backing + 1, dtype=np.int64)
-    latency, picojoules, reassigned = np.int64(0), np.int64(schedule.compute_pj), np.int64(0)
-    level[:] = backing
+def _grant(schedule, asked, level, start):
+    """Fill in the `level` int8[K] that each tensor gets by bytes, and the `start` int64[K] of its block.
 
-    for op in range(len(schedule.item_ptr) - 1):
-        for item in range(schedule.item_ptr[op], schedule.item_ptr[op + 1]):
-            tensor, is_weight = schedule.item_tensor[item], schedule.item_is_weight[item]
-            size = schedule.tensor_bytes[tensor]
-            wanted = choice[slot[tensor]] if slot[tensor] >= 0 else backing
-            since, got = op, wanted
-            if is_weight and wanted < backing:
-                since = _window_start(free_ps, op, schedule.prefetch_ps[tensor])
+    Returns:
+        Latency in ps and dynamic energy in pJ.
+    """
+    backing, ops = len(schedule.capacity) - 1, len(schedule.compute_ps)
+    load, free_ps = np.zeros((backing, ops), dtype=np.int64), np.empty(ops, dtype=np.int64)
+    used_ps = np.zeros(backing + 1, dtype=np.int64)
+    latency, picojoules = np.int64(0), np.int64(schedule.compute_pj)
+    level[:] = backing
+    for op in range(-1, ops):
+        for item in range(schedule.item_ptr[op + 1], schedule.item_ptr[op + 2]):
+            tensor, got = schedule.item_tensor[item], asked[schedule.item_tensor[item]]
+            since, until = schedule.live_start[tensor], schedule.live_end[tensor]
+            size, demand = schedule.tensor_bytes[tensor], schedule.prefetch_ps[tensor]
+            is_copied = schedule.item_is_weight[item] and got < backing
+            if is_copied:
+                since = _window_start(free_ps, op, demand)
                 if since < 0:
                     got = backing
-            while got < backing:
-                ceiling = _ceiling(schedule, got, since, schedule.live_end[tensor])
-                begin = _best_fit(blocks[got], count[got], ceiling, size, since)
-                if begin >= 0:
-                    _insert(blocks[got], count[got], begin, size, schedule.live_end[tensor])
-                    count[got] += 1
-                    offset[tensor] = begin
-                    start[tensor] = since
-                    break
+            while got < backing and not _has_room(
+                load, schedule.capacity, schedule.reserved_bytes, got, since, until, size
+            ):
                 got += 1
             level[tensor] = got
-            if got != wanted:
-                reassigned += size
-            if got < backing and is_weight:
-                picojoules += schedule.copy_pj[tensor, got]
-                demand = schedule.prefetch_ps[tensor]
-                for during in range(since, op):
-                    taken = min(demand, free_ps[during])
-                    free_ps[during] -= taken
-                    demand -= taken
-
-        op_ps, busy_ps, use_pj = time_op(schedule, op, level, used_ps)
-        latency += op_ps
-        picojoules += use_pj
-        free_ps[op] = op_ps - busy_ps
-    return latency, picojoules, reassigned
+            if got < backing:
+                for during in range(since, until + 1):
+                    load[got, during] += size
+                start[tensor] = since
+                if is_copied:
+                    picojoules += schedule.copy_pj[tensor, got]
+                    for during in range(since, op):
+                        taken = min(demand, free_ps[during])
+                        free_ps[during] -= taken
+                        demand -= taken
+        if op >= 0:
+            op_ps, busy_ps, use_pj = time_op(schedule, op, level, used_ps)
+            latency += op_ps
+            picojoules += use_pj
+            free_ps[op] = op_ps - busy_ps
+    return latency, picojoules
 
 
 @kernel
@@ -92,36 +101,36 @@ def _window_start(free_ps, op, demand):
 
 
 @kernel
-def _ceiling(schedule, level, first, last):
-    """Bytes of a level below what any of the ops first..last reserves."""
-    if not schedule.any_reserved:
-        return schedule.capacity[level]
-    return schedule.capacity[level] - schedule.reserved_bytes[first : last + 1, level].max()
+def _has_room(load, capacity, reserved_bytes, level, since, until, size):
+    """Whether a level has `size` bytes left in each of the ops since..until."""
+    for op in range(since, until + 1):  # noqa: SIM110  (numba knows no generators)
+        if load[level, op] + reserved_bytes[op, level] + size > capacity[level]:
+            return False
+    return True
 
 
 @kernel
-def _best_fit(blocks, count, ceiling, size, since):
-    """Lowest offset of the smallest gap >= size below `ceiling` among blocks whose last op is >= `since`, or -1.
-
-    `blocks` is int64[3, n]: offset, end address, last op; sorted by offset; `count` are in use.
-    """
-    best, best_size, cursor = np.int64(-1), ENDLESS, np.int64(0)
-    for block in range(count):
-        if blocks[2, block] >= since:
-            gap = min(blocks[0, block], ceiling) - cursor
-            best, best_size = narrower_gap(best, best_size, cursor, gap, size)
-            cursor = max(cursor, blocks[1, block])
-    best, best_size = narrower_gap(best, best_size, cursor, ceiling - cursor, size)
-    return best
-
-
-@kernel
-def _insert(blocks, count, begin, size, last):
-    """Add a block, keeping the order by offset; the caller counts."""
-    place = count
-    while place > 0 and blocks[0, place - 1] > begin:
-        blocks[:, place] = blocks[:, place - 1]
-        place -= 1
-    blocks[0, place] = begin
-    blocks[1, place] = begin + size
-    blocks[2, place] = last
+def _find_addresses(ranked, memory, tensors, offset):
+    """Fill in the `offset` int64[K] of blocks; whether all found one: those that did not now ask for the next level."""
+    (size, _, last), by_rank = ranked
+    capacity, reserved_bytes = memory
+    asked, level, start = tensors
+    first, fast = np.empty(len(size), dtype=np.int64), np.empty(len(size), dtype=np.bool_)
+    for block in range(len(size)):
+        first[block], fast[block] = start[by_rank[block]], level[by_rank[block]] < len(capacity) - 1
+    near = neighbours_of(first, last, fast)
+    mine, ceiling, at, end = np.empty_like(size), np.empty_like(size), np.empty_like(size), np.empty_like(size)
+    all_placed = True
+    for got in range(len(capacity) - 1):
+        count = 0
+        for block in range(len(size)):
+            if level[by_rank[block]] == got:
+                mine[count] = block
+                ceiling[block] = capacity[got] - most_reserved(reserved_bytes, got, first[block], last[block])
+                count += 1
+        pack_level((size, first, last), near, mine[:count], ceiling, at, end)
+        for block in mine[:count]:
+            offset[by_rank[block]] = at[block]
+            if end[block] < 0:
+                asked[by_rank[block]], all_placed = got + 1, False
+    return all_placed

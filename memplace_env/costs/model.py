@@ -21,6 +21,8 @@ BUILT_IN = {"roofline": Roofline}
 class CostModel(Protocol):
     """Anything that says what a program costs on a chip; the same program and chip must always cost the same.
 
+    Whether the chip's weights are resident or streamed is no matter of costs: a streamed copy of a chip has its costs.
+
     Example, a chip on which every port is a quarter slower than its data sheet says:
         >>> class Derated:
         ...     def costs(self, program, accelerator):

@@ -28,9 +28,9 @@ def violations(task: Task, plan: MemoryPlan) -> list[Violation]:
     Rules by name: `program`, `accelerator` (made for another one), `range` (an index, time, level or address that
     does not exist), `capacity`, `reserved` (a block lies where an op keeps bytes for itself), `overlap` (two blocks
     share bytes at some time), `duplicate` (two blocks of one tensor in one level at once), `prefetch`, `write-back` (a
-    copy without a block, or of data not there yet), `use` (served by a level that does not hold the data), `result`
-    (no block begins at its op), `output` (not in the backing memory at the end). Problems of the first three kinds
-    hide the others.
+    copy without a block, or of data not there yet), `use` (served by a level that does not hold the data; without a
+    prefetch, the block of a resident weight does only if it covers ops 0..T-1), `result` (no block begins at its op),
+    `output` (not in the backing memory at the end). Problems of the first three kinds hide the others.
     """
     broken = _identity(task, plan) or _ranges(task, plan)
     if broken:
@@ -161,8 +161,9 @@ def _readiness(task: Task, plan: MemoryPlan) -> tuple[Ints, Ints, list[Violation
     block_ready = np.full(len(tensor), NEVER)
     produced = made[tensor] & (level == result_level[tensor]) & (start == program.producer[tensor])
     block_ready[produced] = start[produced]
-    if accelerator.weights == "resident":
-        block_ready[(program.tensor_kind[tensor] == TensorKind.WEIGHT) & (start == 0)] = 0
+    if not task.streams_weights:  # loaded once, so whatever else were in their bytes would be there next time
+        whole = (start == 0) & (end >= program.num_ops - 1)
+        block_ready[(program.tensor_kind[tensor] == TensorKind.WEIGHT) & whole] = 0
 
     changed = True
     while changed:
@@ -203,7 +204,9 @@ def _uses(task: Task, plan: MemoryPlan, block_ready: Ints, backing_ready: Ints) 
             if backing_ready[used] > op:
                 broken.append(Violation("use", f"{_name(program, used)} is read {where}, which does not hold it."))
         elif not (here & (start <= op) & (end >= op) & (block_ready <= op)).any():
-            broken.append(Violation("use", f"{_name(program, used)} is read {where}, which does not hold it."))
+            resident = program.tensor_kind[used] == TensorKind.WEIGHT and not task.streams_weights
+            rule = f": the block of a resident weight covers ops 0..{program.num_ops - 1}" if resident else ""
+            broken.append(Violation("use", f"{_name(program, used)} is read {where}, which does not hold it{rule}."))
     for output in np.flatnonzero((program.tensor_kind == TensorKind.OUTPUT) & (backing_ready == NEVER)):
         broken.append(Violation("output", f"graph output {_name(program, output)} never reaches the backing memory."))
     return broken

@@ -2,15 +2,17 @@
 
 from memplace_env.simulator.bound import lower_bound_ps
 from memplace_env.simulator.builtin import BuiltinSimulator, time_plan
-from memplace_env.simulator.judge import judge_plan, resolve_simulator
-from memplace_env.simulator.protocol import Simulator
+from memplace_env.simulator.judge import judge_plan, judge_plans, resolve_simulator
+from memplace_env.simulator.protocol import BatchSimulator, Simulator
 from memplace_env.simulator.report import Report
 
 __all__ = [
+    "BatchSimulator",
     "BuiltinSimulator",
     "Report",
     "Simulator",
     "judge_plan",
+    "judge_plans",
     "lower_bound_ps",
     "resolve_simulator",
     "time_plan",

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from numbers import Real
+
 from memplace_env.errors import SimulatorError
 from memplace_env.plan import MemoryPlan, require_valid
 from memplace_env.plugins import SIMULATORS, load_plugin
 from memplace_env.simulator.builtin import BuiltinSimulator, time_plan
-from memplace_env.simulator.protocol import Simulator
+from memplace_env.simulator.protocol import BatchSimulator, Simulator
 from memplace_env.simulator.report import Report
 from memplace_env.task import Task
 
@@ -21,12 +25,63 @@ def judge_plan(task: Task, plan: MemoryPlan, *, trusted: bool = False) -> Report
 
     Raises:
         PlanError: if the plan is not valid.
+        SimulatorError: if the simulator fails, or says what cannot be.
     """
     if not trusted:
         require_valid(task, plan)
-    if task.simulator is None:
-        return time_plan(task, plan)
-    return task.simulator.run(task.program, task.accelerator, plan)
+    return judge_plans(task, [plan])[0]
+
+
+def judge_plans(task: Task, plans: Sequence[MemoryPlan]) -> list[Report]:
+    """What the task's simulator, or else its cost arrays, say of each of these plans, which are known to be valid.
+
+    Several plans go to the simulator's `run_batch` together if it has one.
+
+    Raises:
+        SimulatorError: if the simulator fails, or says what cannot be.
+    """
+    simulator = task.simulator
+    if simulator is None:
+        return [time_plan(task, plan) for plan in plans]
+    name, where = _name(simulator), (task.program, task.accelerator)
+    try:
+        if len(plans) > 1 and isinstance(simulator, BatchSimulator):
+            reports = list(simulator.run_batch(*where, plans))
+        else:
+            reports = [simulator.run(*where, plan) for plan in plans]
+    except Exception as failure:  # whatever a third party's code may raise
+        told = " ".join(str(failure).split())
+        raise SimulatorError(f"{name} raised {type(failure).__name__} on a valid plan: {told}") from failure
+    if len(reports) != len(plans):
+        raise SimulatorError(
+            f"{name} returned {len(reports)} reports for {len(plans)} plans; run_batch must return one each."
+        )
+    for report in reports:
+        require_report(simulator, report)
+    return reports
+
+
+def require_report(simulator: Simulator, report: object) -> None:
+    """Raise a SimulatorError unless it is a Report whose latency and energy can be."""
+    name = _name(simulator)
+    if not isinstance(report, Report):
+        kind = type(report).__name__
+        raise SimulatorError(f"{name} returned {kind}; it must return memplace_env.Report, see its docstring.")
+    if not _is_finite(report.latency_ps) or report.latency_ps <= 0:
+        raise SimulatorError(
+            f"{name}: latency_ps is {report.latency_ps!r}; it must be a number of picoseconds above 0."
+        )
+    if not _is_finite(report.energy_j) or report.energy_j < 0:
+        raise SimulatorError(f"{name}: energy_j is {report.energy_j!r}; report joules, or 0.0 if nothing is known.")
+
+
+def _name(simulator: Simulator) -> str:
+    """What messages call it: its class."""
+    return f"Simulator {type(simulator).__name__}"
+
+
+def _is_finite(value: object) -> bool:
+    return isinstance(value, Real) and math.isfinite(value)
 
 
 def resolve_simulator(simulator: str | Simulator | None) -> Simulator | None:
@@ -35,7 +90,7 @@ def resolve_simulator(simulator: str | Simulator | None) -> Simulator | None:
     None, "builtin" and a `BuiltinSimulator()` without costs of its own mean the task's cost arrays, so there is None.
 
     Raises:
-        SimulatorError: if no such simulator is installed or the object has no `run`.
+        SimulatorError: if no such simulator is installed, the object has no `run`, or it is a class.
     """
     if simulator is None or simulator == BuiltinSimulator.name:
         return None
@@ -45,4 +100,6 @@ def resolve_simulator(simulator: str | Simulator | None) -> Simulator | None:
         simulator = load_plugin(SIMULATORS, simulator, "simulator", [BuiltinSimulator.name], SimulatorError)
     if not isinstance(simulator, Simulator):
         raise SimulatorError(f"{simulator!r} is no simulator: it needs run(program, accelerator, plan) -> Report.")
+    if isinstance(simulator, type):
+        raise SimulatorError(f"{simulator.__name__} is a class; pass an object of it, {simulator.__name__}(...).")
     return simulator

@@ -3,8 +3,9 @@
     >>> from memplace_env.testing import RandomCosts, check_cost_model
     >>> check_cost_model(RandomCosts(3))
 
-`reference`, `reference_compiler`, `reference_game` and `reference_costs` tell the rules in plain Python, slow and
-readable; `random_costs` has a cost model that says anything at all; `strategies` has Hypothesis strategies.
+`reference`, `reference_plan`, `reference_compiler`, `reference_game` and `reference_costs` tell the rules in plain
+Python, slow and readable; `random_costs` has a cost model that says anything at all; `strategies` has Hypothesis
+strategies.
 """
 
 from memplace_env.testing.agents import check_agent

@@ -42,12 +42,12 @@ def instances(
 
 
 def plans_of(task: Task, count: int = 4, seed: int = 0) -> Iterator[MemoryPlan]:
-    """Valid plans of different kinds: compiled heuristics and random maps, and random games on two-level chips."""
+    """Valid plans of different kinds: compiled heuristics and random maps, and random games on chips that have them."""
     yield from (native_plan(task), all_backing(task))
     rng = np.random.default_rng(seed)
     for _ in range(count):
         yield place_mapping(task, rng.integers(0, task.accelerator.num_levels, task.program.num_tensors)).plan
-    if task.accelerator.num_levels == 2:
+    if task.accelerator.num_levels == 2 and task.streams_weights:
         problem = MallocGameProblem(task)
         states = problem.new_states(count)
         problem.finish_randomly(states, seed)

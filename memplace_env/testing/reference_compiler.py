@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 
+from memplace_env.compiler.packing import ATTEMPTS
+from memplace_env.compiler.savings import saved_per_byte
 from memplace_env.plan import MemoryPlan
 from memplace_env.task import Task
 from memplace_env.testing.reference import copy_time, op_ports, op_time, uses_of
@@ -22,6 +25,17 @@ class Block(NamedTuple):
     size: int
     start: int
     end: int
+
+
+class Wish(NamedTuple):
+    """A tensor that needs an address for `size` bytes below `ceiling` during ops start..end; small ranks go first."""
+
+    rank: int
+    tensor: int
+    size: int
+    start: int
+    end: int
+    ceiling: int
 
 
 def gaps(blocks: Iterable[Block], ceiling: int, start: int, end: int) -> list[tuple[int, int]]:
@@ -43,103 +57,247 @@ def ceiling_of(task: Task, level: int, first: int, last: int) -> int:
     return task.accelerator.levels[level].capacity_bytes - max(reserved, default=0)
 
 
+def pack(wishes: Iterable[Wish]) -> dict[int, int]:
+    """Offset of each tensor that finds one; see `memplace_env.compiler.packing`."""
+    by_rank = sorted(wishes)
+    order, best = by_rank, _place(by_rank)
+    keys: list[Callable[[Wish], int]] = [
+        lambda wish: -wish.size * (wish.end - wish.start + 1),
+        lambda wish: wish.start - wish.end,
+        lambda wish: wish.start,
+    ]
+    for key in keys:
+        candidate = sorted(by_rank, key=key)
+        if _size(found := _place(candidate)) > _size(best):
+            order, best = candidate, found
+        if len(best) == len(by_rank):
+            return _offsets(best)
+    order, latest, least = list(order), best, _lost(order, best)
+    for _ in range(ATTEMPTS):
+        failed = next((wish for wish in order if wish.tensor not in latest), None)
+        if failed is None:
+            break
+        order.remove(failed)
+        order.insert(0, failed)
+        latest = _place(order, least)
+        if _lost(order, latest) < least:
+            best, least = latest, _lost(order, latest)
+    return _offsets(best)
+
+
+def _offsets(placed: dict[int, tuple[Wish, int]]) -> dict[int, int]:
+    return {tensor: offset for tensor, (_, offset) in placed.items()}
+
+
+def _size(placed: dict[int, tuple[Wish, int]]) -> int:
+    return sum(wish.size for wish, _ in placed.values())
+
+
+def _lost(order: Sequence[Wish], placed: dict[int, tuple[Wish, int]]) -> int:
+    return sum(wish.size for wish in order if wish.tensor not in placed)
+
+
+def _place(order: Sequence[Wish], enough: int | None = None) -> dict[int, tuple[Wish, int]]:
+    """What finds an address, one by one; it ends where the bytes that find none reach `enough`."""
+    placed: dict[int, tuple[Wish, int]] = {}
+    lost = 0
+    for wish in order:
+        if enough is not None and lost >= enough:
+            break
+        offset = _lowest(wish, placed)
+        if offset + wish.size <= wish.ceiling:
+            placed[wish.tensor] = wish, offset
+        elif (repaired := _repair(wish, placed)) is not None:
+            placed = repaired
+        else:
+            lost += wish.size
+    return placed
+
+
+def _meet(one: Wish, other: Wish) -> bool:
+    return one.start <= other.end and other.start <= one.end
+
+
+def _lowest(wish: Wish, placed: dict[int, tuple[Wish, int]]) -> int:
+    """Where the lowest gap begins that is high enough, below whatever ceiling."""
+    there = [Block(0, offset, other.size, other.start, other.end) for other, offset in placed.values()]
+    endless = 1 + sum(block.offset + block.size for block in there) + wish.size
+    return min(offset for offset, size in gaps(there, endless, wish.start, wish.end) if size >= wish.size)
+
+
+def _repair(wish: Wish, placed: dict[int, tuple[Wish, int]]) -> dict[int, tuple[Wish, int]] | None:
+    """The block at 0 and those that it meets around it, by size, else by life."""
+    around = sorted(other for other, _ in placed.values() if _meet(wish, other))
+    for attempt in (around, sorted(around, key=lambda other: other.start - other.end)):
+        trial = {tensor: there for tensor, there in placed.items() if there[0] not in around}
+        trial[wish.tensor] = wish, 0
+        fits = wish.size <= wish.ceiling
+        for other in attempt:
+            trial[other.tensor] = other, _lowest(other, trial)
+            fits = fits and trial[other.tensor][1] + other.size <= other.ceiling
+        if fits:
+            return trial
+    return None
+
+
 def compile_mapping(task: Task, mapping: Sequence[int], order: str) -> tuple[MemoryPlan, int]:
     """The plan of a mapping int[K], and the bytes that did not get the level they asked for."""
-    compiler = _Compiler(task, mapping, order)
-    for op in range(task.program.num_ops):
-        compiler.visit(op)
-    return compiler.plan(), compiler.reassigned
+    asked = list(mapping)
+    compiler = _Compiler(task, asked, order)
+    while not compiler.finished:
+        compiler = _Compiler(task, asked, order)
+    placeable = np.flatnonzero(task.program.is_placeable).tolist()
+    moved = [tensor for tensor in placeable if compiler.level[tensor] != mapping[tensor]]
+    return compiler.plan(), int(task.program.tensor_bytes[moved].sum())
 
 
 @dataclass
 class _Compiler:
-    """Visits op after op: each tensor that is due tries the level it wants, then each one down.
+    """Counts bytes in the schedule's order, then finds addresses.
 
-    `windows` are the copies of streamed weights, `free` the port time that each op visited leaves for more.
+    On streamed machines `asked` changes where an address is missing, and `finished` says that all must be done again.
     """
 
     task: Task
-    mapping: Sequence[int]
+    asked: list[int]
     order: str
-    placed: dict[int, Block] = field(default_factory=dict)
-    windows: dict[int, tuple[int, int]] = field(default_factory=dict)
-    free: list[int] = field(default_factory=list)
-    reassigned: int = 0
+
+    def __post_init__(self) -> None:
+        program = self.task.program
+        self.level = [self.task.backing] * program.num_tensors
+        self.start = program.live_start.tolist()
+        self.offset: dict[int, int] = {}
+        self.copies: dict[int, tuple[int, int]] = {}
+        self.taken = [[0] * program.num_ops for _ in range(self.task.backing)]
+        self.weights = [0] * self.task.backing
+        self.grant()
+        self.finished = True
+        for level in range(self.task.backing):
+            self.find_addresses(level)
+
+    @property
+    def streamed(self) -> bool:
+        return self.task.streams_weights
 
     def is_weight(self, tensor: int) -> bool:
         return bool(self.task.program.tensor_kind[tensor] == TensorKind.WEIGHT)
 
-    def level(self, tensor: int) -> int:
-        return self.placed[tensor].level if tensor in self.placed else self.task.backing
+    def size(self, tensor: int) -> int:
+        return int(self.task.program.tensor_bytes[tensor])
 
-    def due(self, op: int) -> list[int]:
-        """Tensors that get a place at this op, in the order in which they choose."""
-        program, weights, results = self.task.program, [], []
-        for tensor in dict.fromkeys(program.use_tensor.tolist()):
-            if self.is_weight(tensor):
-                early = self.order == "all-weights-first" and not self.task.streams_weights
-                if op == (0 if early else program.live_start[tensor]):
-                    weights.append(tensor)
-            elif program.tensor_kind[tensor] == TensorKind.ACTIVATION and program.producer[tensor] == op:
-                results.append(tensor)
-        return results + weights if self.order == "results-before-weights" else weights + results
+    def turns(self) -> tuple[list[int], list[list[int]], list[int]]:
+        """Who asks before the ops, at each op, and after them."""
+        program = self.task.program
+        begin = program.live_start.tolist()
+        seen = [tensor for tensor in dict.fromkeys(program.use_tensor.tolist()) if program.is_placeable[tensor]]
+        weights = sorted((tensor for tensor in seen if self.is_weight(tensor)), key=begin.__getitem__)
+        results = sorted((tensor for tensor in seen if not self.is_weight(tensor)), key=begin.__getitem__)
+        if self.order == "by-size":
+            results.sort(key=lambda tensor: -self.size(tensor))
+            if not self.streamed:
+                weights.sort(key=lambda tensor: -saved_per_byte(self.task)[tensor])
+        before, after = list[int](), list[int]()
+        if self.order in ("all-results-first", "by-size"):
+            before, results = results, []
+            after, weights = ([], weights) if self.streamed else (weights, [])
+        elif self.order == "all-weights-first" and not self.streamed:
+            before, weights = weights, []
+        kinds = (results, weights) if self.order == "results-before-weights" else (weights, results)
+        if self.order == "by-size":
+            kinds = ([], sorted(weights, key=lambda tensor: (begin[tensor], -saved_per_byte(self.task)[tensor])))
+        at_op = [[tensor for tensor in chain(*kinds) if begin[tensor] == op] for op in range(program.num_ops)]
+        return before, at_op, after
 
-    def visit(self, op: int) -> None:
-        for tensor in self.due(op):
-            if self.is_weight(tensor) and self.task.streams_weights:
-                self.place_streamed(tensor, op)
-            elif self.is_weight(tensor):
-                self.place(tensor, 0, self.task.program.num_ops - 1)
-            else:
-                self.place(tensor, op, int(self.task.program.live_end[tensor]))
-            if self.level(tensor) != self.mapping[tensor]:
-                self.reassigned += int(self.task.program.tensor_bytes[tensor])
-        tensors = self.task.program.use_tensor
-        ports = op_ports(self.task, {use: self.level(int(tensors[use])) for use in uses_of(self.task.program, op)})
-        self.free.append(op_time(self.task, op, ports) - ports[-1])
+    def grant(self) -> None:
+        before, at_op, after = self.turns()
+        for tensor in before:
+            self.ask(tensor)
+        free: list[int] = []
+        for op, due in enumerate(at_op):
+            for tensor in due:
+                if self.is_weight(tensor) and self.streamed:
+                    self.ask_streamed(tensor, op, free)
+                else:
+                    self.ask(tensor)
+            used = self.task.program.use_tensor
+            ports = op_ports(self.task, {use: self.level[int(used[use])] for use in uses_of(self.task.program, op)})
+            free.append(op_time(self.task, op, ports) - ports[-1])
+        for tensor in after:
+            self.ask(tensor)
 
-    def place_streamed(self, tensor: int, op: int) -> None:
+    def room(self, level: int, start: int, end: int) -> int:
+        """Bytes that a level has left in every op start..end."""
+        taken = self.taken[level]
+        if self.streamed:
+            return min(ceiling_of(self.task, level, op, op) - taken[op] for op in range(start, end + 1))
+        ceiling = ceiling_of(self.task, level, 0, self.task.program.num_ops - 1)
+        return min(ceiling - self.weights[level] - taken[op] for op in range(start, end + 1))
+
+    def ask(self, tensor: int, least: int = 0) -> None:
+        """The fastest level from the wanted one down with the bytes."""
+        stays = self.is_weight(tensor) and not self.streamed
+        end = int(self.task.program.live_end[tensor])
+        for level in range(max(self.asked[tensor], least), self.task.backing):
+            first, last = (0, self.task.program.num_ops - 1) if stays else (self.start[tensor], end)
+            if self.room(level, first, last) >= self.size(tensor):
+                if stays:
+                    self.weights[level] += self.size(tensor)
+                    self.offset[tensor] = ceiling_of(self.task, level, first, last) - self.weights[level]
+                else:
+                    for op in range(first, last + 1):
+                        self.taken[level][op] += self.size(tensor)
+                self.level[tensor] = level
+                return
+        self.level[tensor] = self.task.backing
+
+    def ask_streamed(self, tensor: int, op: int, free: list[int]) -> None:
         """A weight comes in by the latest copy that no op waits for, and takes that time from later copies."""
         need = copy_time(self.task, tensor, prefetch=True)
-        starts = [start for start in range(op) if sum(self.free[start:op]) >= need]
+        starts = [start for start in range(op) if sum(free[start:op]) >= need]
         if not starts:
             return
-        self.place(tensor, max(starts), int(self.task.program.live_end[tensor]))
-        if tensor in self.placed:
-            self.windows[tensor] = (max(starts), op - 1)
+        self.start[tensor] = max(starts)
+        self.ask(tensor)
+        if self.level[tensor] < self.task.backing:
+            self.copies[tensor] = (max(starts), op - 1)
             for during in range(max(starts), op):
-                taken = min(need, self.free[during])
-                self.free[during] -= taken
-                need -= taken
+                given = min(need, free[during])
+                free[during] -= given
+                need -= given
 
-    def place(self, tensor: int, start: int, end: int) -> None:
-        """The first level from the wanted one down with a gap gets the block, in the smallest gap, ties lowest.
-
-        On machines with resident weights the gap below them counts as the largest of all, weights take the upper end
-        of a gap, and all blocks lie below what any op whatever reserves.
-        """
-        size, stays = int(self.task.program.tensor_bytes[tensor]), not self.task.streams_weights
-        for level in range(self.mapping[tensor], self.task.backing):
-            first, last = (0, self.task.program.num_ops - 1) if stays else (start, end)
-            ceiling = ceiling_of(self.task, level, first, last)
-            blocks = {other: block for other, block in self.placed.items() if block.level == level}
-            fitting = [gap for gap in gaps(blocks.values(), ceiling, start, end) if gap[1] >= size]
-            if fitting:
-                floor = min((block.offset for other, block in blocks.items() if self.is_weight(other)), default=ceiling)
-                below_weights = {gap: stays and sum(gap) == floor for gap in fitting}
-                offset, room = min(fitting, key=lambda gap: (below_weights[gap], gap[1], gap[0]))
-                if stays and self.is_weight(tensor):
-                    offset += room - size
-                self.placed[tensor] = Block(level, offset, size, start, end)
-                return
+    def find_addresses(self, level: int) -> None:
+        """Weights that stay lie at the top already; what finds no address steps down."""
+        program = self.task.program
+        by_rank = sorted(range(program.num_tensors), key=lambda k: (-self.size(k), program.live_start[k], k))
+        wishes = []
+        for rank, tensor in enumerate(by_rank):
+            if self.level[tensor] == level and not (self.is_weight(tensor) and not self.streamed):
+                start, end = self.start[tensor], int(program.live_end[tensor])
+                if self.streamed:
+                    ceiling = ceiling_of(self.task, level, start, end)
+                else:
+                    ceiling = ceiling_of(self.task, level, 0, program.num_ops - 1) - self.weights[level]
+                wishes.append(Wish(rank, tensor, self.size(tensor), start, end, ceiling))
+        found = pack(wishes)
+        self.offset |= found
+        for tensor in (wish.tensor for wish in wishes if wish.tensor not in found):
+            if self.streamed:
+                self.asked[tensor], self.finished = level + 1, False
+            else:
+                self.ask(tensor, level + 1)
 
     def plan(self) -> MemoryPlan:
-        backing, placed = self.task.backing, sorted(self.placed.items())
-        rows = [(tensor, block.level, block.offset, block.start, block.end) for tensor, block in placed]
-        copies = [(tensor, backing, self.level(tensor), *window) for tensor, window in sorted(self.windows.items())]
+        program, backing = self.task.program, self.task.backing
+        rows = []
+        for tensor in np.flatnonzero(program.is_placeable).tolist():
+            if self.level[tensor] < backing:
+                stays = self.is_weight(tensor) and not self.streamed
+                life = (0, program.num_ops - 1) if stays else (self.start[tensor], int(program.live_end[tensor]))
+                rows.append((tensor, self.level[tensor], self.offset[tensor], *life))
+        copies = [(tensor, backing, self.level[tensor], *window) for tensor, window in sorted(self.copies.items())]
         return MemoryPlan.of(
             self.task,
-            np.array([self.level(tensor) for tensor in self.task.program.use_tensor.tolist()], dtype=np.int64),
-            np.array(rows, dtype=np.int64),
-            np.array(copies, dtype=np.int64),
+            np.array([self.level[tensor] for tensor in program.use_tensor.tolist()], dtype=np.int64),
+            np.array(rows, dtype=np.int64).reshape(-1, 5),
+            np.array(copies, dtype=np.int64).reshape(-1, 5),
         )

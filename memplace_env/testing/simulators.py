@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import cloudpickle
 import numpy as np
@@ -10,7 +10,8 @@ import numpy as np
 from memplace_env.accelerator import Accelerator
 from memplace_env.errors import SimulatorError
 from memplace_env.resolve import make_task
-from memplace_env.simulator import BuiltinSimulator, Report, Simulator, resolve_simulator
+from memplace_env.simulator import BatchSimulator, BuiltinSimulator, Report, Simulator, judge_plans, resolve_simulator
+from memplace_env.simulator.judge import require_report
 from memplace_env.task import Task
 from memplace_env.testing.instances import instances, plans_of
 from memplace_env.workload.program import Program
@@ -27,13 +28,15 @@ def check_simulator(
 
     It is given valid plans of a few small programs on different chips. Its reports must have the right types, shapes
     and ranges; the same plan must get the same report, from a pickled copy too, as environments in other processes
-    have; and the plan must be left as it was. What the simulator itself raises passes through.
+    have, and from `run_batch` if there is one; and the plan must be left as it was. What the simulator itself raises
+    passes through.
 
     Args:
         simulator: the simulator, or the name of an installed one.
         program: tried instead of the small ones.
         accelerator: tried instead of the shipped chips; needed for simulators that know one chip only.
-        noisy: whether it measures, so that the same plan may get another latency each time.
+        noisy: whether it measures, so that the same plan may get another latency each time; its attribute `noisy`
+            says so too.
 
     Raises:
         SimulatorError: naming the simulator, the field and what to do.
@@ -49,21 +52,31 @@ def check_simulator(
         memplace_env.errors.SimulatorError: Simulator Derated: latency_ps must be an integer, not float; round it.
     """
     found = resolve_simulator(simulator) or BuiltinSimulator()
+    noisy = noisy or bool(getattr(found, "noisy", False))
     named = f"Simulator {type(found).__name__}"
     twin = _pickled(found, named)
     for pair in instances(program, accelerator):
         task = make_task(*pair)
-        for plan in plans_of(task):
+        plans, reports = list(plans_of(task)), []
+        for plan in plans:
             before = plan.to_json()
             report = found.run(*pair, plan)
             if plan.to_json() != before:
                 raise SimulatorError(f"{named} changes the plan that it is given; work on a copy.")
+            require_report(found, report)
             _check_report(named, task, report)
+            reports.append(report)
             if not noisy:
                 _require_same(
                     f"{named} says something else of a plan when it is asked again", found.run(*pair, plan), report
                 )
                 _require_same(f"A pickled copy of {named} says something else", twin.run(*pair, plan), report)
+        if isinstance(found, BatchSimulator):
+            together = judge_plans(replace(task, simulator=found), plans)
+            for again, report in zip(together, reports, strict=True):
+                _check_report(named, task, again)
+                if not noisy:
+                    _require_same(f"{named} says something else in run_batch than in run", again, report)
 
 
 def _require_same(complaint: str, report: Report, expected: Report) -> None:
@@ -74,11 +87,7 @@ def _require_same(complaint: str, report: Report, expected: Report) -> None:
             )
 
 
-def _check_report(named: str, task: Task, report: object) -> None:
-    if not isinstance(report, Report):
-        raise SimulatorError(
-            f"{named} returned {type(report).__name__}; it must return memplace_env.Report, see its docstring."
-        )
+def _check_report(named: str, task: Task, report: Report) -> None:
     ops, levels = task.program.num_ops, task.accelerator.num_levels
     for field in ("latency_ps", "tail_ps", "lower_bound_ps"):
         value = getattr(report, field)
@@ -112,8 +121,6 @@ def _check_values(named: str, task: Task, report: Report) -> None:
             f"{named}: lower_bound_ps {report.lower_bound_ps} must lie in 1..latency_ps, which is {report.latency_ps}; "
             "report 1 if nothing is known."
         )
-    if not np.isfinite(report.energy_j) or report.energy_j < 0:
-        raise SimulatorError(f"{named}: energy_j is {report.energy_j}; report joules, or 0.0 if nothing is known.")
     if report.bound_by.max(initial=-1) > task.backing:
         raise SimulatorError(f"{named}: bound_by holds {report.bound_by.max()}; levels are 0..{task.backing}.")
     names = tuple(level.name for level in task.accelerator.levels)

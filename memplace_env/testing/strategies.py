@@ -148,7 +148,7 @@ def magnitudes(largest_exponent: int, smallest_exponent: int = 0) -> st.SearchSt
 
 @st.composite
 def two_level_accelerators(draw: st.DrawFn) -> Accelerator:
-    """Machines for the game: fast memory for a tensor or for all, compute that hides copies or does not."""
+    """Machines for the game: streamed weights, fast memory for one tensor or all, compute that hides copies or not."""
     backing = draw(magnitudes(10, 7))
     fast = backing * draw(st.integers(1, 50))
     rates = ((draw(magnitudes(4, 1)), fast), (2**40, backing))
@@ -167,7 +167,7 @@ def two_level_accelerators(draw: st.DrawFn) -> Accelerator:
         name="random-two-levels",
         description="",
         ports=draw(st.sampled_from(["parallel", "serial"])),
-        weights=draw(st.sampled_from(WEIGHTS)),
+        weights="streamed",
         fusion="none",
         dtype="int8",
         matrix_macs_per_s={"int8": draw(magnitudes(13, 10))},

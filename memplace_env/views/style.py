@@ -5,6 +5,7 @@ matplotlib is used without its global state, and is not needed until something i
 
 from __future__ import annotations
 
+from importlib import import_module
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -63,16 +64,29 @@ def new_figure(width_px: int, height_px: int) -> Figure:
     Raises:
         VisualizationError: if matplotlib is not installed.
     """
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise VisualizationError(
-            'Pictures need matplotlib, which is not installed; run: pip install "memplace[viz]".'
-        ) from None
+    require_packages()
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(width_px / _DPI, height_px / _DPI), dpi=_DPI, facecolor="white")
     FigureCanvasAgg(figure)
     return figure
+
+
+def require_packages(animation: bool = False) -> None:
+    """Find out before long work that its result could not be drawn.
+
+    Raises:
+        VisualizationError: if matplotlib, or Pillow, which animations need, is not installed.
+    """
+    try:
+        import_module("matplotlib.figure")
+        if animation:
+            import_module("PIL.Image")
+    except ImportError as error:
+        lacking = "Pillow" if str(error.name).startswith("PIL") else "matplotlib"
+        text = f'Pictures need {lacking}, which is not installed; run: pip install "memplace[viz]".'
+        raise VisualizationError(text) from None
 
 
 def to_png(figure: Figure) -> bytes:

@@ -141,6 +141,12 @@ class Program:
         return _frozen(np.cumsum(delta)[:-1])
 
     @cached_property
+    def footprint(self) -> int:
+        """Bytes of all weights and inputs, and of the most activations and outputs that are alive at once."""
+        constant = self.bytes_of(TensorKind.WEIGHT) + self.bytes_of(TensorKind.INPUT)
+        return constant + int(self.live_bytes.max())
+
+    @cached_property
     def is_placeable(self) -> NDArray[np.bool_]:
         """bool[K], weights and inner results; graph inputs and outputs live in the backing memory."""
         placeable = np.isin(self.tensor_kind, (TensorKind.WEIGHT, TensorKind.ACTIVATION))

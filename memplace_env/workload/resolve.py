@@ -45,7 +45,7 @@ def resolve_workload(
     # onnx takes 0.1 s to import, which synthetic workloads need not pay.
     from memplace_env.workload.onnx import load_onnx, model_dims
 
-    if not isinstance(spec, str) or _is_path(spec):
+    if not isinstance(spec, str) or is_path(spec):
         return load_onnx(spec, batch=batch, dims=dims, dtype=dtype, fusion=fusion)
     from memplace_env.workload.zoo import DEFAULT_DIMS, zoo_path
 
@@ -56,7 +56,8 @@ def resolve_workload(
     return load_onnx(path, batch=batch, dims=defaults | given, dtype=dtype, fusion=fusion)
 
 
-def _is_path(spec: str) -> bool:
+def is_path(spec: str) -> bool:
+    """Whether a text means a file, and not a name of the zoo."""
     return spec.lower().endswith(".onnx") or "/" in spec or os.sep in spec
 
 

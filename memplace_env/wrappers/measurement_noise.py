@@ -1,36 +1,70 @@
-"""Noise on the reward, as real hardware has it."""
+"""Noise on what is measured, as real hardware has it."""
 
 from __future__ import annotations
 
 from typing import Any, SupportsFloat
 
 import gymnasium as gym
+import numpy as np
 from gymnasium.utils import RecordConstructorArgs
+from numpy.typing import NDArray
 
+from memplace_env.compiler import all_backing_report
+from memplace_env.envs.malloc_game import MallocGameEnv
+from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.errors import EnvError
 
 
-class MeasurementNoise(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
-    """Multiplies positive rewards by a log-normal factor of mean 1, drawn from the environment's own generator.
+def noise_factors(rng: np.random.Generator, scale: float, count: int) -> NDArray[np.float64]:
+    """float64[count], what noise multiplies latencies by: log-normal of mean 1 and standard deviation `scale`.
 
-    EGRL learned from measurements on a chip; how noisy they were is not published, so `sigma` (standard deviation
-    of the factor's logarithm) is the user's choice. Same reset seed, same noise; latencies in `info` stay exact.
+    Log-normal, since a latency is positive and its disturbances are proportional to it; our choice. So many numbers in
+    one call are the same as one by one.
+    """
+    spread = np.sqrt(np.log1p(scale**2))
+    factors: NDArray[np.float64] = np.exp(spread * rng.standard_normal(count) - spread**2 / 2)
+    return factors
+
+
+class MeasurementNoise(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
+    """Measures the latency of a finished plan with noise, drawn from the environment's own generator.
+
+    The plan stays as it is; what is said of it changes. In `info`, `latency_s` and `speedup` carry the noise, and the
+    reward is what they earn: in one-shot environments by the reward function, in mallocGame, where only the end of a
+    game is measured, the last reward takes the difference, so that the return is 1 - measured latency / latency(all
+    backing). Same reset seed, same noise. EGRL learned from measurements on a chip; how noisy they were is not
+    published. Agents given an environment in this wrapper measure as it does, see `agents.evaluator`.
+
+    Args:
+        env: of either formulation.
+        scale: standard deviation of a measurement, as a share of the latency.
 
     Raises:
-        EnvError: if sigma is not in [0, 1].
+        EnvError: if scale is not in [0, 1], or the environment is another one or noisy already.
     """
 
-    def __init__(self, env: gym.Env[Any, Any], sigma: float = 0.02) -> None:
-        RecordConstructorArgs.__init__(self, sigma=sigma)
+    def __init__(self, env: gym.Env[Any, Any], scale: float = 0.05) -> None:
+        RecordConstructorArgs.__init__(self, scale=scale)
         gym.Wrapper.__init__(self, env)
-        if not 0 <= sigma <= 1:
-            raise EnvError(f"sigma is a standard deviation in [0, 1], not {sigma}.")
-        self.sigma = sigma
+        if not 0 <= scale <= 1:
+            raise EnvError(f"Measurement noise is a relative standard deviation; pass 0 to 1, not {scale}.")
+        if not isinstance(env.unwrapped, OneShotEnv | MallocGameEnv):
+            raise EnvError(f"MeasurementNoise wraps a MemPlace or MallocGame environment, not {env}.")
+        if env.has_wrapper_attr("measurement_noise"):
+            raise EnvError(f"{env} is measured with noise already; wrap it once.")
+        self.measurement_noise = scale
 
     def step(self, action: Any) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
-        """As the wrapped step, with a noisy reward."""
+        """As the wrapped step, measured with noise if it ends an episode."""
         observation, reward, terminated, truncated, info = self.env.step(action)
-        if float(reward) > 0:
-            factor = self.env.unwrapped.np_random.lognormal(-(self.sigma**2) / 2, self.sigma)
-            reward = float(reward) * factor
+        if terminated and self.measurement_noise:
+            core = self.env.unwrapped
+            factor = noise_factors(core.np_random, self.measurement_noise, 1).item()
+            exact_s = info["latency_s"]
+            info = info | {"latency_s": exact_s * factor}
+            if isinstance(core, OneShotEnv):
+                info["speedup"] /= factor
+                reward = float(reward) + core.reward_change(factor)
+            elif isinstance(core, MallocGameEnv):
+                reward = float(reward) + (1 - factor) * exact_s / all_backing_report(core.task).latency_s
         return observation, reward, terminated, truncated, info

@@ -94,6 +94,23 @@ def test_preset_loads_under_its_own_name(name: str) -> None:
     assert load_accelerator(accelerator) is accelerator
 
 
+def test_streamed_copies() -> None:
+    chip = load_accelerator("edge-tpu-streamed")
+    resident = load_accelerator("edge-tpu")
+    assert chip == replace(resident, name="edge-tpu-streamed", weights="streamed") == resident.streamed()
+    assert chip.sha256 != resident.sha256
+    assert load_accelerator(f"{PRESETS / 'edge-tpu.toml'}-streamed") == chip.streamed() == chip
+    assert load_accelerator("tpu-v4i-streamed") == load_accelerator("tpu-v4i"), "which streams anyway"
+    with pytest.raises(AcceleratorError, match=r"^'edge-tpx' is not a shipped accelerator.*did you mean edge-tpu\?"):
+        load_accelerator("edge-tpx-streamed")
+
+
+def test_a_file_may_be_called_streamed(tmp_path: Path) -> None:
+    path = tmp_path / "mine-streamed"
+    path.write_bytes((PRESETS / "edge-tpu.toml").read_bytes())
+    assert load_accelerator(path).name == "edge-tpu"
+
+
 def numbers(table: Document, prefix: str = "") -> Iterator[str]:
     """Dotted paths of a table's numbers; tables with a `source` of their own speak for themselves."""
     for key, value in table.items():

@@ -10,7 +10,7 @@ from agents import SolverOrder, XlaMsa, make_agent
 from agents.game.portfolio import Portfolio, Stage
 from agents.game.solver_order import default_order
 from agents.registry import agent_specs
-from agents.xla_msa import MsaOptions, assign
+from agents.xla_msa import PUBLIC_SETS, assign
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.plan import violations
@@ -98,7 +98,7 @@ def test_the_greedy_player_reads_no_cost_from_the_chip(task):
 
 
 @settings(max_examples=100)
-@given(game_tasks(), st.sampled_from([MsaOptions.open_source(), MsaOptions.tuned()]))
+@given(game_tasks(), st.sampled_from([each.options for each in PUBLIC_SETS]))
 def test_xlas_own_order_is_what_it_says(task, options):
     """Whatever ops reserve; and every order of a search from there gives a plan that can run."""
     order = default_order(task, options)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from agents import Exact, make_agent
 from agents.game.portfolio import Portfolio, Stage
+from agents.racing import box_is_noisy
 from agents.registry import agent_specs
 from memplace_env.compiler import all_backing_report, native_report
 from memplace_env.envs.malloc_game import MallocGameEnv
@@ -85,7 +86,7 @@ def test_what_stands_for_the_cost_arrays_is_no_black_box():
 @pytest.mark.parametrize("kind", [Crowded, Contrary])
 def test_the_answer_is_the_best_that_the_black_box_was_asked_about(name, formulation, kind):
     env, heard = boxed(formulation, kind()).unwrapped, []
-    native_report(env.task), all_backing_report(env.task)
+    native_report(env.task), all_backing_report(env.task), box_is_noisy(env.task)
     asked = env.task.simulator.asked
     asked.clear()
     budget = 24 if agent_specs()[name].learns else 300

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from agents.egrl import EGRL, EGRLConfig
 from agents.egrl.config import CONFIGS
 from agents.egrl.population import genome_of
+from agents.heuristic.first_maps import first_maps
 from agents.learning.graph_policy import Graph, GraphPolicy
 from agents.learning.policy_file import load_policy
 from agents.learning.training import CHECKPOINT, CURVES, POLICY
@@ -189,16 +190,16 @@ def test_something_must_search():
         EGRLConfig(evolution=False, gradient=False, refine=0.0)
 
 
-# Planted optima. Native does not reach any of these.
+# Planted optima. No map that is known without a search reaches any of these.
 
-DEFAULT_REACHES = [("chain", 0), ("chain", 1), ("chain", 3), ("diamond", 0), ("fan-out", 0), ("fan-out", 1)]
+DEFAULT_REACHES = [("chain", 1), ("chain", 4), ("diamond", 1), ("diamond", 4), ("fan-out", 1)]
 
 
 @pytest.mark.parametrize(("topology", "seed"), DEFAULT_REACHES)
 def test_planted_optima_are_reached(topology, seed):
-    """Of six ops, within 1,000 maps."""
-    env = planted_env(topology, ops=6, seed=seed)
-    assert env.problem.native_report.latency_ps > 1.05 * optimum_ps(env)
+    """Of eight ops, within 1,000 maps."""
+    env = planted_env(topology, ops=8, seed=seed)
+    assert env.problem.evaluate(first_maps(env.problem)).latency_s.min() * 1e12 > 1.01 * optimum_ps(env)
     reach(EGRL(), env, budget=1000)
 
 

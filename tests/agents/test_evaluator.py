@@ -261,20 +261,6 @@ def test_an_interrupt_before_the_first_plan_is_told_of_keeps_that_plan_too():
     assert solution.plan == XlaMsa().solve(GAME).plan
 
 
-GOLDEN = {
-    1: (3283789073, [1, 3, 27, 36, 120, 173, 181, 265, 273, 349, 1354, 1356]),
-    2: (3277147074, [1, 3, 27, 36, 120, 173, 181, 265, 273, 349, 1354, 1356, 2504]),
-}
-"""Of 3000 games, by seed: latency in ps, and when it improved; from before parts had a whole."""
-
-
-@pytest.mark.parametrize("seed", GOLDEN)
-def test_the_portfolio_still_finds_what_it_found(seed):
-    solution = agents.Portfolio().solve("MallocGame-MobileNetV2-ethos-u65-v0", budget=3000, seed=seed)
-    assert (solution.report.latency_ps, [p.evaluations for p in solution.history]) == GOLDEN[seed]
-    assert solution.evaluations == 3000
-
-
 def test_a_search_in_a_portfolio_is_that_search():
     """With the whole budget and the same seed."""
     for agent in (agents.BeamSearch(), agents.GameLocalSearch(), agents.SolverOrder()):

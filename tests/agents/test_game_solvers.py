@@ -10,7 +10,7 @@ from agents.evaluator import GameEvaluator, evaluator_for
 from agents.game import kernels
 from agents.game.solver_order import default_order
 from agents.game.wishes import by_role, by_tensor, finished, greedy_wishes, starts
-from agents.xla_msa import MsaOptions, assign
+from agents.xla_msa import PUBLIC_SETS, MsaOptions, assign
 from memplace_env.envs.malloc_game import MallocGameEnv, MallocGameProblem
 from memplace_env.envs.malloc_game.state import ESTIMATE
 from memplace_env.envs.one_shot import OneShotEnv
@@ -135,13 +135,10 @@ def test_budgets_and_time_limits_end_a_search():
 
 def test_solver_order_begins_where_xla_does():
     env = crowded()
-    for options in (MsaOptions.open_source(), MsaOptions.tuned()):
-        order = default_order(env.task, options)
-        assert assign(env.task, options, order) == assign(env.task, options)
-    xla = min(
-        agents.XlaMsa(options).solve(env).report.latency_ps
-        for options in (MsaOptions.open_source(), MsaOptions.tuned())
-    )
+    for each in PUBLIC_SETS:
+        order = default_order(env.task, each.options)
+        assert assign(env.task, each.options, order) == assign(env.task, each.options)
+    xla = min(agents.XlaMsa(each.options).solve(env).report.latency_ps for each in PUBLIC_SETS)
     assert agents.SolverOrder().solve(env, budget=50).report.latency_ps <= xla
 
 

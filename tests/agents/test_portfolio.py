@@ -9,7 +9,7 @@ from agents.game import BeamSearch, GameLocalSearch, GreedyPlayer
 from agents.game.portfolio import Portfolio, Stage
 from agents.learning.policy_file import save_policy
 from agents.muzero.networks import MuZeroNetwork
-from agents.xla_msa import MsaOptions, XlaMsa
+from agents.xla_msa import PUBLIC_SETS, XlaMsa
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.errors import AgentError
 from memplace_env.plan import violations
@@ -31,7 +31,7 @@ def test_never_worse_than_any_solver_that_comes_cheap(task):
     solution = Portfolio().solve(env, budget=60)
     assert violations(task, solution.plan) == []
     assert solution.evaluations <= 60
-    for agent in (XlaMsa(), XlaMsa(MsaOptions.tuned()), GreedyPlayer()):
+    for agent in (*(XlaMsa(each.options) for each in PUBLIC_SETS), GreedyPlayer()):
         assert solution.report.latency_ps <= agent.solve(env).report.latency_ps
 
 

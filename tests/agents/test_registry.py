@@ -14,7 +14,7 @@ import agents
 from agents import registry
 from agents.base import Agent
 from agents.learning.agent import LearningAgent
-from agents.registry import DEFAULTS, FALLBACK, agent_spec, agent_specs, make_agent
+from agents.registry import DEFAULTS, agent_spec, agent_specs, make_agent
 from memplace_env.errors import AgentError
 from memplace_env.plan import violations
 from memplace_env.registration import Formulation
@@ -170,11 +170,11 @@ def test_an_agent_without_its_packages_is_one_sentence():
     assert second.startswith("AgentError portfolio cannot be loaded (")
 
 
-def test_defaults_play_their_formulation_and_the_fallback_needs_nothing():
+def test_defaults_play_their_formulation_and_need_nothing():
     assert set(DEFAULTS) == set(Formulation)
     for formulation, name in DEFAULTS.items():
         assert name in agent_specs(formulation)
-    assert SPECS[FALLBACK].needs == ()
+        assert SPECS[name].needs == ()
 
 
 def test_lists_of_a_formulation_are_parts_of_the_whole():

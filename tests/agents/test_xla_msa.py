@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.xla_msa import MsaOptions, XlaMsa, assign
+from agents.xla_msa import PUBLIC_SETS, MsaOptions, XlaMsa, assign
 from memplace_env.accelerator import load_accelerator
 from memplace_env.compiler import all_backing_report
 from memplace_env.envs.one_shot import OneShotEnv
@@ -131,6 +131,29 @@ def test_planned_bandwidth_can_be_scaled():
     assert transfers(plan, weight) == [(1, 0, 4, 9)]
 
 
+def test_prefetches_come_in_order_if_they_must():
+    b = ProgramBuilder("nested", "int8")
+    last = b.tensor("x", 1, TensorKind.INPUT)
+    large, small = b.tensor("large", 20, TensorKind.WEIGHT), b.tensor("small", 5, TensorKind.WEIGHT)
+    for operands in [[]] * 9 + [[small], [large]]:
+        following = b.tensor("h", 1)
+        b.op("Step", [last, *operands], [following], vector_ops=20)
+        last = following
+    program = b.build()
+    free, fifo = MsaOptions(preferred_overlap_ratio=4), MsaOptions(preferred_overlap_ratio=4, fifo_prefetches=True)
+    for options, start in ((free, 8), (fifo, 6)):
+        plan = assigned(program, options, [large, small])
+        assert (transfers(plan, large), transfers(plan, small)) == ([(1, 0, 6, 9)], [(1, 0, start, 8)])
+
+
+@settings(max_examples=100)
+@given(tasks(programs_with_idle_ops(max_ops=24), two_levels()))
+def test_no_prefetch_is_within_another_in_order(task):
+    rows = assign(task, MsaOptions(fifo_prefetches=True)).transfers
+    first, last = rows[rows[:, 1] == 1][:, 3:].T
+    assert not ((first[:, None] < first) & (last[:, None] > last)).any()
+
+
 def test_nothing_lies_in_reserved_bytes():
     program, weight = weight_after(10)
     assert blocks(assigned(program, MsaOptions(reserved_bytes=60)), weight) == [(60, 7, 10)]
@@ -198,6 +221,13 @@ def test_plans_are_valid_and_deterministic_for_any_task_and_order(name, data, ta
     assert violations(task, plan) == []
 
 
+def test_public_sets_say_what_is_left_out():
+    assert MsaOptions() in OPTIONS.values()
+    for each in PUBLIC_SETS:
+        assert each.name in each.describe()
+        assert all(part in each.describe() for part in each.left_out)
+
+
 @pytest.mark.parametrize("name", OPTIONS)
 def test_resnet50_runs_much_faster_than_from_the_backing_memory(name):
     chip = load_accelerator("tpu-v4i")
@@ -211,8 +241,8 @@ def test_resnet50_runs_much_faster_than_from_the_backing_memory(name):
 def test_agent_returns_its_plan():
     env = OneShotEnv(planted("diamond", ops=12, accelerator="tpu-v4i").program, "tpu-v4i")
     heard = []
-    solution = XlaMsa(MsaOptions.tuned()).solve(env, seed=3, callback=heard.append)
-    assert solution.plan == assign(env.task, MsaOptions.tuned())
+    solution = XlaMsa(MsaOptions.llama2_70b()).solve(env, seed=3, callback=heard.append)
+    assert solution.plan == assign(env.task, MsaOptions.llama2_70b())
     assert solution.report.latency_ps == judge_plan(env.task, solution.plan).latency_ps
     assert (solution.agent, solution.outcome, solution.evaluations, solution.seed) == ("xla-msa", "feasible", 1, 3)
     assert [(p.evaluations, p.latency_s) for p in heard] == [(p.evaluations, p.latency_s) for p in solution.history]

@@ -65,11 +65,20 @@ def test_engine_forgets_copies_and_counts_those_under_way():
     engine = CopyEngine(np.full(10, 2), most=2)
     engine.add(0, 3, 1, mark=7)
     engine.add(2, 6, 1, mark=8)
-    assert engine.is_crowded(3, 4)
-    assert not engine.is_crowded(4, 8)
+    assert engine.is_barred(3, 4)
+    assert not engine.is_barred(4, 8)
     engine.remove(7)
-    assert not engine.is_crowded(3, 4)
+    assert not engine.is_barred(3, 4)
     assert engine.remaining().sum() == 19
+
+
+def test_engine_in_order_bars_copies_within_copies():
+    free, fifo = (CopyEngine(np.full(10, 9), fifo=fifo) for fifo in (False, True))
+    for engine in (free, fifo):
+        engine.add(2, 6, 1)
+    for start, end, barred in [(3, 5, 1), (1, 7, 1), (2, 5, 0), (2, 7, 0), (1, 6, 0), (3, 6, 0), (1, 5, 0), (3, 7, 0)]:
+        assert fifo.is_barred(start, end) == barred
+        assert not free.is_barred(start, end)
 
 
 def test_picker_waits_and_evicts_by_time():

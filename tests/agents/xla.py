@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from agents.xla_msa import MsaOptions, assign
+from agents.xla_msa import PUBLIC_SETS, MsaOptions, assign
 from memplace_env.accelerator import Accelerator, MemoryLevel
 from memplace_env.resolve import make_task
 from memplace_env.testing.strategies import accelerators
@@ -12,7 +12,7 @@ from memplace_env.testing.strategies import accelerators
 NS = 1000
 """Picoseconds. On the hand-made machine a byte of backing memory takes one nanosecond, and so does a vector op."""
 OPEN = MsaOptions.open_source()
-OPTIONS = {"open-source": OPEN, "tuned": MsaOptions.tuned()}
+OPTIONS = {each.name: each.options for each in PUBLIC_SETS}
 
 
 def machine(capacity=100, **changes):

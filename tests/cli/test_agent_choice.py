@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from agents.heuristic import RandomSearch
-from agents.xla_msa import MsaOptions, assignment
+from agents.xla_msa import PUBLIC_SETS, MsaOptions, assignment
 from memplace_env.plan import MemoryPlan
 from memplace_env.task import Task
 from tests.cli.conftest import MODEL, Run
@@ -109,7 +109,7 @@ def test_xla_assigns_once_for_each_option_set(
 
     monkeypatch.setattr(assignment, "assign", counted)
     parsed(*GAME, "--agent", agent, "--budget", 16)
-    assert calls == {MsaOptions.open_source(): 1, MsaOptions.tuned(): 1}
+    assert calls == {each.options: 1 for each in PUBLIC_SETS}
 
 
 def test_an_agent_that_returns_nothing(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

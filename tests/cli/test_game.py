@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ from PIL import Image
 from typer.testing import CliRunner, Result
 
 from agents.registry import DEFAULTS
+from memplace_env import accelerator
 from memplace_env.cli.app import app
 from memplace_env.cli.model_flags import ModelFlags
 from memplace_env.plan import MemoryPlan
@@ -79,14 +82,45 @@ def test_solve(run: Run, parsed: Callable[..., Any], tmp_path: Path) -> None:
     assert "over all in backing memory" in result.stdout
     assert "native" not in result.stdout
     assert "no plan of any kind can be faster" in result.stdout
+    assert "over the best of XLA's public option sets, xla-msa " in result.stdout
+    assert "Left out of xla-msa llama2-70b: cross-program prefetch, memory-bound loop optimizer" in result.stdout
     assert sorted(path.name for path in (tmp_path / "o").iterdir()) == ["plan.json", "plan.png", "trace.json"]
     values = parsed("solve", MODEL, "--formulation", "game", "--budget", 64)
-    assert values["rivals"].keys() == {"greedy-player", "xla-msa", "xla-msa tuned"}
+    assert values["rivals"].keys() == {"greedy-player", "xla-msa open-source", "xla-msa llama2-70b"}
     assert values["speedup"] >= max(values["rivals"].values())
     assert values["accelerator"] == "tpu-v4i"
     assert values["baseline"] == "all in backing memory"
     assert values["native_latency_s"] == pytest.approx(values["native"]["latency_s"])
     assert run("render", MODEL, "--agent", "game-local-search", "--out", "x.png").exit_code == 0
+
+
+def test_a_rival_that_stalls_much_says_so(run: Run, tmp_path: Path) -> None:
+    """XLA's open-source defaults wait for copies for a quarter of AlexNet's time; with the other set for less."""
+    setting = ("--formulation", "game", "--batch", 4, "--dtype", "bfloat16")
+    result = run("solve", "AlexNet", *setting, "--agent", "greedy-player", "--out", "o")
+    assert result.exit_code == 0, result.stderr
+    stalls = dict(re.findall(r"xla-msa (\S+) [\d.]+× \(([\d.]+) % stall\)", result.stdout))
+    assert float(stalls["open-source"]) > float(stalls["llama2-70b"]) >= 5
+    assert not re.search(r"greedy-player [\d.]+× \(", result.stdout)
+
+
+def test_plans_of_a_resident_chip(run: Run, parsed: Callable[..., Any], tmp_path: Path) -> None:
+    """A shipped one and one's own: the streamed copy is played, said, and found again from the plan."""
+    model = "synthetic:diamond?ops=9&seed=1&accelerator=edge-tpu"
+    preset = Path(accelerator.__file__).parent / "presets" / "edge-tpu.toml"
+    (tmp_path / "mine.toml").write_text(preset.read_text().replace('name = "edge-tpu"', 'name = "mine"'))
+    for chip, name in (("edge-tpu", "edge-tpu-streamed"), ("mine.toml", "mine-streamed")):
+        result = run("solve", model, "--formulation", "game", "--agent", "greedy-player", "-a", chip)
+        assert result.exit_code == 0, result.stderr
+        assert f"on {name}:" in result.stdout
+        plan = next((tmp_path / "out").glob(f"*{name}/plan.json"))
+        assert run("validate", model, plan).exit_code == 0
+        assert parsed("simulate", model, plan)["accelerator"] == name
+        for command in ("explain", "compare"):
+            assert run(command, model, plan).exit_code == 0
+        wrong = run("validate", model, plan, "-a", chip)
+        assert wrong.exit_code == 1
+        assert f"another accelerator ('{name}')" in wrong.stdout
 
 
 def test_agents_of_both_kinds(parsed: Callable[..., Any]) -> None:
@@ -149,3 +183,13 @@ def test_plans_of_no_game(run: Run, tmp_path: Path) -> None:
     result = run("render", MODEL, "plan.json", "--out", "x.png")
     assert result.exit_code == 2
     assert "another program" in result.stderr
+
+
+@pytest.mark.parametrize(("module", "name"), [("PIL.Image", "Pillow"), ("matplotlib.figure", "matplotlib")])
+def test_render_names_what_is_not_installed(run: Run, monkeypatch: pytest.MonkeyPatch, module: str, name: str) -> None:
+    """Before anything is played."""
+    monkeypatch.setitem(sys.modules, module, None)
+    result = run("render", MODEL, "--out", "game.gif")
+    assert result.exit_code == 2
+    needed = f'Pictures need {name}, which is not installed; run: pip install "memplace[viz]".'
+    assert result.stderr == f"memplace: {needed}\n"

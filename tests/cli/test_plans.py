@@ -69,7 +69,7 @@ def test_invalid_plans_are_not_timed(run: Run, broken: Path) -> None:
 def test_compare(run: Run, parsed: Callable[..., Any], saved: Path) -> None:
     assert "All ops take the same time" in run("compare", MODEL, saved, saved).stdout
     values = parsed("compare", MODEL, saved)
-    assert {"native", "plans", "differences", "picture"} == values.keys()
+    assert {"native", "plans", "differences", "routes", "picture"} == values.keys()
     assert [plan["plan"] for plan in values["plans"]] == [str(saved)]
     assert all(len(difference["times_s"]) == 2 for difference in values["differences"])
     assert "Where they differ most" in run("compare", MODEL, saved).stdout
@@ -101,3 +101,17 @@ def test_settings_of_an_odd_kind(run: Run, saved: Path, tmp_path: Path) -> None:
     result = run("simulate", MODEL, path)
     assert result.exit_code == 2
     assert "'dims'" in result.stderr
+
+
+def test_a_plan_of_another_model_is_named_before_its_dims(run: Run, saved: Path, tmp_path: Path) -> None:
+    """The settings of BERT's plan do not fit AlexNet, which is not what is wrong."""
+    settings = {"workload": "BERT", "dims": {"sequence": 384}, "dtype": "int8"}
+    document = json.loads(saved.read_text()) | {"program": "BERT", "settings": settings}
+    (tmp_path / "bert.json").write_text(json.dumps(document))
+    for command in (["simulate"], ["validate"], ["compare"], ["explain"]):
+        refused = run(*command, "AlexNet", "bert.json")
+        assert refused.exit_code == 2
+        assert refused.stderr.startswith("memplace: bert.json was made for another program, 'BERT', ")
+    refused = run("render", "AlexNet", "bert.json", "--out", "x.png")
+    assert refused.stderr.startswith("memplace: bert.json was made for another program, 'BERT', ")
+    assert "There is no workload 'AlxNet'" in run("simulate", "AlxNet", "bert.json").stderr

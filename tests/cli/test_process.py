@@ -133,4 +133,4 @@ def test_json_is_all_there_is_on_stdout(tmp_path: Path) -> None:
     command = [*MEMPLACE, "solve", MODEL, "--agent", "random", "--budget", "8", "--json"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0
-    assert json.loads(done.stdout)["agent"] == "random"
+    assert json.loads(done.stdout)["findings"][0]["name"] == "random"

@@ -56,7 +56,7 @@ def test_several_seeds_are_independent_and_tell_how_to_use_the_policy(run: Run, 
     assert result.exit_code == 0, result.output
     out = tmp_path / "out" / "train-egrl-synthetic-diamond-ops-9-seed-1"
     assert {path.name for path in out.iterdir()} == {"run.json", "seed-3", "seed-4"}
-    assert f"memplace solve '{MODEL}' --policy out/" in result.stdout
+    assert f"memplace solve '{MODEL}' --agent egrl --policy out/" in result.stdout
 
 
 def test_resume(run: Run, parsed: Callable[..., Any], trained: Path) -> None:
@@ -97,8 +97,9 @@ def test_one_policy_for_several_workloads(parsed: Callable[..., Any], tmp_path: 
 def test_policies_load_in_solve(parsed: Callable[..., Any], trained: Path) -> None:
     """Also those of one workload for another."""
     for model in (MODEL, OTHER):
-        found = parsed("solve", model, "--policy", trained / "seed-0" / "policy.pt", "--budget", 1)
-        assert (found["agent"], found["evaluations"]) == ("egrl", 1)
+        policy = ("--agent", "egrl", "--policy", trained / "seed-0" / "policy.pt")
+        found = parsed("solve", model, *policy, "--budget", 1)["findings"][0]
+        assert (found["name"], found["evaluations"]) == ("egrl", 1)
 
 
 @pytest.mark.parametrize("formulation", ["one-shot", "game"])
@@ -110,7 +111,7 @@ def test_agents_without_checkpoints(run: Run, parsed: Callable[..., Any], formul
     assert both[0] == first
     assert run(*ppo, "--budget", 32, "--resume").exit_code == 2
     flags = ("--formulation", formulation, "--agent", "ppo", "--policy", first["policy"], "--budget", 16)
-    assert parsed("solve", ppo[2], *flags)["agent"] == "ppo"
+    assert "ppo" in [finding["name"] for finding in parsed("solve", ppo[2], *flags)["findings"]]
 
 
 def test_muzero(run: Run, parsed: Callable[..., Any], tmp_path: Path) -> None:
@@ -122,7 +123,7 @@ def test_muzero(run: Run, parsed: Callable[..., Any], tmp_path: Path) -> None:
     trained = parsed(*train, "--budget", 14, "--resume")["runs"][0]
     assert [workload["evaluations"] for workload in trained["workloads"]] == [14, 14]
     solve = ("solve", GAME, "--formulation", "game", "--agent", "muzero", "--budget", 6, "--policy")
-    assert parsed(*solve, trained["policy"])["agent"] == "muzero"
+    assert "muzero" in [finding["name"] for finding in parsed(*solve, trained["policy"])["findings"]]
     PPOAgent(out=tmp_path / "ppo").solve(MallocGameEnv(GAME, "tpu-v4i"), budget=8)
     refused = run(*solve, "ppo/policy.pt")
     assert refused.exit_code == 2
@@ -136,7 +137,7 @@ class _Malicious:
 
 def test_a_strangers_policy_runs_no_code(run: Run, tmp_path: Path) -> None:
     (tmp_path / "policy.pt").write_bytes(pickle.dumps({"format": "memplace", "content": _Malicious()}))
-    result = run("solve", MODEL, "--policy", "policy.pt")
+    result = run("solve", MODEL, "--agent", "egrl", "--policy", "policy.pt")
     assert result.exit_code == 2
     assert result.stderr.count("\n") == 1
     assert [path.name for path in tmp_path.iterdir()] == ["policy.pt"]
@@ -144,7 +145,7 @@ def test_a_strangers_policy_runs_no_code(run: Run, tmp_path: Path) -> None:
 
 BAD = {
     "does not learn": (["train", "local-search", MODEL], "egrl, muzero, ppo"),
-    "unknown agent": (["train", "egrll", MODEL], "egrl, muzero, ppo"),
+    "unknown agent": (["train", "nobody", MODEL], "egrl, muzero, ppo"),
     "other formulation": (["train", "egrl", GAME, "--formulation", "game"], "plays --formulation one-shot"),
     "game id": (["train", "egrl", "MallocGame-AlexNet-v0"], "plays --formulation one-shot"),
     "unknown id": (["train", "egrl", "MemPlace-Alexnet-v0"], "MemPlace-AlexNet-v0"),
@@ -153,12 +154,13 @@ BAD = {
     "too many": (["train", "ppo", MODEL, OTHER], "one environment at a time"),
     "unknown config": (["train", "egrl", MODEL, "--config", "papr"], "'paper'"),
     "no configs": (["train", "ppo", MODEL, "--config", "paper"], "no settings"),
-    "unknown setting": (["solve", MODEL, "--set", "hiden=8"], "'hidden'"),
+    "unknown setting": (["solve", MODEL, "--agent", "egrl", "--set", "hiden=8"], "'hidden'"),
     "impossible setting": (["train", "egrl", MODEL, "--set", "elites=90"], "elites"),
     "policy for none": (["solve", MODEL, "--agent", "exact", "--policy", "policy.pt"], "does not learn"),
     "settings for none": (["solve", MODEL, "--agent", "exact", "--set", "hidden=8"], "--set"),
-    "missing policy": (["solve", MODEL, "--policy", "none.pt"], "none.pt"),
-    "policy is no policy": (["solve", MODEL, "--policy", __file__], "test_train.py"),
+    "policy for the default": (["solve", MODEL, "--policy", "policy.pt"], "for that there are: egrl"),
+    "missing policy": (["solve", MODEL, "--agent", "egrl", "--policy", "none.pt"], "none.pt"),
+    "policy is no policy": (["solve", MODEL, "--agent", "egrl", "--policy", __file__], "test_train.py"),
 }
 
 
@@ -210,15 +212,12 @@ def test_egrl_configs() -> None:
 
 
 def test_missing_packages(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Who did not ask for an agent gets another one and a note, who did gets one sentence."""
+    """The default does without; who asks for an agent that needs them gets one sentence."""
     monkeypatch.setitem(sys.modules, "torch_geometric", None)
-    fallen = run("solve", MODEL, "--json")
-    assert json.loads(fallen.stdout)["agent"] == "exact"
-    assert 'torch_geometric: pip install "memplace[agents]"' in fallen.stderr
-    for asked in (["--agent", "egrl"], ["--policy", "policy.pt"], ["--config", "paper"]):
-        result = run("solve", MODEL, *asked, "--out", "asked")
-        assert result.exit_code == 2
-        assert "torch_geometric" in result.stderr
+    assert run("solve", MODEL).exit_code == 0
+    result = run("solve", MODEL, "--agent", "egrl", "--out", "asked")
+    assert result.exit_code == 2
+    assert 'torch_geometric: pip install "memplace[agents]"' in result.stderr
     assert run("train", "egrl", MODEL, "--out", "asked").exit_code == 2
     assert run("agents").exit_code == 0
     assert not (tmp_path / "asked").exists()

@@ -28,7 +28,7 @@ def evaluate(task, mappings, threads=None):
     )
 
 
-@settings(max_examples=500)
+@settings(max_examples=300)
 @given(tasks(programs_with_idle_ops()), st.sampled_from(ORDERS), st.data())
 def test_kernel_equals_reference(task, order, data):
     mapping = data.draw(mappings(task))
@@ -38,7 +38,7 @@ def test_kernel_equals_reference(task, order, data):
     assert compiled.reassigned_bytes == reassigned
 
 
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(tasks(programs(100)), st.sampled_from(ORDERS), st.data())
 def test_plans_are_valid(task, order, data):
     plan, moved = place_mapping(task, data.draw(mappings(task)), order)
@@ -46,7 +46,7 @@ def test_plans_are_valid(task, order, data):
     assert moved <= task.program.tensor_bytes[task.program.is_placeable].sum()
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(tasks(), st.data())
 def test_the_batch_kernel_says_what_the_simulator_says(task, data):
     rows = [data.draw(mappings(task)) for _ in range(3)]
@@ -90,15 +90,16 @@ def test_forked_processes_evaluate_too():
         process.join()
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(tasks())
-def test_native_is_the_faster_of_its_two_orders(task):
+def test_native_is_the_fastest_of_its_three_orders(task):
     program = task.program
     reads = [program.use_bytes[program.use_tensor == k].max() for k in range(program.num_tensors)]
     weight = program.tensor_kind == TensorKind.WEIGHT
     wanted = np.where(weight & (reads < program.tensor_bytes), task.backing, 0)
-    both = [judge_plan(task, place_mapping(task, wanted, order).plan) for order in ORDERS[:2]]
-    assert native_report(task).latency_ps == min(report.latency_ps for report in both)
+    orders = ("weights-before-results", "results-before-weights", "all-results-first")
+    each = [judge_plan(task, place_mapping(task, wanted, order).plan) for order in orders]
+    assert native_report(task).latency_ps == min(report.latency_ps for report in each)
     assert native_plan(task) is native_plan(task), "computed once"
 
 

@@ -25,7 +25,7 @@ def measured(env_id: str) -> dict[str, object]:
         env.problem.finish_randomly(states[1:], seed=0)
         latencies = env.problem.latency_s(states).tolist()
         return {**who, "all_backing_ps": env.problem.all_backing_ps, "greedy_and_random_latency_s": latencies}
-    maps = np.random.default_rng(0).integers(0, 3, (2, env.problem.map_size))
+    maps = np.random.default_rng(0).integers(0, env.accelerator.num_levels, (2, env.problem.map_size))
     _, scores = env.score(maps)
     return {
         **who,

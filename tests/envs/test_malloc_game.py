@@ -1,5 +1,7 @@
 """The sequential environment beyond the checkers: observations, planners' interface, errors, learning algorithms."""
 
+from pathlib import Path
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -8,13 +10,16 @@ from hypothesis import strategies as st
 from sb3_contrib import MaskablePPO
 from stable_baselines3 import PPO
 
-import memplace_env  # noqa: F401
+import memplace_env
+from memplace_env.accelerator import load_accelerator
 from memplace_env.envs.malloc_game import MallocGameEnv, MallocGameProblem
 from memplace_env.envs.malloc_game.observation import LOOKAHEAD, TENSOR
 from memplace_env.envs.malloc_game.state import BLOCKS, COPY, DROP, NO_COPY, OP
 from memplace_env.errors import ActionError, EnvError, WorkloadError
 from memplace_env.plan import violations
-from memplace_env.simulator import judge_plan
+from memplace_env.registration import GAME
+from memplace_env.resolve import resolve_task
+from memplace_env.simulator import judge_plan, lower_bound_ps
 from memplace_env.testing.strategies import game_tasks, programs
 from memplace_env.units import PS
 from memplace_env.workload.program import TensorKind
@@ -139,14 +144,37 @@ def test_a_finished_game_must_be_reset(env):
 
 
 def test_three_levels_are_refused():
-    with pytest.raises(WorkloadError, match="two memory levels"):
+    with pytest.raises(WorkloadError, match="two memory levels; 'nnp-i' has 3"):
         MallocGameEnv("synthetic:chain", accelerator="nnp-i")
 
 
-def test_resident_machines_stream_in_the_game():
-    env = MallocGameEnv("synthetic:chain?ops=6&accelerator=edge-tpu", accelerator="edge-tpu")
+PRESET = Path(memplace_env.__file__).parent / "accelerator" / "presets" / "edge-tpu.toml"
+
+
+@pytest.mark.parametrize("chip", ["edge-tpu", str(PRESET), PRESET, load_accelerator("edge-tpu")])
+def test_of_resident_machines_a_streamed_copy_is_played(chip):
+    """Its plans are for that copy, and their settings make the task anew."""
+    workload = "synthetic:chain?ops=6&accelerator=edge-tpu"
+    env = MallocGameEnv(workload, accelerator=chip)
     random_game(env)
-    assert violations(env.task, env.plan()) == []
+    plan = env.plan()
+    assert env.accelerator.name == env.problem.accelerator.name == plan.accelerator == "edge-tpu-streamed"
+    resident = resolve_task(workload, "edge-tpu")
+    assert violations(env.task, plan) == []
+    assert {violation.rule for violation in violations(resident, plan)} == {"accelerator"}
+    again = resolve_task(workload, plan.settings.get("accelerator", plan.accelerator))
+    assert judge_plan(again, plan).latency_ps == env.report().latency_ps
+    assert again.accelerator == env.accelerator
+    vector = gym.make_vec("MallocGame-v0", num_envs=2, workload=resident)
+    assert vector.unwrapped.env.task is MallocGameEnv(resident).task, "a task is streamed once"
+
+
+def test_the_registered_game_of_a_resident_machine_says_what_it_plays():
+    env = gym.make("MallocGame-MobileNetV2-edge-tpu-v0").unwrapped
+    assert (env.accelerator.name, env.accelerator.weights) == ("edge-tpu-streamed", "streamed")
+    one_shot = gym.make("MemPlace-v0", **GAME["MobileNetV2-edge-tpu"]).unwrapped
+    assert (one_shot.accelerator.name, one_shot.accelerator.weights) == ("edge-tpu", "resident")
+    assert env.report().lower_bound_ps == lower_bound_ps(env.task) > lower_bound_ps(one_shot.task)
 
 
 def test_planners_interface():

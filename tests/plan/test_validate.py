@@ -7,12 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from memplace_env.accelerator import load_accelerator
 from memplace_env.compiler import place_mapping
 from memplace_env.costs import KnownCosts
 from memplace_env.errors import PlanError
 from memplace_env.plan import MemoryPlan, require_valid, violations
 from memplace_env.resolve import make_task
 from memplace_env.testing.strategies import mappings, tasks
+from memplace_env.workload.builder import ProgramBuilder
 from memplace_env.workload.program import TensorKind
 from tests.by_hand import all_fast, three_op_task
 
@@ -116,6 +118,29 @@ def test_resident_weights_need_no_copy():
     late = plan.allocations.copy()
     late[plan.allocations[:, TENSOR] == 1, START] = 1
     assert {v.rule for v in violations(task, replace(plan, allocations=late))} == {"use"}
+
+
+def test_a_resident_weight_keeps_its_block():
+    """A weight and a later result, 4 MB each, in the same bytes of a level: the next inference has no weight."""
+    builder = ProgramBuilder("taking turns", "int8")
+    x, y = builder.tensor("x", 1, TensorKind.INPUT), builder.tensor("y", 1, TensorKind.OUTPUT)
+    weight, result = builder.tensor("w", 2**22, TensorKind.WEIGHT), builder.tensor("r", 2**22)
+    small = builder.tensor("a", 1)
+    builder.op("A", [x, weight], [small])
+    builder.op("B", [small], [result])
+    builder.op("C", [result], [y])
+    task = make_task(builder.build(), load_accelerator("nnp-i"))
+
+    def sharing(last: int, *tensors: int) -> MemoryPlan:
+        rows = [row for row in ([weight, 0, 0, 0, last], [result, 0, 0, 1, 2]) if row[0] in tensors]
+        return MemoryPlan.of(task, np.where(np.isin(task.program.use_tensor, tensors), 0, 2), np.array(rows))
+
+    (violation,) = violations(task, sharing(0, weight, result))
+    assert violation.rule == "use"
+    assert violation.message.endswith("does not hold it: the block of a resident weight covers ops 0..2.")
+    assert violations(task, sharing(1, weight)) != []
+    assert violations(task, sharing(2, weight)) == violations(task, sharing(2, result)) == []
+    assert {violation.rule for violation in violations(task, sharing(2, weight, result))} == {"overlap"}
 
 
 def test_every_violation_is_returned():

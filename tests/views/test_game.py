@@ -31,7 +31,7 @@ def test_picture(share: float) -> None:
 
 def test_long_programs_pass_by() -> None:
     """A window while the game goes on, with the current op in it; everything at the end."""
-    problem = small_game("chain", 150)
+    problem = small_game("random", 150)
     for decisions in (0, problem.num_decisions // 2, problem.num_decisions - 1):
         moment = snapshot_of(problem, play_randomly(problem, decisions, favoured=NO_COPY))
         (left, right) = game_map(moment).axes[-1].get_xlim()

@@ -16,8 +16,9 @@ from memplace_env.resolve import make_task
 from memplace_env.views.figures.comparison import two_maps
 from memplace_env.views.figures.plan import memory_map
 from memplace_env.views.style import drawable, save_png, to_png, to_rgb
+from memplace_env.views.text.reasons import what_decides
 from memplace_env.workload.synthetic import planted
-from tests.subjects import Subject
+from tests.subjects import Subject, all_in, relu_task
 
 
 def test_picture(copies: Subject, tmp_path: Path) -> None:
@@ -63,12 +64,23 @@ def test_two_plans(copies: Subject) -> None:
     task, fast = copies
     slow = all_backing_baseline(task)._replace(name="all $backing$")
     figure = two_maps(task, slow, fast)
-    assert to_rgb(figure).shape == (900, 1200, 3)
+    assert to_rgb(figure).shape == (948, 1200, 3)
     lead = figure.axes[2].lines[0].get_ydata()
     assert lead[0] == 0
     unit = {"ahead by (s)": 1, "ahead by (ms)": 1e3, "ahead by (\u00b5s)": 1e6, "ahead by (ns)": 1e9}
     scale = unit[figure.axes[2].get_ylabel()]
     assert lead[-1] == pytest.approx((slow.report.latency_s - fast.report.latency_s) * scale)
     assert to_png(figure) == to_png(two_maps(task, slow, fast))
+    assert any(text.get_text().startswith("What decides: ") for text in figure.texts)
     backwards = two_maps(task, fast, slow).axes[2].lines[0].get_ydata()
     np.testing.assert_allclose(backwards, -np.array(lead))
+
+
+def test_the_memories_that_decide_are_drawn() -> None:
+    """Where all that matters goes from DRAM to LLC, LLC is drawn, although there is a faster memory."""
+    task = relu_task()
+    first, second = all_in(task, 2), all_in(task, 1)
+    titles = [panel.texts[0].get_text() for panel in two_maps(task, first, second).axes[:-1]]
+    assert titles == ["LLC, this plan", "LLC, this plan"]
+    assert "DRAM → LLC saves" in what_decides(task, first, second)
+    assert "LLC → DRAM costs" in what_decides(task, second, first)

@@ -77,9 +77,19 @@ def test_batch_bound_twice() -> None:
         first_bytes(["batch"], batch=2, dims={"batch": 2})
 
 
+def test_batch_that_the_file_fixes_says_what_to_do() -> None:
+    sentence = r"batch=4 cannot be bound: the model fixes it at 2; leave batch out, or export with a dynamic batch\.$"
+    with pytest.raises(WorkloadError, match=sentence):
+        first_bytes([2, 4], batch=4)
+    assert first_bytes([2, 4]) == first_bytes([2, 4], batch=2) == 4 * 8
+
+
 def test_batch_that_nothing_takes() -> None:
-    with pytest.raises(WorkloadError, match="no input of the model has a leading dim that is free"):
-        first_bytes([5, 4], batch=2)
+    message = "no input has a leading dim that is free; leave batch out"
+    with pytest.raises(WorkloadError, match=message):
+        load([node("Add", "x z", "y")], {"x": [5, 4], "z": [4]}, batch=2)
+    with pytest.raises(WorkloadError, match=message):
+        first_bytes(["rows", 4], batch=2, dims={"rows": 5})
 
 
 def test_model_that_fixes_its_batch_in_a_reshape() -> None:

@@ -141,9 +141,7 @@ def test_onnx_rejects_wrong_attribute() -> None:
         load([node("Conv", "x w", "y", kernel_shape="wide")], {"x": [1, 2, 4, 4]}, constants={"w": (2, 2, 1, 1)})
 
 
-def test_sequences_optionals_strings_and_sparse() -> None:
-    with pytest.raises(WorkloadError, match="is a sequence"):
-        load([node("SequenceConstruct", "x", "s"), node("ConcatFromSequence", "s", "y", axis=0)], {"x": [1]})
+def test_optionals_strings_and_sparse() -> None:
     with pytest.raises(WorkloadError, match="STRING"):
         load([node("Identity", "x", "y")], {"x": [1]}, types={"x": TensorProto.STRING})
     optional = model(RELU, {"x": [1]})
@@ -170,6 +168,14 @@ def test_control_flow_that_stays() -> None:
     body = helper.make_graph([], "body", [], [])
     with pytest.raises(WorkloadError, match="Control flow as in node 'n_y'"):
         load([node("Loop", "_ _ x", "y", body=body)], {"x": [4]})
+
+
+@pytest.mark.parametrize("op_type", ["Shape", "Size", "Relu", "SequenceAt"])
+@pytest.mark.parametrize("inputs", ["", "x"])
+def test_subgraph_where_none_belongs(op_type: str, inputs: str) -> None:
+    damaged = helper.make_node(op_type, inputs.split(), ["a"], name="n_a", body=helper.make_graph([], "body", [], []))
+    with pytest.raises(WorkloadError, match="Control flow as in node 'n_a'"):
+        load([damaged, node("Cast", "a", "y", to=TensorProto.FLOAT)], {"x": [4]})
 
 
 def test_damaged_control_flow_and_constants() -> None:

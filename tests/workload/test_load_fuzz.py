@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from onnx import NodeProto
+from onnx import NodeProto, TensorProto
 
 from memplace_env.errors import WorkloadError
 from memplace_env.workload.onnx import load_onnx
 from memplace_env.workload.program import Program, TensorKind
-from tests.workload.models import LIGHT, model, node
+from tests.workload.models import LIGHT, model, node, weight
 
 FUSIONS = ("none", "conv", "epilogue")
 
@@ -38,7 +38,29 @@ SMALL = model(
     },
 ).SerializeToString()  # fmt: skip
 
-FILES = (SMALL, (LIGHT / "light_bvlc_alexnet.onnx").read_bytes())
+SEQUENCES = model(
+    [
+        node("Shape", "x", "dims"),
+        node("SplitToSequence", "dims", "sizes", keepdims=0),
+        node("SequenceAt", "sizes zero", "rows"),
+        node("Unsqueeze", "rows axes", "row"),
+        node("Concat", "row rest", "target", axis=0),
+        node("DequantizeLinear", "q scale", "w", axis=1),
+        node("MatMul", "x w", "a"),
+        node("SplitToSequence", "a pieces", "s", axis=1),
+        node("SequenceInsert", "s x two", "t"),
+        node("SequenceErase", "t two", "u"),
+        node("ConcatFromSequence", "u", "b", axis=1, new_axis=0),
+        node("Reshape", "b target", "y"),
+    ],
+    {"x": ["batch", 4]},
+    constants={
+        "zero": np.array(0), "axes": np.array([0]), "rest": np.array([-1]), "two": np.array(2), "scale": (8,),
+        "q": weight("q", (4, 8), TensorProto.INT8), "pieces": np.array([2, 6]),
+    },
+).SerializeToString()  # fmt: skip
+
+FILES = (SMALL, SEQUENCES, (LIGHT / "light_bvlc_alexnet.onnx").read_bytes())
 
 
 @st.composite

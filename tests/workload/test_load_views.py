@@ -155,6 +155,12 @@ def test_single_numbers_and_parameters_are_no_tensors() -> None:
     assert program.num_uses == 8
 
 
+def test_sizes_of_a_grid_are_parameters() -> None:
+    size = {"size": np.array([1, 3, 4, 5])}
+    program = load([node("AffineGrid", "theta size", "y")], {"theta": [1, 2, 3]}, constants=size)
+    assert program.tensor_name == ("theta", "y")
+
+
 def test_indices_are_data_only_if_they_depend_on_an_input() -> None:
     nodes = [node("Cast", "i", "j", to=TensorProto.INT64), node("Gather", "w j", "y")]
     program = load(nodes, {"i": [2, 3]}, constants={"w": (100, 8)}, types={"i": TensorProto.INT32})

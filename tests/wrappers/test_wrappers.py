@@ -8,10 +8,11 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 from sb3_contrib import MaskablePPO
 from stable_baselines3 import PPO
+from stable_baselines3.common.env_checker import check_env as sb3_check_env
 
 import memplace_env  # noqa: F401
 from memplace_env.errors import EnvError
-from memplace_env.wrappers import GraphObservation, MeasurementNoise, SB3VecEnv
+from memplace_env.wrappers import GraphObservation, MeasurementNoise, SB3VecEnv, SkipForced
 from tests.test_all_envs import assert_same
 
 WORKLOAD = {"workload": "synthetic:diamond?ops=9&seed=1"}
@@ -34,23 +35,77 @@ def test_graph_observation():
         GraphObservation(gym.make("CartPole-v1"))
 
 
-def test_noise_is_seeded_and_spares_penalties():
-    env = MeasurementNoise(make(), sigma=0.1)
-    slow = np.full(18, 2)
+GAME = {"workload": "synthetic:diamond?ops=6&seed=1&accelerator=tpu-v4i"}
 
-    def rewards(seed):
-        env.reset(seed=seed)
-        return [env.step(slow)[1] for _ in range(4)]
 
-    exact = make().unwrapped.step(slow)[1]
-    assert rewards(1) == rewards(1) != rewards(2)
-    assert np.mean([rewards(seed) for seed in range(100)]) == pytest.approx(exact, rel=0.03)
+def played(env, seed):
+    """The return and the last info of an episode that leaves everything in the backing memory, if it may."""
+    env.reset(seed=seed)
+    earned, over = 0.0, False
+    while not over:
+        action = env.action_space.n - 1 if hasattr(env.action_space, "n") else env.action_space.nvec - 1
+        _, reward, over, _, info = env.step(action)
+        earned += reward
+    return earned, info
+
+
+@pytest.mark.parametrize(("env_id", "kwargs"), [("MemPlace-v0", WORKLOAD), ("MallocGame-v0", GAME)])
+def test_noise_is_seeded_and_spares_the_plan(env_id, kwargs):
+    env, exact = MeasurementNoise(gym.make(env_id, **kwargs), 0.1), gym.make(env_id, **kwargs)
+    exact_s = played(exact, 0)[1]["latency_s"]
+    assert played(env, 1) == played(env, 1) != played(env, 2)
+    assert env.unwrapped.plan() == exact.unwrapped.plan()
+    factors = np.array([played(env, seed)[1]["latency_s"] / exact_s for seed in range(200)])
+    assert factors.mean() == pytest.approx(1, abs=0.03)
+    assert factors.std() == pytest.approx(0.1, rel=0.2)
+    assert played(MeasurementNoise(gym.make(env_id, **kwargs), 0.0), 1) == played(exact, 1)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*different from the unwrapped version|.*has an unconventional shape")
+        check_env(env, skip_render_check=True)
+        sb3_check_env(env, skip_render_check=True)
+
+
+def test_the_reward_of_a_map_is_what_was_measured():
+    env = MeasurementNoise(make(), 0.2)
+    earned, info = played(env, 3)
+    native = env.unwrapped.problem.native_report.latency_s
+    assert info["valid"]
+    assert earned == pytest.approx(info["speedup"]) == pytest.approx(native / info["latency_s"])
+    env.reset(seed=3)
     full = np.zeros(18, dtype=int)
-    penalty = make().unwrapped.step(full)[1]
-    assert penalty < 0
-    assert env.step(full)[1] == penalty
-    with pytest.raises(EnvError, match="sigma"):
-        MeasurementNoise(make(), sigma=2)
+    _, penalty, _, _, info = env.step(full)
+    assert penalty == make().unwrapped.step(full)[1] < 0
+    assert info["speedup"] == pytest.approx(native / info["latency_s"])
+
+
+def test_the_reward_by_any_function_is_what_was_measured():
+    env = MeasurementNoise(gym.make("MemPlace-v0", reward=lambda scores: 1 / scores.latency_s**2, **WORKLOAD), 0.2)
+    earned, info = played(env, 3)
+    assert earned == pytest.approx(info["latency_s"] ** -2)
+
+
+@pytest.mark.parametrize("wrap", [lambda env: env, SkipForced])
+def test_the_return_of_a_game_is_what_was_measured(wrap):
+    """With all in the backing memory it is 0 but for the noise."""
+    env = wrap(MeasurementNoise(gym.make("MallocGame-v0", **GAME), 0.2))
+    _, first = env.reset(seed=5)
+    earned, over = first.get("skipped_reward", 0.0), False
+    while not over:
+        _, reward, over, _, info = env.step(int(np.flatnonzero(env.unwrapped.action_masks())[0]))
+        earned += reward
+    backing_s = env.unwrapped.problem.all_backing_ps * 1e-12
+    assert earned == pytest.approx(1 - info["latency_s"] / backing_s)
+    assert info["latency_s"] != pytest.approx(env.unwrapped.report().latency_s)
+
+
+def test_there_is_no_such_noise():
+    for scale in (-0.1, 2, float("nan")):
+        with pytest.raises(EnvError, match="relative standard deviation; pass 0 to 1"):
+            MeasurementNoise(make(), scale)
+    with pytest.raises(EnvError, match="wraps a MemPlace or MallocGame environment"):
+        MeasurementNoise(gym.make("CartPole-v1"))
+    with pytest.raises(EnvError, match="with noise already"):
+        MeasurementNoise(MeasurementNoise(make()))
 
 
 def test_sb3_adapter_steps_like_the_vector_env():

@@ -59,6 +59,8 @@ class MallocGameEnv(PlacementEnv[np.int64]):
     By how much the decision lowers the estimated latency, as a share of the latency with everything in the backing
     memory. The estimate takes final ops as they are and everything undecided as in the backing memory; the last
     decision pays for copies that are still under way at the end. The return is 1 - latency / latency(all backing).
+    With a `simulator` the estimate is still the cost arrays', and the last decision adds what the simulator says more
+    or less, so that the return is that of its latencies.
 
     ## Episode end
     After the last use (`terminated=True`); every game of a program has the same length.
@@ -69,8 +71,8 @@ class MallocGameEnv(PlacementEnv[np.int64]):
 
     ## Arguments
     As `OneShotEnv` (`workload`, `accelerator`, `simulator`, `batch`, `dims`, `dtype`, `fusion`, `costs`,
-    `observation`), with `"tpu-v4i"` as the default accelerator. Any machine with two levels will do; weights are
-    streamed whatever its own policy. `simulator` times `report()`; rewards are the game's own.
+    `observation`), with `"tpu-v4i"` as the default accelerator. Any machine with two levels will do; of one with
+    resident weights a copy is played that streams them, which `accelerator.name` says: `"edge-tpu-streamed"`.
 
     ## Version history
     - v0: first version.
@@ -94,8 +96,8 @@ class MallocGameEnv(PlacementEnv[np.int64]):
         task = resolve_task(
             workload, accelerator, simulator, costs=costs, batch=batch, dims=dims, dtype=dtype, fusion=fusion
         )
-        super().__init__(task, render_mode, observation)
         self.problem = MallocGameProblem(task)
+        super().__init__(self.problem.task, render_mode, observation)
         self._states = self.problem.new_states(1)
         self._profiles = self.problem.observe(self._states).profile
         space: spaces.Space[Any] = flat_space() if self.flat else dict_space()
@@ -122,12 +124,15 @@ class MallocGameEnv(PlacementEnv[np.int64]):
             raise ActionError("The game is over; call reset() before the next step.")
         gains, played, seen = self.problem.step(self._states, wanted.reshape(1), self._profiles)
         over = bool(self._states[0, USE] == self.problem.num_decisions)
-        info = {"latency_s": self.latency_s, "played": int(played[0]), "illegal": bool(played[0] != wanted)}
-        return self._only(seen), int(gains[0]) / self.problem.all_backing_ps, over, False, info
+        rewards, latency = self.problem.settle(self._states, gains, played)
+        info = {"latency_s": latency[0].item(), "played": int(played[0]), "illegal": bool(played[0] != wanted)}
+        return self._only(seen), rewards[0].item(), over, False, info
 
     @property
     def latency_s(self) -> float:
-        """Estimated latency in seconds, exact once the game is over."""
+        """Estimated latency in seconds; once the game is over that of its plan, by the simulator if there is one."""
+        if self.task.is_black_box and self._states[0, USE] == self.problem.num_decisions:
+            return self.report().latency_s
         return float(self._states[0, ESTIMATE] * PS)
 
     def legal_actions(self) -> list[int]:

@@ -8,34 +8,37 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from memplace_env.compiler import all_backing_report
 from memplace_env.envs.malloc_game import rules
 from memplace_env.envs.malloc_game.observation import Observations, Unchanging, empty_observations, unchanging
 from memplace_env.envs.malloc_game.profile import draw_profiles
 from memplace_env.envs.malloc_game.state import ESTIMATE, MASK, USE, game_tables, layout_of, plan_of
 from memplace_env.envs.malloc_game.step import observe_all, step_all
 from memplace_env.plan import MemoryPlan
-from memplace_env.task import Task
+from memplace_env.simulator import judge_plans
+from memplace_env.task import Task, streamed
 from memplace_env.threads import in_chunks
 from memplace_env.units import PS
 from memplace_env.workload.program import Ints
 
 
 class MallocGameProblem:
-    """The game of a program on a machine with two memory levels, played on states int64[B, size].
+    """The game of a program on a machine with two memory levels and streamed weights, on states int64[B, size].
 
     This is the planners' interface: states are plain arrays, so that a tree search copies, stacks and selects them
     freely, and plays thousands at once without an environment.
 
     Attributes:
-        task, program, accelerator: what is placed and where.
+        task, program, accelerator: what is placed and where; of a chip with resident weights, its streamed copy.
         tables, layout: see `state`.
         size: length of a state.
         all_backing_ps: latency with everything in the backing memory.
     """
 
     def __init__(self, task: Task) -> None:
-        self.task, self.program, self.accelerator = task, task.program, task.accelerator
         self.tables = game_tables(task)
+        self.task = streamed(task)
+        self.program, self.accelerator = self.task.program, self.task.accelerator
         self.layout = layout_of(self.tables)
         self.size = self.layout.size
         self.all_backing_ps = int(self.tables.rest_ps[0])
@@ -107,8 +110,42 @@ class MallocGameProblem:
         return np.asarray(states[:, USE] == self.num_decisions)
 
     def latency_s(self, states: Ints) -> NDArray[np.float64]:
-        """float64[B], estimated latency in seconds; exact in finished states."""
+        """float64[B], latency in seconds by the cost arrays, estimated; exact in finished states."""
         return states[:, ESTIMATE].astype(np.float64) * PS
+
+    def settle(self, states: Ints, gains: Ints, played: Ints) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """What moves earned.
+
+        A move earns what it lowers the estimated latency by, as a share of the latency with everything in the backing
+        memory. Where a black box judges, the last move of a game earns besides what that says more or less, so that
+        the return is 1 - latency / latency(all backing) by the black box.
+
+        Args:
+            states: int64[B, size], after the moves.
+            gains, played: of the moves, see `play`.
+
+        Returns:
+            Rewards float64[B], and latencies in seconds float64[B], of games that just ended by who judges.
+        """
+        rewards, latency = gains / self.all_backing_ps, self.latency_s(states)
+        if self.task.is_black_box:
+            ended = np.flatnonzero(self.done(states) & (played >= 0))
+            judged = self.judged_s(states[ended])
+            rewards[ended] += self.surplus(states[ended], judged)
+            latency[ended] = judged
+        return rewards, latency
+
+    def judged_s(self, states: Ints) -> NDArray[np.float64]:
+        """float64[B], latency in seconds of finished games by who judges."""
+        if not self.task.is_black_box:
+            return self.latency_s(states)
+        reports = judge_plans(self.task, [self.plan(state) for state in states])
+        return np.array([report.latency_s for report in reports])
+
+    def surplus(self, states: Ints, judged_s: NDArray[np.float64]) -> NDArray[np.float64]:
+        """float64[B], what a black box that says `judged_s` adds to the returns of these finished games."""
+        share = judged_s / all_backing_report(self.task).latency_s
+        return np.asarray(self.latency_s(states) / (self.all_backing_ps * PS) - share)
 
     def plan(self, state: Ints) -> MemoryPlan:
         """The plan of a game; an unfinished one is finished lazily, on a copy."""

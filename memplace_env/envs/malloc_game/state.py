@@ -99,7 +99,7 @@ class Tables(NamedTuple):
 def game_tables(task: Task) -> Tables:
     """The tables of a program on a machine with two levels.
 
-    The game streams weights whatever the machine's own policy: they start in the backing memory.
+    Weights start in the backing memory, whatever the machine's own policy.
 
     Raises:
         WorkloadError: if the machine has more levels.

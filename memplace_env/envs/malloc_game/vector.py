@@ -53,8 +53,9 @@ class MallocGameVectorEnv(PlacementVectorEnv[MallocGameEnv]):
     def _play(self, actions: ArrayLike, live: Bools) -> tuple[Observation, NDArray[np.float64], Bools, Info]:
         wanted = check_actions(actions, (self.num_envs,))
         gains, played, seen = self.problem.step(self.states, wanted, self._profiles, self._seen)
-        info = {"latency_s": self.problem.latency_s(self.states), "played": played, "illegal": played != wanted}
-        return self._form(seen), gains / self.problem.all_backing_ps, self.problem.done(self.states) & live, info
+        rewards, latency = self.problem.settle(self.states, gains, played)
+        info = {"latency_s": latency, "played": played, "illegal": played != wanted}
+        return self._form(seen), rewards, self.problem.done(self.states) & live, info
 
     def _begin(self, which: Bools, observations: Observation | None = None) -> None:
         self.states[which] = self.problem.first_state

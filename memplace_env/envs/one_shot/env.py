@@ -103,6 +103,7 @@ class OneShotEnv(PlacementEnv[NDArray[np.int64]]):
         self.problem = OneShotProblem(task)
         self._reward = resolve_reward(reward)
         self._map: NDArray[np.integer] | None = None
+        self._scores: Scores | None = None
         self.seen: Observation = flat_observation(self.problem) if self.flat else dict_observation(self.problem)
         space: spaces.Space[Any] = flat_space(self.problem) if self.flat else dict_space(self.problem)
         self.observation_space = space
@@ -124,6 +125,7 @@ class OneShotEnv(PlacementEnv[NDArray[np.int64]]):
         """
         self._map = self.problem.check(action).copy()
         scores = self.problem.evaluate(self._map[None])
+        self._scores = scores
         reward = float(self._reward(scores)[0])
         info = {key: value[0].item() for key, value in step_info(self.problem, scores).items()}
         return self._observation(), reward, True, False, info
@@ -141,6 +143,12 @@ class OneShotEnv(PlacementEnv[NDArray[np.int64]]):
     def reward_of(self, scores: Scores) -> NDArray[np.float64]:
         """Rewards float64[B] by this environment's reward function."""
         return self._reward(scores)
+
+    def reward_change(self, factor: float) -> float:
+        """What the last step would have earned more if its plan had taken `factor` times as long."""
+        if self._scores is None:
+            return 0.0
+        return float((self._reward(self._scores.slowed(factor)) - self._reward(self._scores))[0])
 
     def plan(self) -> MemoryPlan:
         """The plan that the compiler made of the last action; before any action, native's."""

@@ -15,7 +15,7 @@ from memplace_env.compiler.schedule import Order, schedule_of
 from memplace_env.envs.one_shot.reward import Scores
 from memplace_env.errors import ActionError
 from memplace_env.plan import MemoryPlan
-from memplace_env.simulator import Report, judge_plan
+from memplace_env.simulator import Report, judge_plans
 from memplace_env.task import Task
 from memplace_env.units import PJ, PS
 from memplace_env.workload.program import Ints
@@ -114,7 +114,7 @@ class OneShotProblem:
         """Scores of checked maps int[B, 2T]; unless a black box judges, by compiled kernels on all cores."""
         if self.task.is_black_box:
             compiled = [self.compile(one_map) for one_map in maps]
-            reports = [judge_plan(self.task, plan, trusted=True) for plan, _ in compiled]
+            reports = judge_plans(self.task, [plan for plan, _ in compiled])
             latency = np.array([report.latency_s for report in reports])
             energy = np.array([report.energy_j for report in reports])
             moved = np.array([reassigned for _, reassigned in compiled])
@@ -127,7 +127,8 @@ class OneShotProblem:
             energy = result.dynamic_pj.astype(np.float64) * PJ + self.accelerator.static_power_w * latency
             moved, levels = result.reassigned_bytes, result.level
         base, epsilon = self.native_report, moved / self._mappable_bytes
-        return Scores(latency, energy, epsilon, base.latency_s / latency, base.energy_j / energy, levels)
+        saving = np.divide(base.energy_j, energy, out=np.full(len(maps), np.nan), where=energy > 0)
+        return Scores(latency, energy, epsilon, base.latency_s / latency, saving, levels)
 
     def maps_of(self, mappings: NDArray[np.integer]) -> NDArray[np.int64]:
         """Maps int64[B, 2T] that ask for the mappings int[B, K]; the largest tensor of an entry speaks for it."""

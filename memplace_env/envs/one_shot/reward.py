@@ -22,7 +22,7 @@ class Scores(NamedTuple):
         reassigned: EGRL's epsilon, bytes that did not get the level they asked for over all bytes that a map
             decides about, in [0, 1]; 0 means that the map is valid as it stands.
         speedup: latency(native) / latency_s.
-        energy_saving: energy(native) / energy_j.
+        energy_saving: energy(native) / energy_j; NaN where a simulator knows no energy and says 0.
         level: int8[B, K], the level that the compiler gave each tensor.
     """
 
@@ -32,6 +32,10 @@ class Scores(NamedTuple):
     speedup: Floats
     energy_saving: Floats
     level: NDArray[np.int8]
+
+    def slowed(self, factor: Floats | float) -> Scores:
+        """The same maps where each is measured to take `factor` times as long; float64[B] or one for all."""
+        return self._replace(latency_s=self.latency_s * factor, speedup=self.speedup / factor)
 
 
 RewardFn = Callable[[Scores], Floats]

@@ -1,54 +1,63 @@
-"""Two plans of one task: what each keeps in the fastest memory, and where one gains on the other."""
+"""Two plans of one task: what each keeps in the memories that decide, and where one gains on the other."""
 
 from __future__ import annotations
 
+from itertools import product
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from memplace_env.analysis.judged import Judged
+from memplace_env.analysis.routes import deciding_levels, routes_between
 from memplace_env.task import Task
 from memplace_env.units import PS
 from memplace_env.views.figures.level import draw_block_legend, draw_level, plan_maps
 from memplace_env.views.figures.panels import Page, label_axis, panel_title, style_axes
-from memplace_env.views.style import AHEAD, INK, LOST, MUTED, TITLE_PT, new_figure
+from memplace_env.views.style import AHEAD, AXIS_PT, INK, LOST, MUTED, TITLE_PT, new_figure
 from memplace_env.views.text.headlines import task_title
 from memplace_env.views.text.quantities import ratio, seconds, time_scale
+from memplace_env.views.text.reasons import what_decides
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-PAGE = Page(height=900)
-
-_HEADER, _TITLE, _GAP, _MAP, _LEAD, _FOOTER = 96, 28, 10, 255, 150, 52
+_HEADER, _TITLE, _GAP, _LEAD, _FOOTER = 132, 28, 10, 150, 52
+_MAP, _SEVERAL_MAPS = 255, 170
+"""Height of a panel, where one memory is drawn and where there are several."""
 
 
 def two_maps(task: Task, first: Judged, second: Judged) -> Figure:
-    """Draw two plans of a task one above the other, 1200 x 900 pixels.
+    """Draw two plans of a task one above the other, 1200 pixels wide and the higher the more memories decide.
 
-    The panels show the fastest memory as in `memory_map`. Below, how far the second plan is ahead of the first before
-    each op: it rises where the second is faster.
+    The panels show the memories of `deciding_levels` as in `memory_map`. Below, how far the second plan is ahead of
+    the first before each op: it rises where the second is faster.
 
     Raises:
         VisualizationError: if matplotlib is not installed.
     """
-    figure = new_figure(PAGE.width, PAGE.height)
+    levels = deciding_levels(task, routes_between(task, first, second))
+    height = _MAP if len(levels) == 1 else _SEVERAL_MAPS
+    page = Page(_HEADER + 2 * len(levels) * (_TITLE + height + _GAP) + _TITLE + _LEAD + _FOOTER)
+    figure = new_figure(page.width, page.height)
     maps = plan_maps(task, first, second)
-    top = float(PAGE.height - _HEADER)
-    for shown in maps:
-        top -= _TITLE + _MAP
-        title = f"{shown.judged.name}, {task.accelerator.levels[0].name}"
-        draw_level(figure, PAGE.panel(top, _MAP), shown, 0, title)
+    top = float(page.height - _HEADER)
+    for level, shown in product(levels, maps):
+        top -= _TITLE + height
+        title = f"{task.accelerator.levels[level].name}, {shown.judged.name}"
+        draw_level(figure, page.panel(top, height), shown, level, title)
         top -= _GAP
-    axes = figure.add_axes(PAGE.panel(_FOOTER, _LEAD))
+    axes = figure.add_axes(page.panel(_FOOTER, _LEAD))
     axes.set_xlabel(maps[0].op_axis)
     _draw_lead(figure, axes, first, second, maps[0].slots)
     title = task_title(task)[:100]
     told = [f"{judged.name} {seconds(judged.report.latency_s)}" for judged in (first, second)]
     speedup = ratio(first.report.latency_ps / second.report.latency_ps)
-    PAGE.head(figure, title, f"{told[0]}  ·  {told[1]}, {speedup} as fast", TITLE_PT if len(title) <= 70 else 12)
-    draw_block_legend(figure, PAGE, maps)
+    page.head(figure, title, f"{told[0]}  ·  {told[1]}, {speedup} as fast", TITLE_PT if len(title) <= 70 else 12)
+    for at, line in enumerate(wrap(what_decides(task, first, second), 130, max_lines=2, placeholder=" …")):
+        page.write(figure, page.left, 79 + 17 * at, line, fontsize=AXIS_PT)
+    draw_block_legend(figure, page, maps, 124)
     return figure
 
 

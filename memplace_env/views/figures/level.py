@@ -74,15 +74,15 @@ def draw_level(figure: Figure, box: Box, shown: PlanMap, level: int, title: str 
     draw_names(figure, axes, rectangles, [program.tensor_name[index] for index in tensor], colours, pixels)
 
 
-def draw_block_legend(figure: Figure, page: Page, maps: Sequence[PlanMap]) -> None:
-    """The kinds of blocks that there are."""
+def draw_block_legend(figure: Figure, page: Page, maps: Sequence[PlanMap], top: float = 88) -> None:
+    """The kinds of blocks that there are, `top` pixels from the upper edge."""
     from matplotlib.patches import Patch
 
     present = [kind for kind in BlockKind if any(kind in shown.kinds for shown in maps)]
     handles = [Patch(color=BLOCK_COLOURS[kind], label=kind.value) for kind in present]
     if any((shown.arrived >= 0).any() for shown in maps):
         handles.append(in_flight_handle())
-    page.legend(figure, handles, 88)
+    page.legend(figure, handles, top)
 
 
 def _facts(shown: PlanMap, level: int) -> str:

@@ -34,6 +34,9 @@ def _totals(inspection: Inspection) -> Table:
     add_row(table, "inputs, outputs", f"{inputs}, {outputs}")
     add_row(table, "peak live activations", size(int(program.live_bytes.max())))
     add_row(table, "memories", ", ".join(f"{level.name} {size(level.capacity_bytes)}" for level in levels))
+    fit = "fits" if inspection.task.fits else "does not fit"
+    room = f"{size(program.footprint)} of {size(levels[-1].capacity_bytes)}"
+    add_row(table, f"room in {levels[-1].name}", f"{fit}: {room}")
     ridges = ", ".join(f"{level.name} {three_digits(inspection.ridge(index))}" for index, level in enumerate(levels))
     add_row(table, "intensity", f"{three_digits(inspection.intensity)} ops/byte; enough for full speed: {ridges}")
     add_row(table, "compute alone", seconds(float(inspection.compute_ps.sum() * PS)))

@@ -18,7 +18,7 @@ from memplace_env.units import PS
 from memplace_env.views.tables.base import NONE, add_row, new_table, plain_text
 from memplace_env.views.text.headlines import headline
 from memplace_env.views.text.quantities import energy, percent, ratio, seconds, shortened, size
-from memplace_env.views.text.reasons import why_it_hurts
+from memplace_env.views.text.reasons import what_decides, why_it_hurts
 
 
 class Bound(NamedTuple):
@@ -34,6 +34,35 @@ def bound_of(report: Report, plan_bound_s: float | None = None) -> Bound:
         return Bound(report.lower_bound_s, "Bound: no plan of any kind can be faster, proven.")
     meaning = "Bound: no plan that keeps each tensor in one level is faster, proven."
     return Bound(plan_bound_s, f"{meaning} No plan of any kind can beat {seconds(report.lower_bound_s)}.")
+
+
+class Finding(NamedTuple):
+    """Who found a plan, its latency in seconds, how many plans that took, and how many seconds."""
+
+    name: str
+    latency_s: float
+    evaluations: int
+    seconds: float
+
+
+def findings_table(baseline: Judged, findings: Sequence[Finding], bound: Bound, best: str, seed: int) -> Table:
+    """Who found what, between the baseline and the bound; the finding called `best` is in bold."""
+    base_s = baseline.report.latency_s
+    table = new_table(
+        "Who found what", "", "latency", "speed-up", "above the bound", "plans", "seconds",
+        caption=f"The best plan is that of {best}. Seed {seed}.",
+    )  # fmt: skip
+
+    def row(name: str, latency_s: float, *spent: str, style: str = "") -> None:
+        above = percent(latency_s / bound.seconds - 1)
+        add_row(table, name, seconds(latency_s), ratio(base_s / latency_s), above, *spent, style=style)
+
+    row(baseline.name, base_s, NONE, NONE)
+    for found in findings:
+        style = "bold" if found.name == best else ""
+        row(found.name, found.latency_s, str(found.evaluations), f"{found.seconds:.1f}", style=style)
+    add_row(table, "bound", seconds(bound.seconds), ratio(base_s / bound.seconds), NONE, NONE, NONE)
+    return table
 
 
 def result_table(task: Task, judged: Judged, bound: Bound | None = None, baseline: Judged | None = None) -> Table:
@@ -111,12 +140,13 @@ def comparison_table(task: Task, plans: Sequence[Judged]) -> Table:
 
 
 def differences_table(task: Task, plans: Sequence[Judged], most: int = 10) -> RenderableType:
-    """The ops whose time differs most between the plans."""
+    """The ops whose time differs most between the plans, and of two plans what decides."""
     program, ops = task.program, biggest_differences(plans, most)
     if not ops:
         return Text("All ops take the same time in all plans.\n")
     names = [shortened(judged.name, 20) for judged in plans]
-    table = new_table("Where they differ most", "op", "name", "type", *names, "spread", left=(1, 2))
+    caption = what_decides(task, *plans) if len(plans) == 2 else None
+    table = new_table("Where they differ most", "op", "name", "type", *names, "spread", left=(1, 2), caption=caption)
     for op in ops:
         times = [float(judged.op_ps[op] * PS) for judged in plans]
         spread = seconds(max(times) - min(times))

@@ -5,7 +5,10 @@ from __future__ import annotations
 from memplace_env.analysis.judged import Judged, native_baseline
 from memplace_env.simulator import Report
 from memplace_env.task import Task
-from memplace_env.views.text.quantities import ratio, seconds
+from memplace_env.views.text.quantities import percent, ratio, seconds
+
+MUCH_STALL = 0.05
+"""Share of a latency spent waiting for copies from which on it is said beside it."""
 
 
 def task_title(task: Task) -> str:
@@ -18,3 +21,9 @@ def headline(task: Task, report: Report, baseline: Judged | None = None) -> str:
     against = baseline or native_baseline(task)
     speedup = ratio(against.report.latency_ps / report.latency_ps)
     return f"{task_title(task)}: {seconds(report.latency_s)}, {speedup} over {against.name}"
+
+
+def stall_note(report: Report) -> str:
+    """What stands behind a latency or speed-up of which much is waiting for copies: " (24.4 % stall)"; else nothing."""
+    share = report.stall_ps.sum() / report.latency_ps
+    return f" ({percent(share)} stall)" if share >= MUCH_STALL else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +15,7 @@ from memplace_env.workload.onnx.values import Value, checked_value
 LARGEST_DIM = 2**31 - 1
 """Of one axis; more is a mistake."""
 
+_UNNAMED = re.compile(r".+\[\d+\]")
 _BATCH_NAME = re.compile(r"n|b|bs|\w*batch\w*", re.IGNORECASE)
 
 
@@ -39,42 +40,104 @@ def input_shapes(graph: GraphProto) -> list[InputShape]:
     return [_declared(value) for value in graph.input if value.name not in constant]
 
 
-def symbolic_dims(inputs: list[InputShape]) -> list[str]:
+def symbolic_dims(inputs: Iterable[InputShape]) -> list[str]:
     """Names of the symbolic dims, in order of appearance."""
     return list(dict.fromkeys(dim for value in inputs for dim in value.dims if isinstance(dim, str)))
 
 
+def inner_dims(graph: GraphProto) -> dict[str, tuple[int | str, ...]]:
+    """What the file itself says of the dims of values inside the graph, as in `InputShape.dims`."""
+    tensors = {value.name: value.type.tensor_type for value in (*graph.value_info, *graph.output)}
+    return {name: tuple(_declared_dims(name, t)) for name, t in tensors.items() if t.HasField("shape")}
+
+
+def named_dims(
+    name: str, tensor: TypeProto.Tensor, declared: Mapping[str, tuple[int | str, ...]]
+) -> tuple[int | str, ...]:
+    """Dims of a value inside the graph: those that `tensor` knows, else as `inner_dims` or their places call them.
+
+    Empty if not even their number is known.
+    """
+    told = declared.get(name, ())
+    if not tensor.HasField("shape"):
+        return told
+    known = tuple(_declared_dims(name, tensor))
+    if len(told) != len(known):
+        return known
+    return tuple(other if isinstance(size, str) else size for size, other in zip(known, told, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """Graph inputs and the sizes of symbolic dims.
+
+    Attributes:
+        inputs: those that the outputs depend on.
+        sizes: of the inputs' symbolic dims, and of dims inside the graph that only the data decide.
+    """
+
+    inputs: tuple[InputShape, ...]
+    sizes: Mapping[str, int]
+
+    @property
+    def values(self) -> dict[str, Value]:
+        """The inputs with all dims known, by name.
+
+        Raises:
+            WorkloadError: a dim has no size, or no accelerator could hold such a tensor.
+        """
+        return {value.name: _bound(value, self.sizes) for value in self.inputs}
+
+    def resized(self, sizes: Mapping[str, int]) -> Binding:
+        """The same with other sizes for some dims."""
+        return Binding(self.inputs, {**self.sizes, **sizes})
+
+
 def bind(
-    inputs: list[InputShape], live: set[str], batch: int | None, dims: Mapping[str, int] | None
-) -> dict[str, Value]:
-    """Graph inputs with every dim bound, by name; those that are not live are left out.
+    inputs: list[InputShape],
+    live: set[str],
+    batch: int | None,
+    dims: Mapping[str, int] | None,
+    inner: Set[str],
+) -> Binding:
+    """The live inputs, and a size for each dim that the arguments name.
 
     Args:
         inputs: from `input_shapes`.
         live: names of the inputs that the outputs depend on.
         batch: size of the batch dim, see `load_onnx`.
         dims: sizes of symbolic dims by name.
+        inner: names of the dims inside the graph; `value[axis]` names one without a name.
 
     Raises:
-        WorkloadError: an impossible size, an unknown name, a name bound twice, or a dim left unbound.
+        WorkloadError: an impossible size, an unknown name, or a name bound twice.
     """
     sizes = {name: _checked_size(f"dims[{name!r}]", size) for name, size in (dims or {}).items()}
     names = symbolic_dims(inputs)
     for name in sizes:
-        if name not in names:
+        if name not in names and name not in inner and _UNNAMED.fullmatch(name) is None:
             listed = ", ".join(names) if names else "none, all its dims are fixed"
             raise WorkloadError(f"The model has no symbolic dim {name!r}; it has: {listed}.")
     inputs = [value for value in inputs if value.name in live]
     if batch is not None:
         inputs = _with_batch(inputs, names, _checked_size("batch", batch), sizes)
-    return {value.name: _bound(value, sizes) for value in inputs}
+    return Binding(tuple(inputs), sizes)
 
 
 def rebatches(inputs: list[InputShape], batch: int | None) -> bool:
     """Whether binding `batch` overwrites a leading dim that the file fixes at 1."""
-    if batch in (None, 1) or any(map(_is_batch, symbolic_dims(inputs))):
+    if batch in (None, 1) or any(map(is_batch, symbolic_dims(inputs))):
         return False
     return any(value.dims and value.dims[0] == 1 for value in inputs)
+
+
+def how_to_pass(dims: Mapping[str, int | str], batch: int | None = None) -> str:
+    """Sizes as arguments and as flags, for messages."""
+    arguments = [] if batch is None else [f"batch={batch}"]
+    arguments += [f"dims={{{', '.join(f'{name!r}: {size}' for name, size in dims.items())}}}"] if dims else []
+    flags = [] if batch is None else [f"--batch {batch}"]
+    flags += [f"--dim {name}={size}" for name, size in dims.items()]
+    return f"{', '.join(arguments)} ({' '.join(flags)})"
 
 
 def _declared(value: ValueInfoProto) -> InputShape:
@@ -99,29 +162,35 @@ def _declared_dims(name: str, tensor: TypeProto.Tensor) -> Iterator[int | str]:
             yield dim.dim_param or f"{name}[{axis}]"
 
 
-def _is_batch(name: str) -> bool:
+def is_batch(name: str) -> bool:
+    """Whether `batch` binds a dim of this name."""
     return _BATCH_NAME.fullmatch(name) is not None
 
 
 def _with_batch(inputs: list[InputShape], names: list[str], batch: int, sizes: dict[str, int]) -> list[InputShape]:
     """Binds the batch dim: in `sizes` if the model names it, otherwise in the leading dims themselves."""
-    named = list(filter(_is_batch, names))
+    named = list(filter(is_batch, names))
     for name in named:
         if name in sizes:
             raise WorkloadError(f"The dim {name!r} is bound twice, by batch and by dims; pass one of them.")
         sizes[name] = batch
     if named:
         return inputs
-    result = [_with_leading_dim(value, batch, sizes) for value in inputs]
-    if not any(value.dims and value.dims[0] == batch for value in result):
-        raise WorkloadError(f"batch={batch} cannot be bound: no input of the model has a leading dim that is free.")
-    return result
+    leading = {value.dims[0] for value in inputs if value.dims}
+    free = {dim for dim in leading if isinstance(dim, str) and dim not in sizes}
+    if not free and not leading & {1, batch}:
+        fixed = leading - sizes.keys()
+        why = f"the model fixes it at {fixed.pop()}" if len(fixed) == 1 else "no input has a leading dim that is free"
+        raise WorkloadError(f"batch={batch} cannot be bound: {why}; leave batch out, or export with a dynamic batch.")
+    sizes.update(dict.fromkeys(free, batch))
+    return [_with_leading_dim(value, batch) for value in inputs]
 
 
-def _with_leading_dim(value: InputShape, batch: int, sizes: Mapping[str, int]) -> InputShape:
-    """The input with `batch` as its leading dim, if that is 1 or a symbolic dim that has no size yet."""
-    free = value.dims and value.dims[0] not in sizes and (value.dims[0] == 1 or isinstance(value.dims[0], str))
-    return InputShape(value.name, (batch, *value.dims[1:]), value.element_type) if free else value
+def _with_leading_dim(value: InputShape, batch: int) -> InputShape:
+    """The input with `batch` as its leading dim, if that is 1."""
+    if not value.dims or value.dims[0] != 1:
+        return value
+    return InputShape(value.name, (batch, *value.dims[1:]), value.element_type)
 
 
 def _bound(value: InputShape, sizes: Mapping[str, int]) -> Value:
@@ -129,8 +198,8 @@ def _bound(value: InputShape, sizes: Mapping[str, int]) -> Value:
     shape = []
     for dim in value.dims:
         if isinstance(dim, str) and dim not in sizes:
-            how = f"pass batch=1 or dims={{{dim!r}: 1}}" if _is_batch(dim) else f"pass dims={{{dim!r}: ...}}"
-            raise WorkloadError(f"The dim {dim!r} of the graph input {value.name!r} has no size; {how}.")
+            how = how_to_pass({}, batch=1) if is_batch(dim) else how_to_pass({dim: "..."})
+            raise WorkloadError(f"The dim {dim!r} of the graph input {value.name!r} has no size; pass {how}.")
         shape.append(sizes[dim] if isinstance(dim, str) else dim)
     return checked_value(f"The graph input {value.name!r}", tuple(shape), value.element_type)
 

@@ -62,18 +62,20 @@ class Site:
         inputs: by the node's positions, None where one is absent.
         outputs: by the node's positions, None where one is absent or unused.
         dtype: what floating-point tensors are deployed in, as in `load_onnx`; None for the file's types.
+        delivered: the first output, or a view of it, is an output of the graph.
     """
 
     node: Node
     inputs: tuple[Value | None, ...]
     outputs: tuple[Value | None, ...]
     dtype: str | None
+    delivered: bool
 
     @classmethod
-    def of(cls, node: Node, values: Mapping[str, Value], used: Set[str], dtype: str | None) -> Site:
+    def of(cls, node: Node, values: Mapping[str, Value], used: Set[str], dtype: str | None, delivered: bool) -> Site:
         """The node among `values`, of whose outputs only the `used` ones count."""
         outputs = (values[name] if name in used else None for name in node.outputs)
-        return cls(node, tuple(map(values.get, node.inputs)), tuple(outputs), dtype)
+        return cls(node, tuple(map(values.get, node.inputs)), tuple(outputs), dtype, delivered)
 
     def input(self, position: int) -> Value | None:
         """The value at an input position, None if absent."""

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from onnx import ModelProto, NodeProto, TensorProto, TypeProto, defs, helper, numpy_helper, shape_inference
 
 from memplace_env.errors import WorkloadError
 from memplace_env.workload.onnx.constants import folded, stored_value
 from memplace_env.workload.onnx.control_flow import inlined_branch
+from memplace_env.workload.onnx.dims import Binding, how_to_pass, inner_dims, input_shapes, named_dims, symbolic_dims
 from memplace_env.workload.onnx.graph import Graph, Node
 from memplace_env.workload.onnx.node_checks import (
+    MisfitError,
     NodeChecker,
     check_attributes,
     check_elements,
@@ -19,6 +21,7 @@ from memplace_env.workload.onnx.node_checks import (
 )
 from memplace_env.workload.onnx.operator import Operator
 from memplace_env.workload.onnx.operator_table import operator_of
+from memplace_env.workload.onnx.rules.sequences import SequenceSite, Unrolled
 from memplace_env.workload.onnx.topology import describe, reads, schedule, subgraphs
 from memplace_env.workload.onnx.values import Value, as_bool, checked_value
 
@@ -32,22 +35,27 @@ def live_inputs(model: ModelProto) -> set[str]:
     return given & set(outputs).union(*map(reads, live))
 
 
-def infer(model: ModelProto, inputs: Mapping[str, Value]) -> Graph:
+def infer(model: ModelProto, binding: Binding) -> Graph:
     """The model's graph with all shapes known, in execution order, for the given graph inputs.
 
     Raises:
-        WorkloadError: anything in the graph that cannot be given a static shape; names the node.
+        MisfitError: shapes contradict each other.
+        WorkloadError: anything else in the graph that cannot be given a static shape; names the node.
     """
-    return _ForwardPass(model, inputs).run()
+    return _ForwardPass(model, binding).run()
 
 
 class _ForwardPass:
-    def __init__(self, model: ModelProto, inputs: Mapping[str, Value]) -> None:
+    def __init__(self, model: ModelProto, binding: Binding) -> None:
         self._graph = model.graph
         self._imports = model.opset_import
         self._opset = standard_opset(model)
         self._checker = NodeChecker(model.ir_version, self._opset)
-        self._values = dict(inputs)
+        self._values = binding.values
+        self._sizes = binding.sizes
+        self._unasked = binding.sizes.keys() - symbolic_dims(input_shapes(model.graph))
+        self._declared = inner_dims(model.graph)
+        self._sequences: dict[str, tuple[str, ...]] = {}
         self._nodes: list[Node] = []
         self._unknown: dict[str, str] = {}
 
@@ -62,6 +70,8 @@ class _ForwardPass:
         self._run_nodes(graph.node, outputs, given)
         for name in outputs:
             self._value(name, "a graph output")
+        for name in sorted(self._unasked):
+            raise WorkloadError(f"The model needs no size for the dim {name!r}, as others decide it; leave it out.")
         return Graph(tuple(self._nodes), self._values, outputs)
 
     def _add_initializers(self, tensors: Iterable[TensorProto]) -> None:
@@ -70,19 +80,26 @@ class _ForwardPass:
 
     def _run_nodes(self, nodes: Sequence[NodeProto], outputs: Iterable[str], given: set[str]) -> None:
         for node in schedule(nodes, outputs, given):
-            self._checker.check(node)
-            operator = operator_of(node.op_type)
-            if operator.value is not None:
-                inputs = [self._input(node, name) for name in node.input]
-                self._values[node.output[0]] = operator.value(node, inputs)
-            elif operator.branches:
-                self._run_branch(node)
-            elif operator.loops:
-                _refuse_control_flow(node)
-            else:
-                self._run_ordinary(node, operator)
+            self._run_node(node)
+
+    def _run_node(self, node: NodeProto) -> None:
+        self._checker.check(node)
+        operator = operator_of(node.op_type)
+        if operator.branches:
+            self._run_branch(node)
+        elif operator.loops or any(subgraphs(node)):
+            _refuse_control_flow(node)
+        elif operator.value is not None:
+            inputs = [self._input(node, name) for name in node.input]
+            self._values[node.output[0]] = operator.value(node, inputs)
+        elif operator.sequence is not None:
+            self._run_sequence(node, operator.sequence)
+        else:
+            self._run_ordinary(node, operator)
 
     def _value(self, name: str, user: str) -> Value:
+        if name in self._sequences:
+            raise WorkloadError(f"{name!r}, {user}, is a sequence of tensors; only tensors are supported there.")
         value = self._values.get(name)
         if value is None:
             reason = self._unknown.get(name, "it has no shape")
@@ -102,46 +119,72 @@ class _ForwardPass:
             )
         initializers, nodes = inlined_branch(node, taken)
         self._add_initializers(initializers)
-        self._run_nodes(nodes, list(filter(None, node.output)), set(self._values))
+        self._run_nodes(nodes, list(filter(None, node.output)), self._values.keys() | self._sequences.keys())
+
+    def _run_sequence(self, node: NodeProto, rule: Callable[[SequenceSite], Unrolled]) -> None:
+        def read(name: str) -> Value | tuple[str, ...]:
+            return self._sequences[name] if name in self._sequences else self._input(node, name)
+
+        inputs = tuple(read(name) if name else None for name in node.input)
+        unrolled = rule(SequenceSite(node, inputs, self._opset))
+        self._add_initializers(unrolled.constants)
+        for inner in unrolled.nodes:
+            self._run_node(inner)
+        if unrolled.elements is not None:
+            self._sequences[node.output[0]] = unrolled.elements
 
     def _run_ordinary(self, node: NodeProto, operator: Operator) -> None:
         inputs = [self._input(node, name) if name else None for name in node.input]
-        if any(subgraphs(node)):
-            _refuse_control_flow(node)
         check_attributes(node, inputs)
-        outputs = self._inferred(node, operator)
-        check_elements(node, operator, inputs, outputs)
+        types = self._inferred(node)
+        outputs = self._shaped(node, operator, types)
         if not operator.random and all(value is None or value.constant for value in inputs):
             outputs = folded(node, operator, inputs, outputs, self._opset)
         for name in filter(None, node.output):
-            if name in outputs:
-                self._values[name] = outputs[name]
-            else:
-                self._unknown[name] = f"it comes from {describe(node)}, whose output size depends on the data"
+            value = outputs.get(name) or self._sized_by_hand(node, operator, name, types.get(name))
+            if value is not None:
+                self._values[name] = outputs[name] = value
+        check_elements(node, operator, inputs, outputs)
         self._nodes.append(Node.from_proto(node, operator, len(self._nodes)))
 
-    def _inferred(self, node: NodeProto, operator: Operator) -> dict[str, Value]:
-        """The outputs whose shape is static, by name."""
+    def _inferred(self, node: NodeProto) -> dict[str, TypeProto]:
+        """What ONNX knows of the outputs, by name."""
         known = {name: self._values[name] for name in node.input if name}
         types = {name: helper.make_tensor_type_proto(value.element_type, value.shape) for name, value in known.items()}
         data = {name: numpy_helper.from_array(value.data) for name, value in known.items() if value.data is not None}
         schema = defs.get_schema(node.op_type, self._opset, "")
         try:
-            made = shape_inference.infer_node_outputs(schema, node, types, data, opset_imports=self._imports)
+            return dict(shape_inference.infer_node_outputs(schema, node, types, data, opset_imports=self._imports))
         except Exception as error:  # the inference functions' C++ raises more than InferenceError
-            raise _misfit(node, error) from error
-        outputs = {name: _static(f"{name!r}, made by {describe(node)},", type_) for name, type_ in made.items()}
+            raise self._misfit(node, error) from error
+
+    def _shaped(self, node: NodeProto, operator: Operator, types: Mapping[str, TypeProto]) -> dict[str, Value]:
+        """The outputs whose shape is known, by name."""
+        outputs = {name: _static(f"{name!r}, made by {describe(node)},", type_) for name, type_ in types.items()}
         static = {name: value for name, value in outputs.items() if value is not None}
         if not static and operator.fallback_shape is not None:
             try:
                 static[node.output[0]] = operator.fallback_shape(*(self._values[name] for name in node.input))
             except ValueError as error:
-                raise _misfit(node, error) from error
+                raise self._misfit(node, error) from error
         return static
 
+    def _misfit(self, node: NodeProto, error: Exception) -> MisfitError:
+        message = f"Shapes do not fit together at {describe(node)}: {one_line(error)}"
+        return MisfitError(message, [self._values.get(name) for name in node.input])
 
-def _misfit(node: NodeProto, error: Exception) -> WorkloadError:
-    return WorkloadError(f"Shapes do not fit together at {describe(node)}: {one_line(error)}")
+    def _sized_by_hand(self, node: NodeProto, operator: Operator, name: str, type_: TypeProto | None) -> Value | None:
+        """An output whose size the data decide, if the file or `dims` give that; else None, and a note of why."""
+        dims = () if type_ is None or not operator.stays else named_dims(name, type_.tensor_type, self._declared)
+        self._unknown[name] = f"it comes from {describe(node)}, whose output size depends on the data"
+        missing = {dim: "..." for dim in dims if isinstance(dim, str) and dim not in self._sizes}
+        if missing:
+            self._unknown[name] += f"; pass {how_to_pass(missing)}"
+        if type_ is None or not dims or missing:
+            return None
+        self._unasked -= set(dims)
+        shape = tuple(self._sizes[dim] if isinstance(dim, str) else dim for dim in dims)
+        return checked_value(f"{name!r}, made by {describe(node)},", shape, type_.tensor_type.elem_type)
 
 
 def _refuse_control_flow(node: NodeProto) -> None:

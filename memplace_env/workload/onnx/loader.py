@@ -11,12 +11,15 @@ from onnx import ModelProto
 
 from memplace_env.errors import WorkloadError
 from memplace_env.workload.onnx.assembly import assemble
-from memplace_env.workload.onnx.dims import InputShape, bind, input_shapes, rebatches, symbolic_dims
+from memplace_env.workload.onnx.dims import Binding, bind, inner_dims, input_shapes, rebatches, symbolic_dims
+from memplace_env.workload.onnx.dtypes import computing_dtype
 from memplace_env.workload.onnx.fusion import FUSIONS, fuse
 from memplace_env.workload.onnx.graph import Graph
 from memplace_env.workload.onnx.inference import infer, live_inputs
 from memplace_env.workload.onnx.lowering import lower
+from memplace_env.workload.onnx.node_checks import MisfitError
 from memplace_env.workload.onnx.reader import read_model
+from memplace_env.workload.onnx.traced import advised
 from memplace_env.workload.program import FLOAT_BYTES, Program
 
 _STATIC_BATCH: Final = "The model fixes its batch at 1, so batch={} cannot be bound: {} Export it with a dynamic batch."
@@ -37,8 +40,11 @@ def load_onnx(
         path: an .onnx file.
         batch: size of the symbolic dims that are called like a batch (`batch`, `batch_size`, `N`, ...). If the model
             names no such dim, of the leading dim of each input that is symbolic or 1.
-        dims: sizes of symbolic dims by name; one without a name is called `input[axis]`.
-        dtype: dtype to deploy all floating-point tensors in, a key of `FLOAT_BYTES`; None keeps the file's types.
+        dims: sizes of symbolic dims by name; one without a name is called `input[axis]`. Also of dims inside the graph
+            that only the data decide, called as in the file or `value[axis]`.
+        dtype: dtype to deploy all floating-point tensors in and to compute in, a key of `FLOAT_BYTES`; what the file
+            stores in 8 bits or fewer keeps its width. None keeps the file's types and computes in that of most MACs,
+            where a product is done in the wider type of its operands.
         fusion: "none", "conv" or "epilogue", see `fuse`.
         name: the Program's name; the file's without its suffix if None.
 
@@ -54,8 +60,9 @@ def load_onnx(
     model = read_model(file)
     try:
         graph = _inferred(model, batch, dims)
-        ops = fuse(lower(graph, dtype), fusion)
-        return assemble(ops, name=file.stem if name is None else name, dtype=dtype)
+        ops = lower(graph, dtype)
+        computed_in = computing_dtype(ops) if dtype is None else dtype
+        return assemble(fuse(ops, fusion), name=file.stem if name is None else name, dtype=computed_in)
     except WorkloadError as error:
         raise WorkloadError(f"{file.name}: {error}") from error
 
@@ -71,28 +78,38 @@ def model_dims(path: str | os.PathLike[str]) -> list[str]:
 
 def _inferred(model: ModelProto, batch: int | None, dims: Mapping[str, int] | None) -> Graph:
     """The graph with all dims bound and all shapes known."""
-    inputs = input_shapes(model.graph)
-    live = live_inputs(model)
-    bound = bind(inputs, live, batch, dims)
+    inputs, live = input_shapes(model.graph), live_inputs(model)
+    inner = {dim for dims in inner_dims(model.graph).values() for dim in dims if isinstance(dim, str)}
+
+    def bound(batch: int | None) -> Binding:
+        return bind(inputs, live, batch, dims, inner)
+
+    asked = bound(batch)
     if batch is None or not rebatches(inputs, batch):
-        return infer(model, bound)
-    return _rebatched(model, inputs, live, batch, dims)
+        return _advising(model, asked)
+    return _rebatched(model, _advising(model, bound(1)), asked, batch)
 
 
-def _rebatched(
-    model: ModelProto, inputs: list[InputShape], live: set[str], batch: int, dims: Mapping[str, int] | None
-) -> Graph:
+def _advising(model: ModelProto, binding: Binding) -> Graph:
+    """The graph; where its shapes contradict each other, the error says what to pass."""
+    try:
+        return infer(model, binding)
+    except MisfitError as misfit:
+        raise advised(model, binding, misfit) from misfit
+
+
+def _rebatched(model: ModelProto, before: Graph, binding: Binding, batch: int) -> Graph:
     """The graph with another batch than the one the file fixes, if nothing in it depends on that one.
 
     A Reshape to a fixed shape can swallow a batch without an error, so every tensor must grow by the same factor or
     not at all.
     """
-    before = infer(model, bind(inputs, live, 1, dims))
     try:
-        after = infer(model, bind(inputs, live, batch, dims))
+        after = infer(model, binding)
     except WorkloadError as error:
         raise WorkloadError(_STATIC_BATCH.format(batch, error)) from error
     for name, value in after.values.items():
-        if value.elements not in (before.values[name].elements, batch * before.values[name].elements):
+        single = before.values.get(name)
+        if single is None or value.elements not in (single.elements, batch * single.elements):
             raise WorkloadError(_STATIC_BATCH.format(batch, f"{name!r} would become {list(value.shape)}."))
     return after

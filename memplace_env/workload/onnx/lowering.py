@@ -13,8 +13,7 @@ from memplace_env.workload.onnx.graph import Graph, Node, Site
 from memplace_env.workload.onnx.operator import Operator
 from memplace_env.workload.onnx.ops import Buffer, Op, OpGraph
 from memplace_env.workload.onnx.rules.products import NO_GEMM, Gemm
-from memplace_env.workload.onnx.values import FLOAT_BITS, Value, element_bits
-from memplace_env.workload.program import FLOAT_BYTES
+from memplace_env.workload.onnx.values import Value, deployed_bits
 
 MAX_WORK: Final = 2**60
 """More work than this in one op is a mistake in the dims, and would overflow int64 when added up."""
@@ -42,22 +41,40 @@ class _Lowering:
 
     def run(self) -> OpGraph:
         ops = []
-        for node, used in _live(self._graph):
-            site = Site.of(node, self._graph.values, used, self._dtype)
-            with _blaming(node):
-                source = _view_source(site)
+        for site, source in self._live():
+            node = site.node
             if source is not None:
                 self._source[node.outputs[0]] = self._root(node.inputs[source])
             elif not site.result.constant:
-                ops.append(self._op(site, used))
+                ops.append(self._op(site))
         made = {name for op in ops for name in op.outputs}
         outputs = frozenset(self._root(name) for name in self._graph.outputs) & made
         return OpGraph(tuple(ops), self._buffers, outputs)
 
+    def _live(self) -> Iterator[tuple[Site, int | None]]:
+        """Nodes that work for a graph output, in order, with the outputs that are used and not empty.
+
+        Each comes with the position of the input whose buffer its result is, None if it makes a tensor of its own.
+        """
+        needed, delivered = set(self._graph.outputs), set(self._graph.outputs)
+        live = []
+        for node in reversed(self._graph.nodes):
+            used = {name for name in node.outputs if name in needed and self._graph.values[name].elements}
+            if not used:
+                continue
+            needed.update(node.inputs)
+            site = Site.of(node, self._graph.values, used, self._dtype, node.outputs[0] in delivered)
+            with _blaming(node):
+                source = _view_source(site)
+            if source is not None and site.delivered:
+                delivered.add(node.inputs[source])
+            live.append((site, source))
+        return reversed(live)
+
     def _root(self, name: str) -> str:
         return self._source.get(name, name)
 
-    def _op(self, site: Site, used: set[str]) -> Op:
+    def _op(self, site: Site) -> Op:
         node, operator = site.node, site.node.operator
         if not operator.works:
             raise WorkloadError(
@@ -70,7 +87,7 @@ class _Lowering:
             geometry = geometry_columns(site)
         _check_work(node, gemm, vector_ops, geometry)
         inputs = tuple(self._operand(name, position, operator) for position, name in enumerate(node.inputs))
-        outputs = tuple(name for name in node.outputs if name in used)
+        outputs = tuple(name for name, value in zip(node.outputs, site.outputs, strict=True) if value is not None)
         for name in filter(None, (*inputs, *outputs)):
             if name not in self._buffers:
                 self._buffers[name] = self._buffer(self._graph.values[name])
@@ -89,10 +106,8 @@ class _Lowering:
         return self._root(name)
 
     def _buffer(self, value: Value) -> Buffer:
-        bits = element_bits(value.element_type)
+        bits = deployed_bits(value.element_type, self._dtype)
         assert bits is not None  # checked_value refuses types without a size
-        if self._dtype is not None and value.element_type in FLOAT_BITS:
-            bits = 8 * FLOAT_BYTES[self._dtype]
         return Buffer(value.elements, value.element_type, bits, value.constant)
 
 
@@ -116,18 +131,6 @@ def _blaming(node: Node) -> Iterator[None]:
         raise WorkloadError(
             f"Attributes and operands of node {node.name!r} ({node.operator.name}) do not fit together: {error}."
         ) from error
-
-
-def _live(graph: Graph) -> Iterator[tuple[Node, set[str]]]:
-    """Nodes that work for a graph output, in order, each with its outputs that are used and not empty."""
-    needed = set(graph.outputs)
-    live = []
-    for node in reversed(graph.nodes):
-        used = {name for name in node.outputs if name in needed and graph.values[name].elements}
-        if used:
-            needed.update(node.inputs)
-            live.append((node, used))
-    return reversed(live)
 
 
 def _check_work(node: Node, gemm: Gemm, vector_ops: int, geometry: tuple[int, ...]) -> None:

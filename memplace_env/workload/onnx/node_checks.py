@@ -32,6 +32,29 @@ def standard_opset(model: ModelProto) -> int:
     return int(versions[0])
 
 
+class MisfitError(WorkloadError):
+    """Shapes that contradict each other.
+
+    Attributes:
+        pairs: sizes at the same axis of the node's first operand and of what it must agree with. That is the target
+            shape that the second operand stores, as a reshape keeps leading dims, or else the shape of that operand,
+            as broadcasting pairs trailing dims that are not 1.
+    """
+
+    def __init__(self, message: str, inputs: Sequence[Value | None]) -> None:
+        super().__init__(message)
+        self.pairs: tuple[tuple[int, int], ...] = ()
+        first, second, *_ = *inputs, None, None
+        if first is None or second is None:
+            return
+        if second.data is not None and second.data.ndim == 1 and second.data.dtype.kind == "i":
+            target = [int(size) for size in second.data]
+            leading = len(target) >= len(first.shape)
+            self.pairs = tuple(zip(first.shape, target, strict=False) if leading else _trailing(first.shape, target))
+        else:
+            self.pairs = tuple(pair for pair in _trailing(first.shape, second.shape) if 1 not in pair)
+
+
 class NodeChecker:
     """ONNX's own checker, for the nodes of one model."""
 
@@ -88,12 +111,18 @@ def check_elements(
     """ONNX's inference takes a target shape at its word if it has no -1.
 
     Raises:
-        WorkloadError: an operator that keeps its elements has another number of them after the inference.
+        MisfitError: an operator that keeps its elements has another number of them after the inference.
     """
     if operator.keeps_elements and inputs[0] is not None and node.output[0] in outputs:
         before, after = inputs[0], outputs[node.output[0]]
         if before.elements != after.elements:
-            raise WorkloadError(f"{describe(node)} cannot turn shape {list(before.shape)} into {list(after.shape)}.")
+            message = f"{describe(node)} cannot turn shape {list(before.shape)} into {list(after.shape)}."
+            raise MisfitError(message, inputs)
+
+
+def _trailing(a: Sequence[int], b: Sequence[int]) -> list[tuple[int, int]]:
+    """Sizes at the same axis, counted from the last."""
+    return list(zip(reversed(a), reversed(b), strict=False))[::-1]
 
 
 def one_line(error: Exception) -> str:

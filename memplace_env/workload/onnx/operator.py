@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from memplace_env.workload.onnx.graph import Site
     from memplace_env.workload.onnx.rules.products import Gemm
+    from memplace_env.workload.onnx.rules.sequences import SequenceSite, Unrolled
     from memplace_env.workload.onnx.values import Value
 
 
@@ -66,6 +67,7 @@ class Operator:
         random: its result is no constant even if its inputs are.
         sized_by_data: its output sizes are known once it is computed, and its inputs bound them.
         value: its only output, for an operator that needs neither shape inference nor an op.
+        sequence: what stands for a node that makes or reads a sequence of tensors.
         fallback_shape: its only output, from its inputs, where ONNX infers none because a version of the operator is
             defined by a function only.
         keeps_elements: its result must have as many elements as input 0, which ONNX's inference does not check.
@@ -92,10 +94,16 @@ class Operator:
     random: bool = False
     sized_by_data: bool = False
     value: Callable[[NodeProto, Sequence[Value]], Value] | None = None
+    sequence: Callable[[SequenceSite], Unrolled] | None = None
     fallback_shape: Callable[..., Value] | None = None
     keeps_elements: bool = False
     branches: bool = False
     loops: bool = False
+
+    @property
+    def stays(self) -> bool:
+        """Whether its nodes can be ops or views, so that they need not be gone once shapes are known."""
+        return self.works or self.view is not None
 
     @property
     def works(self) -> bool:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from memplace_env.workload.onnx.graph import Site
 from memplace_env.workload.onnx.operator import BehindConv, Operator
-from memplace_env.workload.onnx.rules import products, values, vector_ops, views
+from memplace_env.workload.onnx.rules import products, sequences, values, vector_ops, views
 from memplace_env.workload.onnx.rules.vector_ops import per_input, per_result
 
 
@@ -121,11 +121,11 @@ _ROWS: Final = (
     _activation("Swish", 2),
     _activation("Tanh"),
     _activation("ThresholdedRelu"),
-    # Element-wise, types. What reads a dequantised tensor reads the quantised one.
+    # Element-wise, types.
     _view("BitCast"),
     _activation("Cast", view=views.if_same_type),
     _elementwise("CastLike", view=views.if_same_type),
-    _view("DequantizeLinear"),
+    _activation("DequantizeLinear", view=views.unless_delivered),
     _activation("QuantizeLinear"),
     # Element-wise, anything else.
     _elementwise("Abs"),
@@ -172,7 +172,7 @@ _ROWS: Final = (
     _elementwise("Where"),
     _elementwise("Xor"),
     # Normalisations, and whatever else takes several operations for each element of the result.
-    Operator("AffineGrid", vector_ops=per_result(6)),
+    Operator("AffineGrid", vector_ops=per_result(6), parameters=(1,)),
     Operator("DynamicQuantizeLinear", vector_ops=per_result(3)),
     Operator("GridSample", vector_ops=per_result(8)),
     Operator("GroupNormalization", vector_ops=per_result(8), channels_first=True, fallback_shape=values.like_first),
@@ -251,6 +251,15 @@ _ROWS: Final = (
     _random("RandomNormalLike"),
     _random("RandomUniform"),
     _random("RandomUniformLike"),
+    # Sequences.
+    Operator("ConcatFromSequence", sequence=sequences.concat),
+    Operator("SequenceAt", sequence=sequences.at),
+    Operator("SequenceConstruct", sequence=sequences.construct),
+    Operator("SequenceEmpty", sequence=sequences.empty),
+    Operator("SequenceErase", sequence=sequences.erase),
+    Operator("SequenceInsert", sequence=sequences.insert),
+    Operator("SequenceLength", sequence=sequences.length),
+    Operator("SplitToSequence", sequence=sequences.split),
     # What is gone once shapes are known: constants, shape arithmetic, control flow.
     Operator("Compress", sized_by_data=True),
     Operator("Constant", value=values.literal),

@@ -64,10 +64,10 @@ def _parse(file: Path, data: bytes) -> ModelProto:
 
 def _is_text(graph: GraphProto) -> bool:
     """Whether all names are text: protobuf hands out bytes where they are not valid UTF-8."""
-    values = (*graph.input, *graph.output, *graph.initializer)
-    dims = (dim.dim_param for value in graph.input for dim in value.type.tensor_type.shape.dim)
+    declared = (*graph.input, *graph.output, *graph.value_info)
+    dims = (dim.dim_param for value in declared for dim in value.type.tensor_type.shape.dim)
     names = chain(
-        (value.name for value in values),
+        (value.name for value in (*declared, *graph.initializer)),
         dims,
         *((node.name, node.op_type, node.domain, *node.input, *node.output) for node in graph.node),
         *((attribute.name for attribute in node.attribute) for node in graph.node),

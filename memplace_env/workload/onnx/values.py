@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto
 
 from memplace_env.errors import WorkloadError
+from memplace_env.workload.program import FLOAT_BYTES
 
 Array = NDArray[Any]
 Shape = tuple[int, ...]
@@ -44,7 +45,7 @@ FLOAT_BITS: Final = _numbered(
         "FLOAT4E2M1": 4,
     }
 )
-"""Bits of one element of each floating-point type; these are the types that a `dtype` override re-types."""
+"""Bits of one element of each floating-point type."""
 
 INTEGER_BITS: Final = _numbered(
     {
@@ -62,15 +63,20 @@ INTEGER_BITS: Final = _numbered(
         "UINT64": 64,
     }
 )
-"""Bits of one element of each integer type; they keep their width whatever the deployment."""
+"""Bits of one element of each integer type."""
 
 _OTHER_BITS: Final = _numbered({"BOOL": 8, "COMPLEX64": 64, "COMPLEX128": 128})
 _BITS: Final = {**FLOAT_BITS, **INTEGER_BITS, **_OTHER_BITS}
 
 
-def element_bits(element_type: int) -> int | None:
-    """Bits of one element of an ONNX element type, None for one that has no fixed size (strings)."""
-    return _BITS.get(element_type)
+def deployed_bits(element_type: int, dtype: str | None) -> int | None:
+    """Bits of one element where floating-point tensors are deployed in `dtype`, None for types without a fixed size.
+
+    Integers keep their width, and so do floats of at most 8 bits, which are quantised already; so does everything if
+    `dtype` is None.
+    """
+    wide = FLOAT_BITS.get(element_type, 0) > 8
+    return 8 * FLOAT_BYTES[dtype] if wide and dtype is not None else _BITS.get(element_type)
 
 
 def type_name(element_type: int) -> str:
@@ -106,7 +112,7 @@ def checked_value(
     what: str, shape: Shape, element_type: int, *, constant: bool = False, data: Array | None = None
 ) -> Value:
     """A `Value`, or a WorkloadError that starts with `what` if no accelerator could hold such a tensor."""
-    bits = element_bits(element_type)
+    bits = deployed_bits(element_type, None)
     if bits is None:
         raise WorkloadError(f"{what} holds {type_name(element_type)} elements; only numbers can be placed in memory.")
     if any(size < 0 for size in shape):

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
 from memplace_env.errors import WorkloadError
+from memplace_env.hints import instead
 from memplace_env.workload.program import Program
 from memplace_env.workload.synthetic.matmul import matmul_program
 from memplace_env.workload.synthetic.planting import planted
@@ -34,7 +35,7 @@ def from_spec(spec: str) -> Program:
     parts = urlsplit(spec)
     name = parts.path
     if name not in _KINDS:
-        raise WorkloadError(f"No synthetic workload is called {name!r}; there are {', '.join(_KINDS)}.")
+        raise WorkloadError(f"No synthetic workload is called {name!r}; {instead(name, _KINDS)}")
     kind = _KINDS[name]
     settings: dict[str, Any] = {}
     for key, text in parse_qsl(parts.query, keep_blank_values=True):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from memplace_env.errors import WorkloadError
+from memplace_env.hints import nearest
 
 DEFAULT_DIMS: Final[Mapping[str, int]] = {"batch": 1, "sequence": 128, "decoder_sequence": 128}
 """Sizes of the zoo's symbolic dims where the user says nothing."""
@@ -26,18 +26,15 @@ def zoo_path(name: str) -> Path:
     """The file of a zoo workload; upper and lower case are the same.
 
     Raises:
-        WorkloadError: no such workload; names the nearest ones and lists all.
+        WorkloadError: no such workload; names the nearest one and lists all.
     """
     by_lower = {known.lower(): known for known in zoo_names()}
     known = by_lower.get(name.lower())
     if known is None:
+        close = nearest(name, zoo_names())
+        hint = f" Did you mean {close}?" if close else ""
         raise WorkloadError(
-            f"There is no workload {name!r}.{_did_you_mean(name, by_lower)} The zoo has {', '.join(zoo_names())}; "
+            f"There is no workload {name!r}.{hint} The zoo has {', '.join(zoo_names())}; "
             "a path to an .onnx file or a 'synthetic:...' text works too."
         )
     return Path(str(files("memplace_env.workload.zoo").joinpath(f"{known}.onnx")))
-
-
-def _did_you_mean(name: str, by_lower: Mapping[str, str]) -> str:
-    close = [by_lower[match] for match in difflib.get_close_matches(name.lower(), by_lower)]
-    return f" Did you mean {' or '.join(close)}?" if close else ""

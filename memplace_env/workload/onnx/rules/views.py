@@ -6,7 +6,7 @@ A rule gives the position of the input whose buffer the node's result is, None i
 from __future__ import annotations
 
 from memplace_env.workload.onnx.graph import Site
-from memplace_env.workload.onnx.values import FLOAT_BITS, INTEGER_BITS, Array, as_bool
+from memplace_env.workload.onnx.values import FLOAT_BITS, INTEGER_BITS, Array, as_bool, deployed_bits
 
 
 def always(site: Site) -> int | None:
@@ -28,13 +28,14 @@ def if_not_training(site: Site) -> int | None:
 def if_same_type(site: Site) -> int | None:
     """A cast is a view if the type's class and width stay the same as deployed; a bool is a class of its own."""
     before, after = site.needed(0).element_type, site.result.element_type
-    if before in FLOAT_BITS and after in FLOAT_BITS:
-        same = site.dtype is not None or FLOAT_BITS[before] == FLOAT_BITS[after]
-    elif before in INTEGER_BITS and after in INTEGER_BITS:
-        same = INTEGER_BITS[before] == INTEGER_BITS[after]
-    else:
-        same = before == after
-    return 0 if same else None
+    same_class = any(before in types and after in types for types in (FLOAT_BITS, INTEGER_BITS))
+    same_width = deployed_bits(before, site.dtype) == deployed_bits(after, site.dtype)
+    return 0 if before == after or (same_class and same_width) else None
+
+
+def unless_delivered(site: Site) -> int | None:
+    """What reads a dequantised tensor reads the quantised one; only a graph output is there in floats."""
+    return None if site.delivered and not site.result.constant else 0
 
 
 def if_order_stays(site: Site) -> int | None:

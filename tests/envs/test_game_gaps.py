@@ -1,10 +1,9 @@
-"""Best fit below a ceiling: the searches of the compiler and of the game against all gaps, counted out."""
+"""Best fit below a ceiling: the search of the game against all gaps, counted out."""
 
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memplace_env.compiler.streamed import _best_fit
 from memplace_env.envs.malloc_game import rules
 from memplace_env.envs.malloc_game.state import BLOCKS, NEVER
 from memplace_env.testing.reference_compiler import Block, gaps
@@ -16,34 +15,6 @@ def smallest(rooms: list[tuple[int, int]], size: int) -> int:
     """Offset of the smallest of these gaps that fits, the lowest of equals; -1 if none does."""
     fitting = [(room, offset) for offset, room in rooms if room >= size]
     return min(fitting)[1] if fitting else -1
-
-
-@st.composite
-def placed(draw: st.DrawFn) -> list[Block]:
-    """Blocks of which those that share bytes do not meet in time."""
-    blocks: list[Block] = []
-    for _ in range(draw(st.integers(0, 8))):
-        offset, size, start = draw(st.integers(0, 40)), draw(st.integers(1, 12)), draw(st.integers(0, 9))
-        block = Block(0, offset, size, start, start + draw(st.integers(0, 9)))
-        apart = (
-            block.end < other.start or other.end < block.start
-            or block.offset >= other.offset + other.size or other.offset >= block.offset + block.size
-            for other in blocks
-        )  # fmt: skip
-        if all(apart):
-            blocks.append(block)
-    return blocks
-
-
-@settings(max_examples=500)
-@given(placed(), st.integers(0, 60), st.integers(1, 15), st.integers(0, 20))
-def test_the_compilers_search_finds_the_smallest_gap(blocks, ceiling, size, since):
-    table = np.zeros((3, len(blocks) + 2), dtype=np.int64)
-    by_offset = sorted(blocks, key=lambda block: block.offset)
-    for column, block in enumerate(by_offset):
-        table[:, column] = block.offset, block.offset + block.size, block.end
-    found = _best_fit(table, len(blocks), ceiling, size, since)
-    assert found == smallest(gaps(blocks, ceiling, since, 10**6), size)
 
 
 @settings(max_examples=300)

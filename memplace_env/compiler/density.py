@@ -1,0 +1,96 @@
+"""Density-greedy: who saves most time for the bytes it holds, and for as long as it holds them, goes first."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memplace_env.compiler.compile import place_mapping
+from memplace_env.compiler.savings import latency_ps, move_costs
+from memplace_env.plan import MemoryPlan
+from memplace_env.task import Task, derived
+from memplace_env.workload.program import Ints, TensorKind
+
+
+class Variant(NamedTuple):
+    """One way to score tensors.
+
+    Attributes:
+        life: how much the time counts for which bytes are held: a score is saved / (bytes * ops^life).
+        missing: weight of what a tensor costs if it alone is not there, in its mean with what it saves if it alone is.
+        repairs: how often tensors are scored anew by what they change in the map found so far, and placed anew.
+    """
+
+    life: float
+    missing: float
+    repairs: int
+
+
+VARIANTS = (
+    *(Variant(life, missing, repairs) for repairs in (0, 3) for life in (1.0, 0.5) for missing in (0.5, 1.0)),
+    *(Variant(0.0, missing, 3) for missing in (0.5, 1.0)),
+)
+"""Ten, the best one alone first; our choice, from trials on the registered workloads."""
+
+
+def density_mapping(task: Task, variant: Variant = VARIANTS[0]) -> Ints:
+    """int64[K], a level for each tensor: per level, fastest first, by falling score, wherever its bytes have room.
+
+    Addresses are not looked at: `place_mapping` finds them, nearly always for everything.
+    """
+    backing = task.backing
+    level = np.full(task.program.num_tensors, backing)
+    for fast in range(backing):
+        free = task.program.is_placeable & (level == backing)
+        alone = -move_costs(task, level)[:, fast]
+        missing = move_costs(task, np.where(free, fast, level))[:, backing]
+        found = _fill(task, level, fast, variant, (1 - variant.missing) * alone + variant.missing * missing)
+        best, best_ps = found, latency_ps(task, found)
+        for _ in range(variant.repairs):
+            change = move_costs(task, found)
+            saved = np.where(found == fast, change[:, backing], -change[:, fast])
+            found = _fill(task, level, fast, variant, saved)
+            if latency_ps(task, found) < best_ps:
+                best, best_ps = found, latency_ps(task, found)
+        level = best
+    return level
+
+
+@derived
+def density_mappings(task: Task) -> NDArray[np.int64]:
+    """int64[10, K], the maps of all variants."""
+    return np.stack([density_mapping(task, variant) for variant in VARIANTS])
+
+
+@derived
+def density_greedy(task: Task) -> MemoryPlan:
+    """The plan of the first variant's map."""
+    return place_mapping(task, density_mapping(task)).plan
+
+
+def _fill(task: Task, level: Ints, fast: int, variant: Variant, saved: NDArray[np.floating]) -> Ints:
+    """`level` int[K] with tensors moved from the backing memory to the level `fast`, those that save anything."""
+    first, last, size = *_lives(task), task.program.tensor_bytes
+    score = saved / (size * (last - first + 1.0) ** variant.life)
+    score[~task.program.is_placeable | (level < task.backing)] = 0
+    room = task.accelerator.levels[fast].capacity_bytes - task.costs.reserved_bytes[:, fast]
+    filled = level.copy()
+    for tensor in np.argsort(-score, kind="stable")[: np.count_nonzero(score > 0)]:
+        held = room[first[tensor] : last[tensor] + 1]
+        if held.min() >= size[tensor]:
+            held -= size[tensor]
+            filled[tensor] = fast
+    return filled
+
+
+def _lives(task: Task) -> tuple[Ints, Ints]:
+    """int64[K] each, first and last op of each tensor's block; streamed weights come as late as one op before."""
+    first, last = task.program.live_start.copy(), task.program.live_end.copy()
+    weight = task.program.tensor_kind == TensorKind.WEIGHT
+    if task.streams_weights:
+        first[weight] = np.maximum(first[weight] - 1, 0)
+    else:
+        first[weight], last[weight] = 0, task.program.num_ops - 1
+    return first, last
