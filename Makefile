@@ -4,7 +4,8 @@ PIP = .venv/bin/python -m pip install --quiet --disable-pip-version-check --cons
 PIP_MIN = .venv-min/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-min.txt
 SHORT = tests/cli/test_agent_choice.py::test_an_agent_that_returns_nothing tests/cli/test_bad_input.py \
 	tests/cli/test_plans.py tests/cli/test_train.py::test_learners_are_listed tests/envs/test_vector.py tests/test_api.py \
-	tests/testing/test_part_checks.py tests/views tests/workload/test_load_errors.py tests/wrappers
+	tests/testing/test_part_checks.py tests/views tests/workload/test_load_errors.py \
+	tests/wrappers/test_wrappers.py::test_any_algorithm_trains_through_the_adapter
 
 .PHONY: run test test-min lint bench tables zoo clean
 
