@@ -1,14 +1,21 @@
 # `make run` and `make test` do all set-up: they create .venv from constraints.txt.
 PYTHON ?= python3
 PIP = .venv/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+PIP_MIN = .venv-min/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-min.txt
+SHORT = tests/cli/test_agent_choice.py::test_an_agent_that_returns_nothing tests/cli/test_bad_input.py \
+	tests/cli/test_plans.py tests/cli/test_train.py::test_learners_are_listed tests/envs/test_vector.py tests/test_api.py \
+	tests/testing/test_part_checks.py tests/views tests/workload/test_load_errors.py tests/wrappers
 
-.PHONY: run test lint bench tables zoo clean
+.PHONY: run test test-min lint bench tables zoo clean
 
 run: .venv/run  ## the main job: the best memory map for BERT on nnp-i, proven, beside EGRL's; with picture and trace
 	.venv/bin/memplace solve BERT --agent auto --agent egrl
 
 test: .venv/dev lint  ## every test, the slow ones too
 	.venv/bin/python -m pytest -q -n auto --dist worksteal
+
+test-min: .venv-min/done  ## a short suite with the oldest versions that setup.cfg allows
+	NUMBA_CACHE_DIR=$(CURDIR)/.venv-min/numba .venv-min/bin/python -m pytest -q -W default -m "not slow" $(SHORT)
 
 lint: .venv/dev
 	.venv/bin/ruff check .
@@ -47,6 +54,13 @@ zoo: .venv/dev  ## export the zoo again; needs its own heavy packages
 	$(PIP) --editable ".[agents,viz,dev]"
 	touch $@
 
+# Old versions warn of what newer ones mended, so warnings are no errors there.
+.venv-min/done: setup.cfg constraints-min.txt
+	$(PYTHON) -m venv .venv-min
+	$(PIP_MIN) torch
+	$(PIP_MIN) --editable ".[agents,viz,testing]" pytest
+	touch $@
+
 clean:
-	rm -rf .venv out build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-min out build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -219,16 +219,10 @@ def measure(quick: bool) -> dict[str, Any]:
             "fork_us": 1e6 * in_fresh_process(fork_seconds, "BERT"),
         },
         "ppo_steps_per_cpu_s": {
-            "MemPlace-ResNet50-v0": in_fresh_process(
-                ppo_rate, "MemPlace-ResNet50-v0", 8192, "MlpPolicy", **README_ONE_SHOT
-            ),
-            "MemPlace-ResNet50-v0 by id": in_fresh_process(
-                ppo_rate, "MemPlace-ResNet50-v0", 256, "MultiInputPolicy", n_steps=256
-            ),
-            "MallocGame-BERT-v0": in_fresh_process(ppo_rate, "MallocGame-BERT-v0", 32768, "MlpPolicy", **README_GAME),
-            "MallocGame-BERT-v0 by id": in_fresh_process(
-                ppo_rate, "MallocGame-BERT-v0", 256, "MultiInputPolicy", n_steps=256
-            ),
+            "one_shot_readme": in_fresh_process(ppo_rate, "MemPlace-ResNet50-v0", 8192, "MlpPolicy", **README_ONE_SHOT),
+            "one_shot_by_id": in_fresh_process(ppo_rate, "MemPlace-ResNet50-v0", 256, "MultiInputPolicy", n_steps=256),
+            "game_readme": in_fresh_process(ppo_rate, "MallocGame-BERT-v0", 32768, "MlpPolicy", **README_GAME),
+            "game_by_id": in_fresh_process(ppo_rate, "MallocGame-BERT-v0", 256, "MultiInputPolicy", n_steps=256),
         },
         "import_beyond_gymnasium_s": process_seconds("import memplace_env") - process_seconds("import gymnasium"),
         "first_kernel_call_s": first_call_seconds(),

@@ -87,6 +87,11 @@ def each_array(function: Callable[[NDArray[Any]], NDArray[Any]], observation: Ob
     return function(observation)
 
 
+def row_of(observation: Observation, index: int) -> Observation:
+    """A copy of one row of a batch."""
+    return each_array(lambda array: array[index].copy(), observation)
+
+
 def checked_seed(seed: Any) -> int | None:
     """The seed of a reset, as Gymnasium takes it.
 

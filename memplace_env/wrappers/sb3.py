@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import gymnasium as gym
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from stable_baselines3.common.vec_env import VecEnv
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvObs, VecEnvStepReturn
 
-from memplace_env.envs.base import each_array
+from memplace_env.envs.base import each_array, row_of
 from memplace_env.envs.vector import PlacementVectorEnv
 from memplace_env.errors import EnvError
 
@@ -65,11 +64,11 @@ class SB3VecEnv(VecEnv):
         observation, rewards, terminations, truncations, infos = self.env.step(self._actions)
         rows = self._rows({key: value for key, value in infos.items() if key not in ("final_obs", "final_info")})
         done = terminations | truncations
-        ended = np.flatnonzero(done)
-        if len(ended):
+        ended = np.flatnonzero(done).tolist()
+        if ended:
             last, final = infos.get("final_obs"), rows
             if last is None:
-                last = {index: each_array(partial(_copy_of_row, int(index)), observation) for index in ended}
+                last = {index: row_of(observation, index) for index in ended}
                 observation, _ = self.env.reset(options={"reset_mask": done})
             else:
                 final = self._rows(infos["final_info"])
@@ -134,7 +133,3 @@ class SB3VecEnv(VecEnv):
                 value = values[index]
                 rows[index][key] = value.item() if isinstance(value, np.generic) else value
         return rows
-
-
-def _copy_of_row(index: int, array: NDArray[Any]) -> NDArray[Any]:
-    return np.array(array[index])

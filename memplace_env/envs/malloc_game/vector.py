@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import ArrayLike, NDArray
 
-from memplace_env.envs.base import Observation, each_array
+from memplace_env.envs.base import Observation, row_of
 from memplace_env.envs.malloc_game.env import MallocGameEnv, check_actions
 from memplace_env.envs.malloc_game.flat import empty_flat, flatten
 from memplace_env.envs.malloc_game.observation import Observations, empty_observations
@@ -42,7 +42,7 @@ class MallocGameVectorEnv(PlacementVectorEnv[MallocGameEnv]):
         self._seen = empty_observations(self.num_envs) if flat or not copy else None
         self._flat = empty_flat(self.num_envs) if flat and not copy else None
         first = self.problem.observe(self.problem.new_states(1))
-        self._first = flatten(first) if flat else first._asdict()
+        self._first: Observation = flatten(first) if flat else first._asdict()
         self._first_profile = first.profile
         self._profiles = np.repeat(first.profile, self.num_envs, axis=0)
 
@@ -60,19 +60,20 @@ class MallocGameVectorEnv(PlacementVectorEnv[MallocGameEnv]):
     def _begin(self, which: Bools, observations: Observation | None = None) -> None:
         self.states[which] = self.problem.first_state
         self._profiles[which] = self._first_profile
-        if isinstance(observations, dict):
-            assert isinstance(self._first, dict)
-            for key, first in self._first.items():
-                observations[key][which] = first
-        elif observations is not None:
-            observations[which] = cast("NDArray[np.float32]", self._first)
+        if observations is not None:
+            for array, first in zip(_arrays(observations), _arrays(self._first), strict=True):
+                array[which] = first
 
     def _observe(self) -> Observation:
         return self._form(self.problem.observe(self.states, self._seen))
 
     def _row(self, observations: Observation, index: int) -> Observation:
-        return each_array(lambda array: array[index].copy(), observations)
+        return row_of(observations, index)
 
     def _form(self, seen: Observations) -> Observation:
         """The observations as this environment shows them; with `copy=False` in the arrays of the step before."""
         return flatten(seen, self._flat) if self.env.flat else seen._asdict()
+
+
+def _arrays(observations: Observation) -> list[NDArray[Any]]:
+    return list(observations.values()) if isinstance(observations, dict) else [observations]
