@@ -33,7 +33,7 @@ tables: .venv/dev  ## the tables in docs/; some hours
 	.venv/bin/python -m benchmarks.egrl_table --write docs/egrl.md
 	.venv/bin/python -m benchmarks.generalisation --write docs/egrl.md
 	.venv/bin/python -m benchmarks.compiler_rules --write docs/model.md
-	.venv/bin/python -m benchmarks.game --seconds 5 --write docs/game.md
+	.venv/bin/python -m benchmarks.game --seconds 4 --write docs/game.md
 	.venv/bin/python -m benchmarks.muzero_table --write docs/muzero.md
 	.venv/bin/python -m benchmarks.muzero_table --ablations --seconds 25 --seeds 1 --write docs/muzero.md
 	.venv/bin/python -m benchmarks.muzero_reuse --write docs/muzero.md

@@ -187,14 +187,13 @@ def test_edits_of_the_rules_are_seen_by_the_environment(tmp_path):
             "    gain = state[ESTIMATE] - estimate\n",
             "    estimate += 1000\n    gain = 0\n",
         ),
-        ("envs/malloc_game/state.py", "COPY, NO_COPY, DROP = 0, 1, 2", "DROP, NO_COPY, COPY = 0, 1, 2"),
         ("costs/kernels.py", "+ costs.overhead_ps[op], busy", "+ costs.overhead_ps[op] + 10**6, busy"),
     ):
         path = tmp_path / "memplace_env" / module
         assert old in path.read_text()
         path.write_text(path.read_text().replace(old, new))
         seen.append(output("-c", GAME, path=tmp_path))
-    assert len(set(seen)) == 4
+    assert len(set(seen)) == 3
 
 
 @pytest.mark.slow

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from memplace_env.compiler.compile import place_mapping
+from memplace_env.compiler.compile import place_mapping, plan_of_levels
 from memplace_env.compiler.density import density_greedy
 from memplace_env.compiler.schedule import Order
 from memplace_env.plan import MemoryPlan
@@ -57,7 +57,8 @@ def all_fastest(task: Task) -> MemoryPlan:
 @derived
 def all_backing(task: Task) -> MemoryPlan:
     """Everything in the backing memory."""
-    return place_mapping(task, np.full(task.program.num_tensors, task.backing)).plan
+    tensors = task.program.num_tensors
+    return plan_of_levels(task, np.full(tensors, task.backing), np.zeros(tensors, dtype=np.int64))
 
 
 @derived

@@ -341,7 +341,8 @@ def _fit(tables, layout, state, size, since):
 def _merge_past(layout, state, since):
     """Fill `both` with the live blocks and the past ones held at or after `since`, by offset; returns their number."""
     count = state[LIVE]
-    state[layout.both : layout.both + count] = state[layout.live : layout.live + count]
+    for place in range(count):
+        state[layout.both + place] = state[layout.live + place]
     for place in range(state[PAST] - 1, -1, -1):
         block = state[layout.past + place]
         if state[layout.hold + block] < since:
