@@ -171,6 +171,8 @@ class Race:
             stop: asked before each measurement.
         """
         field = sorted(self._field(), key=_standing)
+        if not field:
+            return
         left = min(self.fund - self.spent, max(evaluations, RUNS * FINALISTS))
         self._raced, self._waiting = [], []
         while len(field) > 1 and _rounds(field) * len(field) * LEAST > left:
@@ -181,8 +183,7 @@ class Race:
                 if not stop():
                     self._measure(candidate)
             field = sorted(field, key=_standing)[: (len(field) + 1) // 2]
-        if field:
-            self.incumbent = field[0]
+        self.incumbent = field[0]
 
     def report(self, judge: Callable[[MemoryPlan], Report]) -> tuple[Report | None, int | None]:
         """What is said of the incumbent, and of how many measurements that is the mean; None where it is exact."""

@@ -131,7 +131,7 @@ BUILT_IN = (
         "portfolio",
         "agents.game:Portfolio",
         _GAME,
-        "xla-msa with all public option sets, then the searches: never worse than those, whatever stops it",
+        "xla-msa with all public option sets, then the searches, which begin with their plans",
     ),
     AgentSpec(
         "muzero",

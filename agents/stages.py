@@ -36,7 +36,7 @@ def check_shares(stages: Sequence[Stage]) -> None:
 
 
 def run_stages(evaluator: Evaluator, stages: Sequence[Stage], seed: int) -> Verdict:
-    """Let each stage spend its share, until one proves that its plan is the best there is.
+    """Let each stage spend its share, until one proves that its plan is the best there is; the first runs in any case.
 
     What a stage leaves goes to those after it. What it finds is kept at once, so that nothing is lost if it is stopped;
     an interrupt (Ctrl-C, or a KeyboardInterrupt from the callback) ends the search.
@@ -46,7 +46,7 @@ def run_stages(evaluator: Evaluator, stages: Sequence[Stage], seed: int) -> Verd
     bounds: list[float] = []
     with suppress(KeyboardInterrupt):
         for agent, share, seconds, name in stages:
-            if evaluator.remaining <= 0 or outcome == "optimal":
+            if stints and (evaluator.remaining <= 0 or outcome == "optimal"):
                 break
             part = evaluator.part(share, seconds)
             try:

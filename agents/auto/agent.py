@@ -35,7 +35,7 @@ class Auto(Agent[MapEvaluator]):
     """The best plan known: that of the heuristics, of the exact agent where costs add up, else of a search.
 
     Costs that are arrays make mapping a linear program, which the exact agent solves in seconds: a search follows only
-    where it did not prove its plan, with half of what there was. Where a black box judges or measurements are noisy,
+    where it did not prove its plan, with what is left. Where a black box judges or measurements are noisy,
     the heuristics' plans are tried and the search has the rest.
     """
 
@@ -47,5 +47,5 @@ class Auto(Agent[MapEvaluator]):
         """Nothing is searched once the best plan is proven."""
         stages = [*(Stage(Heuristic(rule), name=rule) for rule in CHEAP), Stage(DensityGreedy())]
         if not (evaluator.env.task.is_black_box or evaluator.noisy):
-            stages.append(Stage(Exact(), 0.5, PROOF_SECONDS))
+            stages.append(Stage(Exact(cheap=False), 0.9, PROOF_SECONDS))
         return run_stages(evaluator, [*stages, Stage(LocalSearch())], seed)

@@ -29,8 +29,8 @@ class GreedyDP(Agent[MapEvaluator]):
         choices = np.stack(np.meshgrid(range(levels), range(levels), indexing="ij"), axis=-1).reshape(-1, 2)
         ops = np.flatnonzero(problem.decides.reshape(-1, 2).any(axis=1))
         best_map = np.full(problem.map_size, problem.accelerator.backing)
-        best_reward = evaluator(best_map[None]).reward[0]
-        changed = True
+        first = evaluator(best_map[None]).reward
+        best_reward, changed = first.max(initial=-np.inf), True
         while changed and evaluator.remaining > 0:
             changed = False
             for op in ops:

@@ -45,6 +45,8 @@ class Exact(Agent[MapEvaluator]):
 
     Args:
         mip_gap: relative gap at which a plan counts as optimal, in [1e-5, 1).
+        cheap: whether the plans of the heuristics and of density-greedy's variants are offered first, so that they are
+            never missed; each counts.
 
     Raises:
         AgentError: if the gap is out of range.
@@ -54,24 +56,24 @@ class Exact(Agent[MapEvaluator]):
     formulations = (Formulation.ONE_SHOT,)
     budgeted = False
 
-    def __init__(self, mip_gap: float = 1e-4) -> None:
+    def __init__(self, mip_gap: float = 1e-4, cheap: bool = True) -> None:
         if not LEAST_GAP <= mip_gap < 1:
             raise AgentError(f"mip_gap={mip_gap} is out of range; pass one in [{LEAST_GAP:g}, 1).")
-        self.mip_gap = mip_gap
+        self.mip_gap, self.cheap = mip_gap, cheap
 
     def run(self, evaluator: MapEvaluator, seed: int) -> Verdict:
-        """Prove what can be proven. The plans of the heuristics and of density-greedy's variants come first.
+        """Prove what can be proven. The compiler's own plan is the first one offered.
 
         Raises:
             AgentError: if a black box judges, which no linear program can stand for, or measurements are noisy.
         """
-        return _Search(evaluator, self.mip_gap, seed).run()
+        return _Search(evaluator, self.mip_gap, self.cheap, seed).run()
 
 
 class _Search:
     """State of one run: the bound, the best latency and the cuts."""
 
-    def __init__(self, evaluator: MapEvaluator, mip_gap: float, seed: int) -> None:
+    def __init__(self, evaluator: MapEvaluator, mip_gap: float, cheap: bool, seed: int) -> None:
         problem = evaluator.env.problem
         if problem.task.is_black_box:
             raise AgentError(
@@ -86,9 +88,12 @@ class _Search:
         self.evaluator, self.task = evaluator, problem.task
         self.mip_gap, self.seed = mip_gap, seed
         self.bound_ps = problem.native_report.lower_bound_ps
-        cheap = [rule(self.task) for rule in HEURISTICS.values()]
-        cheap += [place_mapping(self.task, mapping).plan for mapping in density_mappings(self.task)]
-        self.best_ps = min(evaluator.offer(plan).latency_ps for plan in cheap)
+        self.best_ps = evaluator.offer(problem.native_plan).latency_ps
+        if cheap:
+            known = [rule(self.task) for name, rule in HEURISTICS.items() if name != "native"]
+            known += [place_mapping(self.task, mapping).plan for mapping in density_mappings(self.task)]
+            for plan in known[: max(evaluator.remaining - 1, 0)]:
+                self._offer(plan)
         self.level: Ints | None = None
 
     @property
@@ -97,7 +102,7 @@ class _Search:
         return self.best_ps <= self.bound_ps * (1 + self.mip_gap)
 
     def run(self) -> Verdict:
-        """Everything the agent does, after the cheap plans."""
+        """Everything the agent does, after the plans that are known."""
         self._rounds()
         if not self.optimal and self.evaluator.remaining > 1:
             self._improve()

@@ -43,6 +43,8 @@ class LocalSearch(Agent[MapEvaluator]):
         scale = self.temperature * problem.native_report.latency_s
         known = first_maps(problem)
         latencies = evaluator(known).latency_s
+        if not len(latencies):
+            return
         current, latency = known[latencies.argmin()], latencies.min()
         movable = np.flatnonzero(problem.mask.sum(axis=1) > 1)
         steps = 0

@@ -16,6 +16,12 @@ MOST_PAIRS = 2**24
 """Pairs of blocks alive together of which lists are kept; beyond, each block looks through all others."""
 ATTEMPTS = 8
 """Orders that begin with a block that failed, before somebody has to step back."""
+MOST_AROUND = 64
+"""Blocks in the way beyond which none is placed again: the work grows with their square."""
+MOST_LOOKS = 2**21
+"""Pairs of neighbours that other orders may look at in all."""
+FEW = 24
+"""Neighbours up to which looking through them again and again is faster than sorting them."""
 
 
 @kernel
@@ -113,7 +119,10 @@ def pack_level(blocks, near, mine, ceiling, offset, end):
 def _try_other_orders(blocks, near, mine, ceiling, least, offset, end):
     """By area, life and start, then those first that failed; the best is kept in `offset` and `end`."""
     order, best, trial, trial_end = mine.copy(), mine.copy(), np.empty_like(offset), end.copy()
+    ptr = near[0]
     for attempt in range(3 + ATTEMPTS):
+        if ptr[len(offset)] < 0 or (attempt + 1) * ptr[len(offset)] > MOST_LOOKS:
+            break
         if attempt < 3:
             _sort(order, blocks, attempt)
         else:
@@ -168,13 +177,15 @@ def _place(blocks, near, order, by_rank, ceiling, enough, offset, end):
     end[:] = -1
     for block in order:
         begin, mine, moved = np.int64(0), size[block], True
-        while moved and listed:
-            moved = False
-            for index in range(ptr[block], middle[block] if by_rank else ptr[block + 1]):
-                neighbour = other[index]
-                if end[neighbour] > begin and offset[neighbour] < begin + mine:
-                    begin, moved = end[neighbour], True
-        if not listed:
+        since, until = ptr[block], middle[block] if by_rank else ptr[block + 1]
+        if listed and until - since <= FEW:
+            while moved:
+                moved = False
+                for index in range(since, until):
+                    neighbour = other[index]
+                    if end[neighbour] > begin and offset[neighbour] < begin + mine:
+                        begin, moved = end[neighbour], True
+        else:
             begin = _lowest_gap(blocks, near, block, offset, end)
         if begin + mine <= ceiling[block]:
             offset[block] = begin
@@ -189,13 +200,21 @@ def _place(blocks, near, order, by_rank, ceiling, enough, offset, end):
 @kernel
 def _lowest_gap(blocks, near, block, offset, end):
     """Lowest address at which a block meets no placed one that is alive together with it."""
-    begin, moved = np.int64(0), True
+    begin = np.int64(0)
     around = _placed_around(blocks, near, block, end)
-    while moved:
-        moved = False
-        for neighbour in around:
-            if end[neighbour] > begin and offset[neighbour] < begin + blocks[0][block]:
-                begin, moved = end[neighbour], True
+    step = len(around) // 2
+    while step > 0:  # Shell's sort, by address
+        for place in range(step, len(around)):
+            neighbour = around[place]
+            while place >= step and offset[around[place - step]] > offset[neighbour]:
+                around[place] = around[place - step]
+                place -= step
+            around[place] = neighbour
+        step //= 2
+    for neighbour in around:
+        if offset[neighbour] >= begin + blocks[0][block]:
+            break
+        begin = max(begin, end[neighbour])
     return begin
 
 
@@ -223,6 +242,8 @@ def _repair(blocks, near, ceiling, block, offset, end):
     """Place a block at 0 and those in its way again around it, by size, else by life; whether that went well."""
     size = blocks[0]
     around = _placed_around(blocks, near, block, end)
+    if len(around) > MOST_AROUND:
+        return False
     before = np.empty(len(around), dtype=np.int64)
     for attempt in range(2):
         _sort(around, blocks, 1 if attempt else 3)

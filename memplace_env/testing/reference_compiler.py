@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from memplace_env.compiler.packing import ATTEMPTS
+from memplace_env.compiler.packing import ATTEMPTS, MOST_AROUND
 from memplace_env.compiler.savings import saved_per_byte
 from memplace_env.plan import MemoryPlan
 from memplace_env.task import Task
@@ -58,9 +58,9 @@ def ceiling_of(task: Task, level: int, first: int, last: int) -> int:
 
 
 def pack(wishes: Iterable[Wish]) -> dict[int, int]:
-    """Offset of each tensor that finds one; see `memplace_env.compiler.packing`."""
+    """Offset of each tensor that finds one, of not so many that other orders are not tried (`packing.MOST_LOOKS`)."""
     by_rank = sorted(wishes)
-    order, best = by_rank, _place(by_rank)
+    order, best = by_rank, place(by_rank)
     keys: list[Callable[[Wish], int]] = [
         lambda wish: -wish.size * (wish.end - wish.start + 1),
         lambda wish: wish.start - wish.end,
@@ -68,10 +68,10 @@ def pack(wishes: Iterable[Wish]) -> dict[int, int]:
     ]
     for key in keys:
         candidate = sorted(by_rank, key=key)
-        if _size(found := _place(candidate)) > _size(best):
+        if _size(found := place(candidate)) > _size(best):
             order, best = candidate, found
         if len(best) == len(by_rank):
-            return _offsets(best)
+            return offsets(best)
     order, latest, least = list(order), best, _lost(order, best)
     for _ in range(ATTEMPTS):
         failed = next((wish for wish in order if wish.tensor not in latest), None)
@@ -79,13 +79,14 @@ def pack(wishes: Iterable[Wish]) -> dict[int, int]:
             break
         order.remove(failed)
         order.insert(0, failed)
-        latest = _place(order, least)
+        latest = place(order, least)
         if _lost(order, latest) < least:
             best, least = latest, _lost(order, latest)
-    return _offsets(best)
+    return offsets(best)
 
 
-def _offsets(placed: dict[int, tuple[Wish, int]]) -> dict[int, int]:
+def offsets(placed: dict[int, tuple[Wish, int]]) -> dict[int, int]:
+    """Of each tensor that was placed."""
     return {tensor: offset for tensor, (_, offset) in placed.items()}
 
 
@@ -97,7 +98,7 @@ def _lost(order: Sequence[Wish], placed: dict[int, tuple[Wish, int]]) -> int:
     return sum(wish.size for wish in order if wish.tensor not in placed)
 
 
-def _place(order: Sequence[Wish], enough: int | None = None) -> dict[int, tuple[Wish, int]]:
+def place(order: Sequence[Wish], enough: int | None = None) -> dict[int, tuple[Wish, int]]:
     """What finds an address, one by one; it ends where the bytes that find none reach `enough`."""
     placed: dict[int, tuple[Wish, int]] = {}
     lost = 0
@@ -128,6 +129,8 @@ def _lowest(wish: Wish, placed: dict[int, tuple[Wish, int]]) -> int:
 def _repair(wish: Wish, placed: dict[int, tuple[Wish, int]]) -> dict[int, tuple[Wish, int]] | None:
     """The block at 0 and those that it meets around it, by size, else by life."""
     around = sorted(other for other, _ in placed.values() if _meet(wish, other))
+    if len(around) > MOST_AROUND:
+        return None
     for attempt in (around, sorted(around, key=lambda other: other.start - other.end)):
         trial = {tensor: there for tensor, there in placed.items() if there[0] not in around}
         trial[wish.tensor] = wish, 0
