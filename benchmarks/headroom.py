@@ -139,6 +139,16 @@ def kept(result: dict[str, Any]) -> str:
     return "–" if gain < 1e-4 else f"{(result['latency_s']['native'] / result['compiled_s'] - 1) / gain:.3f}"
 
 
+def summary(results: list[dict[str, Any]]) -> str:
+    """How many settings leave anything over what is cheap."""
+    proven = [result for result in results if result["outcome"] == "optimal"]
+    left = sum(result["gain"] >= LEAST_GAIN for result in proven)
+    return (
+        f"The optimum of {len(proven)} of {len(results)} settings is proven; {left} of them leave {LEAST_GAIN - 1:.0%} "
+        "or more over what is cheap.\n"
+    )
+
+
 def saved() -> list[dict[str, Any]]:
     """What has been measured of the grid."""
     return [json.loads(line) for line in RESULTS.read_text().splitlines()] if RESULTS.exists() else []
@@ -170,9 +180,10 @@ def main() -> None:
     measured = [result for result in done if "refused" not in result]
     if options.all:
         measured.sort(key=lambda r: (accelerator_names().index(r["accelerator"]), r["workload"], -r["gain"]))
-    print(table(measured))
+    content = f"{summary(measured)}\n{table(measured)}" if options.all else table(measured)
+    print(content)
     if options.write:
-        write_between_markers(options.write, "grid" if options.all else "registered", table(measured))
+        write_between_markers(options.write, "grid" if options.all else "registered", content)
 
 
 if __name__ == "__main__":
