@@ -43,7 +43,11 @@ class Replay:
         return {"maps": torch.from_numpy(maps), "rewards": torch.from_numpy(rewards), "added": self._added}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Return to a state that `state_dict` gave."""
-        self._maps[: len(state["maps"])] = state["maps"].numpy()
-        self._rewards[: len(state["rewards"])] = state["rewards"].numpy()
-        self._added = int(state["added"])
+        """Return to a state that `state_dict` gave; of one with more room, the newest maps are kept."""
+        maps, rewards, added = state["maps"].numpy(), state["rewards"].numpy(), int(state["added"])
+        capacity = len(self._rewards)
+        if len(maps) > capacity:
+            newest = (added - capacity + np.arange(capacity)) % len(maps)
+            maps, rewards, added = maps[newest], rewards[newest], capacity
+        self._maps[: len(maps)], self._rewards[: len(maps)] = maps, rewards
+        self._added = added

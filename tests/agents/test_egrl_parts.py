@@ -392,3 +392,14 @@ def test_learners_go_on_from_their_state():
     losses = [[learner.learn(np.random.default_rng(2), [replay]) for _ in range(5)] for learner in (one, two)]
     assert losses[0] == losses[1]
     assert (one.genome == two.genome).all()
+
+
+@pytest.mark.parametrize("added", [3, 5, 8, 12])
+def test_a_smaller_replay_takes_over_the_newest_maps(added):
+    large, small_one = Replay(8, 2), Replay(4, 2)
+    large.add(np.arange(2 * added).reshape(-1, 2)[:5], np.arange(added)[:5])
+    if added > 5:
+        large.add(np.arange(2 * added).reshape(-1, 2)[5:], np.arange(added)[5:])
+    small_one.load_state_dict(large.state_dict())
+    held = sorted(small_one.state_dict()["rewards"].tolist())
+    assert held == list(range(max(added - 4, 0), added))

@@ -70,7 +70,7 @@ def test_games_side_by_side_earn_what_a_game_alone_earns():
         single.reset()
         alone = [single.step(int(action)) for action in script[:, game]]
         assert [step[1] for step in alone] == [step[1][game] for step in steps]
-        assert steps[-1][4]["final_info"]["latency_s"][game] == alone[-1][4]["latency_s"] == single.latency_s
+        assert steps[-1][4]["latency_s"][game] == alone[-1][4]["latency_s"] == single.latency_s
         assert alone[-2][4]["latency_s"] == steps[-2][4]["latency_s"][game], "estimated until the end"
 
 
