@@ -1,7 +1,8 @@
 """What there is to gain beyond rules that cost nothing: every setting of every program on every chip, and the choice.
 
     python -m benchmarks.headroom                            # the registered settings, as a table
-    python -m benchmarks.headroom --all                      # every setting of the grid; goes on where it was stopped
+    python -m benchmarks.headroom --all                      # every setting of the grid; goes on where it was stopped,
+                                                             # anew without results/headroom.jsonl
     python -m benchmarks.headroom --all --write docs/headroom.md
     python -m benchmarks.headroom --choose                   # the settings that the rule chooses, from the saved grid
 

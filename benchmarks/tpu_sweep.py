@@ -72,7 +72,7 @@ def plot(simulated: dict[int, float], path: Path) -> None:
     ):
         axes.plot(list(curve), [100 * share for share in curve.values()], style, label=name)
     axes.set(xlabel="CMEM in MiB", ylabel="performance, % of 128 MiB", xticks=list(PUBLISHED), ylim=(0, 105))
-    axes.set_title("Performance of tpu-v4i by fast memory (ResNet-50: bfloat16, batch 16)")
+    axes.set_title("Performance of tpu-v4i by fast memory\nResNet-50: bfloat16, batch 16")
     axes.grid(alpha=0.3)
     axes.legend(loc="lower right")
     figure.savefig(path)

@@ -89,10 +89,7 @@ def schedule_of(task: Task, order: Order) -> Schedule:
     if order == "by-size":
         urgency = np.where(weight, saved_per_byte(task)[items], program.tensor_bytes[items])
     sequence = np.lexsort((program.first_use[items], program.live_start[items], -urgency, within, turn))
-    by_rank = items if task.streams_weights else items[~weight]
-    by_rank = by_rank[np.lexsort((by_rank, program.live_start[by_rank], -program.tensor_bytes[by_rank]))]
-    blocks = program.tensor_bytes[by_rank], program.live_start[by_rank], program.live_end[by_rank]
-    lives_known = np.full(len(by_rank), not task.streams_weights)
+    by_rank, blocks, near = _ranked(task)
     capacity = np.array([level.capacity_bytes for level in task.accelerator.levels])
     return Schedule(
         item_tensor=items[sequence].astype(np.int32),
@@ -101,7 +98,7 @@ def schedule_of(task: Task, order: Order) -> Schedule:
         item_ptr=np.searchsorted(turn[sequence], np.arange(program.num_ops + 2)).astype(np.int32),
         by_rank=by_rank,
         blocks=blocks,
-        near=neighbours_of(*blocks[1:], lives_known),
+        near=near,
         tensor_bytes=program.tensor_bytes,
         live_start=program.live_start,
         live_end=program.live_end,
@@ -121,3 +118,14 @@ def schedule_of(task: Task, order: Order) -> Schedule:
         compute_pj=int(costs.compute_pj.sum()),
         streamed=task.streams_weights,
     )
+
+
+@derived
+def _ranked(task: Task) -> tuple[Ints, tuple[Ints, Ints, Ints], tuple[Ints, Ints, NDArray[np.int32]]]:
+    """`by_rank`, `blocks` and `near` of every order's schedule."""
+    program = task.program
+    needs = program.is_placeable & (task.streams_weights | (program.tensor_kind != TensorKind.WEIGHT))
+    by_rank = np.flatnonzero(needs)
+    by_rank = by_rank[np.lexsort((by_rank, program.live_start[by_rank], -program.tensor_bytes[by_rank]))]
+    blocks = program.tensor_bytes[by_rank], program.live_start[by_rank], program.live_end[by_rank]
+    return by_rank, blocks, neighbours_of(*blocks[1:], np.full(len(by_rank), not task.streams_weights))
