@@ -21,6 +21,8 @@ Option = bool | int | float | str
 BOUND_MARGIN = 1e-6
 """Share by which the bound of branch and bound is lowered before it counts as proven: far above what the solver's
 tolerances (1e-7 of a unit) and rounding add."""
+ROUNDING = 1e-9
+"""Share by which a bound by weak duality is lowered: what is left is the rounding of its sums."""
 LOOK = 0.1
 """Seconds between two looks at a running solver."""
 
@@ -104,7 +106,7 @@ def relax(
     interrupted = _run(solver, watch)
     solution = solver.getSolution()
     bound = dual_bound(program, np.array(solution.row_dual)) if solution.dual_valid else 0.0
-    return Answer(_values(solver), max(bound, 0.0), interrupted)
+    return Answer(_values(solver), max(bound, 0.0) * (1 - ROUNDING), interrupted)
 
 
 def dual_bound(program: LinearProgram, price: Floats) -> float:
@@ -116,7 +118,8 @@ def dual_bound(program: LinearProgram, price: Floats) -> float:
     side = np.where(price > 0, program.row_lower, program.row_upper)
     price, side = np.where(np.isfinite(side), price, 0.0), np.where(np.isfinite(side), side, 0.0)
     left = program.cost - program.matrix.T @ price
-    return float(price @ side + left @ np.where(left > 0, program.lower, program.upper))
+    column = np.where(left > 0, program.lower, np.where(left < 0, program.upper, 0.0))
+    return float(price @ side + left @ column)
 
 
 def _solver(program: LinearProgram, options: Mapping[str, Option], seconds: float | None) -> highspy.Highs:

@@ -4,33 +4,9 @@ from __future__ import annotations
 
 from math import ceil
 
-import numpy as np
-
-from agents.exact.dynamic.columns import uses_of
 from agents.exact.dynamic.model import build
 from agents.exact.highs import Watch, relax
 from memplace_env.task import Task, derived
-
-MOST_SHARES = 400_000
-"""Columns of copies in one program: a gigabyte while it is solved."""
-SHORTEST = 16
-"""Ops before a use during which its copy is followed at the least."""
-
-
-@derived
-def horizon_of(task: Task) -> int | None:
-    """Ops before a use during which its copy is followed op by op, so that the program stays within `MOST_SHARES`.
-
-    None where there is no need for a limit.
-    """
-    program, uses = task.program, uses_of(task)
-    reads = ~program.use_is_result
-    ahead = (program.use_op - uses.valid[program.use_tensor])[reads]
-    if ahead.sum() <= MOST_SHARES:
-        return None
-    horizons = np.arange(SHORTEST, ahead.max() + 1)
-    shares = np.array([np.minimum(ahead, horizon).sum() for horizon in horizons])
-    return int(max(horizons[shares <= MOST_SHARES], default=SHORTEST))
 
 
 @derived
@@ -58,7 +34,7 @@ def linear_bound_ps(task: Task, seconds: float | None = None, watch: Watch | Non
         watch: see `highs.solve`.
     """
     if "relaxed" not in _proven(task):
-        model = build(task, horizon=horizon_of(task))
+        model = build(task)
         answer = relax(model.program, seconds=seconds, watch=watch, interior=True)
         keep_bound_ps(task, answer.bound * model.unit_ps)
         if answer.bound:

@@ -86,13 +86,13 @@ class Columns(NamedTuple):
     total: int
 
 
-def number_columns(task: Task, uses: Uses, horizon: int | None) -> Columns:
+def number_columns(task: Task, uses: Uses, window: Ints) -> Columns:
     """Give each decision that makes sense its columns.
 
     Args:
         task: the problem.
         uses: of its program.
-        horizon: ops before a use during which its copy is followed op by op; None: as long as it can take.
+        window: int64[U], first op in which the copy for a use is followed.
     """
     program, costs, backing = task.program, task.costs, task.backing
     tensor, op = program.use_tensor, program.use_op
@@ -106,12 +106,11 @@ def number_columns(task: Task, uses: Uses, horizon: int | None) -> Columns:
     here = np.where(result, can[tensor], stays | copies)
     cheap = costs.serial and backing == 1 and task.streams_weights and not costs.latency_ps.any()
     apart = (here | resident[tensor]) & ~result & ((costs.use_ps[:, :-1] > costs.use_ps[:, -1:]) | (not cheap))
-    window = uses.valid[tensor] if horizon is None else np.maximum(uses.valid[tensor], op - horizon)
     early = copies & (window > uses.valid[tensor])[:, None]
     sends = can & (uses.sent_by >= uses.valid)[:, None] & (program.producer >= 0)[:, None]
     touched = np.zeros((program.num_ops, backing + 1), dtype=bool)
     touched[op] = costs.latency_ps > 0
-    parts = [
+    parts: list[tuple[NDArray[np.bool_], int | Ints]] = [
         (resident, 1),
         (here, 1),
         (apart, 1),

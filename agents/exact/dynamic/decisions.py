@@ -50,7 +50,8 @@ class Decisions:
         """The program with these decisions, at all uses or at these, bool[U]."""
         lower, upper = model.program.lower.copy(), model.program.upper.copy()
         columns, some = model.columns, slice(None) if uses is None else uses
-        for part, chosen in ((columns.here, self.here), (columns.fast, self.fast), (columns.stay, self.stay)):
+        # Where a block and being served from it are one column, who has a block is served from it.
+        for part, chosen in ((columns.fast, self.fast), (columns.here, self.here), (columns.stay, self.stay)):
             _fix(part[some], chosen[some], lower, upper)
         _fix(columns.resident, self.resident, lower, upper)
         return replace(model.program, lower=lower, upper=upper)

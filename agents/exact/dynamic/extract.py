@@ -9,7 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from agents.exact.dynamic.decisions import Decisions
-from agents.exact.dynamic.model import Model, Whole
+from agents.exact.dynamic.detail import Detail
+from agents.exact.dynamic.model import Model
 from agents.exact.highs import Floats, relax
 from memplace_env.workload.program import Ints
 
@@ -96,12 +97,12 @@ def read_schedule(model: Model, values: Floats) -> Schedule:
     return Schedule(use_level, np.array(blocks, np.int64).reshape(-1, 4), np.array(transfers, np.int64).reshape(-1, 5))
 
 
-def broken(model: Model, values: Floats, schedule: Schedule) -> Whole:
+def broken(model: Model, values: Floats, schedule: Schedule) -> Detail:
     """What of a settled solution only exists in shares, so that its schedule is none: empty if it is one."""
     return _overfull(model, values, schedule) | _too_early(model, schedule)
 
 
-def _overfull(model: Model, values: Floats, schedule: Schedule) -> Whole:
+def _overfull(model: Model, values: Floats, schedule: Schedule) -> Detail:
     """Copies and write-backs under way in ops that hold more than the level, as blocks are whole."""
     copies, sends = set[tuple[int, int, int]](), set[tuple[int, int, int]]()
     over = np.array([_overfull_ops(model, schedule, level) for level in range(model.task.backing)])
@@ -116,7 +117,7 @@ def _overfull(model: Model, values: Floats, schedule: Schedule) -> Whole:
         sends.update(
             (tensor, level, begin + 1 + place) for place in np.flatnonzero(shares & (share[-1] > 0.5)).tolist()
         )
-    return Whole(frozenset(copies), frozenset(sends))
+    return Detail(frozenset(copies), frozenset(sends))
 
 
 def _overfull_ops(model: Model, schedule: Schedule, level: int) -> Ints:
@@ -130,7 +131,7 @@ def _overfull_ops(model: Model, schedule: Schedule, level: int) -> Ints:
     return np.asarray(np.cumsum(change)[:-1] > room)
 
 
-def _too_early(model: Model, schedule: Schedule) -> Whole:
+def _too_early(model: Model, schedule: Schedule) -> Detail:
     """Copies in that begin before the write-back has ended."""
     backing = model.task.backing
     ends = {tensor: end for tensor, source, _, _, end in schedule.transfers.tolist() if source < backing}
@@ -140,4 +141,12 @@ def _too_early(model: Model, schedule: Schedule) -> Whole:
         if source == backing
         for op in range(start, ends.get(tensor, -1) + 1)
     }
-    return Whole(waits=frozenset(waits))
+    return Detail(waits=frozenset(waits))
+
+
+def begun_early(model: Model, values: Floats) -> Detail:
+    """Copies that begin before their windows: these are to be twice as long."""
+    columns = model.columns
+    early = np.flatnonzero(((columns.early >= 0) & (values[columns.early] > FEASIBLE)).any(axis=1))
+    ahead = 2 * (model.task.program.use_op - columns.window)[early]
+    return Detail(ahead=frozenset(zip(early.tolist(), ahead.tolist(), strict=True)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from agents.evaluator import GameEvaluator
-from agents.exact.dynamic.bound import horizon_of, keep_bound_ps, known_bound_ps, linear_bound_ps
+from agents.exact.dynamic.bound import keep_bound_ps, known_bound_ps, linear_bound_ps
 from agents.exact.dynamic.search import Clock, Search
 from agents.solution import Verdict
 from agents.xla_msa import PUBLIC_SETS, default_plan
@@ -40,7 +40,7 @@ class GameSearch:
         self._clock = Clock(lambda: evaluator.seconds_left, self._tell)
         self._best: MemoryPlan | None = None
         self._best_ps = np.inf
-        self.search = Search(self.task, self._offer, self._clock, seed, horizon_of(self.task))
+        self.search = Search(self.task, self._offer, self._clock, seed)
 
     @property
     def optimal(self) -> bool:

@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 from agents.exact.dynamic.addresses import with_addresses
 from agents.exact.dynamic.decisions import Bools, Decisions
-from agents.exact.dynamic.extract import broken, read_schedule, settled
-from agents.exact.dynamic.model import Model, Whole, build
+from agents.exact.dynamic.detail import Detail
+from agents.exact.dynamic.extract import begun_early, broken, read_schedule, settled
+from agents.exact.dynamic.model import Model, build
 from agents.exact.highs import Answer, Floats, LinearProgram, solve
 from memplace_env.plan import MemoryPlan
 from memplace_env.task import Task
@@ -58,15 +59,12 @@ class Search:
         offer: takes each plan that was found.
         clock: see `Clock`.
         seed: of the packer.
-        horizon: see `number_columns`.
     """
 
-    def __init__(
-        self, task: Task, offer: Callable[[MemoryPlan], None], clock: Clock, seed: int, horizon: int | None
-    ) -> None:
+    def __init__(self, task: Task, offer: Callable[[MemoryPlan], None], clock: Clock, seed: int) -> None:
         self.task, self.clock = task, clock
-        self._offer, self._seed, self._horizon = offer, seed, horizon
-        self.whole = Whole()
+        self._offer, self._seed = offer, seed
+        self.detail = Detail()
         self.best: Found | None = None
         self.bound_ps = 0.0
 
@@ -75,18 +73,19 @@ class Search:
         self._keep(self._complete(Decisions.of_plan(self.task, plan)))
 
     def branch_and_bound(self, gap: float, seconds: float | None) -> None:
-        """Solve the whole, and again with what was broken made whole, until nothing is."""
+        """Solve the whole, and again with what was broken followed in detail, until nothing is."""
         end = _Countdown(self.clock, seconds)
         for _ in range(ROUNDS):
-            model = build(self.task, self.whole, self._horizon)
+            model = build(self.task, self.detail)
             answer = self._solve(model, gap, end.left())
             self.bound_ps = max(self.bound_ps, answer.bound * model.unit_ps)
             if answer.values is None:
                 return
-            before = len(self.whole)
+            before = len(self.detail)
+            self.detail |= begun_early(model, answer.values)
             decisions = Decisions.of_values(model, answer.values)
             self._keep(self._complete(decisions))
-            if self.closed(gap) or len(self.whole) == before or end.left() == 0:
+            if self.closed(gap) or len(self.detail) == before or end.left() == 0:
                 return
 
     def closed(self, gap: float) -> bool:
@@ -106,7 +105,7 @@ class Search:
         """The best schedule with these decisions, at all uses or at some, bool[U]; None if none is found in time."""
         end = _Countdown(self.clock, seconds)
         for _ in range(ROUNDS):
-            model = build(self.task, self.whole, self._horizon)
+            model = build(self.task, self.detail)
             start = None if fixed is None else self._start(model)
             answer = solve(
                 _without_early(model, decisions.fixed(model, fixed)), gap=FINE, seconds=end.left(), start=start
@@ -122,7 +121,7 @@ class Search:
                     return None
                 self._offer(plan)
                 return Found(model, values, float(model.program.cost @ values))
-            self.whole |= missing
+            self.detail |= missing
             if answer.interrupted:
                 raise KeyboardInterrupt
         return None

@@ -1,0 +1,55 @@
+"""What of a plan the linear program follows in detail; the rest it sees in shares until an answer is broken there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from agents.exact.dynamic.columns import Uses
+from memplace_env.task import Task
+from memplace_env.workload.program import Ints
+
+AHEAD = 32
+"""Ops before a use during which its copy is followed op by op, until an answer begins it earlier. Our choice: on the
+registered games the bound with it is the same as with all ops, in a tenth of the time."""
+
+
+@dataclass(frozen=True)
+class Detail:
+    """Tuples (use or tensor, level, op), each of them a whole-numbered column more.
+
+    Attributes:
+        copies: a copy that has started has its whole block.
+        sends: a write-back that has not ended keeps its whole block.
+        waits: no copy before the write-back has ended; (tensor, op), whatever the level.
+        ahead: (use, ops), copies that are followed for longer than `horizon`.
+        horizon: see `AHEAD`.
+    """
+
+    copies: frozenset[tuple[int, int, int]] = frozenset()
+    sends: frozenset[tuple[int, int, int]] = frozenset()
+    waits: frozenset[tuple[int, int]] = frozenset()
+    ahead: frozenset[tuple[int, int]] = frozenset()
+    horizon: int = AHEAD
+
+    def __or__(self, other: Detail) -> Detail:
+        """Both."""
+        return Detail(
+            self.copies | other.copies,
+            self.sends | other.sends,
+            self.waits | other.waits,
+            self.ahead | other.ahead,
+            max(self.horizon, other.horizon),
+        )
+
+    def __len__(self) -> int:
+        return len(self.copies) + len(self.sends) + len(self.waits) + len(self.ahead)
+
+    def window(self, task: Task, uses: Uses) -> Ints:
+        """int64[U], first op in which the copy for a use is followed."""
+        ahead = np.full(task.program.num_uses, self.horizon)
+        for use, ops in self.ahead:
+            ahead[use] = max(ahead[use], ops)
+        since: Ints = np.maximum(uses.valid[task.program.use_tensor], task.program.use_op - ahead)
+        return since

@@ -1,0 +1,73 @@
+"""A program while its rows are being written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from agents.exact.dynamic.columns import number_columns, uses_of
+from agents.exact.dynamic.detail import Detail
+from agents.exact.rows import RowBuilder
+from memplace_env.costs import op_times
+from memplace_env.task import Task
+from memplace_env.workload.program import Ints
+
+LATENCY = 1e4
+"""Latency with everything in the backing memory, in the units of the program: far above the solver's tolerances."""
+
+
+class Draft:
+    """What all rows are written with.
+
+    Attributes:
+        task, program, costs: the problem.
+        detail: what is followed in detail.
+        uses, columns: what columns there are.
+        levels: the fast ones.
+        rows: so far.
+        total: columns so far.
+        switches: whole-numbered ones among those that were added.
+        unit: picoseconds of one unit.
+    """
+
+    def __init__(self, task: Task, detail: Detail) -> None:
+        self.task, self.detail, self.uses = task, detail, uses_of(task)
+        self.program, self.costs = task.program, task.costs
+        self.columns = number_columns(task, self.uses, detail.window(task, self.uses))
+        self.levels, self.rows = range(task.backing), RowBuilder()
+        self.total = self.columns.total
+        self.switches: list[int] = []
+        used = np.zeros((self.program.num_ops, task.backing + 1), dtype=np.int64)
+        np.add.at(used[:, -1], self.program.use_op, self.costs.use_ps[:, -1])
+        longest = float(op_times(self.costs, used).op_ps.sum())
+        self.unit = max(longest / LATENCY, 1.0)
+        self.longest = longest / self.unit
+
+    def new_columns(self, count: int) -> Ints:
+        """Numbers of so many more columns."""
+        self.total += count
+        return np.arange(self.total - count, self.total)
+
+    def new_switches(self, count: int) -> Ints:
+        """The same, whole-numbered ones."""
+        columns = self.new_columns(count)
+        self.switches += columns.tolist()
+        return columns
+
+    def uses_of(self, tensor: int) -> Iterator[int]:
+        """A tensor's uses in order."""
+        use = int(self.uses.first[tensor])
+        while use >= 0:
+            yield use
+            use = int(self.uses.after[use])
+
+    def copied(self, use: Ints, level: int, op: Ints) -> Ints:
+        """Columns of the share of these copies that is done by the end of these ops, -1 where none is."""
+        first, begin = self.columns.copied[use, level], self.columns.window[use]
+        return np.where((first >= 0) & (op >= begin), first + op - begin, -1)
+
+    def sent(self, tensor: Ints, level: int, op: Ints) -> Ints:
+        """Likewise of write-backs."""
+        first, begin = self.columns.sent[tensor, level], self.uses.valid[tensor]
+        return np.where((first >= 0) & (op >= begin), first + np.minimum(op, self.uses.sent_by[tensor]) - begin, -1)

@@ -1,0 +1,77 @@
+"""The exact agent on games: its bound holds for all plans, its plans are valid, and their quality is what it says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agents import Exact
+from agents.exact.dynamic.bound import linear_bound_ps
+from agents.exact.dynamic.decisions import Decisions
+from agents.exact.dynamic.detail import Detail
+from agents.exact.dynamic.model import build
+from agents.exact.highs import relax
+from memplace_env.envs.malloc_game import MallocGameEnv, MallocGameProblem
+from memplace_env.plan import MemoryPlan, violations
+from memplace_env.simulator import time_plan
+from memplace_env.task import Task
+from memplace_env.testing.strategies import game_tasks, programs_with_idle_ops
+from memplace_env.units import PS
+
+CLOSE = 1 + 2e-6
+
+
+def some_plans(task: Task, seed: int) -> list[MemoryPlan]:
+    """Random games, the greedy player's, and nothing moved at all."""
+    problem = MallocGameProblem(task)
+    states = problem.new_states(6)
+    problem.finish_randomly(states[:4], seed)
+    problem.finish_greedily(states[4:5])
+    problem.finish_lazily(states[5])
+    return [problem.plan(state) for state in states]
+
+
+@settings(max_examples=150)
+@given(game_tasks(), st.integers(0, 2**31 - 9))
+def test_no_plan_beats_the_bound_and_every_plan_fits_the_program(task, seed):
+    """The program with a plan's decisions takes no longer than the plan, and no plan less than the program's bound."""
+    task = MallocGameProblem(task).task
+    model = build(task, Detail(horizon=10**6))
+    bound_ps = linear_bound_ps(task)
+    for plan in some_plans(task, seed):
+        latency_ps = time_plan(task, plan).latency_ps
+        assert bound_ps <= latency_ps
+        program = Decisions.of_plan(task, plan).fixed(model)
+        upper = program.upper.copy()
+        upper[model.columns.time] = np.inf  # some of these plans are slower than moving nothing
+        values = relax(replace(program, upper=upper)).values
+        assert values is not None
+        assert program.cost @ values * model.unit_ps <= latency_ps * CLOSE
+
+
+@settings(max_examples=100)
+@given(game_tasks(), st.integers(2, 6), st.integers(0, 2**31 - 9))
+def test_bounds_with_a_horizon_hold_too(task, horizon, seed):
+    task = MallocGameProblem(task).task
+    model = build(task, Detail(horizon=horizon))
+    bound = relax(model.program).bound
+    assert bound <= relax(build(task, Detail(horizon=10**6)).program).bound * CLOSE + 1e-6
+    for plan in some_plans(task, seed):
+        assert bound * model.unit_ps <= time_plan(task, plan).latency_ps * CLOSE
+
+
+@settings(max_examples=100)
+@given(game_tasks(programs_with_idle_ops(10)), st.booleans(), st.integers(0, 2**31 - 9))
+def test_plans_are_valid_and_as_good_as_said(task, cheap, seed):
+    env = MallocGameEnv(task)
+    solution = Exact(cheap=cheap).solve(env)
+    assert violations(env.task, solution.plan) == []
+    report = time_plan(env.task, solution.plan)
+    assert report.latency_s == solution.report.latency_s
+    assert solution.bound_s <= report.latency_s
+    assert (solution.outcome == "optimal") == (solution.gap <= 1e-5)
+    for plan in some_plans(env.task, seed):
+        assert solution.bound_s <= time_plan(env.task, plan).latency_ps * PS
