@@ -81,7 +81,7 @@ def test_solve(run: Run, parsed: Callable[..., Any], tmp_path: Path) -> None:
     assert result.exit_code == 0, result.stderr
     assert "over all in backing memory" in result.stdout
     assert "native" not in result.stdout
-    assert "no plan of any kind can be faster" in result.stdout
+    assert "no plan of any kind" in result.stdout
     assert "over the best of XLA's public option sets, xla-msa " in result.stdout
     assert "Left out of xla-msa llama2-70b: cross-program prefetch, memory-bound loop optimizer" in result.stdout
     assert sorted(path.name for path in (tmp_path / "o").iterdir()) == ["plan.json", "plan.png", "trace.json"]
