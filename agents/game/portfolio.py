@@ -1,5 +1,4 @@
-"""Several solvers in turn, the best plan of all: mallocMuZero's "Prod", which is never worse than XLA's solver, and
-more: it proves how good it is where it can."""
+"""Several solvers in turn, the best plan of all: mallocMuZero's "Prod", which is never worse than XLA's solver."""
 
 from __future__ import annotations
 

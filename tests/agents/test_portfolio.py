@@ -22,6 +22,26 @@ from memplace_env.wrappers import MeasurementNoise
 from tests.agents.test_black_box import Crowded
 
 
+class Prover(Agent):
+    """Plays the exact agent: proves a share of the best latency so far; no share, nothing."""
+
+    name, formulations = "exact", (Formulation.GAME,)
+    share, limits = None, []
+
+    def __init__(self, cheap=True):
+        self.cheap = cheap
+
+    def run(self, evaluator, seed):
+        self.limits.append(evaluator.seconds_left)
+        return Verdict(bound_s=self.share and self.share * evaluator.incumbent_latency_s)
+
+
+@pytest.fixture(autouse=True)
+def _prover(monkeypatch):
+    """What the exact agent proves of games is tested elsewhere; here it proves nothing unless a test says so."""
+    monkeypatch.setattr("agents.exact.Exact", Prover)
+
+
 def crowded(seed=3, ops=20):
     """A program larger than fast memory, so that there is something to decide."""
     return MallocGameEnv(random_dag(seed, ops=ops, largest=60_000_000), "tpu-v4i")
@@ -116,25 +136,10 @@ def test_a_policy_lets_muzero_play_too(tmp_path):
         Portfolio(tmp_path / "missing.pt")
 
 
-class Prover(Agent):
-    """Plays the exact agent: proves what it is told to."""
-
-    name, formulations, limits = "exact", (Formulation.GAME,), []
-
-    def __init__(self, cheap=True):
-        self.cheap = cheap
-
-    def run(self, evaluator, seed):
-        assert evaluator.incumbent is not None
-        self.limits.append(evaluator.seconds_left)
-        return Verdict(bound_s=self.share * evaluator.incumbent_latency_s)
-
-
 @pytest.mark.parametrize(("share", "outcome"), [(1.0, "optimal"), (0.9, "feasible")])
 def test_the_exact_agent_proves_before_anybody_searches(monkeypatch, share, outcome):
     """It has half of the time, or a minute, and what it proves is said of the best plan of all."""
-    monkeypatch.setattr("agents.exact.Exact", Prover)
-    monkeypatch.setattr(Prover, "share", share, raising=False)
+    monkeypatch.setattr(Prover, "share", share)
     monkeypatch.setattr(Prover, "limits", [])
     for limit in (100.0, None):
         solution = Portfolio().solve(crowded(), budget=100, time_limit=limit)
@@ -149,11 +154,9 @@ def test_the_exact_agent_proves_before_anybody_searches(monkeypatch, share, outc
 
 @pytest.mark.parametrize("doubt", ["noise", "black box"])
 def test_nothing_is_proven_where_nothing_can_be(monkeypatch, doubt):
-    monkeypatch.setattr("agents.exact.Exact", Prover)
-    program = random_dag(3, ops=20, largest=60_000_000)
-    env = (
-        MeasurementNoise(crowded(), 0.1) if doubt == "noise" else MallocGameEnv(program, "tpu-v4i", simulator=Crowded())
-    )
+    monkeypatch.setattr(Prover, "share", 1.0)
+    boxed = MallocGameEnv(crowded().program, "tpu-v4i", simulator=Crowded())
+    env = MeasurementNoise(crowded(), 0.1) if doubt == "noise" else boxed
     solution = Portfolio().solve(env, budget=50)
     assert "exact" not in [stint.agent for stint in solution.stints]
     assert solution.bound_s is None
