@@ -51,7 +51,7 @@ def test_one_shot_searches_find_plans_that_can_run(name, task, seed):
 def test_game_searches_find_plans_that_can_run(name, task, seed):
     solution = make_agent(name).solve(MallocGameEnv(task), budget=60, seed=seed)
     check(task, solution, 60)
-    assert solution.bound_s <= solution.report.latency_s
+    assert solution.bound_s is None or solution.bound_s <= solution.report.latency_s
 
 
 @pytest.mark.parametrize(("name", "formulation"), LEARNERS)
