@@ -1,81 +1,74 @@
-"""The exact agent: a linear program says where tensors go and what no plan can beat, a packer finds addresses."""
+"""The exact agent, for both formulations: plans of proven quality, and what no plan can beat."""
 
 from __future__ import annotations
 
-import numpy as np
+from contextlib import suppress
 
 from agents.base import Agent
-from agents.evaluator import MapEvaluator
-from agents.exact.cuts import cut
-from agents.exact.highs import solve_model
-from agents.exact.mapping import descend, keep_what_pays, lives
-from agents.exact.model import Rows, build
-from agents.exact.packing import Conflict, pack
+from agents.evaluator import Evaluator, GameEvaluator, MapEvaluator
+from agents.exact.dynamic.run import GameSearch
+from agents.exact.static.search import MapSearch
 from agents.solution import Verdict
-from memplace_env.compiler import HEURISTICS, place_mapping
-from memplace_env.compiler.compile import plan_of_levels
-from memplace_env.compiler.density import density_mappings
-from memplace_env.compiler.evaluate import evaluate_choices
-from memplace_env.compiler.schedule import ORDERS, schedule_of
 from memplace_env.errors import AgentError
-from memplace_env.plan import MemoryPlan
 from memplace_env.registration import Formulation
-from memplace_env.units import PS
-from memplace_env.workload.program import Ints
 
 LEAST_GAP = 1e-5
-"""Finer gaps drown in HiGHS's tolerances, see `highs.BOUND_MARGIN`."""
-SOLVER_SHARE = 0.9
-"""Share of the remaining time that the linear program may take, so that some is left to make a plan of its answer."""
-GUESSES = 20
-"""Rounds with a cut that is not proven: they find plans but no longer raise the bound."""
+"""Finer gaps drown in the solver's tolerances, see `highs.BOUND_MARGIN`."""
 
 
-class Exact(Agent[MapEvaluator]):
-    """Solves the one-shot problem to proven optimality, or says how far it may be from it.
+class Exact(Agent[Evaluator]):
+    """Solves a task to proven optimality, or says how far its plan may be from it.
 
-    Rounds of: solve the mixed-integer linear program of `model`; find addresses for its mapping (`packing`); where
-    there are none, forbid what stands in the way (`cuts`) and solve again. If no round ends in addresses for
-    everything, single moves improve the best compiled mapping while the budget lasts.
+    One-shot: rounds of a linear program over mappings, addresses for its answer, and constraints that forbid what has
+    none (`static`). The bound holds for all plans that give each tensor one level and, where weights are streamed, one
+    copy to each weight in fast memory. If no round ends in addresses for everything, single moves improve the best
+    compiled mapping while the budget lasts.
 
-    Outcomes: "optimal" iff latency <= bound * (1 + mip_gap), the bound being proven for all plans that give each
-    tensor one level and, where weights are streamed, one copy to each weight in fast memory; "feasible" otherwise.
-    Never "infeasible": everything fits in the backing memory. The bound never rests on what the packer failed to
-    find without proof.
+    Game: branch and bound over a linear program of all plans whatever, waits included, then large-neighbourhood search
+    (`dynamic`). The bound holds for every plan that the validator accepts.
+
+    Outcomes: "optimal" iff latency <= bound * (1 + mip_gap); "feasible" otherwise. Never "infeasible": everything fits
+    in the backing memory. An interrupt (Ctrl-C, or a KeyboardInterrupt from the callback) ends the search with the best
+    plan and the best bound so far.
 
     Args:
-        mip_gap: relative gap at which a plan counts as optimal, in [1e-5, 1).
-        cheap: whether the plans of the heuristics and of density-greedy's variants are offered first, so that they are
-            never missed; each counts.
+        mip_gap: relative gap at which a plan counts as optimal, in [1e-5, 1). None: 1e-4 for maps, 1e-5 for games.
+        cheap: whether what costs next to nothing is offered first, so that it is never missed; each plan counts. For
+            maps the heuristics and density-greedy's variants, for games XLA's public option sets and the greedy player.
 
     Raises:
         AgentError: if the gap is out of range.
     """
 
     name = "exact"
-    formulations = (Formulation.ONE_SHOT,)
+    formulations = (Formulation.ONE_SHOT, Formulation.GAME)
     budgeted = False
+    anytime = True
 
-    def __init__(self, mip_gap: float = 1e-4, cheap: bool = True) -> None:
-        if not LEAST_GAP <= mip_gap < 1:
+    def __init__(self, mip_gap: float | None = None, cheap: bool = True) -> None:
+        if mip_gap is not None and not LEAST_GAP <= mip_gap < 1:
             raise AgentError(f"mip_gap={mip_gap} is out of range; pass one in [{LEAST_GAP:g}, 1).")
         self.mip_gap, self.cheap = mip_gap, cheap
 
-    def run(self, evaluator: MapEvaluator, seed: int) -> Verdict:
-        """Prove what can be proven. The compiler's own plan is the first one offered.
+    def run(self, evaluator: Evaluator, seed: int) -> Verdict:
+        """Prove what can be proven.
 
         Raises:
             AgentError: if a black box judges, which no linear program can stand for, or measurements are noisy.
         """
-        return _Search(evaluator, self.mip_gap, self.cheap, seed).run()
+        self._refuse(evaluator)
+        search: MapSearch | GameSearch
+        if isinstance(evaluator, MapEvaluator):
+            search = MapSearch(evaluator, self.mip_gap or 1e-4, self.cheap, seed)
+        else:
+            assert isinstance(evaluator, GameEvaluator)
+            search = GameSearch(evaluator, self.mip_gap or LEAST_GAP, self.cheap, seed)
+        with suppress(KeyboardInterrupt):
+            search.run()
+        return search.verdict()
 
-
-class _Search:
-    """State of one run: the bound, the best latency and the cuts."""
-
-    def __init__(self, evaluator: MapEvaluator, mip_gap: float, cheap: bool, seed: int) -> None:
-        problem = evaluator.env.problem
-        if problem.task.is_black_box:
+    def _refuse(self, evaluator: Evaluator) -> None:
+        if evaluator.env.task.is_black_box:
             raise AgentError(
                 "The exact agent knows the costs of the built-in simulator only; make the environment without "
                 "simulator=, or use another agent."
@@ -85,92 +78,3 @@ class _Search:
                 "The exact agent reads latencies off the cost arrays and measures nothing; leave out the measurement "
                 "noise, or use another agent."
             )
-        self.evaluator, self.task = evaluator, problem.task
-        self.mip_gap, self.seed = mip_gap, seed
-        self.bound_ps = problem.native_report.traffic_bound_ps
-        self.best_ps = evaluator.offer(problem.native_plan).latency_ps
-        if cheap:
-            known = [rule(self.task) for name, rule in HEURISTICS.items() if name != "native"]
-            known += [place_mapping(self.task, mapping).plan for mapping in density_mappings(self.task)]
-            for plan in known[: max(evaluator.remaining - 1, 0)]:
-                self._offer(plan)
-        self.level: Ints | None = None
-
-    @property
-    def optimal(self) -> bool:
-        """Whether the best plan is proven to be within the gap."""
-        return self.best_ps <= self.bound_ps * (1 + self.mip_gap)
-
-    def run(self) -> Verdict:
-        """Everything the agent does, after the plans that are known."""
-        self._rounds()
-        if not self.optimal and self.evaluator.remaining > 1:
-            self._improve()
-        return Verdict("optimal" if self.optimal else "feasible", self.bound_ps * PS)
-
-    def _rounds(self) -> None:
-        """Linear program, addresses, cuts, until there is nothing left to forbid."""
-        model, cuts, unproven = build(self.task), list[Rows](), 0
-        tried: set[bytes] = set()
-        while not self.optimal and self.evaluator.remaining > 0 and unproven <= GUESSES:
-            left = self.evaluator.seconds_left
-            # Half the gap here, so that rounding does not use up the whole.
-            answer = solve_model(model, cuts, self.mip_gap / 2, None if left is None else left * SOLVER_SHARE)
-            if not unproven:
-                self.bound_ps = max(self.bound_ps, answer.bound_ps)
-            if answer.level is None or answer.level.tobytes() in tried:
-                break
-            tried.add(answer.level.tobytes())
-            conflicts = self._realise(answer.level)
-            if not conflicts:
-                break
-            cuts += [cut(self.task, model, conflict) for conflict in conflicts]
-            unproven += not all(map(self._holds_always, conflicts))
-
-    def _holds_always(self, conflict: Conflict) -> bool:
-        """Whether no plan at all has these tensors together; streamed weights could have other lives."""
-        tensors = np.concatenate([conflict.blocks, conflict.permanent])
-        streamed = self.task.streams_weights and bool((self.task.program.producer[tensors] < 0).any())
-        return conflict.proven and not streamed
-
-    def _realise(self, level: Ints) -> list[Conflict]:
-        """Offer plans of a mapping; what keeps it from becoming one, if anything does."""
-        if not self.task.streams_weights:
-            level = keep_what_pays(self.task, level)
-        compiled = [place_mapping(self.task, level, order) for order in ORDERS]
-        whole = [plan for plan, reassigned in compiled if reassigned == 0]
-        conflicts: list[Conflict] = []
-        if not whole:
-            blocks = lives(self.task, level)
-            offset, conflicts = pack(self.task, blocks, self.seed, self._expired)
-            if not conflicts:
-                whole = [plan_of_levels(self.task, blocks.level, offset, blocks.copy_start)]
-        before = self.best_ps
-        for plan in whole[:1] or [plan for plan, _ in compiled]:
-            self._offer(plan)
-        if self.level is None or self.best_ps < before:
-            self.level = level
-        return conflicts
-
-    def _expired(self) -> bool:
-        return self.evaluator.seconds_left == 0
-
-    def _improve(self) -> None:
-        """Single moves from the linear program's mapping, or from native's wish for the fastest level if better."""
-        tensors = self.task.program.num_tensors
-        greedy = np.zeros(tensors, dtype=np.int64)
-        starts = [greedy] if self.level is None else [self.level, greedy]
-        schedule = schedule_of(self.task, "weights-before-results")
-        costs = evaluate_choices(schedule, np.array(starts), np.arange(tensors)).latency_ps
-        level, count = descend(
-            self.task,
-            starts[costs.argmin()],
-            seed=self.seed,
-            budget=self.evaluator.remaining - 1,
-            seconds=self.evaluator.seconds_left,
-        )
-        self.evaluator.spend(count)
-        self._offer(place_mapping(self.task, level).plan)
-
-    def _offer(self, plan: MemoryPlan) -> None:
-        self.best_ps = min(self.best_ps, self.evaluator.offer(plan).latency_ps)

@@ -1,53 +1,169 @@
-"""Runs HiGHS on a model and reads its answer."""
+"""Linear programs, and HiGHS on them."""
 
 from __future__ import annotations
 
-from math import ceil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from threading import Thread
 from typing import NamedTuple
 
+import highspy
 import numpy as np
-from scipy.optimize import Bounds, LinearConstraint, milp
+import scipy.sparse as sp
+from numpy.typing import NDArray
 
-from agents.exact.model import Floats, Model, Rows, stack
-from agents.exact.quiet import stdout_on_stderr
-from memplace_env.workload.program import Ints
+Floats = NDArray[np.float64]
+Watch = Callable[[float], None]
+"""Told the best bound so far, in units of the program."""
+
+Option = bool | int | float | str
 
 BOUND_MARGIN = 1e-6
-"""Share by which HiGHS's dual bound is lowered: far above what its tolerances (1e-7 of a unit) and rounding add."""
+"""Share by which the bound of branch and bound is lowered before it counts as proven: far above what the solver's
+tolerances (1e-7 of a unit) and rounding add."""
+LOOK = 0.1
+"""Seconds between two looks at a running solver."""
+
+
+@dataclass(frozen=True)
+class LinearProgram:
+    """Minimise `cost @ columns` with `row_lower <= matrix @ columns <= row_upper`; C columns, R rows.
+
+    Attributes:
+        cost, lower, upper: float64[C], with the bounds of each column.
+        binary: bool[C], columns that are 0 or 1.
+        matrix: sparse [R, C].
+        row_lower, row_upper: float64[R].
+    """
+
+    cost: Floats
+    lower: Floats
+    upper: Floats
+    binary: NDArray[np.bool_]
+    matrix: sp.csr_array
+    row_lower: Floats
+    row_upper: Floats
 
 
 class Answer(NamedTuple):
-    """What HiGHS found.
+    """What the solver found.
 
     Attributes:
-        level: int64[K], the best mapping, or None if it found none in time.
-        bound_ps: no mapping that obeys the rows is faster.
+        values: float64[C], the best solution; None if there is none.
+        bound: no solution is below; 0 if nothing is known. Costs are never negative where this is asked for.
+        interrupted: whether somebody pressed Ctrl-C meanwhile; what was found until then is kept.
     """
 
-    level: Ints | None
-    bound_ps: int
+    values: Floats | None
+    bound: float
+    interrupted: bool = False
 
 
-def solve_model(model: Model, cuts: list[Rows], gap: float, seconds: float | None) -> Answer:
-    """Minimise within a relative gap and a time limit."""
-    rows = stack([model.rows, *cuts])
-    with stdout_on_stderr():
-        result = milp(
-            model.cost,
-            integrality=model.binary.astype(int),
-            bounds=Bounds(model.lower, model.upper),
-            constraints=LinearConstraint(rows.matrix, rows.lower, np.inf),
-            options={"mip_rel_gap": gap, "time_limit": np.inf if seconds is None else seconds},
-        )
-    dual = result.mip_dual_bound if model.binary.any() else result.fun
-    bound = max(dual, 0.0) if dual is not None and np.isfinite(dual) else 0.0
-    level = None if result.x is None else _levels(model, result.x)
-    return Answer(level, ceil(bound * (1 - BOUND_MARGIN) * model.unit_ps) + model.overhead_ps)
+def solve(
+    program: LinearProgram,
+    *,
+    gap: float = 0.0,
+    seconds: float | None = None,
+    start: Floats | None = None,
+    watch: Watch | None = None,
+) -> Answer:
+    """Minimise with whole binaries, on one core.
+
+    Args:
+        program: what to minimise.
+        gap: relative gap at which to stop.
+        seconds: time to spend at most.
+        start: float64[C], a solution to begin with.
+        watch: called every now and then; a KeyboardInterrupt from it, as one from outside, ends the search.
+    """
+    solver = _solver(program, {"mip_rel_gap": gap, "mip_abs_gap": 0.0}, seconds)
+    whole = np.flatnonzero(program.binary).astype(np.int32)
+    solver.changeColsIntegrality(len(whole), whole, np.full(len(whole), highspy.HighsVarType.kInteger))
+    if start is not None:
+        solution = highspy.HighsSolution()
+        solution.col_value = start.tolist()
+        solver.setSolution(solution)
+    interrupted = _run(solver, watch)
+    info = solver.getInfo()
+    bound = info.mip_dual_bound if len(whole) else info.objective_function_value
+    return Answer(_values(solver), max(bound, 0.0) * (1 - BOUND_MARGIN) if np.isfinite(bound) else 0.0, interrupted)
 
 
-def _levels(model: Model, values: Floats) -> Ints:
-    """int64[K]; what has no column is in the backing memory."""
-    backing = model.column.shape[1]
-    chosen = (model.column >= 0) & (values[model.column] > 0.5)
-    level: Ints = np.where(chosen.any(axis=1), chosen.argmax(axis=1), backing)
-    return level
+def relax(
+    program: LinearProgram, *, seconds: float | None = None, watch: Watch | None = None, interior: bool = False
+) -> Answer:
+    """Minimise with shares of binaries, on one core. The bound is `dual_bound`.
+
+    Args:
+        program, seconds, watch: as for `solve`.
+        interior: by the interior-point method without crossover: for bounds of large programs. Else by the simplex
+            method, whose answers have few shares.
+    """
+    options = {"solver": "ipm", "run_crossover": "off"} if interior else {"solver": "simplex"}
+    solver = _solver(program, options, seconds)
+    interrupted = _run(solver, watch)
+    solution = solver.getSolution()
+    bound = dual_bound(program, np.array(solution.row_dual)) if solution.dual_valid else 0.0
+    return Answer(_values(solver), max(bound, 0.0), interrupted)
+
+
+def dual_bound(program: LinearProgram, price: Floats) -> float:
+    """What no solution of the relaxed program is below, by prices float64[R] of its rows: weak duality.
+
+    Any prices prove something, so that no tolerance of a solver enters; those of an optimum prove the optimum. Columns
+    need two finite bounds for that.
+    """
+    side = np.where(price > 0, program.row_lower, program.row_upper)
+    price, side = np.where(np.isfinite(side), price, 0.0), np.where(np.isfinite(side), side, 0.0)
+    left = program.cost - program.matrix.T @ price
+    return float(price @ side + left @ np.where(left > 0, program.lower, program.upper))
+
+
+def _solver(program: LinearProgram, options: Mapping[str, Option], seconds: float | None) -> highspy.Highs:
+    solver = highspy.Highs()  # type: ignore[no-untyped-call]
+    settings: dict[str, Option] = {"output_flag": False, "threads": 1, **options}
+    if seconds is not None:
+        settings["time_limit"] = max(seconds, LOOK)
+    for name, value in settings.items():
+        solver.setOptionValue(name, value)
+    lp = highspy.HighsLp()
+    lp.num_col_, lp.num_row_ = len(program.cost), len(program.row_lower)
+    lp.col_cost_, lp.col_lower_, lp.col_upper_ = program.cost, program.lower, program.upper
+    lp.row_lower_, lp.row_upper_ = program.row_lower, program.row_upper
+    lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+    lp.a_matrix_.start_, lp.a_matrix_.index_ = program.matrix.indptr, program.matrix.indices
+    lp.a_matrix_.value_ = program.matrix.data
+    solver.passModel(lp)
+    return solver
+
+
+def _values(solver: highspy.Highs) -> Floats | None:
+    found = solver.getInfo().primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
+    return np.array(solver.getSolution().col_value) if found else None
+
+
+def _run(solver: highspy.Highs, watch: Watch | None) -> bool:
+    """Run to the end in another thread, so that Ctrl-C is heard; returns whether it was."""
+    bound = [0.0]
+
+    def log(event: highspy.HighsCallbackEvent) -> None:
+        bound[0] = event.data_out.mip_dual_bound
+
+    solver.HandleUserInterrupt = True
+    solver.cbMipLogging += log
+    thread = Thread(target=solver.run, daemon=True)
+    interrupted = False
+    thread.start()
+    while thread.is_alive():
+        try:
+            thread.join(LOOK)
+            if watch is not None and not interrupted:
+                watch(bound[0])
+        except KeyboardInterrupt:
+            interrupted = True
+            solver.cancelSolve()  # type: ignore[no-untyped-call]
+        except BaseException:
+            solver.cancelSolve()  # type: ignore[no-untyped-call]
+            thread.join()
+            raise
+    return interrupted

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from agents.exact.kernels import FOUND, GAVE_UP, NONE_EXISTS, climb, place_in_order, search
-from agents.exact.mapping import Lives
-from agents.exact.model import live_sets
+from agents.exact.static.mapping import Lives
+from agents.exact.static.model import live_sets
 from memplace_env.task import Task
 from memplace_env.workload.program import Ints
 
@@ -92,7 +92,7 @@ def pack(
             conflicts.append(Conflict(level, passing[:0], permanent, 0, bool(even)))
             continue
         blocks = Blocks(size[passing], lives.first[passing], lives.last[passing])
-        for part in _parts(blocks):
+        for part in parts_of(blocks):
             found = fit(blocks.take(part), height, seed)
             offset[passing[part]] = found.offset
             if found.outcome != FOUND:
@@ -142,7 +142,7 @@ def _orders(blocks: Blocks) -> Iterator[Ints]:
         yield np.lexsort((blocks.first, -blocks.size, key))
 
 
-def _parts(blocks: Blocks) -> Iterator[Ints]:
+def parts_of(blocks: Blocks) -> Iterator[Ints]:
     """Groups of blocks, in time order, such that no two of different groups are alive at the same time."""
     order = np.argsort(blocks.first, kind="stable")
     if len(order):

@@ -38,8 +38,9 @@ KNOW_OVERHEAD = {
     "memplace_env.compiler.schedule",  # hands it to kernels
     "memplace_env.envs.malloc_game.state",  # likewise
     "memplace_env.envs.malloc_game.step",  # shows the player what memory can save of an op
-    "agents.exact.model",  # a linear program of the rule
-    "agents.exact.highs",  # its sum
+    "agents.exact.dynamic.model",  # a linear program of the rule
+    "agents.exact.static.model",  # a linear program of the rule
+    "agents.exact.static.solve",  # its sum
 }
 """Besides `costs` and `testing`."""
 

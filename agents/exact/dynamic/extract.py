@@ -1,0 +1,143 @@
+"""From a solution of the program to blocks and copies, or to what of it has to be whole."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from agents.exact.dynamic.decisions import Decisions
+from agents.exact.dynamic.model import Model, Whole
+from agents.exact.highs import Floats, relax
+from memplace_env.workload.program import Ints
+
+FEASIBLE = 1e-6
+"""A share of a flow that counts as none: above the solver's tolerance for constraints, 1e-7."""
+SLACK = 1e-9
+"""Relative latency that is given up so that the solver does not call its own optimum infeasible."""
+
+
+class Schedule(NamedTuple):
+    """A plan without addresses.
+
+    Attributes:
+        use_level: int64[U], who serves each use.
+        blocks: int64[A, 4], tensor, level, first and last op.
+        transfers: int64[M, 5], as in `MemoryPlan`.
+    """
+
+    use_level: Ints
+    blocks: Ints
+    transfers: Ints
+
+
+def settled(model: Model, values: Floats) -> Floats | None:
+    """float64[C], a solution with the same decisions, the best latency for them, and then as little room as it allows.
+
+    Copies in are as late and write-backs as early as they can be; one that nobody needs is left out. None if the solver
+    finds no answer.
+    """
+    program = model.program
+    lower, upper = program.lower.copy(), program.upper.copy()
+    lower[program.binary] = upper[program.binary] = np.round(values[program.binary])
+    needed = Decisions.of_values(model, values).needed(model)
+    size = model.task.program.tensor_bytes / model.task.program.tensor_bytes.max()
+    room = np.zeros(len(program.cost))
+    for use, level in np.argwhere(model.columns.copied >= 0).tolist():
+        room[model.copying(use, level)] = size[model.task.program.use_tensor[use]]
+    for tensor, level in np.argwhere(model.columns.sent >= 0).tolist():
+        room[model.sending(tensor, level)] = -size[tensor]
+        if not needed[tensor]:
+            upper[model.sending(tensor, level)] = 0
+    fixed = replace(program, lower=lower, upper=upper)
+    fastest = relax(fixed).values
+    if fastest is None:
+        return None
+    as_fast = replace(
+        fixed,
+        cost=room,
+        matrix=sp.csr_array(sp.vstack([fixed.matrix, sp.csr_array(-program.cost[None])])),
+        row_lower=np.append(fixed.row_lower, -float(program.cost @ fastest) * (1 + SLACK)),
+        row_upper=np.append(fixed.row_upper, np.inf),
+    )
+    return relax(as_fast).values
+
+
+def read_schedule(model: Model, values: Floats) -> Schedule:
+    """Blocks and copies of a settled solution."""
+    program, decisions = model.task.program, Decisions.of_values(model, values)
+    backing = model.task.backing
+    use_level = np.where(decisions.fast.any(axis=1), decisions.fast.argmax(axis=1), backing)
+    blocks, transfers = list[list[int]](), list[list[int]]()
+    for tensor, level in np.argwhere(decisions.resident).tolist():
+        blocks.append([tensor, level, 0, program.num_ops - 1])
+    sent: dict[tuple[int, int], int] = {}
+    for tensor, level in np.argwhere(model.columns.sent >= 0).tolist():
+        share = values[model.sending(tensor, level)]
+        if share[-1] > 0.5:
+            since = model.uses.valid[tensor]
+            sent[tensor, level] = int(since + (share >= 1 - FEASIBLE).argmax())
+            transfers.append([tensor, level, backing, int(since + (share > FEASIBLE).argmax()), sent[tensor, level]])
+    for use, level in np.argwhere(decisions.here & ~decisions.stay).tolist():
+        tensor, op = int(program.use_tensor[use]), int(program.use_op[use])
+        start, end = op, -1
+        if program.use_is_result[use]:
+            end = sent.get((tensor, level), -1)
+        else:
+            start = int(model.columns.window[use] + (values[model.copying(use, level)] > FEASIBLE).argmax())
+            transfers.append([tensor, backing, level, start, op - 1])
+        last = use
+        while (after := model.uses.after[last]) >= 0 and decisions.stay[after, level]:
+            last = int(after)
+        blocks.append([tensor, level, start, max(end, int(program.use_op[last]))])
+    transfers.sort(key=lambda copy: (copy[3], copy[4]))
+    return Schedule(use_level, np.array(blocks, np.int64).reshape(-1, 4), np.array(transfers, np.int64).reshape(-1, 5))
+
+
+def broken(model: Model, values: Floats, schedule: Schedule) -> Whole:
+    """What of a settled solution only exists in shares, so that its schedule is none: empty if it is one."""
+    return _overfull(model, values, schedule) | _too_early(model, schedule)
+
+
+def _overfull(model: Model, values: Floats, schedule: Schedule) -> Whole:
+    """Copies and write-backs under way in ops that hold more than the level, as blocks are whole."""
+    copies, sends = set[tuple[int, int, int]](), set[tuple[int, int, int]]()
+    over = np.array([_overfull_ops(model, schedule, level) for level in range(model.task.backing)])
+    for use, level in np.argwhere(model.columns.copied >= 0).tolist():
+        share, begin = values[model.copying(use, level)], int(model.columns.window[use])
+        shares = (share > FEASIBLE) & (share < 1 - FEASIBLE) & over[level, begin : begin + len(share)]
+        copies.update((use, level, begin + place) for place in np.flatnonzero(shares).tolist())
+    for tensor, level in np.argwhere(model.columns.sent >= 0).tolist():
+        share, begin = values[model.sending(tensor, level)], int(model.uses.valid[tensor])
+        before = share[:-1]
+        shares = (before > FEASIBLE) & (before < 1 - FEASIBLE) & over[level, begin + 1 : begin + len(share)]
+        sends.update(
+            (tensor, level, begin + 1 + place) for place in np.flatnonzero(shares & (share[-1] > 0.5)).tolist()
+        )
+    return Whole(frozenset(copies), frozenset(sends))
+
+
+def _overfull_ops(model: Model, schedule: Schedule, level: int) -> Ints:
+    """bool[T+1]."""
+    task, size = model.task, model.task.program.tensor_bytes
+    tensor, _, first, last = schedule.blocks[schedule.blocks[:, 1] == level].T
+    change = np.zeros(task.program.num_ops + 2, dtype=np.int64)
+    np.add.at(change, first, size[tensor])
+    np.add.at(change, last + 1, -size[tensor])
+    room = task.accelerator.levels[level].capacity_bytes - np.append(task.costs.reserved_bytes[:, level], 0)
+    return np.asarray(np.cumsum(change)[:-1] > room)
+
+
+def _too_early(model: Model, schedule: Schedule) -> Whole:
+    """Copies in that begin before the write-back has ended."""
+    backing = model.task.backing
+    ends = {tensor: end for tensor, source, _, _, end in schedule.transfers.tolist() if source < backing}
+    waits = {
+        (tensor, op)
+        for tensor, source, _, start, _ in schedule.transfers.tolist()
+        if source == backing
+        for op in range(start, ends.get(tensor, -1) + 1)
+    }
+    return Whole(waits=frozenset(waits))
