@@ -26,7 +26,7 @@ from benchmarks.headroom import FIELDS as SETTING
 from benchmarks.ledger import Ledger, Record
 from benchmarks.tables import markdown, write_between_markers
 from memplace_env.envs.malloc_game import MallocGameEnv
-from memplace_env.registration import GAME, Formulation
+from memplace_env.registration import GAME
 from memplace_env.views.text.headlines import stall_note
 
 RESULTS = Path(__file__).parent / "results" / "game.jsonl"
@@ -37,13 +37,9 @@ AT_ONCE = (*XLA, "greedy-player")
 RANDOM = ("xla-autotune", "game-local-search", "portfolio")
 """Depend on the seed."""
 COLUMNS = (*XLA, "xla-autotune", "greedy-player", "beam-search", "game-local-search", "portfolio")
+SOLVERS = (*COLUMNS, "exact")
 ENDLESS = 10**9
 TINY = "synthetic:diamond?ops=9&seed=1"
-
-
-def solvers() -> list[str]:
-    """Who is measured: those with a column of latencies, and the exact agent where it plays."""
-    return [*COLUMNS, *(["exact"] if Formulation.GAME in agents.Exact.formulations else [])]
 
 
 def runs(names: Sequence[str], seconds: float, proof_seconds: float, seeds: int) -> list[Record]:
@@ -52,7 +48,7 @@ def runs(names: Sequence[str], seconds: float, proof_seconds: float, seeds: int)
     return [
         {"name": name, "workload": name, **GAME[name], "solver": solver, "seed": seed, "seconds": limit}
         for name in names
-        for solver in solvers()
+        for solver in SOLVERS
         for limit in [limits.get(solver, seconds)]
         for seed in range(seeds if solver in RANDOM else 1)
     ]
@@ -85,7 +81,7 @@ def measure(run: Record) -> Record:
 @cache
 def _load_compiled_code() -> None:
     env = MallocGameEnv(TINY)
-    for name in solvers():
+    for name in SOLVERS:
         solver_of(name).solve(env, budget=2000, time_limit=2.0)
 
 
@@ -110,15 +106,9 @@ def _row(name: str, found: dict[str, list[Record]]) -> list[str]:
     setting = ", ".join([some["chip"], *([some["dtype"]] if "dtype" in some else []), *batch, *dims])
     row = [name, setting, str(some["decisions"]), f"{some['all_backing_s'] * 1e3:.3f}", f"{reference_s * 1e3:.3f}"]
     row += [f"{reference_s / some['all_backing_s']:.3f}", *(_cell(found[solver], reference_s) for solver in COLUMNS)]
-    if "exact" not in found:
-        return [*row, "–", "–", "–", "–"]
     exact = found["exact"][0]
-    row += [_cell([exact], reference_s)]
-    if exact["bound_s"]:
-        row += [f"{reference_s / exact['bound_s']:.3f}", f"{exact['latency_s'] / exact['bound_s'] - 1:.3%}"]
-    else:
-        row += ["–", "–"]
-    return [*row, f"{exact['took_s']:.1f}"]
+    row += [_cell([exact], reference_s), f"{reference_s / exact['bound_s']:.3f}"]
+    return [*row, f"{exact['latency_s'] / exact['bound_s'] - 1:.3%}", f"{exact['took_s']:.1f}"]
 
 
 def _cell(records: Sequence[Record], reference_s: float) -> str:

@@ -61,10 +61,10 @@ def _default_stages(policy: str | Path | None, beam_share: float) -> list[Stage]
     stages = [
         *(Stage(XlaMsa(each.options), name=f"xla-msa {each.name}") for each in PUBLIC_SETS),
         Stage(GreedyPlayer()),
+        Stage(Exact(cheap=False), EXACT_SHARE, PROOF_SECONDS, proof=True),
+        Stage(BeamSearch(), beam_share),
+        Stage(GameLocalSearch()),
     ]
-    if Formulation.GAME in Exact.formulations:
-        stages.append(Stage(Exact(cheap=False), EXACT_SHARE, PROOF_SECONDS, proof=True))
-    stages += [Stage(BeamSearch(), beam_share), Stage(GameLocalSearch())]
     if policy is not None:
         from agents.muzero import MuZero
 

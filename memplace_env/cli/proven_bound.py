@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from memplace_env.cli.console import note
-from memplace_env.cli.environments import formulation_of
 from memplace_env.cli.search import Limits, search
 from memplace_env.errors import AgentError
 
@@ -30,8 +29,6 @@ def with_proven_bound(result: Result, seconds: float, *, kept: str) -> Result:
         return result
     from agents import Exact
 
-    if formulation_of(env) not in Exact.formulations:
-        return result
     try:
         exact = search(Exact(), env, Limits(_BUDGET, solution.seed, seconds), kept=kept)
     except AgentError as error:
