@@ -127,15 +127,24 @@ class Evaluator(ABC):
         """latency(baseline) / latency(best plan so far); 0 before there is one."""
         return self.baseline_s / self._best_latency
 
+    @property
+    def incumbent(self) -> MemoryPlan | None:
+        """The best plan of the whole search so far, where a part of it begins; None before there is one."""
+        return self._best_plan if self._whole is None else self._whole.incumbent
+
+    @property
+    def incumbent_latency_s(self) -> float:
+        """Its latency; infinite before there is one."""
+        return self._best_latency if self._whole is None else self._whole.incumbent_latency_s
+
     def part(self, share: float, seconds: float | None = None) -> Self:
         """An evaluator with a share of what is left of budget and time; what it evaluates counts here at once.
 
-        With `seconds` it has no more than that.
+        Where the time has no limit it may take `seconds`.
         """
         part, left = copy(self), self.seconds_left
         part._callbacks, part._whole = [], self
-        limits = [limit for limit in (seconds, None if left is None else share * left) if limit is not None]
-        part._start(max(int(share * self.remaining), 1), min(limits, default=None))
+        part._start(max(int(share * self.remaining), 1), seconds if left is None else share * left)
         return part
 
     def listen(self, callback: Callback) -> None:

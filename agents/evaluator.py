@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agents.accounting import Evaluator
-from agents.solution import Callback, Solution, Verdict
+from agents.solution import Callback
 from memplace_env.compiler import all_backing_report
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.one_shot import OneShotEnv
@@ -105,12 +105,6 @@ class GameEvaluator(Evaluator):
 
     def _made_by(self, state: Ints) -> tuple[bytes, Callable[[], MemoryPlan]]:
         return state.tobytes(), lambda: self.env.problem.plan(state)
-
-    def solution(self, agent: str, seed: int, verdict: Verdict = Verdict()) -> Solution:  # noqa: B008
-        """As above; the bound is by default the simulator's, which holds for any plan whatever."""
-        if verdict.bound_s is None:
-            verdict = verdict._replace(bound_s=all_backing_report(self.env.task).lower_bound_s)
-        return super().solution(agent, seed, verdict)
 
 
 def evaluator_for(

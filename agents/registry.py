@@ -131,7 +131,7 @@ BUILT_IN = (
         "portfolio",
         "agents.game:Portfolio",
         _GAME,
-        "xla-msa with all public option sets, then the searches, which begin with their plans",
+        "xla-msa with all public option sets, exact, then the searches, each from the best before it",
     ),
     AgentSpec(
         "muzero",

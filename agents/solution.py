@@ -13,6 +13,14 @@ Outcome = Literal["optimal", "feasible", "infeasible", "unknown"]
 """optimal: nothing better exists among what the agent searched, proven; feasible: a valid plan, nothing proven about
 it or a gap left; infeasible: proven that there is no plan; unknown: stopped before it had a plan."""
 
+OPTIMAL_GAP = 1e-4
+"""A plan counts as optimal within this relative gap above a proven bound."""
+
+
+def is_optimal(latency_s: float, bound_s: float | None) -> bool:
+    """Whether a plan with that latency is as good as what is proven, if anything is."""
+    return bound_s is not None and latency_s <= bound_s * (1 + OPTIMAL_GAP)
+
 
 class Progress(NamedTuple):
     """What a callback is told: plans evaluated and seconds spent so far, and the best latency in seconds."""
@@ -58,7 +66,8 @@ class Solution:
         native_latency_s: the baseline of `speedup`. For one-shot environments the latency of the compiler's own
             heuristic, for mallocGame that of everything in the backing memory.
         bound_s: no plan of the kind the agent searches (for one-shot agents: one level for each tensor; for
-            mallocGame: any plan at all) is faster than this; proven. None where the agent proves nothing.
+            mallocGame: any plan at all) is faster than this; proven. None where the agent proves nothing; the
+            `traffic_bound_s` of the report holds in any case.
         history: each improvement of the best latency; where measurements are noisy each change of the plan believed
             best, with its true latency where that is known, so that it may rise.
         evaluations: plans evaluated, each population member, each batch row and each repeated measurement counted.

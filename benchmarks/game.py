@@ -1,156 +1,152 @@
-"""mallocGame: searches beside XLA's memory-space assignment and its autotuner, at equal wall time.
+"""mallocGame: XLA's memory-space assignment, its autotuner, searches, and what is proven.
 
     python -m benchmarks.game                              # every registered MallocGame id, as a table
     python -m benchmarks.game --seconds 60 --write docs/game.md
-    python -m benchmarks.game --grid                       # other settings, cheaply, those with most to gain first
+    python -m benchmarks.game --grid --write docs/game.md  # every setting that might have an id, see game_grid.py
+    python -m benchmarks.game --choose                     # the settings that the rule chooses, from the saved grid
 
-Each search has one core: two side by side use two, so times compare whatever uses threads. The registered settings
-(`memplace_env.registration.GAME`) are those of the first build, chosen for what was then won over XLA's solver.
+Both go on where they were stopped, from results/game.jsonl and results/game_grid.jsonl; without these files, anew. Each
+search has one core and the same wall time: two side by side use two, so times compare whatever uses threads.
 """
 
 from __future__ import annotations
 
 import argparse
 import statistics
-from itertools import product
+from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from rich.progress import track
-
 import agents
 from agents.xla_msa import PUBLIC_SETS
+from benchmarks import game_grid
 from benchmarks.cores import single_cores
-from benchmarks.headroom import DIMS
-from benchmarks.tables import markdown, save_results, write_between_markers
+from benchmarks.headroom import FIELDS as SETTING
+from benchmarks.ledger import Ledger, Record
+from benchmarks.tables import markdown, write_between_markers
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.registration import GAME
 from memplace_env.views.text.headlines import stall_note
-from memplace_env.workload.zoo import zoo_names
 
-RESULTS = Path(__file__).parent / "results"
+RESULTS = Path(__file__).parent / "results" / "game.jsonl"
+FIELDS = ("name", *SETTING, "solver", "seed", "seconds")
 XLA = {f"xla-msa {each.name}": each.options for each in PUBLIC_SETS}
-SEARCHES = ("greedy-player", "beam-search", "game-local-search")
-TIMED = ("xla-autotune", *SEARCHES, "solver-order")
-BATCHES = (4, 16, 64)
-DTYPES = ("bfloat16", "int8")
-SMALL_CHIPS = ("edge-tpu", "ethos-u65")
+AT_ONCE = (*XLA, "greedy-player")
+"""Take no time to speak of."""
+RANDOM = ("xla-autotune", "game-local-search", "portfolio")
+"""Depend on the seed."""
+COLUMNS = (*XLA, "xla-autotune", "greedy-player", "beam-search", "game-local-search", "portfolio")
+SOLVERS = (*COLUMNS, "exact")
 ENDLESS = 10**9
-GRID_GAMES = 2000
+TINY = "synthetic:diamond?ops=9&seed=1"
 
 
-def grid() -> list[dict[str, Any]]:
-    """Every setting that is measured cheaply."""
-    large = [
-        {"workload": workload, "batch": batch, "dtype": dtype} | ({"dims": dims} if dims else {})
-        for workload in zoo_names()
-        for dims, batch, dtype in product(DIMS.get(workload, [{}]), BATCHES, DTYPES)
+def runs(names: Sequence[str], seconds: float, proof_seconds: float, seeds: int) -> list[Record]:
+    """Everything that is measured of the ids with these names."""
+    limits: dict[str, float | None] = dict.fromkeys(AT_ONCE) | {"exact": proof_seconds}
+    return [
+        {"name": name, "workload": name, **GAME[name], "solver": solver, "seed": seed, "seconds": limit}
+        for name in names
+        for solver in SOLVERS
+        for limit in [limits.get(solver, seconds)]
+        for seed in range(seeds if solver in RANDOM else 1)
     ]
-    small = [{"workload": "MobileNetV2", "accelerator": chip, "batch": 1, "dtype": "int8"} for chip in SMALL_CHIPS]
-    return large + small
 
 
-def registered() -> list[dict[str, Any]]:
-    """The settings behind the environments' ids, and the ids' own names."""
-    return [{"name": name, "workload": name, **settings} for name, settings in GAME.items()]
+def solver_of(name: str) -> agents.Agent[Any]:
+    """The agent of a column."""
+    return agents.XlaMsa(XLA[name]) if name in XLA else agents.make_agent(name)
 
 
-def measure(
-    setting: dict[str, Any], solvers: tuple[str, ...], games: int, seconds: float | None, seeds: int
-) -> dict[str, Any]:
-    """Latencies in seconds by solver, within a number of games or wall time, and notes on those that stall much.
-
-    Of several seeds the mean counts, and the notes are on the first.
-    """
-    env = MallocGameEnv(**{key: value for key, value in setting.items() if key != "name"})
-    makers = {name: agents.XlaMsa(options) for name, options in XLA.items()}
-    makers |= {name: agents.make_agent(name) for name in solvers}
-    runs = {name: _solve(agent, env, games, seconds, seeds) for name, agent in makers.items()}
-    found = {name: [run.report for run in each if run.report is not None] for name, each in runs.items()}
-    latency = {name: statistics.mean(report.latency_s for report in each) for name, each in found.items() if each}
-    spread = {name: max(each) - min(each) for name in found if (each := [r.latency_s for r in found[name]])}
-    some = next(iter(runs.values()))[0]
+def measure(run: Record) -> Record:
+    """What one solver finds with one seed, in seconds."""
+    _load_compiled_code()
+    env = MallocGameEnv(**{key: run[key] for key in SETTING if key in run})
+    limit, seed = run["seconds"], run["seed"]
+    solution = solver_of(run["solver"]).solve(env, budget=ENDLESS, time_limit=limit, seed=seed)
+    assert solution.report is not None
     return {
-        **setting,
-        "accelerator": env.accelerator.name,
+        **run,
+        "chip": env.accelerator.name,
         "decisions": env.problem.num_decisions,
-        "seconds": seconds,
-        "latency_s": {"all-backing": some.native_latency_s} | latency,
-        "spread": max(spread[name] / latency[name] for name in latency),
-        "stalls": {name: note for name, each in found.items() if each and (note := stall_note(each[0]))},
-        "bound_s": some.bound_s,
-        "speedup": _best_set_s(latency) / min(latency.values()),
+        "all_backing_s": solution.native_latency_s,
+        "latency_s": solution.report.latency_s,
+        "bound_s": solution.bound_s,
+        "took_s": solution.seconds,
+        "stall": stall_note(solution.report),
     }
 
 
-def _solve(
-    agent: agents.Agent, env: MallocGameEnv, games: int, seconds: float | None, seeds: int
-) -> list[agents.Solution]:
-    agent.solve(env, budget=1)  # loads compiled code
-    deterministic = agent.name in ("xla-msa", "greedy-player")
-    return [
-        agent.solve(env, budget=games, time_limit=seconds, seed=seed) for seed in range(1 if deterministic else seeds)
-    ]
+@cache
+def _load_compiled_code() -> None:
+    env = MallocGameEnv(TINY)
+    for name in SOLVERS:
+        solver_of(name).solve(env, budget=2000, time_limit=2.0)
 
 
-def _best_set_s(latency: dict[str, float]) -> float:
-    """Latency of the fastest of XLA's public option sets."""
-    return min(latency[name] for name in XLA)
+def table(records: Sequence[Record]) -> str:
+    """One line an id: the latency of the best of XLA's public option sets, then speed-ups over it.
+
+    Of several seeds the mean of the latencies counts; behind it, from the slowest to the fastest.
+    """
+    by_name: dict[str, dict[str, list[Record]]] = {}
+    for record in records:
+        by_name.setdefault(record["name"], {}).setdefault(record["solver"], []).append(record)
+    heads = ["workload", "setting", "decisions", "all-backing ms", "best of xla-msa ms", "all-backing", *COLUMNS]
+    heads += ["exact", "bound", "gap of exact", "exact s"]
+    return markdown(heads, [_row(name, found) for name, found in by_name.items()])
 
 
-def table(results: list[dict[str, Any]]) -> str:
-    """One line a setting: the latency of the best of XLA's public option sets, then speed-ups over it."""
-    solvers = [*results[0]["latency_s"]]
-    rows = []
-    for r in results:
-        reference = _best_set_s(r["latency_s"])
-        dims = [f"{key} {value}" for key, value in r.get("dims", {}).items()]
-        dtype = [r["dtype"]] if "dtype" in r else []
-        batch = [f"batch {r['batch']}"] if "batch" in r else []
-        setting = ", ".join([r["accelerator"], *dtype, *batch, *dims])
-        row = [r.get("name", r["workload"]), setting, str(r["decisions"]), f"{r['latency_s']['all-backing'] * 1e3:.3f}"]
-        row.append(f"{reference * 1e3:.3f}")
-        row += [f"{reference / r['latency_s'][name]:.3f}{r['stalls'].get(name, '')}" for name in solvers]
-        rows.append([*row, f"{reference / r['bound_s']:.3f}", f"{r['spread']:.1%}"])
-    heads = [
-        "workload",
-        "setting",
-        "decisions",
-        "all-backing ms",
-        "best of xla-msa ms",
-        *solvers,
-        "bound",
-        "widest range",
-    ]
-    return markdown(heads, rows)
+def _row(name: str, found: dict[str, list[Record]]) -> list[str]:
+    some = found["greedy-player"][0]
+    reference_s = min(found[solver][0]["latency_s"] for solver in XLA)
+    dims = [f"{key} {value}" for key, value in some.get("dims", {}).items()]
+    batch = [f"batch {some['batch']}"] if "batch" in some else []
+    setting = ", ".join([some["chip"], *([some["dtype"]] if "dtype" in some else []), *batch, *dims])
+    row = [name, setting, str(some["decisions"]), f"{some['all_backing_s'] * 1e3:.3f}", f"{reference_s * 1e3:.3f}"]
+    row += [f"{reference_s / some['all_backing_s']:.3f}", *(_cell(found[solver], reference_s) for solver in COLUMNS)]
+    exact = found["exact"][0]
+    row += [_cell([exact], reference_s), f"{reference_s / exact['bound_s']:.3f}"]
+    return [*row, f"{exact['latency_s'] / exact['bound_s'] - 1:.3%}", f"{exact['took_s']:.1f}"]
+
+
+def _cell(records: Sequence[Record], reference_s: float) -> str:
+    """Mean speed-up, the range if there is one, and how much the first plan stalls if it does."""
+    speedups = [reference_s / record["latency_s"] for record in records]
+    mean = reference_s / statistics.mean(record["latency_s"] for record in records)
+    low, high = f"{min(speedups):.3f}", f"{max(speedups):.3f}"
+    return f"{mean:.3f}{'' if low == high else f' ({low}–{high})'}{records[0]['stall']}"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=10.0, help="wall time of each search")
-    parser.add_argument("--seeds", type=int, default=3, help="of each search; not for the grid")
-    parser.add_argument("--grid", action="store_true", help=f"all settings, {GRID_GAMES} games a search")
+    parser.add_argument("--proof-seconds", type=float, help="wall time of the exact agent; default: as each search")
+    parser.add_argument("--seeds", type=int, default=3, help="of what is random")
+    parser.add_argument("--grid", action="store_true", help="every setting that might have an id")
+    parser.add_argument("--choose", action="store_true", help="only print what the rule chooses from the saved grid")
+    parser.add_argument("--time-limit", type=float, default=20.0, help="seconds for the proof of a setting of the grid")
     parser.add_argument("--workload", help="only this one")
     parser.add_argument("--jobs", type=int, default=2, help="searches side by side, each on its own core")
-    parser.add_argument("--write", type=Path, help="document whose table is replaced; saves the results")
+    parser.add_argument("--write", type=Path, help="document whose table is replaced")
     options = parser.parse_args()
-    settings = [
-        s
-        for s in (grid() if options.grid else registered())
-        if options.workload in (None, s["workload"], s.get("name"))
-    ]
-    solvers, games, seconds = (SEARCHES, GRID_GAMES, None) if options.grid else (TIMED, ENDLESS, options.seconds)
-    seeds = 1 if options.grid else options.seeds
-    with single_cores(options.jobs) as pool:
-        runs = [pool.submit(measure, setting, solvers, games, seconds, seeds) for setting in settings]
-        results = [run.result() for run in track(runs, "measuring")]
+    if options.choose:
+        print(game_grid.table(game_grid.choose(game_grid.saved())))
+        return
     if options.grid:
-        results.sort(key=lambda r: (zoo_names().index(r["workload"]), -r["speedup"]))
-    print(table(results))
+        settings = [each for each in game_grid.grid() if options.workload in (None, each["workload"])]
+        records = game_grid.complete(settings, options.time_limit, options.jobs)
+        content = f"{game_grid.summary(records)}\n{game_grid.table(records)}"
+    else:
+        names = [name for name in GAME if options.workload in (None, name)]
+        proof_seconds = options.seconds if options.proof_seconds is None else options.proof_seconds
+        asked = runs(names, options.seconds, proof_seconds, options.seeds)
+        with single_cores(options.jobs) as pool:
+            content = table(Ledger(RESULTS, FIELDS).complete(asked, measure, pool))
+    print(content)
     if options.write:
-        name = "grid" if options.grid else "game"
-        save_results(RESULTS / ("game_grid.json" if options.grid else "game.json"), results)
-        write_between_markers(options.write, name, table(results))
+        write_between_markers(options.write, "grid" if options.grid else "game", content)
 
 
 if __name__ == "__main__":

@@ -16,9 +16,9 @@ Of equal gains the smaller batch, then the first in the grid.
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ import numpy as np
 from rich.progress import track
 
 import agents
+from benchmarks.ledger import Ledger
 from benchmarks.tables import markdown, write_between_markers
 from memplace_env.accelerator import accelerator_names, load_accelerator
 from memplace_env.compiler import place_mapping
@@ -35,6 +36,7 @@ from memplace_env.registration import ONE_SHOT
 from memplace_env.workload.zoo import zoo_names
 
 RESULTS = Path(__file__).parent / "results" / "headroom.jsonl"
+FIELDS = ("workload", "accelerator", "batch", "dtype", "dims")
 HOME = "nnp-i"
 LEAST_GAIN = 1.02
 """On other chips."""
@@ -96,7 +98,7 @@ def measure(setting: dict[str, Any], time_limit: float, searches: int = 0) -> di
         "latency_s": latency,
         "compiled_s": judge_plan(env.task, place_mapping(env.task, mapping).plan).latency_s,
         "bound_s": exact.bound_s,
-        "any_plan_bound_s": exact.report.lower_bound_s,
+        "traffic_bound_s": exact.report.traffic_bound_s,
         "outcome": exact.outcome,
         "seconds": exact.seconds,
         "gain": min(latency[name] for name in CHEAP) / latency["exact"],
@@ -120,7 +122,7 @@ def table(results: list[dict[str, Any]]) -> str:
     columns = [*RULES, "density-greedy 1", "density-greedy 10", "local search", "exact"]
     columns = [name for name in columns if all(name in r["latency_s"] for r in results)]
     headers = ["program", "chip", "setting", "ops", "native ms", *columns]
-    headers += ["bound, mappings", "bound, any plan", "gain over cheap", "kept", "exact says"]
+    headers += ["bound, mappings", "traffic bound", "gain over cheap", "kept", "exact says"]
     rows = []
     for r in results:
         dims = [f"{key} {value}" for key, value in r.get("dims", {}).items()]
@@ -128,7 +130,7 @@ def table(results: list[dict[str, Any]]) -> str:
         row = [r["workload"], r["accelerator"], ", ".join([r["dtype"], f"batch {r['batch']}", *dims])]
         row += [str(r["ops"]), f"{native * 1e3:.3f}"]
         row += [f"{native / r['latency_s'][name]:.3f}" for name in columns]
-        row += [f"{native / r['bound_s']:.3f}", f"{native / r['any_plan_bound_s']:.3f}", f"{r['gain'] - 1:.1%}"]
+        row += [f"{native / r['bound_s']:.3f}", f"{native / r['traffic_bound_s']:.3f}", f"{r['gain'] - 1:.1%}"]
         row += [kept(r), f"{r['outcome']}, {r['seconds']:.1f} s"]
         rows.append(row)
     return markdown(headers, rows)
@@ -152,7 +154,7 @@ def summary(results: list[dict[str, Any]]) -> str:
 
 def saved() -> list[dict[str, Any]]:
     """What has been measured of the grid."""
-    return [json.loads(line) for line in RESULTS.read_text().splitlines()] if RESULTS.exists() else []
+    return Ledger(RESULTS, FIELDS).records
 
 
 def main() -> None:
@@ -167,17 +169,12 @@ def main() -> None:
         print(table(choose(saved())))
         return
     settings = grid() if options.all else registered()
-    done = saved() if options.all else []
-    keys = {json.dumps({key: r[key] for key in settings[0] | {"dims": 0} if key in r}, sort_keys=True) for r in done}
-    left = [setting for setting in settings if json.dumps(setting, sort_keys=True) not in keys]
+    run = partial(measure, time_limit=options.time_limit, searches=0 if options.all else 3)
     with ProcessPoolExecutor(options.jobs) as pool:
-        count = len(left)
-        runs = pool.map(measure, left, [options.time_limit] * count, [0 if options.all else 3] * count)
-        for result in track(runs, "measuring", total=count):
-            done.append(result)
-            if options.all:
-                with RESULTS.open("a") as lines:
-                    lines.write(json.dumps(result) + "\n")
+        if options.all:
+            done = Ledger(RESULTS, FIELDS).complete(settings, run, pool)
+        else:
+            done = [*track(pool.map(run, settings), "measuring", total=len(settings))]
     measured = [result for result in done if "refused" not in result]
     if options.all:
         measured.sort(key=lambda r: (accelerator_names().index(r["accelerator"]), r["workload"], -r["gain"]))

@@ -18,7 +18,7 @@ from memplace_env.compiler.schedule import schedule_of
 from memplace_env.costs import Costs
 from memplace_env.errors import MemPlaceError, WorkloadError
 from memplace_env.resolve import make_task, resolve_task
-from memplace_env.simulator import BuiltinSimulator, judge_plan, lower_bound_ps
+from memplace_env.simulator import BuiltinSimulator, judge_plan, traffic_bound_ps
 from memplace_env.task import Task, derived
 from memplace_env.testing import RandomCosts
 from memplace_env.workload.program import Program
@@ -91,9 +91,9 @@ def test_what_the_package_derives_is_the_same_object(make):
 def test_replace_starts_afresh():
     task = three_op_task()
     dear = replace(task, costs=task.costs._replace(compute_ps=task.costs.compute_ps * 2))
-    assert (lower_bound_ps(task), lower_bound_ps(dear)) == (150_000, 300_000)
+    assert (traffic_bound_ps(task), traffic_bound_ps(dear)) == (150_000, 300_000)
     assert native_report(dear).latency_ps > native_report(task).latency_ps
-    assert lower_bound_ps(task) == 150_000
+    assert traffic_bound_ps(task) == 150_000
 
 
 def test_tasks_are_frozen_and_compare_by_identity():

@@ -7,14 +7,12 @@ from agents.evaluator import MapEvaluator
 from agents.exact import Exact
 from agents.heuristic import DensityGreedy, LocalSearch
 from agents.solution import Verdict
-from agents.stages import Stage, run_stages
+from agents.stages import PROOF_SECONDS, Stage, run_stages
 from memplace_env.compiler import HEURISTICS
 from memplace_env.registration import Formulation
 
 CHEAP = ("native", "all-fastest")
 """Heuristics that come first."""
-PROOF_SECONDS = 60.0
-"""At most for the exact agent; it proves each registered program in 15 on one core. Our choice."""
 
 
 class Heuristic(Agent[MapEvaluator]):
@@ -35,8 +33,8 @@ class Auto(Agent[MapEvaluator]):
     """The best plan known: that of the heuristics, of the exact agent where costs add up, else of a search.
 
     Costs that are arrays make mapping a linear program, which the exact agent solves in seconds: a search follows only
-    where it did not prove its plan, with what is left. Where a black box judges or measurements are noisy,
-    the heuristics' plans are tried and the search has the rest.
+    where the best plan is not proven, from there on, with what is left. Where a black box judges or measurements are
+    noisy, the heuristics' plans are tried and the search has the rest.
     """
 
     name = "auto"
@@ -45,7 +43,10 @@ class Auto(Agent[MapEvaluator]):
 
     def run(self, evaluator: MapEvaluator, seed: int) -> Verdict:
         """Nothing is searched once the best plan is proven."""
-        stages = [*(Stage(Heuristic(rule), name=rule) for rule in CHEAP), Stage(DensityGreedy())]
-        if not (evaluator.env.task.is_black_box or evaluator.noisy):
-            stages.append(Stage(Exact(cheap=False), 0.9, PROOF_SECONDS))
-        return run_stages(evaluator, [*stages, Stage(LocalSearch())], seed)
+        stages = [
+            *(Stage(Heuristic(rule), name=rule) for rule in CHEAP),
+            Stage(DensityGreedy()),
+            Stage(Exact(cheap=False), 0.9, PROOF_SECONDS, proof=True),
+            Stage(LocalSearch()),
+        ]
+        return run_stages(evaluator, stages, seed)

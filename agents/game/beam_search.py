@@ -47,7 +47,7 @@ class BeamSearch(Agent[GameEvaluator]):
     def run(self, evaluator: GameEvaluator, seed: int) -> None:
         """Nothing is random, so the seed changes nothing."""
         problem = evaluator.env.problem
-        guides = starts(problem)[: evaluator.budget]
+        guides = starts(problem, evaluator.incumbent)[: evaluator.budget]
         states = finished(problem, guides)
         evaluator.offer_states(states)
         guide, latency = guides[states[:, ESTIMATE].argmin()], states[:, ESTIMATE].min()

@@ -52,7 +52,7 @@ class GameLocalSearch(Agent[GameEvaluator]):
     def run(self, evaluator: GameEvaluator, seed: int) -> None:
         """Anneal in longer and longer cycles until the budget is spent."""
         problem = evaluator.env.problem
-        wishes = starts(problem)[: evaluator.budget]
+        wishes = starts(problem, evaluator.incumbent)[: evaluator.budget]
         states = finished(problem, wishes)
         evaluator.offer_states(states)
         best = wishes[problem.latency_s(states).argmin()]

@@ -11,21 +11,25 @@ from agents.game.beam_search import BeamSearch
 from agents.game.greedy_player import GreedyPlayer
 from agents.game.local_search import GameLocalSearch
 from agents.solution import Verdict
-from agents.stages import Stage, check_shares, run_stages
+from agents.stages import PROOF_SECONDS, Stage, check_shares, run_stages
 from agents.xla_msa import PUBLIC_SETS, XlaMsa
 from memplace_env.registration import Formulation
 
+EXACT_SHARE = 0.5
+"""Of what the plans that cost next to nothing leave."""
+
 
 class Portfolio(Agent[GameEvaluator]):
-    """XLA's memory-space assignment with each public option set, then the searches, within one budget.
+    """XLA's memory-space assignment with each public option set, greedy play, the exact agent, then the searches.
 
-    What a solver leaves of its share goes to those after it. An interrupt (Ctrl-C, or a KeyboardInterrupt from the
-    callback) ends the search with the best plan so far.
+    Each begins with the best plan before it, and nobody searches once that is proven optimal. What a solver leaves of
+    its share goes to those after it. An interrupt (Ctrl-C, or a KeyboardInterrupt from the callback) ends the search
+    with the best plan so far.
 
     Args:
         policy: file of a network of `MuZero`; half of what is left after the beam then goes to MuZero.
-        beam_share: of what is left after the plans that cost next to nothing; the rest is annealing. Half, as each
-            beats the other on some games (docs/game.md); the beam takes less where its passes end early.
+        beam_share: of what the exact agent leaves, which takes up to half of it all; the rest is annealing. Half, as
+            each beats the other on some games (docs/game.md); the beam takes less where its passes end early.
         stages: other solvers than these; the first comes first.
 
     Raises:
@@ -52,11 +56,14 @@ class Portfolio(Agent[GameEvaluator]):
 
 
 def _default_stages(policy: str | Path | None, beam_share: float) -> list[Stage]:
+    from agents.exact import Exact
+
     stages = [
-        *(Stage(XlaMsa(each.options), 1.0, name=f"xla-msa {each.name}") for each in PUBLIC_SETS),
-        Stage(GreedyPlayer(), 1.0),
+        *(Stage(XlaMsa(each.options), name=f"xla-msa {each.name}") for each in PUBLIC_SETS),
+        Stage(GreedyPlayer()),
+        Stage(Exact(cheap=False), EXACT_SHARE, PROOF_SECONDS, proof=True),
         Stage(BeamSearch(), beam_share),
-        Stage(GameLocalSearch(), 1.0),
+        Stage(GameLocalSearch()),
     ]
     if policy is not None:
         from agents.muzero import MuZero

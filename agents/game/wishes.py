@@ -12,9 +12,12 @@ from agents.xla_msa import PUBLIC_SETS, default_plan
 from memplace_env.envs.malloc_game import MallocGameProblem
 from memplace_env.envs.malloc_game.state import COPY, DROP, NO_COPY
 from memplace_env.plan import MemoryPlan
+from memplace_env.plan.plan import TRANSFER
 from memplace_env.workload.program import Ints
 
 Wishes = NDArray[np.int8]
+
+FAST, SOURCE = 0, TRANSFER.index("source")
 
 
 class Groups(NamedTuple):
@@ -45,35 +48,38 @@ def by_role(problem: MallocGameProblem) -> Groups:
     return groups(np.stack([place, size, costs.use_ps[:, 1], compute_ps, tables.use_is_result], 1))
 
 
-def starts(problem: MallocGameProblem) -> Wishes:
-    """int8[5, U], where searches begin.
+def starts(problem: MallocGameProblem, incumbent: MemoryPlan | None = None) -> Wishes:
+    """int8[5 or 6, U], where searches begin.
 
-    The greedy player's game; fast memory wherever possible; the same, and copies of everything; and what XLA's solver
-    would do with each of its public option sets.
+    What the best plan so far does, if there is one; the greedy player's game; fast memory wherever possible; the same,
+    and copies of everything; and what XLA's solver would do with each of its public option sets.
     """
     count = problem.num_decisions
-    plans = [default_plan(problem.task, each.options) for each in PUBLIC_SETS]
+    begun = [] if incumbent is None else [incumbent]
+    xla = [default_plan(problem.task, each.options) for each in PUBLIC_SETS]
     return np.stack(
         [
+            *(plan_wishes(problem, plan) for plan in begun),
             greedy_wishes(problem),
             np.full(count, NO_COPY),
             np.full(count, COPY),
-            *(plan_wishes(problem, plan) for plan in plans),
+            *(plan_wishes(problem, plan) for plan in xla),
         ]
     ).astype(np.int8)
 
 
 def plan_wishes(problem: MallocGameProblem, plan: MemoryPlan) -> Wishes:
-    """int8[U], fast memory where a plan of the same program uses it, with a copy back where the next use is elsewhere.
+    """int8[U], fast memory where a plan of the same program uses it, Copy at the use after which a write-back starts.
 
-    The game places blocks and times copies by its own rules, so the game along these wishes may be better or worse
-    than the plan.
+    The game along these wishes is the plan's own if the plan is that of a game. Of any other plan it may be better or
+    worse than the plan, as the game places blocks and times copies by its own rules.
     """
-    tensor, level = problem.tables.use_tensor, plan.use_level
-    order = np.lexsort((np.arange(len(tensor)), tensor))
-    leaves = np.zeros(len(tensor), dtype=np.bool_)
-    leaves[order[:-1]] = (tensor[order[:-1]] == tensor[order[1:]]) & (level[order[1:]] == 1)
-    return np.where(level == 1, DROP, np.where(leaves, COPY, NO_COPY)).astype(np.int8)
+    tables, transfers = problem.tables, plan.transfers
+    wishes = np.where(plan.use_level == FAST, NO_COPY, DROP).astype(np.int8)
+    for tensor, _, _, start, _ in transfers[transfers[:, SOURCE] == FAST].tolist():
+        before = (tables.use_tensor == tensor) & (tables.use_op < start) & (plan.use_level == FAST)
+        wishes[np.flatnonzero(before)[-1:]] = COPY
+    return wishes
 
 
 def greedy_wishes(problem: MallocGameProblem) -> Wishes:

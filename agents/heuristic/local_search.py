@@ -41,7 +41,7 @@ class LocalSearch(Agent[MapEvaluator]):
         """Anneal until the budget is spent."""
         problem, rng = evaluator.env.problem, np.random.default_rng(seed)
         scale = self.temperature * problem.native_report.latency_s
-        known = first_maps(problem)
+        known = first_maps(problem, evaluator.incumbent)
         latencies = evaluator(known).latency_s
         if not len(latencies):
             return

@@ -1,4 +1,4 @@
-"""A bound for agents that prove none: the exact agent, run for some seconds after a one-shot search."""
+"""A bound for agents that prove none: the exact agent, run for some seconds after the search."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from memplace_env.cli.console import note
-from memplace_env.cli.environments import formulation_of
 from memplace_env.cli.search import Limits, search
 from memplace_env.errors import AgentError
-from memplace_env.registration import Formulation
 
 if TYPE_CHECKING:
     from memplace_env.cli.result import Result
@@ -22,12 +20,12 @@ def with_proven_bound(result: Result, seconds: float, *, kept: str) -> Result:
     """The result, with what the exact agent proves and finds in that time if there is no bound yet.
 
     Args:
-        result: of any agent; those of games stay as they are, as the exact agent plays none.
+        result: of any agent.
         seconds: 0 proves nothing.
         kept: what is left if somebody interrupts it.
     """
     env, solution = result.env, result.solution
-    if solution.bound_s is not None or formulation_of(env) is not Formulation.ONE_SHOT or not seconds:
+    if solution.bound_s is not None or not seconds:
         return result
     from agents import Exact
 

@@ -52,13 +52,13 @@ class Result:
     @cached_property
     def solution(self) -> Solution:
         """The fastest, with the highest bound that anybody proved, and optimal if it is as good as that."""
-        from agents import Exact
+        from agents.solution import is_optimal
 
         best = {**self.rivals, **self.found}[self.fastest]
         bound_s = max((each.bound_s for each in self.found.values() if each.bound_s is not None), default=None)
         assert best.report is not None
-        optimal = bound_s is not None and best.report.latency_s <= bound_s * (1 + Exact().mip_gap)
-        return replace(best, bound_s=bound_s, outcome="optimal" if optimal else best.outcome)
+        outcome = "optimal" if is_optimal(best.report.latency_s, bound_s) else best.outcome
+        return replace(best, bound_s=bound_s, outcome=outcome)
 
     @cached_property
     def judged(self) -> Judged:
@@ -126,15 +126,15 @@ class Result:
     def show(self) -> None:
         """Print headline, who found what, the result and what still hurts."""
         console, solution, task = stdout(), self.solution, self.env.task
-        game = formulation_of(self.env) is Formulation.GAME
-        proven = "proven optimal" if game else "proven optimal for one level a tensor"
+        formulation = formulation_of(self.env)
+        proven = "proven optimal" if formulation is Formulation.GAME else "proven optimal for one level a tensor"
         known = proven if solution.outcome == "optimal" else "the best that was found"
         head = f"{headline(task, self.judged.report, self.baseline)}, found by {self.found_by}, {known}"
         console.print(head, style="bold", markup=False, soft_wrap=True)
         for line in rivals_lines(solution, self.rivals):
             console.print(line, style="dim", markup=False, soft_wrap=True)
         console.print()
-        bound = bound_of(self.judged.report, None if game else solution.bound_s)
+        bound = bound_of(self.judged.report, solution.bound_s, formulation)
         console.print(findings_table(self.baseline, self.findings, bound, self.found_by, solution.seed), "")
         console.print(result_table(task, self.judged, bound, self.baseline), "")
         console.print(hurts_table(self.hurts, self.judged), "")

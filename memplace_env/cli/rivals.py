@@ -1,4 +1,4 @@
-"""What a search is measured against: solvers that take no time, and a bound."""
+"""What a search is measured against: solvers that take no time, and the traffic bound."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def rivals_lines(solution: Solution, rivals: Mapping[str, Solution]) -> Iterator
 
 
 def compared(env: Env, rivals: Mapping[str, Solution]) -> str:
-    """The rivals' speed-ups and the bound, as a progress bar shows them behind the best; empty without rivals."""
+    """The rivals' speed-ups and the traffic bound, as a progress bar shows them behind the best; empty without any."""
     if not rivals:
         return ""
     report = baseline_of(env).report
     speedups = {name: each.speedup for name, each in rivals.items()}
-    speedups["bound"] = report.latency_s / report.lower_bound_s
+    speedups["traffic bound"] = report.latency_s / report.traffic_bound_s
     return f" ({', '.join(f'{name} {ratio(speedup)}' for name, speedup in speedups.items())})"
 
 

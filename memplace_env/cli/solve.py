@@ -46,7 +46,7 @@ def solve(
     ] = 0.0,
     learner: LearnerFlags,
     bound: Annotated[
-        float, typer.Option("--bound", min=0, help="Seconds to prove a bound after a one-shot search; 0: none.")
+        float, typer.Option("--bound", min=0, help="Seconds to prove a bound if no agent proved one; 0: none.")
     ] = 10,
     out: Annotated[Path | None, typer.Option("--out", help="Folder; default out/MODEL-ACCELERATOR.")] = None,
     force: Annotated[

@@ -1,6 +1,6 @@
 """Simulators: what a plan costs, by the task's cost arrays or by whoever plugs in."""
 
-from memplace_env.simulator.bound import lower_bound_ps
+from memplace_env.simulator.bound import traffic_bound_ps
 from memplace_env.simulator.builtin import BuiltinSimulator, time_plan
 from memplace_env.simulator.judge import judge_plan, judge_plans, resolve_simulator
 from memplace_env.simulator.protocol import BatchSimulator, Simulator
@@ -13,7 +13,7 @@ __all__ = [
     "Simulator",
     "judge_plan",
     "judge_plans",
-    "lower_bound_ps",
     "resolve_simulator",
     "time_plan",
+    "traffic_bound_ps",
 ]

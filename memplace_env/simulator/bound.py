@@ -1,4 +1,7 @@
-"""A latency that no valid plan can beat, from traffic that cannot be avoided."""
+"""The traffic bound: a latency that no valid plan can beat, from work and traffic that cannot be avoided.
+
+It costs next to nothing and is weak where plans compete for room: an agent that proves more says so in its `Solution`.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from memplace_env.workload.program import Ints, Program, TensorKind
 
 
 @derived
-def lower_bound_ps(task: Task) -> int:
+def traffic_bound_ps(task: Task) -> int:
     """Picoseconds; the larger of two proofs, both of which hold for every plan.
 
     1. An op takes at least its compute time, and at least the least port time that any way of serving its uses

@@ -10,7 +10,7 @@ from memplace_env.accelerator import Accelerator
 from memplace_env.costs import CostModel, Costs, costs_of, op_times, resolve_cost_model
 from memplace_env.costs.kernels import used_by_level
 from memplace_env.plan import MemoryPlan
-from memplace_env.simulator.bound import lower_bound_ps
+from memplace_env.simulator.bound import traffic_bound_ps
 from memplace_env.simulator.kernels import run_transfers
 from memplace_env.simulator.report import Report
 from memplace_env.task import Task
@@ -42,7 +42,7 @@ def time_plan(task: Task, plan: MemoryPlan) -> Report:
         bytes_moved=_bytes_moved(task, plan),
         peak_bytes=_peak_bytes(task, plan),
         energy_j=energy_j(_dynamic_pj(costs, plan), latency, task.accelerator),
-        lower_bound_ps=lower_bound_ps(task),
+        traffic_bound_ps=traffic_bound_ps(task),
         level_names=tuple(level.name for level in task.accelerator.levels),
     )
 

@@ -29,7 +29,7 @@ class Report:
         peak_bytes: int64[L], most bytes in blocks and in what ops reserve for themselves at once; in the backing
             memory, those of weights, inputs and all else that is not in a block at some op.
         energy_j: joules.
-        lower_bound_ps: latency that no plan whatever can beat, see `lower_bound_ps`.
+        traffic_bound_ps: the traffic bound, which no plan of any kind can beat, see `simulator.bound`.
         level_names: L names.
     """
 
@@ -43,7 +43,7 @@ class Report:
     bytes_moved: Ints
     peak_bytes: Ints
     energy_j: float
-    lower_bound_ps: int
+    traffic_bound_ps: int
     level_names: tuple[str, ...]
 
     @property
@@ -52,9 +52,9 @@ class Report:
         return self.latency_ps * PS
 
     @property
-    def lower_bound_s(self) -> float:
-        """Seconds that no plan can beat."""
-        return self.lower_bound_ps * PS
+    def traffic_bound_s(self) -> float:
+        """Seconds that no plan of any kind can beat."""
+        return self.traffic_bound_ps * PS
 
     @property
     def op_time_s(self) -> NDArray[np.float64]:
@@ -81,8 +81,8 @@ class Report:
         return {
             "latency_s": self.latency_s,
             "energy_j": self.energy_j,
-            "lower_bound_s": self.lower_bound_s,
-            "gap_to_lower_bound": self.latency_ps / self.lower_bound_ps - 1,
+            "traffic_bound_s": self.traffic_bound_s,
+            "gap_to_traffic_bound": self.latency_ps / self.traffic_bound_ps - 1,
             "stall_s": float(self.stall_ps.sum() * PS),
             "tail_s": self.tail_s,
             "memory_loss_s": float(self.memory_loss_ps.sum() * PS),

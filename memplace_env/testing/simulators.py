@@ -89,7 +89,7 @@ def _require_same(complaint: str, report: Report, expected: Report) -> None:
 
 def _check_report(named: str, task: Task, report: Report) -> None:
     ops, levels = task.program.num_ops, task.accelerator.num_levels
-    for field in ("latency_ps", "tail_ps", "lower_bound_ps"):
+    for field in ("latency_ps", "tail_ps", "traffic_bound_ps"):
         value = getattr(report, field)
         if not isinstance(value, int | np.integer) or isinstance(value, bool):
             raise SimulatorError(f"{named}: {field} must be an integer, not {type(value).__name__}; round it.")
@@ -116,10 +116,10 @@ def _check_report(named: str, task: Task, report: Report) -> None:
 def _check_values(named: str, task: Task, report: Report) -> None:
     if report.tail_ps < 0:
         raise SimulatorError(f"{named}: tail_ps is {report.tail_ps}; a time cannot be negative.")
-    if not 1 <= report.lower_bound_ps <= report.latency_ps:
+    if not 1 <= report.traffic_bound_ps <= report.latency_ps:
         raise SimulatorError(
-            f"{named}: lower_bound_ps {report.lower_bound_ps} must lie in 1..latency_ps, which is {report.latency_ps}; "
-            "report 1 if nothing is known."
+            f"{named}: traffic_bound_ps {report.traffic_bound_ps} must lie in 1..latency_ps, which is "
+            f"{report.latency_ps}; report 1 if nothing is known."
         )
     if report.bound_by.max(initial=-1) > task.backing:
         raise SimulatorError(f"{named}: bound_by holds {report.bound_by.max()}; levels are 0..{task.backing}.")

@@ -15,7 +15,7 @@ from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.plan import violations
 from memplace_env.registration import Formulation
-from memplace_env.simulator import judge_plan, lower_bound_ps
+from memplace_env.simulator import judge_plan, traffic_bound_ps
 from memplace_env.testing.strategies import game_tasks, programs, programs_with_idle_ops, tasks
 from memplace_env.workload.synthetic import random_dag
 from tests.agents.planted import planted_env
@@ -34,7 +34,7 @@ def check(task, solution, budget):
     assert violations(task, solution.plan) == []
     assert judge_plan(task, solution.plan).latency_ps == solution.report.latency_ps
     assert solution.history[-1].latency_s == solution.report.latency_s
-    assert solution.report.latency_ps >= lower_bound_ps(task)
+    assert solution.report.latency_ps >= traffic_bound_ps(task)
     assert solution.evaluations <= budget or solution.agent == "exact"
 
 
@@ -51,7 +51,7 @@ def test_one_shot_searches_find_plans_that_can_run(name, task, seed):
 def test_game_searches_find_plans_that_can_run(name, task, seed):
     solution = make_agent(name).solve(MallocGameEnv(task), budget=60, seed=seed)
     check(task, solution, 60)
-    assert solution.bound_s <= solution.report.latency_s
+    assert solution.bound_s is None or solution.bound_s <= solution.report.latency_s
 
 
 @pytest.mark.parametrize(("name", "formulation"), LEARNERS)

@@ -41,7 +41,7 @@ class Crowded:
         alive = [int(((first <= op) & (last >= op)).sum()) for op in range(program.num_ops)]
         crowd = int(report.op_time_ps.sum()) // (20 * program.num_ops) * sum(count**2 for count in alive)
         self.asked.append(report.latency_ps + crowd)
-        return replace(report, latency_ps=self.asked[-1], lower_bound_ps=1)
+        return replace(report, latency_ps=self.asked[-1], traffic_bound_ps=1)
 
     def __reduce__(self):
         return type(self), ()
@@ -54,7 +54,7 @@ class Contrary(Crowded):
         report = BuiltinSimulator().run(program, accelerator, plan)
         fast = int((plan.use_level < accelerator.backing).sum()) + len(plan.allocations) + len(plan.transfers)
         self.asked.append(10**9 + 10**6 * fast)
-        return replace(report, latency_ps=self.asked[-1], lower_bound_ps=1)
+        return replace(report, latency_ps=self.asked[-1], traffic_bound_ps=1)
 
 
 def boxed(formulation, simulator, seed=3, ops=7):

@@ -41,7 +41,7 @@ class Jittery:
         report = BuiltinSimulator().run(program, accelerator, plan)
         latency_ps = round(report.latency_ps * (1 + self.scale * self.rng.standard_normal()))
         self.asked.append(latency_ps)
-        return replace(report, latency_ps=latency_ps, lower_bound_ps=1)
+        return replace(report, latency_ps=latency_ps, traffic_bound_ps=1)
 
 
 class Declared(Jittery):

@@ -9,6 +9,7 @@ from agents.game import BeamSearch, GameLocalSearch, GreedyPlayer
 from agents.game.portfolio import Portfolio, Stage
 from agents.learning.policy_file import save_policy
 from agents.muzero.networks import MuZeroNetwork
+from agents.solution import Verdict
 from agents.xla_msa import PUBLIC_SETS, XlaMsa
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.errors import AgentError
@@ -17,6 +18,28 @@ from memplace_env.registration import Formulation
 from memplace_env.simulator import judge_plan
 from memplace_env.testing.strategies import game_tasks
 from memplace_env.workload.synthetic import random_dag
+from memplace_env.wrappers import MeasurementNoise
+from tests.agents.test_black_box import Crowded
+
+
+class Prover(Agent):
+    """Plays the exact agent: proves a share of the best latency so far; no share, nothing."""
+
+    name, formulations = "exact", (Formulation.GAME,)
+    share, limits = None, []
+
+    def __init__(self, cheap=True):
+        self.cheap = cheap
+
+    def run(self, evaluator, seed):
+        self.limits.append(evaluator.seconds_left)
+        return Verdict(bound_s=self.share and self.share * evaluator.incumbent_latency_s)
+
+
+@pytest.fixture(autouse=True)
+def _prover(monkeypatch):
+    """What the exact agent proves of games is tested elsewhere; here it proves nothing unless a test says so."""
+    monkeypatch.setattr("agents.exact.Exact", Prover)
 
 
 def crowded(seed=3, ops=20):
@@ -111,6 +134,32 @@ def test_a_policy_lets_muzero_play_too(tmp_path):
     assert violations(env.task, solution.plan) == []
     with pytest.raises(AgentError, match="missing"):
         Portfolio(tmp_path / "missing.pt")
+
+
+@pytest.mark.parametrize(("share", "outcome"), [(1.0, "optimal"), (0.9, "feasible")])
+def test_the_exact_agent_proves_before_anybody_searches(monkeypatch, share, outcome):
+    """It has half of the time, or a minute, and what it proves is said of the best plan of all."""
+    monkeypatch.setattr(Prover, "share", share)
+    monkeypatch.setattr(Prover, "limits", [])
+    for limit in (100.0, None):
+        solution = Portfolio().solve(crowded(), budget=100, time_limit=limit)
+        stints = [stint.agent for stint in solution.stints]
+        assert stints[len(PUBLIC_SETS) :][:2] == ["greedy-player", "exact"]
+        assert (stints[-1] == "exact") == (outcome == "optimal")
+        assert solution.outcome == outcome
+        assert solution.bound_s is not None
+        assert solution.gap == pytest.approx(solution.report.latency_s / solution.bound_s - 1)
+    assert Prover.limits == [pytest.approx(50, abs=1), pytest.approx(60, abs=1)]
+
+
+@pytest.mark.parametrize("doubt", ["noise", "black box"])
+def test_nothing_is_proven_where_nothing_can_be(monkeypatch, doubt):
+    monkeypatch.setattr(Prover, "share", 1.0)
+    boxed = MallocGameEnv(crowded().program, "tpu-v4i", simulator=Crowded())
+    env = MeasurementNoise(crowded(), 0.1) if doubt == "noise" else boxed
+    solution = Portfolio().solve(env, budget=50)
+    assert "exact" not in [stint.agent for stint in solution.stints]
+    assert solution.bound_s is None
 
 
 def test_time_limit_ends_it():

@@ -109,7 +109,7 @@ def require_sound(task: Task, plan: MemoryPlan, estimate: int, gains: int | None
     report = time_plan(task, plan)
     assert report.latency_ps == estimate
     assert not report.stall_ps.any()
-    assert report.lower_bound_ps <= estimate
+    assert report.traffic_bound_ps <= estimate
     if gains is not None:
         backing = MemoryPlan.of(task, np.ones(task.program.num_uses), np.empty((0, 5)))
         assert gains == time_plan(task, backing).latency_ps - estimate

@@ -19,7 +19,7 @@ from memplace_env.errors import ActionError, EnvError, WorkloadError
 from memplace_env.plan import violations
 from memplace_env.registration import GAME
 from memplace_env.resolve import resolve_task
-from memplace_env.simulator import judge_plan, lower_bound_ps
+from memplace_env.simulator import judge_plan, traffic_bound_ps
 from memplace_env.testing.strategies import game_tasks, programs
 from memplace_env.units import PS
 from memplace_env.workload.program import TensorKind
@@ -174,7 +174,7 @@ def test_the_registered_game_of_a_resident_machine_says_what_it_plays():
     assert (env.accelerator.name, env.accelerator.weights) == ("edge-tpu-streamed", "streamed")
     one_shot = gym.make("MemPlace-v0", **GAME["MobileNetV2-edge-tpu"]).unwrapped
     assert (one_shot.accelerator.name, one_shot.accelerator.weights) == ("edge-tpu", "resident")
-    assert env.report().lower_bound_ps == lower_bound_ps(env.task) > lower_bound_ps(one_shot.task)
+    assert env.report().traffic_bound_ps == traffic_bound_ps(env.task) > traffic_bound_ps(one_shot.task)
 
 
 def test_planners_interface():

@@ -46,7 +46,7 @@ def test_report_equals_reference(task, data):
 @given(tasks(), st.data())
 def test_no_plan_beats_the_lower_bound_or_overfills_a_level(task, data):
     report = judge_plan(task, place_mapping(task, data.draw(mappings(task))).plan)
-    assert 0 < report.lower_bound_ps <= report.latency_ps
+    assert 0 < report.traffic_bound_ps <= report.latency_ps
     assert report.energy_j > 0
     assert (report.peak_bytes[:-1] <= [level.capacity_bytes for level in task.accelerator.levels[:-1]]).all()
     assert (report.peak_bytes >= task.costs.reserved_bytes.max(axis=0)).all()

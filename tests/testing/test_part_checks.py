@@ -143,7 +143,7 @@ def test_good_simulators_pass(simulator):
         ("latency_ps", bool, "latency_ps must be an integer, not bool"),
         ("tail_ps", lambda value: value + 0.5, "tail_ps must be an integer"),
         ("latency_ps", lambda value: 0, "latency_ps is 0; it must be"),
-        ("lower_bound_ps", lambda value: 0, "lower_bound_ps 0 must lie in 1..latency_ps.*report 1 if nothing is known"),
+        ("traffic_bound_ps", lambda value: 0, "traffic_bound_ps 0 must lie in 1..latency_ps.*1 if nothing is known"),
         ("tail_ps", lambda value: -1, "tail_ps is -1"),
         (
             "op_time_ps",

@@ -10,7 +10,7 @@ from agents.exact.dynamic.search import Clock, Search
 from agents.solution import Verdict
 from agents.xla_msa import PUBLIC_SETS, default_plan
 from memplace_env.plan import MemoryPlan
-from memplace_env.simulator import lower_bound_ps
+from memplace_env.simulator import traffic_bound_ps
 from memplace_env.units import PS
 
 TREE_SECONDS = 150.0
@@ -35,7 +35,7 @@ class GameSearch:
 
     def __init__(self, evaluator: GameEvaluator, gap: float, cheap: bool, seed: int) -> None:
         self.evaluator, self.task, self.gap = evaluator, evaluator.env.task, gap
-        keep_bound_ps(self.task, lower_bound_ps(self.task))
+        keep_bound_ps(self.task, traffic_bound_ps(self.task))
         self._cheap = cheap
         self._clock = Clock(lambda: evaluator.seconds_left, self._tell)
         self._best: MemoryPlan | None = None

@@ -33,7 +33,7 @@ class MapSearch:
         problem = evaluator.env.problem
         self.evaluator, self.task = evaluator, problem.task
         self.mip_gap, self.seed = mip_gap, seed
-        self.bound_ps = problem.native_report.lower_bound_ps
+        self.bound_ps = problem.native_report.traffic_bound_ps
         self.best_ps = evaluator.offer(problem.native_plan).latency_ps
         if cheap:
             known = [rule(self.task) for name, rule in HEURISTICS.items() if name != "native"]

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memplace_env.analysis.game_snapshot import Snapshot
-from memplace_env.simulator import lower_bound_ps
+from memplace_env.simulator import traffic_bound_ps
 from memplace_env.units import PS
 from memplace_env.views.figures.panels import Box, label_axis, legend_row, panel_title, style_axes
 from memplace_env.views.style import BASELINE, LATENCY, MUTED, NOTE_PT, PORT_COLOURS, SAVED
@@ -92,7 +92,7 @@ def draw_latency(figure: Figure, box: Box, moment: Snapshot) -> None:
     baseline = problem.all_backing_ps * unit
     op = np.append(np.arange(moment.op + 1), min(moment.op + 0.5, ops))
     values = np.append(moment.estimates_ps, moment.estimate_ps) * unit
-    floor_ps = lower_bound_ps(problem.task)
+    floor_ps = traffic_bound_ps(problem.task)
     floor = floor_ps * unit
     axes.fill_between(op, values, baseline, color=SAVED, linewidth=0)
     axes.plot(op, values, color=LATENCY, linewidth=1.8)
@@ -106,7 +106,7 @@ def draw_latency(figure: Figure, box: Box, moment: Snapshot) -> None:
     axes.set_yticks([])
     for text, colour, place, side in (
         (f"all in {name}: {seconds(problem.all_backing_ps * PS)}", BASELINE, 0.01, "left"),
-        (f"bound: {seconds(floor_ps * PS)}", MUTED, 1.0, "right"),
+        (f"traffic bound: {seconds(floor_ps * PS)}", MUTED, 1.0, "right"),
     ):
         look: dict[str, Any] = {"ha": side, "fontsize": NOTE_PT, "color": colour, "parse_math": False}
         axes.text(place, 0.04, text, transform=axes.transAxes, **look)

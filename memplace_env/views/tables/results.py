@@ -12,6 +12,7 @@ from rich.text import Text
 from memplace_env.analysis.differences import biggest_differences
 from memplace_env.analysis.hurts import Hurt
 from memplace_env.analysis.judged import Judged, native_baseline
+from memplace_env.registration import Formulation
 from memplace_env.simulator import Report
 from memplace_env.task import Task
 from memplace_env.units import PS
@@ -22,18 +23,26 @@ from memplace_env.views.text.reasons import what_decides, why_it_hurts
 
 
 class Bound(NamedTuple):
-    """A proven latency and what exactly is proven, as a sentence."""
+    """A proven latency, its name, and what exactly is proven, as a sentence."""
 
+    name: str
     seconds: float
     meaning: str
 
 
-def bound_of(report: Report, plan_bound_s: float | None = None) -> Bound:
-    """The agent's proven bound if it has one, else the simulator's, which holds for all plans."""
-    if plan_bound_s is None:
-        return Bound(report.lower_bound_s, "Bound: no plan of any kind can be faster, proven.")
-    meaning = "Bound: no plan that keeps each tensor in one level is faster, proven."
-    return Bound(plan_bound_s, f"{meaning} No plan of any kind can beat {seconds(report.lower_bound_s)}.")
+_PROVEN = {
+    Formulation.ONE_SHOT: "no plan that keeps each tensor in one level is faster",
+    Formulation.GAME: "no plan of any kind is faster",
+}
+"""What agents prove, by formulation."""
+
+
+def bound_of(report: Report, proven_s: float | None = None, formulation: Formulation = Formulation.ONE_SHOT) -> Bound:
+    """What an agent has proven, in seconds, of plans of that formulation; where nothing is proven the traffic bound."""
+    traffic = f"Traffic bound: no plan of any kind can beat {seconds(report.traffic_bound_s)}."
+    if proven_s is None:
+        return Bound("traffic bound", report.traffic_bound_s, traffic)
+    return Bound("bound", proven_s, f"Bound: {_PROVEN[formulation]}, proven. {traffic}")
 
 
 class Finding(NamedTuple):
@@ -49,7 +58,7 @@ def findings_table(baseline: Judged, findings: Sequence[Finding], bound: Bound, 
     """Who found what, between the baseline and the bound; the finding called `best` is in bold."""
     base_s = baseline.report.latency_s
     table = new_table(
-        "Who found what", "", "latency", "speed-up", "above the bound", "plans", "seconds",
+        "Who found what", "", "latency", "speed-up", f"above the {bound.name}", "plans", "seconds",
         caption=f"The best plan is that of {best}. Seed {seed}.",
     )  # fmt: skip
 
@@ -61,22 +70,22 @@ def findings_table(baseline: Judged, findings: Sequence[Finding], bound: Bound, 
     for found in findings:
         style = "bold" if found.name == best else ""
         row(found.name, found.latency_s, str(found.evaluations), f"{found.seconds:.1f}", style=style)
-    add_row(table, "bound", seconds(bound.seconds), ratio(base_s / bound.seconds), NONE, NONE, NONE)
+    add_row(table, bound.name, seconds(bound.seconds), ratio(base_s / bound.seconds), NONE, NONE, NONE)
     return table
 
 
 def result_table(task: Task, judged: Judged, bound: Bound | None = None, baseline: Judged | None = None) -> Table:
-    """A plan beside a baseline, by default native's plan, and a proven bound, by default the simulator's."""
+    """A plan beside a baseline, by default native's plan, and a proven bound, by default the traffic bound."""
     base, bound = baseline or native_baseline(task), bound or bound_of(judged.report)
     shown, base_s, levels = (base, judged), base.report.latency_s, task.accelerator.levels
-    table = new_table("Result", "", base.name, judged.name, "bound", caption=bound.meaning)
+    table = new_table("Result", "", base.name, judged.name, bound.name, caption=bound.meaning)
 
     def row(name: str, value: Callable[[Judged], str], last: str = NONE, style: str = "") -> None:
         add_row(table, name, *map(value, shown), last, style=style)
 
     row("latency", lambda item: seconds(item.report.latency_s), seconds(bound.seconds), "bold")
     row("speed-up", lambda item: ratio(base_s / item.report.latency_s), ratio(base_s / bound.seconds))
-    row("above the bound", lambda item: percent(item.report.latency_s / bound.seconds - 1))
+    row(f"above the {bound.name}", lambda item: percent(item.report.latency_s / bound.seconds - 1))
     row("lost to memory", lambda item: seconds(item.lost_ps * PS))
     if any(item.waits_ps for item in shown):
         row("  of it waiting for copies", lambda item: seconds(item.waits_ps * PS))
@@ -117,11 +126,12 @@ def hurts_table(hurts: Sequence[Hurt], judged: Judged) -> RenderableType:
 def comparison_table(task: Task, plans: Sequence[Judged]) -> Table:
     """Several plans of one task, one a row, native first."""
     native = native_baseline(task)
+    bound = bound_of(native.report)
     moved = [f"{memory.name} moved" for memory in task.accelerator.levels]
     table = new_table(
         "Plans",
-        "plan", "latency", "speed-up", "above bound", "lost", "waits", "energy", *moved,
-        caption=f"Bound: no plan of any kind can beat {seconds(native.report.lower_bound_s)}.",
+        "plan", "latency", "speed-up", f"above {bound.name}", "lost", "waits", "energy", *moved,
+        caption=bound.meaning,
     )  # fmt: skip
     for judged in (native, *plans):
         report = judged.report
@@ -130,7 +140,7 @@ def comparison_table(task: Task, plans: Sequence[Judged]) -> Table:
             shortened(judged.name, 40),
             seconds(report.latency_s),
             ratio(native.report.latency_ps / report.latency_ps),
-            percent(report.latency_s / native.report.lower_bound_s - 1),
+            percent(report.latency_s / bound.seconds - 1),
             seconds(judged.lost_ps * PS),
             seconds(judged.waits_ps * PS),
             energy(report.energy_j),

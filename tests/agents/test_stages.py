@@ -1,0 +1,128 @@
+"""Stages of a search: each begins with the best before it, and what is proven is proven of the best plan of all."""
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import agents
+from agents.base import Agent
+from agents.evaluator import GameEvaluator, MapEvaluator
+from agents.game.wishes import finished, plan_wishes, starts
+from agents.heuristic.first_maps import first_maps
+from agents.solution import OPTIMAL_GAP, Verdict
+from agents.stages import Stage, run_stages
+from memplace_env.envs.malloc_game import MallocGameEnv
+from memplace_env.envs.malloc_game.state import ESTIMATE
+from memplace_env.registration import Formulation
+from memplace_env.testing.strategies import game_tasks
+
+GAME = MallocGameEnv("synthetic:matmul?factorisation=strassen-squared&size=8192&dtype=bfloat16")
+ONE_SHOT = gym.make("MemPlace-v0", workload="synthetic:diamond?ops=9&seed=1").unwrapped
+
+
+class Planted(Agent):
+    """Knows a plan, and says what it is told to of it."""
+
+    name = "planted"
+    formulations = tuple(Formulation)
+
+    def __init__(self, plan=None, verdict=None):
+        self.plan, self.verdict = plan, verdict
+
+    def run(self, evaluator, seed):
+        if self.plan is not None:
+            evaluator.offer(self.plan)
+        return self.verdict
+
+
+class Noted(Agent):
+    """Notes what it begins with."""
+
+    name = "noted"
+    formulations = tuple(Formulation)
+
+    def run(self, evaluator, seed):
+        self.begun = evaluator.incumbent, evaluator.incumbent_latency_s
+
+
+@settings(max_examples=60)
+@given(game_tasks(), st.integers(0, 2**32 - 1))
+def test_the_plan_of_a_game_is_that_game(task, seed):
+    """Its wishes replay it exactly, write-backs too."""
+    problem = MallocGameEnv(task).problem
+    states = problem.new_states(3)
+    problem.finish_randomly(states, seed)
+    plans = [problem.plan(state) for state in states]
+    again = finished(problem, np.stack([plan_wishes(problem, plan) for plan in plans]))
+    assert (again[:, ESTIMATE] == states[:, ESTIMATE]).all()
+    assert [problem.plan(state) for state in again] == plans
+
+
+def test_searches_start_from_the_incumbent():
+    plan = agents.GameLocalSearch().solve(GAME, budget=3000, seed=5).plan
+    problem = GAME.problem
+    assert (starts(problem, plan)[0] == plan_wishes(problem, plan)).all()
+    assert (starts(problem, plan)[1:] == starts(problem)).all()
+    maps = ONE_SHOT.problem.maps_of(np.zeros((1, ONE_SHOT.program.num_tensors), dtype=int))
+    one_shot = ONE_SHOT.problem.compile(maps[0]).plan
+    known, begun = first_maps(ONE_SHOT.problem), first_maps(ONE_SHOT.problem, one_shot)
+    assert {each.tobytes() for each in known} <= {each.tobytes() for each in begun}
+
+
+@pytest.mark.parametrize("agent", [agents.BeamSearch(), agents.GameLocalSearch()], ids=lambda agent: agent.name)
+def test_a_game_search_with_a_tiny_budget_is_as_good_as_the_plan_before_it(agent):
+    best = agents.GameLocalSearch().solve(GAME, budget=3000, seed=5)
+    assert agent.solve(GAME, budget=1).report.latency_s > best.report.latency_s
+    evaluator = GameEvaluator(GAME, budget=2)
+    stints = run_stages(evaluator, [Stage(Planted(best.plan)), Stage(agent)], 0).stints
+    assert [stint.evaluations for stint in stints] == [1, 1]
+    assert stints[1].latency_s == best.report.latency_s
+
+
+def test_a_one_shot_search_with_a_tiny_budget_is_as_good_as_the_plan_before_it():
+    best = agents.LocalSearch().solve(ONE_SHOT, budget=2000, seed=5)
+    assert agents.LocalSearch().solve(ONE_SHOT, budget=1).report.latency_s > best.report.latency_s
+    evaluator = MapEvaluator(ONE_SHOT, budget=2)
+    stints = run_stages(evaluator, [Stage(Planted(best.plan)), Stage(agents.LocalSearch())], 0).stints
+    assert stints[1].latency_s == best.report.latency_s
+
+
+def test_the_incumbent_is_the_best_of_all_stages():
+    """In stages of stages too."""
+
+    class Nested(Agent):
+        name, formulations = "nested", (Formulation.GAME,)
+
+        def run(self, evaluator, seed):
+            return run_stages(evaluator, [Stage(noted)], seed)
+
+    noted, greedy = Noted(), agents.GreedyPlayer().solve(GAME)
+    backing = GAME.problem.plan(GAME.problem.first_state)
+    evaluator = GameEvaluator(GAME, budget=9)
+    run_stages(evaluator, [Stage(noted)], 0)
+    assert noted.begun == (None, float("inf"))
+    run_stages(evaluator, [Stage(Planted(greedy.plan)), Stage(Planted(backing)), Stage(Nested())], 0)
+    assert noted.begun == (greedy.plan, greedy.report.latency_s)
+
+
+@pytest.mark.parametrize(("above", "outcome"), [(OPTIMAL_GAP / 2, "optimal"), (2 * OPTIMAL_GAP, "feasible")])
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_bound_proves_whosever_plan(above, outcome, order):
+    """The agent that proves the bound need not be the one that has the plan; of several bounds the highest counts."""
+    greedy = agents.GreedyPlayer().solve(GAME)
+    bound_s = greedy.report.latency_s / (1 + above)
+    proofs = [Stage(Planted(verdict=Verdict(bound_s=bound))) for bound in (bound_s, bound_s / 2)]
+    verdict = run_stages(GameEvaluator(GAME, budget=9), [Stage(Planted(greedy.plan)), *proofs[::order]], 0)
+    assert (verdict.outcome, verdict.bound_s) == (outcome, bound_s)
+    verdict = run_stages(GameEvaluator(GAME, budget=9), [*proofs[::order], Stage(Planted(greedy.plan))], 0)
+    assert (verdict.outcome, verdict.bound_s) == (outcome, bound_s)
+
+
+def test_what_is_proven_ends_the_search():
+    greedy = agents.GreedyPlayer().solve(GAME)
+    stages = [Stage(Planted(verdict=Verdict(bound_s=greedy.report.latency_s))), Stage(Planted(greedy.plan))]
+    verdict = run_stages(GameEvaluator(GAME, budget=9), [*stages, Stage(agents.GameLocalSearch())], 0)
+    assert verdict.outcome == "optimal"
+    assert [stint.agent for stint in verdict.stints] == ["planted", "planted"]
