@@ -83,6 +83,7 @@ class Evaluator(ABC):
         self._history: list[Progress] = []
         self._best_plan: MemoryPlan | None = None
         self._best_latency = float("inf")
+        self._bound_s: float | None = None
 
     @property
     @abstractmethod
@@ -156,6 +157,14 @@ class Evaluator(ABC):
         self.evaluations += evaluations
         if self._whole is not None:
             self._whole.spend(evaluations)
+
+    def prove(self, bound_s: float) -> None:
+        """Tell everybody what no plan can beat, and that the search is alive, if there is a plan already."""
+        self._bound_s = max(bound_s, self._bound_s or 0.0)
+        if self._whole is not None:
+            self._whole.prove(bound_s)
+        elif self._best_plan is not None:
+            self._tell()
 
     def offer(self, plan: MemoryPlan) -> Report:
         """Count and time a plan, and keep it if it is the best.
@@ -244,8 +253,11 @@ class Evaluator(ABC):
             self._history.append(Progress(self.evaluations, self.seconds, latency_s))
         if self._whole is not None:
             self._whole._account(evaluations, latency_s, plan)
+        self._tell()
+
+    def _tell(self) -> None:
         for callback in self._callbacks:
-            callback(Progress(self._counted, self.seconds, self._best_latency))
+            callback(Progress(self._counted, self.seconds, self._best_latency, self._bound_s))
 
     def _adopt(self, incumbent: Candidate | None) -> None:
         """The incumbent of the race is the best plan; history says what is believed of it, be it more than before."""

@@ -124,8 +124,8 @@ BUILT_IN = (
     AgentSpec(
         "exact",
         "agents.exact:Exact",
-        _ONE_SHOT,
-        "mixed-integer linear program: the best plan and a proven bound",
+        _BOTH,
+        "mixed-integer linear programs: the best plan and a proven bound",
     ),
     AgentSpec(
         "portfolio",

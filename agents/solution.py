@@ -23,11 +23,18 @@ def is_optimal(latency_s: float, bound_s: float | None) -> bool:
 
 
 class Progress(NamedTuple):
-    """What a callback is told: plans evaluated and seconds spent so far, and the best latency in seconds."""
+    """What a callback is told.
+
+    Attributes:
+        evaluations, seconds: plans evaluated and time spent so far.
+        latency_s: the best so far, in seconds; infinite before there is a plan.
+        bound_s: the best bound that the search has proven so far, in seconds; None for none.
+    """
 
     evaluations: int
     seconds: float
     latency_s: float
+    bound_s: float | None = None
 
 
 Callback = Callable[[Progress], None]
@@ -45,12 +52,16 @@ class Stint(NamedTuple):
 class Verdict(NamedTuple):
     """What a search has proven: the outcome, if it has a plan, and a latency in seconds that no plan can beat.
 
-    `stints` tells which agents it let search, if any.
+    Attributes:
+        outcome, bound_s: these.
+        stints: which agents it let search, if any.
+        interrupted: whether it ended because somebody interrupted it; who let it search should end as well.
     """
 
     outcome: Outcome = "feasible"
     bound_s: float | None = None
     stints: tuple[Stint, ...] = ()
+    interrupted: bool = False
 
 
 @dataclass(frozen=True)

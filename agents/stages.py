@@ -65,5 +65,7 @@ def run_stages(evaluator: Evaluator, stages: Sequence[Stage], seed: int) -> Verd
             finally:
                 stints.append(Stint(name or agent.name, part.best_latency_s, part.evaluations, part.seconds))
             bound_s = max((each for each in (bound_s, verdict.bound_s) if each is not None), default=None)
+            if verdict.interrupted:
+                break
     outcome: Outcome = "optimal" if is_optimal(evaluator.best_latency_s, bound_s) else "feasible"
     return Verdict(outcome, bound_s, tuple(stints))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 from agents.base import Agent
 from agents.evaluator import Evaluator, GameEvaluator, MapEvaluator
 from agents.exact.dynamic.run import GameSearch
@@ -63,8 +61,10 @@ class Exact(Agent[Evaluator]):
         else:
             assert isinstance(evaluator, GameEvaluator)
             search = GameSearch(evaluator, self.mip_gap or LEAST_GAP, self.cheap, seed)
-        with suppress(KeyboardInterrupt):
+        try:
             search.run()
+        except KeyboardInterrupt:
+            return search.verdict()._replace(interrupted=True)
         return search.verdict()
 
     def _refuse(self, evaluator: Evaluator) -> None:

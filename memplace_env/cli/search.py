@@ -15,7 +15,7 @@ from rich.progress import Progress as Bar
 from memplace_env.cli.console import note, stderr
 from memplace_env.cli.environments import baseline_of
 from memplace_env.errors import AgentError
-from memplace_env.views.text.quantities import ratio
+from memplace_env.views.text.quantities import percent, ratio
 
 if TYPE_CHECKING:
     from agents import Agent, Progress, Solution
@@ -74,6 +74,8 @@ def search(
                 raise KeyboardInterrupt
             best = ratio(baseline.report.latency_s / progress.latency_s)
             told = f"{agent.name}: best {best} over {baseline.name}{compared}"
+            if progress.bound_s:
+                told += f", at most {percent(progress.latency_s / progress.bound_s - 1)} above the optimum"
             bar.update(shown, completed=progress.evaluations, description=told)
 
         solution = in_thread(

@@ -6,13 +6,28 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from agents.exact.dynamic.columns import Uses
-from memplace_env.task import Task
+from agents.exact.dynamic.columns import Uses, uses_of
+from memplace_env.task import Task, derived
 from memplace_env.workload.program import Ints
 
 AHEAD = 32
 """Ops before a use during which its copy is followed op by op, until an answer begins it earlier. Our choice: on the
 registered games the bound with it is the same as with all ops, in a tenth of the time."""
+
+
+MOST_SHARES = 150_000
+"""Columns of copies that branch and bound can do with; more make it slower than what they say is worth."""
+
+
+@derived
+def farthest(task: Task) -> int:
+    """The longest horizon, no less than `AHEAD`, with which there are no more than `MOST_SHARES`."""
+    program, uses = task.program, uses_of(task)
+    reads = ~program.use_is_result
+    ahead = (program.use_op - uses.valid[program.use_tensor])[reads].clip(0)
+    horizons = np.arange(AHEAD, max(ahead.max(initial=0), AHEAD) + 1)
+    shares = np.array([np.minimum(ahead, horizon).sum() for horizon in horizons])
+    return int(max(horizons[shares <= MOST_SHARES], default=AHEAD))
 
 
 @dataclass(frozen=True)

@@ -9,18 +9,19 @@ from agents.exact.dynamic.bound import keep_bound_ps, known_bound_ps, linear_bou
 from agents.exact.dynamic.search import Clock, Search
 from agents.solution import Verdict
 from agents.xla_msa import PUBLIC_SETS, default_plan
+from memplace_env.compiler import all_backing
 from memplace_env.plan import MemoryPlan
 from memplace_env.simulator import traffic_bound_ps
 from memplace_env.units import PS
 
 TREE_SECONDS = 150.0
-"""For branch and bound at most; most registered games are solved in 20."""
+"""For branch and bound at most, each time; most registered games are solved in 20."""
 TREE_SHARE = 0.5
 """Of what is left of a time limit, for branch and bound; the rest is for windows."""
 WINDOW_SECONDS = 20.0
 """For one window at most."""
 SPAN = 60
-"""Ops in the first windows; they overlap by half."""
+"""Ops in a window; they overlap by half."""
 
 
 class GameSearch:
@@ -52,43 +53,51 @@ class GameSearch:
         return Verdict("optimal" if self.optimal else "feasible", known_bound_ps(self.task) * PS)
 
     def run(self) -> None:
-        """Cheap plans, linear program, branch and bound, windows; stops as soon as the best plan is proven."""
-        for plan in self._known_plans():
-            self._offer(plan)
+        """What is known, the linear program, then branch and bound and windows in turn as long as either helps."""
+        best = min((self._offer(plan), rank, plan) for rank, plan in enumerate(self._known_plans()))[2]
         linear_bound_ps(self.task, self._clock.within(None), self._tell)
         if self.optimal or self._clock.up:
             return
-        if self._best is not None:
-            self.search.begin_with(self._best)
+        self.search.begin_with(best)
+        span, known = SPAN, -1.0
+        while not (self.optimal or self._clock.up or span >= 2 * self.task.program.num_ops):
+            if known != self._best_ps:
+                self._tree()
+                known = self._best_ps
+            if not self.optimal and not self._windows(span):
+                span *= 2
+
+    def _known_plans(self) -> list[MemoryPlan]:
+        """Where the search begins: what the search before found, and cheap plans if wanted; never nothing."""
+        incumbent, problem = self.evaluator.incumbent, self.evaluator.env.problem
+        plans = [] if incumbent is None else [incumbent]
+        if self._cheap:
+            states = problem.new_states(1)
+            problem.finish_greedily(states)
+            plans += [problem.plan(states[0]), *(default_plan(self.task, each.options) for each in PUBLIC_SETS)]
+        return plans or [all_backing(self.task)]
+
+    def _tree(self) -> None:
+        """Branch and bound on the whole."""
         left = self._clock.seconds_left()
         seconds = TREE_SECONDS if left is None else min(TREE_SECONDS, left * TREE_SHARE)
         self.search.branch_and_bound(self.gap / 2, seconds)
         keep_bound_ps(self.task, self.search.bound_ps)
-        self._windows()
 
-    def _known_plans(self) -> list[MemoryPlan]:
-        if not self._cheap:
-            return []
-        states = self.evaluator.env.problem.new_states(1)
-        self.evaluator.env.problem.finish_greedily(states)
-        greedy = self.evaluator.env.problem.plan(states[0])
-        return [*(default_plan(self.task, each.options) for each in PUBLIC_SETS), greedy]
+    def _windows(self, span: int) -> bool:
+        """Slide a window over the ops; whether that found a better plan."""
+        ops, op_of, gained = self.task.program.num_ops, self.task.program.use_op, False
+        for first in range(0, max(ops - span // 2, 1), span // 2):
+            if self.optimal or self._clock.up or self.search.best is None:
+                break
+            gained |= self.search.window((op_of >= first) & (op_of < first + span), WINDOW_SECONDS)
+        return gained
 
-    def _windows(self) -> None:
-        """Slide a window over the ops while that helps, then one twice as wide."""
-        ops, op_of, span = self.task.program.num_ops, self.task.program.use_op, SPAN
-        while not self.optimal and self.search.best is not None and span < 2 * ops:
-            gained = False
-            for first in range(0, max(ops - span // 2, 1), span // 2):
-                if self.optimal or self._clock.up:
-                    return
-                gained |= self.search.window((op_of >= first) & (op_of < first + span), WINDOW_SECONDS)
-            span = span if gained else 2 * span
-
-    def _offer(self, plan: MemoryPlan) -> None:
+    def _offer(self, plan: MemoryPlan) -> int:
         latency_ps = self.evaluator.offer(plan).latency_ps
         if latency_ps < self._best_ps:
             self._best, self._best_ps = plan, latency_ps
+        return latency_ps
 
-    def _tell(self, bound: float) -> None:
-        del bound
+    def _tell(self, bound_ps: float) -> None:
+        self.evaluator.prove(max(bound_ps, known_bound_ps(self.task)) * PS)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 from agents.exact.dynamic.addresses import with_addresses
 from agents.exact.dynamic.decisions import Bools, Decisions
-from agents.exact.dynamic.detail import Detail
+from agents.exact.dynamic.detail import Detail, farthest
 from agents.exact.dynamic.extract import begun_early, broken, read_schedule, settled
 from agents.exact.dynamic.model import Model, build
-from agents.exact.highs import Answer, Floats, LinearProgram, solve
+from agents.exact.highs import Floats, LinearProgram, solve
 from memplace_env.plan import MemoryPlan
 from memplace_env.task import Task
 
@@ -22,11 +24,10 @@ FINE = 1e-6
 
 
 class Found(NamedTuple):
-    """A solution that is a schedule: of this program, with these values and this latency in its units."""
+    """Decisions of a plan that was offered, and its latency."""
 
-    model: Model
-    values: Floats
-    latency: float
+    decisions: Decisions
+    latency_ps: int
 
 
 class Clock(NamedTuple):
@@ -52,16 +53,16 @@ class Clock(NamedTuple):
 
 
 class Search:
-    """One task's programs, the best schedule and the best bound.
+    """One task's programs, the best plan and the best bound.
 
     Args:
         task: the problem.
-        offer: takes each plan that was found.
+        offer: takes each plan that is found, and returns its latency in ps.
         clock: see `Clock`.
         seed: of the packer.
     """
 
-    def __init__(self, task: Task, offer: Callable[[MemoryPlan], None], clock: Clock, seed: int) -> None:
+    def __init__(self, task: Task, offer: Callable[[MemoryPlan], int], clock: Clock, seed: int) -> None:
         self.task, self.clock = task, clock
         self._offer, self._seed = offer, seed
         self.detail = Detail()
@@ -70,94 +71,93 @@ class Search:
 
     def begin_with(self, plan: MemoryPlan) -> None:
         """Take over the decisions of a valid plan, with the best copies for them."""
-        self._keep(self._complete(Decisions.of_plan(self.task, plan)))
+        self._complete(Decisions.of_plan(self.task, plan))
 
     def branch_and_bound(self, gap: float, seconds: float | None) -> None:
         """Solve the whole, and again with what was broken followed in detail, until nothing is."""
         end = _Countdown(self.clock, seconds)
+        horizon = farthest(self.task)
         for _ in range(ROUNDS):
-            model = build(self.task, self.detail)
-            answer = self._solve(model, gap, end.left())
+            model = build(self.task, self.detail | Detail(horizon=horizon))
+            answer = solve(
+                model.program,
+                gap=gap,
+                seconds=end.left(),
+                start=self._start(model, end.left()),
+                watch=partial(self._tell, model.unit_ps),
+            )
             self.bound_ps = max(self.bound_ps, answer.bound * model.unit_ps)
             if answer.values is None:
-                return
+                break
             before = len(self.detail)
             self.detail |= begun_early(model, answer.values)
-            decisions = Decisions.of_values(model, answer.values)
-            self._keep(self._complete(decisions))
+            self._complete(Decisions.of_values(model, answer.values))
+            if answer.interrupted:
+                raise KeyboardInterrupt
             if self.closed(gap) or len(self.detail) == before or end.left() == 0:
-                return
+                break
 
     def closed(self, gap: float) -> bool:
-        """Whether the best schedule is within the gap of the bound."""
-        return self.best is not None and self.best.latency * self.best.model.unit_ps <= self.bound_ps * (1 + gap)
+        """Whether the best plan is within the gap of the bound."""
+        return self.best is not None and self.best.latency_ps <= self.bound_ps * (1 + gap)
 
     def window(self, uses: Bools, seconds: float) -> bool:
         """Decide anew at these uses, bool[U], and keep everything else; whether that is better."""
         assert self.best is not None
-        decisions = Decisions.of_values(self.best.model, self.best.values)
-        found = self._complete(decisions, ~uses, seconds)
-        before = self.best.latency
-        self._keep(found)
-        return self.best.latency < before * (1 - FINE)
+        before = self.best
+        self._complete(before.decisions, ~uses, seconds)
+        return self.best.latency_ps < before.latency_ps
 
-    def _complete(self, decisions: Decisions, fixed: Bools | None = None, seconds: float | None = None) -> Found | None:
-        """The best schedule with these decisions, at all uses or at some, bool[U]; None if none is found in time."""
+    def _complete(self, decisions: Decisions, fixed: Bools | None = None, seconds: float | None = None) -> None:
+        """Offer the best plan with these decisions, at all uses or at some, bool[U], if one is found in time."""
         end = _Countdown(self.clock, seconds)
         for _ in range(ROUNDS):
             model = build(self.task, self.detail)
-            start = None if fixed is None else self._start(model)
             answer = solve(
-                _without_early(model, decisions.fixed(model, fixed)), gap=FINE, seconds=end.left(), start=start
+                _without_early(model, decisions.fixed(model, fixed)),
+                gap=FINE,
+                seconds=end.left(),
+                start=None if fixed is None else self._start(model, end.left()),
+                watch=partial(self._tell, 0.0),
             )
+            if answer.interrupted:
+                raise KeyboardInterrupt
             values = None if answer.values is None else settled(model, answer.values)
             if values is None:
-                return None
+                break
             schedule = read_schedule(model, values)
             missing = broken(model, values, schedule)
             if not len(missing):
-                plan = with_addresses(self.task, schedule, self._seed)
-                if plan is None:
-                    return None
-                self._offer(plan)
-                return Found(model, values, float(model.program.cost @ values))
+                self._keep(Decisions.of_values(model, values), with_addresses(self.task, schedule, self._seed))
+                break
             self.detail |= missing
-            if answer.interrupted:
-                raise KeyboardInterrupt
-        return None
 
-    def _solve(self, model: Model, gap: float, seconds: float | None) -> Answer:
-        return solve(
-            model.program,
-            gap=gap,
-            seconds=seconds,
-            start=self._start(model),
-            watch=lambda bound: self.clock.tell(max(self.bound_ps, bound * model.unit_ps)),
-        )
+    def _keep(self, decisions: Decisions, plan: MemoryPlan | None) -> None:
+        if plan is None:
+            return
+        latency_ps = self._offer(plan)
+        if self.best is None or latency_ps < self.best.latency_ps:
+            self.best = Found(decisions, latency_ps)
 
-    def _start(self, model: Model) -> Floats | None:
-        """The best schedule as a solution of a program in which more is whole."""
+    def _start(self, model: Model, seconds: float | None) -> Floats | None:
+        """The best plan as a solution of the program."""
         if self.best is None:
             return None
-        fixed = Decisions.of_values(self.best.model, self.best.values).fixed(model)
-        return solve(_without_early(model, fixed), gap=FINE).values
+        fixed = self.best.decisions.fixed(model)
+        return solve(_without_early(model, fixed), gap=FINE, seconds=seconds).values
 
-    def _keep(self, found: Found | None) -> None:
-        if found is not None and (self.best is None or found.latency < self.best.latency):
-            self.best = found
+    def _tell(self, unit_ps: float, bound: float) -> None:
+        self.clock.tell(max(self.bound_ps, bound * unit_ps))
 
 
 class _Countdown:
     """Seconds from now on, and no longer than the clock allows."""
 
     def __init__(self, clock: Clock, seconds: float | None) -> None:
-        import time
-
         self._clock, self._stop = clock, None if seconds is None else time.perf_counter() + seconds
-        self._now = time.perf_counter
 
     def left(self) -> float | None:
-        return self._clock.within(None if self._stop is None else max(self._stop - self._now(), 0.0))
+        return self._clock.within(None if self._stop is None else max(self._stop - time.perf_counter(), 0.0))
 
 
 def _without_early(model: Model, program: LinearProgram) -> LinearProgram:

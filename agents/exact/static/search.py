@@ -64,7 +64,8 @@ class MapSearch:
         while not self.optimal and self.evaluator.remaining > 0 and unproven <= GUESSES:
             left = self.evaluator.seconds_left
             # Half the gap here, so that rounding does not use up the whole.
-            answer = solve_model(model, cuts, self.mip_gap / 2, None if left is None else left * SOLVER_SHARE)
+            seconds = None if left is None else left * SOLVER_SHARE
+            answer = solve_model(model, cuts, self.mip_gap / 2, seconds, self._tell)
             if not unproven:
                 self.bound_ps = max(self.bound_ps, answer.bound_ps)
             if answer.level is None or answer.level.tobytes() in tried:
@@ -122,6 +123,9 @@ class MapSearch:
         )
         self.evaluator.spend(count)
         self._offer(place_mapping(self.task, level).plan)
+
+    def _tell(self, bound_ps: float) -> None:
+        self.evaluator.prove(max(bound_ps, self.bound_ps) * PS)
 
     def _offer(self, plan: MemoryPlan) -> None:
         self.best_ps = min(self.best_ps, self.evaluator.offer(plan).latency_ps)

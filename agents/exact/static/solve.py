@@ -26,11 +26,16 @@ class Best(NamedTuple):
     interrupted: bool
 
 
-def solve_model(model: Model, cuts: list[Rows], gap: float, seconds: float | None, watch: Watch | None = None) -> Best:
-    """Minimise within a relative gap and a time limit; `watch` is told the bound in units of the model."""
+def solve_model(model: Model, cuts: list[Rows], gap: float, seconds: float | None, tell: Watch | None = None) -> Best:
+    """Minimise within a relative gap and a time limit; `tell` is told the bound in ps."""
     rows = stack([model.rows, *cuts])
     endless = np.full(len(rows.lower), np.inf)
     program = LinearProgram(model.cost, model.lower, model.upper, model.binary, rows.matrix, rows.lower, endless)
+
+    def watch(bound: float) -> None:
+        if tell is not None:
+            tell(bound * model.unit_ps + model.overhead_ps)
+
     answer = solve(program, gap=gap, seconds=seconds, watch=watch)
     level = None if answer.values is None else _levels(model, answer.values)
     return Best(level, ceil(answer.bound * model.unit_ps) + model.overhead_ps, answer.interrupted)
