@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memplace_env.envs.malloc_game import rules
+from memplace_env.envs.malloc_game import playouts, rules
 from memplace_env.envs.malloc_game.state import ESTIMATE, MASK, USE, plan_of
 from memplace_env.testing.reference_game import COPY, DROP, NO_COPY
 from memplace_env.testing.strategies import game_tasks
@@ -27,14 +27,14 @@ def test_playouts_are_games(task, seed):
     start = Compiled(task)
     fixed = start.tables, start.layout
     states, rng = start.states(5), np.random.default_rng(seed)
-    rules.random_playouts(*fixed, states[:2], seed % 2**31)
-    rules.greedy_playouts(*fixed, states[2:3])
-    rules.lazy_playout(*fixed, states[3])
+    playouts.random_playouts(*fixed, states[:2], seed % 2**31)
+    playouts.greedy_playouts(*fixed, states[2:3])
+    playouts.lazy_playout(*fixed, states[3])
     wanted = rng.integers(-1, 4, size=(1, task.program.num_uses))
     played = wanted.copy()
-    rules.replay_all(*fixed, states[4:], played)
+    playouts.replay_all(*fixed, states[4:], played)
     again, greedy, lazy, replayed = start.states(2), start.fork(), start.fork(), start.fork()
-    rules.random_playouts(*fixed, again, seed % 2**31)
+    playouts.random_playouts(*fixed, again, seed % 2**31)
     assert np.array_equal(again, states[:2])
 
     gains, actions = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
@@ -73,7 +73,7 @@ def test_long_games_are_sound(ops, data, seed):
     task = data.draw(game_tasks(long_programs(ops)))
     start = Compiled(task)
     states = start.states(6)
-    rules.random_playouts(start.tables, start.layout, states[1:], seed)
-    rules.greedy_playouts(start.tables, start.layout, states[:1])
+    playouts.random_playouts(start.tables, start.layout, states[1:], seed)
+    playouts.greedy_playouts(start.tables, start.layout, states[:1])
     for state in states:
         require_sound(task, plan_of(task, start.layout, state), state[ESTIMATE], None)

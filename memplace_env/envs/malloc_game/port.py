@@ -7,11 +7,11 @@ time of write-backs that are still pending, as they are served after it.
 
 from __future__ import annotations
 
-from memplace_env.envs.malloc_game.state import OP, QUEUE_HEAD, QUEUE_TAIL, STALL_PS, TAIL_PS
+from memplace_env.envs.malloc_game.state import NEVER, OP, QUEUE_HEAD, QUEUE_TAIL, STALL_PS, TAIL_PS
 from memplace_env.kernel import kernel
 
 
-@kernel
+@kernel(forceinline=True)
 def book(layout, state, start, end, need):
     """Take free port time of ops start..end-1, the earliest first; returns what is lacking."""
     for op in range(start, end):
@@ -23,20 +23,20 @@ def book(layout, state, start, end, need):
     return need
 
 
-@kernel
+@kernel(forceinline=True)
 def stall(layout, state, wait):
     """The current op waits."""
     state[layout.stall + state[OP]] += wait
     state[STALL_PS] += wait
 
 
-@kernel
+@kernel(forceinline=True)
 def is_pending(layout, state, tensor):
     """Whether a write-back of the tensor is under way."""
     return state[layout.turn + tensor] >= state[QUEUE_HEAD]
 
 
-@kernel
+@kernel(forceinline=True)
 def send_back(layout, state, tensor):
     """Begin a write-back with the next op."""
     turn = state[QUEUE_TAIL]
@@ -46,7 +46,7 @@ def send_back(layout, state, tensor):
     state[QUEUE_TAIL] = turn + 1
 
 
-@kernel
+@kernel(forceinline=True)
 def waitable(layout, state):
     """Place in the queue after the last write-back that the current op could wait for."""
     turn = state[QUEUE_HEAD]
@@ -55,7 +55,7 @@ def waitable(layout, state):
     return turn
 
 
-@kernel
+@kernel(forceinline=True)
 def wait_for(tables, layout, state, until):
     """The current op waits for the write-backs before place `until` of the queue; they end in the op before it."""
     while state[QUEUE_HEAD] < until:
@@ -87,7 +87,7 @@ def backlog(tables, layout, state, until):
     return lacking
 
 
-@kernel
+@kernel(forceinline=True)
 def end_write_backs(tables, layout, state, op):
     """End the write-backs that are done once `op` is final."""
     while state[QUEUE_HEAD] < state[QUEUE_TAIL]:
@@ -113,12 +113,15 @@ def finish_write_backs(tables, layout, state):
         state[TAIL_PS] += book(layout, state, state[layout.sent + tensor], state[OP], tables.writeback_ps[tensor])
 
 
-@kernel
+@kernel(forceinline=True)
 def _end(layout, state, tensor, op):
     """The oldest write-back, this tensor's, ends in `op`; its block need not be held for it any longer."""
     state[QUEUE_HEAD] += 1
     state[layout.drained + tensor] = op
     state[layout.valid_from + tensor] = op + 1
     block = state[layout.block + tensor]
-    state[layout.hold + block] = max(state[layout.used + tensor], op)
+    hold = max(state[layout.used + tensor], op)
+    if state[layout.stays + block] == NEVER:
+        state[layout.stays + block] = hold
+    state[layout.hold + block] = hold
     state[layout.released + block] = op

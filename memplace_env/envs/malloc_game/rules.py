@@ -88,7 +88,7 @@ def play(tables, layout, state, action):
     return gain
 
 
-@kernel
+@kernel(forceinline=True)
 def _make(tables, layout, state, tensor, action):
     """The current op makes a result."""
     op, size = state[OP], tables.size[tensor]
@@ -96,18 +96,21 @@ def _make(tables, layout, state, tensor, action):
         state[layout.valid_from + tensor] = op + 1
         return
     wait_for(tables, layout, state, _room_after(tables, layout, state, size))
-    place(tables, layout, state, tensor, op, fit(tables, layout, state, size, op, 0))
+    place(tables, layout, state, tensor, op, fit(layout, state, size, tables.ceiling[op], op, 0))
     if action == COPY:
         send_back(layout, state, tensor)
 
 
-@kernel
+@kernel(forceinline=True)
 def _read(tables, layout, state, tensor, action):
     """The current op reads an operand."""
     op = state[OP]
     if action == DROP:
         if state[layout.valid_from + tensor] > op:
             wait_for(tables, layout, state, state[layout.turn + tensor] + 1)
+        if state[layout.intact + tensor] == 1 and tables.last_use[tensor] == state[USE]:
+            block = state[layout.block + tensor]
+            state[layout.stays + block] = state[layout.hold + block]
     elif state[layout.intact + tensor] == 1:
         block = state[layout.block + tensor]
         if state[layout.hold + block] < op - 1:
@@ -116,30 +119,31 @@ def _read(tables, layout, state, tensor, action):
             send_back(layout, state, tensor)
     else:
         start, wait = copy_window(tables, layout, state, tensor)
-        place(tables, layout, state, tensor, start, fit(tables, layout, state, tables.size[tensor], start, 0))
+        offset = fit(layout, state, tables.size[tensor], tables.ceiling[start], start, 0)
+        place(tables, layout, state, tensor, start, offset)
         state[layout.arrived + state[layout.block + tensor]] = op - 1
         book(layout, state, start, op, tables.prefetch_ps[tensor])
         stall(layout, state, wait)
 
 
-@kernel
+@kernel(forceinline=True)
 def _hold(tables, layout, state, tensor):
-    """The current op uses the tensor's block: it is held, and for how long."""
-    op, block = state[OP], state[layout.block + tensor]
-    only_here = state[layout.valid_from + tensor] == NEVER and tables.last_use[tensor] > state[USE]
+    """The current op uses the tensor's block: how long that is held, and how long it may stay."""
+    op, block, later = state[OP], state[layout.block + tensor], tables.last_use[tensor] > state[USE]
     state[layout.used + tensor] = op
-    if only_here or is_pending(layout, state, tensor):
+    if is_pending(layout, state, tensor) or (later and state[layout.valid_from + tensor] == NEVER):
         state[layout.hold + block] = state[layout.released + block] = NEVER
     else:
         state[layout.hold + block] = op
         state[layout.released + block] = min(state[layout.released + block], op)
+    state[layout.stays + block] = tables.last_op[tensor] if later else state[layout.hold + block]
 
 
-@kernel
+@kernel(forceinline=True)
 def _room_after(tables, layout, state, size):
     """Place in the queue before which write-backs have to end so that a result finds room; 0 if none has to."""
     until = 0
-    while not has_room(tables, layout, state, size, state[OP], until):
+    while not has_room(layout, state, size, tables.ceiling[state[OP]], state[OP], until):
         until = max(until, state[QUEUE_HEAD]) + 1
     return until
 
@@ -158,7 +162,7 @@ def preview(tables, layout, state):
         if state[MASK] == 1 << DROP:
             return none, none, np.int64(0)
         until = _room_after(tables, layout, state, size)
-        return op, fit(tables, layout, state, size, op, until), np.int64(backlog(tables, layout, state, until))
+        return op, fit(layout, state, size, tables.ceiling[op], op, until), np.int64(backlog(tables, layout, state, until))
     if state[layout.intact + tensor] == 1:
         waits = state[layout.valid_from + tensor] > op and state[MASK] >> DROP & 1
         until = state[layout.turn + tensor] + 1 if waits else 0
@@ -166,7 +170,7 @@ def preview(tables, layout, state):
     if state[MASK] >> COPY & 1 == 0:
         return none, none, np.int64(0)
     start, wait = copy_window(tables, layout, state, tensor)
-    return np.int64(start), fit(tables, layout, state, size, start, 0), np.int64(wait)
+    return np.int64(start), fit(layout, state, size, tables.ceiling[start], start, 0), np.int64(wait)
 
 
 @kernel
@@ -205,7 +209,7 @@ def play_all(tables, layout, states, actions, gains, played):
         gains[index], played[index] = play_nearest(tables, layout, states[index], actions[index])
 
 
-@kernel
+@kernel(forceinline=True)
 def _estimate(tables, state):
     """Final ops as they are, the open op with its undecided uses and all later ops in the backing memory, all waits."""
     op, known = state[OP], state[FINAL_PS] + state[STALL_PS]
@@ -215,7 +219,7 @@ def _estimate(tables, state):
     return known + op_time(tables, op, used)[0] + tables.rest_ps[op + 1]
 
 
-@kernel
+@kernel(forceinline=True)
 def _open_op(tables, state, op):
     state[OP] = op
     state[FAST_PS] = 0
@@ -226,7 +230,7 @@ def _open_op(tables, state, op):
             state[OPEN_PS] += tables.use_ps[use, 1]
 
 
-@kernel
+@kernel(forceinline=True)
 def _close_full_ops(tables, layout, state):
     """Make every op final whose uses are all decided."""
     ops = len(tables.compute_ps)
@@ -236,13 +240,13 @@ def _close_full_ops(tables, layout, state):
         state[FINAL_PS] += time
         state[layout.free + op] = time - busy
         end_write_backs(tables, layout, state, op)
-        retire(tables, layout, state, op)
+        retire(layout, state, op)
         _open_op(tables, state, op + 1)
         if state[OP] == ops:
             finish_write_backs(tables, layout, state)
 
 
-@kernel
+@kernel(forceinline=True)
 def _find_legal(tables, layout, state):
     """Set MASK to the legal actions of the next decision."""
     use = state[USE]
@@ -264,16 +268,16 @@ def _find_legal(tables, layout, state):
         can_drop = backed or (pending and state[layout.sent + tensor] < op)
     else:
         in_time = tables.prefetch_ps[tensor] > 0 and earliest_copy(layout, state, tensor) < op
-        can_copy = in_time and has_room(tables, layout, state, tables.size[tensor], op - 1, 0)
+        can_copy = in_time and has_room(layout, state, tables.size[tensor], tables.ceiling[op - 1], op - 1, 0)
         can_keep = False
         can_drop = state[layout.valid_from + tensor] <= op
     state[MASK] = can_copy * (1 << COPY) | can_keep * (1 << NO_COPY) | can_drop * (1 << DROP)
 
 
-@kernel
+@kernel(forceinline=True)
 def _finds_room(tables, layout, state, size):
     """Whether a result fits into fast memory, now or after waiting."""
-    if has_room(tables, layout, state, size, state[OP], 0):
+    if has_room(layout, state, size, tables.ceiling[state[OP]], state[OP], 0):
         return True
     until = waitable(layout, state)
-    return until > state[QUEUE_HEAD] and has_room(tables, layout, state, size, state[OP], until)
+    return until > state[QUEUE_HEAD] and has_room(layout, state, size, tables.ceiling[state[OP]], state[OP], until)

@@ -143,9 +143,10 @@ class Layout(NamedTuple):
     `turn` (place of the tensor's write-back in the queue, -1 before), `sent`, `drained` (first and last op of the
     write-back, -1 before), `queue` (tensors in the order in which they are sent back).
 
-    Sections of U: `level` (of each decided use); of each block ever placed `offset`, `tensor`, `start`, `hold` (last
-    op it is committed to, NEVER while protected), `arrived` (last op of the copy that filled it, -1 if an op did),
-    `released` (last op it was protected in, NEVER while it is, -1 if it never was); lists of blocks `live` (held in the
+    Sections of U: `level` (of each decided use); of each block ever placed `offset`, `top`, `tensor`, `start`, `hold`
+    (last op it is committed to, NEVER while protected), `stays` (the op in which its space may become free: of the last
+    use of its data while it is of use, else `hold`), `arrived` (last op of the copy that filled it, -1 if an
+    op did), `released` (last op it was protected in, NEVER while it is, -1 if it never was); lists of blocks `live` (held in the
     op before the current one or later, or still of use; by offset) and `past` (not held since then; by hold). A cached
     block that is still of use is in both.
 
@@ -163,9 +164,11 @@ class Layout(NamedTuple):
     queue: int
     level: int
     offset: int
+    top: int
     tensor: int
     start: int
     hold: int
+    stays: int
     arrived: int
     released: int
     live: int
@@ -178,7 +181,7 @@ class Layout(NamedTuple):
 def layout_of(tables: Tables) -> Layout:
     """The layout of this game's states."""
     tensors, uses, ops = len(tables.size), len(tables.use_op), len(tables.rest_ps) - 1
-    lengths = [HEAD, *[tensors] * 8, *[uses] * 9, *[ops] * 2]
+    lengths = [HEAD, *[tensors] * 8, *[uses] * 11, *[ops] * 2]
     return Layout(*np.cumsum(lengths).tolist())
 
 

@@ -6,12 +6,12 @@ what write-backs still wait for; if there is no such window, they give way.
 
 from __future__ import annotations
 
-from memplace_env.envs.malloc_game.room import find_gaps, new_gaps, without, without_block
-from memplace_env.envs.malloc_game.state import NEVER, OP, PAST, QUEUE_HEAD, QUEUE_TAIL
+from memplace_env.envs.malloc_game.room import FOR_EVER, find_gaps, new_gaps, without, without_block
+from memplace_env.envs.malloc_game.state import OP, PAST, QUEUE_HEAD, QUEUE_TAIL
 from memplace_env.kernel import kernel
 
 
-@kernel
+@kernel(forceinline=True)
 def earliest_copy(layout, state, tensor):
     """First op in which a copy of a tensor that is not in fast memory may start."""
     earliest, block = state[layout.valid_from + tensor], state[layout.block + tensor]
@@ -36,21 +36,25 @@ def _search(tables, layout, state, tensor, limit):
 
     Walks back from the op before the current one, and ends when the time suffices or the room does not.
     """
-    op, size = state[OP], tables.size[tensor]
+    first, size = state[OP] - 1, tables.size[tensor]
+    start, lacking = first, tables.prefetch_ps[tensor]
+    if first < limit:
+        lacking -= state[layout.free + first]
+    earliest = earliest_copy(layout, state, tensor)
+    if lacking <= 0 or first == earliest:
+        return start, max(lacking, 0)
     gaps = new_gaps(state)
-    count = find_gaps(tables, layout, state, size, op - 1, 0, False, gaps)
+    count = find_gaps(layout, state, size, tables.ceiling[first], first, 0, layout.hold, gaps)
     older = state[PAST] - 1
-    start, lacking = op - 1, tables.prefetch_ps[tensor]
-    for first in range(op - 1, earliest_copy(layout, state, tensor) - 1, -1):
+    while lacking > 0 and first > earliest:
+        first -= 1
         if tables.ceiling[first] < tables.ceiling[first + 1]:
-            count = without(gaps, count, size, tables.ceiling[first], tables.capacity, NEVER)
+            count = without(gaps, count, size, tables.ceiling[first], tables.capacity, FOR_EVER)
         while older >= 0 and state[layout.hold + state[layout.past + older]] == first:
-            count = without_block(tables, layout, state, size, state[layout.past + older], gaps, count)
+            count = without_block(layout, state, size, state[layout.past + older], gaps, count)
             older -= 1
         if count == 0:
             break
         if first < limit and state[layout.free + first] > 0:
             start, lacking = first, lacking - state[layout.free + first]
-            if lacking <= 0:
-                return first, 0
-    return start, lacking
+    return start, max(lacking, 0)
