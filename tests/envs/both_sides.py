@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from random import Random
 
 import numpy as np
@@ -171,3 +172,14 @@ def play_a_game(task: Task, rng: Random, taste: list[int]) -> Game:
         require_same(compiled, game)
     require_same_end(compiled, game, gains)
     return game
+
+
+def all_games(compiled: Compiled, game: Game, gains: int = 0) -> Iterator[tuple[Compiled, Game, int]]:
+    """Every way to finish this game."""
+    require_same(compiled, game)
+    if game.over:
+        yield compiled, game, gains
+    for action in compiled.legal():
+        trial, ahead = compiled.fork(), game.fork()
+        gain = play_both(trial, ahead, action)
+        yield from all_games(trial, ahead, gains + gain)

@@ -13,14 +13,10 @@ from memplace_env.kernel import kernel
 def draw_profiles(tables, layout, states, profiles):
     """Draw profiles uint8[B, 2, 64, 64] from nothing but the states int64[B, size]."""
     for index in range(len(states)):
-        _draw_anew(tables, layout, states[index], profiles[index])
-
-
-@kernel
-def _draw_anew(tables, layout, state, profile):
-    profile[:] = 0
-    now = min(state[OP], len(tables.compute_ps) - 1)
-    _draw_all(tables, layout, state, max(now - BINS + 1, 0), now, profile)
+        state, profile = states[index], profiles[index]
+        profile[:] = 0
+        now = min(state[OP], len(tables.compute_ps) - 1)
+        _draw_all(tables, layout, state, max(now - BINS + 1, 0), now, profile)
 
 
 @kernel
@@ -42,11 +38,11 @@ def update_profile(tables, layout, state, before, profile):
     use, last_op, blocks, held, turn = before
     if use == state[USE]:
         return
-    if turn < state[QUEUE_HEAD] and state[layout.drained + state[layout.queue + turn]] < last_op:
-        _draw_anew(tables, layout, state, profile)  # After a wait, blocks are not held as long as was drawn.
-        return
     block = state[layout.block + tables.use_tensor[use]]
-    if state[layout.level + use] == 0:
+    if turn < state[QUEUE_HEAD] and state[layout.drained + state[layout.queue + turn]] < last_op:
+        profile[:, :, BINS - 1] = 0  # After a wait, blocks are not held in this op that were drawn there.
+        _draw_all(tables, layout, state, last_op, last_op, profile)
+    elif state[layout.level + use] == 0:
         since = 0 if block >= blocks else held + 1
         _draw(tables, layout, state, block, since, last_op, last_op, profile)
     now = min(state[OP], len(tables.compute_ps) - 1)
