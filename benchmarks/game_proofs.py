@@ -148,7 +148,9 @@ def main() -> None:
             failures.append(unit)
             print(f"{unit['part']}, unit {unit['number']}:\n{unit['failure']}", file=sys.stderr)
     columns = sorted({column for found in counts.values() for column in found})
-    print(markdown(["", *columns], [[part, *(f"{found[each]:,}" for each in columns)] for part, found in counts.items()]))
+    print(
+        markdown(["", *columns], [[part, *(f"{found[each]:,}" for each in columns)] for part, found in counts.items()])
+    )
     print(json.dumps({part: dict(found) for part, found in counts.items()}, indent=2))
     sys.exit(bool(failures))
 

@@ -95,7 +95,7 @@ def require_same(compiled: Compiled, game: Game) -> None:
 
 
 def expected_preview(game: Game) -> tuple[int, int, int]:
-    """First op and offset of the block that the next decision would place, -1 if none; wait of who places it or of Drop."""
+    """First op and offset of the block that the next decision would place, -1 if none; wait for it, or of Drop."""
     if game.is_result:
         room = game.room()
         return (game.op, room.offset, room.wait) if room else (-1, -1, 0)

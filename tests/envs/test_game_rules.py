@@ -139,7 +139,9 @@ def fates_of_a_place(game: Game, offset: int, start: int) -> Iterator[str]:
     cached = [block for block in game.blocks if game.wanted(block) and game.held_until(block) < start]
     taken = [block for block in cached if block.offset < top and offset < block.top]
     yield from ["takes what is of use" if taken else "spares what is of use"] * bool(cached)
-    yield from ["stays beside a block"] * any(offset in (block.top, block.offset - top + offset) for block in game.blocks)
+    yield from ["stays beside a block"] * any(
+        offset in (block.top, block.offset - top + offset) for block in game.blocks
+    )
 
 
 def test_random_games_meet_every_rule():

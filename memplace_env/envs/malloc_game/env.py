@@ -34,8 +34,9 @@ class MallocGameEnv(PlacementEnv[np.int64]):
     and a backing memory. Weights and inputs start in the backing memory, graph outputs must end there. The decisions
     are the uses of tensors in execution order: for each op its distinct operands, then its results. Copies run
     beside the ops in what they leave of the backing memory's port; an op waits for what comes in late, and for data on
-    its way back that it must read there or whose room it needs. The rules stand in `rules`. The paper also describes alias groups and a drop-backup for dead ends: here views share one
-    tensor, and data that exists nowhere else is protected, so that some action is always legal.
+    its way back that it must read there or whose room it needs. The rules stand in `rules`. The paper also describes
+    alias groups and a drop-backup for dead ends: here views share one tensor, and data that exists nowhere else is
+    protected, so that some action is always legal.
 
     ## Action space
     `Discrete(3)`:
@@ -147,7 +148,7 @@ class MallocGameEnv(PlacementEnv[np.int64]):
         return masks
 
     def plan(self) -> MemoryPlan:
-        """The plan of the game; if it is not over, with Drop if legal without a wait, else NoCopy, else Copy from here on."""
+        """The plan of the game; if it is not over, with Drop if that waits for nothing, else NoCopy, else Copy."""
         return self.problem.plan(self._states[0])
 
     def get_state(self) -> Ints:

@@ -69,7 +69,7 @@ class MallocGameProblem:
 
         Args:
             states: int64[B, size], C-contiguous.
-            actions: int[B]; an illegal action is replaced by Drop if that waits for nothing, else by NoCopy, else by Copy.
+            actions: int[B]; an illegal one is replaced by Drop if that waits for nothing, else by NoCopy, else by Copy.
 
         Returns:
             int64[B], by how many picoseconds each decision lowers the estimated latency (0 in finished states), and

@@ -1,7 +1,7 @@
 """Room in fast memory: where a new block goes, and what it overwrites.
 
-A gap has two ends, and a block is placed at the end whose neighbour stays longest, so that large gaps stay whole. Blocks
-of data that is still of use are spared if there is room beside them, though their space may be taken.
+A gap has two ends, and a block is placed at the end whose neighbour stays longest, so that large gaps stay whole.
+Blocks of data that is still of use are spared if there is room beside them, though their space may be taken.
 
 While a result asks for room, write-backs that it would wait for count as ended: those before place `until` of the
 queue; 0 is nobody.

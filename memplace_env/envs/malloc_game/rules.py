@@ -162,7 +162,11 @@ def preview(tables, layout, state):
         if state[MASK] == 1 << DROP:
             return none, none, np.int64(0)
         until = _room_after(tables, layout, state, size)
-        return op, fit(layout, state, size, tables.ceiling[op], op, until), np.int64(backlog(tables, layout, state, until))
+        return (
+            op,
+            fit(layout, state, size, tables.ceiling[op], op, until),
+            np.int64(backlog(tables, layout, state, until)),
+        )
     if state[layout.intact + tensor] == 1:
         waits = state[layout.valid_from + tensor] > op and state[MASK] >> DROP & 1
         until = state[layout.turn + tensor] + 1 if waits else 0

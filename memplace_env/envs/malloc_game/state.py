@@ -144,11 +144,11 @@ class Layout(NamedTuple):
     write-back, -1 before), `queue` (tensors in the order in which they are sent back).
 
     Sections of U: `level` (of each decided use); of each block ever placed `offset`, `top`, `tensor`, `start`, `hold`
-    (last op it is committed to, NEVER while protected), `stays` (the op in which its space may become free: of the last
-    use of its data while it is of use, else `hold`), `arrived` (last op of the copy that filled it, -1 if an
-    op did), `released` (last op it was protected in, NEVER while it is, -1 if it never was); lists of blocks `live` (held in the
-    op before the current one or later, or still of use; by offset) and `past` (not held since then; by hold). A cached
-    block that is still of use is in both.
+    (last op it is committed to, NEVER while protected), `stays` (the op in which its space may become free: that of
+    the last use of its data while it is of use, else `hold`), `arrived` (last op of the copy that filled it, -1 if an
+    op did), `released` (last op it was protected in, NEVER while it is, -1 if it never was); lists of blocks `live`
+    (held in the op before the current one or later, or still of use; by offset) and `past` (not held since then; by
+    hold). A cached block that is still of use is in both.
 
     Sections of T: `free` (backing port time of each final op that no copy has booked) and `stall` (how long each op
     waits).

@@ -70,8 +70,8 @@ def _port_facts(moment: Snapshot) -> str:
         return bandwidth
     waits = moment.stall_ps[: moment.op].sum()
     total = max(int(moment.op_ps.sum() + waits), 1)
-    sums = {"ops": moment.busy_ps.sum(), "copies": moment.copies_ps.sum(), "free": moment.free_ps.sum()}
-    sums |= {"waits": waits} if waits else {}
+    sums = {"ops": moment.busy_ps.sum(), "copies": moment.copies_ps.sum()}
+    sums |= {"waits": waits} if waits else {"free": moment.free_ps.sum()}
     shares = ", ".join(f"{name} {percent(part / total)}" for name, part in sums.items())
     return f"{bandwidth}  ·  {'so far ' if moment.decision else ''}{shares}"
 
@@ -81,8 +81,8 @@ def _draw_port_legend(axes: Axes, moment: Snapshot) -> None:
     from matplotlib.patches import Patch
 
     handles: list[Patch | Line2D] = [Patch(color=colour, label=label) for label, colour in PORT_COLOURS.items()]
-    handles.append(Patch(color=TIME_COLOURS["stall"], label="waits for copies"))
-    label = f"op time, all in {moment.problem.accelerator.levels[1].name}"
+    handles.append(Patch(color=TIME_COLOURS["stall"], label="waits"))
+    label = f"all in {moment.problem.accelerator.levels[1].name}"
     handles.append(Line2D([], [], color=BASELINE, linewidth=1.2, label=label))
     legend_row(axes, handles, loc="lower right", bbox_to_anchor=(1.0, 1.04))
 
