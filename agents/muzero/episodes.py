@@ -19,7 +19,7 @@ class Episode(NamedTuple):
 
     Attributes:
         profile: uint8[n, 2, 32, 32], see `Observation`.
-        features: float16[n, 470], see there.
+        features: float16[n, 474], see there.
         actions: int8[n].
         rewards: float32[n], points.
         policies: float32[n, 3], targets of the policy.

@@ -12,13 +12,13 @@ from agents.game.wishes import greedy_wishes
 from agents.muzero.base import Bools, Floats
 from agents.muzero.game_kernels import NO_PLAY, play_to_next_choice
 from memplace_env.envs.malloc_game import MallocGameProblem
-from memplace_env.envs.malloc_game.observation import AHEAD, BINS, LOOKAHEAD, TENSOR
+from memplace_env.envs.malloc_game.observation import AHEAD, BINS, LOOKAHEAD, PROGRESS, TENSOR
 from memplace_env.envs.malloc_game.state import ACTIONS, ESTIMATE, MASK, USE
 from memplace_env.workload.program import Ints
 
 PROFILE_SIZE = BINS // 2
 """Height and width of the profile: half the environment's, as a quarter of the memory shows as much."""
-_MASK_COLUMN = BINS + len(TENSOR) + 3
+_MASK_COLUMN = BINS + len(TENSOR) + len(PROGRESS)
 LOOKAHEAD_COLUMN = _MASK_COLUMN + len(ACTIONS)
 """Where the lookahead begins in `Observation.features`."""
 NUM_FEATURES = LOOKAHEAD_COLUMN + AHEAD * len(LOOKAHEAD)
@@ -32,7 +32,7 @@ class Observation(NamedTuple):
 
     Attributes:
         profile: uint8[B, 2, 32, 32], the environment's profile, four bins of which make one here.
-        features: float16[B, 470], the environment's bandwidth, tensor, progress, action mask and lookahead.
+        features: float16[B, 474], the environment's bandwidth, tensor, progress, action mask and lookahead.
     """
 
     profile: NDArray[np.uint8]

@@ -9,6 +9,7 @@ import numpy as np
 from memplace_env.costs import op_times
 from memplace_env.costs.kernels import used_by_level
 from memplace_env.envs.malloc_game import rules
+from memplace_env.envs.malloc_game.port import finish_write_backs, is_pending
 from memplace_env.envs.malloc_game.problem import MallocGameProblem
 from memplace_env.envs.malloc_game.state import (
     BLOCKS,
@@ -18,12 +19,12 @@ from memplace_env.envs.malloc_game.state import (
     MASK,
     NEVER,
     NO_COPY,
-    OFFSET,
     OP,
+    STALL_PS,
     TAIL_PS,
     USE,
-    WINDOW,
 )  # fmt: skip
+from memplace_env.envs.malloc_game.window import earliest_copy
 from memplace_env.workload.program import Ints
 
 
@@ -62,6 +63,7 @@ class Decision(NamedTuple):
     Attributes:
         use, op, tensor, is_result: which use.
         gains: what each of Copy, NoCopy, Drop lowers the estimate by, in ps; None for illegal ones.
+        waits: for how long the op would wait, in ps; what gains count is less that.
         candidate: the block that is used or would be placed, if there is one.
     """
 
@@ -70,6 +72,7 @@ class Decision(NamedTuple):
     tensor: int
     is_result: bool
     gains: tuple[int | None, ...]
+    waits: tuple[int, ...]
     candidate: Candidate | None
 
 
@@ -82,7 +85,8 @@ class Snapshot(NamedTuple):
         decision: None at the end.
         blocks: of the fast memory.
         op_ps, busy_ps, copies_ps, free_ps: int64[F], time of each final op, and how much of it the backing memory's
-            port serves the op, serves copies, and is free.
+            port serves the op, serves copies, and is free. Of write-backs under way it serves what it could so far.
+        stall_ps: int64[T], for how long each op waits before it starts; the port serves copies then.
         estimates_ps: int64[F + 1], estimated latency before each of these ops and after the last.
         estimate_ps: the estimate now.
         tail_ps: time after the last op that ends the write-backs, 0 before the end.
@@ -97,6 +101,7 @@ class Snapshot(NamedTuple):
     busy_ps: Ints
     copies_ps: Ints
     free_ps: Ints
+    stall_ps: Ints
     estimates_ps: Ints
     estimate_ps: int
     tail_ps: int
@@ -124,6 +129,11 @@ class Snapshot(NamedTuple):
         return int(change.cumsum().max())
 
     @property
+    def waits_ps(self) -> int:
+        """For how long ops wait, all in all."""
+        return int(self.state[STALL_PS])
+
+    @property
     def copies(self) -> tuple[int, int]:
         """How many copies bring a tensor in, and how many write one back."""
         sent = self.state[self.problem.layout.sent :][: self.problem.program.num_tensors]
@@ -136,7 +146,11 @@ def snapshot_of(problem: MallocGameProblem, state: Ints) -> Snapshot:
     use_ptr = tables.use_ptr[: final + 1]
     level = state[layout.level :][: use_ptr[-1]].astype(np.int8)
     times = op_times(costs, used_by_level(use_ptr, level, costs.use_ps), slice(final))
-    busy, free = times.port_ps[:, 1], state[layout.free :][:final].copy()
+    served = state.copy()
+    if state[MASK]:
+        finish_write_backs(tables, layout, served)
+    busy, free = times.port_ps[:, 1], served[layout.free :][:final]
+    stall = state[layout.stall :][: problem.program.num_ops].copy()
     return Snapshot(
         problem=problem,
         state=state,
@@ -147,7 +161,8 @@ def snapshot_of(problem: MallocGameProblem, state: Ints) -> Snapshot:
         busy_ps=busy,
         copies_ps=times.op_ps - busy - free,
         free_ps=free,
-        estimates_ps=np.concatenate([[0], np.cumsum(times.op_ps)]) + tables.rest_ps[: final + 1],
+        stall_ps=stall,
+        estimates_ps=np.concatenate([[0], np.cumsum(times.op_ps + stall[:final])]) + tables.rest_ps[: final + 1],
         estimate_ps=int(state[ESTIMATE]),
         tail_ps=int(state[TAIL_PS]),
     )
@@ -179,15 +194,19 @@ def _decision(problem: MallocGameProblem, state: Ints) -> Decision:
     is_result = bool(tables.use_is_result[use])
     legal = problem.legal(state[None])[0]
     gains: list[int | None] = [None] * len(legal)
+    waits = [0] * len(legal)
     for action in np.flatnonzero(legal):
-        gains[action] = int(rules.play(tables, layout, state.copy(), action))
+        after = state.copy()
+        gains[action] = int(rules.play(tables, layout, after, action))
+        waits[action] = int(after[STALL_PS] - state[STALL_PS])
     candidate = None
+    start, offset, _ = rules.preview(tables, layout, state)
     if not is_result and state[layout.intact + tensor]:
         block = state[layout.block + tensor]
         candidate = Candidate(int(state[layout.offset + block]), int(state[layout.start + block]), False)
-    elif state[OFFSET] >= 0:
-        candidate = Candidate(int(state[OFFSET]), int(state[OP] if is_result else state[WINDOW]), True)
-    return Decision(use, int(state[OP]), tensor, is_result, tuple(gains), candidate)
+    elif offset >= 0:
+        candidate = Candidate(int(offset), int(start), True)
+    return Decision(use, int(state[OP]), tensor, is_result, tuple(gains), tuple(waits), candidate)
 
 
 def why_illegal(moment: Snapshot, action: int) -> str:
@@ -198,18 +217,31 @@ def why_illegal(moment: Snapshot, action: int) -> str:
     fast, backing = (level.name for level in moment.problem.accelerator.levels)
     tensor, saved_at = decision.tensor, state[layout.valid_from + decision.tensor]
     saved, later = saved_at <= decision.op, tables.last_use[tensor] > decision.use
+    pending = is_pending(layout, state, tensor)
     if action != DROP and (decision.is_result or action == COPY) and decision.candidate is None:
-        if not decision.is_result and not saved:
-            return f"{backing} does not hold it yet"
-        if not decision.is_result and state[WINDOW] < 0:
-            return f"no time to copy it before op {decision.op}"
-        return f"no room in {fast}"
+        return f"no room in {fast}" if decision.is_result else _why_not_copied(moment, fast, backing)
     if action == COPY:
         if not decision.is_result and saved:
             return f"{backing} holds it already"
-        return "it is on its way back" if state[layout.pending + tensor] else "nothing needs it later"
+        return "it is on its way back" if pending else "nothing needs it later"
     if action == NO_COPY:
         if tables.is_output[tensor] and not later and (decision.is_result or state[layout.intact + tensor]):
             return f"a graph output must reach {backing}"
         return f"it is not in {fast}"
+    if pending:
+        return "its way back begins with this op"
     return f"{backing} does not hold it" + ("" if saved_at == NEVER else " yet")
+
+
+def _why_not_copied(moment: Snapshot, fast: str, backing: str) -> str:
+    """Why an operand that is not in fast memory cannot be copied there."""
+    decision, state = moment.decision, moment.state
+    assert decision is not None
+    tables, layout = moment.problem.tables, moment.problem.layout
+    if state[layout.valid_from + decision.tensor] > decision.op:
+        return f"{backing} does not hold it yet"
+    if tables.prefetch_ps[decision.tensor] == 0:
+        return "a copy would take no time"
+    if earliest_copy(layout, state, decision.tensor) >= decision.op:
+        return f"too late to copy it before op {decision.op}"
+    return f"no room in {fast} before op {decision.op}"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import inf
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,6 +16,22 @@ from memplace_env.testing.reference_position import BACKING, FAST, Block, Positi
 COPY, NO_COPY, DROP = 0, 1, 2
 
 
+class CopyIn(NamedTuple):
+    """How the next decision's tensor would be copied in: from op `start` on, at this offset, the op waiting so long."""
+
+    start: int
+    offset: int
+    wait: int
+
+
+class Room(NamedTuple):
+    """Where the next decision's result would be made, once so many of the oldest write-backs were waited for."""
+
+    offset: int
+    write_backs: int
+    wait: int
+
+
 class Game(Position):
     """A game in progress and the moves that it allows.
 
@@ -21,7 +39,7 @@ class Game(Position):
         >>> from memplace_env.resolve import resolve_task
         >>> game = Game.begin(resolve_task("synthetic:chain?ops=4&accelerator=tpu-v4i", "tpu-v4i"))
         >>> game.legal(COPY)
-        (False, 'no window before op 0 has the port time to copy tensor 0 in')
+        (False, 'op 0 is too early to have tensor 0 copied in')
         >>> gain = game.play(DROP)
     """
 
@@ -29,40 +47,124 @@ class Game(Position):
     def begin(cls, task: Task) -> Game:
         """The game of a task on a chip with two memory levels, before its first decision."""
         valid_from = {k: 0 if producer < 0 else inf for k, producer in enumerate(task.program.producer.tolist())}
-        game = cls(Setting(task), valid_from)
+        game = cls(Setting(task), valid_from, stall=[0] * task.program.num_ops)
         game._finish_ops()
         return game
 
-    def fit(self, size: int, first: int, last: int) -> int | None:
-        """Offset of a block that is held during ops first..last: smallest gap, then lowest offset.
+    # Room in fast memory.
 
-        It may be held for longer, so it lies below what any op from the first on reserves.
+    def fit(self, size: int, first: int) -> int | None:
+        """Offset of a block that is held from op `first` to the current one, if there is room.
+
+        Beside what is busy in those ops, cached blocks with later uses are spared if possible. It may be held for
+        longer, so it lies below what any op from the first on reserves.
         """
-        busy = [
-            reference_compiler.Block(FAST, block.offset, block.size, 0, 0)
-            for block in self.blocks
-            if block.start <= last and self.held_until(block) >= first
-        ]
-        ceiling = reference_compiler.ceiling_of(self.setting.task, FAST, first, self.setting.task.program.num_ops - 1)
-        gaps = reference_compiler.gaps(busy, ceiling, 0, 0)
-        rooms = [(room, offset) for offset, room in gaps if room >= size]
-        return min(rooms)[1] if rooms else None
+        busy = [block for block in self.blocks if self.held_until(block) >= first]
+        cached = [block for block in self.blocks if self.held_until(block) < first and self.wanted(block)]
+        ceiling = reference_compiler.ceiling_of(self.setting.task, FAST, first, self.setting.num_ops - 1)
+        ends = list(self._ends(busy + cached, size, ceiling)) or list(self._ends(busy, size, ceiling))
+        return max(ends, key=lambda end: (end[1], -end[0]))[0] if ends else None
 
-    def window(self) -> int | None:
-        """The latest op at which a prefetch for the next decision can start and be done in time."""
-        earliest, previous = self.valid_from[self.tensor], self.block(self.tensor)
-        if previous is not None:
-            earliest = max(earliest, self.held_until(previous) + 1)
-        demand = self.setting.demand(self.tensor, prefetch=True)
-        starts = [s for s in range(self.op) if s >= earliest and sum(self.free[s : self.op]) >= demand]
-        return max(starts, default=None)
+    def _ends(self, busy: list[Block], size: int, ceiling: int) -> Iterator[tuple[int, float]]:
+        """(offset, op until which the neighbour stays) of a block at either end of each gap that is large enough."""
+        as_ever = [reference_compiler.Block(FAST, block.offset, block.size, 0, 0) for block in busy]
+        for low, room in reference_compiler.gaps(as_ever, ceiling, 0, 0):
+            if room >= size:
+                high = low + room
+                below = [self.stays_until(block) for block in busy if block.top == low]
+                above = [self.stays_until(block) for block in busy if block.offset == high]
+                yield low, inf if low == 0 else max(below)
+                yield high - size, inf if high == ceiling else max(above)
 
-    def place(self) -> int | None:
-        """Offset of the block that the next decision would place."""
+    def room(self) -> Room | None:
+        """Where the result of the next decision would be made, if there is or will be room."""
+        waitable = [write for write in self.pending() if write.start <= self.op - 1]
+        for count in range(len(waitable) + 1):
+            ahead = self.fork()
+            ahead._wait_for(count)
+            offset = ahead.fit(self.size(self.tensor), self.op)
+            if offset is not None:
+                return Room(offset, count, sum(ahead.stall) - sum(self.stall))
+        return None
+
+    # Time of the backing memory's port.
+
+    def copy_in(self) -> CopyIn | None:
+        """How the operand of the next decision would be copied in: in time if possible, else with the least wait."""
+        x, op = self.tensor, self.op
+        earliest, size, demand = self._earliest_copy(), self.size(x), self.setting.demand(x, prefetch=True)
+        if demand == 0 or earliest > op - 1 or self.fit(size, op - 1) is None:
+            return None
+        first_pending = min((write.start for write in self.pending()), default=op)
+        in_time = [s for s in range(earliest, op) if sum(self.free[s : min(op, first_pending)]) >= demand]
+        if in_time:
+            offset = self.fit(size, in_time[-1])
+            if offset is not None:
+                return CopyIn(in_time[-1], offset, 0)
+        waits = {}
+        for s in range(op - 1, earliest - 1, -1):
+            if self.fit(size, s) is None:
+                break
+            waits[s] = max(0, demand - sum(self.free[s:op]))
+            if waits[s] == 0:
+                break
+        start = min(waits, key=lambda s: (waits[s], -s))
+        offset = self.fit(size, start)
+        assert offset is not None, "it fits from there on"
+        return CopyIn(start, offset, waits[start])
+
+    def _earliest_copy(self) -> int:
+        """First op in which the operand's data can leave the backing memory; its old block is no longer held then."""
+        previous = self.block(self.tensor)
+        after = 0 if previous is None else self.held_until(previous) + 1
+        return int(min(max(self.valid_from[self.tensor], after), self.setting.num_ops))
+
+    def _book(self, start: int, end: int, need: int) -> int:
+        """Take free port time of ops start..end-1, the earliest first; returns what is lacking."""
+        for during in range(start, end):
+            taken = min(need, self.free[during])
+            self.free[during] -= taken
+            need -= taken
+        return need
+
+    def _end(self, write: WriteBack, op: int) -> None:
+        write.end = op
+        self.valid_from[write.tensor] = min(self.valid_from[write.tensor], op + 1)
+        block = self.known_block(write.tensor)
+        block.hold = max(block.hold, op)
+
+    def _wait_for(self, count: int) -> None:
+        """The current op waits for the oldest write-backs, so many of them."""
+        for write in self.pending()[:count]:
+            self.stall[self.op] += self._book(write.start, self.op, write.demand)
+            self._end(write, self.op - 1)
+
+    def _age(self, write: WriteBack) -> int:
+        """How many write-backs have to be waited for until this one has ended."""
+        return self.pending().index(write) + 1
+
+    def drop_wait(self) -> int | None:
+        """For how long the op would wait if its operand were read from the backing memory; None if it can't be."""
+        if self.valid_from[self.tensor] <= self.op:
+            return 0
+        write = self.write_back(self.tensor)
+        if write is None or write.start > self.op - 1:
+            return None
+        ahead = self.fork()
+        ahead._wait_for(self._age(write))
+        return sum(ahead.stall) - sum(self.stall)
+
+    def wait(self, action: int) -> int:
+        """For how long the op would wait if a legal action were played."""
         if self.is_result:
-            return self.fit(self.size(self.tensor), self.op, self.op)
-        start = self.window()
-        return None if start is None else self.fit(self.size(self.tensor), start, self.op)
+            room = self.room()
+            return room.wait if room and action != DROP else 0
+        if action == DROP:
+            return self.drop_wait() or 0
+        copy_in = None if self.intact(self.tensor) else self.copy_in()
+        return copy_in.wait if copy_in else 0
+
+    # Moves.
 
     def legal(self, action: int) -> tuple[bool, str]:
         """Whether the action may be played now, and if not, why."""
@@ -72,32 +174,39 @@ class Game(Position):
     def _refuse(self, action: int) -> str:
         """Why the operand cannot be served like this; empty if it can."""
         x, op = self.tensor, self.op
-        backed, output = self.valid_from[x] <= op, x in self.setting.outputs
+        backed, output, write = self.valid_from[x] <= op, x in self.setting.outputs, self.write_back(x)
         if action == DROP:
-            return "" if backed else f"tensor {x} is not in the backing memory at op {op}"
+            if backed or self.drop_wait() is not None:
+                return ""
+            if write is not None:
+                return f"the write-back of tensor {x} begins with op {op}"
+            return f"tensor {x} is not in the backing memory at op {op}"
         if action == NO_COPY:
             if not self.intact(x):
                 return f"tensor {x} has no block that still holds its data"
-            if output and not self.used_later and not (backed or self.pending(x)):
+            if output and not self.used_later and not (backed or write):
                 return f"graph output {x} would never reach the backing memory: this is its last use"
             return ""
         if self.intact(x):
             if backed:
                 return f"tensor {x} is in fast memory and in the backing memory already"
-            if self.pending(x):
+            if write:
                 return f"tensor {x} is being written back already"
             return "" if self.used_later or output else f"nobody needs tensor {x} after this"
-        if self.window() is None:
-            return f"no window before op {op} has the port time to copy tensor {x} in"
-        return "" if self.place() is not None else f"no gap of {self.size(x)} bytes is free while tensor {x} comes in"
+        if self.setting.demand(x, prefetch=True) == 0:
+            return f"a copy of tensor {x} takes no time, which is no copy"
+        if self._earliest_copy() > op - 1:
+            return f"op {op} is too early to have tensor {x} copied in"
+        no_room = f"no gap of {self.size(x)} bytes is free during op {op - 1} and op {op}"
+        return "" if self.fit(self.size(x), op - 1) is not None else no_room
 
     def _refuse_result(self, action: int) -> str:
         """Why the result cannot be made like this; empty if it can."""
         x, output = self.tensor, self.tensor in self.setting.outputs
         if action == DROP:
             return ""
-        if self.place() is None:
-            return f"no gap of {self.size(x)} bytes is free at op {self.op}"
+        if self.room() is None:
+            return f"no gap of {self.size(x)} bytes is free at op {self.op}, whatever it waits for"
         if action == NO_COPY and output and not self.used_later:
             return f"graph output {x} would never reach the backing memory: nobody reads it"
         if action == COPY and not output and not self.used_later:
@@ -109,70 +218,87 @@ class Game(Position):
         legal, reason = self.legal(action)
         if not legal:
             raise ValueError(reason)
-        before, x, op = self.estimate(), self.tensor, self.op
-        if action == DROP:
-            if self.is_result:
-                self.valid_from[x] = op + 1
-        elif self.is_result:
-            self._add(op, copied=False)
-        elif not self.intact(x):
-            start = self.window()
-            assert start is not None, "the copy is legal"
-            self._prefetch(start)
-            action = NO_COPY  # The copy is done; nothing is to be written back.
-        else:
-            self.known_block(x).hold = op
-        if action == COPY:
-            self.write_backs.append(WriteBack(x, op + 1, self.setting.demand(x, prefetch=False)))
+        before = self.estimate()
+        (self._make if self.is_result else self._read)(action)
         self.levels.append(BACKING if action == DROP else FAST)
         self._finish_ops()
         return before - self.estimate()
 
-    def _add(self, start: int, *, copied: bool) -> None:
-        x, offset = self.tensor, self.place()
-        assert offset is not None, "there is a gap"
-        self.blocks.append(Block(x, offset, self.size(x), start, made=self.op, hold=self.op, copied=copied))
+    def _make(self, action: int) -> None:
+        if action == DROP:
+            self.valid_from[self.tensor] = self.op + 1
+            return
+        room = self.room()
+        assert room is not None, "the action is legal"
+        self._wait_for(room.write_backs)
+        self._place(room.offset, self.op, copied=False)
+        if action == COPY:
+            self._send()
 
-    def _prefetch(self, start: int) -> None:
-        self._add(start, copied=True)
-        need = self.setting.demand(self.tensor, prefetch=True)
-        for during in range(start, self.op):
-            taken = min(need, self.free[during])
-            self.free[during] -= taken
-            need -= taken
-        assert need == 0, "the window suffices"
+    def _read(self, action: int) -> None:
+        x, op = self.tensor, self.op
+        if action == DROP:
+            write = self.write_back(x)
+            if self.valid_from[x] > op and write is not None:
+                self._wait_for(self._age(write))
+        elif self.intact(x):
+            self.known_block(x).hold = op
+            if action == COPY:
+                self._send()
+        else:
+            copy_in = self.copy_in()
+            assert copy_in is not None, "the action is legal"
+            self.stall[op] += copy_in.wait
+            lacking = self._book(copy_in.start, op, self.setting.demand(x, prefetch=True))
+            assert lacking == copy_in.wait
+            self._place(copy_in.offset, copy_in.start, copied=True)
+
+    def _place(self, offset: int, start: int, *, copied: bool) -> None:
+        x, op = self.tensor, self.op
+        self.blocks.append(Block(x, offset, self.size(x), start, made=op, hold=op, copied=copied))
+
+    def _send(self) -> None:
+        x = self.tensor
+        self.write_backs.append(WriteBack(x, self.op + 1, self.setting.demand(x, prefetch=False)))
 
     def _finish_ops(self) -> None:
-        """Every op without undecided uses becomes final: its leftover goes to write-backs, first in first out."""
+        """Every op without undecided uses becomes final, and write-backs end, first in first out."""
         program = self.setting.task.program
         while self.op < program.num_ops and program.use_ptr[self.op + 1] <= self.use:
             op = self.op
-            _, leftover = self.setting.op(op, self.levels)
-            for write in self.write_backs:
-                if write.start > op or write.end is not None:
-                    continue
-                done = min(leftover, write.left)
-                leftover -= done
-                write.left -= done
-                if write.left > 0:
+            self.free.append(self.setting.op(op, self.levels)[1])
+            for write in self.pending():
+                if write.start > op or sum(self.free[write.start :]) < write.demand:
                     break
-                write.end = op
-                self.valid_from[write.tensor] = op + 1
-                block = self.known_block(write.tensor)
-                block.hold = max(block.hold, op)
-            self.free.append(leftover)
+                self._book(write.start, op + 1, write.demand)
+                self._end(write, op)
             self.op += 1
+            if self.op == program.num_ops:
+                self.tail = sum(self._book(write.start, self.op, write.demand) for write in self.pending())
+
+    # Plans.
+
+    def finish(self) -> None:
+        """Play what needs fast memory least and waits for nothing: Drop, else NoCopy, else Copy."""
+        while not self.over:
+            legal = [action for action in (DROP, NO_COPY, COPY) if self.legal(action)[0]]
+            self.play(next(action for action in legal if action != DROP or self.wait(DROP) == 0))
 
     def plan(self) -> MemoryPlan:
-        """The finished game as a plan: blocks in the order placed, prefetches likewise, write-backs by tensor."""
-        task, ops = self.setting.task, self.setting.task.program.num_ops
+        """The game as a plan, on a fork finished if need be.
+
+        Blocks come in the order placed, prefetches likewise, write-backs by tensor.
+        """
+        game = self.fork()
+        game.finish()
+        task, ops = game.setting.task, game.setting.num_ops
         blocks = [
-            (block.tensor, FAST, block.offset, block.start, min(self.held_until(block), ops)) for block in self.blocks
+            (block.tensor, FAST, block.offset, block.start, min(game.held_until(block), ops)) for block in game.blocks
         ]
-        prefetches = [(b.tensor, BACKING, FAST, b.start, b.made - 1) for b in self.blocks if b.copied]
+        prefetches = [(b.tensor, BACKING, FAST, b.start, b.made - 1) for b in game.blocks if b.copied]
         writes = sorted(
             (write.tensor, FAST, BACKING, write.start, ops if write.end is None else write.end)
-            for write in self.write_backs
+            for write in game.write_backs
         )
-        levels, copies = np.array(self.levels, dtype=np.int64), np.array(prefetches + writes, dtype=np.int64)
+        levels, copies = np.array(game.levels, dtype=np.int64), np.array(prefetches + writes, dtype=np.int64)
         return MemoryPlan.of(task, levels, np.array(blocks, dtype=np.int64), copies)

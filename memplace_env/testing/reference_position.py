@@ -37,17 +37,22 @@ class Block:
     hold: int
     copied: bool
 
+    @property
+    def top(self) -> int:
+        """The address after its last."""
+        return self.offset + self.size
+
 
 @dataclass
 class WriteBack:
-    """A copy to the backing memory from op `start` on.
+    """A copy to the backing memory from op `start` on, pending until it ends in op `end`.
 
-    `left` is the port time that it still needs; `end` the op it drained in, None before.
+    `demand` is the port time that it needs. It books none before it ends.
     """
 
     tensor: int
     start: int
-    left: int
+    demand: int
     end: int | None = None
 
 
@@ -66,6 +71,10 @@ class Setting:
     def outputs(self) -> set[int]:
         return set(np.flatnonzero(self.task.program.tensor_kind == TensorKind.OUTPUT).tolist())
 
+    @cached_property
+    def num_ops(self) -> int:
+        return self.task.program.num_ops
+
     def op(self, op: int, levels: list[int]) -> tuple[int, int]:
         """(time of the op, its leftover) with the uses of the program at such levels."""
         use_level = {use: levels[use] for use in reference.uses_of(self.task.program, op)}
@@ -82,20 +91,27 @@ class Setting:
 
 @dataclass
 class Position:
-    """A game in progress. `levels` are the decisions so far; ops before `op` are final, with `free` port time left."""
+    """A game in progress.
+
+    `levels` are the decisions so far; ops before `op` are final, with `free` port time that nothing has booked; `stall`
+    is what each op of the program waits for, `tail` what write-backs lack at the end.
+    """
 
     setting: Setting
     valid_from: dict[int, float]
+    stall: list[int]
     levels: list[int] = field(default_factory=list)
     op: int = 0
     free: list[int] = field(default_factory=list)
     blocks: list[Block] = field(default_factory=list)
     write_backs: list[WriteBack] = field(default_factory=list)
+    tail: int = 0
 
     def fork(self) -> Self:
         """The same game, to be played on apart from this one."""
         twin = copy(self)
-        twin.valid_from, twin.levels, twin.free = dict(self.valid_from), list(self.levels), list(self.free)
+        twin.valid_from, twin.stall = dict(self.valid_from), list(self.stall)
+        twin.levels, twin.free = list(self.levels), list(self.free)
         twin.blocks = [replace(block) for block in self.blocks]
         twin.write_backs = [replace(write) for write in self.write_backs]
         return twin
@@ -136,9 +152,13 @@ class Position:
         assert block is not None, f"tensor {tensor} has had a block"
         return block
 
-    def pending(self, tensor: int) -> bool:
-        """Whether a write-back of it is under way."""
-        return any(write.tensor == tensor and write.end is None for write in self.write_backs)
+    def pending(self) -> list[WriteBack]:
+        """The write-backs under way, oldest first."""
+        return [write for write in self.write_backs if write.end is None]
+
+    def write_back(self, tensor: int) -> WriteBack | None:
+        """The pending write-back of the tensor, if there is one."""
+        return next((write for write in self.pending() if write.tensor == tensor), None)
 
     def protected(self, block: Block) -> bool:
         """A write-back reads it, or it is the only place of data that somebody still needs."""
@@ -146,7 +166,7 @@ class Position:
         if block is not self.block(tensor):
             return False
         needed = self.setting.last_use[tensor] >= self.use or tensor in self.setting.outputs
-        return self.pending(tensor) or (self.valid_from[tensor] == inf and needed)
+        return self.write_back(tensor) is not None or (self.valid_from[tensor] == inf and needed)
 
     def held_until(self, block: Block) -> float:
         return inf if self.protected(block) else block.hold
@@ -155,8 +175,8 @@ class Position:
         """Another block has been where this one is, after what this one was held for."""
         return any(
             other is not block
-            and other.offset < block.offset + block.size
-            and block.offset < other.offset + other.size
+            and other.offset < block.top
+            and block.offset < other.top
             and self.held_until(other) > self.held_until(block)
             for other in self.blocks
         )
@@ -165,9 +185,19 @@ class Position:
         block = self.block(tensor)
         return block is not None and not self.dead(block)
 
+    def wanted(self, block: Block) -> bool:
+        """It still holds its data, which has undecided uses."""
+        latest = block is self.block(block.tensor) and not self.dead(block)
+        return latest and self.setting.last_use[block.tensor] >= self.use
+
+    def stays_until(self, block: Block) -> float:
+        """The op in which its space is likely to become free: that of its tensor's last use, or its last."""
+        if self.wanted(block):
+            return int(self.setting.task.program.use_op[self.setting.last_use[block.tensor]])
+        return min(self.held_until(block), self.setting.num_ops)
+
     def estimate(self) -> int:
-        """Latency if all that is undecided stays in the backing memory; write-backs count once all is decided."""
+        """Latency if all that is undecided stays in the backing memory; the tail counts once all is decided."""
         program = self.setting.task.program
         levels = self.levels + [BACKING] * (program.num_uses - self.use)
-        op_times = [self.setting.op(op, levels)[0] for op in range(program.num_ops)]
-        return sum(op_times) + (sum(write.left for write in self.write_backs) if self.over else 0)
+        return sum(self.setting.op(op, levels)[0] for op in range(program.num_ops)) + sum(self.stall) + self.tail

@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from random import Random
 
 import numpy as np
 from hypothesis import strategies as st
 
 from memplace_env.envs.malloc_game import rules
+from memplace_env.envs.malloc_game.playouts import lazy_playout
 from memplace_env.envs.malloc_game.state import (
     ESTIMATE,
     MASK,
-    OFFSET,
     OP,
+    QUEUE_HEAD,
+    QUEUE_TAIL,
+    STALL_PS,
     TAIL_PS,
     USE,
-    WINDOW,
     game_tables,
     layout_of,
     plan_of,
-)
+)  # fmt: skip
 from memplace_env.plan import MemoryPlan, violations
 from memplace_env.simulator import time_plan
 from memplace_env.task import Task
+from memplace_env.testing.reference import Timing, simulate
 from memplace_env.testing.reference_game import COPY, DROP, NO_COPY, Game
 from memplace_env.testing.reference_position import FAST
 
@@ -54,8 +58,14 @@ class Compiled:
     def states(self, count: int) -> np.ndarray:
         return np.repeat(self.state[None], count, axis=0)
 
+    def preview(self) -> tuple[int, int, int]:
+        return tuple(map(int, rules.preview(self.tables, self.layout, self.state)))
+
     def plan(self) -> MemoryPlan:
-        return plan_of(self.task, self.layout, self.state)
+        """Of the game, finished lazily."""
+        end = self.fork()
+        lazy_playout(self.tables, self.layout, end.state)
+        return plan_of(self.task, self.layout, end.state)
 
 
 def pick(rng: Random, legal: list[int], taste: list[int]) -> int:
@@ -71,14 +81,27 @@ def require_same(compiled: Compiled, game: Game) -> None:
     assert compiled.legal() == [action for action in ACTIONS if verdicts[action][0]], verdicts
     assert all(legal != bool(reason) for legal, reason in verdicts)
     assert bool(compiled.legal()) != game.over
-    if not game.over and (game.is_result or not game.intact(game.tensor)):
-        assert state[OFFSET] == none_is_minus_one(game.place())
-        assert game.is_result or state[WINDOW] == none_is_minus_one(game.window())
+    layout, ops = compiled.layout, len(game.stall)
+    assert state[layout.free :][: game.op].tolist() == game.free
+    assert state[layout.stall :][:ops].tolist() == game.stall
+    assert state[STALL_PS] == sum(game.stall)
+    queue = state[layout.queue :][state[QUEUE_HEAD] : state[QUEUE_TAIL]]
+    assert queue.tolist() == [write.tensor for write in game.pending()]
+    if not game.over:
+        before = state.copy()
+        assert compiled.preview() == expected_preview(game)
+        assert np.array_equal(state, before)
     require_nothing_lost(game)
 
 
-def none_is_minus_one(value: int | None) -> int:
-    return -1 if value is None else value
+def expected_preview(game: Game) -> tuple[int, int, int]:
+    """First op and offset of the block that the next decision would place, -1 if none; wait for it, or of Drop."""
+    if game.is_result:
+        room = game.room()
+        return (game.op, room.offset, room.wait) if room else (-1, -1, 0)
+    if game.intact(game.tensor):
+        return -1, -1, game.drop_wait() or 0
+    return game.copy_in() or (-1, -1, 0)
 
 
 def require_nothing_lost(game: Game) -> None:
@@ -103,31 +126,60 @@ def play_both(compiled: Compiled, game: Game, action: int) -> int:
     return gain
 
 
-def require_sound(task: Task, plan: MemoryPlan, estimate: int, gains: int | None) -> None:
-    """The plan of a finished game is valid and takes what the game says; nothing stalls."""
+def require_sound(task: Task, plan: MemoryPlan, estimate: int, gains: int | None) -> Timing:
+    """The plan of a finished game is valid and takes what the game says; both simulators say the same."""
     assert violations(task, plan) == []
-    report = time_plan(task, plan)
-    assert report.latency_ps == estimate
-    assert not report.stall_ps.any()
+    report, timing = time_plan(task, plan), simulate(task, plan)
+    assert report.latency_ps == timing.latency == estimate
+    assert report.op_time_ps.tolist() == timing.op_times
+    assert report.stall_ps.tolist() == timing.stalls
     assert report.traffic_bound_ps <= estimate
     if gains is not None:
         backing = MemoryPlan.of(task, np.ones(task.program.num_uses), np.empty((0, 5)))
         assert gains == time_plan(task, backing).latency_ps - estimate
+    return timing
 
 
 def require_same_end(compiled: Compiled, game: Game, gains: int) -> None:
+    """Both sides end in the same plan, and it takes what they say, op by op."""
     plan = game.plan()
     assert compiled.plan() == plan
-    assert compiled.state[TAIL_PS] == sum(write.left for write in game.write_backs)
-    require_sound(compiled.task, plan, game.estimate(), gains)
+    assert compiled.state[TAIL_PS] == game.tail
+    timing = require_sound(compiled.task, plan, game.estimate(), gains)
+    assert timing.stalls == game.stall
+    assert timing.tail == game.tail
+
+
+def require_same_plan(compiled: Compiled, game: Game) -> None:
+    """The plan of an unfinished game is that of its fork, finished lazily, without further waits."""
+    fork = game.fork()
+    fork.finish()
+    plan = compiled.plan()
+    assert plan == game.plan() == fork.plan()
+    assert fork.stall == game.stall
+    require_sound(compiled.task, plan, fork.estimate(), None)
 
 
 def play_a_game(task: Task, rng: Random, taste: list[int]) -> Game:
     """A random game, both sides compared at every decision."""
     compiled, game, gains = Compiled(task), Game.begin(task), 0
+    planned_at = rng.randrange(task.program.num_uses + 1)
     require_same(compiled, game)
     while not game.over:
+        if game.use == planned_at:
+            require_same_plan(compiled, game)
         gains += play_both(compiled, game, pick(rng, compiled.legal(), taste))
         require_same(compiled, game)
     require_same_end(compiled, game, gains)
     return game
+
+
+def all_games(compiled: Compiled, game: Game, gains: int = 0) -> Iterator[tuple[Compiled, Game, int]]:
+    """Every way to finish this game."""
+    require_same(compiled, game)
+    if game.over:
+        yield compiled, game, gains
+    for action in compiled.legal():
+        trial, ahead = compiled.fork(), game.fork()
+        gain = play_both(trial, ahead, action)
+        yield from all_games(trial, ahead, gains + gain)

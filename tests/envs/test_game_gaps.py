@@ -1,37 +1,59 @@
-"""Best fit below a ceiling: the search of the game against all gaps, counted out."""
+"""Which end of which gap a block takes: the search of the game against all gaps, counted out."""
 
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memplace_env.envs.malloc_game import rules
-from memplace_env.envs.malloc_game.state import BLOCKS, NEVER
+from memplace_env.envs.malloc_game import room
+from memplace_env.envs.malloc_game.state import BLOCKS, NEVER, OP, USE
 from memplace_env.testing.reference_compiler import Block, gaps
 from memplace_env.testing.strategies import game_tasks
 from tests.envs.both_sides import Compiled
 
 
-def smallest(rooms: list[tuple[int, int]], size: int) -> int:
-    """Offset of the smallest of these gaps that fits, the lowest of equals; -1 if none does."""
-    fitting = [(room, offset) for offset, room in rooms if room >= size]
-    return min(fitting)[1] if fitting else -1
+def wanted(game: Compiled, block: int) -> bool:
+    """Whether the block holds data of later use."""
+    layout, state, tables = game.layout, game.state, game.tables
+    owner = state[layout.tensor + block]
+    intact = state[layout.block + owner] == block and state[layout.intact + owner] == 1
+    return bool(intact and tables.last_use[owner] >= state[USE])
+
+
+def expected(game: Compiled, size: int, ceiling: int, since: int) -> int:
+    """The end of a gap whose neighbour stays longest, sparing what is of use if possible; -1 if there is no gap."""
+    layout, state, tables = game.layout, game.state, game.tables
+    blocks = range(state[BLOCKS])
+    low, hold = state[layout.offset :], state[layout.hold :]
+    high = [int(low[block] + tables.size[state[layout.tensor + block]]) for block in blocks]
+    stays = [int(tables.last_op[state[layout.tensor + b]] if wanted(game, b) else hold[b]) for b in blocks]
+    for spare in (True, False):
+        busy = [b for b in blocks if hold[b] >= since or (spare and wanted(game, b))]
+        there = [Block(0, int(low[b]), high[b] - int(low[b]), 0, 0) for b in busy]
+        ends = []
+        for begin, space in gaps(there, ceiling, 0, 0):
+            if space >= size:
+                end = begin + space
+                below = [2 * NEVER] * (begin == 0) + [stays[b] for b in busy if high[b] == begin]
+                above = [2 * NEVER] * (end == ceiling) + [stays[b] for b in busy if low[b] == end]
+                ends += [(max(below), -begin), (max(above), size - end)]
+        if ends:
+            return -max(ends)[1]
+    return -1
 
 
 @settings(max_examples=300)
 @given(game_tasks(), st.data())
-def test_the_games_search_finds_the_smallest_gap(task, data):
-    """In any position, below any ceilings, for any size and time."""
+def test_blocks_go_beside_who_stays_longest(task, data):
+    """In any position, below any ceiling, for any size and time."""
     game = Compiled(task)
     for _ in range(data.draw(st.integers(0, task.program.num_uses - 1))):
         game.play(data.draw(st.sampled_from(game.legal())))
-    capacity, ops = game.tables.capacity, task.program.num_ops
-    ceiling = np.array(data.draw(st.lists(st.integers(0, capacity), min_size=ops + 1, max_size=ops + 1)))
-    since, size = data.draw(st.integers(0, ops)), data.draw(st.integers(1, capacity))
-    tables = game.tables._replace(ceiling=ceiling)
-    found = rules._fit(tables, game.layout, game.state.copy(), size, since)
-    layout, state = game.layout, game.state
-    blocks = []
-    for block in range(state[BLOCKS]):
-        size_of_block = int(task.program.tensor_bytes[state[layout.tensor + block]])
-        blocks.append(Block(0, int(state[layout.offset + block]), size_of_block, 0, int(state[layout.hold + block])))
-    assert found == smallest(gaps(blocks, int(ceiling[since]), since, int(NEVER)), size)
+    capacity, op = game.tables.capacity, int(game.state[OP])
+    ceiling = data.draw(st.integers(1, capacity))
+    since, size = data.draw(st.integers(0, op)), data.draw(st.integers(1, capacity))
+    state = game.state.copy()
+    assert room.fit(game.layout, state, size, ceiling, since, 0) == expected(game, size, ceiling, since)
+    assert np.array_equal(state, game.state)
+    if since >= op - 1:
+        found = room.has_room(game.layout, state, size, ceiling, since, 0)
+        assert found == (expected(game, size, ceiling, since) >= 0)

@@ -7,18 +7,28 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memplace_env.envs.malloc_game import rules
-from memplace_env.envs.malloc_game.state import ESTIMATE, MASK, USE, plan_of
+from memplace_env.envs.malloc_game import playouts, rules
+from memplace_env.envs.malloc_game.state import ESTIMATE, MASK, STALL_PS, USE, plan_of
 from memplace_env.testing.reference_game import COPY, DROP, NO_COPY
 from memplace_env.testing.strategies import game_tasks
 from memplace_env.workload.program import Program
 from memplace_env.workload.synthetic import random_dag
-from tests.envs.both_sides import ACTIONS, Compiled, require_sound
+from tests.envs.both_sides import Compiled, require_sound
+
+
+def lazy(compiled: Compiled) -> int:
+    """Drop if it is legal and waits for nothing, else NoCopy, else Copy."""
+    legal, trial = compiled.legal(), compiled.fork()
+    if DROP in legal:
+        trial.play(DROP)
+        if trial.state[STALL_PS] > compiled.state[STALL_PS]:
+            legal.remove(DROP)
+    return max(legal, key=(COPY, NO_COPY, DROP).index)
 
 
 def chosen(compiled: Compiled, wanted: int) -> int:
-    """The wanted action if it is legal, else Drop, else the first that is."""
-    return next(action for action in (wanted, DROP, *ACTIONS) if action in compiled.legal())
+    """The wanted action if it is legal, else the lazy one."""
+    return wanted if wanted in compiled.legal() else lazy(compiled)
 
 
 @settings(max_examples=40)
@@ -27,14 +37,14 @@ def test_playouts_are_games(task, seed):
     start = Compiled(task)
     fixed = start.tables, start.layout
     states, rng = start.states(5), np.random.default_rng(seed)
-    rules.random_playouts(*fixed, states[:2], seed % 2**31)
-    rules.greedy_playouts(*fixed, states[2:3])
-    rules.lazy_playout(*fixed, states[3])
+    playouts.random_playouts(*fixed, states[:2], seed % 2**31)
+    playouts.greedy_playouts(*fixed, states[2:3])
+    playouts.lazy_playout(*fixed, states[3])
     wanted = rng.integers(-1, 4, size=(1, task.program.num_uses))
     played = wanted.copy()
-    rules.replay_all(*fixed, states[4:], played)
-    again, greedy, lazy, replayed = start.states(2), start.fork(), start.fork(), start.fork()
-    rules.random_playouts(*fixed, again, seed % 2**31)
+    playouts.replay_all(*fixed, states[4:], played)
+    again, greedy, lazily, replayed = start.states(2), start.fork(), start.fork(), start.fork()
+    playouts.random_playouts(*fixed, again, seed % 2**31)
     assert np.array_equal(again, states[:2])
 
     gains, actions = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
@@ -49,9 +59,9 @@ def test_playouts_are_games(task, seed):
             if action in greedy.legal()
         ]
         greedy.play((NO_COPY, COPY, DROP)[-max(trials)[1]])
-        lazy.play(next(action for action in (DROP, NO_COPY, COPY) if action in lazy.legal()))
+        lazily.play(lazy(lazily))
     assert np.array_equal(replayed.state, states[4])
-    assert np.array_equal(lazy.state, states[3])
+    assert np.array_equal(lazily.state, states[3])
     assert np.array_equal(greedy.state, states[2])
     rules.play_all(*fixed, replayed.state[None], np.array([DROP]), gains, actions)
     assert (gains[0], actions[0]) == (0, -1)
@@ -73,7 +83,7 @@ def test_long_games_are_sound(ops, data, seed):
     task = data.draw(game_tasks(long_programs(ops)))
     start = Compiled(task)
     states = start.states(6)
-    rules.random_playouts(start.tables, start.layout, states[1:], seed)
-    rules.greedy_playouts(start.tables, start.layout, states[:1])
+    playouts.random_playouts(start.tables, start.layout, states[1:], seed)
+    playouts.greedy_playouts(start.tables, start.layout, states[:1])
     for state in states:
         require_sound(task, plan_of(task, start.layout, state), state[ESTIMATE], None)

@@ -110,7 +110,7 @@ def test_features_of_the_first_decision(env):
     ahead = observation["lookahead"]
     assert ahead[0, LOOKAHEAD.index("exists")] == 1
     assert (ahead[:, LOOKAHEAD.index("exists")].sum()) == min(32, program.num_uses)
-    assert observation["progress"].tolist() == [0, 1, 0]
+    assert observation["progress"].tolist() == [0, 1, 0, 0, 0, 0]
     for step in random_game(env):
         assert all(env.observation_space[key].contains(value) for key, value in step[0].items())
     assert step[0]["progress"][0] == 1

@@ -33,32 +33,35 @@ class MallocGameEnv(PlacementEnv[np.int64]):
     The formulation of mallocMuZero (Wang et al., arXiv 2305.07440), a single-player game, on a machine with a fast
     and a backing memory. Weights and inputs start in the backing memory, graph outputs must end there. The decisions
     are the uses of tensors in execution order: for each op its distinct operands, then its results. Copies run
-    beside the ops in what they leave of the backing memory's port; a legal move never makes an op wait. The rules
-    stand in `rules`. The paper also describes alias groups and a drop-backup for dead ends: here views share one
-    tensor, and data that exists nowhere else is protected, so that some action is always legal.
+    beside the ops in what they leave of the backing memory's port; an op waits for what comes in late, and for data on
+    its way back that it must read there or whose room it needs. The rules stand in `rules`. The paper also describes
+    alias groups and a drop-backup for dead ends: here views share one tensor, and data that exists nowhere else is
+    protected, so that some action is always legal.
 
     ## Action space
     `Discrete(3)`:
 
-    - 0 Copy: an operand that is not in fast memory is copied there in time; one that is only there is used and sent
-      back to the backing memory; a result is made in fast memory and sent back.
+    - 0 Copy: an operand that is not in fast memory is copied there, in time if that is possible, else the op waits for
+      it; one that is only there is used and sent back to the backing memory; a result is made in fast memory and sent
+      back.
     - 1 NoCopy: use the operand where it lies in fast memory, or make the result there, and no more.
     - 2 Drop: read the operand from the backing memory, or write the result there.
 
-    The mask tells which are legal. An illegal action is replaced by Drop, or where that is illegal too by the first
-    legal action, and `info` says so.
+    The mask tells which are legal. An illegal action is replaced by Drop, or where that is illegal too or has to wait
+    by NoCopy, or else Copy, and `info` says so.
 
     ## Observation space
     `Dict`, see `observation.dict_space` for every field: `profile` uint8 (2, 64, 64), `bandwidth` (64,),
-    `tensor` (16,), `lookahead` (32, 12), `progress` (3,), `action_mask` int8 (3,).
+    `tensor` (17,), `lookahead` (32, 12), `progress` (6,), `action_mask` int8 (3,).
 
-    `observation="flat"`: one vector in its place, Box(0, 1, (542,) float32), for a plain MLP: the same with the profile
+    `observation="flat"`: one vector in its place, Box(0, 1, (546,) float32), for a plain MLP: the same with the profile
     and the bandwidth eight times coarser; `flat.flat_space` says what every number is.
 
     ## Reward
     By how much the decision lowers the estimated latency, as a share of the latency with everything in the backing
-    memory. The estimate takes final ops as they are and everything undecided as in the backing memory; the last
-    decision pays for copies that are still under way at the end. The return is 1 - latency / latency(all backing).
+    memory. The estimate takes final ops as they are, everything undecided as in the backing memory, and all waits so
+    far: a decision that waits pays at once, and the last one for copies that are still under way at the end. The
+    return is 1 - latency / latency(all backing), which may be negative.
     With a `simulator` the estimate is still the cost arrays', and the last decision adds what the simulator says more
     or less, so that the return is that of its latencies.
 
@@ -145,7 +148,7 @@ class MallocGameEnv(PlacementEnv[np.int64]):
         return masks
 
     def plan(self) -> MemoryPlan:
-        """The plan of the game; if it is not over, with Drop if legal, else NoCopy, else Copy from here on."""
+        """The plan of the game; if it is not over, with Drop if that waits for nothing, else NoCopy, else Copy."""
         return self.problem.plan(self._states[0])
 
     def get_state(self) -> Ints:

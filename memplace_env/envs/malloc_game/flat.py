@@ -26,16 +26,16 @@ _SIZE = _FIRST_AHEAD + AHEAD * len(LOOKAHEAD)
 
 
 def flat_space() -> spaces.Box:
-    """Box(0, 1, (542,) float32): what `dict_space` says, with the profile and the bandwidth coarser.
+    """Box(0, 1, (546,) float32): what `dict_space` says, with the profile and the bandwidth coarser.
 
     | numbers               | meaning                                                                                |
     |-----------------------|----------------------------------------------------------------------------------------|
-    | 0..15 `tensor`        | its 16 columns                                                                         |
-    | 16..18 `progress`     | its 3 columns                                                                          |
-    | 19..21 `action_mask`  | 1 for legal Copy, NoCopy, Drop                                                         |
-    | 22..29 `bandwidth`    | means over 8 ops, the last number is about the current op and the seven before         |
-    | 30..157 `profile`     | (2, 8, 8): channel, address, op; means over 8 address bins and 8 ops, 1: all of it     |
-    | 158..541 `lookahead`  | (32, 12): the decisions from the current one on, row by row                            |
+    | 0..16 `tensor`        | its 17 columns                                                                         |
+    | 17..22 `progress`     | its 6 columns                                                                          |
+    | 23..25 `action_mask`  | 1 for legal Copy, NoCopy, Drop                                                         |
+    | 26..33 `bandwidth`    | means over 8 ops, the last number is about the current op and the seven before         |
+    | 34..161 `profile`     | (2, 8, 8): channel, address, op; means over 8 address bins and 8 ops, 1: all of it     |
+    | 162..545 `lookahead`  | (32, 12): the decisions from the current one on, row by row                            |
     """
     return spaces.Box(0, 1, (_SIZE,), np.float32)
 
@@ -46,7 +46,7 @@ def empty_flat(count: int) -> NDArray[np.float32]:
 
 
 def flatten(seen: Observations, into: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
-    """float32[B, 542] of the observations of B states, see `flat_space`; a new array unless there is one to fill."""
+    """float32[B, 546] of the observations of B states, see `flat_space`; a new array unless there is one to fill."""
     count = len(seen.tensor)
     flat = empty_flat(count) if into is None else into
     assert len(flat) == count

@@ -19,10 +19,11 @@ AHEAD: Final = 32
 TENSOR: Final = (
     "size", "log_size", "is_weight", "is_input", "is_activation", "is_output", "is_result", "intact", "pending",
     "backed", "uses_left", "next_use", "copy_cost", "saves", "window", "offset",
+    "wait",
 )  # fmt: skip
 """Columns of `tensor`, see `dict_space`."""
 SIZE, LOG_SIZE, FIRST_KIND = 0, 1, 2
-IS_RESULT, INTACT, PENDING, BACKED, USES_LEFT, NEXT_USE, COPY_COST, SAVES, WINDOW_AHEAD, NEW_OFFSET = range(6, 16)
+IS_RESULT, INTACT, PENDING, BACKED, USES_LEFT, NEXT_USE, COPY_COST, SAVES, WINDOW_AHEAD, NEW_OFFSET, WAIT = range(6, 17)
 
 LOOKAHEAD: Final = (
     "exists", "size", "log_size", "is_weight", "is_result", "is_output", "last_use", "distance", "backing_share",
@@ -33,7 +34,7 @@ AHEAD_SIZE, AHEAD_LOG_SIZE, AHEAD_IS_RESULT, AHEAD_DISTANCE, AHEAD_INTACT, AHEAD
 STATIC: Final = AHEAD_INTACT
 """Number of those columns, the first ones, that hold for the whole game."""
 
-PROGRESS: Final = ("decided", "estimate", "final")
+PROGRESS: Final = ("decided", "estimate", "final", "waits", "pending", "owed")
 """Columns of `progress`, see `dict_space`."""
 
 _ARRAYS: dict[str, tuple[tuple[int, ...], type[np.generic]]] = {
@@ -89,14 +90,18 @@ def dict_space() -> spaces.Dict:
     |---------------|-------------------|------------------------------------------------------------------------------|
     | `profile`     | uint8 (2, 64, 64) | how much of each address bin blocks take during each op, 255: all of it      |
     | `bandwidth`   | float32 (64,)     | backing port time that copies may still use during the same ops              |
-    | `tensor`      | float32 (16,)     | the tensor that the decision is about                                        |
+    | `tensor`      | float32 (17,)     | the tensor that the decision is about                                        |
     | `lookahead`   | float32 (32, 12)  | the decisions from the current one on                                        |
-    | `progress`    | float32 (3,)      | how far the game is                                                          |
+    | `progress`    | float32 (6,)      | how far the game is, what it waited for and what is on its way back          |
     | `action_mask` | int8 (3,)         | 1 for legal Copy, NoCopy, Drop; zeros once the game is over                  |
 
     `profile`: channel, address bin (low addresses first), op (the last 64, the current one last). Channel 0: all
     blocks; channel 1: blocks that were protected then. Ops before the program's first are empty. `bandwidth` is a share
-    of the op's time with everything in the backing memory, and 0 for the current op.
+    of the op's time with everything in the backing memory, and 0 for the current op; what pending write-backs will take
+    of it is still in it, as a copy may come first.
+
+    Times without a scale of their own are shown as t / (t + mean op time), the mean with everything in the backing
+    memory.
 
     | column of `tensor` | meaning                                                                                  |
     |--------------------|------------------------------------------------------------------------------------------|
@@ -112,10 +117,11 @@ def dict_space() -> spaces.Dict:
     | 9 `backed`         | 1 if the backing memory holds its data                                                   |
     | 10 `uses_left`     | uses after this one over 8, cut off                                                      |
     | 11 `next_use`      | ops to the next use over 64, cut off; 1 if there is none                                 |
-    | 12 `copy_cost`     | time of a copy c as c / (c + mean op time)                                               |
+    | 12 `copy_cost`     | time of a copy                                                                           |
     | 13 `saves`         | what serving this use fast would save of the op's time with all in the backing memory    |
     | 14 `window`        | ops that the copy would start ahead over 64; 0 if no block would be placed               |
     | 15 `offset`        | offset of the new block over capacity; 0 if no block would be placed                     |
+    | 16 `wait`          | time that the op would wait for the new block; if none would be placed, for Drop         |
 
     | column of `lookahead` | meaning                                                                               |
     |-----------------------|---------------------------------------------------------------------------------------|
@@ -137,6 +143,9 @@ def dict_space() -> spaces.Dict:
     | 0 `decided`          | share of decisions made                                                                |
     | 1 `estimate`         | estimated latency over that with everything in the backing memory                      |
     | 2 `final`            | share of ops that are final                                                            |
+    | 3 `waits`            | share of the estimated latency in which ops wait                                       |
+    | 4 `pending`          | write-backs under way over 8, cut off                                                  |
+    | 5 `owed`             | time that these would lack if they had to end before the current op                    |
     """
     return spaces.Dict(
         {key: spaces.Box(0, 255 if dtype is np.uint8 else 1, shape, dtype) for key, (shape, dtype) in _ARRAYS.items()}

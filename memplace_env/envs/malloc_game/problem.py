@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memplace_env.compiler import all_backing_report
-from memplace_env.envs.malloc_game import rules
+from memplace_env.envs.malloc_game import playouts, rules
 from memplace_env.envs.malloc_game.observation import Observations, Unchanging, empty_observations, unchanging
 from memplace_env.envs.malloc_game.profile import draw_profiles
 from memplace_env.envs.malloc_game.state import ESTIMATE, MASK, USE, game_tables, layout_of, plan_of
@@ -69,7 +69,7 @@ class MallocGameProblem:
 
         Args:
             states: int64[B, size], C-contiguous.
-            actions: int[B]; an illegal action is replaced by Drop, or else by the first legal one.
+            actions: int[B]; an illegal one is replaced by Drop if that waits for nothing, else by NoCopy, else by Copy.
 
         Returns:
             int64[B], by how many picoseconds each decision lowers the estimated latency (0 in finished states), and
@@ -87,19 +87,19 @@ class MallocGameProblem:
 
     def replay(self, states: Ints, actions: Ints) -> None:
         """Finish states with action sequences int64[B, U], both in place; `actions` then holds what was played."""
-        in_chunks(lambda a, b: rules.replay_all(self.tables, self.layout, states[a:b], actions[a:b]), len(states))
+        in_chunks(lambda a, b: playouts.replay_all(self.tables, self.layout, states[a:b], actions[a:b]), len(states))
 
     def finish_greedily(self, states: Ints) -> None:
         """Finish states in place, always with the best immediate gain."""
-        in_chunks(lambda a, b: rules.greedy_playouts(self.tables, self.layout, states[a:b]), len(states))
+        in_chunks(lambda a, b: playouts.greedy_playouts(self.tables, self.layout, states[a:b]), len(states))
 
     def finish_randomly(self, states: Ints, seed: int) -> None:
         """Finish states in place with uniformly random legal actions; state b draws from its own stream."""
-        in_chunks(lambda a, b: rules.random_playouts(self.tables, self.layout, states[a:b], seed + a), len(states))
+        in_chunks(lambda a, b: playouts.random_playouts(self.tables, self.layout, states[a:b], seed + a), len(states))
 
     def finish_lazily(self, state: Ints) -> None:
-        """Finish one state in place with Drop if legal, else NoCopy, else Copy."""
-        rules.lazy_playout(self.tables, self.layout, state)
+        """Finish one state in place with Drop if it is legal and waits for nothing, else NoCopy, else Copy."""
+        playouts.lazy_playout(self.tables, self.layout, state)
 
     def legal(self, states: Ints) -> NDArray[np.bool_]:
         """bool[B, 3], legal Copy, NoCopy, Drop; no action in finished states."""

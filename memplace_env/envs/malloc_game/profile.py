@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from memplace_env.envs.malloc_game.observation import BINS
-from memplace_env.envs.malloc_game.state import BLOCKS, LIVE, OP, PAST, USE
+from memplace_env.envs.malloc_game.state import BLOCKS, LIVE, OP, PAST, QUEUE_HEAD, USE
 from memplace_env.kernel import kernel
 
 
@@ -16,33 +16,33 @@ def draw_profiles(tables, layout, states, profiles):
         state, profile = states[index], profiles[index]
         profile[:] = 0
         now = min(state[OP], len(tables.compute_ps) - 1)
-        for place in range(state[LIVE]):
-            _draw(tables, layout, state, state[layout.live + place], 0, now, now, profile)
-        for place in range(state[PAST] - 1, -1, -1):
-            block = state[layout.past + place]
-            if state[layout.hold + block] <= now - BINS:
-                break
-            _draw(tables, layout, state, block, 0, now, now, profile)
+        _draw_all(tables, layout, state, max(now - BINS + 1, 0), now, profile)
 
 
 @kernel
 def before_move(tables, layout, state):
-    """(use, op, blocks, last op that the used tensor's block is held) before a move, for `update_profile`."""
+    """What `update_profile` has to know of the state before a move.
+
+    Use, op, number of blocks, last op that the used tensor's block is held, oldest pending write-back.
+    """
     held = np.int64(-1)
     if state[USE] < len(tables.use_op):
         block = state[layout.block + tables.use_tensor[state[USE]]]
         held = state[layout.hold + block] if block >= 0 else held
-    return state[USE], state[OP], state[BLOCKS], held
+    return state[USE], state[OP], state[BLOCKS], held, state[QUEUE_HEAD]
 
 
 @kernel
 def update_profile(tables, layout, state, before, profile):
     """Bring the profile of the state `before` the last move up to date: what `draw_profiles` draws, for less."""
-    use, last_op, blocks, held = before
+    use, last_op, blocks, held, turn = before
     if use == state[USE]:
         return
     block = state[layout.block + tables.use_tensor[use]]
-    if state[layout.level + use] == 0:
+    if turn < state[QUEUE_HEAD] and state[layout.drained + state[layout.queue + turn]] < last_op:
+        profile[:, :, BINS - 1] = 0  # After a wait, blocks are not held in this op that were drawn there.
+        _draw_all(tables, layout, state, last_op, last_op, profile)
+    elif state[layout.level + use] == 0:
         since = 0 if block >= blocks else held + 1
         _draw(tables, layout, state, block, since, last_op, last_op, profile)
     now = min(state[OP], len(tables.compute_ps) - 1)
@@ -50,13 +50,21 @@ def update_profile(tables, layout, state, before, profile):
         return
     for _ in range(min(now - last_op, BINS)):
         _shift(profile.reshape(2 * BINS * BINS).view(np.uint64))
+    _draw_all(tables, layout, state, last_op + 1, now, profile)
+
+
+@kernel
+def _draw_all(tables, layout, state, since, now, profile):
+    """Add ops since..now of every block to a profile whose last column is op `now`."""
     for place in range(state[LIVE]):
-        if state[layout.hold + state[layout.live + place]] > last_op:
-            _draw(tables, layout, state, state[layout.live + place], last_op + 1, now, now, profile)
+        block = state[layout.live + place]
+        if state[layout.hold + block] >= max(since, state[OP] - 1):  # Else it is in the past, too.
+            _draw(tables, layout, state, block, since, now, now, profile)
     for place in range(state[PAST] - 1, -1, -1):
-        if state[layout.hold + state[layout.past + place]] <= last_op:
+        block = state[layout.past + place]
+        if state[layout.hold + block] < since:
             break
-        _draw(tables, layout, state, state[layout.past + place], last_op + 1, now, now, profile)
+        _draw(tables, layout, state, block, since, now, now, profile)
 
 
 @kernel

@@ -33,28 +33,26 @@ LIVE: Final = 3
 PAST: Final = 4
 """Length of the list `past`."""
 QUEUE_HEAD: Final = 5
-"""First write-back in `queue` that is not finished."""
+"""Place in `queue` of the oldest write-back that is pending."""
 QUEUE_TAIL: Final = 6
 """Length of `queue`."""
 MASK: Final = 7
 """Legal actions as bits: 1 << action; 0 once the game is over."""
-OFFSET: Final = 8
-"""Offset of the block that the next decision would place; -1 if it would place none."""
-WINDOW: Final = 9
-"""First op of the copy that would fill it; -1 if there is no time for one. For operands only."""
-FINAL_PS: Final = 10
+FINAL_PS: Final = 8
 """Time of all final ops."""
-TAIL_PS: Final = 11
+STALL_PS: Final = 9
+"""Time that ops wait."""
+TAIL_PS: Final = 10
 """Time after the last op that finishes the write-backs; 0 before the end."""
-OPEN_PS: Final = 12
+OPEN_PS: Final = 11
 """Time that the open op's undecided uses would take in the backing memory."""
-ESTIMATE: Final = 13
+ESTIMATE: Final = 12
 """Estimated latency in ps, exact once the game is over."""
-FAST_PS: Final = 14
+FAST_PS: Final = 13
 """Time that the open op's decided uses keep the fast level's port busy."""
-BACKING_PS: Final = 15
+BACKING_PS: Final = 14
 """Time that they keep the backing memory's port busy; the field after `FAST_PS`."""
-HEAD: Final = 16
+HEAD: Final = 15
 """Number of these fields."""
 
 
@@ -65,7 +63,7 @@ class Tables(NamedTuple):
         use_ptr: int64[T + 1].
         use_op, use_tensor: int64[U].
         use_is_result: bool[U].
-        last_use: int64[K], the last use of each tensor.
+        last_use, last_op: int64[K], the last use of each tensor, and its op.
         is_output: bool[K].
         made: bool[K], results; weights and inputs start in the backing memory.
         size: int64[K], bytes.
@@ -81,6 +79,7 @@ class Tables(NamedTuple):
     use_tensor: Ints
     use_is_result: NDArray[np.bool_]
     last_use: Ints
+    last_op: Ints
     is_output: NDArray[np.bool_]
     made: NDArray[np.bool_]
     size: Ints
@@ -119,6 +118,7 @@ def game_tables(task: Task) -> Tables:
         use_tensor=program.use_tensor,
         use_is_result=program.use_is_result,
         last_use=program.last_use,
+        last_op=program.use_op[program.last_use],
         is_output=program.tensor_kind == TensorKind.OUTPUT,
         made=program.producer >= 0,
         size=program.tensor_bytes,
@@ -138,45 +138,50 @@ def game_tables(task: Task) -> Tables:
 class Layout(NamedTuple):
     """Where the sections of a state begin, and its length.
 
-    Sections of K: `valid_from` (first op at which the backing memory holds the tensor, or NEVER), `pending` (a
-    write-back is under way), `block` (the tensor's latest block, -1 before any), `intact` (that block still holds
-    the data), `sent`, `drained` (first and last op of the write-back, -1 before), `queue`, `left` (write-backs in
-    order, and the time of the port that each still needs).
+    Sections of K: `valid_from` (first op at which the backing memory holds the tensor, or NEVER), `block` (the tensor's
+    latest block, -1 before any), `intact` (that block still holds the data), `used` (the last op that used that block),
+    `turn` (place of the tensor's write-back in the queue, -1 before), `sent`, `drained` (first and last op of the
+    write-back, -1 before), `queue` (tensors in the order in which they are sent back).
 
-    Sections of U: `level` (of each decided use); of each block ever placed `offset`, `tensor`, `start`, `hold` (last
-    op it is committed to, NEVER while protected), `arrived` (last op of the copy that filled it, -1 if an op did),
-    `released` (last op it was protected in, NEVER while it is, -1 if it never was); lists of blocks `live` (held or
-    still of use, by offset), `past` (all others, by hold) and `both` (scratch).
+    Sections of U: `level` (of each decided use); of each block ever placed `offset`, `top`, `tensor`, `start`, `hold`
+    (last op it is committed to, NEVER while protected), `stays` (the op in which its space may become free: that of
+    the last use of its data while it is of use, else `hold`), `arrived` (last op of the copy that filled it, -1 if an
+    op did), `released` (last op it was protected in, NEVER while it is, -1 if it never was); lists of blocks `live`
+    (held in the op before the current one or later, or still of use; by offset) and `past` (not held since then; by
+    hold). A cached block that is still of use is in both.
 
-    Section of T: `free` (backing port time left in each final op).
+    Sections of T: `free` (backing port time of each final op that no copy has booked) and `stall` (how long each op
+    waits).
     """
 
     valid_from: int
-    pending: int
     block: int
     intact: int
+    used: int
+    turn: int
     sent: int
     drained: int
     queue: int
-    left: int
     level: int
     offset: int
+    top: int
     tensor: int
     start: int
     hold: int
+    stays: int
     arrived: int
     released: int
     live: int
     past: int
-    both: int
     free: int
+    stall: int
     size: int
 
 
 def layout_of(tables: Tables) -> Layout:
     """The layout of this game's states."""
     tensors, uses, ops = len(tables.size), len(tables.use_op), len(tables.rest_ps) - 1
-    lengths = [HEAD, *[tensors] * 8, *[uses] * 10, ops]
+    lengths = [HEAD, *[tensors] * 8, *[uses] * 11, *[ops] * 2]
     return Layout(*np.cumsum(lengths).tolist())
 
 
@@ -186,7 +191,7 @@ def plan_of(task: Task, layout: Layout, state: Ints) -> MemoryPlan:
     tensor, start, hold, offset, arrived = (
         state[section:][:count] for section in (layout.tensor, layout.start, layout.hold, layout.offset, layout.arrived)
     )
-    # Only a write-back that never drains protects its block to the end.
+    # Only a write-back that never ends protects its block to the end.
     blocks = np.stack([tensor, np.zeros_like(tensor), offset, start, np.minimum(hold, ops)], axis=1)
     copied = arrived >= 0
     backing, fast = np.ones_like(tensor[copied]), np.zeros_like(tensor[copied])

@@ -24,11 +24,13 @@ from memplace_env.envs.malloc_game.observation import (
     SIZE,
     STATIC,
     USES_LEFT,
+    WAIT,
     WINDOW_AHEAD,
 )
+from memplace_env.envs.malloc_game.port import backlog, is_pending
 from memplace_env.envs.malloc_game.profile import before_move, update_profile
-from memplace_env.envs.malloc_game.rules import play_nearest
-from memplace_env.envs.malloc_game.state import ESTIMATE, MASK, OFFSET, OP, USE, WINDOW
+from memplace_env.envs.malloc_game.rules import play_nearest, preview
+from memplace_env.envs.malloc_game.state import ESTIMATE, MASK, OP, QUEUE_HEAD, QUEUE_TAIL, STALL_PS, TAIL_PS, USE
 from memplace_env.kernel import kernel
 
 
@@ -55,11 +57,28 @@ def observe_all(tables, layout, states, unchanging, seen):
         _see_bandwidth(tables, layout, state, seen.bandwidth[index])
         _see_lookahead(tables, layout, state, unchanging.features, seen.lookahead[index])
         _see_tensor(tables, layout, state, unchanging, seen.tensor[index])
-        seen.progress[index, 0] = state[USE] / len(tables.use_op)
-        seen.progress[index, 1] = min(max(state[ESTIMATE] / tables.rest_ps[0], 0.0), 1.0)
-        seen.progress[index, 2] = state[OP] / len(tables.compute_ps)
+        _see_progress(tables, layout, state, seen.progress[index])
         for action in range(3):
             seen.action_mask[index, action] = state[MASK] >> action & 1
+
+
+@kernel
+def _see_progress(tables, layout, state, seen):
+    pending = state[QUEUE_TAIL] - state[QUEUE_HEAD]
+    over = state[OP] == len(tables.compute_ps)
+    owed = state[TAIL_PS] if over else backlog(tables, layout, state, state[QUEUE_TAIL])
+    seen[0] = state[USE] / len(tables.use_op)
+    seen[1] = min(max(state[ESTIMATE] / tables.rest_ps[0], 0.0), 1.0)
+    seen[2] = state[OP] / len(tables.compute_ps)
+    seen[3] = state[STALL_PS] / max(state[ESTIMATE], 1)
+    seen[4] = min(pending / 8, 1.0)
+    seen[5] = _beside_an_op(tables, owed)
+
+
+@kernel
+def _beside_an_op(tables, time):
+    """A time as t / (t + mean op time)."""
+    return time / max(time + tables.rest_ps[0] / len(tables.compute_ps), 1.0)
 
 
 @kernel
@@ -101,16 +120,17 @@ def _see_tensor(tables, layout, state, unchanging, seen):
     seen[FIRST_KIND + unchanging.kind[tensor]] = 1.0
     seen[IS_RESULT] = features[AHEAD_IS_RESULT]
     seen[INTACT] = state[layout.intact + tensor]
-    seen[PENDING] = state[layout.pending + tensor]
+    seen[PENDING] = is_pending(layout, state, tensor)
     seen[BACKED] = state[layout.valid_from + tensor] <= op
     seen[USES_LEFT] = min(following[1] / 8, 1.0)
     seen[NEXT_USE] = min((following[0] - op) / BINS, 1.0)
     copy = tables.writeback_ps[tensor] if tables.made[tensor] else tables.prefetch_ps[tensor]
-    seen[COPY_COST] = copy / (copy + tables.rest_ps[0] / len(tables.compute_ps))
+    seen[COPY_COST] = _beside_an_op(tables, copy)
     whole = max(tables.rest_ps[op] - tables.rest_ps[op + 1], 1)
     saved = tables.use_ps[use, 1] - (tables.use_ps[use, 0] if tables.serial else 0)
     seen[SAVES] = min(max(min(saved, whole - tables.compute_ps[op] - tables.overhead_ps[op]) / whole, 0.0), 1.0)
-    if state[OFFSET] >= 0:
-        if not tables.use_is_result[use]:
-            seen[WINDOW_AHEAD] = min((op - state[WINDOW]) / BINS, 1.0)
-        seen[NEW_OFFSET] = state[OFFSET] / tables.capacity
+    start, offset, wait = preview(tables, layout, state)
+    seen[WAIT] = _beside_an_op(tables, wait)
+    if offset >= 0:
+        seen[WINDOW_AHEAD] = min((op - start) / BINS, 1.0)
+        seen[NEW_OFFSET] = offset / tables.capacity

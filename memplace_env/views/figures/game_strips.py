@@ -11,7 +11,7 @@ from memplace_env.analysis.game_snapshot import Snapshot
 from memplace_env.simulator import traffic_bound_ps
 from memplace_env.units import PS
 from memplace_env.views.figures.panels import Box, label_axis, legend_row, panel_title, style_axes
-from memplace_env.views.style import BASELINE, LATENCY, MUTED, NOTE_PT, PORT_COLOURS, SAVED
+from memplace_env.views.style import BASELINE, LATENCY, MUTED, NOTE_PT, PORT_COLOURS, SAVED, TIME_COLOURS
 from memplace_env.views.text.quantities import percent, rate, ratio, seconds, time_scale
 
 if TYPE_CHECKING:
@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 
 def draw_port(figure: Figure, box: Box, moment: Snapshot, first: int, end: int) -> Axes:
-    """Time of each final op of a window, split by what the port does in it; a line shows it with all in backing."""
+    """Time of each final op of a window, split by what the port does in it, and what it waited for copies before.
+
+    A line shows the op's time with all in backing.
+    """
     axes = figure.add_axes(box)
     style_axes(axes)
     ops = min(end, moment.problem.program.num_ops)
@@ -33,7 +36,8 @@ def draw_port(figure: Figure, box: Box, moment: Snapshot, first: int, end: int) 
         tail, colour = np.array([moment.tail_ps * unit]), PORT_COLOURS["copies"]
         _add_steps(axes, tail, np.array([ops, ops + 1]), baseline=0, fill=True, color=colour, linewidth=0)
     axes.set_xlim(first, end)
-    axes.set_ylim(0, max(float(baseline.max()), moment.tail_ps) * unit * 1.12)
+    highest = max(float(baseline.max()), moment.tail_ps, _highest(moment, first, ops))
+    axes.set_ylim(0, highest * unit * 1.12)
     axes.locator_params(axis="y", nbins=4)
     axes.locator_params(axis="x", integer=True)
     label_axis(axes, f"op time ({scale.unit})")
@@ -42,13 +46,19 @@ def draw_port(figure: Figure, box: Box, moment: Snapshot, first: int, end: int) 
     return axes
 
 
+def _highest(moment: Snapshot, first: int, ops: int) -> int:
+    """The longest of the ops that are shown, with its wait."""
+    final = moment.op_ps[first : min(ops, moment.op)]
+    return int((final + moment.stall_ps[first:][: len(final)]).max(initial=0))
+
+
 def _draw_parts(axes: Axes, moment: Snapshot, first: int, end: int, unit: float) -> None:
-    """What the port does in the final ops `first`..`end`, stacked."""
+    """What the port does in the final ops `first`..`end`, and their waits, stacked."""
     if end <= first:
         return
     edges, base = np.arange(first, end + 1), np.zeros(end - first)
-    parts = (moment.busy_ps, moment.copies_ps, moment.free_ps)
-    for part, colour in zip(parts, PORT_COLOURS.values(), strict=True):
+    parts = (moment.busy_ps, moment.copies_ps, moment.free_ps, moment.stall_ps)
+    for part, colour in zip(parts, (*PORT_COLOURS.values(), TIME_COLOURS["stall"]), strict=True):
         top = base + part[first:end] * unit
         _add_steps(axes, top, edges, baseline=base, fill=True, color=colour, linewidth=0)
         base = top
@@ -58,8 +68,10 @@ def _port_facts(moment: Snapshot) -> str:
     bandwidth = rate(moment.problem.accelerator.levels[1].read_bytes_per_s)
     if moment.op == 0:
         return bandwidth
-    total = max(int(moment.op_ps.sum()), 1)
-    sums = {"ops": moment.busy_ps.sum(), "copies": moment.copies_ps.sum(), "free": moment.free_ps.sum()}
+    waits = moment.stall_ps[: moment.op].sum()
+    total = max(int(moment.op_ps.sum() + waits), 1)
+    sums = {"ops": moment.busy_ps.sum(), "copies": moment.copies_ps.sum()}
+    sums |= {"waits": waits} if waits else {"free": moment.free_ps.sum()}
     shares = ", ".join(f"{name} {percent(part / total)}" for name, part in sums.items())
     return f"{bandwidth}  ·  {'so far ' if moment.decision else ''}{shares}"
 
@@ -69,7 +81,8 @@ def _draw_port_legend(axes: Axes, moment: Snapshot) -> None:
     from matplotlib.patches import Patch
 
     handles: list[Patch | Line2D] = [Patch(color=colour, label=label) for label, colour in PORT_COLOURS.items()]
-    label = f"op time, all in {moment.problem.accelerator.levels[1].name}"
+    handles.append(Patch(color=TIME_COLOURS["stall"], label="waits"))
+    label = f"all in {moment.problem.accelerator.levels[1].name}"
     handles.append(Line2D([], [], color=BASELINE, linewidth=1.2, label=label))
     legend_row(axes, handles, loc="lower right", bbox_to_anchor=(1.0, 1.04))
 

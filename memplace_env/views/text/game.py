@@ -24,7 +24,10 @@ def choice(moment: Snapshot, action: int) -> str:
     """What an action would do, or why it is illegal; not for the end of a game."""
     decision = moment.decision
     assert decision is not None
-    return _deed(moment, decision, action) if decision.gains[action] is not None else why_illegal(moment, action)
+    if decision.gains[action] is None:
+        return why_illegal(moment, action)
+    wait = decision.waits[action]
+    return _deed(moment, decision, action) + (f"; op {decision.op} waits {seconds(wait * PS)}" if wait else "")
 
 
 def gain_text(gain_ps: int | None) -> str:
@@ -40,8 +43,9 @@ def latency_text(moment: Snapshot) -> str:
     """The latency so far against the baseline."""
     problem = moment.problem
     word = "estimated latency" if moment.decision else "latency"
+    waits = f", {percent(moment.waits_ps / moment.estimate_ps)} of it waiting" if moment.waits_ps else ""
     return (
-        f"{word} {seconds(moment.estimate_ps * PS)}, {ratio(moment.speedup)} over all in "
+        f"{word} {seconds(moment.estimate_ps * PS)}{waits}, {ratio(moment.speedup)} over all in "
         f"{problem.accelerator.levels[1].name} ({seconds(problem.all_backing_ps * PS)})"
     )
 

@@ -1,0 +1,159 @@
+"""The proof of the game's rules: `python -m benchmarks.game_proofs [--games 150000] [--programs 3000] [--jobs 2]`.
+
+Random games, and every game of tiny programs, are played by the compiled rules and by the readable reference side by
+side: masks, offsets, windows, waits, gains and plans agree at every decision, and what the game says of each op is what
+the simulators say of its plan, which the validator finds valid. Prints counts as a table and as JSON; exit code 1 after
+a failure.
+
+Units of work are numbered, and each draws what it plays from its number, so a run can be resumed: with `--log` what is
+done is kept in a file of lines of JSON, and done units are not played again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import strategies as st
+
+from benchmarks.tables import markdown
+from memplace_env.task import Task
+from memplace_env.testing.reference_game import Game
+from memplace_env.testing.strategies import game_tasks, programs_with_idle_ops
+from tests.envs.both_sides import TASTES, Compiled, all_games, play_a_game, require_same_end
+
+UNIT = 100
+"""Random games of a unit of work; tiny programs of one are fewer."""
+TINY_UNIT = 20
+TINY_OPS = 3
+MOST_GAMES = 1_500
+"""Of a tiny program; one with more is counted as cut."""
+
+Optimum = Callable[[Task], int | None]
+
+
+def optimum(task: Task) -> int | None:
+    """Least latency in ps of any plan of the task, where something proves it; nothing does yet."""
+    del task
+    return None
+
+
+def random_games(number: int) -> Counter[str]:
+    """Play a unit of random games."""
+    counts: Counter[str] = Counter()
+
+    def play(task: Task, seed_: int, taste: list[int]) -> None:
+        counts.update(_told(play_a_game(task, Random(seed_), taste)))
+
+    _drawn(number, UNIT, play, game_tasks(), st.integers(0, 2**32), TASTES)
+    return counts
+
+
+def tiny_programs(number: int, best_known: Optimum = optimum) -> Counter[str]:
+    """Play all games of a unit of tiny programs, and compare the best with the optimum where that is known."""
+    counts: Counter[str] = Counter()
+
+    def play(task: Task) -> None:
+        best = None
+        for games, (compiled, game, gains) in enumerate(all_games(Compiled(task), Game.begin(task))):
+            if games == MOST_GAMES:
+                counts["programs cut"] += 1
+                break
+            require_same_end(compiled, game, gains)
+            counts.update(_told(game))
+            best = game.estimate() if best is None else min(best, game.estimate())
+        counts["programs"] += 1
+        least = best_known(task)
+        if least is not None and best is not None:
+            counts["optimum known"] += 1
+            counts["optimum reached"] += best == least
+            counts["loss ppm"] += round(1e6 * (best / least - 1)) if least else 0
+
+    _drawn(number, TINY_UNIT, play, game_tasks(programs_with_idle_ops(TINY_OPS)))
+    return counts
+
+
+def _drawn(number: int, count: int, play: Callable[..., None], *what: st.SearchStrategy[Any]) -> None:
+    """Call `play` with so many draws, which depend on the number only."""
+    calm = settings(
+        max_examples=count,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    seed(number)(calm(given(*what)(play)))()
+
+
+def _told(game: Game) -> Counter[str]:
+    waits, copies = any(game.stall), sum(block.copied for block in game.blocks)
+    told = {"games": 1, "decisions": game.use, "games that wait": waits, "games with a tail": game.tail > 0}
+    parallel = not game.setting.task.costs.serial
+    return Counter(told | {"on parallel ports": parallel, "copies in": copies, "write-backs": len(game.write_backs)})
+
+
+WORK: dict[str, Callable[[int], Counter[str]]] = {"random games": random_games, "tiny programs": tiny_programs}
+
+
+def _unit(part: str, number: int) -> dict[str, Any]:
+    try:
+        return {"part": part, "number": number, "counts": WORK[part](number)}
+    except Exception:
+        return {"part": part, "number": number, "counts": {"failures": 1}, "failure": traceback.format_exc()}
+
+
+def _done(log: Path | None) -> list[dict[str, Any]]:
+    if log is None or not log.exists():
+        return []
+    return [json.loads(line) for line in log.read_text().splitlines()]
+
+
+def prove(units: dict[str, int], jobs: int, log: Path | None) -> Iterator[dict[str, Any]]:
+    """What each unit of work found, those of an earlier run first."""
+    earlier = [unit for unit in _done(log) if unit["number"] < units[unit["part"]]]
+    yield from earlier
+    known = {(unit["part"], unit["number"]) for unit in earlier}
+    todo = [(part, number) for part, most in units.items() for number in range(most) if (part, number) not in known]
+    with ProcessPoolExecutor(jobs) as pool:
+        for future in as_completed([pool.submit(_unit, *each) for each in todo]):
+            unit = future.result()
+            if log is not None:
+                with log.open("a") as file:
+                    file.write(json.dumps(unit) + "\n")
+            yield unit
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--games", type=int, default=150_000, help="random games (default 150000)")
+    parser.add_argument("--programs", type=int, default=3000, help="tiny programs of which all games are played")
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--log", type=Path, help="file that keeps what is done")
+    wanted = parser.parse_args()
+    units = {"random games": -(-wanted.games // UNIT), "tiny programs": -(-wanted.programs // TINY_UNIT)}
+    counts: dict[str, Counter[str]] = {part: Counter() for part in units}
+    failures = []
+    for unit in prove(units, wanted.jobs, wanted.log):
+        counts[unit["part"]].update(unit["counts"])
+        if "failure" in unit:
+            failures.append(unit)
+            print(f"{unit['part']}, unit {unit['number']}:\n{unit['failure']}", file=sys.stderr)
+    columns = sorted({column for found in counts.values() for column in found})
+    print(
+        markdown(["", *columns], [[part, *(f"{found[each]:,}" for each in columns)] for part, found in counts.items()])
+    )
+    print(json.dumps({part: dict(found) for part, found in counts.items()}, indent=2))
+    sys.exit(bool(failures))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+"""Whole games by one call."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from memplace_env.envs.malloc_game.rules import lazy_action, play, play_nearest
+from memplace_env.envs.malloc_game.state import COPY, DROP, MASK, NO_COPY, USE
+from memplace_env.kernel import kernel
+
+
+@kernel
+def random_playouts(tables, layout, states, seed):
+    """Finish each state with uniformly random legal actions; state b draws from its own stream, `seed + b`."""
+    for index in range(len(states)):
+        np.random.seed(seed + index)
+        state = states[index]
+        while state[MASK] != 0:
+            action = np.random.randint(3)
+            if state[MASK] >> action & 1:
+                play(tables, layout, state, action)
+
+
+@kernel
+def greedy_playouts(tables, layout, states):
+    """Finish each state with the actions of best immediate gain; ties go to NoCopy, then Copy, then Drop."""
+    trial = np.empty(layout.size, dtype=np.int64)
+    for index in range(len(states)):
+        state = states[index]
+        while state[MASK] != 0:
+            best, best_gain = -1, np.int64(0)
+            for action in (NO_COPY, COPY, DROP):
+                if state[MASK] >> action & 1:
+                    trial[:] = state
+                    gain = play(tables, layout, trial, action)
+                    if best < 0 or gain > best_gain:
+                        best, best_gain = action, gain
+            play(tables, layout, state, best)
+
+
+@kernel
+def lazy_playout(tables, layout, state):
+    """Finish a state with Drop if it is legal and waits for nothing, else NoCopy, else Copy."""
+    while state[MASK] != 0:
+        play(tables, layout, state, lazy_action(tables, layout, state))
+
+
+@kernel
+def replay_all(tables, layout, states, actions):
+    """Play action sequences int[B, U] from each state's present decision on, writing back what was really played.
+
+    `actions[b, u]` is for use u; illegal ones are replaced as by `play_nearest`, so any change of a sequence replays.
+    """
+    for index in range(len(states)):
+        state = states[index]
+        while state[MASK] != 0:
+            use = state[USE]
+            _, actions[index, use] = play_nearest(tables, layout, state, actions[index, use])
