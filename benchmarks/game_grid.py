@@ -5,7 +5,7 @@ A setting's proven headroom is the latency of the best cheap plan over that of t
 which begins with the cheap plans. It counts only if that plan is proven to be within 1 % of the optimum. A program of
 the zoo has an id on a chip, at its setting with the largest proven headroom there, if that is at least 3 %. Of equal
 headrooms (to six digits) the smaller batch, then the first in the grid. Where the linear program's bound shows that
-less than 3 % is left, nobody searches for how much. Settings that are refused, as they do not fit, are recorded as such.
+less than 3 % is left, nobody searches for how much. Settings that are refused, as they do not fit, are recorded so.
 """
 
 from __future__ import annotations
