@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from agents.exact.dynamic.extract import Schedule
@@ -11,24 +13,32 @@ from memplace_env.plan import MemoryPlan
 from memplace_env.task import Task
 
 
-def with_addresses(task: Task, schedule: Schedule, seed: int) -> MemoryPlan | None:
-    """The plan of a schedule, its blocks below what any op reserves; None if the packer finds no addresses."""
-    offset = np.zeros(len(schedule.blocks), dtype=np.int64)
+class Crowd(NamedTuple):
+    """A level, and the first and last op of a stretch, in which no addresses were found."""
+
+    level: int
+    first: int
+    last: int
+
+
+def with_addresses(task: Task, schedule: Schedule, seed: int) -> MemoryPlan | list[Crowd]:
+    """The plan of a schedule, its blocks below what any op reserves; or where the packer finds no addresses."""
+    offset, crowds = np.zeros(len(schedule.blocks), dtype=np.int64), list[Crowd]()
     tensor, level_of, first, last = schedule.blocks.T
     size = task.program.tensor_bytes[tensor]
     for level in range(task.backing):
-        capacity = task.accelerator.levels[level].capacity_bytes
-        reserved = np.append(task.costs.reserved_bytes[:, level], 0)
+        height = task.accelerator.levels[level].capacity_bytes - int(task.costs.reserved_bytes[:, level].max())
         always = (level_of == level) & (first == 0) & (last == task.program.num_ops - 1)
-        height = capacity - int(reserved.max())
         offset[always] = height - np.cumsum(size[always])
         height -= int(size[always].sum())
         passing = np.flatnonzero((level_of == level) & ~always)
         blocks = Blocks(size[passing], first[passing], last[passing])
         for part in parts_of(blocks):
             found = fit(blocks.take(part), height, seed)
-            if found.outcome != FOUND:
-                return None
             offset[passing[part]] = found.offset
-    blocks_with = np.column_stack([schedule.blocks[:, :2], offset, schedule.blocks[:, 2:]])
-    return MemoryPlan.of(task, schedule.use_level, blocks_with, schedule.transfers)
+            if found.outcome != FOUND:
+                crowds.append(Crowd(level, int(blocks.first[part].min()), int(blocks.last[part].max())))
+    if crowds:
+        return crowds
+    placed = np.column_stack([schedule.blocks[:, :2], offset, schedule.blocks[:, 2:]])
+    return MemoryPlan.of(task, schedule.use_level, placed, schedule.transfers)

@@ -26,6 +26,11 @@ def add_blocks(draft: Draft, level: int) -> None:
     rows.add(row, fast[apart], -1)
     rows.add(row, here[apart])
     rows.add(row, columns.resident[draft.program.use_tensor[apart], level])
+    resident = columns.resident[draft.program.use_tensor, level]
+    either = np.flatnonzero((here >= 0) & (resident >= 0))
+    row = rows.new(len(either), -1)
+    rows.add(row, here[either], -1)
+    rows.add(row, resident[either], -1)
     copied = np.flatnonzero(columns.copied[:, level] >= 0)
     _rising(draft, columns.copied[copied, level], (op - columns.window)[copied])
     row = rows.new(len(copied))

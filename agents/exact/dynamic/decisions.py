@@ -47,13 +47,18 @@ class Decisions:
         return cls(resident, here, fast, stay)
 
     def fixed(self, model: Model, uses: Bools | None = None) -> LinearProgram:
-        """The program with these decisions, at all uses or at these, bool[U]."""
+        """The program with these decisions, at all uses or at these, bool[U].
+
+        A weight that is resident or not stays so if all its uses are among them.
+        """
         lower, upper = model.program.lower.copy(), model.program.upper.copy()
         columns, some = model.columns, slice(None) if uses is None else uses
         # Where a block and being served from it are one column, who has a block is served from it.
         for part, chosen in ((columns.fast, self.fast), (columns.here, self.here), (columns.stay, self.stay)):
             _fix(part[some], chosen[some], lower, upper)
-        _fix(columns.resident, self.resident, lower, upper)
+        kept = np.ones(len(columns.resident), dtype=bool)
+        kept[model.task.program.use_tensor[slice(0) if uses is None else ~uses]] = False
+        _fix(columns.resident[kept], self.resident[kept], lower, upper)
         return replace(model.program, lower=lower, upper=upper)
 
     def needed(self, model: Model) -> Bools:

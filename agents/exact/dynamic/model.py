@@ -34,6 +34,7 @@ from agents.exact.dynamic.room import add_room
 from agents.exact.dynamic.times import add_op_times
 from agents.exact.highs import LinearProgram
 from memplace_env.task import Task
+from memplace_env.workload.program import Ints
 
 
 class Model(NamedTuple):
@@ -64,12 +65,18 @@ class Model(NamedTuple):
         return slice(first, first + self.uses.sent_by[tensor] - self.uses.valid[tensor] + 1)
 
 
-def build(task: Task, detail: Detail = Detail()) -> Model:  # noqa: B008
-    """The program of the module's docstring."""
+def build(task: Task, detail: Detail = Detail(), free_bytes: Ints | None = None) -> Model:  # noqa: B008
+    """The program of the module's docstring.
+
+    Args:
+        task: the problem.
+        detail: what is followed in detail.
+        free_bytes: int64[T+1, F], what else stays free in each op and fast level; then it is no bound for all plans.
+    """
     draft = Draft(task, detail)
     for level in draft.levels:
         add_blocks(draft, level)
-        add_room(draft, level)
+        add_room(draft, level, None if free_bytes is None else free_bytes[:, level])
     add_data(draft)
     add_op_times(draft)
     columns, total = draft.columns, draft.total

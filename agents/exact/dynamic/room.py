@@ -13,12 +13,13 @@ CAPACITY = 1e3
 """What a level holds, in the units of its rows."""
 
 
-def add_room(draft: Draft, level: int) -> None:
+def add_room(draft: Draft, level: int, free_bytes: Ints | None) -> None:
     """No op holds more than the level."""
     program, columns = draft.program, draft.columns
     memory = draft.task.accelerator.levels[level].capacity_bytes
     scale = CAPACITY / memory
     reserved = np.append(draft.costs.reserved_bytes[:, level], 0)
+    reserved = reserved if free_bytes is None else reserved + free_bytes
     room = draft.rows.new(program.num_ops + 1, -CAPACITY + reserved * scale)
     weights = np.flatnonzero(columns.resident[:, level] >= 0)
     column, row = columns.resident[weights, level], room[:-1]

@@ -8,7 +8,9 @@ from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
-from agents.exact.dynamic.addresses import with_addresses
+import numpy as np
+
+from agents.exact.dynamic.addresses import Crowd, with_addresses
 from agents.exact.dynamic.decisions import Bools, Decisions
 from agents.exact.dynamic.detail import Detail, farthest
 from agents.exact.dynamic.extract import begun_early, broken, read_schedule, settled
@@ -16,9 +18,14 @@ from agents.exact.dynamic.model import Model, build
 from agents.exact.highs import Floats, LinearProgram, solve
 from memplace_env.plan import MemoryPlan
 from memplace_env.task import Task
+from memplace_env.workload.program import Ints
 
 ROUNDS = 12
 """Solutions of one question that may turn out broken before it is given up."""
+ROOM = 0.01
+"""Share of a level that is left free each time that blocks find no addresses there."""
+CROWD_SECONDS = 20.0
+"""To decide anew there."""
 FINE = 1e-6
 """Relative gap that the solver is asked for in windows and where all decisions are fixed."""
 
@@ -109,10 +116,14 @@ class Search:
         return self.best.latency_ps < before.latency_ps
 
     def _complete(self, decisions: Decisions, fixed: Bools | None = None, seconds: float | None = None) -> None:
-        """Offer the best plan with these decisions, at all uses or at some, bool[U], if one is found in time."""
+        """Offer the best plan with these decisions, at all uses or at some, bool[U], if one is found in time.
+
+        Where blocks find no addresses, some room stays free, and what is used there is decided anew.
+        """
         end = _Countdown(self.clock, seconds)
+        free_bytes = np.zeros((self.task.program.num_ops + 1, self.task.backing), dtype=np.int64)
         for _ in range(ROUNDS):
-            model = build(self.task, self.detail)
+            model = build(self.task, self.detail, free_bytes)
             answer = solve(
                 _without_early(model, decisions.fixed(model, fixed)),
                 gap=FINE,
@@ -127,14 +138,27 @@ class Search:
                 break
             schedule = read_schedule(model, values)
             missing = broken(model, values, schedule)
-            if not len(missing):
-                self._keep(Decisions.of_values(model, values), with_addresses(self.task, schedule, self._seed))
-                break
             self.detail |= missing
+            if len(missing):
+                continue
+            plan = with_addresses(self.task, schedule, self._seed)
+            if isinstance(plan, MemoryPlan):
+                self._keep(Decisions.of_values(model, values), plan)
+                break
+            fixed = self._make_room(plan, free_bytes, fixed)
+            end = end if seconds is not None else _Countdown(self.clock, CROWD_SECONDS)
 
-    def _keep(self, decisions: Decisions, plan: MemoryPlan | None) -> None:
-        if plan is None:
-            return
+    def _make_room(self, crowds: list[Crowd], free_bytes: Ints, fixed: Bools | None) -> Bools:
+        """Leave more room free in crowds, and return the uses that stay as they are."""
+        program = self.task.program
+        fixed = np.ones(program.num_uses, dtype=bool) if fixed is None else fixed.copy()
+        for level, first, last in crowds:
+            capacity = self.task.accelerator.levels[level].capacity_bytes
+            free_bytes[first : last + 1, level] += int(capacity * ROOM)
+            fixed &= (program.use_op < first) | (program.use_op > last)
+        return fixed
+
+    def _keep(self, decisions: Decisions, plan: MemoryPlan) -> None:
         latency_ps = self._offer(plan)
         if self.best is None or latency_ps < self.best.latency_ps:
             self.best = Found(decisions, latency_ps)
