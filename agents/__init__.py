@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from agents.dp import GreedyDP
     from agents.egrl import EGRL, EGRLConfig
     from agents.evaluator import GameEvaluator, MapEvaluator
-    from agents.exact import Exact
+    from agents.exact import Exact, ExactDynamic
     from agents.game import BeamSearch, GameLocalSearch, GreedyPlayer, Portfolio, SolverOrder
     from agents.heuristic import DensityGreedy, LocalSearch, RandomSearch
     from agents.muzero import MuZero, MuZeroConfig
@@ -29,6 +29,7 @@ _HOME = {
     "EGRL": "egrl",
     "EGRLConfig": "egrl",
     "Exact": "exact",
+    "ExactDynamic": "exact",
     "GameEvaluator": "evaluator",
     "GameLocalSearch": "game",
     "GreedyDP": "dp",
@@ -61,6 +62,7 @@ __all__ = [
     "DensityGreedy",
     "EGRLConfig",
     "Exact",
+    "ExactDynamic",
     "GameEvaluator",
     "GameLocalSearch",
     "GreedyDP",

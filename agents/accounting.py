@@ -68,6 +68,7 @@ class Evaluator(ABC):
         self.env: Any = made.unwrapped
         self._callbacks = [callback] if callback else []
         self._whole: Evaluator | None = None
+        self._proves = True
         self._race = race_of(made, budget, seed)
         self._stop = float("inf") if time_limit is None else time_limit
         if self._race is not None:
@@ -138,13 +139,13 @@ class Evaluator(ABC):
         """Its latency; infinite before there is one."""
         return self._best_latency if self._whole is None else self._whole.incumbent_latency_s
 
-    def part(self, share: float, seconds: float | None = None) -> Self:
+    def part(self, share: float, seconds: float | None = None, proves: bool = True) -> Self:
         """An evaluator with a share of what is left of budget and time; what it evaluates counts here at once.
 
-        Where the time has no limit it may take `seconds`.
+        Where the time has no limit it may take `seconds`. What it proves holds for the whole if `proves`.
         """
         part, left = copy(self), self.seconds_left
-        part._callbacks, part._whole = [], self
+        part._callbacks, part._whole, part._proves = [], self, proves
         part._start(max(int(share * self.remaining), 1), seconds if left is None else share * left)
         return part
 
@@ -160,9 +161,9 @@ class Evaluator(ABC):
 
     def prove(self, bound_s: float) -> None:
         """Tell everybody what no plan can beat, and that the search is alive, if there is a plan already."""
-        self._bound_s = max(bound_s, self._bound_s or 0.0)
+        self._bound_s = max(bound_s, self._bound_s or 0.0) or None
         if self._whole is not None:
-            self._whole.prove(bound_s)
+            self._whole.prove(bound_s if self._proves else 0.0)
         elif self._best_plan is not None:
             self._tell()
 

@@ -25,7 +25,7 @@ _TORCH = ("torch", "tensorboard")
 _GRAPHS = (*_TORCH, "torch_geometric")
 _SB3 = (*_GRAPHS, "stable_baselines3", "sb3_contrib")
 
-_ONE_SHOT, _GAME = (Formulation.ONE_SHOT,), (Formulation.GAME,)
+_ONE_SHOT, _GAME, _DYNAMIC = (Formulation.ONE_SHOT,), (Formulation.GAME,), (Formulation.DYNAMIC,)
 _BOTH = (*_ONE_SHOT, *_GAME)
 
 
@@ -128,6 +128,12 @@ BUILT_IN = (
         "mixed-integer linear programs: the best plan and a proven bound",
     ),
     AgentSpec(
+        "exact-dynamic",
+        "agents.exact:ExactDynamic",
+        _DYNAMIC,
+        "exact, then a mixed-integer linear program of plans that move tensors, and a bound for plans of any kind",
+    ),
+    AgentSpec(
         "portfolio",
         "agents.game:Portfolio",
         _GAME,
@@ -201,7 +207,11 @@ BUILT_IN = (
     ),
 )
 
-DEFAULTS = {Formulation.ONE_SHOT: "auto", Formulation.GAME: "portfolio"}
+DEFAULTS = {
+    Formulation.ONE_SHOT: "auto",
+    Formulation.GAME: "portfolio",
+    Formulation.DYNAMIC: "exact-dynamic",
+}
 """Who searches unless another agent is asked for; these lack no packages."""
 
 

@@ -76,8 +76,8 @@ class Solution:
             black box is noisy itself, with the mean of the plan's measurements as latency.
         native_latency_s: the baseline of `speedup`. For one-shot environments the latency of the compiler's own
             heuristic, for mallocGame that of everything in the backing memory.
-        bound_s: no plan of the kind the agent searches (for one-shot agents: one level for each tensor; for
-            mallocGame: any plan at all) is faster than this; proven. None where the agent proves nothing; the
+        bound_s: no plan of the kind the agent searches (for one-shot agents: one level for each tensor; for dynamic
+            ones and mallocGame: any plan at all) is faster than this; proven. None where the agent proves nothing; the
             `traffic_bound_s` of the report holds in any case.
         history: each improvement of the best latency; where measurements are noisy each change of the plan believed
             best, with its true latency where that is known, so that it may rise.

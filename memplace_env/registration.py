@@ -78,10 +78,15 @@ their measured headroom over XLA's solver (docs/game.md)."""
 
 
 class Formulation(StrEnum):
-    """How placing is posed as a problem; the value is how the command line and the agents call it."""
+    """How placing is posed as a problem; the value is how the command line and the agents call it.
+
+    The dynamic one asks for the fastest plan of any kind where the one-shot one asks for a level for each tensor: its
+    environments are the same.
+    """
 
     ONE_SHOT = "one-shot"
     GAME = "game"
+    DYNAMIC = "dynamic"
 
     @property
     def traits(self) -> Traits:
@@ -115,6 +120,7 @@ _TRAITS = {
     Formulation.ONE_SHOT: Traits("MemPlace", ("one_shot", "OneShot"), ONE_SHOT, "nnp-i", "native"),
     Formulation.GAME: Traits("MallocGame", ("malloc_game", "MallocGame"), GAME, "tpu-v4i", "all in backing memory"),
 }
+_TRAITS[Formulation.DYNAMIC] = _TRAITS[Formulation.ONE_SHOT]
 
 
 def one_shot_id(workload: str) -> str:

@@ -19,7 +19,12 @@ Model = Annotated[
 ]
 PlanFile = Annotated[Path, typer.Argument(metavar="PLAN", help="A plan.json that memplace wrote.")]
 FormulationFlag = Annotated[
-    Formulation, typer.Option("--formulation", help="one-shot: a level for each tensor; game: use by use.")
+    Formulation,
+    typer.Option(
+        "--formulation",
+        help="one-shot: a level for each tensor; game: use by use; dynamic: as one-shot, and tensors may move while the "
+        "program runs.",
+    ),
 ]
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from memplace_env.cli.console import note
 from memplace_env.cli.search import Limits, search
 from memplace_env.errors import AgentError
+from memplace_env.registration import Formulation
 
 if TYPE_CHECKING:
+    from agents import Agent
     from memplace_env.cli.result import Result
 
 _BUDGET = 1000
@@ -27,11 +29,12 @@ def with_proven_bound(result: Result, seconds: float, *, kept: str) -> Result:
     env, solution = result.env, result.solution
     if solution.bound_s is not None or not seconds:
         return result
-    from agents import Exact
+    from agents import Exact, ExactDynamic
 
+    prover: Agent[Any] = ExactDynamic() if result.formulation is Formulation.DYNAMIC else Exact()
     try:
-        exact = search(Exact(), env, Limits(_BUDGET, solution.seed, seconds), kept=kept)
+        exact = search(prover, env, Limits(_BUDGET, solution.seed, seconds), kept=kept)
     except AgentError as error:
         note(f"No bound is proven: {error}")
         return result
-    return replace(result, found={**result.found, Exact.name: exact})
+    return replace(result, found={**result.found, prover.name: exact})

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from memplace_env.analysis import Hurt, Judged, find_hurts
 from memplace_env.cli.console import note, stdout
-from memplace_env.cli.environments import baseline_of, formulation_of
+from memplace_env.cli.environments import baseline_of
 from memplace_env.cli.rivals import rivals_lines
 from memplace_env.errors import VisualizationError
 from memplace_env.registration import Formulation
@@ -30,11 +30,13 @@ class Result:
 
     Attributes:
         env: what was solved.
+        formulation: as what; says what bounds are about.
         found: by the agents that were asked, and by the exact agent while it proved a bound, by name.
         rivals: of solvers that take no time, by name.
     """
 
     env: Env
+    formulation: Formulation
     found: Mapping[str, Solution]
     rivals: Mapping[str, Solution]
 
@@ -126,15 +128,15 @@ class Result:
     def show(self) -> None:
         """Print headline, who found what, the result and what still hurts."""
         console, solution, task = stdout(), self.solution, self.env.task
-        formulation = formulation_of(self.env)
-        proven = "proven optimal" if formulation is Formulation.GAME else "proven optimal for one level a tensor"
+        maps = self.formulation is Formulation.ONE_SHOT
+        proven = "proven optimal for one level a tensor" if maps else "proven optimal"
         known = proven if solution.outcome == "optimal" else "the best that was found"
         head = f"{headline(task, self.judged.report, self.baseline)}, found by {self.found_by}, {known}"
         console.print(head, style="bold", markup=False, soft_wrap=True)
         for line in rivals_lines(solution, self.rivals):
             console.print(line, style="dim", markup=False, soft_wrap=True)
         console.print()
-        bound = bound_of(self.judged.report, solution.bound_s, formulation)
+        bound = bound_of(self.judged.report, solution.bound_s, self.formulation)
         console.print(findings_table(self.baseline, self.findings, bound, self.found_by, solution.seed), "")
         console.print(result_table(task, self.judged, bound, self.baseline), "")
         console.print(hurts_table(self.hurts, self.judged), "")

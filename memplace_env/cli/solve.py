@@ -81,7 +81,7 @@ def solve(
     folder = ResultFolder(path, env.task, force)
     solvers = {spec.name: learner.make(spec) for spec in specs}
     rivals, limits = rivals_of(env), Limits(budget, seed, time_limit)
-    result = Result(env, {}, rivals)
+    result = Result(env, formulation, {}, rivals)
     for name, solver in solvers.items():
         solution = search(solver, env, limits, noise=noise, compared=compared(env, rivals), kept=folder.left)
         if solution.plan is None:

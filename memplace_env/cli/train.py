@@ -86,15 +86,16 @@ def _make(name: str, flags: ModelFlags, formulation: Formulation | None, spec: A
     """The environment with that id, or that of a model, if the agent plays it."""
     from memplace_env.cli.environments import formulation_of, is_env_id, make_env, make_registered
 
+    kind = formulation or Formulation.ONE_SHOT
     if is_env_id(name):
         env = make_registered(name)
-        if flags != ModelFlags() or formulation not in (None, formulation_of(env)):
+        kind = formulation_of(env)
+        if flags != ModelFlags() or formulation not in (None, kind):
             instead = "leave out the flags about the model, or name a model"
             raise MemPlaceError(f"{name} has settings of its own; {instead}.")
     else:
-        kind = formulation or Formulation.ONE_SHOT
         env = make_env(*flags.registered(name, kind), kind)
-    check_plays(spec, formulation_of(env))
+    check_plays(spec, kind)
     return env
 
 

@@ -1,10 +1,10 @@
-"""The exact agent on a game: bound, tree, windows, for as long as there is time."""
+"""Bound, tree, windows: the best plan of any kind, for as long as there is time."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from agents.evaluator import GameEvaluator
+from agents.evaluator import Evaluator, GameEvaluator
 from agents.exact.dynamic.bound import keep_bound_ps, known_bound_ps, linear_bound_ps
 from agents.exact.dynamic.search import Clock, Search
 from agents.solution import Verdict
@@ -24,17 +24,17 @@ SPAN = 60
 """Ops in a window; they overlap by half."""
 
 
-class GameSearch:
+class DynamicSearch:
     """State of one run.
 
     Args:
-        evaluator: takes the plans and knows the time.
+        evaluator: takes the plans and knows the time; its incumbent is where the search begins.
         gap: relative gap at which a plan counts as optimal.
-        cheap: whether to look first at what costs next to nothing.
+        cheap: whether to look first at what costs next to nothing in a game.
         seed: of the packer.
     """
 
-    def __init__(self, evaluator: GameEvaluator, gap: float, cheap: bool, seed: int) -> None:
+    def __init__(self, evaluator: Evaluator, gap: float, cheap: bool, seed: int) -> None:
         self.evaluator, self.task, self.gap = evaluator, evaluator.env.task, gap
         keep_bound_ps(self.task, traffic_bound_ps(self.task))
         self._cheap = cheap
@@ -60,18 +60,21 @@ class GameSearch:
             return
         self.search.begin_with(best)
         span, known = SPAN, -1.0
-        while not (self.optimal or self._clock.up or span >= 2 * self.task.program.num_ops):
+        while not (self.optimal or self._clock.up):
             if known != self._best_ps:
                 self._tree()
                 known = self._best_ps
-            if not self.optimal and not self._windows(span):
-                span *= 2
+            if self.optimal or self._windows(span):
+                continue
+            if span >= self.task.program.num_ops:
+                break
+            span *= 2
 
     def _known_plans(self) -> list[MemoryPlan]:
-        """Where the search begins: what the search before found, and cheap plans if wanted; never nothing."""
+        """Where the search begins: what the search before found, and cheap games if wanted; never nothing."""
         incumbent, problem = self.evaluator.incumbent, self.evaluator.env.problem
         plans = [] if incumbent is None else [incumbent]
-        if self._cheap:
+        if self._cheap and isinstance(self.evaluator, GameEvaluator):
             states = problem.new_states(1)
             problem.finish_greedily(states)
             plans += [problem.plan(states[0]), *(default_plan(self.task, each.options) for each in PUBLIC_SETS)]

@@ -33,6 +33,7 @@ class Bound(NamedTuple):
 _PROVEN = {
     Formulation.ONE_SHOT: "no plan that keeps each tensor in one level is faster",
     Formulation.GAME: "no plan of any kind is faster",
+    Formulation.DYNAMIC: "no plan of any kind is faster",
 }
 """What agents prove, by formulation."""
 
