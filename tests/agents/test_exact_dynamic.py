@@ -66,10 +66,10 @@ def test_the_static_optimum_fits_at_its_latency(task):
     assert task.streams_weights or found_ps >= latency_ps / CLOSE
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(SMALL, st.integers(0, 99))
 def test_plans_are_valid_and_as_good_as_said(task, seed):
-    solution = ExactDynamic().solve(OneShotEnv(task), seed=seed, time_limit=10)
+    solution = ExactDynamic().solve(OneShotEnv(task), seed=seed, time_limit=1)
     assert violations(task, solution.plan) == []
     report = judge_plan(task, solution.plan)
     assert report.latency_ps == solution.report.latency_ps
