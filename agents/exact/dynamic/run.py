@@ -60,11 +60,13 @@ class GameSearch:
             return
         self.search.begin_with(best)
         span, known = SPAN, -1.0
-        while not (self.optimal or self._clock.up or span >= 2 * self.task.program.num_ops):
+        while not (self.optimal or self._clock.up):
             if known != self._best_ps:
                 self._tree()
                 known = self._best_ps
             if not self.optimal and not self._windows(span):
+                if span >= self.task.program.num_ops:
+                    break
                 span *= 2
 
     def _known_plans(self) -> list[MemoryPlan]:
