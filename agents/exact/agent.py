@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from agents.base import Agent
 from agents.evaluator import Evaluator, GameEvaluator, MapEvaluator
 from agents.exact.dynamic.run import DynamicSearch
@@ -104,21 +107,28 @@ class ExactDynamic(Agent[MapEvaluator]):
             AgentError: as `Exact.run`.
         """
         _refuse(evaluator, self.name)
-        verdict = Verdict(bound_s=traffic_bound_ps(evaluator.env.task) * PS)
-        maps = evaluator.part(MAPS_SHARE, MAPS_SECONDS, proves=False)
-        parts = {Exact.name: maps}
+        verdict, stints = Verdict(bound_s=traffic_bound_ps(evaluator.env.task) * PS), list[Stint]()
         try:
-            MapSearch(maps, self.mip_gap, True, seed).run()
-            parts[self.name] = evaluator.part(1.0, DYNAMIC_SECONDS)
-            search = DynamicSearch(parts[self.name], self.mip_gap, False, seed)
-            try:
-                search.run()
-            finally:
-                verdict = search.verdict()
+            with _stint(Exact.name, evaluator.part(MAPS_SHARE, MAPS_SECONDS, proves=False), stints) as part:
+                MapSearch(part, self.mip_gap, True, seed).run()
+            with _stint(self.name, evaluator.part(1.0, DYNAMIC_SECONDS), stints) as part:
+                search = DynamicSearch(part, self.mip_gap, False, seed)
+                try:
+                    search.run()
+                finally:
+                    verdict = search.verdict()
         except KeyboardInterrupt:
             verdict = verdict._replace(interrupted=True)
-        stints = [Stint(name, part.best_latency_s, part.evaluations, part.seconds) for name, part in parts.items()]
         return verdict._replace(stints=tuple(stints))
+
+
+@contextmanager
+def _stint(name: str, part: MapEvaluator, stints: list[Stint]) -> Iterator[MapEvaluator]:
+    """A part of a search, of which the list says in the end what it found and spent."""
+    try:
+        yield part
+    finally:
+        stints.append(Stint(name, part.best_latency_s, part.evaluations, part.seconds))
 
 
 def _check_gap(mip_gap: float | None) -> None:

@@ -64,11 +64,10 @@ class DynamicSearch:
             if known != self._best_ps:
                 self._tree()
                 known = self._best_ps
-            if self.optimal or self._windows(span):
-                continue
-            if span >= self.task.program.num_ops:
-                break
-            span *= 2
+            if not self.optimal and not self._windows(span):
+                if span >= self.task.program.num_ops:
+                    break
+                span *= 2
 
     def _known_plans(self) -> list[MemoryPlan]:
         """Where the search begins: what the search before found, and cheap games if wanted; never nothing."""
