@@ -22,8 +22,8 @@ FormulationFlag = Annotated[
     Formulation,
     typer.Option(
         "--formulation",
-        help="one-shot: a level for each tensor; game: use by use; dynamic: as one-shot, and tensors may move while the "
-        "program runs.",
+        help="one-shot: a level for each tensor; game: use by use; dynamic: as one-shot, but tensors may move between "
+        "levels while the program runs.",
     ),
 ]
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents import Exact, make_agent
+from agents import Exact, ExactDynamic, make_agent
 from agents.game.portfolio import Portfolio, Stage
 from agents.racing import box_is_noisy
 from agents.registry import agent_specs
@@ -25,7 +25,8 @@ from memplace_env.workload.synthetic import random_dag
 from tests.agents.planted import planted_env
 from tests.agents.quick import make_quick
 
-PLAYED = [(name, formulation) for formulation in Formulation for name in agent_specs(formulation) if name != "exact"]
+PLAYED = [(name, formulation) for formulation in Formulation for name in agent_specs(formulation)]
+PLAYED = [(name, formulation) for name, formulation in PLAYED if name not in ("exact", "exact-dynamic")]
 SEARCHES = [(name, formulation) for name, formulation in PLAYED if not agent_specs()[name].learns]
 
 
@@ -69,11 +70,12 @@ def test_the_simulators_here_keep_to_their_own_contract(simulator):
     check_simulator(simulator)
 
 
+@pytest.mark.parametrize("kind", [Exact, ExactDynamic])
 @pytest.mark.parametrize("simulator", [Crowded(), BuiltinSimulator(RandomCosts(1))])
-def test_exact_says_that_it_cannot(simulator):
+def test_exact_says_that_it_cannot(kind, simulator):
     env = boxed(Formulation.ONE_SHOT, simulator)
-    with pytest.raises(AgentError, match=r"^The exact agent knows the costs .* or use another agent\.$") as caught:
-        Exact().solve(env)
+    with pytest.raises(AgentError, match=rf"^{kind.name} knows the costs .* or use another agent\.$") as caught:
+        kind().solve(env)
     assert "\n" not in str(caught.value)
 
 

@@ -6,7 +6,6 @@ import pytest
 from agents import make_agent
 from agents.registry import agent_specs
 from memplace_env.errors import AgentError
-from memplace_env.registration import Formulation
 from memplace_env.testing import RandomCosts, check_agent
 from tests.agents import third_party
 from tests.agents.planted import planted_env
@@ -19,8 +18,7 @@ WORKLOAD = "synthetic:random?ops=7&seed=2"
 @pytest.mark.parametrize("name", CHEAP)
 def test_whatever_things_cost(name):
     for formulation in SPECS[name].formulations:
-        chip = "nnp-i" if formulation is Formulation.ONE_SHOT else "tpu-v4i"
-        env_id = formulation.traits.env_id()
+        chip, env_id = formulation.traits.accelerator, formulation.traits.env_id()
         for seed in range(3):
             env = gym.make(env_id, workload=WORKLOAD, accelerator=chip, costs=RandomCosts(seed))
             check_agent(make_agent(name), env, budget=40, seed=seed, time_limit=0.1)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,7 +16,6 @@ from agents.exact.dynamic.model import build
 from agents.exact.highs import relax
 from memplace_env.compiler import HEURISTICS, place_mapping
 from memplace_env.envs.one_shot import OneShotEnv
-from memplace_env.errors import AgentError
 from memplace_env.plan import MemoryPlan, violations
 from memplace_env.simulator import judge_plan
 from memplace_env.task import Task

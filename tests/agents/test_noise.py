@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents import EGRL, Exact, GameEvaluator, MapEvaluator, MuZero, make_agent
+from agents import EGRL, Exact, ExactDynamic, GameEvaluator, MapEvaluator, MuZero, make_agent
 from agents.racing import RUNS, Candidate, Race
 from agents.registry import agent_specs
 from benchmarks.noise import LuckyEvaluator
@@ -26,7 +26,8 @@ from tests.agents import egrl, muzero
 from tests.agents.planted import planted_env
 from tests.agents.quick import make_quick
 
-PLAYED = [(name, formulation) for formulation in Formulation for name in agent_specs(formulation) if name != "exact"]
+PLAYED = [(name, formulation) for formulation in Formulation for name in agent_specs(formulation)]
+PLAYED = [(name, formulation) for name, formulation in PLAYED if name not in ("exact", "exact-dynamic")]
 PROGRAM = random_dag(3, ops=12, largest=4_000_000)
 GAME = random_dag(3, ops=6, largest=60_000_000)
 
@@ -222,9 +223,10 @@ def test_a_noisy_black_box_gets_the_mean_of_its_measurements(name, added):
     assert abs(solution.report.latency_ps / true - 1) < 4 * spread
 
 
-def test_the_exact_agent_says_that_it_measures_nothing():
-    with pytest.raises(AgentError, match=r"^The exact agent .* measures nothing; .* or use another agent\.$"):
-        Exact().solve(noisy())
+@pytest.mark.parametrize("kind", [Exact, ExactDynamic])
+def test_exact_agents_say_that_they_measure_nothing(kind):
+    with pytest.raises(AgentError, match=rf"^{kind.name} .* measures nothing; .* or use another agent\.$"):
+        kind().solve(noisy())
 
 
 def test_offered_plans_are_measured_too():

@@ -28,6 +28,7 @@ HERE = "tests.agents.third_party"
 ENVS = {
     "one-shot": ("MemPlace-v0", "synthetic:chain?ops=4&seed=1"),
     "game": ("MallocGame-v0", "synthetic:chain?ops=4&seed=1&accelerator=tpu-v4i"),
+    "dynamic": ("MemPlace-v0", "synthetic:chain?ops=4&seed=1"),
 }
 
 

@@ -54,8 +54,12 @@ def _rising(draft: Draft, first: Ints, length: Ints) -> None:
 
 
 def add_data(draft: Draft) -> None:
-    """What was made in a fast level is in the backing memory as far as it was sent."""
+    """One level serves a use, and what was made in a fast one is in the backing memory as far as it was sent."""
     program, columns, rows = draft.program, draft.columns, draft.rows
+    several = np.flatnonzero((columns.fast >= 0).sum(axis=1) > 1)
+    row = rows.new(len(several), -1)
+    for level in draft.levels:
+        rows.add(row, columns.fast[several, level], -1)
     reads = np.flatnonzero((program.producer[program.use_tensor] >= 0) & ~program.use_is_result)
     row = _saved(draft, program.use_tensor[reads], program.use_op[reads] - 1, 0)
     for level in draft.levels:

@@ -11,7 +11,7 @@ from agents.exact.dynamic.model import Model
 from agents.exact.highs import Floats, LinearProgram
 from memplace_env.plan import MemoryPlan
 from memplace_env.task import Task
-from memplace_env.workload.program import Ints
+from memplace_env.workload.program import Ints, TensorKind
 
 Bools = NDArray[np.bool_]
 
@@ -40,7 +40,8 @@ class Decisions:
         resident = np.zeros((program.num_tensors, backing), dtype=bool)
         if not task.streams_weights:
             tensor, level, _, start, end = plan.allocations.T
-            whole = (program.producer[tensor] < 0) & (start == 0) & (end >= program.num_ops - 1)
+            weight = program.tensor_kind[tensor] == TensorKind.WEIGHT
+            whole = weight & (start == 0) & (end >= program.num_ops - 1)
             resident[tensor[whole], level[whole]] = True
             here &= ~resident[program.use_tensor]
             stay &= ~resident[program.use_tensor]
@@ -101,10 +102,10 @@ def _block_at(task: Task, plan: MemoryPlan) -> Ints:
     ends = np.searchsorted(program.use_tensor[order], np.arange(program.num_tensors + 1))
     for row, (tensor, level, _, start, end) in enumerate(plan.allocations.tolist()):
         ready = [last + 1 for first, last in copies.get((tensor, level), []) if start <= first and last + 1 <= end]
-        if program.producer[tensor] < 0 and not ready and not task.streams_weights:
-            ready = [start]
         uses = order[ends[tensor] : ends[tensor + 1]]
-        since = min(ready, default=start if program.producer[tensor] == start else end + 1)
+        if program.producer[tensor] == start and plan.use_level[uses[0]] == level:
+            ready.append(start)
+        since = min(ready, default=end + 1)
         inside = uses[(program.use_op[uses] >= since) & (program.use_op[uses] <= end)]
         block[inside, level] = row
     return block

@@ -4,6 +4,7 @@ Time is cut into ops. With the columns of `columns.Columns`, u_0 < u_1 < ... the
 anything does), in each fast level l:
 
     a block       here[u] = stay[u] + copied[u] at the end of the op before u,   stay[u_i] <= here[u_{i-1}]
+    its use       is served from one level at most, which has a block; from the backing memory if from none
     its data      sent at the end <= here[u_0], equal for graph outputs; a result that is made in a fast level is in the
                   backing memory as far as it has been sent: neither reads from there nor copies get ahead of that
     room          in each op, blocks that stay or are used, copies on their way in (whole blocks, of which a linear
