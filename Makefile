@@ -29,6 +29,7 @@ bench: .venv/dev  ## how fast, as JSON
 tables: .venv/dev  ## the tables in docs/; some hours
 	.venv/bin/python -m benchmarks.headroom --write docs/headroom.md
 	.venv/bin/python -m benchmarks.headroom --all --write docs/headroom.md
+	.venv/bin/python -m benchmarks.dynamic --write docs/headroom.md
 	.venv/bin/python -m benchmarks.agents --write docs/agents.md README.md
 	.venv/bin/python -m benchmarks.egrl_table --write docs/egrl.md
 	.venv/bin/python -m benchmarks.generalisation --write docs/egrl.md

@@ -78,6 +78,28 @@ def test_exact_proves(parsed: Callable[..., Any]) -> None:
 
 
 @pytest.mark.usefixtures("no_picture")
+def test_tensors_that_move(run: Run, parsed: Callable[..., Any]) -> None:
+    """The bound is one for plans of any kind, and the static plan is shown beside the dynamic one."""
+    dynamic = ("solve", MODEL, "--formulation", "dynamic", "--time-limit", 5)
+    summary = parsed(*dynamic)
+    found = {finding["name"]: finding["latency_s"] for finding in summary["findings"]}
+    assert list(found) == ["exact", "exact-dynamic"]
+    assert summary["agent"] == "exact-dynamic"
+    assert summary["baseline"] == "native"
+    assert summary["bound_s"] <= summary["report"]["latency_s"] == found["exact-dynamic"] <= found["exact"]
+    shown = run(*dynamic).stdout
+    assert "no plan of any kind is faster, proven" in shown
+    assert "one level" not in shown
+
+
+def test_only_agents_that_move_tensors_are_asked_for_that(run: Run) -> None:
+    for agent, asked in (("exact", "dynamic"), ("exact-dynamic", "one-shot"), ("exact-dynamic", "game")):
+        refused = run("solve", MODEL, "--formulation", asked, "--agent", agent)
+        assert refused.exit_code == 2
+        assert f"{agent} plays --formulation" in refused.stderr
+
+
+@pytest.mark.usefixtures("no_picture")
 def test_the_best_plan_that_anybody_found_is_written(run: Run, parsed: Callable[..., Any], tmp_path: Path) -> None:
     """A bound is proven for agents that prove nothing; the better plan that this finds is the result."""
     summary = parsed("solve", MODEL, *QUICK, "--out", "o")
