@@ -14,7 +14,7 @@ from agents.exact.dynamic.bound import linear_bound_ps
 from agents.exact.dynamic.decisions import Decisions
 from agents.exact.dynamic.detail import Detail
 from agents.exact.dynamic.model import build
-from agents.exact.highs import relax
+from agents.exact.highs import relax, solve
 from memplace_env.compiler import HEURISTICS, place_mapping
 from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.plan import MemoryPlan, violations
@@ -106,6 +106,15 @@ def test_plans_that_move_tensors_fit_the_program_and_its_bound(task, data):
     latency_ps = judge_plan(task, plan).latency_ps
     assert linear_bound_ps(task) <= latency_ps
     assert least_ps(task, plan) <= latency_ps * CLOSE
+
+
+@settings(max_examples=60)
+@given(SMALL)
+def test_one_level_serves_a_use(task):
+    model = build(task)
+    values = solve(model.program, seconds=5).values
+    assert values is not None
+    assert (Decisions.of_values(model, values).fast.sum(axis=1) <= 1).all()
 
 
 @settings(max_examples=60)

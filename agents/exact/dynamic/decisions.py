@@ -36,7 +36,7 @@ class Decisions:
         here = block >= 0
         before = _before(program.use_tensor)
         stay = here & (before >= 0)[:, None] & (block == block[before])
-        fast = (plan.use_level[:, None] == np.arange(backing)) & here
+        fast = plan.use_level[:, None] == np.arange(backing)
         resident = np.zeros((program.num_tensors, backing), dtype=bool)
         if not task.streams_weights:
             tensor, level, _, start, end = plan.allocations.T
