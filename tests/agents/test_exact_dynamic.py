@@ -86,7 +86,7 @@ def least_ps(task: Task, plan: MemoryPlan) -> float:
     return np.inf if values is None else float(program.cost @ values) * model.unit_ps
 
 
-@settings(max_examples=80)
+@settings(max_examples=50)
 @given(tasks(programs_with_idle_ops()), st.data())
 def test_plans_that_move_nothing_fit_the_program_and_its_bound(task, data):
     """Where weights are resident they copy nothing, so nothing of them can be done better."""

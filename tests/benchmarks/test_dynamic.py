@@ -1,0 +1,24 @@
+"""The table of what tensors gain that move."""
+
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+from benchmarks import dynamic
+from benchmarks.ledger import Ledger
+from memplace_env.registration import ONE_SHOT
+
+
+def test_settings_are_the_registered_ones():
+    assert [run["name"] for run in dynamic.runs(list(ONE_SHOT), 1.0)] == list(ONE_SHOT)
+    assert dynamic.runs(["BERT-edge-tpu"], 1.0)[0]["accelerator"] == "edge-tpu"
+
+
+def test_a_table_of_one_line(tmp_path):
+    measure = partial(dynamic.measure, proof_seconds=20.0)
+    with ThreadPoolExecutor(1) as pool:
+        (record,) = Ledger(tmp_path / "dynamic.jsonl", dynamic.FIELDS).complete(
+            dynamic.runs(["AlexNet"], 20.0), measure, pool
+        )
+    assert record["bound_s"] <= record["dynamic_s"] <= record["static_s"] <= record["native_s"]
+    (line,) = dynamic.table([record]).splitlines()[2:]
+    assert line.startswith("| AlexNet | nnp-i | 1.5396 | 1.4890 | ")
