@@ -120,6 +120,16 @@ def test_a_tree_of_parts_adds_up(kind, budget, seed, data):
             each.check()
 
 
+def test_a_part_may_prove_what_does_not_hold_for_the_whole():
+    """The callback is called all the same, so that it can end the search."""
+    told = []
+    whole = MapEvaluator(ONE_SHOT, budget=9, callback=told.append)
+    whole.offer(whole.env.problem.native_plan)
+    whole.part(1.0, proves=False).prove(2.0)
+    whole.part(1.0).prove(1.0)
+    assert [progress.bound_s for progress in told] == [None, None, 1.0]
+
+
 def test_a_part_begins_with_nothing():
     whole = MapEvaluator(ONE_SHOT, budget=100)
     whole(np.zeros((5, ONE_SHOT.problem.map_size), dtype=int))
