@@ -146,7 +146,9 @@ class Search:
                 self._keep(Decisions.of_values(model, values), plan)
                 break
             fixed = self._make_room(plan, free_bytes, fixed)
-            end = end if seconds is not None else _Countdown(self.clock, CROWD_SECONDS)
+            if seconds is None:
+                seconds = CROWD_SECONDS
+                end = _Countdown(self.clock, seconds)
 
     def _make_room(self, crowds: list[Crowd], free_bytes: Ints, fixed: Bools | None) -> Bools:
         """Leave more room free in crowds, and return the uses that stay as they are."""
