@@ -17,6 +17,7 @@ from memplace_env.envs.malloc_game.state import ESTIMATE, USE
 from memplace_env.errors import PlanError
 from memplace_env.plan import MemoryPlan
 from memplace_env.simulator import judge_plan
+from memplace_env.task import Task
 from memplace_env.testing.reference_game import Game
 from memplace_env.testing.strategies import game_tasks
 from tests.envs.both_sides import ACTIONS, TASTES, pick
@@ -84,7 +85,7 @@ def test_players_are_told_the_rule_that_forbids() -> None:
 
     @settings(max_examples=200)
     @given(game_tasks(), st.integers(0, 2**32), TASTES)
-    def play(task, seed, taste):  # type: ignore[no-untyped-def]
+    def play(task: Task, seed: int, taste: list[int]) -> None:
         rng, problem, game = Random(seed), MallocGameProblem(task), Game.begin(task)
         states = problem.new_states(1)
         while not game.over:
