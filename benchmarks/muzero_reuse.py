@@ -22,7 +22,7 @@ from benchmarks.tables import markdown, save_results, write_between_markers
 from memplace_env.registration import game_id
 
 RESULTS = Path(__file__).parent / "results" / "muzero_reuse.json"
-TRAINED = ("ResNet50", "BERT", "Swin-tiny")
+TRAINED = ("GPT2", "BERT", "Swin-tiny")
 NEW = ("ResNet101", "GPT2", "ConvNeXt-tiny")
 ENDLESS = 10**9
 

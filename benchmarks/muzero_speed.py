@@ -1,6 +1,6 @@
 """How fast MuZero's search is with its network: prints JSON. `python -m benchmarks.muzero_speed`.
 
-Simulations/s of whole searches of 128 games half way through ResNet50's, on one core and one thread, with the learned
+Simulations/s of whole searches of 128 games half way through GPT2's, on one core and one thread, with the learned
 model and with the true rules, and which share of the time goes into the trees, the network and the rules. The best of
 20 searches by processor time, so that other processes on the machine matter little. Then where the time of a whole run
 of the default agent goes, and the memory that it takes.
@@ -32,7 +32,7 @@ from agents.muzero.run import new_network
 from agents.muzero.search import search
 from memplace_env.workload.program import Ints
 
-ID = "MallocGame-ResNet50-v0"
+ID = "MallocGame-GPT2-v0"
 GAMES, SIMULATIONS, ROUNDS = 128, 16, 20
 T = TypeVar("T")
 

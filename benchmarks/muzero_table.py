@@ -1,7 +1,7 @@
 """MuZero and the portfolio on every MallocGame id, beside XLA's solver, its autotuner and the searches, at equal time.
 
 python -m benchmarks.muzero_table                      # measures what results/muzero.json lacks, prints the tables
-python -m benchmarks.muzero_table --agents portfolio --workloads ResNet50 --seeds 1
+python -m benchmarks.muzero_table --agents portfolio --workloads GPT2 --seeds 1
 python -m benchmarks.muzero_table --ablations          # MuZero's settings on two programs instead
 python -m benchmarks.muzero_table --only-print --write docs/muzero.md    # also draws the learning curves
 
@@ -33,9 +33,9 @@ from benchmarks.tables import markdown, save_results, write_between_markers
 from memplace_env.registration import GAME, game_id
 
 RESULTS = Path(__file__).parent / "results" / "muzero.json"
-SEVERAL = ("ResNet50", "BERT", "Swin-tiny", "MatMul-strassen2")
+SEVERAL = ("GPT2", "BERT", "Swin-tiny", "MatMul-strassen2")
 """Programs with more than one seed, whose learning curves are drawn."""
-ABLATED = ("ResNet50", "Swin-tiny")
+ABLATED = ("GPT2", "Swin-tiny")
 ENDLESS = 10**9
 
 Make = Callable[[Path], agents.Agent]

@@ -177,9 +177,9 @@ def test_registered_settings() -> None:
     """Each formulation has its own, and so has a chip that an id names; a flag about the model drops them."""
     _, flags = ModelFlags().registered("bert", Formulation.GAME)
     assert (flags.chip, flags.batch, flags.dims) == ("tpu-v4i", GAME["BERT"]["batch"], GAME["BERT"]["dims"])
-    edge = GAME["MobileNetV2-edge-tpu"]
-    name, flags = ModelFlags(accelerator="edge-tpu").registered("MobileNetV2", Formulation.GAME)
-    assert (name, flags.chip, flags.batch) == ("MobileNetV2", "edge-tpu", edge["batch"])
+    edge = GAME["ResNet101-edge-tpu"]
+    name, flags = ModelFlags(accelerator="edge-tpu").registered("ResNet101", Formulation.GAME)
+    assert (name, flags.chip, flags.batch) == ("ResNet101", "edge-tpu", edge["batch"])
     assert ModelFlags(batch=3).registered("BERT", Formulation.GAME)[1].dims is None
     assert ModelFlags().registered("BERT")[1].chip == "nnp-i"
 

@@ -147,7 +147,7 @@ BAD = {
     "does not learn": (["train", "local-search", MODEL], "egrl, muzero, ppo"),
     "unknown agent": (["train", "nobody", MODEL], "egrl, muzero, ppo"),
     "other formulation": (["train", "egrl", GAME, "--formulation", "game"], "plays --formulation one-shot"),
-    "game id": (["train", "egrl", "MallocGame-AlexNet-v0"], "plays --formulation one-shot"),
+    "game id": (["train", "egrl", "MallocGame-GPT2-v0"], "plays --formulation one-shot"),
     "unknown id": (["train", "egrl", "MemPlace-Alexnet-v0"], "MemPlace-AlexNet-v0"),
     "flag with id": (["train", "egrl", "MemPlace-AlexNet-v0", "--batch", "2"], "settings of its own"),
     "twice": (["train", "egrl", MODEL, MODEL], "twice"),

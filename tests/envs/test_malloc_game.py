@@ -201,9 +201,9 @@ def test_of_resident_machines_a_streamed_copy_is_played(chip):
 
 
 def test_the_registered_game_of_a_resident_machine_says_what_it_plays():
-    env = gym.make("MallocGame-MobileNetV2-edge-tpu-v0").unwrapped
+    env = gym.make("MallocGame-ResNet101-edge-tpu-v0").unwrapped
     assert (env.accelerator.name, env.accelerator.weights) == ("edge-tpu-streamed", "streamed")
-    one_shot = gym.make("MemPlace-v0", **GAME["MobileNetV2-edge-tpu"]).unwrapped
+    one_shot = gym.make("MemPlace-v0", **GAME["ResNet101-edge-tpu"]).unwrapped
     assert (one_shot.accelerator.name, one_shot.accelerator.weights) == ("edge-tpu", "resident")
     assert env.report().traffic_bound_ps == traffic_bound_ps(env.task) > traffic_bound_ps(one_shot.task)
 
@@ -259,6 +259,6 @@ def test_algorithms_train_through_the_adapter(algorithm):
 
 @pytest.mark.slow
 def test_maskable_ppo_trains_by_id():
-    model = MaskablePPO("MultiInputPolicy", "MallocGame-ResNet50-v0", n_steps=128, n_epochs=1, seed=0, device="cpu")
+    model = MaskablePPO("MultiInputPolicy", "MallocGame-GPT2-v0", n_steps=128, n_epochs=1, seed=0, device="cpu")
     model.learn(128)
     assert model.num_timesteps == 128

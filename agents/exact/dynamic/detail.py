@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from agents.exact.dynamic.columns import Uses, uses_of
+from agents.exact.dynamic.columns import Uses, number_columns, uses_of
 from memplace_env.task import Task, derived
 from memplace_env.workload.program import Ints
 
@@ -15,8 +15,19 @@ AHEAD = 32
 registered games the bound with it is the same as with all ops, in a tenth of the time."""
 
 
+MOST_COLUMNS = 2_000_000
+"""Columns that are about all that 4 GB can solve."""
 MOST_SHARES = 150_000
 """Columns of copies that branch and bound can do with; more make it slower than what they say is worth."""
+
+
+@derived
+def is_tractable(task: Task) -> bool:
+    """Whether the program has no more than `MOST_COLUMNS`: it grows with how long results live and are written back."""
+    uses, horizon = uses_of(task), Detail().window(task, uses_of(task))
+    columns = number_columns(task, uses, horizon)
+    spans = (uses.sent_by - uses.valid + 1).clip(0).sum() * task.backing
+    return bool(columns.total + spans <= MOST_COLUMNS)
 
 
 @derived

@@ -6,6 +6,7 @@ import numpy as np
 
 from agents.evaluator import GameEvaluator
 from agents.exact.dynamic.bound import keep_bound_ps, known_bound_ps, linear_bound_ps
+from agents.exact.dynamic.detail import is_tractable
 from agents.exact.dynamic.search import Clock, Search
 from agents.solution import Verdict
 from agents.xla_msa import PUBLIC_SETS, default_plan
@@ -55,6 +56,8 @@ class GameSearch:
     def run(self) -> None:
         """What is known, the linear program, then branch and bound and windows in turn as long as either helps."""
         best = min((self._offer(plan), rank, plan) for rank, plan in enumerate(self._known_plans()))[2]
+        if self.optimal or not is_tractable(self.task):
+            return
         linear_bound_ps(self.task, self._clock.within(None), self._tell)
         if self.optimal or self._clock.up:
             return
