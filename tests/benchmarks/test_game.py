@@ -156,7 +156,6 @@ def test_the_table_has_every_solver_and_says_the_range(tmp_path: Path) -> None:
 def test_a_replay_loses_what_it_says_and_the_search_begins_there() -> None:
     run = {"name": "AlexNet", **ALEXNET, "seconds": 20.0, "games": 50}
     record = json.loads(json.dumps(game_replay.measure(run)))
-    assert set(run) <= set(game_replay.runs(["MatMul-strassen2"], 20.0, 50)[0]) | set(ALEXNET)
     assert record["bound_s"] <= record["plan_s"]
     assert record["bound_s"] <= record["searched_s"] <= record["replayed_s"]
     head, _, row = game_replay.table([record | {"plan_s": 1.0, "replayed_s": 1.25, "searched_s": 1.125}]).splitlines()
