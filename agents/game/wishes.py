@@ -12,12 +12,11 @@ from agents.xla_msa import PUBLIC_SETS, default_plan
 from memplace_env.envs.malloc_game import MallocGameProblem
 from memplace_env.envs.malloc_game.state import COPY, DROP, NO_COPY
 from memplace_env.plan import MemoryPlan
-from memplace_env.plan.plan import TRANSFER
 from memplace_env.workload.program import Ints
 
 Wishes = NDArray[np.int8]
 
-FAST, SOURCE = 0, TRANSFER.index("source")
+FAST = 0
 
 
 class Groups(NamedTuple):
@@ -69,16 +68,23 @@ def starts(problem: MallocGameProblem, incumbent: MemoryPlan | None = None) -> W
 
 
 def plan_wishes(problem: MallocGameProblem, plan: MemoryPlan) -> Wishes:
-    """int8[U], fast memory where a plan of the same program uses it, Copy at the use after which a write-back starts.
+    """int8[U], what a plan of the same program does: the way to replay it as a game.
+
+    - A use that the backing memory serves: Drop.
+    - Of each write-back, the last use that fast memory serves before it starts: Copy. The game's own starts right
+      after that use, so it is at least as early.
+    - Any other use that fast memory serves: NoCopy, which is granted as a copy in where the data is not there, so what
+      the plan fetches is fetched, unless a block of the game still holds it.
 
     The game along these wishes is the plan's own if the plan is that of a game. Of any other plan it may be better or
     worse than the plan, as the game places blocks and times copies by its own rules.
     """
-    tables, transfers = problem.tables, plan.transfers
-    wishes = np.where(plan.use_level == FAST, NO_COPY, DROP).astype(np.int8)
-    for tensor, _, _, start, _ in transfers[transfers[:, SOURCE] == FAST].tolist():
-        before = (tables.use_tensor == tensor) & (tables.use_op < start) & (plan.use_level == FAST)
-        wishes[np.flatnonzero(before)[-1:]] = COPY
+    tables, fast = problem.tables, plan.use_level == FAST
+    wishes = np.where(fast, NO_COPY, DROP).astype(np.int8)
+    for tensor, source, _, start, _ in plan.transfers.tolist():
+        if source == FAST:
+            before = fast & (tables.use_tensor == tensor) & (tables.use_op < start)
+            wishes[np.flatnonzero(before)[-1:]] = COPY
     return wishes
 
 

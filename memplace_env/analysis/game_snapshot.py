@@ -17,7 +17,6 @@ from memplace_env.envs.malloc_game.state import (
     DROP,
     ESTIMATE,
     MASK,
-    NEVER,
     NO_COPY,
     OP,
     STALL_PS,
@@ -215,11 +214,11 @@ def why_illegal(moment: Snapshot, action: int) -> str:
     assert decision is not None
     tables, layout = moment.problem.tables, moment.problem.layout
     fast, backing = (level.name for level in moment.problem.accelerator.levels)
-    tensor, saved_at = decision.tensor, state[layout.valid_from + decision.tensor]
-    saved, later = saved_at <= decision.op, tables.last_use[tensor] > decision.use
+    tensor = decision.tensor
+    saved, later = state[layout.valid_from + tensor] <= decision.op, tables.last_use[tensor] > decision.use
     pending = is_pending(layout, state, tensor)
     if action != DROP and (decision.is_result or action == COPY) and decision.candidate is None:
-        return f"no room in {fast}" if decision.is_result else _why_not_copied(moment, fast, backing)
+        return f"no room in {fast}" if decision.is_result else _why_not_copied(moment, fast)
     if action == COPY:
         if not decision.is_result and saved:
             return f"{backing} holds it already"
@@ -230,16 +229,14 @@ def why_illegal(moment: Snapshot, action: int) -> str:
         return f"it is not in {fast}"
     if pending:
         return "its way back begins with this op"
-    return f"{backing} does not hold it" + ("" if saved_at == NEVER else " yet")
+    return f"{backing} does not hold it"
 
 
-def _why_not_copied(moment: Snapshot, fast: str, backing: str) -> str:
-    """Why an operand that is not in fast memory cannot be copied there."""
+def _why_not_copied(moment: Snapshot, fast: str) -> str:
+    """Why an operand that is not in fast memory, but in the backing memory, cannot be copied."""
     decision, state = moment.decision, moment.state
     assert decision is not None
     tables, layout = moment.problem.tables, moment.problem.layout
-    if state[layout.valid_from + decision.tensor] > decision.op:
-        return f"{backing} does not hold it yet"
     if tables.prefetch_ps[decision.tensor] == 0:
         return "a copy would take no time"
     if earliest_copy(layout, state, decision.tensor) >= decision.op:

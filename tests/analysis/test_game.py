@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import re
+from random import Random
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from memplace_env.analysis.game_actions import actions_of, greedy_actions
 from memplace_env.analysis.game_snapshot import snapshot_of, why_illegal
+from memplace_env.envs.malloc_game import MallocGameProblem
 from memplace_env.envs.malloc_game.state import ESTIMATE, USE
 from memplace_env.errors import PlanError
 from memplace_env.plan import MemoryPlan
 from memplace_env.simulator import judge_plan
+from memplace_env.task import Task
+from memplace_env.testing.reference_game import Game
+from memplace_env.testing.strategies import game_tasks
+from tests.envs.both_sides import ACTIONS, TASTES, pick
 from tests.subjects import play_randomly, small_game
 
 
@@ -50,6 +60,48 @@ def test_decisions_say_what_actions_do() -> None:
                     problem.play(after, np.array([action]))
                     assert state[ESTIMATE] - after[0, ESTIMATE] == gain
     assert {"it is not in CMEM", "HBM does not hold it", "no room in CMEM"} <= reasons
+
+
+REASONS = {
+    r"the write-back of tensor \d+ begins with op \d+": "its way back begins with this op",
+    r"tensor \d+ is not in the backing memory at op \d+": "backing does not hold it",
+    r"tensor \d+ has no block that still holds its data": "it is not in fast",
+    r"graph output \d+ would never reach the backing memory: this is its last use": "a graph output must reach backing",
+    r"graph output \d+ would never reach the backing memory: nobody reads it": "a graph output must reach backing",
+    r"tensor \d+ is in fast memory and in the backing memory already": "backing holds it already",
+    r"tensor \d+ is being written back already": "it is on its way back",
+    r"nobody needs tensor \d+ after this": "nothing needs it later",
+    r"a copy of tensor \d+ takes no time, which is no copy": "a copy would take no time",
+    r"op (\d+) is too early to have tensor \d+ copied in": r"too late to copy it before op \1",
+    r"no gap of \d+ bytes is free during op \d+ and op (\d+)": r"no room in fast before op \1",
+    r"no gap of \d+ bytes is free at op \d+, whatever it waits for": "no room in fast",
+}
+"""What the reference says of an illegal action, and what players are told."""
+
+
+def test_players_are_told_the_rule_that_forbids() -> None:
+    """For every illegal action the same as the reference says, in fewer words; every rule occurs."""
+    met = set()
+
+    @settings(max_examples=200)
+    @given(game_tasks(), st.integers(0, 2**32), TASTES)
+    def play(task: Task, seed: int, taste: list[int]) -> None:
+        rng, problem, game = Random(seed), MallocGameProblem(task), Game.begin(task)
+        states = problem.new_states(1)
+        while not game.over:
+            moment = snapshot_of(problem, states[0])
+            verdicts = [game.legal(action) for action in ACTIONS]
+            for action, (legal, reason) in enumerate(verdicts):
+                if not legal:
+                    rule = next(rule for rule in REASONS if re.fullmatch(rule, reason))
+                    assert why_illegal(moment, action) == re.sub(rule, REASONS[rule], reason)
+                    met.add(rule)
+            action = pick(rng, [action for action in ACTIONS if verdicts[action][0]], taste)
+            game.play(action)
+            problem.play(states, np.array([action]))
+
+    play()
+    assert met == REASONS.keys()
 
 
 @pytest.mark.parametrize("seed", range(6))

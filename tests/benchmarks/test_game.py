@@ -15,7 +15,7 @@ from agents.base import Agent
 from agents.evaluator import GameEvaluator
 from agents.game import GameLocalSearch
 from agents.solution import Verdict
-from benchmarks import game, game_grid
+from benchmarks import game, game_grid, game_replay
 from benchmarks.ledger import Ledger, Record
 from memplace_env.accelerator import load_accelerator
 from memplace_env.registration import GAME, Formulation
@@ -151,3 +151,14 @@ def test_the_table_has_every_solver_and_says_the_range(tmp_path: Path) -> None:
     assert "–" in rows[0]  # the range
     assert "1.010%" in rows[0]  # the gap
     assert set(GAME) >= {"ResNet50-intel-npu-4000", "MatMul-strassen2"}
+
+
+def test_a_replay_loses_what_it_says_and_the_search_begins_there() -> None:
+    run = {"name": "AlexNet", **ALEXNET, "seconds": 20.0, "games": 50}
+    record = json.loads(json.dumps(game_replay.measure(run)))
+    assert record["bound_s"] <= record["plan_s"]
+    assert record["bound_s"] <= record["searched_s"] <= record["replayed_s"]
+    head, _, row = game_replay.table([record | {"plan_s": 1.0, "replayed_s": 1.25, "searched_s": 1.125}]).splitlines()
+    assert row.count("|") == head.count("|")
+    assert "loss after 50 games" in head
+    assert row.endswith("| 25.000% | 12.500% |")

@@ -1,6 +1,7 @@
 """The sequential environment beyond the checkers: observations, planners' interface, errors, learning algorithms."""
 
 from pathlib import Path
+from random import Random
 
 import gymnasium as gym
 import numpy as np
@@ -13,17 +14,19 @@ from stable_baselines3 import PPO
 import memplace_env
 from memplace_env.accelerator import load_accelerator
 from memplace_env.envs.malloc_game import MallocGameEnv, MallocGameProblem
-from memplace_env.envs.malloc_game.observation import LOOKAHEAD, TENSOR
+from memplace_env.envs.malloc_game.observation import LOOKAHEAD, PROGRESS, TENSOR
 from memplace_env.envs.malloc_game.state import BLOCKS, COPY, DROP, NO_COPY, OP
 from memplace_env.errors import ActionError, EnvError, WorkloadError
 from memplace_env.plan import violations
 from memplace_env.registration import GAME
 from memplace_env.resolve import resolve_task
 from memplace_env.simulator import judge_plan, traffic_bound_ps
+from memplace_env.testing.reference_game import Game
 from memplace_env.testing.strategies import game_tasks, programs
 from memplace_env.units import PS
 from memplace_env.workload.program import TensorKind
 from memplace_env.wrappers import SB3VecEnv, SkipForced
+from tests.envs.both_sides import ACTIONS, TASTES, expected_preview, pick
 
 TASKS = game_tasks(programs())
 
@@ -97,6 +100,34 @@ def test_profiles_and_features_by_definition(task, data):
                 expected[address, op - now + 63] += max(part, 0) * 255 // capacity
     assert (seen.profile[0, 0] == expected).all()
     assert (seen.profile[0, 1] <= seen.profile[0, 0]).all()
+
+
+@settings(max_examples=100)
+@given(game_tasks(), st.integers(0, 2**32), TASTES)
+def test_waits_and_write_backs_are_seen_as_the_reference_counts_them(task, seed, taste):
+    """`wait` and `pending` of the tensor; `waits`, `pending` and `owed` of the game, at its end too."""
+    rng, problem, game = Random(seed), MallocGameProblem(task), Game.begin(task)
+    states, mean_ps = problem.new_states(1), game.estimate() / task.program.num_ops
+
+    def beside_an_op(time_ps):
+        return time_ps / max(time_ps + mean_ps, 1)
+
+    while True:
+        seen, pending = problem.observe(states).of(0), game.pending()
+        progress = dict(zip(PROGRESS, seen["progress"].tolist(), strict=True))
+        assert progress["waits"] == np.float32(sum(game.stall) / max(game.estimate(), 1))
+        assert progress["pending"] == np.float32(min(len(pending) / 8, 1))
+        ahead = game.fork()
+        owed = game.tail if game.over else sum(ahead._book(write.start, game.op, write.demand) for write in pending)
+        assert progress["owed"] == pytest.approx(beside_an_op(owed))
+        if game.over:
+            break
+        tensor = dict(zip(TENSOR, seen["tensor"].tolist(), strict=True))
+        assert tensor["pending"] == (game.write_back(game.tensor) is not None)
+        assert tensor["wait"] == pytest.approx(beside_an_op(expected_preview(game)[2]))
+        action = pick(rng, [action for action in ACTIONS if game.legal(action)[0]], taste)
+        game.play(action)
+        problem.play(states, np.array([action]))
 
 
 def test_features_of_the_first_decision(env):
