@@ -95,8 +95,8 @@ GAME: dict[str, dict[str, Any]] = {
     "MatMul-strassen2": {"workload": "synthetic:matmul?factorisation=strassen-squared&size=8192&dtype=bfloat16"},
     "MatMul-rank47": {"workload": "synthetic:matmul?factorisation=rank-47&size=12288&dtype=int8"},
 }
-"""Settings of `MallocGame-<name>-v0`, of the workload with that name on tpu-v4i unless they say otherwise; chosen by the
-rule of `benchmarks/game_grid.py`: where the proven optimum is 3 % or more below what costs no search (docs/game.md)."""
+"""Settings of `MallocGame-<name>-v0`, of the workload with that name on tpu-v4i unless they say otherwise; chosen by
+the rule of `benchmarks/game_grid.py`: where the optimum is 3 % or more below what costs no search (docs/game.md)."""
 
 
 class Formulation(StrEnum):
