@@ -86,8 +86,10 @@ class DynamicSearch:
         """Branch and bound on the whole."""
         left = self._clock.seconds_left()
         seconds = TREE_SECONDS if left is None else min(TREE_SECONDS, left * TREE_SHARE)
-        self.search.branch_and_bound(self.gap / 2, seconds)
-        keep_bound_ps(self.task, self.search.bound_ps)
+        try:
+            self.search.branch_and_bound(self.gap / 2, seconds)
+        finally:
+            keep_bound_ps(self.task, self.search.bound_ps)
 
     def _windows(self, span: int) -> bool:
         """Slide a window over the ops; whether that found a better plan."""
