@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from threading import Thread
@@ -20,7 +21,7 @@ Option = bool | int | float | str
 
 BOUND_MARGIN = 1e-6
 """Share by which the bound of branch and bound is lowered before it counts as proven: far above what the solver's
-tolerances (1e-7 of a unit) and rounding add."""
+tolerances (1e-6 of a unit) and rounding add."""
 ROUNDING = 1e-9
 """Share by which a bound by weak duality is lowered: what is left is the rounding of its sums."""
 LOOK = 0.1
@@ -45,6 +46,17 @@ class LinearProgram:
     matrix: sp.csr_array
     row_lower: Floats
     row_upper: Floats
+
+
+def heard(answer: Answer) -> Answer:
+    """The answer, unless somebody interrupted the solver.
+
+    Raises:
+        KeyboardInterrupt: if somebody did.
+    """
+    if answer.interrupted:
+        raise KeyboardInterrupt
+    return answer
 
 
 class Answer(NamedTuple):
@@ -85,7 +97,7 @@ def solve(
         solution = highspy.HighsSolution()
         solution.col_value = start.tolist()
         solver.setSolution(solution)
-    interrupted = _run(solver, watch)
+    interrupted = _run(solver, seconds, watch)
     info = solver.getInfo()
     bound = info.mip_dual_bound if len(whole) else info.objective_function_value
     return Answer(_values(solver), max(bound, 0.0) * (1 - BOUND_MARGIN) if np.isfinite(bound) else 0.0, interrupted)
@@ -103,7 +115,7 @@ def relax(
     """
     options = {"solver": "ipm", "run_crossover": "off"} if interior else {"solver": "simplex"}
     solver = _solver(program, options, seconds)
-    interrupted = _run(solver, watch)
+    interrupted = _run(solver, seconds, watch)
     solution = solver.getSolution()
     bound = dual_bound(program, np.array(solution.row_dual)) if solution.dual_valid else 0.0
     return Answer(_values(solver), max(bound, 0.0) * (1 - ROUNDING), interrupted)
@@ -145,8 +157,12 @@ def _values(solver: highspy.Highs) -> Floats | None:
     return np.array(solver.getSolution().col_value) if found else None
 
 
-def _run(solver: highspy.Highs, watch: Watch | None) -> bool:
-    """Run to the end in another thread, so that Ctrl-C is heard; returns whether it was."""
+def _run(solver: highspy.Highs, seconds: float | None, watch: Watch | None) -> bool:
+    """Run to the end in another thread, so that Ctrl-C is heard; returns whether it was.
+
+    The solver looks at its time limit now and then only, so it is told when the time is up.
+    """
+    begin = time.perf_counter()
     bound = [0.0]
 
     def log(event: highspy.HighsCallbackEvent) -> None:
@@ -160,6 +176,8 @@ def _run(solver: highspy.Highs, watch: Watch | None) -> bool:
     while thread.is_alive():
         try:
             thread.join(LOOK)
+            if seconds is not None and time.perf_counter() - begin > seconds:
+                solver.cancelSolve()  # type: ignore[no-untyped-call]
             if watch is not None and not interrupted:
                 watch(bound[0])
         except KeyboardInterrupt:

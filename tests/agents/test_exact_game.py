@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agents import Exact
+from agents.exact import highs
 from agents.exact.dynamic.bound import linear_bound_ps
 from agents.exact.dynamic.decisions import Decisions
 from agents.exact.dynamic.detail import Detail
@@ -75,3 +77,20 @@ def test_plans_are_valid_and_as_good_as_said(task, cheap, seed):
     assert (solution.outcome == "optimal") == (solution.gap <= 1e-5)
     for plan in some_plans(env.task, seed):
         assert solution.bound_s <= time_plan(env.task, plan).latency_ps * PS
+
+
+@pytest.mark.parametrize("stop_at", range(0, 24, 3))
+def test_an_interrupt_of_any_call_of_the_solver_ends_the_search(stop_at, monkeypatch):
+    """With the plan and the bound so far, whatever the solver was working on."""
+    calls, run = [0], highs._run
+
+    def interrupted(*args):
+        calls[0] += 1
+        return run(*args) or calls[0] > stop_at
+
+    monkeypatch.setattr(highs, "_run", interrupted)
+    env = MallocGameEnv("synthetic:matmul?factorisation=strassen&size=8192&dtype=bfloat16")
+    solution = Exact().solve(env)
+    assert violations(env.task, solution.plan) == []
+    assert solution.bound_s <= solution.report.latency_s
+    assert calls[0] <= stop_at + 1

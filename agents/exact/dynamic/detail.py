@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from agents.exact.dynamic.columns import Uses, number_columns, uses_of
+from memplace_env.plan import MemoryPlan
 from memplace_env.task import Task, derived
 from memplace_env.workload.program import Ints
 
@@ -28,6 +29,16 @@ def is_tractable(task: Task) -> bool:
     columns = number_columns(task, uses, horizon)
     spans = (uses.sent_by - uses.valid + 1).clip(0).sum() * task.backing
     return bool(columns.total + spans <= MOST_COLUMNS)
+
+
+def lengths_of_copies(task: Task, plan: MemoryPlan) -> Detail:
+    """The copies of a plan that begin longer before their use than is followed anyway."""
+    program, ahead = task.program, set[tuple[int, int]]()
+    for tensor, source, _, start, end in plan.transfers.tolist():
+        uses = np.flatnonzero((program.use_tensor == tensor) & (program.use_op > end))
+        if source == task.backing and len(uses) and program.use_op[uses[0]] - start > AHEAD:
+            ahead.add((int(uses[0]), int(program.use_op[uses[0]] - start)))
+    return Detail(ahead=frozenset(ahead))
 
 
 @derived

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from agents.exact.dynamic.decisions import Decisions
 from agents.exact.dynamic.detail import Detail
 from agents.exact.dynamic.model import Model
-from agents.exact.highs import Floats, relax
+from agents.exact.highs import Floats, heard, relax
 from memplace_env.workload.program import Ints
 
 FEASIBLE = 1e-6
@@ -34,11 +34,14 @@ class Schedule(NamedTuple):
     transfers: Ints
 
 
-def settled(model: Model, values: Floats) -> Floats | None:
+def settled(model: Model, values: Floats, seconds: float | None = None) -> Floats | None:
     """float64[C], a solution with the same decisions, the best latency for them, and then as little room as it allows.
 
     Copies in are as late and write-backs as early as they can be; one that nobody needs is left out. None if the solver
-    finds no answer.
+    finds no answer, each of two within the seconds.
+
+    Raises:
+        KeyboardInterrupt: if somebody interrupts it.
     """
     program = model.program
     lower, upper = program.lower.copy(), program.upper.copy()
@@ -53,7 +56,7 @@ def settled(model: Model, values: Floats) -> Floats | None:
         if not needed[tensor]:
             upper[model.sending(tensor, level)] = 0
     fixed = replace(program, lower=lower, upper=upper)
-    fastest = relax(fixed).values
+    fastest = heard(relax(fixed, seconds=seconds)).values
     if fastest is None:
         return None
     as_fast = replace(
@@ -63,7 +66,7 @@ def settled(model: Model, values: Floats) -> Floats | None:
         row_lower=np.append(fixed.row_lower, -float(program.cost @ fastest) * (1 + SLACK)),
         row_upper=np.append(fixed.row_upper, np.inf),
     )
-    return relax(as_fast).values
+    return heard(relax(as_fast, seconds=seconds)).values
 
 
 def read_schedule(model: Model, values: Floats) -> Schedule:

@@ -12,10 +12,10 @@ import numpy as np
 
 from agents.exact.dynamic.addresses import Crowd, with_addresses
 from agents.exact.dynamic.decisions import Bools, Decisions
-from agents.exact.dynamic.detail import Detail, farthest
+from agents.exact.dynamic.detail import Detail, farthest, lengths_of_copies
 from agents.exact.dynamic.extract import begun_early, broken, read_schedule, settled
 from agents.exact.dynamic.model import Model, build
-from agents.exact.highs import Floats, LinearProgram, solve
+from agents.exact.highs import Floats, LinearProgram, heard, solve
 from memplace_env.plan import MemoryPlan
 from memplace_env.task import Task
 from memplace_env.workload.program import Ints
@@ -78,7 +78,10 @@ class Search:
 
     def begin_with(self, plan: MemoryPlan) -> None:
         """Take over the decisions of a valid plan, with the best copies for them."""
-        self._complete(Decisions.of_plan(self.task, plan))
+        decisions = Decisions.of_plan(self.task, plan)
+        self.best = Found(decisions, self._offer(plan))
+        self.detail |= lengths_of_copies(self.task, plan)
+        self._complete(decisions)
 
     def branch_and_bound(self, gap: float, seconds: float | None) -> None:
         """Solve the whole, and again with what was broken followed in detail, until nothing is."""
@@ -124,23 +127,25 @@ class Search:
         free_bytes = np.zeros((self.task.program.num_ops + 1, self.task.backing), dtype=np.int64)
         for _ in range(ROUNDS):
             model = build(self.task, self.detail, free_bytes)
-            answer = solve(
-                _without_early(model, decisions.fixed(model, fixed)),
-                gap=FINE,
-                seconds=end.left(),
-                start=None if fixed is None else self._start(model, end.left()),
-                watch=partial(self._tell, 0.0),
+            answer = heard(
+                solve(
+                    _without_early(model, decisions.fixed(model, fixed)),
+                    gap=FINE,
+                    seconds=end.left(),
+                    start=None if fixed is None else self._start(model, end.left()),
+                    watch=partial(self._tell, 0.0),
+                )
             )
-            if answer.interrupted:
-                raise KeyboardInterrupt
-            values = None if answer.values is None else settled(model, answer.values)
+            values = None if answer.values is None else settled(model, answer.values, end.left())
             if values is None:
                 break
             schedule = read_schedule(model, values)
             missing = broken(model, values, schedule)
             self.detail |= missing
-            if len(missing):
+            if len(missing) and end.left() != 0:
                 continue
+            if len(missing):
+                break
             plan = with_addresses(self.task, schedule, self._seed)
             if isinstance(plan, MemoryPlan):
                 self._keep(Decisions.of_values(model, values), plan)
@@ -170,7 +175,7 @@ class Search:
         if self.best is None:
             return None
         fixed = self.best.decisions.fixed(model)
-        return solve(_without_early(model, fixed), gap=FINE, seconds=seconds).values
+        return heard(solve(_without_early(model, fixed), gap=FINE, seconds=seconds)).values
 
     def _tell(self, unit_ps: float, bound: float) -> None:
         self.clock.tell(max(self.bound_ps, bound * unit_ps))
