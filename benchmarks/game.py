@@ -125,16 +125,16 @@ def main() -> None:
     parser.add_argument("--proof-seconds", type=float, help="wall time of the exact agent; default: as each search")
     parser.add_argument("--seeds", type=int, default=3, help="of what is random")
     parser.add_argument("--grid", action="store_true", help="every setting that might have an id")
-    parser.add_argument("--choose", action="store_true", help="only print what the rule chooses from the saved grid")
+    parser.add_argument("--choose", action="store_true", help="what the rule chooses from the saved grid")
     parser.add_argument("--time-limit", type=float, default=20.0, help="seconds for the proof of a setting of the grid")
     parser.add_argument("--workload", help="only this one")
     parser.add_argument("--jobs", type=int, default=2, help="searches side by side, each on its own core")
     parser.add_argument("--write", type=Path, help="document whose table is replaced")
     options = parser.parse_args()
     if options.choose:
-        print(game_grid.table(game_grid.choose(game_grid.saved())))
-        return
-    if options.grid:
+        records = game_grid.saved()
+        content = f"{game_grid.table(game_grid.choose(records))}\n{game_grid.summary(records)}"
+    elif options.grid:
         settings = [each for each in game_grid.grid() if options.workload in (None, each["workload"])]
         records = game_grid.complete(settings, options.time_limit, options.jobs)
         content = f"{game_grid.summary(records)}\n{game_grid.table(records)}"
@@ -146,7 +146,8 @@ def main() -> None:
             content = table(Ledger(RESULTS, FIELDS).complete(asked, measure, pool))
     print(content)
     if options.write:
-        write_between_markers(options.write, "grid" if options.grid else "game", content)
+        marker = "choice" if options.choose else "grid" if options.grid else "game"
+        write_between_markers(options.write, marker, content)
 
 
 if __name__ == "__main__":
