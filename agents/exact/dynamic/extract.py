@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from agents.exact.dynamic.decisions import Decisions
-from agents.exact.dynamic.detail import Detail
+from agents.exact.dynamic.detail import AHEAD, Detail
 from agents.exact.dynamic.model import Model
 from agents.exact.highs import Floats, heard, relax
 from memplace_env.workload.program import Ints
@@ -35,7 +35,8 @@ class Schedule(NamedTuple):
 
 
 def settled(model: Model, values: Floats, seconds: float | None = None) -> Floats | None:
-    """float64[C], a solution with the same decisions, the best latency for them, and then as little room as it allows.
+    """float64[C], a solution with the same decisions, all copies within their windows, the best latency for that, and
+    then as little room as it allows.
 
     Copies in are as late and write-backs as early as they can be; one that nobody needs is left out. None if the solver
     finds no answer, each of two within the seconds.
@@ -55,6 +56,7 @@ def settled(model: Model, values: Floats, seconds: float | None = None) -> Float
         room[model.sending(tensor, level)] = -size[tensor]
         if not needed[tensor]:
             upper[model.sending(tensor, level)] = 0
+    upper[model.columns.early[model.columns.early >= 0]] = 0
     fixed = replace(program, lower=lower, upper=upper)
     fastest = heard(relax(fixed, seconds=seconds)).values
     if fastest is None:
@@ -148,8 +150,14 @@ def _too_early(model: Model, schedule: Schedule) -> Detail:
 
 
 def begun_early(model: Model, values: Floats) -> Detail:
-    """Copies that begin before their windows: these are to be twice as long."""
-    columns = model.columns
-    early = np.flatnonzero(((columns.early >= 0) & (values[columns.early] > FEASIBLE)).any(axis=1))
-    ahead = 2 * (model.task.program.use_op - columns.window)[early]
-    return Detail(ahead=frozenset(zip(early.tolist(), ahead.tolist(), strict=True)))
+    """Copies that begin more than `AHEAD` ops before their use, or before their windows: those are doubled."""
+    columns, op_of = model.columns, model.task.program.use_op
+    ahead = set[tuple[int, int]]()
+    for use, level in np.argwhere(columns.copied >= 0).tolist():
+        share, window = values[model.copying(use, level)], int(columns.window[use])
+        early = columns.early[use, level]
+        if early >= 0 and values[early] > FEASIBLE:
+            ahead.add((use, 2 * int(op_of[use] - window)))
+        elif share[-1] > 0.5 and len(share) - int((share > FEASIBLE).argmax()) > AHEAD:
+            ahead.add((use, len(share) - int((share > FEASIBLE).argmax())))
+    return Detail(ahead=frozenset(ahead))
