@@ -165,7 +165,8 @@ class Run:
             self._remember(workload, own, result)
             reward = result.repaired_reward if self._config.repaired else result.reward
             fitness += reward / len(self._workloads)
-            self._epsilon += float(result.reassigned.mean()) / len(self._workloads)
+            if len(result.reassigned):  # none if the time is up
+                self._epsilon += float(result.reassigned.mean()) / len(self._workloads)
             if self._config.write_back and len(own) >= len(self._population.is_graph):
                 self._write_back(workload, result)
         return fitness

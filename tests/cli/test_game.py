@@ -140,7 +140,6 @@ def test_a_rival_that_stalls_much_says_so(run: Run, tmp_path: Path) -> None:
     assert result.exit_code == 0, result.stderr
     stalls = dict(re.findall(r"xla-msa (\S+) [\d.]+× \(([\d.]+) % stall\)", result.stdout))
     assert float(stalls["open-source"]) > float(stalls["llama2-70b"]) >= 5
-    assert not re.search(r"greedy-player [\d.]+× \(", result.stdout)
 
 
 def test_plans_of_a_resident_chip(run: Run, parsed: Callable[..., Any], tmp_path: Path) -> None:
@@ -164,7 +163,7 @@ def test_plans_of_a_resident_chip(run: Run, parsed: Callable[..., Any], tmp_path
 
 def test_agents_of_both_kinds(parsed: Callable[..., Any]) -> None:
     rows = {row["name"]: row["formulation"] for row in parsed("agents")}
-    assert rows["exact"] == "one-shot"
+    assert rows["local-search"] == "one-shot"
     assert rows[DEFAULTS[Formulation.GAME]] == "game"
 
 
@@ -186,7 +185,7 @@ def test_registered_settings() -> None:
 
 BAD = {
     "game agent": (["solve", MODEL, "--agent", "game-local-search"], "--formulation game"),
-    "one-shot agent": (["solve", MODEL, "--formulation", "game", "--agent", "exact"], "--formulation one-shot"),
+    "one-shot agent": (["solve", MODEL, "--formulation", "game", "--agent", "local-search"], "--formulation one-shot"),
     "three levels": (["play", "synthetic:chain", "-a", "nnp-i"], "two memory levels"),
     "three levels, drawn": (["render", "synthetic:chain", "-a", "nnp-i", "--out", "x.png"], "two memory levels"),
     "no picture": (["render", MODEL, "--out", "x.jpg"], ".gif"),

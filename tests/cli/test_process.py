@@ -18,7 +18,7 @@ from tests.cli.conftest import MODEL, started
 
 MEMPLACE = [sys.executable, "-m", "memplace_env.cli"]
 REPOSITORY = Path(__file__).parents[2]
-GAME = f"{MODEL}&accelerator=tpu-v4i"
+LARGE_GAME = "synthetic:matmul?factorisation=strassen-squared&size=8192&dtype=bfloat16"
 
 
 def test_bad_input() -> None:
@@ -78,8 +78,9 @@ def begun(command: list[str], home: str, work: Path) -> AbstractContextManager[s
 
 
 def test_interrupt_keeps_what_an_anytime_agent_has(tmp_path: Path) -> None:
-    command = ["solve", GAME, "--formulation", "game", "--budget", str(10**12)]
-    with begun(command, "agents.game:GameLocalSearch", tmp_path) as run:
+    """The portfolio while its exact agent works, which ends in the middle of a linear program."""
+    command = ["solve", LARGE_GAME, "--formulation", "game", "--budget", str(10**12)]
+    with begun(command, "agents.exact:Exact", tmp_path) as run:
         run.send_signal(signal.SIGINT)
         _, errors = run.communicate(timeout=60)
     assert run.returncode == 0, errors

@@ -39,6 +39,7 @@ KNOW_OVERHEAD = {
     "memplace_env.envs.malloc_game.state",  # likewise
     "memplace_env.envs.malloc_game.step",  # shows the player what memory can save of an op
     "agents.exact.dynamic.model",  # a linear program of the rule
+    "agents.exact.dynamic.times",  # its rows
     "agents.exact.static.model",  # a linear program of the rule
     "agents.exact.static.solve",  # its sum
 }
