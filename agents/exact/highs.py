@@ -19,6 +19,10 @@ Watch = Callable[[float], None]
 
 Option = bool | int | float | str
 
+LATENCY = 1e4
+"""Latency with everything in the backing memory, in the units of our programs: far above the solver's tolerances."""
+CAPACITY = 1e3
+"""What a level holds, in the units of the rows about room."""
 BOUND_MARGIN = 1e-6
 """Share by which the bound of branch and bound is lowered before it counts as proven: far above what the solver's
 tolerances (1e-6 of a unit) and rounding add."""

@@ -5,40 +5,32 @@ from __future__ import annotations
 from math import ceil
 
 from agents.exact.dynamic.model import build
-from agents.exact.highs import Watch, relax
+from agents.exact.highs import Watch, heard, relax
 from memplace_env.task import Task, derived
 
 
 @derived
-def _proven(task: Task) -> dict[str, int]:
-    """What has been proven of this task so far."""
+def _kept(task: Task) -> dict[str, int]:
+    """The bound of this task, once it is known."""
     return {}
 
 
-def known_bound_ps(task: Task) -> int:
-    """The best bound in ps that anybody has proven of any plan of this task; 0 before `linear_bound_ps`."""
-    return _proven(task).get("bound", 0)
-
-
-def keep_bound_ps(task: Task, bound_ps: float) -> None:
-    """Remember a proven bound."""
-    _proven(task)["bound"] = max(known_bound_ps(task), ceil(bound_ps))
-
-
 def linear_bound_ps(task: Task, seconds: float | None = None, watch: Watch | None = None) -> int:
-    """The bound in ps of the linear program of `model`, or the best one known if that is higher; 0 if time ran out.
+    """The bound in ps of the linear program of `model`; 0 if time ran out.
 
     Args:
         task: the problem.
         seconds: time to spend at most; next to none where the bound is known already.
         watch: see `highs.solve`.
+
+    Raises:
+        KeyboardInterrupt: if somebody interrupts it.
     """
-    if "relaxed" not in _proven(task):
+    kept = _kept(task)
+    if "bound" not in kept:
         model = build(task)
-        answer = relax(model.program, seconds=seconds, watch=watch, interior=True)
-        keep_bound_ps(task, answer.bound * model.unit_ps)
-        if answer.bound:
-            _proven(task)["relaxed"] = 1
-        if answer.interrupted:
-            raise KeyboardInterrupt
-    return known_bound_ps(task)
+        bound = ceil(heard(relax(model.program, seconds=seconds, watch=watch, interior=True)).bound * model.unit_ps)
+        if not bound:
+            return 0
+        kept["bound"] = bound
+    return kept["bound"]

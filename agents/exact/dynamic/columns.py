@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from memplace_env.task import Task
+from memplace_env.task import Task, derived
 from memplace_env.workload.program import Ints, TensorKind
 
 
@@ -32,6 +32,7 @@ class Uses(NamedTuple):
     last: Ints
 
 
+@derived
 def uses_of(task: Task) -> Uses:
     """See `Uses`."""
     program = task.program

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from agents.exact.dynamic.columns import uses_of
 from agents.exact.dynamic.model import Model
 from agents.exact.highs import Floats, LinearProgram
 from memplace_env.plan import MemoryPlan
@@ -34,7 +35,7 @@ class Decisions:
         program, backing = task.program, task.backing
         block = _block_at(task, plan)
         here = block >= 0
-        before = _before(program.use_tensor)
+        before = uses_of(task).before
         stay = here & (before >= 0)[:, None] & (block == block[before])
         fast = plan.use_level[:, None] == np.arange(backing)
         resident = np.zeros((program.num_tensors, backing), dtype=bool)
@@ -79,15 +80,6 @@ def _taken(columns: Ints, values: Floats) -> Bools:
 def _fix(columns: Ints, chosen: Bools, lower: Floats, upper: Floats) -> None:
     there = columns >= 0
     lower[columns[there]] = upper[columns[there]] = chosen[there]
-
-
-def _before(tensor: Ints) -> Ints:
-    """int64[U], the previous use of the same tensor, or -1."""
-    order = np.lexsort((np.arange(len(tensor)), tensor))
-    same = tensor[order[1:]] == tensor[order[:-1]]
-    before = np.full(len(tensor), -1)
-    before[order[1:][same]] = order[:-1][same]
-    return before
 
 
 def _block_at(task: Task, plan: MemoryPlan) -> Ints:

@@ -8,13 +8,11 @@ import numpy as np
 
 from agents.exact.dynamic.columns import number_columns, uses_of
 from agents.exact.dynamic.detail import Detail
+from agents.exact.highs import LATENCY
 from agents.exact.rows import RowBuilder
 from memplace_env.costs import op_times
 from memplace_env.task import Task
 from memplace_env.workload.program import Ints
-
-LATENCY = 1e4
-"""Latency with everything in the backing memory, in the units of the program: far above the solver's tolerances."""
 
 
 class Draft:
@@ -29,6 +27,7 @@ class Draft:
         total: columns so far.
         switches: whole-numbered ones among those that were added.
         unit: picoseconds of one unit.
+        longest: latency with everything in the backing memory, in units.
     """
 
     def __init__(self, task: Task, detail: Detail) -> None:

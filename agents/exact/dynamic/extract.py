@@ -150,7 +150,7 @@ def _too_early(model: Model, schedule: Schedule) -> Detail:
 
 
 def begun_early(model: Model, values: Floats) -> Detail:
-    """Copies that begin more than `AHEAD` ops before their use, or before their windows: those are doubled."""
+    """Copies that begin more than `AHEAD` ops before their use, or before their windows, which then double."""
     columns, op_of = model.columns, model.task.program.use_op
     ahead = set[tuple[int, int]]()
     for use, level in np.argwhere(columns.copied >= 0).tolist():

@@ -7,10 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from agents.exact.dynamic.draft import Draft
+from agents.exact.highs import CAPACITY
 from memplace_env.workload.program import Ints
-
-CAPACITY = 1e3
-"""What a level holds, in the units of its rows."""
 
 
 def add_room(draft: Draft, level: int, free_bytes: Ints | None) -> None:

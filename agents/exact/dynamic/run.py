@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from math import ceil
+
 import numpy as np
 
 from agents.evaluator import Evaluator, GameEvaluator
-from agents.exact.dynamic.bound import keep_bound_ps, known_bound_ps, linear_bound_ps
+from agents.exact.dynamic.bound import linear_bound_ps
 from agents.exact.dynamic.detail import is_tractable
 from agents.exact.dynamic.search import Clock, Search
 from agents.solution import Verdict
@@ -37,7 +39,7 @@ class DynamicSearch:
 
     def __init__(self, evaluator: Evaluator, gap: float, cheap: bool, seed: int) -> None:
         self.evaluator, self.task, self.gap = evaluator, evaluator.env.task, gap
-        keep_bound_ps(self.task, traffic_bound_ps(self.task))
+        self._proven_ps: float = traffic_bound_ps(self.task)
         self._cheap = cheap
         self._clock = Clock(lambda: evaluator.seconds_left, self._tell)
         self._best: MemoryPlan | None = None
@@ -47,18 +49,22 @@ class DynamicSearch:
     @property
     def optimal(self) -> bool:
         """Whether the best plan is proven to be within the gap."""
-        return self._best_ps <= known_bound_ps(self.task) * (1 + self.gap)
+        return self._best_ps <= self._bound_ps * (1 + self.gap)
 
     def verdict(self) -> Verdict:
         """What has been proven so far."""
-        return Verdict("optimal" if self.optimal else "feasible", known_bound_ps(self.task) * PS)
+        return Verdict("optimal" if self.optimal else "feasible", self._bound_ps * PS)
+
+    @property
+    def _bound_ps(self) -> int:
+        return ceil(max(self._proven_ps, self.search.bound_ps))
 
     def run(self) -> None:
         """What is known, the linear program, then branch and bound and windows in turn as long as either helps."""
         best = min((self._offer(plan), rank, plan) for rank, plan in enumerate(self._known_plans()))[2]
         if self.optimal or not is_tractable(self.task):
             return
-        linear_bound_ps(self.task, self._clock.within(None), self._tell)
+        self._proven_ps = max(self._proven_ps, linear_bound_ps(self.task, self._clock.within(None), self._tell))
         if self.optimal or self._clock.up:
             return
         self.search.begin_with(best)
@@ -86,10 +92,7 @@ class DynamicSearch:
         """Branch and bound on the whole."""
         left = self._clock.seconds_left()
         seconds = TREE_SECONDS if left is None else min(TREE_SECONDS, left * TREE_SHARE)
-        try:
-            self.search.branch_and_bound(self.gap / 2, seconds)
-        finally:
-            keep_bound_ps(self.task, self.search.bound_ps)
+        self.search.branch_and_bound(self.gap / 2, seconds)
 
     def _windows(self, span: int) -> bool:
         """Slide a window over the ops; whether that found a better plan."""
@@ -107,4 +110,4 @@ class DynamicSearch:
         return latency_ps
 
     def _tell(self, bound_ps: float) -> None:
-        self.evaluator.prove(max(bound_ps, known_bound_ps(self.task)) * PS)
+        self.evaluator.prove(max(bound_ps, self._bound_ps) * PS)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from agents.exact.highs import CAPACITY, Floats
 from agents.exact.packing import Conflict
-from agents.exact.static.model import CAPACITY, Floats, Model, Rows, live_sets, rows_of, stack
+from agents.exact.static.model import Model, Rows, live_sets, rows_of, stack
 from memplace_env.task import Task
 from memplace_env.workload.program import Ints, TensorKind
 

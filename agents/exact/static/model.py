@@ -37,16 +37,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from agents.exact.highs import CAPACITY, LATENCY, Floats
 from memplace_env.costs import Costs
 from memplace_env.task import Task
 from memplace_env.workload.program import Ints, Program, TensorKind
-
-Floats = NDArray[np.float64]
-
-HORIZON = 1e4
-"""Latency of a plan with everything in backing memory, in the units of the program: far above HiGHS's tolerances."""
-CAPACITY = 1e3
-"""What a level holds, in the units of the capacity rows."""
 
 
 class Rows(NamedTuple):
@@ -102,7 +96,7 @@ def build(task: Task) -> Model:
     program, costs = task.program, task.costs
     columns = _columns(task)
     all_backing = np.bincount(program.use_op, costs.use_ps[:, -1], program.num_ops)
-    unit = max(float(np.maximum(costs.compute_ps, all_backing).sum()) / HORIZON, 1.0)
+    unit = max(float(np.maximum(costs.compute_ps, all_backing).sum()) / LATENCY, 1.0)
     ports = _ports(task, columns, unit)
     parts = [
         _op_times(costs, columns, ports, unit),
