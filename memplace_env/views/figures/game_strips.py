@@ -118,7 +118,7 @@ def draw_latency(figure: Figure, box: Box, moment: Snapshot) -> None:
     axes.set_xticks([])
     axes.set_yticks([])
     for text, colour, place, side in (
-        (f"all in {name}: {seconds(problem.all_backing_ps * PS)}", BASELINE, 0.01, "left"),
+        (f"{name}: {seconds(problem.all_backing_ps * PS)}", BASELINE, 0.01, "left"),
         (f"traffic bound: {seconds(floor_ps * PS)}", MUTED, 1.0, "right"),
     ):
         look: dict[str, Any] = {"ha": side, "fontsize": NOTE_PT, "color": colour, "parse_math": False}
