@@ -24,7 +24,7 @@ from benchmarks import game_grid
 from benchmarks.cores import single_cores
 from benchmarks.headroom import FIELDS as SETTING
 from benchmarks.ledger import Ledger, Record
-from benchmarks.tables import markdown, write_between_markers
+from benchmarks.tables import markdown, setting_text, write_between_markers
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.registration import GAME
 from memplace_env.views.text.headlines import stall_note
@@ -101,9 +101,7 @@ def table(records: Sequence[Record]) -> str:
 def _row(name: str, found: dict[str, list[Record]]) -> list[str]:
     some = found["greedy-player"][0]
     reference_s = min(found[solver][0]["latency_s"] for solver in XLA)
-    dims = [f"{key} {value}" for key, value in some.get("dims", {}).items()]
-    batch = [f"batch {some['batch']}"] if "batch" in some else []
-    setting = ", ".join([some["chip"], *([some["dtype"]] if "dtype" in some else []), *batch, *dims])
+    setting = ", ".join(filter(None, [some["chip"], setting_text(some)]))
     row = [name, setting, str(some["decisions"]), f"{some['all_backing_s'] * 1e3:.3f}", f"{reference_s * 1e3:.3f}"]
     row += [f"{reference_s / some['all_backing_s']:.3f}", *(_cell(found[solver], reference_s) for solver in COLUMNS)]
     exact = found["exact"][0]

@@ -22,7 +22,7 @@ from agents.xla_msa import PUBLIC_SETS
 from benchmarks.cores import single_cores
 from benchmarks.headroom import DIMS, FIELDS
 from benchmarks.ledger import Ledger, Record
-from benchmarks.tables import markdown
+from benchmarks.tables import markdown, setting_text
 from memplace_env.accelerator import accelerator_names, load_accelerator
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.errors import AcceleratorError, WorkloadError
@@ -151,8 +151,7 @@ def table(records: list[Record]) -> str:
 
 
 def _row(record: Record) -> list[str]:
-    dims = [f"{key} {value}" for key, value in record.get("dims", {}).items()]
-    row = [record["workload"], record["chip"], ", ".join([record["dtype"], f"batch {record['batch']}", *dims])]
+    row = [record["workload"], record["chip"], setting_text(record)]
     row += [str(record["decisions"]), _ms(record["all_backing_s"]), _ms(record["cheap_s"]), record["cheap"]]
     if "plan_s" not in record:
         most = record["cheap_s"] / max(record["linear_bound_s"], PS) - 1

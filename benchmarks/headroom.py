@@ -28,7 +28,7 @@ from rich.progress import track
 
 import agents
 from benchmarks.ledger import Ledger
-from benchmarks.tables import markdown, write_between_markers
+from benchmarks.tables import markdown, setting_text, write_between_markers
 from memplace_env.accelerator import accelerator_names, load_accelerator
 from memplace_env.compiler import place_mapping
 from memplace_env.envs.one_shot import OneShotEnv
@@ -125,9 +125,8 @@ def table(results: list[dict[str, Any]]) -> str:
     headers += ["bound, mappings", "traffic bound", "gain over cheap", "kept", "exact says"]
     rows = []
     for r in results:
-        dims = [f"{key} {value}" for key, value in r.get("dims", {}).items()]
         native = r["latency_s"]["native"]
-        row = [r["workload"], r["accelerator"], ", ".join([r["dtype"], f"batch {r['batch']}", *dims])]
+        row = [r["workload"], r["accelerator"], setting_text(r)]
         row += [str(r["ops"]), f"{native * 1e3:.3f}"]
         row += [f"{native / r['latency_s'][name]:.3f}" for name in columns]
         row += [f"{native / r['bound_s']:.3f}", f"{native / r['traffic_bound_s']:.3f}", f"{r['gain'] - 1:.1%}"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,13 @@ def markdown(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A GitHub table; the first column is aligned left, all others right."""
     lines = [headers, ["---", *["--:"] * (len(headers) - 1)], *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def setting_text(record: Mapping[str, Any]) -> str:
+    """What of an environment's arguments says how its program is made, for people: "int8, batch 4, sequence 128"."""
+    dims = [f"{key} {value}" for key, value in record.get("dims", {}).items()]
+    batch = [f"batch {record['batch']}"] if "batch" in record else []
+    return ", ".join([*([record["dtype"]] if "dtype" in record else []), *batch, *dims])
 
 
 def write_between_markers(path: Path, name: str, content: str) -> None:
