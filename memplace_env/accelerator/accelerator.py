@@ -9,6 +9,8 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Literal
 
+from memplace_env.accelerator.tiling import Access, Tiling
+
 Ports = Literal["parallel", "serial"]
 Weights = Literal["resident", "streamed"]
 Fusion = Literal["none", "conv", "epilogue"]
@@ -30,6 +32,7 @@ class MemoryLevel:
         write_bytes_per_s: bytes/s.
         latency_ps: picoseconds, paid once by an op that touches the level.
         pj_per_byte: picojoules to move one byte.
+        access: what tiled costs know of single accesses, None if nothing.
     """
 
     name: str
@@ -38,6 +41,7 @@ class MemoryLevel:
     write_bytes_per_s: int
     latency_ps: int
     pj_per_byte: float
+    access: Access | None = None
 
 
 @dataclass(frozen=True)
@@ -76,6 +80,7 @@ class Accelerator:
         dma_efficiency: share of the backing memory's bandwidth that transfers reach, in (0, 1].
         systolic: shape of the matrix unit, or None for a plain peak.
         levels: memories, fastest first, the backing memory last.
+        tiling: what the unit holds and works on at once, for tiled costs; None if the description does not say.
         cost_model: name of the cost model unless the user says otherwise, see `memplace_env.costs`.
     """
 
@@ -94,6 +99,7 @@ class Accelerator:
     dma_efficiency: float
     systolic: Systolic | None
     levels: tuple[MemoryLevel, ...]
+    tiling: Tiling | None = None
     cost_model: str = "roofline"
 
     @property
@@ -122,7 +128,7 @@ class Accelerator:
     def sha256(self) -> str:
         """Hex digest of the chip; names take no part, nor does the cost model, which a task can choose."""
         values = {key: value for key, value in asdict(self).items() if key not in _NOT_HASHED}
-        return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+        return hashlib.sha256(json.dumps(values, sort_keys=True, default=str).encode()).hexdigest()
 
     def __hash__(self) -> int:
         return hash(self.sha256)

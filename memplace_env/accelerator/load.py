@@ -104,6 +104,7 @@ def _build(document: dict[str, Any]) -> Accelerator:
         dma_efficiency=float(values.get("dma", {}).get("efficiency", 1)),
         systolic=Systolic(**compute["systolic"]) if "systolic" in compute else None,
         levels=levels,
+        tiling=values.get("tiling"),
         cost_model=values.get("cost_model", "roofline"),
     )
     if min(accelerator.dma_bytes_per_s) < 1:
@@ -123,6 +124,7 @@ def _level(values: dict[str, Any], where: str) -> MemoryLevel:
         write_bytes_per_s=write,
         latency_ps=values["latency_ns"],
         pj_per_byte=float(values["pj_per_byte"]),
+        access=values.get("access"),
     )
 
 

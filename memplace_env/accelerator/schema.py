@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from reprlib import repr as shorten
 from typing import Any, get_args
 
 from memplace_env.accelerator.accelerator import Fusion, Ports, Weights
+from memplace_env.accelerator.tiling import Access, Blocks
 from memplace_env.errors import AcceleratorError
 from memplace_env.hints import nearest
 
@@ -103,6 +105,41 @@ def _check_keys(keys: Collection[str], prefix: str, fields: Collection[str]) -> 
             raise AcceleratorError(f"{prefix}{key} is not a field: {known}")
 
 
+def _list(item: Rule, least: int, most: int) -> Rule:
+    """A list of so many values, as a tuple."""
+
+    def read(value: Any, where: str) -> Any:
+        if not isinstance(value, list) or not least <= len(value) <= most:
+            size = least if least == most else f"{least} to {most}"
+            raise AcceleratorError(f"{where} must be a list of {size} values")
+        return tuple(item(element, f"{where}[{index}]") for index, element in enumerate(value))
+
+    return read
+
+
+def _unit(forms: Mapping[str, Rule]) -> Rule:
+    """A table whose field `unit` says which of these forms the other fields have."""
+    which = _choice(*forms)
+
+    def read(value: Any, where: str) -> Any:
+        _check_table(value, where)
+        if "unit" not in value:
+            raise AcceleratorError(f"{where}.unit is missing: add one of {', '.join(forms)}")
+        form = forms[which(value["unit"], f"{where}.unit")]
+        return form({key: field for key, field in value.items() if key != "unit"}, where)
+
+    return read
+
+
+def _made(make: Callable[..., Any], rule: Rule) -> Rule:
+    """What `make` makes of the fields of a table."""
+
+    def read(value: Any, where: str) -> Any:
+        return make(**rule(value, where))
+
+    return read
+
+
 def _levels(value: Any, where: str) -> Any:
     if not isinstance(value, list) or not 2 <= len(value) <= MAX_LEVELS:
         raise AcceleratorError(
@@ -131,6 +168,16 @@ _SHARE = _number("1e-9", 1)
 _COUNTS = _table(dict.fromkeys(DTYPES, _COUNT), optional=DTYPES)
 _AMOUNTS = _table(dict.fromkeys(DTYPES, _AMOUNT), optional=DTYPES)
 
+_ACCESS = _table(
+    {
+        "burst_bytes": _COUNT,
+        "ports": _COUNT,
+        "outstanding_reads": _COUNT,
+        "outstanding_writes": _COUNT,
+        "read_latency_ns": _NANOSECONDS,
+        "write_latency_ns": _NANOSECONDS,
+    }
+)
 _LEVEL = _table(
     {
         "name": _text,
@@ -140,8 +187,9 @@ _LEVEL = _table(
         "efficiency": _SHARE,
         "latency_ns": _NANOSECONDS,
         "pj_per_byte": _AMOUNT,
+        "access": _made(Access, _ACCESS),
     },
-    optional=["efficiency"],
+    optional=["efficiency", "access"],
 )
 _SYSTOLIC = _table(
     {"rows": _COUNT, "columns": _COUNT, "arrays": _COUNT, "clock_hz": _COUNT, "fill": _choice("hidden", "exposed")}
@@ -158,6 +206,25 @@ _COMPUTE = _table(
     },
     optional=["systolic"],
 )
+_BOX = _list(_COUNT, 3, 3)
+_BLOCKS: dict[str, Rule] = {
+    "clock_hz": _COUNT,
+    "cores": _COUNT,
+    "microblocks": _list(_BOX, 1, 8),
+    "vector_microblocks": _list(_BOX, 1, 8),
+    "largest_block": _BOX,
+    "depth_slice": _COUNT,
+    "output_cycles": _list(_AMOUNT, 4, 4),
+}
+_TILING = _unit(
+    {
+        "ethos-u65": _made(partial(Blocks, "ethos-u65"), _table(_BLOCKS | {"buffer_bytes": _list(_COUNT, 1, 1)})),
+        "ethos-u85": _made(
+            partial(Blocks, "ethos-u85"),
+            _table(_BLOCKS | {"buffer_bytes": _list(_COUNT, 2, 2), "request_words": _list(_COUNT, 3, 3)}),
+        ),
+    }
+)
 DOCUMENT = _table(
     {
         "schema": schema_version,
@@ -170,9 +237,10 @@ DOCUMENT = _table(
         "cost_model": _text,
         "compute": _COMPUTE,
         "memory": _levels,
+        "tiling": _TILING,
         "dma": _table({"efficiency": _SHARE}, optional=["efficiency"]),
     },
-    optional=["dma", "cost_model"],
+    optional=["dma", "cost_model", "tiling"],
 )
 """Rule for a whole document, parsed with `parse_float=Decimal`. Counts and picoseconds come out as int, the rest of the
 numbers as Fraction, so nothing is rounded yet; optional fields that the file leaves out stay out."""

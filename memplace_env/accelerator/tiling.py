@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Literal
 
 
@@ -42,8 +43,8 @@ class Blocks:
         largest_block: bound on a block.
         depth_slice: input channels that are read at once.
         buffer_bytes: "ethos-u65": (shared by input and accumulators,); "ethos-u85": (input, accumulators).
-        output_cycles: 1/32 cycles that one result element takes on its way out, over all cores: of a plain op, max
-            pooling, multiplication and addition.
+        output_cycles: cycles that one result element takes on its way out, over all cores: of a plain op, of max
+            pooling, of multiplication, of addition.
         request_words: 16-byte words of request buffers of each channel: weights by DMA, weights and scales as they are
             used, inputs; () where requests bound nothing.
     """
@@ -56,5 +57,9 @@ class Blocks:
     largest_block: Box
     depth_slice: int
     buffer_bytes: tuple[int, ...]
-    output_cycles: tuple[int, int, int, int]
-    request_words: tuple[int, ...]
+    output_cycles: tuple[Fraction, Fraction, Fraction, Fraction]
+    request_words: tuple[int, ...] = ()
+
+
+Tiling = Blocks
+"""What a chip can say of its unit: one form per way of tiling in `memplace_env.costs.tiled`."""
