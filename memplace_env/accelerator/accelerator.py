@@ -13,7 +13,7 @@ from memplace_env.accelerator.tiling import Access, Tiling
 
 Ports = Literal["parallel", "serial"]
 Weights = Literal["resident", "streamed"]
-Fusion = Literal["none", "conv", "epilogue"]
+Fusion = Literal["none", "activation", "chain", "conv", "epilogue"]
 
 STREAMED = "-streamed"
 """End of the name of a chip that streams its weights against the habit of its kind, see `Accelerator.streamed`."""

@@ -132,10 +132,10 @@ def _unit(forms: Mapping[str, Rule]) -> Rule:
 
 
 def _made(make: Callable[..., Any], rule: Rule) -> Rule:
-    """What `make` makes of the fields of a table."""
+    """What `make` makes of the fields of a table; fields in ns are read as ps and called so."""
 
     def read(value: Any, where: str) -> Any:
-        return make(**rule(value, where))
+        return make(**{key.replace("_ns", "_ps"): field for key, field in rule(value, where).items()})
 
     return read
 
