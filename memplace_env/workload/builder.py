@@ -9,7 +9,7 @@ import numpy as np
 
 from memplace_env.workload.program import GEOMETRY, Program, TensorKind
 
-_GEOMETRY_DEFAULT = {"batch": 1, "groups": 1, "stride": 1, "dilation": 1}
+_GEOMETRY_DEFAULT = {"batch": 1, "groups": 1, "stride": 1, "dilation": 1, "stride_y": 1}
 
 
 @dataclass

@@ -21,10 +21,11 @@ Ints = NDArray[np.int64]
 
 GEOMETRY = (
     "batch", "ifm_x", "ifm_y", "ifm_z", "ofm_x", "ofm_y", "ofm_z",
-    "groups", "kernel_x", "kernel_y", "stride", "pad", "dilation",
+    "groups", "kernel_x", "kernel_y", "stride", "pad", "dilation", "stride_y",
 )  # fmt: skip
 """Columns of `Program.geometry`: width (x), height (y) and channels (z) of an op's main feature maps
-and its convolution parameters; 0 where an op has none, 1 for groups, stride and dilation."""
+and its convolution parameters, stride, pad and dilation along x; 0 where an op has none, 1 for groups, strides and
+dilation."""
 
 FLOAT_BYTES = {"int8": 1, "float16": 2, "bfloat16": 2, "float32": 4}
 """Bytes of one element for each dtype that a workload can be deployed in."""
@@ -56,7 +57,7 @@ class Program:
         macs: int64[T], multiply-accumulates on the matrix unit, the product of the columns of `gemm`.
         gemm: int64[T, 4], the op as `count` matrix products of [rows, depth] x [depth, columns]; zeros if none.
         vector_ops: int64[T], element operations on the vector unit.
-        geometry: int64[T, 13], columns `GEOMETRY`.
+        geometry: int64[T, 14], columns `GEOMETRY`.
         use_ptr: int64[T + 1].
         use_tensor: int64[U].
         use_is_result: bool[U].
@@ -178,10 +179,10 @@ class Program:
     @cached_property
     def sha256(self) -> str:
         """Hex digest of everything a plan or a latency depends on; names take no part."""
-        digest = hashlib.sha256(f"memplace-program-1 {self.dtype} {' '.join(self.op_type)}".encode())
+        digest = hashlib.sha256(f"memplace-program-2 {self.dtype} {' '.join(self.op_type)}".encode())
         for field in fields(self):
             value = getattr(self, field.name)
-            if isinstance(value, np.ndarray) and field.name != "geometry":
+            if isinstance(value, np.ndarray):
                 digest.update(f"{field.name}{value.shape}".encode())
                 digest.update(value.astype("<i8").tobytes())
         return digest.hexdigest()

@@ -195,7 +195,7 @@ def test_geometry_of_a_convolution() -> None:
     program = load([conv], {"x": [5, 6, 20, 30]}, constants={"w": (4, 3, 3, 5)})
     assert columns(program) == {
         "batch": 5, "ifm_x": 30, "ifm_y": 20, "ifm_z": 6, "ofm_x": 9, "ofm_y": 10, "ofm_z": 4,
-        "groups": 2, "kernel_x": 5, "kernel_y": 3, "stride": 3, "pad": 2, "dilation": 2,
+        "groups": 2, "kernel_x": 5, "kernel_y": 3, "stride": 3, "pad": 2, "dilation": 2, "stride_y": 2,
     }  # fmt: skip
 
 
@@ -208,3 +208,4 @@ def test_geometry_of_other_shapes() -> None:
         load([node("Conv", "x w", "y", auto_pad="SAME_UPPER")], {"x": [2, 3, 50]}, constants={"w": (4, 3, 5)})
     )
     assert [wave[key] for key in ("ifm_x", "ifm_z", "ofm_x", "kernel_x", "kernel_y", "pad")] == [50, 3, 50, 5, 1, 2]
+    assert wave["stride_y"] == 1

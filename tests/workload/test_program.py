@@ -58,6 +58,7 @@ def test_names_do_not_change_the_hash_and_everything_else_does():
     assert replace(program, name="other", tensor_name=tuple("vwxyz")).sha256 == program.sha256
     assert replace(program, dtype="float16").sha256 != program.sha256
     assert replace(program, vector_ops=program.vector_ops + 1).sha256 != program.sha256
+    assert replace(program, geometry=program.geometry + 1).sha256 != program.sha256
     assert replace(program, op_type=("Gemm", "Relu", "Sub")).sha256 != program.sha256
 
 

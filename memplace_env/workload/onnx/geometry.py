@@ -9,7 +9,7 @@ from memplace_env.workload.onnx.values import Shape
 
 
 def geometry_columns(site: Site) -> tuple[int, ...]:
-    """The 13 columns of `GEOMETRY`, 0 for a feature map that is not there.
+    """The 14 columns of `GEOMETRY`, 0 for a feature map that is not there.
 
     The input feature map is the first operand that is no constant. [B, C, ..., W] gives x = W, z = C and y = all dims
     between; [B, S, H] gives x = S, y = 1, z = H (channels-first operators: x = H, z = S); [B, F] gives z = F.
@@ -32,17 +32,18 @@ def _feature_map(shape: Shape, channels_first: bool) -> tuple[int, int, int, int
     return shape[0], shape[-1], math.prod(shape[2:-1]), shape[1]
 
 
-def _window(site: Site, width: int, result_width: int) -> tuple[int, int, int, int, int]:
-    """(kernel x, kernel y, stride, pad, dilation), the last three along x; pad is that on the left."""
+def _window(site: Site, width: int, result_width: int) -> tuple[int, int, int, int, int, int]:
+    """(kernel x, kernel y, stride, pad, dilation, stride y), the middle three along x; pad is that on the left."""
     kernel = _kernel(site)
     if not kernel:
-        return 0, 0, 1, 0, 1
+        return 0, 0, 1, 0, 1, 1
     stride = site.attribute("strides", (1,))[-1]
     dilation = site.attribute("dilations", (1,))[-1]
     pad = site.attribute("pads", (0,) * 2 * len(kernel))[len(kernel) - 1]
     if site.attribute("auto_pad", b"NOTSET") in (b"SAME_UPPER", b"SAME_LOWER"):
         pad = max(0, (result_width - 1) * stride + (kernel[-1] - 1) * dilation + 1 - width) // 2
-    return kernel[-1], kernel[-2] if len(kernel) > 1 else 1, stride, pad, dilation
+    kernel_y, stride_y = (kernel[-2], site.attribute("strides", (1, 1))[-2]) if len(kernel) > 1 else (1, 1)
+    return kernel[-1], kernel_y, stride, pad, dilation, stride_y
 
 
 def _kernel(site: Site) -> Shape:
