@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from memplace_env.workload.onnx.fusion.convolutions import fuse_convolutions
-from memplace_env.workload.onnx.fusion.elementwise import fuse_elementwise
-from memplace_env.workload.onnx.ops import OpGraph
+from memplace_env.workload.lowered.fusion.convolutions import fuse_convolutions
+from memplace_env.workload.lowered.fusion.elementwise import fuse_elementwise
+from memplace_env.workload.lowered.ops import OpGraph
 
 _PASSES: Final[Mapping[str, tuple[Callable[[OpGraph], OpGraph], ...]]] = {
     "none": (),

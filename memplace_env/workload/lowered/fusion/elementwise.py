@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from memplace_env.workload.onnx.fusion.groups import Group, Links, regrouped
-from memplace_env.workload.onnx.ops import OpGraph
+from memplace_env.workload.lowered.fusion.groups import Group, Links, regrouped
+from memplace_env.workload.lowered.ops import OpGraph
 
 
 def fuse_elementwise(graph: OpGraph) -> OpGraph:

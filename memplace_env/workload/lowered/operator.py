@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from onnx import NodeProto
 
-    from memplace_env.workload.onnx.graph import Site
-    from memplace_env.workload.onnx.rules.products import Gemm
+    from memplace_env.workload.lowered.graph import Site
+    from memplace_env.workload.lowered.rules.products import Gemm
+    from memplace_env.workload.lowered.values import Value
     from memplace_env.workload.onnx.rules.sequences import SequenceSite, Unrolled
-    from memplace_env.workload.onnx.values import Value
 
 
 class BehindConv(Flag):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from memplace_env.workload.onnx.fusion.groups import Group, Links, regrouped
-from memplace_env.workload.onnx.operator import BehindConv
-from memplace_env.workload.onnx.ops import Buffer, Op, OpGraph
+from memplace_env.workload.lowered.fusion.groups import Group, Links, regrouped
+from memplace_env.workload.lowered.operator import BehindConv
+from memplace_env.workload.lowered.ops import Buffer, Op, OpGraph
 from memplace_env.workload.program import GEOMETRY
 
 _CHANNELS: Final = GEOMETRY.index("ofm_z")
