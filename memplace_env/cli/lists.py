@@ -26,7 +26,7 @@ def workloads(
 ) -> None:
     """List the models that come with memplace.
 
-    Any .onnx file and any synthetic:chain, diamond, fan-out or random?ops=24&seed=1 works as well. --json prints
+    Any .onnx or .tflite file and any synthetic:chain, diamond, fan-out or random?ops=24&seed=1 works as well. --json prints
     name, dims, env and settings of each, with --details also ops, parameters and macs, at batch 1.
     """
     from memplace_env.workload.onnx import model_dims
