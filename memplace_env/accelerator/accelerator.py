@@ -11,7 +11,7 @@ from typing import Literal
 
 Ports = Literal["parallel", "serial"]
 Weights = Literal["resident", "streamed"]
-Fusion = Literal["none", "conv", "epilogue"]
+Fusion = Literal["none", "activation", "chain", "conv", "epilogue"]
 
 STREAMED = "-streamed"
 """End of the name of a chip that streams its weights against the habit of its kind, see `Accelerator.streamed`."""

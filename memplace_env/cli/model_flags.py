@@ -24,7 +24,7 @@ _OPTIONS = {
         list[str] | None, typer.Option("--dim", metavar="NAME=VALUE", help="Size of a symbolic dim; repeat.")
     ],
     "dtype": Annotated[str | None, typer.Option("--dtype", help="int8, float16, bfloat16 or float32.")],
-    "fusion": Annotated[str | None, typer.Option("--fusion", help="none, conv or epilogue.")],
+    "fusion": Annotated[str | None, typer.Option("--fusion", help="none, activation, chain, conv or epilogue.")],
     "costs": Annotated[str | None, typer.Option("--costs", help="Name of a cost model, such as roofline.")],
     "simulator": Annotated[str | None, typer.Option("--simulator", help="Name of an installed simulator.")],
 }

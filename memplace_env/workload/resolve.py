@@ -22,8 +22,8 @@ def resolve_workload(
     """The Program that `spec` names.
 
     Args:
-        spec: a zoo name in upper or lower case, a path to an .onnx or .tflite file, a text like `synthetic:chain?ops=24`, or a
-            Program, which is returned as it is.
+        spec: a zoo name in upper or lower case, a path to an .onnx or .tflite file, a text like
+            `synthetic:chain?ops=24`, or a Program, which is returned as it is.
         batch: see `load_onnx` and `load_tflite`; zoo workloads default to 1.
         dims: see `load_onnx`; those of zoo workloads default to `zoo.DEFAULT_DIMS`.
         dtype: see `load_onnx`.

@@ -45,7 +45,7 @@ def load_onnx(
         dtype: dtype to deploy all floating-point tensors in and to compute in, a key of `FLOAT_BYTES`; what the file
             stores in 8 bits or fewer keeps its width. None keeps the file's types and computes in that of most MACs,
             where a product is done in the wider type of its operands.
-        fusion: "none", "conv" or "epilogue", see `fuse`.
+        fusion: "none", "activation", "chain", "conv" or "epilogue", see `fuse`.
         name: the Program's name; the file's without its suffix if None.
 
     Raises:

@@ -81,5 +81,5 @@ def _check_bindings(model: Model, batch: int | None, dims: Mapping[str, int] | N
     own = next((tensor.shape[0] for tensor in model.inputs if tensor.shape), None)
     if batch is not None and batch != own:
         raise WorkloadError(
-            f"The model fixes its batch at {own}, so batch={batch} cannot be bound; convert it with that."
+            f"The model fixes its batch at {own}, so batch={batch} cannot be bound; convert it with that one."
         )
