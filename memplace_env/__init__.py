@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from memplace_env.workload.onnx import load_onnx
     from memplace_env.workload.program import Program, TensorKind
     from memplace_env.workload.resolve import resolve_workload
+    from memplace_env.workload.tflite import load_tflite
     from memplace_env.workload.zoo import zoo_names
 
 _HOME = {
@@ -45,6 +46,7 @@ _HOME = {
     "compile_mapping": "api",
     "load_accelerator": "accelerator",
     "load_onnx": "workload.onnx",
+    "load_tflite": "workload.tflite",
     "native": "api",
     "resolve_task": "resolve",
     "resolve_workload": "workload.resolve",
@@ -74,6 +76,7 @@ __all__ = [
     "compile_mapping",
     "load_accelerator",
     "load_onnx",
+    "load_tflite",
     "native",
     "register_envs",
     "resolve_task",

@@ -24,7 +24,7 @@ _OPTIONS = {
         list[str] | None, typer.Option("--dim", metavar="NAME=VALUE", help="Size of a symbolic dim; repeat.")
     ],
     "dtype": Annotated[str | None, typer.Option("--dtype", help="int8, float16, bfloat16 or float32.")],
-    "fusion": Annotated[str | None, typer.Option("--fusion", help="none, conv or epilogue.")],
+    "fusion": Annotated[str | None, typer.Option("--fusion", help="none, activation, chain, conv or epilogue.")],
     "costs": Annotated[str | None, typer.Option("--costs", help="Name of a cost model, such as roofline.")],
     "simulator": Annotated[str | None, typer.Option("--simulator", help="Name of an installed simulator.")],
 }
@@ -130,7 +130,7 @@ class ModelFlags:
 
 
 def symbolic_dims(model: str) -> tuple[str, ...] | None:
-    """The model's symbolic dims; None for synthetic workloads, which are no files.
+    """The model's symbolic dims, of which a .tflite file has none; None for synthetic workloads, which are no files.
 
     Raises:
         WorkloadError: if there is no such model, or it cannot be read.
@@ -138,9 +138,13 @@ def symbolic_dims(model: str) -> tuple[str, ...] | None:
     if model.startswith("synthetic:"):
         return None
     from memplace_env.workload.onnx import model_dims
-    from memplace_env.workload.resolve import is_path
+    from memplace_env.workload.resolve import is_path, is_tflite
+    from memplace_env.workload.tflite import check_tflite
     from memplace_env.workload.zoo import zoo_path
 
+    if is_tflite(model):
+        check_tflite(model)
+        return ()
     return tuple(model_dims(model if is_path(model) else zoo_path(model)))
 
 

@@ -15,7 +15,8 @@ from memplace_env.registration import Formulation
 Command = Callable[..., None]
 
 Model = Annotated[
-    str, typer.Argument(metavar="MODEL", help="A zoo name, the path of an .onnx file, or synthetic:chain?ops=24.")
+    str,
+    typer.Argument(metavar="MODEL", help="A zoo name, an .onnx or .tflite file, or synthetic:chain?ops=24."),
 ]
 PlanFile = Annotated[Path, typer.Argument(metavar="PLAN", help="A plan.json that memplace wrote.")]
 FormulationFlag = Annotated[

@@ -20,7 +20,7 @@ def default_folder(model: str, accelerator: str) -> Path:
 
 def short_name(model: str) -> str:
     """What folders are called after: the model's name, or the stem of its file."""
-    return Path(model).stem if model.lower().endswith(".onnx") else model
+    return Path(model).stem if model.lower().endswith((".onnx", ".tflite")) else model
 
 
 def slug(name: str) -> str:

@@ -22,9 +22,9 @@ def resolve_workload(
     """The Program that `spec` names.
 
     Args:
-        spec: a zoo name in upper or lower case, a path to an .onnx file, a text like `synthetic:chain?ops=24`, or a
-            Program, which is returned as it is.
-        batch: see `load_onnx`; zoo workloads default to 1.
+        spec: a zoo name in upper or lower case, a path to an .onnx or .tflite file, a text like
+            `synthetic:chain?ops=24`, or a Program, which is returned as it is.
+        batch: see `load_onnx` and `load_tflite`; zoo workloads default to 1.
         dims: see `load_onnx`; those of zoo workloads default to `zoo.DEFAULT_DIMS`.
         dtype: see `load_onnx`.
         fusion: see `load_onnx`; Programs and synthetic workloads have no ops left to fuse, so it is ignored there.
@@ -42,6 +42,10 @@ def resolve_workload(
         return from_spec(spec)
     if not isinstance(spec, str | os.PathLike):
         raise WorkloadError(f"A workload is a name, a path or a Program, not {type(spec).__name__}.")
+    if is_tflite(spec):
+        from memplace_env.workload.tflite import load_tflite
+
+        return load_tflite(spec, batch=batch, dims=dims, dtype=dtype, fusion=fusion)
     # onnx takes 0.1 s to import, which synthetic workloads need not pay.
     from memplace_env.workload.onnx import load_onnx, model_dims
 
@@ -58,7 +62,12 @@ def resolve_workload(
 
 def is_path(spec: str) -> bool:
     """Whether a text means a file, and not a name of the zoo."""
-    return spec.lower().endswith(".onnx") or "/" in spec or os.sep in spec
+    return spec.lower().endswith(".onnx") or is_tflite(spec) or "/" in spec or os.sep in spec
+
+
+def is_tflite(path: str | os.PathLike[str]) -> bool:
+    """Whether a path means a TensorFlow Lite model, by its suffix."""
+    return os.fspath(path).lower().endswith(".tflite")
 
 
 def _refuse_settings(what: str, **settings: object) -> None:

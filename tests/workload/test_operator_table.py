@@ -9,10 +9,10 @@ from pathlib import Path
 import onnx
 import pytest
 
+from memplace_env.workload.lowered.operator import BehindConv, Operator
+from memplace_env.workload.lowered.rules.vector_ops import per_input
 from memplace_env.workload.onnx import operator_table
-from memplace_env.workload.onnx.operator import BehindConv, Operator
 from memplace_env.workload.onnx.operator_table import OPERATORS
-from memplace_env.workload.onnx.rules.vector_ops import per_input
 from tests.workload.models import load, node
 
 FOLDER = Path(operator_table.__file__).parent

@@ -67,8 +67,11 @@ def part_kernel_better(s: Shape, unit: Blocks) -> bool:
     if s.kind != Kind.PRODUCT:
         return False
     k, c = s.kernel_y * s.kernel_x, s.channels
-    if unit.generation == "ethos-u65":
+    if unit.generation == "ethos-u65" and OPT.get("part") != "cycles":
         return c <= 8 or Fraction(c * k, rup(c, 8) * rup(k, 4)) >= Fraction(c, rup(c, 32))
+    if OPT.get("part") == "cycles":
+        e = subkernels(s.kernel_y, s.kernel_x); i = min(16, rup(c, 8))
+        return sum(4 * cdiv(x, 4) for x in e) * cdiv(i, 8) * cdiv(c, i) < sum(unit.depth_slice // 8 * x for x in e) * cdiv(c, unit.depth_slice)
     kk = 5 * (k // 5) + max(k % 5, 2) if k % 5 else k
     return Fraction(c * k, rup(c, 16) * kk) >= Fraction(c, rup(c, 64))
 
@@ -128,17 +131,82 @@ def choose(s: Shape, unit: Blocks) -> Block:
         passes = 1 if dwp else cdiv(D, d)
         cost = ih * iw * C * R * frac * passes
         if s.kind == Kind.PRODUCT and H * W > 1:
-            cost = cost + k * C * D * m
+            cost = cost + k * C * (cdiv(D, d) * d if OPT.get("rd") else D) * m + (10 * D * m if OPT.get("sc") else 0)
         elif s.kind in (Kind.DEPTHWISE, Kind.MEAN):
             cost = cost + k * C * m
     blocks = m * cdiv(D, d)
+    if OPT.get("obj") and not elem:
+        px, pz = cdiv(h, u[0]) * cdiv(w, u[1]), cdiv(d, u[2])
+        wd = 4 * u[2] if u65 else cdiv(4 * u[2], unit.cores)
+        sub = subkernels(s.kernel_y, s.kernel_x)
+        I = unit.depth_slice
+        if s.kind == Kind.PRODUCT:
+            if part:
+                i = min(16, rup(C, 8))
+                M = np.maximum(wd, 4 * px) * sum(cdiv(e, 4) for e in sub) * pz * cdiv(i, 8) * cdiv(C, i)
+            else:
+                M = np.maximum(wd, I // 8 * px) * sum(sub) * pz * cdiv(C, I)
+        elif s.kind in (Kind.DEPTHWISE, Kind.MEAN):
+            M = np.maximum(wd, 4 * px) * sum(cdiv(e, 4) for e in sub) * pz
+        else:
+            M = sum(4 * max(4, e) for e in sub) * px * pz
+        M = M / (unit.cores if u65 else 1)
+        r = float(unit.output_cycles[1 if s.op_type == "MaxPool" else 0])
+        A = r * h * w * d
+        n = cdiv(H, u[0]) * cdiv(W, u[1]) * cdiv(D, u[2]) / (px * pz)
+        npu = n * np.maximum(M, A) + np.minimum(M, A)
+        el = ih * iw * rup(C, 16) * R * m * passes + H * W * rup(D, 16)
+        el = el + (k * C * D if s.kind == Kind.PRODUCT else k * C if s.kind == Kind.DEPTHWISE else 0) * (1 if OPT.get("stage") else m) + (10 * D * m if s.kind <= 1 else 0)
+        bpc = float(OPT["bpc"])
+        if OPT["obj"].startswith("exact"):
+            Bu = 128
+            bw, lat, words = {256: (3.75, 0, 0), 512: (3.75, 0, 0)}.get(0) or ((3.75, 500, 0) if u65 else (12., 500, unit.request_words) if unit.cores == 2 else (24., 500, unit.request_words))
+            rate = lambda x: bw if u65 else min(bw, .8 * Bu * min(x / (Bu / 16), .8 * (1 if bw < 20 else 2) * 64) / 500)
+            wrate = bw if u65 else min(bw, .8 * Bu * .8 * (1 if bw < 20 else 2) * 32 / 250)
+            tin = ih * iw * rup(C, 16) * R * m * passes * np.maximum(1, Bu / (16 * iw)) / rate(words and words[1])
+            tout = H * W * rup(D, 16) * np.maximum(1, Bu / (16 * w * (unit.cores if u65 else 1))) / wrate
+            wb = k * C * D if s.kind == Kind.PRODUCT else k * C if s.kind == Kind.DEPTHWISE else 0
+            stg = (m > 1)
+            tw = np.where(stg, wb / rate(words and words[0]), wb / rate(words and words[1]))
+            tsc = (10 * D * m if s.kind <= 1 else 0) / rate(words and words[2])
+            tot = tin + tout + np.maximum(tw, tsc) if not u65 else tin + tout + tw + tsc
+            if OPT["obj"] == "exact": cost2 = np.maximum(npu, tot)
+            if OPT["obj"] == "exactsum": cost2 = npu + tot
+            if OPT["obj"] == "exact2": cost2 = np.maximum(npu, np.maximum(tw, tsc) if not u65 else tw + tsc)
+            best = np.lexsort((blocks, cost, np.round(cost2, 6)))[0]
+        elif OPT["obj"] == "max":
+            cost2 = np.maximum(npu, el / bpc)
+            best = np.lexsort((blocks, cost, cost2))[0]
+        elif OPT["obj"] == "sum":
+            best = np.lexsort((blocks, npu + el / bpc))[0]
+        elif OPT["obj"] == "npu":
+            best = np.lexsort((blocks, cost, npu))[0]
+        return Block(int(h[best]), int(w[best]), int(d[best]), int(ih[best]), int(iw[best]), part, u)
     best = np.lexsort((blocks, cost))[0]
     return Block(int(h[best]), int(w[best]), int(d[best]), int(ih[best]), int(iw[best]), part, u)
 
 
 @lru_cache(65536)
 def tile(s: Shape, unit: Blocks) -> Tile:
-    b = choose(s, unit)
+    if not OPT.get("lat"):
+        return tile_of(s, unit, choose(s, unit))
+    from dataclasses import replace
+    best = None
+    for f in (1, 2, 4, 8):
+        small = replace(unit, buffer_bytes=tuple(x // f for x in unit.buffer_bytes))
+        t = tile_of(s, unit, choose(s, small))
+        bw = 3.75 if unit.generation == "ethos-u65" else 12 if unit.cores == 2 else 24
+        if OPT["lat"] == "sram": bw = 16
+        k = s.kernel_y * s.kernel_x
+        wb = k * s.channels * s.depth if s.kind == Kind.PRODUCT else k * s.channels if s.kind == Kind.DEPTHWISE else 0
+        sc = 10 * s.depth * t.m if s.kind <= 1 else 0
+        if bw > 3.75 and OPT["lat"] != "sram": sc = max(0, sc * bw / .41 - wb)
+        T = max(float(t.cycles), (t.input * max(1, 128 / t.run_in) + t.result * max(1, 128 / t.run_out) + wb + sc) / bw)
+        if best is None or T < best[0]: best = (T, t)
+    return best[1]
+
+
+def tile_of(s, unit, b) -> Tile:
     u65 = unit.generation == "ethos-u65"
     c = unit.cores
     uh, uw, ud = b.u
@@ -192,6 +260,7 @@ def tile_blocks(program: Program, accelerator: Accelerator) -> Tiling:
     reserved = np.zeros(T, np.int64)
     staged = np.zeros(U, bool)
     words = np.zeros(U, np.int64)
+    beside = np.full(U, -1)
     tiles = []
     kinds = program.tensor_kind
     fast = accelerator.levels[0]
@@ -220,8 +289,16 @@ def tile_blocks(program: Program, accelerator: Accelerator) -> Tiling:
             elif role == Role.WEIGHTS:
                 moved[use] = size * (t.m if s.kind != Kind.ELEMENTWISE else 1)
                 need = min(size, 2 * -(-size * t.d // s.depth))
-                if t.m > 1 and need <= fast.capacity_bytes:
-                    reserved[op] = need
+                fm = sum(int(program.use_bytes[q]) for q in uses if nest.role[q] in (Role.INPUT, Role.RESULT) and program.tensor_kind[program.use_tensor[q]] == TensorKind.ACTIVATION) if OPT.get("sf") else 0
+                if OPT.get("sf") == "live": fm = int(program.live_bytes[op])
+                if OPT.get("whole"):
+                    fm2 = sum(int(program.use_bytes[q]) for q in uses if nest.role[q] in (Role.INPUT, Role.RESULT) and program.tensor_kind[program.use_tensor[q]] == TensorKind.ACTIVATION)
+                    if size + (fm2 if OPT["whole"] == "fm" else 0) <= fast.capacity_bytes: need = size
+                if t.m > 1 and need + fm <= fast.capacity_bytes:
+                    reserved[op] += need
+                    if OPT.get("pre") == "enc" and op: reserved[op - 1] += size
+                    if OPT.get("pre") == "slice" and op: reserved[op - 1] += -(-size * t.d // s.depth)
+                    if OPT.get("pre") == "two" and op: reserved[op - 1] += need
                     staged[use] = True
                     if not OPT.get("nofloor"):
                         cyc = max(cyc, Fraction(moved[use] * unit.clock_hz, fast.read_bytes_per_s))
@@ -232,11 +309,13 @@ def tile_blocks(program: Program, accelerator: Accelerator) -> Tiling:
             elif s.kind == Kind.PRODUCT or s.kind == Kind.DEPTHWISE:
                 if size <= 4 * s.depth * count:
                     moved[use] = 10 * s.depth * t.m
-                    if not u65: words[use] = unit.request_words[2]
+                    if not u65:
+                        words[use] = unit.request_words[2]
+                        beside[use] = [q for q in uses if nest.role[q] == Role.WEIGHTS][0]
                 else:  # residual
                     moved[use] = -(-t.result * size // (s.height * s.width * s.depth)); run[use] = t.run_out
             elif u65:
                 moved[use] = max(size, t.result)
         compute[op] = -(-(cyc * count * PS_PER_S) // unit.clock_hz)
     tile_blocks.tiles = tiles
-    return Tiling(compute, moved, run, reserved, staged, None if u65 else words, unit.request_words[0] if not u65 else 0)
+    return Tiling(compute, moved, run, reserved, staged, None if u65 else words, unit.request_words[0] if not u65 else 0, None if u65 else beside)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from memplace_env.workload.program import Ints
 
+Whole = TypeVar("Whole", int, Ints)
+
 
 class Tiling(NamedTuple):
-    """How a unit works through each op.
+    """One way to work through each op.
 
     Attributes:
         compute_ps: int64[T], if memory were free.
@@ -20,8 +22,7 @@ class Tiling(NamedTuple):
         run_bytes: int64[U], contiguous bytes of each of its accesses, at least 1.
         reserved_bytes: int64[T], bytes of the fastest level that the op keeps for staging.
         staged: bool[U], uses that a slower level serves once, into the reserved bytes; None: no use is.
-        request_words: int64[U], 16-byte words that can be asked for at once on behalf of each use; None: no bound.
-        staging_words: the same for staging.
+        requests: who asks memories for each use; None: nothing there bounds its bandwidth.
     """
 
     compute_ps: Ints
@@ -29,10 +30,29 @@ class Tiling(NamedTuple):
     run_bytes: Ints
     reserved_bytes: Ints
     staged: NDArray[np.bool_] | None = None
-    request_words: Ints | None = None
-    staging_words: int = 0
+    requests: Requests | None = None
 
 
-def round_up(value: Ints | int, step: Ints | int) -> Ints:
-    """The least multiple of `step` that is no less; both at least 0 and 1."""
-    return np.asarray(-(-np.asarray(value) // step) * step)
+class Requests(NamedTuple):
+    """How many bytes the unit can ask a memory for before the first arrive.
+
+    Attributes:
+        bytes: int64[U], on behalf of each use; 0 where only the memory's own limit counts.
+        staging_bytes: the same for staged uses of slower levels.
+        beside: int64[U], the use of the same op whose requests run beside those of this use from a buffer of their own,
+            so that the shorter of both is hidden but for its bytes; -1 for none.
+    """
+
+    bytes: Ints
+    staging_bytes: int
+    beside: Ints
+
+
+def ceil_div(value: Whole, by: int | Ints) -> Whole:
+    """The quotient rounded up; exact."""
+    return -(-value // by)  # type: ignore[return-value]
+
+
+def round_up(value: Whole, step: int) -> Whole:
+    """The least multiple of `step` that is no less."""
+    return ceil_div(value, step) * step

@@ -71,7 +71,7 @@ class OneShotEnv(PlacementEnv[NDArray[np.int64]]):
     | `batch`       | `None`    | batch size; None keeps the workload's default                                    |
     | `dims`        | `None`    | values of symbolic dims, such as `{"sequence": 384}`                             |
     | `dtype`       | `None`    | deployment dtype; None takes the accelerator's                                   |
-    | `fusion`      | `None`    | "none", "conv" or "epilogue"; None takes the accelerator's                       |
+    | `fusion`      | `None`    | "none", "activation", "chain", "conv" or "epilogue"; None takes the accelerator's |
     | `reward`      | `"latency"` | see above                                                                      |
     | `costs`       | `None`    | name of a cost model, or an object with `costs`; None takes the accelerator's    |
     | `observation` | `"dict"`  | or "flat"                                                                        |

@@ -10,8 +10,8 @@ from typing import Final
 import numpy as np
 from onnx import GraphProto, NodeProto, TensorProto, helper, numpy_helper
 
-from memplace_env.workload.onnx.operator import Operator
-from memplace_env.workload.onnx.values import MAX_KNOWN_ELEMENTS, Array, Value, checked_value
+from memplace_env.workload.lowered.operator import Operator
+from memplace_env.workload.lowered.values import MAX_KNOWN_ELEMENTS, Array, Value, checked_value
 
 _PAYLOADS: Final = (
     "raw_data", "float_data", "int32_data", "string_data", "int64_data", "double_data", "uint64_data", "external_data",

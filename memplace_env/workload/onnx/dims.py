@@ -10,7 +10,7 @@ import numpy as np
 from onnx import GraphProto, TensorProto, TypeProto, ValueInfoProto
 
 from memplace_env.errors import WorkloadError
-from memplace_env.workload.onnx.values import Value, checked_value
+from memplace_env.workload.lowered.values import Value, checked_value
 
 LARGEST_DIM = 2**31 - 1
 """Of one axis; more is a mistake."""

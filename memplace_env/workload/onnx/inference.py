@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from onnx import ModelProto, NodeProto, TensorProto, TypeProto, defs, helper, numpy_helper, shape_inference
 
 from memplace_env.errors import WorkloadError
+from memplace_env.workload.lowered.graph import Graph, Node
+from memplace_env.workload.lowered.operator import Operator
+from memplace_env.workload.lowered.values import Value, as_bool, checked_value
 from memplace_env.workload.onnx.constants import folded, stored_value
 from memplace_env.workload.onnx.control_flow import inlined_branch
 from memplace_env.workload.onnx.dims import Binding, how_to_pass, inner_dims, input_shapes, named_dims, symbolic_dims
-from memplace_env.workload.onnx.graph import Graph, Node
 from memplace_env.workload.onnx.node_checks import (
     MisfitError,
     NodeChecker,
@@ -19,11 +21,9 @@ from memplace_env.workload.onnx.node_checks import (
     one_line,
     standard_opset,
 )
-from memplace_env.workload.onnx.operator import Operator
 from memplace_env.workload.onnx.operator_table import operator_of
 from memplace_env.workload.onnx.rules.sequences import SequenceSite, Unrolled
 from memplace_env.workload.onnx.topology import describe, reads, schedule, subgraphs
-from memplace_env.workload.onnx.values import Value, as_bool, checked_value
 
 
 def live_inputs(model: ModelProto) -> set[str]:

@@ -10,13 +10,13 @@ from typing import Final
 from onnx import ModelProto
 
 from memplace_env.errors import WorkloadError
-from memplace_env.workload.onnx.assembly import assemble
+from memplace_env.workload.lowered.assembly import assemble
+from memplace_env.workload.lowered.dtypes import computing_dtype
+from memplace_env.workload.lowered.fusion import FUSIONS, fuse
+from memplace_env.workload.lowered.graph import Graph
+from memplace_env.workload.lowered.lowering import lower
 from memplace_env.workload.onnx.dims import Binding, bind, inner_dims, input_shapes, rebatches, symbolic_dims
-from memplace_env.workload.onnx.dtypes import computing_dtype
-from memplace_env.workload.onnx.fusion import FUSIONS, fuse
-from memplace_env.workload.onnx.graph import Graph
 from memplace_env.workload.onnx.inference import infer, live_inputs
-from memplace_env.workload.onnx.lowering import lower
 from memplace_env.workload.onnx.node_checks import MisfitError
 from memplace_env.workload.onnx.reader import read_model
 from memplace_env.workload.onnx.traced import advised
@@ -45,7 +45,7 @@ def load_onnx(
         dtype: dtype to deploy all floating-point tensors in and to compute in, a key of `FLOAT_BYTES`; what the file
             stores in 8 bits or fewer keeps its width. None keeps the file's types and computes in that of most MACs,
             where a product is done in the wider type of its operands.
-        fusion: "none", "conv" or "epilogue", see `fuse`.
+        fusion: "none", "activation", "chain", "conv" or "epilogue", see `fuse`.
         name: the Program's name; the file's without its suffix if None.
 
     Raises:

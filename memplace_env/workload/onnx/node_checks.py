@@ -8,9 +8,9 @@ from typing import Final
 from onnx import ModelProto, NodeProto, checker, defs
 
 from memplace_env.errors import WorkloadError
-from memplace_env.workload.onnx.operator import Operator
+from memplace_env.workload.lowered.operator import Operator
+from memplace_env.workload.lowered.values import Value
 from memplace_env.workload.onnx.topology import describe, subgraphs
-from memplace_env.workload.onnx.values import Value
 
 _STANDARD_DOMAINS: Final = ("", "ai.onnx")
 

@@ -12,10 +12,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from memplace_env.workload.onnx.graph import Site
-from memplace_env.workload.onnx.operator import BehindConv, Operator
-from memplace_env.workload.onnx.rules import products, sequences, values, vector_ops, views
-from memplace_env.workload.onnx.rules.vector_ops import per_input, per_result
+from memplace_env.workload.lowered.graph import Site
+from memplace_env.workload.lowered.operator import BehindConv, Operator
+from memplace_env.workload.lowered.rules import products, vector_ops, views
+from memplace_env.workload.lowered.rules.vector_ops import per_input, per_result
+from memplace_env.workload.onnx.rules import sequences, values
 
 
 def operator_of(op_type: str) -> Operator:

@@ -10,6 +10,7 @@ import onnx
 from onnx import GraphProto, ModelProto, inliner
 
 from memplace_env.errors import WorkloadError
+from memplace_env.workload.model_file import read_bytes
 from memplace_env.workload.onnx.constants import drop_payload
 from memplace_env.workload.onnx.topology import subgraphs
 
@@ -26,7 +27,7 @@ def read_model(path: str | os.PathLike[str]) -> ModelProto:
         WorkloadError: no such file, not an ONNX model, no nodes, or a format older than IR version 3.
     """
     file = Path(path)
-    model = _parse(file, _read(file))
+    model = _parse(file, read_bytes(file, ".onnx"))
     if not model.graph.node:
         raise WorkloadError(f"{file} is not a usable ONNX model: its graph has no nodes; export the model again.")
     if model.ir_version < OLDEST_IR or not model.opset_import:
@@ -42,20 +43,7 @@ def read_model(path: str | os.PathLike[str]) -> ModelProto:
     return model
 
 
-def _read(file: Path) -> bytes:
-    if file.is_dir():
-        raise WorkloadError(f"{file} is a directory; pass the .onnx file in it.")
-    if not file.is_file():
-        raise WorkloadError(f"There is no file {file}; pass the path of an .onnx file.")
-    try:
-        return file.read_bytes()
-    except OSError as error:
-        raise WorkloadError(f"{file} cannot be read: {error.strerror or error}.") from error
-
-
 def _parse(file: Path, data: bytes) -> ModelProto:
-    if not data:
-        raise WorkloadError(f"{file} is empty; export or download the model again.")
     try:
         return onnx.load_model_from_string(data)
     except Exception as error:  # protobuf's back ends raise different types

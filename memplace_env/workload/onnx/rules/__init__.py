@@ -1,1 +1,1 @@
-"""Rules that the table of operators refers to, by theme. None of them reads the table."""
+"""What the table of operators says of constants and of sequences. None of it reads the table."""

@@ -9,8 +9,8 @@ import numpy as np
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 from memplace_env.errors import WorkloadError
+from memplace_env.workload.lowered.values import MAX_KNOWN_ELEMENTS, Array, Value
 from memplace_env.workload.onnx.topology import describe
-from memplace_env.workload.onnx.values import MAX_KNOWN_ELEMENTS, Array, Value
 
 Names = tuple[str, ...]
 

@@ -9,8 +9,8 @@ import numpy as np
 from onnx import NodeProto, TensorProto, helper
 
 from memplace_env.errors import WorkloadError
+from memplace_env.workload.lowered.values import Value
 from memplace_env.workload.onnx.constants import drop_payload, known_value, stored_value
-from memplace_env.workload.onnx.values import Value
 
 _LITERALS: Final[Mapping[str, type[np.generic]]] = {
     "value_float": np.float32,

@@ -1,4 +1,4 @@
-"""A light in-memory ONNX graph: nodes with what is known of their operators, and values, mostly without contents."""
+"""A light graph in ONNX's terms: nodes with what is known of their operators, values mostly without contents."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 from onnx import NodeProto, helper
 
-from memplace_env.workload.onnx.operator import Operator
-from memplace_env.workload.onnx.values import Array, Value
+from memplace_env.workload.lowered.operator import Operator
+from memplace_env.workload.lowered.values import Array, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +46,13 @@ class Graph:
         nodes: in execution order.
         values: by name; outputs that nothing consumes may be missing.
         outputs: names of the graph's outputs.
+        channels_last: feature maps are [batch, height, width, channels]; filters are as in ONNX even so.
     """
 
     nodes: tuple[Node, ...]
     values: Mapping[str, Value]
     outputs: tuple[str, ...]
+    channels_last: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,22 +1,41 @@
-"""Fusion "conv": what a convolution takes in."""
+"""Fusion "conv", and "activation" and "chain" with less: what a convolution takes in."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Final
 
-from memplace_env.workload.onnx.fusion.groups import Group, Links, regrouped
-from memplace_env.workload.onnx.operator import BehindConv
-from memplace_env.workload.onnx.ops import Buffer, Op, OpGraph
+from memplace_env.workload.lowered.fusion.groups import Group, Links, regrouped
+from memplace_env.workload.lowered.operator import BehindConv
+from memplace_env.workload.lowered.ops import Buffer, Op, OpGraph
 from memplace_env.workload.program import GEOMETRY
 
 _CHANNELS: Final = GEOMETRY.index("ofm_z")
 
 
-def fuse_convolutions(graph: OpGraph) -> OpGraph:
+@dataclass(frozen=True, slots=True)
+class ChainRules:
+    """What a convolution takes in beside normalisation and scales.
+
+    Attributes:
+        gates: its result times a function of itself.
+        residuals: one addition of another tensor.
+        one_activation: only one activation, that of the convolution or of the addition included; else any number.
+    """
+
+    gates: bool = True
+    residuals: bool = True
+    one_activation: bool = False
+
+
+_ALL: Final = ChainRules()
+
+
+def fuse_convolutions(graph: OpGraph, rules: ChainRules = _ALL) -> OpGraph:
     """Each convolution merged with the normalisation, scales, activations and one residual behind it."""
     links = Links(graph)
-    chains = (_ConvChain(graph, links, index) for index, op in enumerate(graph.ops) if op.operator.conv_head)
+    chains = (_ConvChain(graph, links, index, rules) for index, op in enumerate(graph.ops) if op.operator.conv_head)
     groups = [chain.grown() for chain in chains]
     return regrouped(graph, (group for group in groups if len(group.members) > 1))
 
@@ -24,7 +43,7 @@ def fuse_convolutions(graph: OpGraph) -> OpGraph:
 class _ConvChain:
     """Grows a group forwards from one convolution."""
 
-    def __init__(self, graph: OpGraph, links: Links, index: int) -> None:
+    def __init__(self, graph: OpGraph, links: Links, index: int, rules: ChainRules) -> None:
         self._graph = graph
         self._links = links
         self._conv = graph.ops[index]
@@ -33,11 +52,15 @@ class _ConvChain:
         self._elements = graph.buffers[self._result].elements
         bias = self._conv.operator.bias
         self._has_bias = len(self._conv.inputs) > bias and self._conv.inputs[bias] is not None
-        self._linear = True
-        self._residual = False
+        self._activated = self._conv.operator.activated
+        self._linear = not self._activated
+        self._residuals_left = int(rules.residuals)
+        self._rules = rules
 
     def grown(self) -> Group:
-        steps: tuple[Callable[[set[int]], bool], ...] = (self._scale, self._activate, self._gate, self._add_residual)
+        steps: list[Callable[[set[int]], bool]] = [self._scale, self._activate, self._add_residual]
+        if self._rules.gates:
+            steps.append(self._gate)
         while self._result not in self._graph.outputs:
             readers = self._links.readers[self._result]
             if not any(step(readers) for step in steps):
@@ -61,7 +84,7 @@ class _ConvChain:
     def _scale(self, readers: set[int]) -> bool:
         """Folds a BatchNormalization, or a constant scale or shift per channel, into weights and bias."""
         reader = self._only_reader(readers)
-        if not self._linear or not self._filters.constant or reader is None:
+        if not self._linear or not self._constant_filters or reader is None:
             return False
         index, op = reader
         others = [name for name in op.reads if name != self._result]
@@ -74,6 +97,8 @@ class _ConvChain:
             self._group.folded.update(others)
             if shifts or self._is_normalisation(op, others):
                 self._add_bias()
+        if op.operator.activated:
+            self._linear, self._activated = False, True
         return self._take(index)
 
     def _is_normalisation(self, op: Op, others: list[str]) -> bool:
@@ -93,10 +118,18 @@ class _ConvChain:
         return all(self._graph.buffers[name].constant for name in names)
 
     @property
-    def _filters(self) -> Buffer:
+    def _filters(self) -> Buffer | None:
+        """None if they are a single number, which takes no memory."""
         name = self._conv.inputs[self._conv.operator.weight]
-        assert name is not None
-        return self._graph.buffers[name]
+        return None if name is None else self._graph.buffers[name]
+
+    @property
+    def _constant_filters(self) -> bool:
+        return self._filters is None or self._filters.constant
+
+    @property
+    def _may_activate(self) -> bool:
+        return not (self._rules.one_activation and self._activated)
 
     @property
     def _channels(self) -> int:
@@ -106,10 +139,9 @@ class _ConvChain:
         if self._has_bias:
             return
         self._has_bias = True
-        self._group.bias = (
-            f"{self._conv.name}/folded_bias",
-            Buffer(self._channels, self._filters.element_type, self._filters.bits, constant=True),
-        )
+        like = self._filters or self._graph.buffers[self._conv.outputs[0]]
+        bias = Buffer(self._channels, like.element_type, like.bits, constant=True)
+        self._group.bias = (f"{self._conv.name}/folded_bias", bias)
 
     def _is_unary(self, op: Op, operand: str) -> bool:
         """Whether the op works on `operand` alone, apart from single numbers and an activation's constants."""
@@ -121,9 +153,9 @@ class _ConvChain:
 
     def _activate(self, readers: set[int]) -> bool:
         reader = self._only_reader(readers)
-        if reader is None or not self._is_unary(reader[1], self._result):
+        if reader is None or not self._is_unary(reader[1], self._result) or not self._may_activate:
             return False
-        self._linear = False
+        self._linear, self._activated = False, True
         return self._take(reader[0])
 
     def _gate(self, readers: set[int]) -> bool:
@@ -158,7 +190,7 @@ class _ConvChain:
 
     def _add_residual(self, readers: set[int]) -> bool:
         reader = self._only_reader(readers)
-        if self._residual or reader is None:
+        if not self._residuals_left or reader is None:
             return False
         index, op = reader
         if not op.operator.behind_conv & BehindConv.RESIDUAL or len(op.reads) != 2:
@@ -166,5 +198,8 @@ class _ConvChain:
         (other,) = op.reads.keys() - {self._result}
         if self._links.producer.get(other, -1) > self._links.producer[self._result]:
             return False
-        self._linear, self._residual = False, True
+        if op.operator.activated and not self._may_activate:
+            return False
+        self._linear, self._activated = False, self._activated or op.operator.activated
+        self._residuals_left -= 1
         return self._take(index)

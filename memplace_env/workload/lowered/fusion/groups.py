@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from memplace_env.workload.onnx.ops import Buffer, Op, OpGraph
+from memplace_env.workload.lowered.ops import Buffer, Op, OpGraph
 
 
 class Links:

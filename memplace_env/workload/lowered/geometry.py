@@ -4,31 +4,43 @@ from __future__ import annotations
 
 import math
 
-from memplace_env.workload.onnx.graph import Site
-from memplace_env.workload.onnx.values import Shape
+from memplace_env.workload.lowered.graph import Site
+from memplace_env.workload.lowered.values import Shape
 
 
+<<<<<<< HEAD:memplace_env/workload/onnx/geometry.py
 def geometry_columns(site: Site) -> tuple[int, ...]:
+=======
+def geometry_columns(site: Site, channels_last: bool) -> tuple[int, ...]:
+>>>>>>> tflite:memplace_env/workload/lowered/geometry.py
     """The 14 columns of `GEOMETRY`, 0 for a feature map that is not there.
 
     The input feature map is the first operand that is no constant. [B, C, ..., W] gives x = W, z = C and y = all dims
     between; [B, S, H] gives x = S, y = 1, z = H (channels-first operators: x = H, z = S); [B, F] gives z = F.
+
+    Args:
+        site: a node and the values around it.
+        channels_last: feature maps are [B, ..., W, C].
     """
-    channels_first = site.node.operator.channels_first
+
+    def columns(shape: Shape) -> tuple[int, int, int, int]:
+        features_last = len(shape) == 3 and not site.node.operator.channels_first
+        return _feature_map(shape, channels_last or features_last)
+
     data = next((value for value in site.inputs if value is not None and not value.constant), None)
-    ifm = (0, 0, 0, 0) if data is None else _feature_map(data.shape, channels_first)
-    ofm = _feature_map(site.result.shape, channels_first)
+    ifm = (0, 0, 0, 0) if data is None else columns(data.shape)
+    ofm = columns(site.result.shape)
     return (*ifm, *ofm[1:], site.attribute("group", 1), *_window(site, ifm[1], ofm[1]))
 
 
-def _feature_map(shape: Shape, channels_first: bool) -> tuple[int, int, int, int]:
+def _feature_map(shape: Shape, channels_last: bool) -> tuple[int, int, int, int]:
     """(batch, x, y, z)."""
     if len(shape) < 2:
         return 1, 1, 1, math.prod(shape)
     if len(shape) == 2:
         return shape[0], 1, 1, shape[1]
-    if len(shape) == 3 and not channels_first:
-        return shape[0], shape[1], 1, shape[2]
+    if channels_last:
+        return shape[0], shape[-2], math.prod(shape[1:-2]), shape[-1]
     return shape[0], shape[-1], math.prod(shape[2:-1]), shape[1]
 
 

@@ -1,12 +1,12 @@
-"""Ops over buffers: the form between the ONNX graph and the Program, on which fusion works."""
+"""Ops over buffers: the form between a model's graph and the Program, on which fusion works."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from memplace_env.workload.onnx.operator import Operator
-from memplace_env.workload.onnx.rules.products import Gemm
+from memplace_env.workload.lowered.operator import Operator
+from memplace_env.workload.lowered.rules.products import Gemm
 
 
 @dataclass(frozen=True, slots=True)

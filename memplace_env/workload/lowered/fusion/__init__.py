@@ -3,26 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final
 
-from memplace_env.workload.onnx.fusion.convolutions import fuse_convolutions
-from memplace_env.workload.onnx.fusion.elementwise import fuse_elementwise
-from memplace_env.workload.onnx.ops import OpGraph
+from memplace_env.workload.lowered.fusion.convolutions import ChainRules, fuse_convolutions
+from memplace_env.workload.lowered.fusion.elementwise import fuse_elementwise
+from memplace_env.workload.lowered.ops import OpGraph
 
 _PASSES: Final[Mapping[str, tuple[Callable[[OpGraph], OpGraph], ...]]] = {
     "none": (),
+    "activation": (partial(fuse_convolutions, rules=ChainRules(gates=False, residuals=False, one_activation=True)),),
+    "chain": (
+        partial(fuse_convolutions, rules=ChainRules(gates=False, residuals=True, one_activation=True)),
+        partial(fuse_elementwise, into_products=False),
+    ),
     "conv": (fuse_convolutions,),
     "epilogue": (fuse_convolutions, fuse_elementwise),
 }
 
 FUSIONS: Final = tuple(_PASSES)
-"""The settings, from no fusion to most."""
+"""The settings, from no fusion to most; "chain" alone joins some ops that "conv" leaves apart."""
 
 
 def fuse(graph: OpGraph, fusion: str) -> OpGraph:
     """Fuses ops.
 
     - "none": nothing.
+    - "activation": a convolution takes in BatchNormalization, constant scales and shifts, and one activation that alone
+      reads its result; no gate and no residual. So fuse Arm's compilers for Ethos-U.
+    - "chain": also one residual Add, with the activation before or behind it, and element-wise ops into one another, so
+      that the Sigmoid and the Mul of a gate are one op; no such chain joins a product.
     - "conv": a convolution takes in the BatchNormalization, constant scales and shifts (these fold into its weights and
       bias), activations and one residual Add behind it. The Add goes to the convolution whose result is the later of
       its operands.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from memplace_env.errors import WorkloadError
-from memplace_env.workload.onnx.ops import OpGraph
+from memplace_env.workload.lowered.ops import OpGraph
 from memplace_env.workload.program import GEOMETRY, Program, TensorKind
 
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from onnx import NodeProto
 
-    from memplace_env.workload.onnx.graph import Site
-    from memplace_env.workload.onnx.rules.products import Gemm
+    from memplace_env.workload.lowered.graph import Site
+    from memplace_env.workload.lowered.rules.products import Gemm
+    from memplace_env.workload.lowered.values import Value
     from memplace_env.workload.onnx.rules.sequences import SequenceSite, Unrolled
-    from memplace_env.workload.onnx.values import Value
 
 
 class BehindConv(Flag):
@@ -64,6 +64,7 @@ class Operator:
         behind_conv: what fusion "conv" can take it for behind a `conv_head`.
         channels_first: a three-dimensional tensor is [batch, channels, width], not [batch, length, features].
         filters: its weight is [filters, channels, ...kernel], and gives the window of `Program.geometry`.
+        activated: its result went through a non-linear function inside it, as operators of .tflite files can say.
         random: its result is no constant even if its inputs are.
         sized_by_data: its output sizes are known once it is computed, and its inputs bound them.
         value: its only output, for an operator that needs neither shape inference nor an op.
@@ -91,6 +92,7 @@ class Operator:
     behind_conv: BehindConv = BehindConv.NOTHING
     channels_first: bool = False
     filters: bool = False
+    activated: bool = False
     random: bool = False
     sized_by_data: bool = False
     value: Callable[[NodeProto, Sequence[Value]], Value] | None = None

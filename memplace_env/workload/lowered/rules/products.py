@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from memplace_env.workload.onnx.graph import Site
-from memplace_env.workload.onnx.values import Shape
+from memplace_env.workload.lowered.graph import Site
+from memplace_env.workload.lowered.values import Shape
 
 Gemm = tuple[int, int, int, int]
 """(count, rows, depth, columns): so many products of [rows, depth] x [depth, columns]. MACs multiply the four."""
@@ -16,17 +16,14 @@ NO_GEMM: Final[Gemm] = (0, 0, 0, 0)
 
 def conv(site: Site) -> Gemm:
     """One product per group: result pixels x receptive field x filters. Padding counts, the bias does not."""
-    weight = site.weight.shape
-    result, groups = site.result.shape, site.attribute("group", 1)
-    pixels = result[0] * math.prod(result[2:])
-    return groups, pixels, math.prod(weight[1:]), weight[0] // groups
+    weight, groups = site.weight.shape, site.attribute("group", 1)
+    return groups, site.result.elements // weight[0], math.prod(weight[1:]), weight[0] // groups
 
 
 def conv_transpose(site: Site) -> Gemm:
     """One product per group: input pixels x channels x what each scatters into."""
-    data, weight, groups = site.needed(0).shape, site.weight.shape, site.attribute("group", 1)
-    pixels = data[0] * math.prod(data[2:])
-    return groups, pixels, weight[0] // groups, math.prod(weight[1:])
+    weight, groups = site.weight.shape, site.attribute("group", 1)
+    return groups, site.needed(0).elements // weight[0], weight[0] // groups, math.prod(weight[1:])
 
 
 def gemm(site: Site) -> Gemm:

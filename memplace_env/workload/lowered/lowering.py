@@ -1,4 +1,4 @@
-"""From the ONNX graph to ops over buffers: views and constant arithmetic disappear, the rest gets its cost."""
+"""From a graph to ops over buffers: views and constant arithmetic disappear, the rest gets its cost."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from typing import Final
 
 from memplace_env.errors import WorkloadError
-from memplace_env.workload.onnx.geometry import geometry_columns
-from memplace_env.workload.onnx.graph import Graph, Node, Site
-from memplace_env.workload.onnx.operator import Operator
-from memplace_env.workload.onnx.ops import Buffer, Op, OpGraph
-from memplace_env.workload.onnx.rules.products import NO_GEMM, Gemm
-from memplace_env.workload.onnx.values import Value, deployed_bits
+from memplace_env.workload.lowered.geometry import geometry_columns
+from memplace_env.workload.lowered.graph import Graph, Node, Site
+from memplace_env.workload.lowered.operator import Operator
+from memplace_env.workload.lowered.ops import Buffer, Op, OpGraph
+from memplace_env.workload.lowered.rules.products import NO_GEMM, Gemm
+from memplace_env.workload.lowered.values import Value, deployed_bits
 
 MAX_WORK: Final = 2**60
 """More work than this in one op is a mistake in the dims, and would overflow int64 when added up."""
@@ -84,7 +84,7 @@ class _Lowering:
         with _blaming(node):
             gemm = NO_GEMM if operator.product is None else operator.product(site)
             vector_ops = 0 if operator.vector_ops is None else operator.vector_ops(site)
-            geometry = geometry_columns(site)
+            geometry = geometry_columns(site, self._graph.channels_last)
         _check_work(node, gemm, vector_ops, geometry)
         inputs = tuple(self._operand(name, position, operator) for position, name in enumerate(node.inputs))
         outputs = tuple(name for name, value in zip(node.outputs, site.outputs, strict=True) if value is not None)

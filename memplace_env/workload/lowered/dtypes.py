@@ -8,8 +8,8 @@ from typing import Final
 
 from onnx import TensorProto
 
-from memplace_env.workload.onnx.ops import Buffer, Op, OpGraph
-from memplace_env.workload.onnx.values import FLOAT_BITS, INTEGER_BITS
+from memplace_env.workload.lowered.ops import Buffer, Op, OpGraph
+from memplace_env.workload.lowered.values import FLOAT_BITS, INTEGER_BITS
 from memplace_env.workload.program import FLOAT_BYTES
 
 _SIXTEEN_BITS: Final[Mapping[int, str]] = {TensorProto.FLOAT16: "float16", TensorProto.BFLOAT16: "bfloat16"}

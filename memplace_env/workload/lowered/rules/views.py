@@ -5,8 +5,8 @@ A rule gives the position of the input whose buffer the node's result is, None i
 
 from __future__ import annotations
 
-from memplace_env.workload.onnx.graph import Site
-from memplace_env.workload.onnx.values import FLOAT_BITS, INTEGER_BITS, Array, as_bool, deployed_bits
+from memplace_env.workload.lowered.graph import Site
+from memplace_env.workload.lowered.values import FLOAT_BITS, INTEGER_BITS, Array, as_bool, deployed_bits
 
 
 def always(site: Site) -> int | None:

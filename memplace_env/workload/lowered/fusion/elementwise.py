@@ -1,23 +1,28 @@
-"""Fusion "epilogue": element-wise ops run with what makes their operands."""
+"""Fusion "epilogue", and "chain" without products: element-wise ops run with what makes their operands."""
 
 from __future__ import annotations
 
-from memplace_env.workload.onnx.fusion.groups import Group, Links, regrouped
-from memplace_env.workload.onnx.ops import OpGraph
+from memplace_env.workload.lowered.fusion.groups import Group, Links, regrouped
+from memplace_env.workload.lowered.ops import OpGraph
 
 
-def fuse_elementwise(graph: OpGraph) -> OpGraph:
-    """Element-wise ops merged with each other and with the one matrix product among what makes their operands."""
+def fuse_elementwise(graph: OpGraph, into_products: bool = True) -> OpGraph:
+    """Element-wise ops merged with each other and with the one matrix product among what makes their operands.
+
+    Args:
+        graph: ops that may be fused already.
+        into_products: false to leave matrix products alone.
+    """
     links = Links(graph)
     groups: dict[int, Group] = {}
     for index, op in enumerate(graph.ops):
         groups[index] = Group([index], index)
         if op.operator.elementwise and len(op.outputs) == 1:
-            _absorb_producers(graph, links, groups, index)
+            _absorb_producers(graph, links, groups, index, into_products)
     return regrouped(graph, (group for group in groups.values() if len(group.members) > 1))
 
 
-def _absorb_producers(graph: OpGraph, links: Links, groups: dict[int, Group], index: int) -> None:
+def _absorb_producers(graph: OpGraph, links: Links, groups: dict[int, Group], index: int, into_products: bool) -> None:
     """Merges into the group of an element-wise op, the latest first, every group that it alone reads.
 
     `groups` maps the last member of each group, which makes its only result, to the group.
@@ -29,9 +34,9 @@ def _absorb_producers(graph: OpGraph, links: Links, groups: dict[int, Group], in
         for producer, name in _operands(graph, links, group):
             made = groups[producer]
             operator = graph.ops[made.main].operator
-            has_product = graph.ops[group.main].operator.epilogue_head
+            closed = not into_products or graph.ops[group.main].operator.epilogue_head
             if (
-                (operator.elementwise or (operator.epilogue_head and not has_product))
+                (operator.elementwise or (operator.epilogue_head and not closed))
                 and graph.ops[producer].outputs == (name,)
                 and name not in graph.outputs
                 and graph.buffers[name].elements == elements

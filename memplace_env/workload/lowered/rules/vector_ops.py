@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from memplace_env.workload.onnx.graph import Site
-from memplace_env.workload.onnx.rules import products
+from memplace_env.workload.lowered.graph import Site
+from memplace_env.workload.lowered.rules import products
 
 SOFTMAX = 5
 """Per element: maximum, difference, exponential, sum, quotient."""

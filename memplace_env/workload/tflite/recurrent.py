@@ -1,0 +1,62 @@
+"""Recurrent operators: TFLite has one matrix for each gate, so they have rules of their own."""
+
+from __future__ import annotations
+
+from memplace_env.workload.lowered.graph import Site
+from memplace_env.workload.lowered.rules.products import Gemm
+
+LSTM_GATES = 4
+
+
+def lstm(site: Site) -> Gemm:
+    """At each step [input, state] x all gates, and the projection if there is one.
+
+    Inputs 1 to 4 are the gates' matrices for the input, [cells, features]; the first is absent where the forget gate
+    stands in for it. Inputs 5 to 8 are those for the state, [cells, outputs]; input 16 projects the cells, and so many
+    MACs more are as many as columns of depth `outputs` for the cells.
+    """
+    steps, batch = _steps_and_batch(site)
+    cells, features = site.needed(2).shape
+    outputs = site.needed(6).shape[1]
+    gates = LSTM_GATES if site.input(1) is not None else LSTM_GATES - 1
+    projected = outputs if site.input(16) is not None else 0
+    return steps, batch, gates * (features + outputs) + projected, cells
+
+
+def lstm_vector_ops(site: Site) -> int:
+    """As for ONNX's LSTM: bias and activation of each gate, and four operations that update the state."""
+    steps, batch, _, cells = lstm(site)
+    return steps * batch * cells * (2 * LSTM_GATES + 4)
+
+
+def rnn(site: Site) -> Gemm:
+    """At each step [input, state] x one matrix."""
+    steps, batch = _steps_and_batch(site)
+    cells, features = site.needed(1).shape
+    return steps, batch, features + site.needed(2).shape[1], cells
+
+
+def rnn_vector_ops(site: Site) -> int:
+    """Bias and activation."""
+    steps, batch, _, cells = rnn(site)
+    return 2 * steps * batch * cells
+
+
+def svdf(site: Site) -> Gemm:
+    """Features of the newest input, and the memory of the last steps weighted by time, for each filter.
+
+    Input 1 holds [filters, features], input 2 [filters, steps].
+    """
+    filters, features = site.needed(1).shape
+    return 1, site.needed(0).shape[0], features + site.needed(2).shape[1], filters
+
+
+def svdf_vector_ops(site: Site) -> int:
+    """One per filter: the sum over the filters of a unit."""
+    _, batch, _, filters = svdf(site)
+    return batch * filters
+
+
+def _steps_and_batch(site: Site) -> tuple[int, int]:
+    first, second, _ = site.needed(0).shape
+    return (first, second) if site.attribute("time_first", False) else (second, first)
