@@ -8,11 +8,7 @@ from memplace_env.workload.lowered.graph import Site
 from memplace_env.workload.lowered.values import Shape
 
 
-<<<<<<< HEAD:memplace_env/workload/onnx/geometry.py
-def geometry_columns(site: Site) -> tuple[int, ...]:
-=======
 def geometry_columns(site: Site, channels_last: bool) -> tuple[int, ...]:
->>>>>>> tflite:memplace_env/workload/lowered/geometry.py
     """The 14 columns of `GEOMETRY`, 0 for a feature map that is not there.
 
     The input feature map is the first operand that is no constant. [B, C, ..., W] gives x = W, z = C and y = all dims
