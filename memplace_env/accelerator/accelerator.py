@@ -9,7 +9,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Literal
 
-from memplace_env.accelerator.tiling import Access, Tiling
+from memplace_env.accelerator.tiling import Access, Unit
 
 Ports = Literal["parallel", "serial"]
 Weights = Literal["resident", "streamed"]
@@ -99,7 +99,7 @@ class Accelerator:
     dma_efficiency: float
     systolic: Systolic | None
     levels: tuple[MemoryLevel, ...]
-    tiling: Tiling | None = None
+    tiling: Unit | None = None
     cost_model: str = "roofline"
 
     @property

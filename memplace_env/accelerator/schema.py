@@ -10,7 +10,7 @@ from reprlib import repr as shorten
 from typing import Any, get_args
 
 from memplace_env.accelerator.accelerator import Fusion, Ports, Weights
-from memplace_env.accelerator.tiling import Access, Blocks
+from memplace_env.accelerator.tiling import Access, EthosU, OutputCycles
 from memplace_env.errors import AcceleratorError
 from memplace_env.hints import nearest
 
@@ -207,22 +207,21 @@ _COMPUTE = _table(
     optional=["systolic"],
 )
 _BOX = _list(_COUNT, 3, 3)
-_BLOCKS: dict[str, Rule] = {
+_ETHOS_U: dict[str, Rule] = {
     "clock_hz": _COUNT,
     "cores": _COUNT,
     "microblocks": _list(_BOX, 1, 8),
     "vector_microblocks": _list(_BOX, 1, 8),
     "largest_block": _BOX,
     "depth_slice": _COUNT,
-    "output_cycles": _list(_AMOUNT, 4, 4),
+    "output_cycles": _made(OutputCycles, _table(dict.fromkeys(("plain", "max_pool", "multiply", "add"), _AMOUNT))),
 }
+_ETHOS_U65 = _ETHOS_U | {"buffer_bytes": _list(_COUNT, 1, 1)}
+_ETHOS_U85 = _ETHOS_U | {"buffer_bytes": _list(_COUNT, 2, 2), "request_words": _list(_COUNT, 3, 3)}
 _TILING = _unit(
     {
-        "ethos-u65": _made(partial(Blocks, "ethos-u65"), _table(_BLOCKS | {"buffer_bytes": _list(_COUNT, 1, 1)})),
-        "ethos-u85": _made(
-            partial(Blocks, "ethos-u85"),
-            _table(_BLOCKS | {"buffer_bytes": _list(_COUNT, 2, 2), "request_words": _list(_COUNT, 3, 3)}),
-        ),
+        "ethos-u65": _made(partial(EthosU, "ethos-u65"), _table(_ETHOS_U65)),
+        "ethos-u85": _made(partial(EthosU, "ethos-u85"), _table(_ETHOS_U85)),
     }
 )
 DOCUMENT = _table(

@@ -31,22 +31,31 @@ Box = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
-class Blocks:
-    """A unit that makes its result block by block, micro-block by micro-block: Arm's Ethos-U.
+class OutputCycles:
+    """Cycles that a result element takes on its way out, over all cores, by what makes it."""
+
+    plain: Fraction
+    max_pool: Fraction
+    multiply: Fraction
+    add: Fraction
+
+
+@dataclass(frozen=True)
+class EthosU:
+    """Arm's Ethos-U: it makes its result block by block, micro-block by micro-block.
 
     Attributes:
-        generation: which of the two families; they differ in how buffers are shared and requests are made.
+        generation: which of the two families; they share buffers and ask memories in different ways.
         clock_hz: of the unit.
         cores: over which the work is spread.
-        microblocks: results that are worked on at once, for products; the one that wastes least is taken.
+        microblocks: results of a product that are worked on at once; the one that wastes least is taken.
         vector_microblocks: the same for everything else.
         largest_block: bound on a block.
-        depth_slice: input channels that are read at once.
-        buffer_bytes: "ethos-u65": (shared by input and accumulators,); "ethos-u85": (input, accumulators).
-        output_cycles: cycles that one result element takes on its way out, over all cores: of a plain op, of max
-            pooling, of multiplication, of addition.
-        request_words: 16-byte words of request buffers of each channel: weights by DMA, weights and scales as they are
-            used, inputs; () where requests bound nothing.
+        depth_slice: input channels of a product that are read at once.
+        buffer_bytes: "ethos-u65": (of input and accumulators together,); "ethos-u85": (of input, of accumulators).
+        output_cycles: see there.
+        request_words: 16-byte words that can be asked for at once: of weights to be staged, of input and weights that
+            are not, of scales; () where nothing but the memory bounds requests.
     """
 
     generation: Literal["ethos-u65", "ethos-u85"]
@@ -57,9 +66,9 @@ class Blocks:
     largest_block: Box
     depth_slice: int
     buffer_bytes: tuple[int, ...]
-    output_cycles: tuple[Fraction, Fraction, Fraction, Fraction]
+    output_cycles: OutputCycles
     request_words: tuple[int, ...] = ()
 
 
-Tiling = Blocks
+Unit = EthosU
 """What a chip can say of its unit: one form per way of tiling in `memplace_env.costs.tiled`."""

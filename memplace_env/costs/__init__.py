@@ -3,6 +3,7 @@
 from memplace_env.costs.costs import Costs, OpTimes, op_times, whole_op_ps
 from memplace_env.costs.model import CostModel, KnownCosts, cost_model_names, costs_of, resolve_cost_model
 from memplace_env.costs.roofline import Roofline
+from memplace_env.costs.tiled import Tiled
 
 __all__ = [
     "CostModel",
@@ -10,6 +11,7 @@ __all__ = [
     "KnownCosts",
     "OpTimes",
     "Roofline",
+    "Tiled",
     "cost_model_names",
     "costs_of",
     "op_times",

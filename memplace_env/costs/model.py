@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
@@ -10,12 +11,11 @@ from numpy.typing import NDArray
 from memplace_env.accelerator import Accelerator
 from memplace_env.costs.costs import LIMIT_PS, Costs
 from memplace_env.costs.roofline import Roofline
+from memplace_env.costs.tiled import Tiled
 from memplace_env.errors import CostError, WorkloadError
 from memplace_env.plugins import COST_MODELS, installed, load_plugin
 from memplace_env.units import PS_PER_S
 from memplace_env.workload.program import Program
-
-BUILT_IN = {"roofline": Roofline}
 
 
 class CostModel(Protocol):
@@ -34,6 +34,9 @@ class CostModel(Protocol):
     def costs(self, program: Program, accelerator: Accelerator) -> Costs:
         """Costs of the program; see `Costs` for shapes and units."""
         ...
+
+
+BUILT_IN: dict[str, Callable[[], CostModel]] = {"roofline": Roofline, "tiled": Tiled}
 
 
 class KnownCosts:

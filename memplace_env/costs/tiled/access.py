@@ -27,11 +27,9 @@ def use_times(tiling: Tiling, program: Program, accelerator: Accelerator) -> Int
 
 def moved_bytes(tiling: Tiling, program: Program, slow: bool) -> Ints:
     """int64[U], bytes that each use moves at the fastest level or, `slow`, at any other."""
-    return np.where(tiling.staged, program.use_bytes, tiling.moved_bytes) if slow and _stages(tiling) else tiling.moved_bytes
-
-
-def _stages(tiling: Tiling) -> bool:
-    return tiling.staged is not None
+    if slow and tiling.staged is not None:
+        return np.where(tiling.staged, program.use_bytes, tiling.moved_bytes)
+    return tiling.moved_bytes
 
 
 def _level_times(tiling: Tiling, program: Program, level: MemoryLevel, slow: bool) -> Ints:
@@ -64,11 +62,11 @@ def requested_rates(access: Access, asked: Ints, writes: NDArray[np.bool_]) -> I
             if write
             else (access.outstanding_reads, access.read_latency_ps)
         )
-        requests = REACHED * access.ports * outstanding
+        requests: Fraction = REACHED * access.ports * outstanding
         if most:
             requests = min(requests, Fraction(most, access.burst_bytes))
-        rate = REACHED * requests * access.burst_bytes * PS_PER_S / max(1, latency_ps)
-        rates[(asked == most) & (writes == write)] = max(1, int(min(rate, 2**62)))
+        rate = REACHED * requests * access.burst_bytes * PS_PER_S // max(1, latency_ps)
+        rates[(asked == most) & (writes == write)] = min(max(1, rate), 2**62)
     return rates
 
 

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
 from memplace_env.accelerator import Accelerator
-from memplace_env.accelerator.tiling import Blocks
-from memplace_env.costs.costs import Costs
+from memplace_env.accelerator.tiling import EthosU
+from memplace_env.costs.costs import Costs, op_times
+from memplace_env.costs.kernels import used_by_level
 from memplace_env.costs.roofline import Roofline
-from memplace_env.costs.tiled.access import use_times
-from memplace_env.costs.tiled.blocks import tile_blocks
+from memplace_env.costs.tiled.access import moved_bytes, use_times
+from memplace_env.costs.tiled.ethos_u import tile_ethos_u
 from memplace_env.costs.tiled.tiling import Tiling
 from memplace_env.errors import CostError
 from memplace_env.workload.program import Program
 
-_TILERS: dict[type, Callable[[Program, Accelerator], Tiling]] = {Blocks: tile_blocks}
+_TILERS: dict[type, Callable[[Program, Accelerator], Iterable[Tiling]]] = {EthosU: tile_ethos_u}
 
 
 class Tiled:
@@ -25,7 +25,8 @@ class Tiled:
 
     A unit that works tile by tile reads operands again when it cannot hold them, leaves part of its array idle where
     the op's sizes are no multiples of the array's, and accesses memory in runs that may be shorter than a burst. The
-    numbers are those of the chip's `tiling` and of its memories' `access`; energy of memory grows with the bytes moved.
+    numbers are those of the chip's `tiling` and of its memories' `access`. Of the tilings that the unit's rules offer,
+    each op takes the one that is fastest with everything in the backing memory.
     """
 
     name = "tiled"
@@ -39,18 +40,39 @@ class Tiled:
         """
         if accelerator.tiling is None:
             raise CostError(
-                f"Accelerator {accelerator.name!r} does not say how its unit tiles: add a table [tiling] to its file, or "
-                "pass the cost model 'roofline'."
+                f"Accelerator {accelerator.name!r} does not say how its unit tiles: add a table [tiling] to its file "
+                "or pass the cost model 'roofline'."
             )
-        ideal = Roofline().costs(program, accelerator)
-        tiling = _TILERS[type(accelerator.tiling)](program, accelerator)
-        moved = np.maximum(tiling.moved_bytes, program.use_bytes)
-        picojoules: Any = np.array([level.pj_per_byte for level in accelerator.levels])
-        reserved = np.zeros_like(ideal.reserved_bytes)
-        reserved[:, 0] = np.minimum(tiling.reserved_bytes, accelerator.levels[0].capacity_bytes)
-        return ideal._replace(
-            compute_ps=np.maximum(ideal.compute_ps, tiling.compute_ps),
-            use_ps=np.maximum(ideal.use_ps, use_times(tiling, program, accelerator)),
-            use_pj=np.rint(moved[:, None] * picojoules).astype(np.int64),
-            reserved_bytes=reserved,
-        )
+        ideal, best = Roofline().costs(program, accelerator), None
+        for tiling in _TILERS[type(accelerator.tiling)](program, accelerator):
+            costs = _priced(ideal, tiling, program, accelerator)
+            best = costs if best is None else _faster(best, costs, program, accelerator)
+        assert best is not None
+        return best
+
+
+def _priced(ideal: Costs, tiling: Tiling, program: Program, accelerator: Accelerator) -> Costs:
+    picojoules = [level.pj_per_byte for level in accelerator.levels]
+    moved = [np.maximum(moved_bytes(tiling, program, level > 0), program.use_bytes) for level in range(len(picojoules))]
+    reserved = np.zeros_like(ideal.reserved_bytes)
+    reserved[:, 0] = np.minimum(tiling.reserved_bytes, accelerator.levels[0].capacity_bytes)
+    return ideal._replace(
+        compute_ps=np.maximum(ideal.compute_ps, tiling.compute_ps),
+        use_ps=np.maximum(ideal.use_ps, use_times(tiling, program, accelerator)),
+        use_pj=np.rint(np.stack(moved, axis=1) * np.array(picojoules)).astype(np.int64),
+        reserved_bytes=reserved,
+    )
+
+
+def _faster(one: Costs, other: Costs, program: Program, accelerator: Accelerator) -> Costs:
+    """Of each op the costs that are less with everything in the backing memory; those of `one` in a tie."""
+    level = np.full(program.num_uses, accelerator.backing, dtype=np.int8)
+    times = [op_times(costs, used_by_level(program.use_ptr, level, costs.use_ps)).op_ps for costs in (one, other)]
+    wins = times[1] < times[0]
+    uses = wins[program.use_op]
+    return one._replace(
+        compute_ps=np.where(wins, other.compute_ps, one.compute_ps),
+        use_ps=np.where(uses[:, None], other.use_ps, one.use_ps),
+        use_pj=np.where(uses[:, None], other.use_pj, one.use_pj),
+        reserved_bytes=np.where(wins[:, None], other.reserved_bytes, one.reserved_bytes),
+    )

@@ -49,20 +49,20 @@ class Role(IntEnum):
 
 
 class Nests(NamedTuple):
-    """`count` loop nests per op, each from an input of `channels` to a result of height x width x depth.
+    """`repeats` loop nests per op, each from an input of `channels` to a result of height x width x depth.
 
     A product without a window has a result of height 1 and as many columns as the matrix has rows.
 
     Attributes:
         kind: int8[T], values of `Kind`.
-        count, height, width, depth, channels: int64[T], at least 1. Images of a batch are stacked in height.
+        repeats, height, width, depth, channels: int64[T], at least 1. Images of a batch are stacked in height.
         kernel_y, kernel_x, stride_y, stride_x: int64[T], at least 1; the window of a mean is the whole map.
         input_height, input_width: int64[T], at least 1.
         role: int8[U], values of `Role`.
     """
 
     kind: NDArray[np.int8]
-    count: Ints
+    repeats: Ints
     height: Ints
     width: Ints
     depth: Ints
@@ -78,9 +78,9 @@ class Nests(NamedTuple):
 
 def nests(program: Program) -> Nests:
     """The loop nests of all ops."""
-    rows = [_nest(program, op) for op in range(program.num_ops)]
-    columns = np.maximum(1, np.array([row[1:] for row in rows], dtype=np.int64).T)
-    return Nests(np.array([row[0] for row in rows], dtype=np.int8), *columns, role=_roles(program))
+    rows = np.array([_nest(program, op) for op in range(program.num_ops)], dtype=np.int64)
+    columns = (np.maximum(1, column) for column in rows[:, 1:].T)
+    return Nests(*(rows[:, 0].astype(np.int8), *columns, _roles(program)))
 
 
 def _nest(program: Program, op: int) -> tuple[int, ...]:
@@ -116,10 +116,14 @@ def _roles(program: Program) -> NDArray[np.int8]:
     constant = program.tensor_kind[program.use_tensor] == TensorKind.WEIGHT
     multiplies = program.gemm[:, 0] > 0
     for op in range(program.num_ops):
-        operands = [use for use in range(program.use_ptr[op], program.use_ptr[op + 1]) if not program.use_is_result[use]]
+        operands = [
+            use for use in range(program.use_ptr[op], program.use_ptr[op + 1]) if not program.use_is_result[use]
+        ]
         if multiplies[op] and operands:
             fixed = [use for use in operands if constant[use]]
-            weights = max(fixed, key=lambda use: program.use_bytes[use]) if fixed else operands[min(1, len(operands) - 1)]
+            weights = (
+                max(fixed, key=lambda use: program.use_bytes[use]) if fixed else operands[min(1, len(operands) - 1)]
+            )
             role[weights] = Role.WEIGHTS
             operands.remove(weights)
         streamed = sorted(operands, key=lambda use: bool(constant[use]))

@@ -1,0 +1,171 @@
+"""Tiling on Arm's Ethos-U: from the blocks of each op to what its uses move."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+
+from memplace_env.accelerator import Accelerator
+from memplace_env.accelerator.tiling import EthosU
+from memplace_env.costs.tiled.blocks import (
+    BRICK,
+    SCALE_BYTES,
+    Block,
+    Layer,
+    cycles,
+    input_slice,
+    least_traffic,
+    maps,
+    read_elements,
+)
+from memplace_env.costs.tiled.nest import Kind, Nests, Role, nests
+from memplace_env.costs.tiled.tiling import Requests, Tiling, ceil_div, round_up
+from memplace_env.units import PS_PER_S
+from memplace_env.workload.program import Program, TensorKind
+
+WORD = 16
+"""Bytes of a word of the request buffers."""
+
+_PLAIN_PIXEL = 8
+"""Bytes that a pixel of at most so many channels is read in where a feature map is not in bricks: a convention of
+ethos-u-vela 5.2.0."""
+
+_UNBROKEN = 2**20
+"""Run of what is read in one piece, longer than any burst."""
+
+
+class _Use(NamedTuple):
+    """What a use moves in how long runs, and which entry of `request_words` bounds it, None for none."""
+
+    moved: int
+    run: int = _UNBROKEN
+    words: int | None = None
+
+
+class _Op(NamedTuple):
+    """An op with all that its uses depend on; `repeats` nests of this layer, whose result takes `result` to write."""
+
+    unit: EthosU
+    layer: Layer
+    block: Block
+    repeats: int
+    result: _Use
+
+    @property
+    def weight_reads(self) -> int:
+        return maps(self.layer, self.block)
+
+
+def tile_ethos_u(program: Program, accelerator: Accelerator) -> Iterator[Tiling]:
+    """Tilings in which all blocks fit the buffers, a half of them, a quarter, until no op has a smaller block."""
+    unit, nest = accelerator.tiling, nests(program)
+    assert isinstance(unit, EthosU)
+    layers = [_layer(nest, op) for op in range(program.num_ops)]
+    choices = [least_traffic(layer, unit) for layer in layers]
+    for share in range(max(map(len, choices))):
+        chosen = [choice[min(share, len(choice) - 1)] for choice in choices]
+        ops = [_op(program, nest, unit, *pair, op) for op, pair in enumerate(zip(layers, chosen, strict=True))]
+        yield _tiling(program, accelerator, nest, ops)
+
+
+def _layer(nest: Nests, op: int) -> Layer:
+    sizes = nest.height, nest.width, nest.depth, nest.channels
+    window = nest.kernel_y, nest.kernel_x, nest.stride_y, nest.stride_x
+    return Layer(Kind(nest.kind[op]), *(int(column[op]) for column in (*sizes, *window)))
+
+
+def _op(program: Program, nest: Nests, unit: EthosU, layer: Layer, block: Block, op: int) -> _Op:
+    last = program.use_ptr[op + 1] - 1
+    size, pixels = int(program.use_bytes[last]), layer.height * layer.width
+    moved = ceil_div(size * round_up(layer.depth, BRICK), layer.depth)
+    cores = unit.cores if unit.generation == "ethos-u65" else 1
+    return _Op(unit, layer, block, int(nest.repeats[op]), _Use(moved if pixels else size, BRICK * block.width * cores))
+
+
+def _tiling(program: Program, accelerator: Accelerator, nest: Nests, ops: list[_Op]) -> Tiling:
+    unit, fast = ops[0].unit, accelerator.levels[0]
+    uses: list[_Use] = []
+    compute, reserved = np.zeros(program.num_ops, dtype=np.int64), np.zeros(program.num_ops, dtype=np.int64)
+    staged, beside = np.zeros(program.num_uses, dtype=np.bool_), np.full(program.num_uses, -1)
+    for number, op in enumerate(ops):
+        busy = op.repeats * cycles(op.layer, op.block, unit, _output_cycles(program, number, op))
+        owned = range(program.use_ptr[number], program.use_ptr[number + 1])
+        weights = [use for use in owned if nest.role[use] == Role.WEIGHTS]
+        for use in owned:
+            uses.append(_use(program, nest, op, number, use))
+            if use in weights:
+                buffer = _staging_bytes(op, int(program.use_bytes[use]), fast.capacity_bytes)
+                staged[use] = buffer > 0
+                reserved[number] += buffer
+                if number and program.tensor_kind[program.use_tensor[use]] == TensorKind.WEIGHT:
+                    reserved[number - 1] += buffer
+                if buffer:
+                    busy = max(busy, Fraction(uses[-1].moved * unit.clock_hz, fast.read_bytes_per_s))
+            elif weights and nest.role[use] == Role.OTHER and _is_constant(program, use):
+                beside[use] = weights[0]
+        compute[number] = -(-busy * PS_PER_S // unit.clock_hz)
+    words = [0 if use.words is None or not unit.request_words else unit.request_words[use.words] for use in uses]
+    return Tiling(
+        compute_ps=compute,
+        moved_bytes=np.array([use.moved for use in uses], dtype=np.int64),
+        run_bytes=np.array([use.run for use in uses], dtype=np.int64),
+        reserved_bytes=reserved,
+        staged=staged,
+        requests=Requests(np.array(words) * WORD, unit.request_words[0] * WORD, beside) if unit.request_words else None,
+    )
+
+
+def _use(program: Program, nest: Nests, op: _Op, number: int, use: int) -> _Use:
+    role, size = nest.role[use], int(program.use_bytes[use])
+    if role == Role.RESULT:
+        return op.result if use == program.use_ptr[number + 1] - 1 else _Use(size)
+    if role == Role.WEIGHTS:
+        return _Use(size * op.weight_reads, words=1)
+    if role == Role.INPUT:
+        pixels = int(nest.input_height[number] * nest.input_width[number])
+        return _input(op, size, pixels, program.tensor_kind[program.use_tensor[use]])
+    if op.layer.kind in (Kind.PRODUCT, Kind.DEPTHWISE):
+        if _is_constant(program, use):
+            return _Use(max(size, SCALE_BYTES * op.layer.depth * op.weight_reads * op.repeats), words=2)
+        return op.result._replace(words=1)
+    if op.unit.generation == "ethos-u65" or size == program.use_bytes[program.use_ptr[number + 1] - 1]:
+        return _Use(max(size, op.result.moved), op.result.run, 1)  # The U65 spreads an operand as it reads it.
+    return _Use(size, words=1)
+
+
+def _input(op: _Op, size: int, pixels: int, kind: int) -> _Use:
+    """The streamed operand; what comes from outside the unit lies in plain order, not in bricks."""
+    layer, elements = op.layer, read_elements(op.layer, op.block)
+    run = BRICK * op.block.input_width
+    if kind in (TensorKind.INPUT, TensorKind.WEIGHT):
+        elements = elements // round_up(layer.channels, BRICK) * layer.channels
+        run = _PLAIN_PIXEL if layer.channels <= _PLAIN_PIXEL else input_slice(layer, op.unit)
+    return _Use(max(size, ceil_div(elements * size, pixels * layer.channels)), run, 1)
+
+
+def _staging_bytes(op: _Op, size: int, capacity: int) -> int:
+    """What an op keeps of fast memory for weights that it reads more than once: all, else two slices, else nothing.
+
+    A buffer is filled during the op before, so that it is kept then too.
+    """
+    if op.weight_reads == 1:
+        return 0
+    slices = min(size, 2 * ceil_div(size * op.block.depth, op.layer.depth))
+    return next((buffer for buffer in (size, slices) if buffer <= capacity), 0)
+
+
+def _output_cycles(program: Program, number: int, op: _Op) -> Fraction:
+    """Cycles per result element; data that are only moved go out as plain results."""
+    rates, op_type = op.unit.output_cycles, program.op_type[number]
+    if op_type == "MaxPool":
+        return rates.max_pool
+    if op.layer.kind != Kind.ELEMENTWISE or not program.vector_ops[number]:
+        return rates.plain
+    return rates.multiply if op_type == "Mul" else rates.add
+
+
+def _is_constant(program: Program, use: int) -> bool:
+    return bool(program.tensor_kind[program.use_tensor[use]] == TensorKind.WEIGHT)
