@@ -14,10 +14,11 @@ from typing import Any
 from rich.progress import track
 
 import agents
+from benchmarks.as_measured import as_measured
 from benchmarks.tables import markdown, save_results, write_between_markers
 from memplace_env.compiler import HEURISTICS
 from memplace_env.envs.one_shot import OneShotEnv
-from memplace_env.registration import ONE_SHOT
+from memplace_env.registration import ONE_SHOT, Formulation
 from memplace_env.simulator import judge_plan
 
 RESULTS = Path(__file__).parent / "results" / "agents.json"
@@ -27,7 +28,7 @@ SEARCHES = ("random", "greedy-dp", "local-search", "egrl")
 
 def measure(workload: str, budget: int, seeds: int) -> dict[str, Any]:
     """Speed-ups over native on the workload's registered environment, by solver; a list with one for each seed."""
-    env = OneShotEnv(workload, **ONE_SHOT[workload])
+    env = OneShotEnv(**as_measured({"workload": workload, **ONE_SHOT[workload]}, Formulation.ONE_SHOT))
     native = env.problem.native_report.latency_s
     speedups: dict[str, list[float]] = {}
     for name, heuristic in HEURISTICS.items():

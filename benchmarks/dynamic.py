@@ -15,13 +15,14 @@ from functools import partial
 from pathlib import Path
 
 import agents
+from benchmarks.as_measured import as_measured
 from benchmarks.cores import single_cores
 from benchmarks.headroom import FIELDS as SETTING
 from benchmarks.headroom import HOME
 from benchmarks.ledger import Ledger, Record
 from benchmarks.tables import markdown, write_between_markers
 from memplace_env.envs.one_shot import OneShotEnv
-from memplace_env.registration import ONE_SHOT
+from memplace_env.registration import ONE_SHOT, Formulation
 
 RESULTS = Path(__file__).parent / "results" / "dynamic.jsonl"
 FIELDS = ("name", *SETTING, "seconds")
@@ -36,7 +37,7 @@ def runs(names: Sequence[str], seconds: float) -> list[Record]:
 
 def measure(run: Record, proof_seconds: float) -> Record:
     """Native, the static optimum and the dynamic plan, latencies in seconds."""
-    env = OneShotEnv(**{key: run[key] for key in SETTING if key in run})
+    env = OneShotEnv(**as_measured({key: run[key] for key in SETTING if key in run}, Formulation.ONE_SHOT))
     static = agents.Exact().solve(env, time_limit=proof_seconds)
     dynamic = agents.ExactDynamic().solve(env, time_limit=run["seconds"])
     assert static.report is not None

@@ -21,12 +21,13 @@ from typing import Any
 import agents
 from agents.xla_msa import PUBLIC_SETS
 from benchmarks import game_grid
+from benchmarks.as_measured import as_measured
 from benchmarks.cores import single_cores
 from benchmarks.headroom import FIELDS as SETTING
 from benchmarks.ledger import Ledger, Record
 from benchmarks.tables import markdown, setting_text, write_between_markers
 from memplace_env.envs.malloc_game import MallocGameEnv
-from memplace_env.registration import GAME
+from memplace_env.registration import GAME, Formulation
 from memplace_env.views.text.headlines import stall_note
 
 RESULTS = Path(__file__).parent / "results" / "game.jsonl"
@@ -62,7 +63,7 @@ def solver_of(name: str) -> agents.Agent[Any]:
 def measure(run: Record) -> Record:
     """What one solver finds with one seed, in seconds."""
     _load_compiled_code()
-    env = MallocGameEnv(**{key: run[key] for key in SETTING if key in run})
+    env = MallocGameEnv(**as_measured({key: run[key] for key in SETTING if key in run}, Formulation.GAME))
     limit, seed = run["seconds"], run["seed"]
     solution = solver_of(run["solver"]).solve(env, budget=ENDLESS, time_limit=limit, seed=seed)
     assert solution.report is not None

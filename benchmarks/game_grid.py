@@ -19,6 +19,7 @@ from agents.exact.dynamic.bound import linear_bound_ps
 from agents.game.portfolio import Portfolio
 from agents.stages import Stage
 from agents.xla_msa import PUBLIC_SETS
+from benchmarks.as_measured import as_measured
 from benchmarks.cores import single_cores
 from benchmarks.headroom import DIMS, FIELDS
 from benchmarks.ledger import Ledger, Record
@@ -71,7 +72,7 @@ def cheap_stages() -> list[Stage]:
 def measure(setting: Record, time_limit: float) -> Record:
     """What is left over the cheap players in one setting, within that many seconds; latencies in seconds."""
     try:
-        env = MallocGameEnv(**setting)
+        env = MallocGameEnv(**as_measured(setting, Formulation.GAME))
     except (AcceleratorError, WorkloadError) as error:
         return {**setting, "refused": str(error)}
     cheap = Portfolio(stages=cheap_stages()).solve(env)

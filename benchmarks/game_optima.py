@@ -13,11 +13,12 @@ import time
 from pathlib import Path
 
 import agents
+from benchmarks.as_measured import as_measured
 from benchmarks.cores import single_cores
 from benchmarks.ledger import Ledger, Record
 from benchmarks.tables import markdown, write_between_markers
 from memplace_env.envs.malloc_game import MallocGameEnv
-from memplace_env.registration import GAME
+from memplace_env.registration import GAME, Formulation
 
 RESULTS = Path(__file__).parent / "results" / "game_optima.jsonl"
 TEXT = {"sequence": 384}
@@ -45,7 +46,7 @@ FIELDS = ("workload", "accelerator", "batch", "dims", "dtype")
 
 def measure(setting: Record) -> Record:
     """Bound, plan and best cheap plan, in seconds, and processor time."""
-    env = MallocGameEnv(**setting)
+    env = MallocGameEnv(**as_measured(setting, Formulation.GAME))
     agents.Exact().solve(MallocGameEnv("synthetic:diamond?ops=9&seed=1"))  # loads compiled code
     cheap = agents.GreedyPlayer().solve(env).report
     xla = agents.XlaMsa().solve(env).report

@@ -20,12 +20,13 @@ import agents
 from agents.evaluator import GameEvaluator
 from agents.game import GameLocalSearch
 from agents.game.wishes import finished, plan_wishes
+from benchmarks.as_measured import as_measured
 from benchmarks.cores import single_cores
 from benchmarks.headroom import FIELDS as SETTING
 from benchmarks.ledger import Ledger, Record
 from benchmarks.tables import markdown, write_between_markers
 from memplace_env.envs.malloc_game import MallocGameEnv
-from memplace_env.registration import GAME
+from memplace_env.registration import GAME, Formulation
 
 RESULTS = Path(__file__).parent / "results" / "game_replay.jsonl"
 FIELDS = ("name", *SETTING, "seconds", "games")
@@ -38,7 +39,7 @@ def runs(names: Sequence[str], seconds: float, games: int) -> list[Record]:
 
 def measure(run: Record) -> Record:
     """The best plan of so many seconds, its replay, and the best of so many games around that; latencies in seconds."""
-    env = MallocGameEnv(**{key: run[key] for key in SETTING if key in run})
+    env = MallocGameEnv(**as_measured({key: run[key] for key in SETTING if key in run}, Formulation.GAME))
     solution = agents.Exact().solve(env, time_limit=run["seconds"])
     assert solution.plan is not None
     assert solution.report is not None

@@ -27,12 +27,13 @@ import numpy as np
 from rich.progress import track
 
 import agents
+from benchmarks.as_measured import as_measured
 from benchmarks.ledger import Ledger
 from benchmarks.tables import markdown, setting_text, write_between_markers
 from memplace_env.accelerator import accelerator_names, load_accelerator
 from memplace_env.compiler import place_mapping
 from memplace_env.envs.one_shot import OneShotEnv
-from memplace_env.registration import ONE_SHOT
+from memplace_env.registration import ONE_SHOT, Formulation
 from memplace_env.workload.zoo import zoo_names
 
 RESULTS = Path(__file__).parent / "results" / "headroom.jsonl"
@@ -78,7 +79,7 @@ def measure(setting: dict[str, Any], time_limit: float, searches: int = 0) -> di
     from memplace_env.simulator import judge_plan
 
     try:
-        env = OneShotEnv(**setting)
+        env = OneShotEnv(**as_measured(setting, Formulation.ONE_SHOT))
     except AcceleratorError as error:
         return {**setting, "refused": str(error)}
     latency = {name: judge_plan(env.task, HEURISTICS[name](env.task)).latency_s for name in ("native", *RULES)}

@@ -17,9 +17,10 @@ import agents
 from agents.accounting import Evaluator
 from agents.evaluator import MapEvaluator
 from agents.racing import Candidate, Race
+from benchmarks.as_measured import as_measured
 from benchmarks.tables import markdown
 from memplace_env.envs.one_shot import OneShotEnv
-from memplace_env.registration import ONE_SHOT
+from memplace_env.registration import ONE_SHOT, Formulation
 from memplace_env.wrappers import MeasurementNoise
 
 WORKLOADS = ("ResNet50", "BERT")
@@ -48,7 +49,7 @@ class LuckyEvaluator(MapEvaluator):
 
 def measure(workload: str, search: str, budget: int, scale: float, seed: int, optimum: float) -> dict[str, Any]:
     """Shares of the proven gain without noise, with the luckiest draw kept, and with racing."""
-    env = OneShotEnv(workload, **ONE_SHOT[workload])
+    env = OneShotEnv(**as_measured({"workload": workload, **ONE_SHOT[workload]}, Formulation.ONE_SHOT))
     noisy = MeasurementNoise(env, scale)
     evaluators: dict[str, Evaluator] = {
         "exact": MapEvaluator(env, budget=budget, seed=seed),
@@ -88,7 +89,11 @@ def main() -> None:
     options = parser.parse_args()
     results = []
     for workload in track(WORKLOADS, "measuring", disable=options.json):
-        optimum = agents.Exact().solve(OneShotEnv(workload, **ONE_SHOT[workload])).speedup
+        optimum = (
+            agents.Exact()
+            .solve(OneShotEnv(**as_measured({"workload": workload, **ONE_SHOT[workload]}, Formulation.ONE_SHOT)))
+            .speedup
+        )
         for search in options.searches:
             for seed in range(options.seeds):
                 results.append(measure(workload, search, options.budget, options.noise, seed, optimum))

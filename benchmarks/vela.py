@@ -1,0 +1,184 @@
+"""Tiled costs beside what Arm's own compiler says of the same networks.
+
+    python -m benchmarks.vela
+    python -m benchmarks.vela --data folder          # other networks: networks.csv, *.tflite and *.layers.csv as in
+                                                     # benchmarks/data/vela/README.md
+    python -m benchmarks.vela --write docs/model.md
+
+The .tflite alone goes in. In mode Dedicated_Sram our compiler places: every feature map asks for SRAM, weights stay in
+DRAM, whence each op stages them. In mode Shared_Sram all feature maps are in SRAM, as the mode says. The chip is the
+preset of that name with the SRAM and the bandwidths of the row.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import spearmanr
+
+from benchmarks.tables import markdown, write_between_markers
+from memplace_env.accelerator import Accelerator, load_accelerator
+from memplace_env.compiler import place_mapping
+from memplace_env.costs import op_times
+from memplace_env.costs.kernels import used_by_level
+from memplace_env.resolve import make_task
+from memplace_env.task import Task
+from memplace_env.units import PS
+from memplace_env.workload.program import TensorKind
+from memplace_env.workload.resolve import resolve_workload
+
+DATA = Path(__file__).with_name("data") / "vela"
+
+Row = Mapping[str, str]
+
+BOUNDS = {"mean": 0.10, "worst": 0.30, "bytes": 0.20, "rank": 0.90}
+"""What was asked for: geometric mean and worst error of total time, of DRAM bytes, and rank correlation of layers."""
+
+
+def chip_of(row: Row) -> Accelerator:
+    """The preset of the row's name with its SRAM and bandwidths."""
+    chip = load_accelerator(row["accelerator"])
+    gibibytes = {"SRAM": float(row["sram_bandwidth"]), "DRAM": float(row["dram_bandwidth"])}
+    sram = min(int(float(row["arena_cache_size"]) * 1024), chip.levels[-1].capacity_bytes - 1)
+    levels = []
+    for level in chip.levels:
+        rate = round(gibibytes[level.name] * 2**30)
+        capacity = sram if level is chip.levels[0] else level.capacity_bytes
+        levels.append(replace(level, capacity_bytes=capacity, read_bytes_per_s=rate, write_bytes_per_s=rate))
+    return replace(chip, levels=tuple(levels))
+
+
+def served(task: Task, mode: str) -> NDArray[np.int8]:
+    """int8[U], the level that serves each use."""
+    kinds = task.program.tensor_kind
+    if mode == "Shared_Sram":
+        return np.where(kinds == TensorKind.WEIGHT, task.backing, 0)[task.program.use_tensor].astype(np.int8)
+    wanted = np.where(kinds == TensorKind.WEIGHT, task.backing, 0)
+    return place_mapping(task, wanted).plan.use_level.astype(np.int8)
+
+
+def compare(row: Row, data: Path = DATA) -> dict[str, Any]:
+    """Ours over Vela's: total cycles under both cost models, the rest under tiled."""
+    chip = chip_of(row)
+    program = resolve_workload(data / f"{row['network']}.tflite", fusion=chip.fusion)
+    figures: dict[str, Any] = {key: row[key] for key in ("network", "accelerator", "memory_mode")}
+    for model in ("roofline", "tiled"):
+        task = make_task(program, chip, costs=model)
+        level = served(task, row["memory_mode"])
+        times = op_times(task.costs, used_by_level(program.use_ptr, level, task.costs.use_ps))
+        clock = cycles_per_s(row) * PS
+        figures[model] = float(times.op_ps.sum()) * clock / float(row["cycles_total"])
+    figures["npu"] = float(task.costs.compute_ps.sum()) * clock / float(row["cycles_npu"])
+    figures["dram"] = float(times.port_ps[:, task.backing].sum()) * clock / float(row["cycles_dram_access"])
+    moved = task.costs.use_pj[:, task.backing] / chip.levels[-1].pj_per_byte  # A use's energy is its bytes' energy.
+    figures["bytes"] = float(moved[level == task.backing].sum()) / float(row["dram_total_bytes"])
+    layers = data / f"{row['network']}.{row['accelerator']}.{row['memory_mode']}.layers.csv"
+    if layers.exists():
+        theirs = layer_cycles(program.op_name, csv.DictReader(layers.open(encoding="utf-8")))
+        ops = sorted(theirs)
+        figures["rank"] = float(spearmanr(times.op_ps[ops], [theirs[op] for op in ops])[0])
+        figures["layers"] = [len(ops), program.num_ops]
+    return figures
+
+
+def cycles_per_s(row: Row) -> float:
+    """Vela's core clock."""
+    return float(row["core_clock"])
+
+
+def layer_cycles(names: Iterable[str], layers: Iterable[Mapping[str, str]]) -> dict[int, int]:
+    """Vela's cycles of our ops: of the layers whose names, cut off at 80 characters, begin as theirs or with theirs."""
+    ops, cycles = {name: op for op, name in enumerate(names)}, dict[int, int]()
+    for layer in layers:
+        alike = [name for name in ops if layer["name"].startswith(name) or name.startswith(layer["name"])]
+        if alike:
+            op = ops[max(alike, key=len)]
+            cycles[op] = cycles.get(op, 0) + int(layer["cycles"])
+    return cycles
+
+
+def error(ratios: Iterable[float]) -> tuple[float, float]:
+    """(Geometric mean, worst) of how far ratios are from 1, as a share."""
+    logs = [abs(math.log(ratio)) for ratio in ratios]
+    return math.exp(sum(logs) / len(logs)) - 1, math.exp(max(logs)) - 1
+
+
+def summary(results: list[dict[str, Any]]) -> dict[str, tuple[float, float]]:
+    """Errors over all rows."""
+    return {key: error(figures[key] for figures in results) for key in ("roofline", "tiled", "npu", "dram", "bytes")}
+
+
+def table(results: list[dict[str, Any]]) -> str:
+    """One line a row of networks.csv, errors below."""
+    heads = [
+        "network",
+        "chip, mode",
+        "roofline",
+        "tiled",
+        "array cycles",
+        "DRAM cycles",
+        "DRAM bytes",
+        "rank of layers",
+    ]
+    keys = ("roofline", "tiled", "npu", "dram", "bytes")
+    rows = [
+        [
+            figures["network"],
+            f"{figures['accelerator']}, {figures['memory_mode']}",
+            *(f"{figures[key]:.2f}" for key in keys),
+            f"{figures['rank']:.2f}" if "rank" in figures else "–",
+        ]
+        for figures in results
+    ]
+    for name, which in (("geometric mean error", 0), ("worst error", 1)):
+        rows.append([name, "", *(f"{100 * summary(results)[key][which]:.1f} %" for key in keys), ""])
+    return markdown(heads, rows)
+
+
+def verdict(results: list[dict[str, Any]]) -> str:
+    """Which of the bounds are met, and what misses them."""
+    errors = summary(results)
+    lines = [
+        f"total time, geometric mean error {errors['tiled'][0]:.1%} of {BOUNDS['mean']:.0%}",
+        f"total time, worst error {errors['tiled'][1]:.1%} of {BOUNDS['worst']:.0%}",
+        f"DRAM bytes, geometric mean error {errors['bytes'][0]:.1%} of {BOUNDS['bytes']:.0%}",
+    ]
+    beyond = [_name(row) for row in results if error([row["bytes"]])[0] > BOUNDS["bytes"]]
+    low = [_name(row) for row in results if row.get("rank", 1) < BOUNDS["rank"]]
+    lines.append(f"DRAM bytes off by more than {BOUNDS['bytes']:.0%}: {', '.join(beyond) or 'none'}")
+    lines.append(f"rank correlation of layers below {BOUNDS['rank']}: {', '.join(low) or 'none'}")
+    return "\n".join(f"- {line}" for line in lines)
+
+
+def _name(figures: dict[str, Any]) -> str:
+    return f"{figures['network']} on {figures['accelerator']}, {figures['memory_mode']}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=DATA, help="folder of networks.csv")
+    parser.add_argument("--json", action="store_true", help="print figures as JSON, a line a row")
+    parser.add_argument("--write", type=Path, help="document whose table is replaced")
+    options = parser.parse_args()
+    rows = list(csv.DictReader((options.data / "networks.csv").open(encoding="utf-8")))
+    results = [compare(row, options.data) for row in rows]
+    if options.json:
+        print("\n".join(map(json.dumps, results)))
+        return
+    text = f"{table(results)}\n\n{verdict(results)}"
+    print(text)
+    if options.write:
+        write_between_markers(options.write, "vela", text)
+
+
+if __name__ == "__main__":
+    main()
