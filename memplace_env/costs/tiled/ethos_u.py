@@ -149,12 +149,13 @@ def _input(op: _Op, size: int, pixels: int, kind: int) -> _Use:
 def _staging_bytes(op: _Op, size: int, capacity: int) -> int:
     """What an op keeps of fast memory for weights that it reads more than once: all, else two slices, else nothing.
 
-    A buffer is filled during the op before, so that it is kept then too.
+    A buffer is filled during the op before, so that it is kept then too. It takes no more than half of the memory, so
+    that feature maps have room: our choice.
     """
     if op.weight_reads == 1:
         return 0
     slices = min(size, 2 * ceil_div(size * op.block.depth, op.layer.depth))
-    return next((buffer for buffer in (size, slices) if buffer <= capacity), 0)
+    return next((buffer for buffer in (size, slices) if buffer <= capacity // 2), 0)
 
 
 def _output_cycles(program: Program, number: int, op: _Op) -> Fraction:
