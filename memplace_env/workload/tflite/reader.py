@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
@@ -16,6 +17,7 @@ from memplace_env.workload.lowered.values import MAX_KNOWN_ELEMENTS, Array, Shap
 from memplace_env.workload.tflite.model import Call, Model, Tensor
 
 _IDENTIFIER: Final = b"TFL3"
+_BUILTIN_CODE: Final = 10  # the place of `builtin_code` among the fields of an OperatorCode
 _NUMPY_TYPES: Final[Mapping[str, np.dtype[Any]]] = {"INT32": np.dtype("<i4"), "INT64": np.dtype("<i8")}
 _ONNX_NAMES: Final = {"FLOAT32": "FLOAT", "FLOAT64": "DOUBLE"}
 _ONNX_TYPES: Final = dict(TensorProto.DataType.items())
@@ -129,7 +131,7 @@ class _Reader:
         return np.frombuffer(stored, dtype).reshape(shape)
 
     def _op_type(self, code: Any) -> str:
-        number = max(code.BuiltinCode(), code.DeprecatedBuiltinCode())
+        number = max(_builtin_code(code), code.DeprecatedBuiltinCode())
         name = _names(self._library.BuiltinOperator).get(number, f"builtin operator {number}")
         if name == "CUSTOM":
             return f"custom operator {(code.CustomCode() or b'').decode(errors='replace')!r}"
@@ -143,6 +145,14 @@ class _Reader:
         options = getattr(self._library, _names(self._library.BuiltinOptions)[kind])()
         options.Init(table.Bytes, table.Pos)
         return options
+
+
+def _builtin_code(code: Any) -> int:
+    """The field of four bytes, 0 if absent; the package's accessor passes over numbers that fit into the older field."""
+    table = code._tab
+    place = table.Offset(_BUILTIN_CODE)
+    number: int = struct.unpack_from("<i", table.Bytes, table.Pos + place)[0] if place else 0
+    return number
 
 
 @cache
