@@ -148,7 +148,7 @@ class _Reader:
 
 
 def _builtin_code(code: Any) -> int:
-    """The field of four bytes, 0 if absent; the package's accessor passes over numbers that fit into the older field."""
+    """The field of four bytes, 0 if absent; the package's accessor ignores numbers that fit the older field."""
     table = code._tab
     place = table.Offset(_BUILTIN_CODE)
     number: int = struct.unpack_from("<i", table.Bytes, table.Pos + place)[0] if place else 0

@@ -228,6 +228,12 @@ def test_shape_arithmetic_disappears() -> None:
     assert (program.op_type, program.tensor_name) == (("Tanh",), ("x", "t"))
 
 
+def test_what_only_steers_a_view_disappears() -> None:
+    ops = [op("EXP", "x", "sizes"), op("SLICE", "x sizes sizes", "v"), op("TANH", "v", "y")]
+    program = load(ops, {"x": IMAGE, "sizes": IMAGE, "v": IMAGE, "y": IMAGE})
+    assert (program.op_type, program.tensor_name) == (("Tanh",), ("x", "y"))
+
+
 def test_dequantised_weights_are_stored_quantised() -> None:
     ops = [op("DEQUANTIZE", "half", "w"), op("FULLY_CONNECTED", "x w _", "y")]
     tensors = {
