@@ -6,21 +6,18 @@ import math
 import struct
 from collections.abc import Mapping
 from functools import cache
-from importlib import import_module
 from typing import Any, Final
 
 import numpy as np
-from onnx import TensorProto
 
 from memplace_env.errors import WorkloadError
-from memplace_env.workload.lowered.values import MAX_KNOWN_ELEMENTS, Array, Shape
+from memplace_env.workload.lowered.values import MAX_KNOWN_ELEMENTS, Array, Shape, type_number
 from memplace_env.workload.tflite.model import Call, Model, Tensor
 
 _IDENTIFIER: Final = b"TFL3"
 _BUILTIN_CODE: Final = 10  # the place of `builtin_code` among the fields of an OperatorCode
 _NUMPY_TYPES: Final[Mapping[str, np.dtype[Any]]] = {"INT32": np.dtype("<i4"), "INT64": np.dtype("<i8")}
 _ONNX_NAMES: Final = {"FLOAT32": "FLOAT", "FLOAT64": "DOUBLE"}
-_ONNX_TYPES: Final = dict(TensorProto.DataType.items())
 
 
 def parse(data: bytes) -> Model:
@@ -45,10 +42,11 @@ def parse(data: bytes) -> Model:
 
 def _library() -> Any:
     try:
-        return import_module("tflite")
+        import tflite
     except ImportError as error:
         needed = "Reading a .tflite file needs the package tflite, which is not installed"
         raise WorkloadError(f'{needed}; run: pip install "memplace[tflite]".') from error
+    return tflite
 
 
 class _Reader:
@@ -114,7 +112,7 @@ class _Reader:
             raise WorkloadError(
                 f"Tensor {name!r} has the dynamic shape {list(open_dims or shape)}; convert the model with fixed ones."
             )
-        element_type = _ONNX_TYPES.get(_ONNX_NAMES.get(type_name, type_name), TensorProto.UNDEFINED)
+        element_type = type_number(_ONNX_NAMES.get(type_name, type_name))
         return Tensor(name, shape, element_type, self._contents(root, table, shape, type_name), table.IsVariable())
 
     def _contents(self, root: Any, table: Any, shape: Shape, type_name: str) -> Array | None:

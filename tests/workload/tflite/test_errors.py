@@ -48,6 +48,8 @@ CASES: dict[str, tuple[list[Op], dict[str, T], str]] = {
     "no weights": ([op("CONV_2D", "x _ b", "y")], {**PLAIN, **WEIGHTS}, "input 1 is missing"),
     "no operands": ([op("CONV_2D", "", "y")], PLAIN, "input . is missing"),
     "elements": ([op("RESHAPE", "x", "y")], {"x": IMAGE, "y": T([7])}, "cannot be .7"),
+    "columns": ([op("FULLY_CONNECTED", "x w _", "y")], {"x": T([5, 6]), "w": T([3, 6]), "y": T([5, 4])}, "do not fit"),
+    "groups": ([op("CONV_2D", "x w _", "y")], {**PLAIN, "w": T([7, 3, 3, 4]), "y": T([1, 4, 6, 7])}, "do not fit"),
     "rows": ([op("FULLY_CONNECTED", "x w _", "y")], {"x": T([5, 7]), "w": T([3, 6]), "y": T([5, 3])}, "cannot be"),
     "made later": ([op("ADD", "x h", "y"), op("TANH", "x", "h")], {**PLAIN, "h": IMAGE}, "'h' is read before"),
     "made twice": ([op("TANH", "x", "y"), op("EXP", "x", "y")], PLAIN, "'y' is made although"),

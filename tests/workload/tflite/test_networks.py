@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
-import memplace_env
 from memplace_env.workload.lowered.fusion import FUSIONS
 from memplace_env.workload.program import GEOMETRY, Program, TensorKind
 from memplace_env.workload.tflite import load_tflite
+from tests.source import ROOT
 from tests.workload.tflite.writer import Op, T, load, op
 
-DATA = Path(memplace_env.__file__).parents[1] / "benchmarks" / "data" / "vela"
+DATA = ROOT / "benchmarks" / "data" / "vela"
 NETWORKS = ("mobilenet_v2", "efficientnet_b0", "resnet50")
 
 

@@ -228,6 +228,14 @@ def test_shape_arithmetic_disappears() -> None:
     assert (program.op_type, program.tensor_name) == (("Tanh",), ("x", "t"))
 
 
+def test_results_that_are_left_out() -> None:
+    parts = {"y": T([1, 2, 6, 8]), "z": T([1, 2, 6, 8])}
+    program = load([op("UNPACK", "x", "_ z"), op("PRELU", "z w", "y")], {"x": IMAGE, "w": T([8]), **parts})
+    assert program.op_type == ("Split", "PRelu")
+    squared = load([op("FULLY_CONNECTED", "x x _", "y")], {"x": T([3, 5]), "y": T([3, 3])})
+    assert squared.gemm.tolist() == [[1, 3, 5, 3]]
+
+
 def test_what_only_steers_a_view_disappears() -> None:
     ops = [op("EXP", "x", "sizes"), op("SLICE", "x sizes sizes", "v"), op("TANH", "v", "y")]
     program = load(ops, {"x": IMAGE, "sizes": IMAGE, "v": IMAGE, "y": IMAGE})
