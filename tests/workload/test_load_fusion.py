@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 from onnx import NodeProto
 
+from memplace_env.accelerator.accelerator import Fusion
+from memplace_env.workload.lowered.fusion import FUSIONS
 from memplace_env.workload.program import Program, TensorKind
 from tests.workload.models import load, names, node, operand_names, result_names
 
@@ -211,6 +213,10 @@ def test_nothing_folds_into_filters_that_are_computed() -> None:
     inputs = {**X, "v": [4, 4, 1, 1]}
     program = load(computed, inputs, fusion="conv", constants=constants)
     assert program.op_type == ("Relu", "Conv", "BatchNormalization")
+
+
+def test_chips_know_the_fusions() -> None:
+    assert get_args(Fusion) == FUSIONS
 
 
 def by_fusion(nodes: list[NodeProto], fusion: str, outputs: str = "y", **constants: Any) -> list[tuple[str, str]]:

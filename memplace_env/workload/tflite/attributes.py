@@ -113,7 +113,9 @@ def pooling(call: Call) -> Attributes:
 def padding(call: Call) -> Attributes:
     """PAD: rows of [before, after], one for each dim, if the file has them; zeros are padded."""
     paddings = call.needed(1).data
-    return {} if paddings is None else {"zeros": paddings.tolist()}
+    if paddings is None or paddings.shape != (len(call.needed(0).shape), 2):
+        return {}
+    return {"zeros": paddings.tolist()}
 
 
 def permutation(call: Call) -> Attributes:

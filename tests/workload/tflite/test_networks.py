@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
+from typing import Any
 
+import numpy as np
 import pytest
 
 from memplace_env.workload.lowered.fusion import FUSIONS
@@ -114,14 +116,15 @@ PADDED = {"x": IMAGE, "p": T([1, 10, 10, 4]), "w": T([4, 3, 3, 4]), "y": IMAGE, 
     [
         ([[0, 0], [1, 1], [1, 1], [0, 0]], [], True),
         (None, [], False),
+        ([0, 1, 1, 0], [], False),
         ([[0, 0], [1, 1], [1, 1], [0, 0]], [op("TANH", "p", "z")], False),
         ([[0, 0], [1, 1], [0, 0], [1, 1]], [], False),
     ],
 )
-def test_which_paddings_fold(rows: list[list[int]] | None, ops: list[Op], folded: bool) -> None:
+def test_which_paddings_fold(rows: list[Any] | None, ops: list[Op], folded: bool) -> None:
     """Those of height and width, known, that one convolution alone reads."""
     calls = [op("PAD", "x a", "p"), op("CONV_2D", "p w _", "y"), *ops]
-    tensors = {**PADDED, "a": T([4, 2], "INT32", rows)}
+    tensors = {**PADDED, "a": T(np.shape(rows) if rows else [4, 2], "INT32", rows)}
     for fusion in FUSIONS:
         program = load(calls, tensors, outputs="y z" if ops else "y", fusion=fusion)
         assert ("Pad" not in program.op_type) == (folded and fusion != "none")

@@ -236,6 +236,13 @@ def test_results_that_are_left_out() -> None:
     assert squared.gemm.tolist() == [[1, 3, 5, 3]]
 
 
+def test_what_follows_from_constants_is_constant() -> None:
+    scalar, ops = T([], "INT32"), [op("RANGE", "a b c", "r"), op("ADD", "x r", "y")]
+    program = load(ops, {"x": SMALL, "a": scalar, "b": scalar, "c": scalar, "r": T([8], "INT32"), "y": SMALL})
+    assert program.op_type == ("Add",)
+    assert names(program, TensorKind.WEIGHT) == {"r"}
+
+
 def test_what_only_steers_a_view_disappears() -> None:
     ops = [op("EXP", "x", "sizes"), op("SLICE", "x sizes sizes", "v"), op("TANH", "v", "y")]
     program = load(ops, {"x": IMAGE, "sizes": IMAGE, "v": IMAGE, "y": IMAGE})
