@@ -31,7 +31,7 @@ def resolve_task(
     """Resolve everything.
 
     Args:
-        workload: zoo name, path of an .onnx file, `synthetic:...` or a Program; a Task is returned as it is.
+        workload: zoo name, path of an .onnx or .tflite file, `synthetic:...` or a Program; a Task is returned as it is.
         accelerator: shipped name, path of a .toml file, or an Accelerator.
         simulator: a black box that judges plans, by name or itself; None: the costs do.
         costs: a cost model, by name or itself; None takes the accelerator's.

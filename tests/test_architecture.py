@@ -84,7 +84,8 @@ ONLY_IN = {
     "benchmarks": (),
     "numba": ("memplace_env.kernel",),
     "networkx": ("memplace_env.workload.program",),
-    "onnx": ("memplace_env.workload.onnx",),
+    "onnx": ("memplace_env.workload.onnx", "memplace_env.workload.lowered"),
+    "tflite": ("memplace_env.workload.tflite",),
     "matplotlib": ("memplace_env.views",),
     "typer": ("memplace_env.cli",),
 }

@@ -13,6 +13,7 @@ QUICK = ("--agent", "random", "--budget", "8")
 CASES = {
     "unknown model": (["solve", "Bert2"], "BERT"),
     "missing file": (["inspect", "no/such.onnx"], "no/such.onnx"),
+    "missing tflite file": (["inspect", "no/such.tflite"], "no/such.tflite"),
     "not a model": (["solve", "file.onnx", *QUICK], "file.onnx"),
     "bad synthetic": (["inspect", "synthetic:chain?ops=x"], "ops"),
     "unknown agent": (["solve", MODEL, "--agent", "exakt"], "exact"),

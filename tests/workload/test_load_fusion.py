@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 from onnx import NodeProto
 
+from memplace_env.accelerator.accelerator import Fusion
+from memplace_env.workload.lowered.fusion import FUSIONS
 from memplace_env.workload.program import Program, TensorKind
 from tests.workload.models import load, names, node, operand_names, result_names
 
@@ -211,3 +213,41 @@ def test_nothing_folds_into_filters_that_are_computed() -> None:
     inputs = {**X, "v": [4, 4, 1, 1]}
     program = load(computed, inputs, fusion="conv", constants=constants)
     assert program.op_type == ("Relu", "Conv", "BatchNormalization")
+
+
+def test_chips_know_the_fusions() -> None:
+    assert get_args(Fusion) == FUSIONS
+
+
+def by_fusion(nodes: list[NodeProto], fusion: str, outputs: str = "y", **constants: Any) -> list[tuple[str, str]]:
+    """Type and result of each op."""
+    program = load(nodes, X, outputs, fusion=fusion, constants=W | constants)
+    return [(program.op_type[op], *result_names(program, op)) for op in range(program.num_ops)]
+
+
+def test_one_activation_and_no_more() -> None:
+    nodes = [CONV, node("BatchNormalization", "c g h m v", "b"), node("Relu", "b", "r"), node("Tanh", "r", "y")]
+    assert by_fusion(nodes, "activation", **BN) == [("Conv", "r"), ("Tanh", "y")]
+    assert by_fusion(nodes, "chain", **BN) == [("Conv", "r"), ("Tanh", "y")]
+    assert by_fusion(nodes, "conv", **BN) == [("Conv", "y")]
+
+
+def test_gates_are_ops_of_their_own() -> None:
+    nodes = [CONV, node("Sigmoid", "c", "s"), node("Mul", "c s", "y")]
+    assert by_fusion(nodes, "activation") == [("Conv", "c"), ("Sigmoid", "s"), ("Mul", "y")]
+    assert by_fusion(nodes, "chain") == [("Conv", "c"), ("Sigmoid", "y")]
+    assert by_fusion(nodes, "conv") == [("Conv", "y")]
+
+
+def test_one_residual_in_a_chain() -> None:
+    nodes = [CONV, node("Add", "c x", "a"), node("Relu", "a", "r"), node("Add", "r x", "y")]
+    assert by_fusion(nodes, "activation") == [("Conv", "c"), ("Add", "a"), ("Relu", "r"), ("Add", "y")]
+    assert by_fusion(nodes, "chain") == [("Conv", "r"), ("Add", "y")]
+    behind = [CONV, node("Relu", "c", "r"), node("Add", "r x", "a"), node("Relu", "a", "y")]
+    assert by_fusion(behind, "chain") == [("Conv", "a"), ("Relu", "y")]
+
+
+def test_chains_of_element_wise_ops_join_no_product() -> None:
+    nodes = [node("MatMul", "x k", "m"), node("Exp", "m", "e"), node("Sqrt", "e", "q"), node("Abs", "q", "y")]
+    assert by_fusion(nodes, "chain", k=(8, 8)) == [("MatMul", "m"), ("Exp", "y")]
+    assert by_fusion(nodes, "activation", k=(8, 8)) == [("MatMul", "m"), ("Exp", "e"), ("Sqrt", "q"), ("Abs", "y")]

@@ -6,8 +6,6 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from typing import Any
 
-from onnx import NodeProto, helper
-
 from memplace_env.workload.lowered.operator import Operator
 from memplace_env.workload.lowered.values import Array, Value
 
@@ -29,13 +27,6 @@ class Node:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     attributes: Mapping[str, Any]
-
-    @classmethod
-    def from_proto(cls, proto: NodeProto, operator: Operator, index: int) -> Node:
-        """A node of the file; `index` makes up the name if it has none."""
-        attributes = {a.name: helper.get_attribute_value(a) for a in proto.attribute}
-        name = proto.name or f"{proto.op_type}_{index}"
-        return cls(operator, name, tuple(proto.input), tuple(proto.output), attributes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,13 +59,13 @@ class _Lowering:
         needed, delivered = set(self._graph.outputs), set(self._graph.outputs)
         live = []
         for node in reversed(self._graph.nodes):
-            used = {name for name in node.outputs if name in needed and self._graph.values[name].elements}
+            used = {name for name in node.outputs if name and name in needed and self._graph.values[name].elements}
             if not used:
                 continue
-            needed.update(node.inputs)
             site = Site.of(node, self._graph.values, used, self._dtype, node.outputs[0] in delivered)
             with _blaming(node):
                 source = _view_source(site)
+            needed.update(node.inputs if source is None else (node.inputs[source],))
             if source is not None and site.delivered:
                 delivered.add(node.inputs[source])
             live.append((site, source))

@@ -87,6 +87,11 @@ def type_name(element_type: int) -> str:
         return f"element type {element_type}"
 
 
+def type_number(name: str) -> int:
+    """The element type that ONNX calls so, UNDEFINED if there is none."""
+    return _NUMBERS.get(name, TensorProto.UNDEFINED)
+
+
 @dataclass(frozen=True, slots=True)
 class Value:
     """A tensor of the graph.

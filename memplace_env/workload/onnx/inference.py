@@ -145,7 +145,7 @@ class _ForwardPass:
             if value is not None:
                 self._values[name] = outputs[name] = value
         check_elements(node, operator, inputs, outputs)
-        self._nodes.append(Node.from_proto(node, operator, len(self._nodes)))
+        self._nodes.append(_node(node, operator, len(self._nodes)))
 
     def _inferred(self, node: NodeProto) -> dict[str, TypeProto]:
         """What ONNX knows of the outputs, by name."""
@@ -203,3 +203,10 @@ def _static(what: str, type_: TypeProto) -> Value | None:
     if not tensor.HasField("shape") or min(dims, default=0) < 0:
         return None
     return checked_value(what, tuple(dims), tensor.elem_type)
+
+
+def _node(proto: NodeProto, operator: Operator, index: int) -> Node:
+    """A node of the file; `index` makes up the name if it has none."""
+    attributes = {a.name: helper.get_attribute_value(a) for a in proto.attribute}
+    name = proto.name or f"{proto.op_type}_{index}"
+    return Node(operator, name, tuple(proto.input), tuple(proto.output), attributes)

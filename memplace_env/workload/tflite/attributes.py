@@ -40,7 +40,8 @@ def convolution_shapes(call: Call) -> Shapes:
         ValueError: they do not make the result's channels of the image's.
     """
     filters, height, width, channels = call.needed(1).shape
-    if call.result.shape[-1] != filters or call.needed(0).shape[-1] % channels:
+    groups, left = divmod(call.needed(0).shape[-1], channels)
+    if left or filters % groups or call.result.shape[-1] != filters:
         raise ValueError("the filters do not fit the channels")
     return {1: (filters, channels, height, width)}
 
@@ -86,8 +87,14 @@ def transposed_convolution_shapes(call: Call) -> Shapes:
 
 
 def fully_connected_shapes(call: Call) -> Shapes:
-    """FULLY_CONNECTED: weights are stored [columns, depth], and the left operand is cut into rows of that depth."""
+    """FULLY_CONNECTED: weights are stored [columns, depth], and the left operand is cut into rows of that depth.
+
+    Raises:
+        ValueError: they do not make the result's columns.
+    """
     columns, depth = call.needed(1).shape
+    if call.result.shape[-1] != columns:
+        raise ValueError("the weights do not fit the result")
     return {0: (*call.result.shape[:-1], depth), 1: (depth, columns)}
 
 
@@ -106,7 +113,9 @@ def pooling(call: Call) -> Attributes:
 def padding(call: Call) -> Attributes:
     """PAD: rows of [before, after], one for each dim, if the file has them; zeros are padded."""
     paddings = call.needed(1).data
-    return {} if paddings is None else {"zeros": paddings.tolist()}
+    if paddings is None or paddings.shape != (len(call.needed(0).shape), 2):
+        return {}
+    return {"zeros": paddings.tolist()}
 
 
 def permutation(call: Call) -> Attributes:

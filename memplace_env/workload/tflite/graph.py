@@ -65,7 +65,7 @@ class _Translation:
         if row.operator.view is views.always:
             self._check_elements(names[0], call.result.shape)
         for position, shape in row.shapes(call).items():
-            names[position] = self._reshaped(names[position], shape, call)
+            names[position] = self._reshaped(names[position], shape, f"{call.index}.{position}")
         activation = call.option("FusedActivationFunction") if row.activates else 0
         operator = _activated(row.operator) if activation else row.operator
         outputs = tuple("" if tensor is None else tensor.name for tensor in call.outputs)
@@ -79,10 +79,10 @@ class _Translation:
             self._values[tensor.name] = _value(tensor, constant=not tensor.variable)
         return tensor.name
 
-    def _reshaped(self, name: str, shape: Shape, call: Call) -> str:
-        """A view of an operand in another shape."""
+    def _reshaped(self, name: str, shape: Shape, place: str) -> str:
+        """A view of an operand in another shape; no tensor of the file has a zero byte in its name."""
         self._check_elements(name, shape)
-        view = f"{name}\0{call.index}"
+        view = f"{name}\0{place}"
         self._values[view] = replace(self._values[name], shape=shape, data=None)
         self._nodes.append(Node(_RESHAPE, view, (name,), (view,), {}))
         return view

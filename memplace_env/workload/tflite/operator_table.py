@@ -191,8 +191,9 @@ _ROWS: Final = (
     _is("EXPAND_DIMS", "Unsqueeze", _DATA),
     _is("RESHAPE", "Reshape", _DATA),
     _is("SQUEEZE", "Squeeze", _DATA),
-    # What shapes say.
+    # What shapes and constants say.
     _is("RANK", "Size", (), of_shapes=True),
+    Row("RANGE", Operator("Range", vector_ops=per_result(1))),
     _is("SHAPE", "Shape", (), of_shapes=True),
     _is("ZEROS_LIKE", "Constant", (), of_shapes=True),
 )

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Mapping
 from functools import cache
-from importlib import import_module
 from typing import Any, Final
 
 import numpy as np
-from onnx import TensorProto
 
 from memplace_env.errors import WorkloadError
-from memplace_env.workload.lowered.values import MAX_KNOWN_ELEMENTS, Array, Shape
+from memplace_env.workload.lowered.values import MAX_KNOWN_ELEMENTS, Array, Shape, type_number
 from memplace_env.workload.tflite.model import Call, Model, Tensor
 
 _IDENTIFIER: Final = b"TFL3"
+_BUILTIN_CODE: Final = 10  # the place of `builtin_code` among the fields of an OperatorCode
 _NUMPY_TYPES: Final[Mapping[str, np.dtype[Any]]] = {"INT32": np.dtype("<i4"), "INT64": np.dtype("<i8")}
 _ONNX_NAMES: Final = {"FLOAT32": "FLOAT", "FLOAT64": "DOUBLE"}
-_ONNX_TYPES: Final = dict(TensorProto.DataType.items())
 
 
 def parse(data: bytes) -> Model:
@@ -43,10 +42,11 @@ def parse(data: bytes) -> Model:
 
 def _library() -> Any:
     try:
-        return import_module("tflite")
+        import tflite
     except ImportError as error:
         needed = "Reading a .tflite file needs the package tflite, which is not installed"
         raise WorkloadError(f'{needed}; run: pip install "memplace[tflite]".') from error
+    return tflite
 
 
 class _Reader:
@@ -112,7 +112,7 @@ class _Reader:
             raise WorkloadError(
                 f"Tensor {name!r} has the dynamic shape {list(open_dims or shape)}; convert the model with fixed ones."
             )
-        element_type = _ONNX_TYPES.get(_ONNX_NAMES.get(type_name, type_name), TensorProto.UNDEFINED)
+        element_type = type_number(_ONNX_NAMES.get(type_name, type_name))
         return Tensor(name, shape, element_type, self._contents(root, table, shape, type_name), table.IsVariable())
 
     def _contents(self, root: Any, table: Any, shape: Shape, type_name: str) -> Array | None:
@@ -129,7 +129,7 @@ class _Reader:
         return np.frombuffer(stored, dtype).reshape(shape)
 
     def _op_type(self, code: Any) -> str:
-        number = max(code.BuiltinCode(), code.DeprecatedBuiltinCode())
+        number = max(_builtin_code(code), code.DeprecatedBuiltinCode())
         name = _names(self._library.BuiltinOperator).get(number, f"builtin operator {number}")
         if name == "CUSTOM":
             return f"custom operator {(code.CustomCode() or b'').decode(errors='replace')!r}"
@@ -143,6 +143,14 @@ class _Reader:
         options = getattr(self._library, _names(self._library.BuiltinOptions)[kind])()
         options.Init(table.Bytes, table.Pos)
         return options
+
+
+def _builtin_code(code: Any) -> int:
+    """The field of four bytes, 0 if absent; the package's accessor ignores numbers that fit the older field."""
+    table = code._tab
+    place = table.Offset(_BUILTIN_CODE)
+    number: int = struct.unpack_from("<i", table.Bytes, table.Pos + place)[0] if place else 0
+    return number
 
 
 @cache

@@ -35,6 +35,6 @@ def zoo_path(name: str) -> Path:
         hint = f" Did you mean {close}?" if close else ""
         raise WorkloadError(
             f"There is no workload {name!r}.{hint} The zoo has {', '.join(zoo_names())}; "
-            "a path to an .onnx file or a 'synthetic:...' text works too."
+            "a path to an .onnx or .tflite file or a 'synthetic:...' text works too."
         )
     return Path(str(files("memplace_env.workload.zoo").joinpath(f"{known}.onnx")))
