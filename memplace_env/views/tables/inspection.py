@@ -63,7 +63,7 @@ def _by_type(inspection: Inspection) -> Table:
         "type", "ops", "MACs", "moved", "compute", "of peak",
         f"all in {backing.level}", "memory-bound", f"all in {fastest.level}", "memory-bound", "re-reads",
         caption="of peak: utilisation. memory-bound: how many ops, and their share of the type's time. "
-        f"re-reads: how many times over bytes are moved, all in {backing.level}, all in {fastest.level}; once if equal.",
+        f"re-reads: times that bytes are moved, all in {backing.level}, all in {fastest.level}; once if equal.",
     )  # fmt: skip
     for kind, mask in inspection.op_types():
         add_row(
