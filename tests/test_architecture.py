@@ -87,6 +87,7 @@ ONLY_IN = {
     "onnx": ("memplace_env.workload.onnx",),
     "matplotlib": ("memplace_env.views",),
     "typer": ("memplace_env.cli",),
+    "tomlkit": ("memplace_env.accelerator.description",),
 }
 """Who may import what else there is."""
 

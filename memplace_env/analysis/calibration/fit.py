@@ -35,7 +35,7 @@ class Fitted(NamedTuple):
         constant: which.
         after: its value.
         standard_error: of the value, for errors as large as the residuals that are left; None if there are no more
-            measurements than constants, it is at a bound, or not determined.
+            measurements than constants that could move, it is at a bound, or not determined.
         determined: whether the measurements tell its value; else it is one of many that fit as well.
         at_bound: whether it would go further if it could.
     """
@@ -50,8 +50,8 @@ class Fitted(NamedTuple):
 def fitted_coordinates(residuals: Residuals, constants: Sequence[Constant], *, restarts: int = RESTARTS) -> Floats:
     """float64[P], the coordinates with the least sum of squares that was found.
 
-    The first start is the chip's present values, the others are drawn from a fixed seed. A constant that changes next to
-    nothing where the fit ended goes back to what it was.
+    The first start is the chip's present values, the others are drawn from a fixed seed. A constant that changes next
+    to nothing where the fit ended is put back.
     """
     low, high = _bounds(constants)
     present = np.clip([constant.coordinate(constant.before) for constant in constants], low, high)
@@ -92,7 +92,7 @@ def judged(
     full = np.sqrt(len(slopes)) * WEAK
     weak = np.abs(directions[strength < full]) > 0.1
     determined[free[weak.any(axis=0)]] = False
-    spare = len(slopes) - len(constants)
+    spare = len(slopes) - len(free)
     errors = np.full(len(constants), np.nan)
     if spare > 0:
         noise = np.sqrt((residuals(coordinates) ** 2).sum() / spare)
@@ -132,7 +132,7 @@ def _descent(residuals: Residuals, start: Floats, low: Floats, high: Floats) -> 
         return jacobian(residuals, at, low, high)
 
     inside = np.clip(start, low + INSIDE * (high - low), high - INSIDE * (high - low))
-    result = least_squares(residuals, inside, slopes, (low, high), xtol=1e-6, ftol=1e-6, gtol=1e-10, max_nfev=60)
+    result = least_squares(residuals, inside, slopes, (low, high), xtol=1e-4, ftol=1e-4, gtol=1e-10, max_nfev=20)
     found: Floats = result.x
     found = np.where(found - low < STEP, low, np.where(high - found < STEP, high, found))
     return found, float(np.sqrt(np.mean(residuals(found) ** 2)))
