@@ -160,7 +160,7 @@ def calibrate(
     left_out = []
     for out in measurements if len(measurements) >= LEFT_OUT else ():
         others = [measurement for measurement in measurements if measurement is not out]
-        found = fitted_coordinates(residuals_of(others), constants, restarts=0)
+        found = fitted_coordinates(residuals_of(others), constants, near=coordinates)
         left_out.append(simulated_s(values_of(found, WRITTEN), [out])[0])
     changed = {
         constant.field: values[constant.field]

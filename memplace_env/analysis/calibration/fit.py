@@ -23,6 +23,9 @@ GOOD, BETTER = 1e-3, 0.99
 """Root mean square of residuals below which nothing is searched for further, and how much better a restart must be."""
 INSIDE = 0.02
 """Share of its range by which a search begins inside the bounds."""
+PULL = 1e-3
+"""How much a coordinate's distance from the chip's present value counts as a residual: so little that it decides only
+what the measurements leave open. Our choice."""
 WEAK = 0.01
 """Root mean square of what a coordinate changes about latencies below which they do not determine it. Our choice: 1 %
 for a factor e of an efficiency or the whole range of the overhead."""
@@ -47,27 +50,26 @@ class Fitted(NamedTuple):
     at_bound: bool
 
 
-def fitted_coordinates(residuals: Residuals, constants: Sequence[Constant], *, restarts: int = RESTARTS) -> Floats:
+def fitted_coordinates(residuals: Residuals, constants: Sequence[Constant], near: Floats | None = None) -> Floats:
     """float64[P], the coordinates with the least sum of squares that was found.
 
-    The first start is the chip's present values, the others are drawn from a fixed seed. A constant that changes next
-    to nothing where the fit ended is put back.
+    The first start is the chip's present values, the others are drawn from a fixed seed; or the only one is `near`. A
+    constant that changes next to nothing where the fit ended is put back.
     """
     low, high = _bounds(constants)
     present = np.clip([constant.coordinate(constant.before) for constant in constants], low, high)
     rng = np.random.default_rng(0)
+    starts = [near] if near is not None else [present, *(rng.uniform(low, high) for _ in range(RESTARTS))]
     best, least = present, float("inf")
-    for start in (present, *(rng.uniform(low, high) for _ in range(restarts))):
-        found, error = _descent(residuals, start, low, high)
+    for start in starts:
+        found, error = _descent(residuals, start, present, low, high)
         if error < BETTER * least:
             best, least = found, error
         if least < GOOD:
             break
     idle = _rms(jacobian(residuals, best, low, high)) < WEAK
-    if not idle.any():
-        return best
     kept = np.where(idle, present, best)
-    if idle.all():
+    if idle.all() or (kept == best).all():
         return kept
 
     def of_the_rest(moved: Floats) -> Floats:
@@ -75,7 +77,7 @@ def fitted_coordinates(residuals: Residuals, constants: Sequence[Constant], *, r
         whole[~idle] = moved
         return residuals(whole)
 
-    kept[~idle], _ = _descent(of_the_rest, best[~idle], low[~idle], high[~idle])
+    kept[~idle], _ = _descent(of_the_rest, best[~idle], present[~idle], low[~idle], high[~idle])
     return kept
 
 
@@ -122,17 +124,20 @@ def jacobian(residuals: Residuals, at: Floats, low: Floats, high: Floats) -> Flo
     return np.stack(columns, axis=1)
 
 
-def _descent(residuals: Residuals, start: Floats, low: Floats, high: Floats) -> tuple[Floats, float]:
+def _descent(residuals: Residuals, start: Floats, present: Floats, low: Floats, high: Floats) -> tuple[Floats, float]:
     """Where it ends, and the root mean square of the residuals there.
 
     It begins a little inside the bounds: the search would take steps as small as its distance from them.
     """
 
+    def pulled(at: Floats) -> Floats:
+        return np.concatenate([residuals(at), PULL * (at - present)])
+
     def slopes(at: Floats) -> Floats:
-        return jacobian(residuals, at, low, high)
+        return np.concatenate([jacobian(residuals, at, low, high), PULL * np.eye(len(at))])
 
     inside = np.clip(start, low + INSIDE * (high - low), high - INSIDE * (high - low))
-    result = least_squares(residuals, inside, slopes, (low, high), xtol=1e-4, ftol=1e-4, gtol=1e-10, max_nfev=20)
+    result = least_squares(pulled, inside, slopes, (low, high), xtol=1e-4, ftol=1e-4, max_nfev=20)
     found: Floats = result.x
     found = np.where(found - low < STEP, low, np.where(high - found < STEP, high, found))
     return found, float(np.sqrt(np.mean(residuals(found) ** 2)))
