@@ -17,6 +17,7 @@ COMMANDS = (
     "solve",
     "train",
     "inspect",
+    "calibrate",
     "simulate",
     "validate",
     "compare",
