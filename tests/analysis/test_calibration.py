@@ -104,7 +104,9 @@ def test_planted_constants_are_found_again(exact: Calibration) -> None:
 
 
 def test_what_does_not_matter_stays_as_it_was(nnp: Description) -> None:
-    found = calibrate(nnp, measured(nnp, {DRAM: PLANTED[DRAM]}, PROGRAMS[:3]), fit=["DRAM.efficiency", "SRAM.efficiency"])
+    found = calibrate(
+        nnp, measured(nnp, {DRAM: PLANTED[DRAM]}, PROGRAMS[:3]), fit=["DRAM.efficiency", "SRAM.efficiency"]
+    )
     dram, fast = found.constants
     assert (fast.after, fast.determined, fast.standard_error) == (1, False, None)
     assert found.values.keys() == {DRAM}

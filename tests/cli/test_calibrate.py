@@ -26,7 +26,7 @@ def rows(tmp_path: Path) -> Path:
     return path
 
 
-def test_what_is_written_is_what_is_shown(run: Run, parsed: Callable[..., Any], rows: Path, tmp_path: Path) -> None:
+def test_what_is_written_is_what_is_shown(parsed: Callable[..., Any], rows: Path, tmp_path: Path) -> None:
     found = parsed("calibrate", rows, *QUICK)
     assert found["written"] == OUT
     assert [row["name"] for row in found["measurements"]] == [MODEL, OTHER, "AlexNet, dtype int8"]
