@@ -207,12 +207,4 @@ def test_geometry_of_other_shapes() -> None:
     wave = columns(
         load([node("Conv", "x w", "y", auto_pad="SAME_UPPER")], {"x": [2, 3, 50]}, constants={"w": (4, 3, 5)})
     )
-    assert [wave[key] for key in ("ifm_x", "ifm_z", "ofm_x", "kernel_x", "kernel_y", "pad", "stride_y")] == [
-        50,
-        3,
-        50,
-        5,
-        1,
-        2,
-        1,
-    ]
+    assert [wave[key] for key in ("ifm_x", "ifm_z", "ofm_x", "kernel_x", "kernel_y", "pad", "stride_y")] == [50, 3, 50, 5, 1, 2, 1]
