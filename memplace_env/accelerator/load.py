@@ -10,14 +10,11 @@ from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
 from reprlib import repr as shorten
-from typing import Any, TypeVar
+from typing import Any
 
 from memplace_env.accelerator.accelerator import STREAMED, Accelerator, MemoryLevel, Systolic
 from memplace_env.accelerator.schema import DOCUMENT, hint, schema_version
-from memplace_env.accelerator.tiling import Tiling
 from memplace_env.errors import AcceleratorError
-
-Unit = TypeVar("Unit", Systolic, Tiling)
 
 _PRESETS = Path(__file__).with_name("presets")
 
@@ -150,7 +147,7 @@ def _effective(compute: dict[str, Any], rates: str) -> dict[str, int]:
     return effective
 
 
-def _slowed(unit: Unit, compute: dict[str, Any]) -> Unit:
+def _slowed(unit: Any, compute: dict[str, Any]) -> Any:
     """A unit whose clock is as much slower as ops fall short of its peak, for whatever counts cycles."""
     clock_hz = int(unit.clock_hz * compute.get("efficiency", Fraction(1)))
     if clock_hz < 1:
