@@ -17,6 +17,10 @@ class CostError(MemPlaceError):
     """A cost model that does not exist, or whose arrays have the wrong shape, type or range."""
 
 
+class CalibrationError(MemPlaceError):
+    """Measurements that cannot be read, or too few of them for what is to be fitted."""
+
+
 class SimulatorError(MemPlaceError):
     """A simulator that does not exist, an object that is none, or one that fails or says what cannot be."""
 

@@ -88,6 +88,7 @@ ONLY_IN = {
     "tflite": ("memplace_env.workload.tflite",),
     "matplotlib": ("memplace_env.views",),
     "typer": ("memplace_env.cli",),
+    "tomlkit": ("memplace_env.accelerator.description",),
 }
 """Who may import what else there is."""
 

@@ -61,7 +61,8 @@ class Systolic:
 
 @dataclass(frozen=True)
 class Accelerator:
-    """A chip as the simulator sees it.
+    """A chip as the simulator sees it. Rates and clocks are the effective ones: the description's peaks times its
+    `compute.efficiency`, the share of them that ops reach.
 
     Attributes:
         name: as in its file.

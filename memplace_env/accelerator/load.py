@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tomllib
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from itertools import pairwise
@@ -27,7 +28,7 @@ def load_accelerator(name_or_path: str | Path | Accelerator) -> Accelerator:
     """Read the description of an accelerator.
 
     Times in ns become integer ps, exactly. The bandwidths of a level, in bytes/s, are its peaks times its `efficiency`,
-    computed exactly and then rounded down.
+    the rates and clocks of the units theirs times `compute.efficiency`, computed exactly and then rounded down.
 
     Args:
         name_or_path: a shipped name, see `accelerator_names`, or the path of a TOML file. A shipped name wins over a
@@ -42,14 +43,19 @@ def load_accelerator(name_or_path: str | Path | Accelerator) -> Accelerator:
         return name_or_path
     if str(name_or_path).endswith(STREAMED) and not os.path.exists(name_or_path):
         return load_accelerator(str(name_or_path).removesuffix(STREAMED)).streamed()
-    path = _find(name_or_path)
+    path = find(name_or_path)
     try:
-        return _build(_parse(path))
+        return build(parse(read(path)))
     except AcceleratorError as error:
         raise AcceleratorError(f"{path}: {error}") from None
 
 
-def _find(name_or_path: str | Path) -> Path:
+def find(name_or_path: str | Path) -> Path:
+    """The file of a shipped name, or the path itself.
+
+    Raises:
+        AcceleratorError: if it looks like a name and none is shipped.
+    """
     path = Path(name_or_path)
     if isinstance(name_or_path, str):
         names = accelerator_names()
@@ -63,21 +69,36 @@ def _find(name_or_path: str | Path) -> Path:
     return path
 
 
-def _parse(path: Path) -> dict[str, Any]:
+def read(path: Path) -> str:
+    """The text of a file.
+
+    Raises:
+        AcceleratorError: if it cannot be read.
+    """
     if os.path.isdir(path):
         raise AcceleratorError("this is a directory: pass the path of a TOML file")
     try:
-        content = path.read_bytes()
+        return path.read_bytes().decode("utf-8-sig")
     except FileNotFoundError:
         names = accelerator_names()
         raise AcceleratorError(
             f"there is no such file: pass the path of a TOML file or one of {', '.join(names)}{hint(path.stem, names)}"
         ) from None
+    except UnicodeDecodeError as error:
+        raise AcceleratorError(f"not valid TOML: correct the file, {error}") from None
     except (OSError, ValueError) as error:  # ValueError: a null character in the path.
         raise AcceleratorError(f"cannot be read, {error}: pass a readable TOML file") from None
+
+
+def parse(text: str) -> dict[str, Any]:
+    """A document with its numbers as int and Decimal.
+
+    Raises:
+        AcceleratorError: if the text is no TOML.
+    """
     try:
-        return tomllib.loads(content.decode("utf-8-sig"), parse_float=Decimal)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        return tomllib.loads(text, parse_float=Decimal)
+    except tomllib.TOMLDecodeError as error:
         raise AcceleratorError(f"not valid TOML: correct the file, {error}") from None
     except (ValueError, ArithmeticError):
         raise AcceleratorError("not valid TOML: correct the file, a number in it has too many digits") from None
@@ -85,7 +106,12 @@ def _parse(path: Path) -> dict[str, Any]:
         raise AcceleratorError("not valid TOML: correct the file, it is nested too deeply") from None
 
 
-def _build(document: dict[str, Any]) -> Accelerator:
+def build(document: dict[str, Any]) -> Accelerator:
+    """The chip that a parsed document describes.
+
+    Raises:
+        AcceleratorError: naming the field that is missing, unknown or impossible.
+    """
     if "schema" in document:  # First, since another version may have fields that are unknown here.
         schema_version(document["schema"], "schema")
     values = DOCUMENT(document, "")
@@ -95,21 +121,38 @@ def _build(document: dict[str, Any]) -> Accelerator:
     _check_order(levels)
     accelerator = Accelerator(
         **{key: values[key] for key in ("name", "description", "ports", "weights", "fusion", "dtype")},
-        matrix_macs_per_s=compute["matrix_macs_per_s"],
-        vector_ops_per_s=compute["vector_ops_per_s"],
+        matrix_macs_per_s=_effective(compute, "matrix_macs_per_s"),
+        vector_ops_per_s=_effective(compute, "vector_ops_per_s"),
         mac_pj={dtype: float(energy) for dtype, energy in compute["mac_pj"].items()},
         vector_pj={dtype: float(energy) for dtype, energy in compute["vector_pj"].items()},
         op_overhead_ps=compute["op_overhead_ns"],
         static_power_w=float(compute["static_power_w"]),
         dma_efficiency=float(values.get("dma", {}).get("efficiency", 1)),
-        systolic=Systolic(**compute["systolic"]) if "systolic" in compute else None,
+        systolic=_slowed(Systolic(**compute["systolic"]), compute) if "systolic" in compute else None,
         levels=levels,
-        tiling=values.get("tiling"),
+        tiling=_slowed(values["tiling"], compute) if "tiling" in values else None,
         cost_model=values.get("cost_model", "roofline"),
     )
     if min(accelerator.dma_bytes_per_s) < 1:
         raise AcceleratorError("dma.efficiency leaves transfers less than 1 byte/s: raise it")
     return accelerator
+
+
+def _effective(compute: dict[str, Any], rates: str) -> dict[str, int]:
+    """Peaks times the share of them that ops reach."""
+    share = compute.get("efficiency", Fraction(1))
+    effective = {dtype: int(peak * share) for dtype, peak in compute[rates].items()}
+    if min(effective.values(), default=1) < 1:
+        raise AcceleratorError("compute.efficiency leaves less than 1 operation/s: raise it")
+    return effective
+
+
+def _slowed(unit: Any, compute: dict[str, Any]) -> Any:
+    """A unit whose clock is as much slower as ops fall short of its peak, for whatever counts cycles."""
+    clock_hz = int(unit.clock_hz * compute.get("efficiency", Fraction(1)))
+    if clock_hz < 1:
+        raise AcceleratorError("compute.efficiency leaves less than 1 cycle/s: raise it")
+    return replace(unit, clock_hz=clock_hz)
 
 
 def _level(values: dict[str, Any], where: str) -> MemoryLevel:

@@ -202,9 +202,10 @@ _COMPUTE = _table(
         "vector_ops_per_s": _COUNTS,
         "mac_pj": _AMOUNTS,
         "vector_pj": _AMOUNTS,
+        "efficiency": _SHARE,
         "systolic": _SYSTOLIC,
     },
-    optional=["systolic"],
+    optional=["efficiency", "systolic"],
 )
 _BOX = _list(_COUNT, 3, 3)
 _ETHOS_U: dict[str, Rule] = {

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from memplace_env.costs import op_times
+from memplace_env.costs import Costs, Roofline, op_times
 from memplace_env.costs.kernels import used_by_level
 from memplace_env.task import Task
 from memplace_env.units import PS
@@ -21,11 +22,23 @@ class Extreme(NamedTuple):
         level: its name.
         time_ps: int64[T], time of each op.
         memory_bound: bool[T], ops whose port time is more than their compute time.
+        carried_ps: int64[T], time of the level's port that the uses of each op take.
+        ideal_ps: int64[T], the same by the roofline, where each byte is moved once at full bandwidth.
     """
 
     level: str
     time_ps: Ints
     memory_bound: NDArray[np.bool_]
+    carried_ps: Ints
+    ideal_ps: Ints
+
+    def re_reads(self, mask: NDArray[np.bool_]) -> float | None:
+        """How many times over the ops move their bytes, unused parts of bursts included; None if they move none."""
+        return _ratio(self.carried_ps, self.ideal_ps, mask)
+
+    def binds(self, op: int) -> str:
+        """What an op waits for: "compute", or the name of the level."""
+        return self.level if self.memory_bound[op] else "compute"
 
 
 class Inspection(NamedTuple):
@@ -35,13 +48,15 @@ class Inspection(NamedTuple):
         task: which.
         dims: names of the model's symbolic dims, or None where it has none to speak of (synthetic ones).
         compute_ps: int64[T].
-        op_bytes: int64[T], bytes each op moves.
+        peak_ps: int64[T], the same if each op kept the matrix and vector units as busy as they can be.
+        op_bytes: int64[T], bytes of the operands and results of each op, each once.
         backing, fastest: everything in the backing memory, everything in the fastest level.
     """
 
     task: Task
     dims: tuple[str, ...] | None
     compute_ps: Ints
+    peak_ps: Ints
     op_bytes: Ints
     backing: Extreme
     fastest: Extreme
@@ -57,10 +72,28 @@ class Inspection(NamedTuple):
         chip = self.task.accelerator
         return 2 * chip.matrix_macs_per_s[self.task.program.dtype] / chip.levels[level].read_bytes_per_s
 
+    @property
+    def staged_bytes(self) -> Ints:
+        """int64[T], bytes of all fast levels that each op keeps for itself, see `Costs.reserved_bytes`."""
+        staged: Ints = self.task.costs.reserved_bytes.sum(axis=1)
+        return staged
+
+    def utilisation(self, mask: NDArray[np.bool_]) -> float | None:
+        """Share of the chip's peaks that the ops reach while they compute; None if they compute nothing.
+
+        The peaks are those of `Accelerator`, so what `compute.efficiency` takes off them is not counted as lost here.
+        """
+        return _ratio(self.peak_ps, self.compute_ps, mask)
+
     def top_ops(self, most: int) -> list[int]:
         """The ops that gain most from leaving the backing memory for the fastest, largest gain first."""
         gain = self.backing.time_ps - self.fastest.time_ps
         return [int(op) for op in np.argsort(-gain, kind="stable")[:most] if gain[op] > 0]
+
+    def only(self, op: int) -> NDArray[np.bool_]:
+        """bool[T], the mask of one op."""
+        mask: NDArray[np.bool_] = np.arange(self.task.program.num_ops) == op
+        return mask
 
     def op_types(self) -> list[tuple[str, NDArray[np.bool_]]]:
         """Each op type with the mask of its ops, most time in the backing memory first."""
@@ -68,8 +101,8 @@ class Inspection(NamedTuple):
         masks = [(str(kind), kinds == kind) for kind in dict.fromkeys(self.task.program.op_type)]
         return sorted(masks, key=lambda item: -int(self.backing.time_ps[item[1]].sum()))
 
-    def to_json(self, most: int = 10) -> dict[str, Any]:
-        """Plain JSON values, times in seconds, sizes in bytes."""
+    def to_json(self, most: int = 10, *, every_op: bool = False) -> dict[str, Any]:
+        """Plain JSON values, times in seconds, sizes in bytes; with `every_op` all ops too."""
         program, chip = self.task.program, self.task.accelerator
         return {
             "workload": program.name,
@@ -92,9 +125,11 @@ class Inspection(NamedTuple):
             "intensity": self.intensity,
             "ridge": {level.name: self.ridge(index) for index, level in enumerate(chip.levels)},
             "compute_s": float(self.compute_ps.sum() * PS),
+            "utilisation": self.utilisation(np.ones(program.num_ops, dtype=bool)),
             "extremes": {key: _extreme_json(getattr(self, key)) for key in ("backing", "fastest")},
             "op_types": [self._op_type_json(kind, mask) for kind, mask in self.op_types()],
             "top_ops": [self._op_json(op) for op in self.top_ops(most)],
+            **({"every_op": [self._op_json(op) for op in range(program.num_ops)]} if every_op else {}),
         }
 
     def _op_type_json(self, kind: str, mask: NDArray[np.bool_]) -> dict[str, Any]:
@@ -104,13 +139,19 @@ class Inspection(NamedTuple):
             "macs": int(self.task.program.macs[mask].sum()),
             "moved_bytes": int(self.op_bytes[mask].sum()),
             "compute_s": float(self.compute_ps[mask].sum() * PS),
+            "utilisation": self.utilisation(mask),
             **{
-                key: {"time_s": float(extreme.time_ps[mask].sum() * PS), "memory_bound_ops": _count(extreme, mask)}
+                key: {
+                    "time_s": float(extreme.time_ps[mask].sum() * PS),
+                    "memory_bound_ops": _count(extreme, mask),
+                    "re_reads": extreme.re_reads(mask),
+                }
                 for key, extreme in (("backing", self.backing), ("fastest", self.fastest))
             },
         }
 
     def _op_json(self, op: int) -> dict[str, Any]:
+        alone = self.only(op)
         return {
             "op": op,
             "name": self.task.program.op_name[op],
@@ -118,24 +159,42 @@ class Inspection(NamedTuple):
             "macs": int(self.task.program.macs[op]),
             "moved_bytes": int(self.op_bytes[op]),
             "compute_s": float(self.compute_ps[op] * PS),
+            "utilisation": self.utilisation(alone),
+            "staged_bytes": int(self.staged_bytes[op]),
             "backing_s": float(self.backing.time_ps[op] * PS),
             "fastest_s": float(self.fastest.time_ps[op] * PS),
+            "re_reads": {key: getattr(self, key).re_reads(alone) for key in ("backing", "fastest")},
+            "binds": {key: getattr(self, key).binds(op) for key in ("backing", "fastest")},
         }
 
 
 def inspect_task(task: Task, dims: tuple[str, ...] | None = None) -> Inspection:
-    """Size a program up for a chip."""
-    program = task.program
+    """Size a program up for a chip, by the task's costs, whoever made them.
+
+    Raises:
+        WorkloadError: if the chip has no peak for the program's dtype, so that there is nothing to compare with.
+
+    Example:
+        >>> from memplace_env import resolve_task
+        >>> found = inspect_task(resolve_task("AlexNet", "nnp-i"))
+        >>> found.utilisation(found.only(0)), found.backing.binds(0)
+        (1.0, 'DRAM')
+    """
+    program, chip = task.program, task.accelerator
     op_bytes = np.zeros(program.num_ops, dtype=np.int64)
     np.add.at(op_bytes, program.use_op, program.use_bytes)
-    return Inspection(task, dims, task.costs.compute_ps, op_bytes, _extreme(task, task.backing), _extreme(task, 0))
+    ideal = Roofline().costs(program, replace(chip, systolic=None))
+    extremes = (_extreme(task, ideal, level) for level in (task.backing, 0))
+    return Inspection(task, dims, task.costs.compute_ps, ideal.compute_ps, op_bytes, *extremes)
 
 
-def _extreme(task: Task, level: int) -> Extreme:
+def _extreme(task: Task, ideal: Costs, level: int) -> Extreme:
     program, costs = task.program, task.costs
     everywhere = np.full(program.num_uses, level, dtype=np.int8)
-    times = op_times(costs, used_by_level(program.use_ptr, everywhere, costs.use_ps))
-    return Extreme(task.accelerator.levels[level].name, times.op_ps, times.memory_ps > costs.compute_ps)
+    used, least = (used_by_level(program.use_ptr, everywhere, each.use_ps) for each in (costs, ideal))
+    times = op_times(costs, used)
+    name, memory_bound = task.accelerator.levels[level].name, times.memory_ps > costs.compute_ps
+    return Extreme(name, times.op_ps, memory_bound, used[:, level], least[:, level])
 
 
 def _extreme_json(extreme: Extreme) -> dict[str, Any]:
@@ -150,3 +209,8 @@ def _extreme_json(extreme: Extreme) -> dict[str, Any]:
 
 def _count(extreme: Extreme, mask: NDArray[np.bool_]) -> int:
     return int((extreme.memory_bound & mask).sum())
+
+
+def _ratio(above: Ints, below: Ints, mask: NDArray[np.bool_]) -> float | None:
+    total = int(below[mask].sum())
+    return int(above[mask].sum()) / total if total else None

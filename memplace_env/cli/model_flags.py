@@ -64,7 +64,7 @@ class ModelFlags:
         for name, value in typed.items():
             if value == "":
                 raise MemPlaceError(f"--{name} is empty; say which, or leave the flag out for the default.")
-        return cls(dims=_dims(dim or []) or None, **typed)
+        return cls(dims=parsed_dims(dim or [], "--dim") or None, **typed)
 
     def registered(self, model: str, formulation: Formulation = Formulation.ONE_SHOT) -> tuple[str, ModelFlags]:
         """The model, with the settings of its registered environment if it has one and no flag says otherwise."""
@@ -148,13 +148,18 @@ def symbolic_dims(model: str) -> tuple[str, ...] | None:
     return tuple(model_dims(model if is_path(model) else zoo_path(model)))
 
 
-def _dims(texts: list[str]) -> dict[str, int]:
+def parsed_dims(texts: list[str], where: str) -> dict[str, int]:
+    """Sizes of symbolic dims from texts like sequence=384; `where` is what messages call the place they stand in.
+
+    Raises:
+        MemPlaceError: for a text that is not NAME=VALUE, or a name that is there twice.
+    """
     dims: dict[str, int] = {}
     for text in texts:
         name, equals, value = text.rpartition("=")
         if not equals or not name or not value.strip().isdecimal():
-            raise MemPlaceError(f"--dim takes NAME=VALUE with a whole number, such as sequence=384, not {text!r}.")
+            raise MemPlaceError(f"{where} takes NAME=VALUE with a whole number, such as sequence=384, not {text!r}.")
         if name in dims:
-            raise MemPlaceError(f"--dim sets {name!r} twice; pass it once.")
+            raise MemPlaceError(f"{where} sets {name!r} twice; pass it once.")
         dims[name] = int(value)
     return dims

@@ -179,6 +179,20 @@ def test_efficiency_and_dma_default_to_one(read: Read) -> None:
     assert read(changed(("dma.efficiency", ...))).dma_efficiency == 1.0
 
 
+def test_compute_efficiency_scales_rates_and_clocks(read: Read) -> None:
+    whole, part = load_accelerator("tpu-v4i"), read(changed(("compute.efficiency", 0.3)))
+    for rates, effective in (
+        (whole.matrix_macs_per_s, part.matrix_macs_per_s),
+        (whole.vector_ops_per_s, part.vector_ops_per_s),
+    ):
+        assert effective == {dtype: rate * 3 // 10 for dtype, rate in rates.items()}
+    assert whole.systolic
+    assert part.systolic == replace(whole.systolic, clock_hz=whole.systolic.clock_hz * 3 // 10)
+    assert read(changed(("compute.efficiency", 1))) == whole
+    with pytest.raises(AcceleratorError, match=r"compute\.efficiency leaves less than 1"):
+        read(changed(("compute.efficiency", 0.1), ("compute.vector_ops_per_s.int8", 5)))
+
+
 def test_nanoseconds_become_picoseconds_exactly(read: Read) -> None:
     accelerator = read(changed(("memory[0].latency_ns", 0.001), ("compute.op_overhead_ns", 123456789.123)))
     assert (accelerator.levels[0].latency_ps, accelerator.op_overhead_ps) == (1, 123_456_789_123)
@@ -217,6 +231,7 @@ def test_hash_ignores_how_a_number_is_written_name_description_and_sources(read:
         ("fusion", "none"),
         ("dtype", "int8"),
         ("compute.op_overhead_ns", 1),
+        ("compute.efficiency", 0.5),
         ("compute.static_power_w", 1),
         ("compute.matrix_macs_per_s.int8", 1),
         ("compute.vector_ops_per_s.int8", 1),
@@ -310,7 +325,7 @@ COUNTS = [
 ]
 TIMES = ["memory[1].latency_ns", "compute.op_overhead_ns"]
 AMOUNTS = ["memory[1].pj_per_byte", "compute.static_power_w", "compute.mac_pj.int8", "compute.vector_pj.int8"]
-SHARES = ["memory[1].efficiency", "dma.efficiency"]
+SHARES = ["memory[1].efficiency", "dma.efficiency", "compute.efficiency"]
 TEXTS = ["name", "description", "memory[1].name", "dma.source.efficiency"]
 CHOICES = ["ports", "weights", "fusion", "dtype", "compute.systolic.fill"]
 TABLES = ["compute", "compute.mac_pj", "compute.systolic", "compute.source", "memory[1]", "memory[1].source", "dma"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,8 +11,12 @@ from hypothesis import given, settings
 
 from memplace_env.accelerator import Accelerator, load_accelerator
 from memplace_env.analysis import all_backing_baseline, inspect_task
-from memplace_env.resolve import make_task
-from memplace_env.testing.strategies import accelerators, programs
+from memplace_env.costs import Costs, Roofline
+from memplace_env.errors import WorkloadError
+from memplace_env.resolve import make_task, resolve_task
+from memplace_env.simulator import Report
+from memplace_env.task import Task
+from memplace_env.testing.strategies import accelerators, programs, tasks
 from memplace_env.workload.program import Program
 from memplace_env.workload.synthetic import planted, random_dag
 
@@ -44,3 +49,81 @@ def test_a_planted_program() -> None:
     found = inspect_task(make_task(program, load_accelerator("nnp-i")))
     assert found.backing.memory_bound.any()
     assert found.intensity == pytest.approx(float(program.vector_ops.sum() / found.op_bytes.sum()))
+
+
+class Wasteful:
+    """A unit kept busy a quarter of the time, which reads everything three times and stages a kilobyte."""
+
+    def costs(self, program: Program, accelerator: Accelerator) -> Costs:
+        ideal = Roofline().costs(program, replace(accelerator, systolic=None))
+        reserved = np.zeros_like(ideal.reserved_bytes)
+        reserved[:, 0] = 1024
+        return ideal._replace(compute_ps=4 * ideal.compute_ps, use_ps=ideal.use_ps * [1, 1, 3], reserved_bytes=reserved)
+
+
+def test_what_a_cost_model_adds_to_the_roofline() -> None:
+    found = inspect_task(make_task(random_dag(5, ops=20), load_accelerator("nnp-i"), costs=Wasteful()))
+    values = found.to_json(every_op=True)
+    assert [op["op"] for op in values["every_op"]] == list(range(20))
+    assert values["utilisation"] == 0.25
+    for row in [*values["every_op"], *values["op_types"]]:
+        assert row["utilisation"] in (0.25, None)
+    for op in values["every_op"]:
+        assert op["re_reads"] == {"backing": 3.0, "fastest": 1.0}
+        assert op["staged_bytes"] == 1024
+    assert {kind["backing"]["re_reads"] for kind in values["op_types"]} == {3.0}
+    assert "every_op" not in found.to_json()
+
+
+@settings(max_examples=40)
+@given(tasks())
+def test_any_costs_can_be_inspected(task: Task) -> None:
+    """What binds is what the simulator says, and types and ops agree."""
+    found = inspect_task(task)
+    values = found.to_json(every_op=True)
+    json.dumps(values, allow_nan=False)
+    report = all_backing_baseline(task).report
+    names = [*report.level_names, "compute"]
+    assert [op["binds"]["backing"] for op in values["every_op"]] == [names[level] for level in report.bound_by]
+    for kind, mask in found.op_types():
+        if mask.sum() == 1:
+            (op,) = np.flatnonzero(mask)
+            assert found.utilisation(mask) == values["every_op"][op]["utilisation"], kind
+
+
+@settings(max_examples=40)
+@given(programs(), accelerators())
+def test_nothing_is_read_twice_on_the_roofline(program: Program, chip: Accelerator) -> None:
+    """And nothing but the shape of a systolic array keeps its units from their peaks."""
+    for op in inspect_task(make_task(program, chip)).to_json(every_op=True)["every_op"]:
+        assert set(op["re_reads"].values()) <= {1.0, None}
+        assert op["utilisation"] is None or op["utilisation"] <= 1
+        assert chip.systolic or op["utilisation"] in (1, None)
+        assert op["staged_bytes"] == 0
+
+
+def test_a_black_box_is_inspected_by_its_costs() -> None:
+    program, chip = random_dag(5, ops=20), load_accelerator("nnp-i")
+    by_costs, boxed = (make_task(program, chip, simulator=name) for name in (None, Boxed()))
+    assert boxed.is_black_box
+    assert inspect_task(boxed).to_json(every_op=True) == inspect_task(by_costs).to_json(every_op=True)
+
+
+class Boxed:
+    """A black box that nobody asks."""
+
+    def run(self, *_: object) -> Report:
+        raise NotImplementedError
+
+
+class Anything:
+    """Costs that ask the chip for nothing."""
+
+    def costs(self, program: Program, accelerator: Accelerator) -> Costs:
+        return Roofline().costs(replace(program, dtype="int8"), accelerator)
+
+
+def test_a_chip_without_a_peak_for_the_dtype() -> None:
+    task = resolve_task("AlexNet", "edge-tpu", dtype="float32", costs=Anything())
+    with pytest.raises(WorkloadError, match="no float32 unit"):
+        inspect_task(task)

@@ -17,6 +17,7 @@ COMMANDS = (
     "solve",
     "train",
     "inspect",
+    "calibrate",
     "simulate",
     "validate",
     "compare",
@@ -34,6 +35,19 @@ def test_inspect(run: Run, parsed: Callable[..., Any]) -> None:
     values = parsed("inspect", "BERT", "--dim", "sequence=32", "--batch", 2)
     assert values["dims"] == ["batch", "sequence"]
     assert {"ops", "macs", "weight_bytes", "peak_live_bytes", "intensity", "extremes", "top_ops"} <= values.keys()
+    assert "every_op" not in values
+
+
+def test_inspect_lists_every_op(run: Run, parsed: Callable[..., Any]) -> None:
+    result = run("inspect", MODEL, "--ops", "--costs", "roofline")
+    assert result.exit_code == 0
+    every = result.stdout.partition("All ops")[2]
+    assert "utilisation" in result.stdout
+    assert "1.000×" in every
+    assert "…" not in every
+    ops = parsed("inspect", MODEL, "--ops")["every_op"]
+    assert [op["op"] for op in ops] == list(range(len(ops)))
+    assert ops[0].keys() >= {"utilisation", "re_reads", "staged_bytes", "binds"}
 
 
 def test_workloads(run: Run, parsed: Callable[..., Any]) -> None:

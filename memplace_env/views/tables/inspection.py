@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 from rich.table import Table
 
 from memplace_env.analysis.inspection import Extreme, Inspection
 from memplace_env.units import PS
-from memplace_env.views.tables.base import add_row, new_table
+from memplace_env.views.tables.base import NONE, add_row, new_table
 from memplace_env.views.text.headlines import task_title
-from memplace_env.views.text.quantities import count, percent, seconds, shortened, size, three_digits
+from memplace_env.views.text.quantities import count, cut, percent, ratio, seconds, shortened, size, three_digits
 from memplace_env.workload.program import TensorKind
 
 
-def inspection_tables(inspection: Inspection, most: int = 10) -> list[Table]:
-    """Totals, what is memory-bound by op type, and the ops with most to gain."""
-    tables = [_totals(inspection), _by_type(inspection), _top_ops(inspection, most)]
+def inspection_tables(inspection: Inspection, most: int = 10, *, every_op: bool = False) -> list[Table]:
+    """Totals, what is memory-bound by op type, and the ops with most to gain; with `every_op` all ops too."""
+    tables = [_totals(inspection), _by_type(inspection)]
+    tables.append(_ops("Most to gain from fast memory", inspection, inspection.top_ops(most)))
+    if every_op:
+        tables.append(_ops("All ops", inspection, range(inspection.task.program.num_ops)))
     return [table for table in tables if table.row_count]
 
 
@@ -39,9 +44,10 @@ def _totals(inspection: Inspection) -> Table:
     add_row(table, f"room in {levels[-1].name}", f"{fit}: {room}")
     ridges = ", ".join(f"{level.name} {three_digits(inspection.ridge(index))}" for index, level in enumerate(levels))
     add_row(table, "intensity", f"{three_digits(inspection.intensity)} ops/byte; enough for full speed: {ridges}")
-    add_row(table, "compute alone", seconds(float(inspection.compute_ps.sum() * PS)))
+    everything = np.ones(program.num_ops, dtype=bool)
+    alone = seconds(float(inspection.compute_ps.sum() * PS))
+    add_row(table, "compute alone", f"{alone}, utilisation {_utilisation(inspection, everything)}")
     for extreme in (inspection.backing, inspection.fastest):
-        everything = np.ones(program.num_ops, dtype=bool)
         add_row(
             table,
             f"all in {extreme.level}",
@@ -54,9 +60,10 @@ def _by_type(inspection: Inspection) -> Table:
     backing, fastest = inspection.backing, inspection.fastest
     table = new_table(
         "By op type",
-        "type", "ops", "MACs", "moved", "compute",
-        f"all in {backing.level}", "memory-bound", f"all in {fastest.level}", "memory-bound",
-        caption="memory-bound: how many ops, and their share of the type's time.",
+        "type", "ops", "MACs", "moved", "compute", "of peak",
+        f"all in {backing.level}", "memory-bound", f"all in {fastest.level}", "memory-bound", "re-reads",
+        caption="of peak: utilisation. memory-bound: how many ops, and their share of the type's time. "
+        f"re-reads: times that bytes are moved, all in {backing.level}, all in {fastest.level}; once if equal.",
     )  # fmt: skip
     for kind, mask in inspection.op_types():
         add_row(
@@ -66,30 +73,53 @@ def _by_type(inspection: Inspection) -> Table:
             count(int(inspection.task.program.macs[mask].sum())),
             size(int(inspection.op_bytes[mask].sum())),
             seconds(float(inspection.compute_ps[mask].sum() * PS)),
+            _utilisation(inspection, mask),
             _time(backing, mask),
             _bound(backing, mask),
             _time(fastest, mask),
             _bound(fastest, mask),
+            _re_reads(inspection, mask),
         )
     return table
 
 
-def _top_ops(inspection: Inspection, most: int) -> Table:
+def _ops(title: str, inspection: Inspection, ops: Sequence[int]) -> Table:
     backing, fastest = inspection.backing, inspection.fastest
-    columns = ("op", "name", "type", "MACs", "moved", "compute", f"in {backing.level}", f"in {fastest.level}")
-    table = new_table("Most to gain from fast memory", *columns, left=(1, 2))
-    for op in inspection.top_ops(most):
-        times = (inspection.compute_ps[op], backing.time_ps[op], fastest.time_ps[op])
+    table = new_table(
+        title,
+        "op", "name", "type", "MACs", "moved", "compute", "of peak",
+        f"in {backing.level}", f"in {fastest.level}", "re-reads", "staged", "binds",
+        left=(1, 2),
+        caption=f"re-reads and what binds: all in {backing.level}, all in {fastest.level}; once where they are equal.",
+    )  # fmt: skip
+    for op in ops:
+        alone = inspection.only(op)
         add_row(
             table,
             op,
-            shortened(inspection.task.program.op_name[op], 40),
-            inspection.task.program.op_type[op],
+            shortened(inspection.task.program.op_name[op], 20),
+            cut(inspection.task.program.op_type[op], 14),
             count(int(inspection.task.program.macs[op])),
             size(int(inspection.op_bytes[op])),
-            *(seconds(float(time * PS)) for time in times),
+            seconds(float(inspection.compute_ps[op] * PS)),
+            _utilisation(inspection, alone),
+            _time(backing, alone),
+            _time(fastest, alone),
+            _re_reads(inspection, alone),
+            size(int(inspection.staged_bytes[op])),
+            ", ".join(dict.fromkeys((backing.binds(op), fastest.binds(op)))),
         )
     return table
+
+
+def _utilisation(inspection: Inspection, mask: NDArray[np.bool_]) -> str:
+    share = inspection.utilisation(mask)
+    return NONE if share is None else percent(share)
+
+
+def _re_reads(inspection: Inspection, mask: NDArray[np.bool_]) -> str:
+    found = (extreme.re_reads(mask) for extreme in (inspection.backing, inspection.fastest))
+    return ", ".join(dict.fromkeys(NONE if times is None else ratio(times) for times in found))
 
 
 def _time(extreme: Extreme, mask: NDArray[np.bool_]) -> str:
