@@ -1,49 +1,148 @@
 """Published figures beside what the simulator says.
 
-python -m benchmarks.anchors
+python -m benchmarks.anchors                        # all tables; about a minute
+python -m benchmarks.anchors --write docs/model.md
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+import argparse
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
 
-import numpy as np
+import onnx
 
-from benchmarks.tables import markdown
-from memplace_env.accelerator import Accelerator, load_accelerator
-from memplace_env.compiler import all_backing_report, native_report, place_mapping
-from memplace_env.resolve import make_task
-from memplace_env.simulator import judge_plan
-from memplace_env.workload.resolve import resolve_workload
+from benchmarks import estimators, nnp_i, tpu_cmem
+from benchmarks.tables import markdown, write_between_markers
+from memplace_env.compiler import native_report
+from memplace_env.costs import CostModel, Roofline
+from memplace_env.costs.tiled import Tiled
+from memplace_env.resolve import resolve_task
 
-PUBLISHED_IMAGES_PER_S = 3600
-"""ResNet-50, int8, on an NNP-I at 10 W: Intel at Hot Chips 31."""
+LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
+"""Public networks without weights, which the package onnx brings."""
+
+EDGE_TPU_MS: dict[str, tuple[str | Path, float]] = {
+    "MobileNetV2": ("MobileNetV2", 2.6),
+    "SqueezeNet": (LIGHT / "light_squeezenet.onnx", 2.0),
+    "Inception v1": (LIGHT / "light_inception_v1.onnx", 4.1),
+    "DenseNet": (LIGHT / "light_densenet121.onnx", 25.0),
+    "VGG19": (LIGHT / "light_vgg19.onnx", 357.0),
+}
+"""Milliseconds on Coral's Dev Board, those of its networks that are 224 x 224 and at hand (coral.ai, benchmarks)."""
+
+HC31, MLPERF, ISCA = "Intel, Hot Chips 31", "MLPerf 0.5, offline", "Jouppi et al., ISCA 2021, fig. 10"
 
 
-def unlimited(chip: Accelerator) -> Accelerator:
-    """The same chip with room for everything in its fastest memory."""
-    room = chip.levels[-1].capacity_bytes
-    return replace(chip, levels=(replace(chip.levels[0], capacity_bytes=room), *chip.levels[1:]))
+class Anchor(NamedTuple):
+    """One published figure.
+
+    Attributes:
+        name: what it is of, and its unit.
+        published: the figure.
+        source: where it was published.
+        simulate: our figure under a cost model.
+        digits: behind the point.
+        bound: largest relative error that was asked for; None if none was.
+        has_tiling: whether the chip's description says how its unit tiles.
+    """
+
+    name: str
+    published: float
+    source: str
+    simulate: Callable[[CostModel], float]
+    digits: int = 2
+    bound: float | None = None
+    has_tiling: bool = True
+
+    def simulated(self) -> dict[str, float]:
+        """Our figures by the name of the cost model."""
+        models: dict[str, CostModel] = {"roofline": Roofline()} | ({"tiled": Tiled()} if self.has_tiling else {})
+        return {name: self.simulate(model) for name, model in models.items()}
+
+    def error(self, simulated: float) -> float:
+        """Relative error of one of our figures."""
+        return simulated / self.published - 1
 
 
-def images_per_s() -> dict[str, float]:
-    """ResNet-50, int8, batch 1 on nnp-i: everything in DRAM, native, and everything in an unlimited SRAM."""
-    chip = load_accelerator("nnp-i")
-    program = resolve_workload("ResNet50", batch=1, dtype="int8", fusion=chip.fusion)
-    task, endless = make_task(program, chip), make_task(program, unlimited(chip))
-    all_fast = place_mapping(endless, np.zeros(program.num_tensors, dtype=np.int64)).plan
-    reports = {
-        "all in DRAM": all_backing_report(task),
-        "native": native_report(task),
-        "all in SRAM, unlimited": judge_plan(endless, all_fast),
-    }
-    return {name: 1 / report.latency_s for name, report in reports.items()}
+def edge_tpu_ms(workload: str | Path, model: CostModel) -> float:
+    """Latency on edge-tpu under the native compiler's plan."""
+    return native_report(resolve_task(workload, "edge-tpu", costs=model)).latency_s * 1e3
+
+
+def _nnp_i(tops: int, source: str) -> Anchor:
+    name = f"NNP-I at {tops} TOPS, ResNet-50 int8, six pairs of engines with batch 4, images/s"
+    simulate = partial(nnp_i.images_per_s, nnp_i.THROUGHPUT, tops)
+    return Anchor(name, nnp_i.PUBLISHED[tops], source, simulate, digits=0, bound=0.2)
+
+
+def _cmem(case: tpu_cmem.Case, bound: float | None = None) -> Anchor:
+    name = f"TPUv4i, {case.workload} {case.scenario}, batch {case.batch}, gain by CMEM"
+    return Anchor(name, case.published, ISCA, partial(tpu_cmem.speedup, case), bound=bound)
+
+
+NNP_I = (_nnp_i(48, HC31), _nnp_i(85, MLPERF))
+TPU_V4I = (_cmem(tpu_cmem.SERVER, 0.1), _cmem(tpu_cmem.OFFLINE))
+TPU_V4I_BERT = (_cmem(tpu_cmem.BERT_SERVER, 0.15), _cmem(tpu_cmem.BERT_OFFLINE))
+ZIGZAG = Anchor(
+    "ZigZag's tpu_like, ResNet-50, 54 layers, cycles",
+    estimators.ZIGZAG_CYCLES,
+    "ZigZag",
+    estimators.zigzag_cycles,
+    digits=0,
+)
+EDGE_TPU = tuple(
+    Anchor(
+        f"Edge TPU, {name}, ms",
+        published,
+        "coral.ai, Dev Board",
+        partial(edge_tpu_ms, workload),
+        digits=1,
+        has_tiling=False,
+    )
+    for name, (workload, published) in EDGE_TPU_MS.items()
+)
+ANCHORS = (*NNP_I, *TPU_V4I, *TPU_V4I_BERT, ZIGZAG, *EDGE_TPU)
+
+
+def table() -> str:
+    """One line an anchor; the error is that of the tiled figure where there is one."""
+    heads = ["anchor", "published", "source", "roofline", "tiled", "error", "bound", "met"]
+    return markdown(heads, [_row(anchor) for anchor in ANCHORS])
+
+
+def _row(anchor: Anchor) -> list[str]:
+    figures = anchor.simulated()
+    error = anchor.error(figures.get("tiled", figures["roofline"]))
+    said = [f"{figures[name]:.{anchor.digits}f}" if name in figures else "–" for name in ("roofline", "tiled")]
+    bound, met = "–", "–"
+    if anchor.bound is not None:
+        bound, met = f"{anchor.bound:.0%}", "yes" if abs(error) <= anchor.bound else "no"
+    return [anchor.name, f"{anchor.published:.{anchor.digits}f}", anchor.source, *said, f"{error:+.0%}", bound, met]
+
+
+TABLES: dict[str, Callable[[], str]] = {
+    "anchors": table,
+    "anchors-nnp-i": nnp_i.bracket_table,
+    "anchors-hbm": tpu_cmem.memory_table,
+    "anchors-cmem": tpu_cmem.capacity_table,
+    "anchors-scale-sim": estimators.scale_sim_table,
+    "anchors-zigzag": estimators.zigzag_table,
+}
+"""What stands between which markers of a document."""
 
 
 def main() -> None:
-    rows = [[f"simulated, {name}", f"{rate:.0f}"] for name, rate in images_per_s().items()]
-    rows.append(["published", str(PUBLISHED_IMAGES_PER_S)])
-    print(markdown(["ResNet-50, int8, batch 1 on nnp-i", "images/s"], sorted(rows, key=lambda row: int(row[1]))))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--write", type=Path, metavar="FILE", help="document whose tables are replaced")
+    options = parser.parse_args()
+    for name, made in TABLES.items():
+        content = made()
+        print(content, end="\n\n")
+        if options.write:
+            write_between_markers(options.write, name, content)
 
 
 if __name__ == "__main__":

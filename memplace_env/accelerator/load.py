@@ -148,7 +148,9 @@ def _effective(compute: dict[str, Any], rates: str) -> dict[str, int]:
 
 
 def _slowed(unit: Any, compute: dict[str, Any]) -> Any:
-    """A unit whose clock is as much slower as ops fall short of its peak, for whatever counts cycles."""
+    """A unit whose clock, if it has one, is as much slower as ops fall short of its peak: for what counts cycles."""
+    if not hasattr(unit, "clock_hz"):
+        return unit
     clock_hz = int(unit.clock_hz * compute.get("efficiency", Fraction(1)))
     if clock_hz < 1:
         raise AcceleratorError("compute.efficiency leaves less than 1 cycle/s: raise it")

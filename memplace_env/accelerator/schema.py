@@ -10,7 +10,7 @@ from reprlib import repr as shorten
 from typing import Any, get_args
 
 from memplace_env.accelerator.accelerator import Fusion, Ports, Weights
-from memplace_env.accelerator.tiling import Access, EthosU, OutputCycles
+from memplace_env.accelerator.tiling import Access, Engines, EthosU, LocalMemory, OutputCycles
 from memplace_env.errors import AcceleratorError
 from memplace_env.hints import nearest
 
@@ -223,6 +223,11 @@ _TILING = _unit(
     {
         "ethos-u65": _made(partial(EthosU, "ethos-u65"), _table(_ETHOS_U65)),
         "ethos-u85": _made(partial(EthosU, "ethos-u85"), _table(_ETHOS_U85)),
+        "engines": _made(
+            Engines,
+            _table({"engines": _number("1", 1024, step="1"), "grid": _BOX, "loads": _choice("hidden", "exposed")}),
+        ),
+        "systolic": _made(LocalMemory, _table({"local_bytes": _COUNT})),
     }
 )
 DOCUMENT = _table(

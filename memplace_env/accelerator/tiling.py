@@ -27,7 +27,7 @@ class Access:
 
 
 Box = tuple[int, int, int]
-"""Height, width and channels of a piece of a feature map."""
+"""Three sizes; of a piece of a feature map its height, width and channels."""
 
 
 @dataclass(frozen=True)
@@ -70,5 +70,32 @@ class EthosU:
     request_words: tuple[int, ...] = ()
 
 
-Unit = EthosU
+@dataclass(frozen=True)
+class Engines:
+    """A unit of equal engines that share out each op; each multiplies on a grid and has level 0 of its own.
+
+    Attributes:
+        engines: how many.
+        grid: results along the feature map, output channels and input channels that an engine works on in a cycle.
+        loads: "hidden": operands arrive while the engine works on others; "exposed": before it begins, so that the
+            times of memory and compute add up.
+    """
+
+    engines: int
+    grid: Box
+    loads: Literal["hidden", "exposed"]
+
+
+@dataclass(frozen=True)
+class LocalMemory:
+    """A systolic unit, of the shape that `Accelerator.systolic` says, whose operands pass through a local memory.
+
+    Attributes:
+        local_bytes: what it holds.
+    """
+
+    local_bytes: int
+
+
+Unit = EthosU | Engines | LocalMemory
 """What a chip can say of its unit: one form per way of tiling in `memplace_env.costs.tiled`."""

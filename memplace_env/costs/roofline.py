@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from memplace_env.accelerator import Accelerator, Systolic
 from memplace_env.costs.costs import LIMIT_PS, Costs
+from memplace_env.costs.folds import exposed_fill, fold_count
 from memplace_env.errors import WorkloadError
 from memplace_env.units import PS_PER_S
 from memplace_env.workload.program import Ints, Program
@@ -54,7 +55,7 @@ class Roofline:
 
 
 def ceil_ratio(amount: Ints, scale: int, rate: int) -> Ints:
-    """int64 of ceil(amount * scale / rate), exact: the product may leave int64 on the way.
+    """int64 of ceil(amount * scale / rate), exact: the product, or the amounts themselves, may leave int64.
 
     Raises:
         WorkloadError: if a result is beyond what the simulator counts.
@@ -94,14 +95,9 @@ def _systolic_ps(gemm: Ints, unit: Systolic) -> Ints:
     With `fill="hidden"` a fold costs its T rows only: real units load the next weights while they multiply. The
     folds of all products spread over the arrays.
     """
-    count, rows, depth, columns = gemm.astype(object).T
-    folds = count * -(-depth // unit.rows) * -(-columns // unit.columns)
-    fill = 0 if unit.fill == "hidden" else 2 * unit.rows + unit.columns - 2
-    cycles = folds * (rows + fill) * (rows > 0)
-    exact = -(-cycles * PS_PER_S // (unit.arrays * unit.clock_hz))
-    if exact.max() > LIMIT_PS:
-        raise WorkloadError("One op takes longer than the simulator counts; pass smaller dims or batch.")
-    return np.asarray(exact, dtype=np.int64)
+    rows = gemm[:, 1].astype(object)
+    cycles = fold_count(gemm, unit) * (rows + exposed_fill(unit)) * (rows > 0)
+    return ceil_ratio(cycles, PS_PER_S, unit.arrays * unit.clock_hz)
 
 
 def _round(values: NDArray[np.float64]) -> Ints:

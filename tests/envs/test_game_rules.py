@@ -175,7 +175,8 @@ def test_random_games_meet_every_rule():
 def test_a_result_waits_for_as_many_write_backs_as_it_needs():
     """Two of three small results have to leave before a large one fits; the game is sound with it."""
     chip = load_accelerator("tpu-v4i")
-    chip = replace(chip, levels=(replace(chip.levels[0], capacity_bytes=100), chip.levels[1]))
+    slow = replace(chip.levels[1], read_bytes_per_s=460_500_000_000, write_bytes_per_s=460_500_000_000)
+    chip = replace(chip, levels=(replace(chip.levels[0], capacity_bytes=100), slow))
     builder = ProgramBuilder("crowded", chip.dtype)
     small = [builder.tensor(f"small{k}", 30) for k in range(3)]
     large = builder.tensor("large", 40)

@@ -21,19 +21,20 @@ ethos-u-vela 5.2.0."""
 
 def use_times(tiling: Tiling, program: Program, accelerator: Accelerator) -> Ints:
     """int64[U, L], time of each level's port, in ps, that each use takes there."""
-    columns = [_level_times(tiling, program, level, index > 0) for index, level in enumerate(accelerator.levels)]
+    columns = [_level_times(tiling, program, level, index) for index, level in enumerate(accelerator.levels)]
     return np.stack(columns, axis=1)
 
 
-def moved_bytes(tiling: Tiling, program: Program, slow: bool) -> Ints:
-    """int64[U], bytes that each use moves at the fastest level or, `slow`, at any other."""
-    if slow and tiling.staged is not None:
-        return np.where(tiling.staged, program.use_bytes, tiling.moved_bytes)
-    return tiling.moved_bytes
+def moved_bytes(tiling: Tiling, program: Program, level: int) -> Ints:
+    """int64[U], bytes that each use moves if that level serves it."""
+    moved = tiling.moved_bytes if tiling.moved_bytes.ndim == 1 else tiling.moved_bytes[:, level]
+    if level and tiling.staged is not None:
+        return np.where(tiling.staged, program.use_bytes, moved)
+    return moved
 
 
-def _level_times(tiling: Tiling, program: Program, level: MemoryLevel, slow: bool) -> Ints:
-    moved, writes = moved_bytes(tiling, program, slow), program.use_is_result
+def _level_times(tiling: Tiling, program: Program, level: MemoryLevel, index: int) -> Ints:
+    moved, writes = moved_bytes(tiling, program, index), program.use_is_result
     rates = np.where(writes, level.write_bytes_per_s, level.read_bytes_per_s)
     if level.access is None:
         return _times(moved, rates)
@@ -41,7 +42,7 @@ def _level_times(tiling: Tiling, program: Program, level: MemoryLevel, slow: boo
     if tiling.requests is None:
         return _times(carried, rates)
     asked = tiling.requests.bytes
-    if slow and tiling.staged is not None:
+    if index and tiling.staged is not None:
         asked = np.where(tiling.staged, tiling.requests.staging_bytes, asked)
     alone = _times(carried, np.minimum(rates, requested_rates(level.access, asked, writes)))
     return _hidden(alone, _times(carried, rates), tiling.requests)

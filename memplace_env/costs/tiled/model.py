@@ -7,17 +7,23 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from memplace_env.accelerator import Accelerator
-from memplace_env.accelerator.tiling import EthosU
+from memplace_env.accelerator.tiling import Engines, EthosU, LocalMemory
 from memplace_env.costs.costs import Costs, op_times
 from memplace_env.costs.kernels import used_by_level
 from memplace_env.costs.roofline import Roofline
 from memplace_env.costs.tiled.access import moved_bytes, use_times
+from memplace_env.costs.tiled.engines import tile_engines
 from memplace_env.costs.tiled.ethos_u import tile_ethos_u
+from memplace_env.costs.tiled.systolic import tile_systolic
 from memplace_env.costs.tiled.tiling import Tiling
 from memplace_env.errors import CostError
 from memplace_env.workload.program import Program
 
-_TILERS: dict[type, Callable[[Program, Accelerator], Iterable[Tiling]]] = {EthosU: tile_ethos_u}
+_TILERS: dict[type, Callable[[Program, Accelerator], Iterable[Tiling]]] = {
+    EthosU: tile_ethos_u,
+    Engines: tile_engines,
+    LocalMemory: tile_systolic,
+}
 
 
 class Tiled:
@@ -25,7 +31,8 @@ class Tiled:
 
     A unit that works tile by tile reads operands again when it cannot hold them, leaves part of its array idle where
     the op's sizes are no multiples of the array's, and accesses memory in runs that may be shorter than a burst. The
-    numbers are those of the chip's `tiling` and of its memories' `access`. Of the tilings that the unit's rules offer,
+    numbers are those of the chip's `tiling` and of its memories' `access`. Where operands move before the unit works
+    and not beside it, its time is an op's overhead: it adds to memory's. Of the tilings that the unit's rules offer,
     each op takes the one that is fastest with everything in the backing memory.
     """
 
@@ -53,11 +60,13 @@ class Tiled:
 
 def _priced(ideal: Costs, tiling: Tiling, program: Program, accelerator: Accelerator) -> Costs:
     picojoules = [level.pj_per_byte for level in accelerator.levels]
-    moved = [np.maximum(moved_bytes(tiling, program, level > 0), program.use_bytes) for level in range(len(picojoules))]
+    moved = [np.maximum(moved_bytes(tiling, program, level), program.use_bytes) for level in range(len(picojoules))]
     reserved = np.zeros_like(ideal.reserved_bytes)
     reserved[:, 0] = np.minimum(tiling.reserved_bytes, accelerator.levels[0].capacity_bytes)
+    compute_ps = np.maximum(ideal.compute_ps, tiling.compute_ps)
     return ideal._replace(
-        compute_ps=np.maximum(ideal.compute_ps, tiling.compute_ps),
+        compute_ps=np.zeros_like(compute_ps) if tiling.loads_exposed else compute_ps,
+        overhead_ps=ideal.overhead_ps + (compute_ps if tiling.loads_exposed else 0),
         use_ps=np.maximum(ideal.use_ps, use_times(tiling, program, accelerator)),
         use_pj=np.rint(np.stack(moved, axis=1) * np.array(picojoules)).astype(np.int64),
         reserved_bytes=reserved,
@@ -72,6 +81,7 @@ def _faster(one: Costs, other: Costs, program: Program, accelerator: Accelerator
     uses = wins[program.use_op]
     return one._replace(
         compute_ps=np.where(wins, other.compute_ps, one.compute_ps),
+        overhead_ps=np.where(wins, other.overhead_ps, one.overhead_ps),
         use_ps=np.where(uses[:, None], other.use_ps, one.use_ps),
         use_pj=np.where(uses[:, None], other.use_pj, one.use_pj),
         reserved_bytes=np.where(wins[:, None], other.reserved_bytes, one.reserved_bytes),

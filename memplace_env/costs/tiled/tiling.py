@@ -18,11 +18,12 @@ class Tiling(NamedTuple):
     Attributes:
         compute_ps: int64[T], if memory were free.
         moved_bytes: int64[U], bytes that each use moves, operands read again counted again, rounded up to what the unit
-            moves at once.
+            moves at once; int64[U, L] where it depends on the level that serves the use.
         run_bytes: int64[U], contiguous bytes of each of its accesses, at least 1.
         reserved_bytes: int64[T], bytes of the fastest level that the op keeps for staging.
         staged: bool[U], uses that a slower level serves once, into the reserved bytes; None: no use is.
         requests: who asks memories for each use; None: nothing there bounds its bandwidth.
+        loads_exposed: whether an op's operands move before it computes and not beside it, so that both times add up.
     """
 
     compute_ps: Ints
@@ -31,6 +32,7 @@ class Tiling(NamedTuple):
     reserved_bytes: Ints
     staged: NDArray[np.bool_] | None = None
     requests: Requests | None = None
+    loads_exposed: bool = False
 
 
 class Requests(NamedTuple):
