@@ -21,7 +21,7 @@ class Extreme(NamedTuple):
     Attributes:
         level: its name.
         time_ps: int64[T], time of each op.
-        memory_bound: bool[T], ops whose port time is more than their compute time.
+        memory_bound: bool[T], ops whose port time is more than their work, see `Costs.memory_binds`.
         carried_ps: int64[T], time of the level's port that the uses of each op take.
         ideal_ps: int64[T], the same by the roofline, where each byte is moved once at full bandwidth.
     """
@@ -47,7 +47,7 @@ class Inspection(NamedTuple):
     Attributes:
         task: which.
         dims: names of the model's symbolic dims, or None where it has none to speak of (synthetic ones).
-        compute_ps: int64[T].
+        compute_ps: int64[T], time of each op if memory were free.
         peak_ps: int64[T], the same if each op kept the matrix and vector units as busy as they can be.
         op_bytes: int64[T], bytes of the operands and results of each op, each once.
         backing, fastest: everything in the backing memory, everything in the fastest level.
@@ -185,7 +185,7 @@ def inspect_task(task: Task, dims: tuple[str, ...] | None = None) -> Inspection:
     np.add.at(op_bytes, program.use_op, program.use_bytes)
     ideal = Roofline().costs(program, replace(chip, systolic=None))
     extremes = (_extreme(task, ideal, level) for level in (task.backing, 0))
-    return Inspection(task, dims, task.costs.compute_ps, ideal.compute_ps, op_bytes, *extremes)
+    return Inspection(task, dims, task.costs.work_ps, ideal.compute_ps, op_bytes, *extremes)
 
 
 def _extreme(task: Task, ideal: Costs, level: int) -> Extreme:
@@ -193,7 +193,7 @@ def _extreme(task: Task, ideal: Costs, level: int) -> Extreme:
     everywhere = np.full(program.num_uses, level, dtype=np.int8)
     used, least = (used_by_level(program.use_ptr, everywhere, each.use_ps) for each in (costs, ideal))
     times = op_times(costs, used)
-    name, memory_bound = task.accelerator.levels[level].name, times.memory_ps > costs.compute_ps
+    name, memory_bound = task.accelerator.levels[level].name, costs.memory_binds(times.memory_ps)
     return Extreme(name, times.op_ps, memory_bound, used[:, level], least[:, level])
 
 

@@ -45,6 +45,15 @@ class Costs(NamedTuple):
     copy_pj: Ints
     reserved_bytes: Ints
 
+    @property
+    def work_ps(self) -> Ints:
+        """int64[T], the part of each op that no memory can save: its compute time and its overhead."""
+        return self.compute_ps + self.overhead_ps
+
+    def memory_binds(self, memory_ps: Ints) -> NDArray[np.bool_]:
+        """bool[T], whether each op's ports, if they take `memory_ps` int64[T], take more than its work."""
+        return memory_ps > np.maximum(self.compute_ps, self.overhead_ps)
+
 
 class OpTimes(NamedTuple):
     """Times of N ops in picoseconds.

@@ -34,11 +34,11 @@ def time_plan(task: Task, plan: MemoryPlan) -> Report:
     return Report(
         latency_ps=latency,
         op_time_ps=times.op_ps,
-        compute_ps=costs.compute_ps,
+        compute_ps=costs.work_ps,
         port_ps=times.port_ps,
         stall_ps=stall,
         tail_ps=int(tail),
-        bound_by=np.where(costs.compute_ps >= times.memory_ps, -1, times.port_ps.argmax(axis=1)).astype(np.int8),
+        bound_by=np.where(costs.memory_binds(times.memory_ps), times.port_ps.argmax(axis=1), -1).astype(np.int8),
         bytes_moved=_bytes_moved(task, plan),
         peak_bytes=_peak_bytes(task, plan),
         energy_j=energy_j(_dynamic_pj(costs, plan), latency, task.accelerator),

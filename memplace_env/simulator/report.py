@@ -19,7 +19,7 @@ class Report:
     Attributes:
         latency_ps: sum of op times, stalls and tail.
         op_time_ps: int64[T].
-        compute_ps: int64[T], the part of the op that no memory can save.
+        compute_ps: int64[T], the part of the op that no memory can save, its overhead included.
         port_ps: int64[T, L], how long the op keeps each level's port busy.
         stall_ps: int64[T], time before the op that waits for copies due.
         tail_ps: time after the last op that finishes copies.
