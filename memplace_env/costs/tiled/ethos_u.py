@@ -73,8 +73,10 @@ def tile_ethos_u(program: Program, accelerator: Accelerator) -> Iterator[Tiling]
 
 def _layer(nest: Nests, op: int) -> Layer:
     sizes = nest.height, nest.width, nest.depth, nest.channels
-    window = nest.kernel_y, nest.kernel_x, nest.stride_y, nest.stride_x
-    return Layer(Kind(nest.kind[op]), *(int(column[op]) for column in (*sizes, *window)))
+    stride = [np.where(size > 1, step, 1) for size, step in zip(sizes[:2], (nest.stride_y, nest.stride_x))]
+    window = nest.kernel_y, nest.kernel_x, *stride
+    source = nest.input_height, nest.input_width
+    return Layer(Kind(nest.kind[op]), *(int(column[op]) for column in (*sizes, *window, *source)))
 
 
 def _op(program: Program, nest: Nests, unit: EthosU, layer: Layer, block: Block, op: int) -> _Op:
