@@ -45,7 +45,7 @@ def _level_times(tiling: Tiling, program: Program, level: MemoryLevel, index: in
     if index and tiling.staged is not None:
         asked = np.where(tiling.staged, tiling.requests.staging_bytes, asked)
     alone = _times(carried, np.minimum(rates, requested_rates(level.access, asked, writes)))
-    return _hidden(alone, _times(carried, rates), tiling.requests)
+    return _overlapped(alone, _times(carried, rates), tiling.requests.together, program.use_op)
 
 
 def requested_rates(access: Access, asked: Ints, writes: NDArray[np.bool_]) -> Ints:
@@ -71,17 +71,19 @@ def requested_rates(access: Access, asked: Ints, writes: NDArray[np.bool_]) -> I
     return rates
 
 
-def _hidden(alone: Ints, bytes_only: Ints, requests: Requests) -> Ints:
-    """Times in which, of two uses whose requests run beside each other, the longer pays the time of both.
+def _overlapped(alone: Ints, bytes_only: Ints, together: NDArray[np.bool_], op: Ints) -> Ints:
+    """Times in which the uses that an op makes together wait beside each other for what they requested.
 
-    They end together, so that both together take the longer one's time, and the bytes of the other.
+    Together they take as long as their bytes, and as the longest of them alone: that one pays what it waits beyond the
+    bytes of the others.
     """
-    times = alone.copy()
-    (second,) = np.nonzero(requests.beside >= 0)
-    first = requests.beside[second]
-    longer = alone[second] >= alone[first]
-    times[first] = np.where(longer, bytes_only[first], alone[first])
-    times[second] = np.where(longer, alone[second], np.maximum(bytes_only[second], alone[second] - alone[first]))
+    (uses,) = np.nonzero(together)
+    order = uses[np.lexsort((-alone[uses], op[uses]))]
+    longest = order[np.unique(op[order], return_index=True)[1]]
+    total = np.zeros(int(op.max(initial=0)) + 1, dtype=np.int64)
+    np.add.at(total, op[uses], bytes_only[uses])
+    times = np.where(together, bytes_only, alone)
+    times[longest] += np.maximum(0, alone[longest] - total[op[longest]])
     return times
 
 

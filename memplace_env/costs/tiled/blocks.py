@@ -208,9 +208,10 @@ def _fills_with_kernel(layer: Layer, unit: EthosU) -> bool:
     return Fraction(channels * kernel, round_up(channels, 16) * held) >= by_channels
 
 
-def input_slice(layer: Layer, unit: EthosU) -> int:
-    """Input channels that a product reads at once."""
-    return _PART if _fills_with_kernel(layer, unit) else unit.depth_slice
+def held_channels(layer: Layer, unit: EthosU) -> int:
+    """Input channels of a pixel that are held, and read, at once for a product; the U65 leaves out what is not there."""
+    slice_ = _PART if _fills_with_kernel(layer, unit) else unit.depth_slice
+    return min(slice_, round_up(layer.channels, 8)) if unit.generation == "ethos-u65" else slice_
 
 
 def _candidates(layer: Layer, unit: EthosU) -> _Blocks:
@@ -231,21 +232,13 @@ def _candidates(layer: Layer, unit: EthosU) -> _Blocks:
 
 def _buffers(layer: Layer, unit: EthosU, blocks: _Blocks) -> tuple[list[Ints], tuple[int, ...]]:
     """(Bytes that blocks need in each buffer, bytes of each buffer); of products two blocks are there at once."""
-    channels = _held_channels(layer, unit, blocks)
+    channels = blocks.depth if layer.keeps_channels else np.full_like(blocks.depth, held_channels(layer, unit))
     pixels, results = blocks.input_height * blocks.input_width, blocks.height * blocks.width
     if unit.generation == "ethos-u65":
         held = round_up(2 * pixels * round_up(channels, 8), _BANKS[0])
         return [held + round_up(8 * results * round_up(blocks.depth, 8), _BANKS[1])], unit.buffer_bytes
     copies = 1 if layer.keeps_channels and layer.kind != Kind.ELEMENTWISE else 2
     return [copies * pixels * channels, 4 * copies * results * round_up(blocks.depth, BRICK)], unit.buffer_bytes
-
-
-def _held_channels(layer: Layer, unit: EthosU, blocks: _Blocks) -> Ints:
-    """Input channels that a buffer holds of each pixel."""
-    if layer.keeps_channels:
-        return blocks.depth
-    slice_ = input_slice(layer, unit)
-    return np.full_like(blocks.depth, min(slice_, round_up(layer.channels, 8)) if unit.generation == "ethos-u65" else slice_)
 
 
 def _traffic(layer: Layer, unit: EthosU, blocks: _Blocks) -> Ints:
@@ -263,6 +256,6 @@ def _traffic(layer: Layer, unit: EthosU, blocks: _Blocks) -> Ints:
         elements = elements + window * layer.channels * maps(layer, blocks)
     elif layer.kind == Kind.PRODUCT and layer.height * layer.width > 1:
         elements = elements + window * layer.channels * layer.depth * maps(layer, blocks)
-    held = 2 * pixels * _held_channels(layer, unit, blocks)
+    held = 2 * pixels * (blocks.depth if layer.keeps_channels else held_channels(layer, unit))
     whole = layer.input_height * layer.input_width * layer.channels < held
     return np.where(whole, elements, 2 * elements)

@@ -16,7 +16,7 @@ from memplace_env.costs.tiled.blocks import (
     Block,
     Layer,
     cycles,
-    input_slice,
+    held_channels,
     least_traffic,
     maps,
     read_elements,
@@ -29,9 +29,8 @@ from memplace_env.workload.program import Program, TensorKind
 WORD = 16
 """Bytes of a word of the request buffers."""
 
-_PLAIN_PIXEL = 8
-"""Bytes that a pixel of at most so many channels is read in where a feature map is not in bricks: a convention of
-ethos-u-vela 5.2.0."""
+_STAGING, _WEIGHTS, _INPUT, _SCALES = range(4)
+"""Entries of `request_words`."""
 
 _UNBROKEN = 2**20
 """Run of what is read in one piece, longer than any burst."""
@@ -91,7 +90,7 @@ def _tiling(program: Program, accelerator: Accelerator, nest: Nests, ops: list[_
     unit, fast = ops[0].unit, accelerator.levels[0]
     uses: list[_Use] = []
     compute, reserved = np.zeros(program.num_ops, dtype=np.int64), np.zeros(program.num_ops, dtype=np.int64)
-    staged, beside = np.zeros(program.num_uses, dtype=np.bool_), np.full(program.num_uses, -1)
+    staged = np.zeros(program.num_uses, dtype=np.bool_)
     for number, op in enumerate(ops):
         busy = op.repeats * cycles(op.layer, op.block, unit, _output_cycles(program, number, op))
         owned = range(program.use_ptr[number], program.use_ptr[number + 1])
@@ -106,9 +105,8 @@ def _tiling(program: Program, accelerator: Accelerator, nest: Nests, ops: list[_
                     reserved[number - 1] += buffer
                 if buffer:
                     busy = max(busy, Fraction(uses[-1].moved * unit.clock_hz, fast.read_bytes_per_s))
-            elif weights and nest.role[use] == Role.OTHER and _is_constant(program, use):
-                beside[use] = weights[0]
         compute[number] = -(-busy * PS_PER_S // unit.clock_hz)
+    outside = np.isin(program.tensor_kind[program.use_tensor], (TensorKind.WEIGHT, TensorKind.INPUT))
     words = [0 if use.words is None or not unit.request_words else unit.request_words[use.words] for use in uses]
     return Tiling(
         compute_ps=compute,
@@ -116,7 +114,7 @@ def _tiling(program: Program, accelerator: Accelerator, nest: Nests, ops: list[_
         run_bytes=np.array([use.run for use in uses], dtype=np.int64),
         reserved_bytes=reserved,
         staged=staged,
-        requests=Requests(np.array(words) * WORD, unit.request_words[0] * WORD, beside) if unit.request_words else None,
+        requests=Requests(np.array(words) * WORD, unit.request_words[_STAGING] * WORD, outside) if unit.request_words else None,
     )
 
 
@@ -125,17 +123,17 @@ def _use(program: Program, nest: Nests, op: _Op, number: int, use: int) -> _Use:
     if role == Role.RESULT:
         return op.result if use == program.use_ptr[number + 1] - 1 else _Use(size)
     if role == Role.WEIGHTS:
-        return _Use(size * op.weight_reads, words=1)
+        return _Use(size * op.weight_reads, words=_WEIGHTS)
     if role == Role.INPUT:
         pixels = int(nest.input_height[number] * nest.input_width[number])
         return _input(op, size, pixels, program.tensor_kind[program.use_tensor[use]])
     if op.layer.kind in (Kind.PRODUCT, Kind.DEPTHWISE):
         if _is_constant(program, use):
-            return _Use(max(size, SCALE_BYTES * op.layer.depth * op.weight_reads * op.repeats), words=2)
-        return op.result._replace(words=1)
+            return _Use(max(size, SCALE_BYTES * op.layer.depth * op.weight_reads * op.repeats), words=_SCALES)
+        return op.result._replace(words=_INPUT)
     if op.unit.generation == "ethos-u65" or size == program.use_bytes[program.use_ptr[number + 1] - 1]:
-        return _Use(max(size, op.result.moved), op.result.run, 1)  # The U65 spreads an operand as it reads it.
-    return _Use(size, words=1)
+        return _Use(max(size, op.result.moved), op.result.run, _INPUT)  # The U65 spreads an operand as it reads it.
+    return _Use(size, words=_INPUT)
 
 
 def _input(op: _Op, size: int, pixels: int, kind: int) -> _Use:
@@ -144,8 +142,8 @@ def _input(op: _Op, size: int, pixels: int, kind: int) -> _Use:
     run = BRICK * op.block.input_width
     if kind in (TensorKind.INPUT, TensorKind.WEIGHT):
         elements = elements // round_up(layer.channels, BRICK) * layer.channels
-        run = _PLAIN_PIXEL if layer.channels <= _PLAIN_PIXEL else input_slice(layer, op.unit)
-    return _Use(max(size, ceil_div(elements * size, pixels * layer.channels)), run, 1)
+        run = held_channels(layer, op.unit)
+    return _Use(max(size, ceil_div(elements * size, pixels * layer.channels)), run, _INPUT)
 
 
 def _staging_bytes(op: _Op, size: int, capacity: int) -> int:
