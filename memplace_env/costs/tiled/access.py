@@ -25,27 +25,26 @@ def use_times(tiling: Tiling, program: Program, accelerator: Accelerator) -> Int
     return np.stack(columns, axis=1)
 
 
-def moved_bytes(tiling: Tiling, program: Program, level: int) -> Ints:
-    """int64[U], bytes that each use moves if that level serves it."""
-    moved = tiling.moved_bytes if tiling.moved_bytes.ndim == 1 else tiling.moved_bytes[:, level]
-    if level and tiling.staged is not None:
-        return np.where(tiling.staged, program.use_bytes, moved)
-    return moved
+def moved_bytes(tiling: Tiling, program: Program, level: MemoryLevel, index: int) -> Ints:
+    """int64[U], bytes that each use moves if that level serves it; bursts move whole."""
+    moved = tiling.moved_bytes if tiling.moved_bytes.ndim == 1 else tiling.moved_bytes[:, index]
+    if index and tiling.staged is not None:
+        moved = np.where(tiling.staged, program.use_bytes, moved)
+    if level.access is None:
+        return moved
+    return ceil_div(moved * level.access.burst_bytes, np.minimum(tiling.run_bytes, level.access.burst_bytes))
 
 
 def _level_times(tiling: Tiling, program: Program, level: MemoryLevel, index: int) -> Ints:
-    moved, writes = moved_bytes(tiling, program, index), program.use_is_result
+    moved, writes = moved_bytes(tiling, program, level, index), program.use_is_result
     rates = np.where(writes, level.write_bytes_per_s, level.read_bytes_per_s)
-    if level.access is None:
+    if level.access is None or tiling.requests is None:
         return _times(moved, rates)
-    carried = ceil_div(moved * level.access.burst_bytes, np.minimum(tiling.run_bytes, level.access.burst_bytes))
-    if tiling.requests is None:
-        return _times(carried, rates)
     asked = tiling.requests.bytes
     if index and tiling.staged is not None:
         asked = np.where(tiling.staged, tiling.requests.staging_bytes, asked)
-    alone = _times(carried, np.minimum(rates, requested_rates(level.access, asked, writes)))
-    return _overlapped(alone, _times(carried, rates), tiling.requests.together, program.use_op)
+    alone = _times(moved, np.minimum(rates, requested_rates(level.access, asked, writes)))
+    return _overlapped(alone, _times(moved, rates), tiling.requests.together, program.use_op)
 
 
 def requested_rates(access: Access, asked: Ints, writes: NDArray[np.bool_]) -> Ints:
