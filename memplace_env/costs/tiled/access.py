@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from memplace_env.accelerator import Accelerator, MemoryLevel
 from memplace_env.accelerator.tiling import Access
 from memplace_env.costs.roofline import ceil_ratio
-from memplace_env.costs.tiled.tiling import Requests, Tiling, ceil_div
+from memplace_env.costs.tiled.tiling import Tiling, ceil_div
 from memplace_env.units import PS_PER_S
 from memplace_env.workload.program import Ints, Program
 
@@ -44,7 +44,7 @@ def _level_times(tiling: Tiling, program: Program, level: MemoryLevel, index: in
     if index and tiling.staged is not None:
         asked = np.where(tiling.staged, tiling.requests.staging_bytes, asked)
     alone = _times(moved, np.minimum(rates, requested_rates(level.access, asked, writes)))
-    return _overlapped(alone, _times(moved, rates), tiling.requests.together, program.use_op)
+    return overlapped(alone, _times(moved, rates), tiling.requests.together, program.use_op)
 
 
 def requested_rates(access: Access, asked: Ints, writes: NDArray[np.bool_]) -> Ints:
@@ -70,11 +70,17 @@ def requested_rates(access: Access, asked: Ints, writes: NDArray[np.bool_]) -> I
     return rates
 
 
-def _overlapped(alone: Ints, bytes_only: Ints, together: NDArray[np.bool_], op: Ints) -> Ints:
-    """Times in which the uses that an op makes together wait beside each other for what they requested.
+def overlapped(alone: Ints, bytes_only: Ints, together: NDArray[np.bool_], op: Ints) -> Ints:
+    """int64[U], times in which the uses that an op makes together wait beside each other for what they requested.
 
     Together they take as long as their bytes, and as the longest of them alone: that one pays what it waits beyond the
     bytes of the others.
+
+    Args:
+        alone: int64[U], ps of each use if it were the only one.
+        bytes_only: int64[U], ps that its bytes take, at most `alone`.
+        together: bool[U].
+        op: int64[U], of which op.
     """
     (uses,) = np.nonzero(together)
     order = uses[np.lexsort((-alone[uses], op[uses]))]

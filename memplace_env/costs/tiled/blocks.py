@@ -209,7 +209,7 @@ def _fills_with_kernel(layer: Layer, unit: EthosU) -> bool:
 
 
 def held_channels(layer: Layer, unit: EthosU) -> int:
-    """Input channels of a pixel that are held, and read, at once for a product; the U65 leaves out what is not there."""
+    """Input channels of a pixel that a product holds and reads at once; the U65 leaves out what is not there."""
     slice_ = _PART if _fills_with_kernel(layer, unit) else unit.depth_slice
     return min(slice_, round_up(layer.channels, 8)) if unit.generation == "ethos-u65" else slice_
 

@@ -21,7 +21,7 @@ from memplace_env.costs.tiled.blocks import (
     maps,
     read_elements,
 )
-from memplace_env.costs.tiled.nest import Kind, Nests, Role, nests
+from memplace_env.costs.tiled.nest import COLUMN, Kind, Nests, Role, nests
 from memplace_env.costs.tiled.tiling import Requests, Tiling, ceil_div, round_up
 from memplace_env.units import PS_PER_S
 from memplace_env.workload.program import Program, TensorKind
@@ -60,7 +60,7 @@ class _Op(NamedTuple):
 
 def tile_ethos_u(program: Program, accelerator: Accelerator) -> Iterator[Tiling]:
     """Tilings in which all blocks fit the buffers, a half of them, a quarter, until no op has a smaller block."""
-    unit, nest = accelerator.tiling, nests(program)
+    unit, nest = accelerator.tiling, _spread(program, nests(program))
     assert isinstance(unit, EthosU)
     layers = [_layer(nest, op) for op in range(program.num_ops)]
     choices = [least_traffic(layer, unit) for layer in layers]
@@ -70,9 +70,23 @@ def tile_ethos_u(program: Program, accelerator: Accelerator) -> Iterator[Tiling]
         yield _tiling(program, accelerator, nest, ops)
 
 
+def _spread(program: Program, nest: Nests) -> Nests:
+    """Transposed convolutions as the unit does them: on an input that zeros spread to the result's size.
+
+    They become as many 1 x 1 convolutions as the window has elements, which is how ethos-u-vela counts them.
+    """
+    shape = {name: np.maximum(1, program.geometry[:, index]) for name, index in COLUMN.items()}
+    window = shape["kernel_y"] * shape["kernel_x"]
+    transposed = np.array([op_type == "ConvTranspose" for op_type in program.op_type]) & (program.gemm[:, 0] == 1)
+    result = {"height": shape["batch"] * shape["ofm_y"], "width": shape["ofm_x"], "depth": shape["ofm_z"]}
+    changes = {**result, "channels": shape["ifm_z"], "repeats": window}
+    changes |= dict.fromkeys(("kernel_y", "kernel_x", "stride_y", "stride_x"), np.ones_like(window))
+    return nest._replace(**{name: np.where(transposed, new, getattr(nest, name)) for name, new in changes.items()})
+
+
 def _layer(nest: Nests, op: int) -> Layer:
     sizes = nest.height, nest.width, nest.depth, nest.channels
-    stride = [np.where(size > 1, step, 1) for size, step in zip(sizes[:2], (nest.stride_y, nest.stride_x))]
+    stride = [np.where(size > 1, step, 1) for size, step in ((nest.height, nest.stride_y), (nest.width, nest.stride_x))]
     window = nest.kernel_y, nest.kernel_x, *stride
     source = nest.input_height, nest.input_width
     return Layer(Kind(nest.kind[op]), *(int(column[op]) for column in (*sizes, *window, *source)))
@@ -107,14 +121,16 @@ def _tiling(program: Program, accelerator: Accelerator, nest: Nests, ops: list[_
                     busy = max(busy, Fraction(uses[-1].moved * unit.clock_hz, fast.read_bytes_per_s))
         compute[number] = -(-busy * PS_PER_S // unit.clock_hz)
     outside = np.isin(program.tensor_kind[program.use_tensor], (TensorKind.WEIGHT, TensorKind.INPUT))
-    words = [0 if use.words is None or not unit.request_words else unit.request_words[use.words] for use in uses]
+    words = [0 if use.words is None or not unit.request_words else WORD * unit.request_words[use.words] for use in uses]
     return Tiling(
         compute_ps=compute,
         moved_bytes=np.array([use.moved for use in uses], dtype=np.int64),
         run_bytes=np.array([use.run for use in uses], dtype=np.int64),
         reserved_bytes=reserved,
         staged=staged,
-        requests=Requests(np.array(words) * WORD, unit.request_words[_STAGING] * WORD, outside) if unit.request_words else None,
+        requests=Requests(np.array(words), unit.request_words[_STAGING] * WORD, outside)
+        if unit.request_words
+        else None,
     )
 
 
