@@ -218,7 +218,7 @@ _ETHOS_U: dict[str, Rule] = {
     "output_cycles": _made(OutputCycles, _table(dict.fromkeys(("plain", "max_pool", "multiply", "add"), _AMOUNT))),
 }
 _ETHOS_U65 = _ETHOS_U | {"buffer_bytes": _list(_COUNT, 1, 1)}
-_ETHOS_U85 = _ETHOS_U | {"buffer_bytes": _list(_COUNT, 2, 2), "request_words": _list(_COUNT, 3, 3)}
+_ETHOS_U85 = _ETHOS_U | {"buffer_bytes": _list(_COUNT, 2, 2), "request_words": _list(_COUNT, 4, 4)}
 _TILING = _unit(
     {
         "ethos-u65": _made(partial(EthosU, "ethos-u65"), _table(_ETHOS_U65)),

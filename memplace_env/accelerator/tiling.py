@@ -54,8 +54,8 @@ class EthosU:
         depth_slice: input channels of a product that are read at once.
         buffer_bytes: "ethos-u65": (of input and accumulators together,); "ethos-u85": (of input, of accumulators).
         output_cycles: see there.
-        request_words: 16-byte words that can be asked for at once: of weights to be staged, of input and weights that
-            are not, of scales; () where nothing but the memory bounds requests.
+        request_words: 16-byte words that can be asked for at once: of weights to be staged, of weights that are not, of
+            input, of scales; () where nothing but the memory bounds requests.
     """
 
     generation: Literal["ethos-u65", "ethos-u85"]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from memplace_env.accelerator import Accelerator, MemoryLevel
 from memplace_env.accelerator.tiling import Access
 from memplace_env.costs.roofline import ceil_ratio
-from memplace_env.costs.tiled.tiling import Requests, Tiling, ceil_div
+from memplace_env.costs.tiled.tiling import Tiling, ceil_div
 from memplace_env.units import PS_PER_S
 from memplace_env.workload.program import Ints, Program
 
@@ -25,27 +25,26 @@ def use_times(tiling: Tiling, program: Program, accelerator: Accelerator) -> Int
     return np.stack(columns, axis=1)
 
 
-def moved_bytes(tiling: Tiling, program: Program, level: int) -> Ints:
-    """int64[U], bytes that each use moves if that level serves it."""
-    moved = tiling.moved_bytes if tiling.moved_bytes.ndim == 1 else tiling.moved_bytes[:, level]
-    if level and tiling.staged is not None:
-        return np.where(tiling.staged, program.use_bytes, moved)
-    return moved
+def moved_bytes(tiling: Tiling, program: Program, level: MemoryLevel, index: int) -> Ints:
+    """int64[U], bytes that each use moves if that level serves it; bursts move whole."""
+    moved = tiling.moved_bytes if tiling.moved_bytes.ndim == 1 else tiling.moved_bytes[:, index]
+    if index and tiling.staged is not None:
+        moved = np.where(tiling.staged, program.use_bytes, moved)
+    if level.access is None:
+        return moved
+    return ceil_div(moved * level.access.burst_bytes, np.minimum(tiling.run_bytes, level.access.burst_bytes))
 
 
 def _level_times(tiling: Tiling, program: Program, level: MemoryLevel, index: int) -> Ints:
-    moved, writes = moved_bytes(tiling, program, index), program.use_is_result
+    moved, writes = moved_bytes(tiling, program, level, index), program.use_is_result
     rates = np.where(writes, level.write_bytes_per_s, level.read_bytes_per_s)
-    if level.access is None:
+    if level.access is None or tiling.requests is None:
         return _times(moved, rates)
-    carried = ceil_div(moved * level.access.burst_bytes, np.minimum(tiling.run_bytes, level.access.burst_bytes))
-    if tiling.requests is None:
-        return _times(carried, rates)
     asked = tiling.requests.bytes
     if index and tiling.staged is not None:
         asked = np.where(tiling.staged, tiling.requests.staging_bytes, asked)
-    alone = _times(carried, np.minimum(rates, requested_rates(level.access, asked, writes)))
-    return _hidden(alone, _times(carried, rates), tiling.requests)
+    alone = _times(moved, np.minimum(rates, requested_rates(level.access, asked, writes)))
+    return overlapped(alone, _times(moved, rates), tiling.requests.together, program.use_op)
 
 
 def requested_rates(access: Access, asked: Ints, writes: NDArray[np.bool_]) -> Ints:
@@ -71,17 +70,25 @@ def requested_rates(access: Access, asked: Ints, writes: NDArray[np.bool_]) -> I
     return rates
 
 
-def _hidden(alone: Ints, bytes_only: Ints, requests: Requests) -> Ints:
-    """Times in which, of two uses whose requests run beside each other, the longer pays the time of both.
+def overlapped(alone: Ints, bytes_only: Ints, together: NDArray[np.bool_], op: Ints) -> Ints:
+    """int64[U], times in which the uses that an op makes together wait beside each other for what they requested.
 
-    They end together, so that both together take the longer one's time, and the bytes of the other.
+    Together they take as long as their bytes, and as the longest of them alone: that one pays what it waits beyond the
+    bytes of the others.
+
+    Args:
+        alone: int64[U], ps of each use if it were the only one.
+        bytes_only: int64[U], ps that its bytes take, at most `alone`.
+        together: bool[U].
+        op: int64[U], of which op.
     """
-    times = alone.copy()
-    (second,) = np.nonzero(requests.beside >= 0)
-    first = requests.beside[second]
-    longer = alone[second] >= alone[first]
-    times[first] = np.where(longer, bytes_only[first], alone[first])
-    times[second] = np.where(longer, alone[second], np.maximum(bytes_only[second], alone[second] - alone[first]))
+    (uses,) = np.nonzero(together)
+    order = uses[np.lexsort((-alone[uses], op[uses]))]
+    longest = order[np.unique(op[order], return_index=True)[1]]
+    total = np.zeros(int(op.max(initial=0)) + 1, dtype=np.int64)
+    np.add.at(total, op[uses], bytes_only[uses])
+    times = np.where(together, bytes_only, alone)
+    times[longest] += np.maximum(0, alone[longest] - total[op[longest]])
     return times
 
 

@@ -47,6 +47,8 @@ class Layer(NamedTuple):
     kernel_x: int
     stride_y: int
     stride_x: int
+    input_height: int
+    input_width: int
 
     @property
     def subkernels(self) -> list[int]:
@@ -128,7 +130,8 @@ def least_traffic(layer: Layer, unit: EthosU) -> tuple[Block, ...]:
     """
     blocks = _candidates(layer, unit)
     need, room = _buffers(layer, unit, blocks)
-    order = np.lexsort((maps(layer, blocks) * ceil_div(layer.depth, blocks.depth), _traffic(layer, unit, blocks)))
+    count = maps(layer, blocks) * ceil_div(layer.depth, blocks.depth) * layer.keeps_channels
+    order = np.lexsort((blocks.width, blocks.height, blocks.depth, count, _traffic(layer, unit, blocks)))
     chosen, share = [], 1
     while True:
         fits = np.logical_and.reduce([bytes_ * share <= most for bytes_, most in zip(need, room, strict=True)])[order]
@@ -205,9 +208,10 @@ def _fills_with_kernel(layer: Layer, unit: EthosU) -> bool:
     return Fraction(channels * kernel, round_up(channels, 16) * held) >= by_channels
 
 
-def input_slice(layer: Layer, unit: EthosU) -> int:
-    """Input channels that a product reads at once."""
-    return _PART if _fills_with_kernel(layer, unit) else unit.depth_slice
+def held_channels(layer: Layer, unit: EthosU) -> int:
+    """Input channels of a pixel that a product holds and reads at once; the U65 leaves out what is not there."""
+    slice_ = _PART if _fills_with_kernel(layer, unit) else unit.depth_slice
+    return min(slice_, round_up(layer.channels, 8)) if unit.generation == "ethos-u65" else slice_
 
 
 def _candidates(layer: Layer, unit: EthosU) -> _Blocks:
@@ -228,7 +232,7 @@ def _candidates(layer: Layer, unit: EthosU) -> _Blocks:
 
 def _buffers(layer: Layer, unit: EthosU, blocks: _Blocks) -> tuple[list[Ints], tuple[int, ...]]:
     """(Bytes that blocks need in each buffer, bytes of each buffer); of products two blocks are there at once."""
-    channels = blocks.depth if layer.keeps_channels else np.full_like(blocks.depth, input_slice(layer, unit))
+    channels = blocks.depth if layer.keeps_channels else np.full_like(blocks.depth, held_channels(layer, unit))
     pixels, results = blocks.input_height * blocks.input_width, blocks.height * blocks.width
     if unit.generation == "ethos-u65":
         held = round_up(2 * pixels * round_up(channels, 8), _BANKS[0])
@@ -238,14 +242,20 @@ def _buffers(layer: Layer, unit: EthosU, blocks: _Blocks) -> tuple[list[Ints], t
 
 
 def _traffic(layer: Layer, unit: EthosU, blocks: _Blocks) -> Ints:
-    """Elements that are read: what the block is chosen by."""
-    times, kernel = maps(layer, blocks), layer.kernel_y * layer.kernel_x
+    """Elements that are read, twice: what the block is chosen by; once where both buffers hold the input whole.
+
+    Blocks at the edges count for what there is of them. Halving is ethos-u-vela's way to prefer such blocks.
+    """
     if layer.kind == Kind.ELEMENTWISE:
         return -blocks.height * blocks.width * blocks.depth
-    elements = read_elements(layer, blocks) // round_up(layer.channels, BRICK) * layer.channels
+    pixels, window = blocks.input_height * blocks.input_width, layer.kernel_y * layer.kernel_x
+    again = 1 if layer.keeps_channels else ceil_div(layer.depth, blocks.depth)
+    passes = layer.height * layer.width * len(layer.subkernels) * again
+    elements = pixels * layer.channels * passes // (blocks.height * blocks.width)
     if layer.kind in (Kind.DEPTHWISE, Kind.MEAN):
-        return elements + kernel * layer.channels * times
-    if layer.kind != Kind.PRODUCT or layer.height * layer.width == 1:
-        return elements
-    filters = ceil_div(layer.depth, blocks.depth) * blocks.depth
-    return elements + (kernel * layer.channels * filters + SCALE_BYTES * layer.depth) * times
+        elements = elements + window * layer.channels * maps(layer, blocks)
+    elif layer.kind == Kind.PRODUCT and layer.height * layer.width > 1:
+        elements = elements + window * layer.channels * layer.depth * maps(layer, blocks)
+    held = 2 * pixels * (blocks.depth if layer.keeps_channels else held_channels(layer, unit))
+    whole = layer.input_height * layer.input_width * layer.channels < held
+    return np.where(whole, elements, 2 * elements)

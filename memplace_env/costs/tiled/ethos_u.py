@@ -16,12 +16,12 @@ from memplace_env.costs.tiled.blocks import (
     Block,
     Layer,
     cycles,
-    input_slice,
+    held_channels,
     least_traffic,
     maps,
     read_elements,
 )
-from memplace_env.costs.tiled.nest import Kind, Nests, Role, nests
+from memplace_env.costs.tiled.nest import COLUMN, Kind, Nests, Role, nests
 from memplace_env.costs.tiled.tiling import Requests, Tiling, ceil_div, round_up
 from memplace_env.units import PS_PER_S
 from memplace_env.workload.program import Program, TensorKind
@@ -29,9 +29,8 @@ from memplace_env.workload.program import Program, TensorKind
 WORD = 16
 """Bytes of a word of the request buffers."""
 
-_PLAIN_PIXEL = 8
-"""Bytes that a pixel of at most so many channels is read in where a feature map is not in bricks: a convention of
-ethos-u-vela 5.2.0."""
+_STAGING, _WEIGHTS, _INPUT, _SCALES = range(4)
+"""Entries of `request_words`."""
 
 _UNBROKEN = 2**20
 """Run of what is read in one piece, longer than any burst."""
@@ -61,7 +60,7 @@ class _Op(NamedTuple):
 
 def tile_ethos_u(program: Program, accelerator: Accelerator) -> Iterator[Tiling]:
     """Tilings in which all blocks fit the buffers, a half of them, a quarter, until no op has a smaller block."""
-    unit, nest = accelerator.tiling, nests(program)
+    unit, nest = accelerator.tiling, _spread(program, nests(program))
     assert isinstance(unit, EthosU)
     layers = [_layer(nest, op) for op in range(program.num_ops)]
     choices = [least_traffic(layer, unit) for layer in layers]
@@ -71,10 +70,26 @@ def tile_ethos_u(program: Program, accelerator: Accelerator) -> Iterator[Tiling]
         yield _tiling(program, accelerator, nest, ops)
 
 
+def _spread(program: Program, nest: Nests) -> Nests:
+    """Transposed convolutions as the unit does them: on an input that zeros spread to the result's size.
+
+    They become as many 1 x 1 convolutions as the window has elements, which is how ethos-u-vela counts them.
+    """
+    shape = {name: np.maximum(1, program.geometry[:, index]) for name, index in COLUMN.items()}
+    window = shape["kernel_y"] * shape["kernel_x"]
+    transposed = np.array([op_type == "ConvTranspose" for op_type in program.op_type]) & (program.gemm[:, 0] == 1)
+    result = {"height": shape["batch"] * shape["ofm_y"], "width": shape["ofm_x"], "depth": shape["ofm_z"]}
+    changes = {**result, "channels": shape["ifm_z"], "repeats": window}
+    changes |= dict.fromkeys(("kernel_y", "kernel_x", "stride_y", "stride_x"), np.ones_like(window))
+    return nest._replace(**{name: np.where(transposed, new, getattr(nest, name)) for name, new in changes.items()})
+
+
 def _layer(nest: Nests, op: int) -> Layer:
     sizes = nest.height, nest.width, nest.depth, nest.channels
-    window = nest.kernel_y, nest.kernel_x, nest.stride_y, nest.stride_x
-    return Layer(Kind(nest.kind[op]), *(int(column[op]) for column in (*sizes, *window)))
+    stride = [np.where(size > 1, step, 1) for size, step in ((nest.height, nest.stride_y), (nest.width, nest.stride_x))]
+    window = nest.kernel_y, nest.kernel_x, *stride
+    source = nest.input_height, nest.input_width
+    return Layer(Kind(nest.kind[op]), *(int(column[op]) for column in (*sizes, *window, *source)))
 
 
 def _op(program: Program, nest: Nests, unit: EthosU, layer: Layer, block: Block, op: int) -> _Op:
@@ -89,7 +104,7 @@ def _tiling(program: Program, accelerator: Accelerator, nest: Nests, ops: list[_
     unit, fast = ops[0].unit, accelerator.levels[0]
     uses: list[_Use] = []
     compute, reserved = np.zeros(program.num_ops, dtype=np.int64), np.zeros(program.num_ops, dtype=np.int64)
-    staged, beside = np.zeros(program.num_uses, dtype=np.bool_), np.full(program.num_uses, -1)
+    staged = np.zeros(program.num_uses, dtype=np.bool_)
     for number, op in enumerate(ops):
         busy = op.repeats * cycles(op.layer, op.block, unit, _output_cycles(program, number, op))
         owned = range(program.use_ptr[number], program.use_ptr[number + 1])
@@ -104,17 +119,18 @@ def _tiling(program: Program, accelerator: Accelerator, nest: Nests, ops: list[_
                     reserved[number - 1] += buffer
                 if buffer:
                     busy = max(busy, Fraction(uses[-1].moved * unit.clock_hz, fast.read_bytes_per_s))
-            elif weights and nest.role[use] == Role.OTHER and _is_constant(program, use):
-                beside[use] = weights[0]
         compute[number] = -(-busy * PS_PER_S // unit.clock_hz)
-    words = [0 if use.words is None or not unit.request_words else unit.request_words[use.words] for use in uses]
+    outside = np.isin(program.tensor_kind[program.use_tensor], (TensorKind.WEIGHT, TensorKind.INPUT))
+    words = [0 if use.words is None or not unit.request_words else WORD * unit.request_words[use.words] for use in uses]
     return Tiling(
         compute_ps=compute,
         moved_bytes=np.array([use.moved for use in uses], dtype=np.int64),
         run_bytes=np.array([use.run for use in uses], dtype=np.int64),
         reserved_bytes=reserved,
         staged=staged,
-        requests=Requests(np.array(words) * WORD, unit.request_words[0] * WORD, beside) if unit.request_words else None,
+        requests=Requests(np.array(words), unit.request_words[_STAGING] * WORD, outside)
+        if unit.request_words
+        else None,
     )
 
 
@@ -123,17 +139,17 @@ def _use(program: Program, nest: Nests, op: _Op, number: int, use: int) -> _Use:
     if role == Role.RESULT:
         return op.result if use == program.use_ptr[number + 1] - 1 else _Use(size)
     if role == Role.WEIGHTS:
-        return _Use(size * op.weight_reads, words=1)
+        return _Use(size * op.weight_reads, words=_WEIGHTS)
     if role == Role.INPUT:
         pixels = int(nest.input_height[number] * nest.input_width[number])
         return _input(op, size, pixels, program.tensor_kind[program.use_tensor[use]])
     if op.layer.kind in (Kind.PRODUCT, Kind.DEPTHWISE):
         if _is_constant(program, use):
-            return _Use(max(size, SCALE_BYTES * op.layer.depth * op.weight_reads * op.repeats), words=2)
-        return op.result._replace(words=1)
+            return _Use(max(size, SCALE_BYTES * op.layer.depth * op.weight_reads * op.repeats), words=_SCALES)
+        return op.result._replace(words=_INPUT)
     if op.unit.generation == "ethos-u65" or size == program.use_bytes[program.use_ptr[number + 1] - 1]:
-        return _Use(max(size, op.result.moved), op.result.run, 1)  # The U65 spreads an operand as it reads it.
-    return _Use(size, words=1)
+        return _Use(max(size, op.result.moved), op.result.run, _INPUT)  # The U65 spreads an operand as it reads it.
+    return _Use(size, words=_INPUT)
 
 
 def _input(op: _Op, size: int, pixels: int, kind: int) -> _Use:
@@ -142,8 +158,8 @@ def _input(op: _Op, size: int, pixels: int, kind: int) -> _Use:
     run = BRICK * op.block.input_width
     if kind in (TensorKind.INPUT, TensorKind.WEIGHT):
         elements = elements // round_up(layer.channels, BRICK) * layer.channels
-        run = _PLAIN_PIXEL if layer.channels <= _PLAIN_PIXEL else input_slice(layer, op.unit)
-    return _Use(max(size, ceil_div(elements * size, pixels * layer.channels)), run, 1)
+        run = held_channels(layer, op.unit)
+    return _Use(max(size, ceil_div(elements * size, pixels * layer.channels)), run, _INPUT)
 
 
 def _staging_bytes(op: _Op, size: int, capacity: int) -> int:

@@ -59,8 +59,8 @@ class Tiled:
 
 
 def _priced(ideal: Costs, tiling: Tiling, program: Program, accelerator: Accelerator) -> Costs:
-    picojoules = [level.pj_per_byte for level in accelerator.levels]
-    moved = [np.maximum(moved_bytes(tiling, program, level), program.use_bytes) for level in range(len(picojoules))]
+    moved = [moved_bytes(tiling, program, level, index) for index, level in enumerate(accelerator.levels)]
+    picojoules = np.array([level.pj_per_byte for level in accelerator.levels])
     reserved = np.zeros_like(ideal.reserved_bytes)
     reserved[:, 0] = np.minimum(tiling.reserved_bytes, accelerator.levels[0].capacity_bytes)
     compute_ps = np.maximum(ideal.compute_ps, tiling.compute_ps)
@@ -68,7 +68,7 @@ def _priced(ideal: Costs, tiling: Tiling, program: Program, accelerator: Acceler
         compute_ps=np.zeros_like(compute_ps) if tiling.loads_exposed else compute_ps,
         overhead_ps=ideal.overhead_ps + (compute_ps if tiling.loads_exposed else 0),
         use_ps=np.maximum(ideal.use_ps, use_times(tiling, program, accelerator)),
-        use_pj=np.rint(np.stack(moved, axis=1) * np.array(picojoules)).astype(np.int64),
+        use_pj=np.rint(np.maximum(np.stack(moved, axis=1), program.use_bytes[:, None]) * picojoules).astype(np.int64),
         reserved_bytes=reserved,
     )
 

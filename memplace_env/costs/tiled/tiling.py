@@ -41,13 +41,13 @@ class Requests(NamedTuple):
     Attributes:
         bytes: int64[U], on behalf of each use; 0 where only the memory's own limit counts.
         staging_bytes: the same for staged uses of slower levels.
-        beside: int64[U], the use of the same op whose requests run beside those of this use from a buffer of their own,
-            so that the shorter of both is hidden but for its bytes; -1 for none.
+        together: bool[U], uses whose requests run beside those of the others of the same op, from buffers of their own;
+            what comes from outside the program does: it starts in the same memory.
     """
 
     bytes: Ints
     staging_bytes: int
-    beside: Ints
+    together: NDArray[np.bool_]
 
 
 def ceil_div(value: Whole, by: int | Ints) -> Whole:
