@@ -89,7 +89,8 @@ def _tiling(program: Program, accelerator: Accelerator, nest: Nests, ops: list[_
     unit, fast = ops[0].unit, accelerator.levels[0]
     uses: list[_Use] = []
     compute, reserved = np.zeros(program.num_ops, dtype=np.int64), np.zeros(program.num_ops, dtype=np.int64)
-    staged, beside = np.zeros(program.num_uses, dtype=np.bool_), np.full(program.num_uses, -1)
+    ahead, staged = np.zeros(program.num_ops, dtype=np.bool_), np.zeros(program.num_uses, dtype=np.bool_)
+    beside = np.full(program.num_uses, -1)
     for number, op in enumerate(ops):
         busy = op.repeats * cycles(op.layer, op.block, unit, _output_cycles(program, number, op))
         owned = range(program.use_ptr[number], program.use_ptr[number + 1])
@@ -99,9 +100,8 @@ def _tiling(program: Program, accelerator: Accelerator, nest: Nests, ops: list[_
             if use in weights:
                 buffer = _staging_bytes(op, int(program.use_bytes[use]), fast.capacity_bytes)
                 staged[use] = buffer > 0
-                reserved[number] += buffer
-                if number and program.tensor_kind[program.use_tensor[use]] == TensorKind.WEIGHT:
-                    reserved[number - 1] += buffer
+                reserved[number] = buffer
+                ahead[number] = _is_constant(program, use)
                 if buffer:
                     busy = max(busy, Fraction(uses[-1].moved * unit.clock_hz, fast.read_bytes_per_s))
             elif weights and nest.role[use] == Role.OTHER and _is_constant(program, use):
@@ -113,6 +113,7 @@ def _tiling(program: Program, accelerator: Accelerator, nest: Nests, ops: list[_
         moved_bytes=np.array([use.moved for use in uses], dtype=np.int64),
         run_bytes=np.array([use.run for use in uses], dtype=np.int64),
         reserved_bytes=reserved,
+        ahead=ahead,
         staged=staged,
         requests=Requests(np.array(words) * WORD, unit.request_words[0] * WORD, beside) if unit.request_words else None,
     )
@@ -147,10 +148,7 @@ def _input(op: _Op, size: int, pixels: int, kind: int) -> _Use:
 
 
 def _staging_bytes(op: _Op, size: int, capacity: int) -> int:
-    """What an op keeps of fast memory for weights that it reads more than once: all, else two slices, else nothing.
-
-    A buffer is filled during the op before, so that it is kept then too.
-    """
+    """What an op keeps of fast memory for weights that it reads more than once: all, else two slices, else nothing."""
     if op.weight_reads == 1:
         return 0
     slices = min(size, 2 * ceil_div(size * op.block.depth, op.layer.depth))

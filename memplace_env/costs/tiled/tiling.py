@@ -21,6 +21,8 @@ class Tiling(NamedTuple):
             moves at once.
         run_bytes: int64[U], contiguous bytes of each of its accesses, at least 1.
         reserved_bytes: int64[T], bytes of the fastest level that the op keeps for staging.
+        ahead: bool[T], ops whose reserved bytes are filled during the op before, so that they are kept then too; None:
+            none are.
         staged: bool[U], uses that a slower level serves once, into the reserved bytes; None: no use is.
         requests: who asks memories for each use; None: nothing there bounds its bandwidth.
     """
@@ -29,6 +31,7 @@ class Tiling(NamedTuple):
     moved_bytes: Ints
     run_bytes: Ints
     reserved_bytes: Ints
+    ahead: NDArray[np.bool_] | None = None
     staged: NDArray[np.bool_] | None = None
     requests: Requests | None = None
 
