@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import lru_cache
+from math import prod
 from typing import NamedTuple, overload
 
 import numpy as np
@@ -148,7 +149,7 @@ def microblock(layer: Layer, unit: EthosU) -> Box:
         return 1, 4, unit.microblocks[0][2]
     choice = unit.vector_microblocks if layer.keeps_channels else unit.microblocks
     sizes = layer.height, layer.width, layer.depth
-    return min(choice, key=lambda box: np.prod([round_up(size, step) for size, step in zip(sizes, box, strict=True)]))
+    return min(choice, key=lambda box: prod(round_up(size, step) for size, step in zip(sizes, box, strict=True)))
 
 
 def cycles(layer: Layer, block: Block, unit: EthosU, output_cycles: Fraction) -> Fraction:
@@ -211,15 +212,16 @@ def input_slice(layer: Layer, unit: EthosU) -> int:
 
 
 def _candidates(layer: Layer, unit: EthosU) -> _Blocks:
-    """All blocks that are multiples of the micro-block, the smallest first."""
+    """All blocks that are multiples of the micro-block, the smallest first; of whole bricks where any is."""
     box = microblock(layer, unit)
     steps = box[0], box[1], box[2] * (unit.cores if unit.generation == "ethos-u65" else 1)
     sizes = layer.height, layer.width, layer.depth
     heights, widths, depths = (
-        np.arange(step, min(most, round_up(size, step)) + 1, step, dtype=np.int64)
+        np.arange(step, max(step, min(most, round_up(size, step))) + 1, step, dtype=np.int64)
         for size, step, most in zip(sizes, steps, unit.largest_block, strict=True)
     )
-    depths = depths[(depths >= layer.depth) | (depths % BRICK == 0)]
+    whole = (depths >= layer.depth) | (depths % BRICK == 0)
+    depths = depths[whole] if whole.any() else depths[:1]
     height, width, depth = (axis.ravel() for axis in np.meshgrid(heights, widths, depths, indexing="ij"))
     rows = (height - 1) * layer.stride_y + min(layer.kernel_y, _SUBKERNEL)
     columns = (width - 1) * layer.stride_x + min(layer.kernel_x, _SUBKERNEL)
