@@ -64,13 +64,11 @@ def tiled(program: Program, accelerator: Accelerator) -> Costs:
         if op and any(every.role[use] == Role.WEIGHTS and constant(program, use) for use in uses_of(program, op)):
             reserved[op - 1][0] += costs.buffer
     accesses = [access for costs in best for access in costs.accesses]
-    energy = [
-        [
-            round((access.slow_moved if index else access.moved) * level.pj_per_byte)
-            for index, level in enumerate(levels)
-        ]
-        for access in accesses
+    moved = [
+        [max(int(size), access.slow_moved if index else access.moved) for index in range(len(levels))]
+        for size, access in zip(program.use_bytes, accesses, strict=True)
     ]
+    energy = [[round(size * level.pj_per_byte) for size, level in zip(row, levels, strict=True)] for row in moved]
     return ideal._replace(
         compute_ps=np.array([costs.compute_ps for costs in best]),
         use_ps=np.array([row for costs in best for row in costs.use_ps], dtype=np.int64).reshape(-1, len(levels)),
