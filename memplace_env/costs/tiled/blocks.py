@@ -50,13 +50,13 @@ class Layer(NamedTuple):
     stride_x: int
 
     @property
-    def subkernels(self) -> list[int]:
-        """Elements of each part of the window."""
-        return [
-            min(_SUBKERNEL, self.kernel_y - y) * min(_SUBKERNEL, self.kernel_x - x)
-            for y in range(0, self.kernel_y, _SUBKERNEL)
-            for x in range(0, self.kernel_x, _SUBKERNEL)
-        ]
+    def subkernels(self) -> list[tuple[int, int]]:
+        """(Elements, how many of them) of the parts of the window: whole ones, and those at its ends."""
+        rows, columns = (
+            ((_SUBKERNEL, side // _SUBKERNEL), (side % _SUBKERNEL, min(1, side % _SUBKERNEL)))
+            for side in (self.kernel_y, self.kernel_x)
+        )
+        return [(y * x, many * times) for y, many in rows for x, times in columns]
 
     @property
     def keeps_channels(self) -> bool:
@@ -102,7 +102,7 @@ def read_elements(layer: Layer, block: Block | _Blocks) -> int | Ints:
     if layer.kind == Kind.ELEMENTWISE:
         return layer.height * layer.width * round_up(layer.channels, BRICK)
     again = 1 if layer.keeps_channels else ceil_div(layer.depth, block.depth)
-    parts = len(layer.subkernels)
+    parts = ceil_div(layer.kernel_y, _SUBKERNEL) * ceil_div(layer.kernel_x, _SUBKERNEL)
     return block.input_height * block.input_width * round_up(layer.channels, BRICK) * parts * maps(layer, block) * again
 
 
@@ -177,17 +177,18 @@ def _multiply_cycles(layer: Layer, unit: EthosU, box: Box, pixels: int) -> Fract
     """Of one group of channels of a block with so many micro-blocks per channel; decoding weights takes its time."""
     older = unit.generation == "ethos-u65"
     decoding = Fraction(4 * box[2], 1 if older else unit.cores)
-    windows, parts = layer.subkernels, sum(ceil_div(elements, _AT_ONCE) for elements in layer.subkernels)
+    parts = sum(ceil_div(elements, _AT_ONCE) * many for elements, many in layer.subkernels)
     if layer.kind in (Kind.DEPTHWISE, Kind.MEAN):
         spent = max(decoding, Fraction(_AT_ONCE * pixels)) * parts
     elif layer.keeps_channels:
-        spent = Fraction(_AT_ONCE * sum(max(_AT_ONCE, elements) for elements in windows) * pixels)
+        elements = sum(max(_AT_ONCE, elements) * many for elements, many in layer.subkernels)
+        spent = Fraction(_AT_ONCE * elements * pixels)
     elif _fills_with_kernel(layer, unit):
         slice_ = min(_PART, round_up(layer.channels, 8))
         spent = max(decoding, Fraction(_AT_ONCE * pixels)) * parts * (slice_ // 8) * ceil_div(layer.channels, slice_)
     else:
         each = max(decoding, Fraction(unit.depth_slice // 8 * pixels))
-        spent = each * sum(windows) * ceil_div(layer.channels, unit.depth_slice)
+        spent = each * layer.kernel_y * layer.kernel_x * ceil_div(layer.channels, unit.depth_slice)
     return spent / unit.cores if older else spent
 
 
