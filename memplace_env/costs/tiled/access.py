@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from memplace_env.accelerator import Accelerator, MemoryLevel
 from memplace_env.accelerator.tiling import Access
 from memplace_env.costs.roofline import ceil_ratio
-from memplace_env.costs.tiled.tiling import Requests, Tiling, ceil_div
+from memplace_env.costs.tiled.tiling import Requests, Tiling, ceil_div, counted
 from memplace_env.units import PS_PER_S
 from memplace_env.workload.program import Ints, Program
 
@@ -37,7 +37,8 @@ def _level_times(tiling: Tiling, program: Program, level: MemoryLevel, slow: boo
     rates = np.where(writes, level.write_bytes_per_s, level.read_bytes_per_s)
     if level.access is None:
         return _times(moved, rates)
-    carried = ceil_div(moved * level.access.burst_bytes, np.minimum(tiling.run_bytes, level.access.burst_bytes))
+    burst, pairs = level.access.burst_bytes, zip(moved.tolist(), tiling.run_bytes.tolist(), strict=True)
+    carried = counted([ceil_div(size * burst, min(run, burst)) for size, run in pairs])
     if tiling.requests is None:
         return _times(carried, rates)
     asked = tiling.requests.bytes
@@ -80,7 +81,7 @@ def _hidden(alone: Ints, bytes_only: Ints, requests: Requests) -> Ints:
     first = requests.beside[second]
     longer = alone[second] >= alone[first]
     times[first] = np.where(longer, bytes_only[first], alone[first])
-    times[second] = np.where(longer, alone[second], np.maximum(bytes_only[second], alone[second] - alone[first]))
+    times[second] = np.where(longer, alone[second], bytes_only[second])
     return times
 
 

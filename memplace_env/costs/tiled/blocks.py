@@ -15,6 +15,7 @@ import numpy as np
 from memplace_env.accelerator.tiling import Box, EthosU
 from memplace_env.costs.tiled.nest import Kind
 from memplace_env.costs.tiled.tiling import ceil_div, round_up
+from memplace_env.errors import WorkloadError
 from memplace_env.workload.program import Ints
 
 BRICK = 16
@@ -126,13 +127,17 @@ def least_traffic(layer: Layer, unit: EthosU) -> tuple[Block, ...]:
     The first is the compiler's choice by ethos-u-vela's measure: elements of input, weights and scales read, ties by
     the number of blocks. Larger blocks can be slower, which the others are for: our choice, so that larger buffers are
     no loss.
+
+    Raises:
+        WorkloadError: if the layer is too large to be counted.
     """
     blocks = _candidates(layer, unit)
+    _check_range(layer, unit, blocks)
     need, room = _buffers(layer, unit, blocks)
     order = np.lexsort((maps(layer, blocks) * ceil_div(layer.depth, blocks.depth), _traffic(layer, unit, blocks)))
     chosen, share = [], 1
     while True:
-        fits = np.logical_and.reduce([bytes_ * share <= most for bytes_, most in zip(need, room, strict=True)])[order]
+        fits = np.logical_and.reduce([bytes_ <= most // share for bytes_, most in zip(need, room, strict=True)])[order]
         if not fits.any():
             break
         best = order[fits.argmax()]
@@ -227,6 +232,20 @@ def _candidates(layer: Layer, unit: EthosU) -> _Blocks:
     rows = (height - 1) * layer.stride_y + min(layer.kernel_y, _SUBKERNEL)
     columns = (width - 1) * layer.stride_x + min(layer.kernel_x, _SUBKERNEL)
     return _Blocks(height, width, depth, round_up(rows, box[0]), round_up(columns, box[1]))
+
+
+def _check_range(layer: Layer, unit: EthosU, blocks: _Blocks) -> None:
+    """Refuses layers whose traffic might not fit int64: a bound, with the most of everything."""
+    area, deepest = int(blocks.input_height.max()) * int(blocks.input_width.max()), int(blocks.depth.max())
+    filters, slices = layer.depth + deepest, ceil_div(layer.depth, int(blocks.depth.min()))
+    if layer.keeps_channels:
+        filters, slices = 1, 1
+    parts, times = sum(many for _, many in layer.subkernels), int(maps(layer, blocks).max())
+    held = area * 2 * max(deepest, unit.depth_slice)
+    inputs = area * (layer.channels + BRICK) * parts * slices * times
+    weights = (layer.kernel_y * layer.kernel_x * layer.channels + SCALE_BYTES) * filters * times
+    if held + inputs + weights > 2**62:
+        raise WorkloadError("One op moves more than the simulator counts; pass smaller dims or batch.")
 
 
 def _buffers(layer: Layer, unit: EthosU, blocks: _Blocks) -> tuple[list[Ints], tuple[int, ...]]:

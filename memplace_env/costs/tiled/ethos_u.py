@@ -10,6 +10,7 @@ import numpy as np
 
 from memplace_env.accelerator import Accelerator
 from memplace_env.accelerator.tiling import EthosU
+from memplace_env.costs.costs import LIMIT_PS
 from memplace_env.costs.tiled.blocks import (
     BRICK,
     SCALE_BYTES,
@@ -22,9 +23,9 @@ from memplace_env.costs.tiled.blocks import (
     read_elements,
 )
 from memplace_env.costs.tiled.nest import Kind, Nests, Role, nests
-from memplace_env.costs.tiled.tiling import Requests, Tiling, ceil_div, round_up
+from memplace_env.costs.tiled.tiling import Requests, Tiling, ceil_div, counted, round_up
 from memplace_env.units import PS_PER_S
-from memplace_env.workload.program import Program, TensorKind
+from memplace_env.workload.program import Ints, Program, TensorKind
 
 WORD = 16
 """Bytes of a word of the request buffers."""
@@ -78,17 +79,17 @@ def _layer(nest: Nests, op: int) -> Layer:
 
 
 def _op(program: Program, nest: Nests, unit: EthosU, layer: Layer, block: Block, op: int) -> _Op:
-    last = program.use_ptr[op + 1] - 1
-    size, pixels = int(program.use_bytes[last]), layer.height * layer.width
-    moved = ceil_div(size * round_up(layer.depth, BRICK), layer.depth)
+    owned = program.use_bytes[program.use_ptr[op] : program.use_ptr[op + 1]]
+    moved = ceil_div(int(owned[-1]) * round_up(layer.depth, BRICK), layer.depth) if len(owned) else 0
     cores = unit.cores if unit.generation == "ethos-u65" else 1
-    return _Op(unit, layer, block, int(nest.repeats[op]), _Use(moved if pixels else size, BRICK * block.width * cores))
+    return _Op(unit, layer, block, int(nest.repeats[op]), _Use(moved, BRICK * block.width * cores))
 
 
 def _tiling(program: Program, accelerator: Accelerator, nest: Nests, ops: list[_Op]) -> Tiling:
     unit, fast = ops[0].unit, accelerator.levels[0]
     uses: list[_Use] = []
-    compute, reserved = np.zeros(program.num_ops, dtype=np.int64), np.zeros(program.num_ops, dtype=np.int64)
+    compute: list[int] = []
+    reserved = np.zeros(program.num_ops, dtype=np.int64)
     ahead, staged = np.zeros(program.num_ops, dtype=np.bool_), np.zeros(program.num_uses, dtype=np.bool_)
     beside = np.full(program.num_uses, -1)
     for number, op in enumerate(ops):
@@ -106,17 +107,23 @@ def _tiling(program: Program, accelerator: Accelerator, nest: Nests, ops: list[_
                     busy = max(busy, Fraction(uses[-1].moved * unit.clock_hz, fast.read_bytes_per_s))
             elif weights and nest.role[use] == Role.OTHER and _is_constant(program, use):
                 beside[use] = weights[0]
-        compute[number] = -(-busy * PS_PER_S // unit.clock_hz)
-    words = [0 if use.words is None or not unit.request_words else unit.request_words[use.words] for use in uses]
+        compute.append(-(-busy * PS_PER_S // unit.clock_hz))
     return Tiling(
-        compute_ps=compute,
-        moved_bytes=np.array([use.moved for use in uses], dtype=np.int64),
-        run_bytes=np.array([use.run for use in uses], dtype=np.int64),
+        compute_ps=counted(compute),
+        moved_bytes=counted([use.moved for use in uses]),
+        run_bytes=counted([use.run for use in uses]),
         reserved_bytes=reserved,
         ahead=ahead,
         staged=staged,
-        requests=Requests(np.array(words) * WORD, unit.request_words[0] * WORD, beside) if unit.request_words else None,
+        requests=_requests(unit, uses, beside),
     )
+
+
+def _requests(unit: EthosU, uses: list[_Use], beside: Ints) -> Requests | None:
+    if not unit.request_words:
+        return None
+    asked = [min(words * WORD, LIMIT_PS) for words in unit.request_words]
+    return Requests(counted([0 if use.words is None else asked[use.words] for use in uses]), asked[0], beside)
 
 
 def _use(program: Program, nest: Nests, op: _Op, number: int, use: int) -> _Use:

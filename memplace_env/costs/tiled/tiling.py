@@ -7,6 +7,8 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from memplace_env.costs.costs import LIMIT_PS
+from memplace_env.errors import WorkloadError
 from memplace_env.workload.program import Ints
 
 Whole = TypeVar("Whole", int, Ints)
@@ -49,6 +51,17 @@ class Requests(NamedTuple):
     bytes: Ints
     staging_bytes: int
     beside: Ints
+
+
+def counted(values: list[int]) -> Ints:
+    """The exact numbers of bytes or picoseconds as int64.
+
+    Raises:
+        WorkloadError: if one is beyond what the simulator counts.
+    """
+    if max(values, default=0) > LIMIT_PS:
+        raise WorkloadError("One op takes longer than the simulator counts; pass smaller dims or batch.")
+    return np.array(values, dtype=np.int64)
 
 
 def ceil_div(value: Whole, by: int | Ints) -> Whole:
