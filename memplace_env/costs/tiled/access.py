@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from memplace_env.accelerator import Accelerator, MemoryLevel
 from memplace_env.accelerator.tiling import Access
 from memplace_env.costs.roofline import ceil_ratio
-from memplace_env.costs.tiled.tiling import Tiling, ceil_div
+from memplace_env.costs.tiled.tiling import Tiling, ceil_div, counted
 from memplace_env.units import PS_PER_S
 from memplace_env.workload.program import Ints, Program
 
@@ -32,7 +32,8 @@ def moved_bytes(tiling: Tiling, program: Program, level: MemoryLevel, index: int
         moved = np.where(tiling.staged, program.use_bytes, moved)
     if level.access is None:
         return moved
-    return ceil_div(moved * level.access.burst_bytes, np.minimum(tiling.run_bytes, level.access.burst_bytes))
+    burst, pairs = level.access.burst_bytes, zip(moved.tolist(), tiling.run_bytes.tolist(), strict=True)
+    return counted([ceil_div(size * burst, min(run, burst)) for size, run in pairs])
 
 
 def _level_times(tiling: Tiling, program: Program, level: MemoryLevel, index: int) -> Ints:

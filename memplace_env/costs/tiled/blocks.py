@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import lru_cache
+from math import prod
 from typing import NamedTuple, overload
 
 import numpy as np
@@ -14,6 +15,7 @@ import numpy as np
 from memplace_env.accelerator.tiling import Box, EthosU
 from memplace_env.costs.tiled.nest import Kind
 from memplace_env.costs.tiled.tiling import ceil_div, round_up
+from memplace_env.errors import WorkloadError
 from memplace_env.workload.program import Ints
 
 BRICK = 16
@@ -51,13 +53,18 @@ class Layer(NamedTuple):
     input_width: int
 
     @property
-    def subkernels(self) -> list[int]:
-        """Elements of each part of the window."""
-        return [
-            min(_SUBKERNEL, self.kernel_y - y) * min(_SUBKERNEL, self.kernel_x - x)
-            for y in range(0, self.kernel_y, _SUBKERNEL)
-            for x in range(0, self.kernel_x, _SUBKERNEL)
-        ]
+    def subkernels(self) -> list[tuple[int, int]]:
+        """(Elements, how many of them) of the parts of the window: whole ones, and those at its ends."""
+        rows, columns = (
+            ((_SUBKERNEL, side // _SUBKERNEL), (side % _SUBKERNEL, min(1, side % _SUBKERNEL)))
+            for side in (self.kernel_y, self.kernel_x)
+        )
+        return [(y * x, many * times) for y, many in rows for x, times in columns]
+
+    @property
+    def parts(self) -> int:
+        """How many parts the window has."""
+        return ceil_div(self.kernel_y, _SUBKERNEL) * ceil_div(self.kernel_x, _SUBKERNEL)
 
     @property
     def keeps_channels(self) -> bool:
@@ -103,8 +110,8 @@ def read_elements(layer: Layer, block: Block | _Blocks) -> int | Ints:
     if layer.kind == Kind.ELEMENTWISE:
         return layer.height * layer.width * round_up(layer.channels, BRICK)
     again = 1 if layer.keeps_channels else ceil_div(layer.depth, block.depth)
-    parts = len(layer.subkernels)
-    return block.input_height * block.input_width * round_up(layer.channels, BRICK) * parts * maps(layer, block) * again
+    pixels = block.input_height * block.input_width * layer.parts
+    return pixels * round_up(layer.channels, BRICK) * maps(layer, block) * again
 
 
 @overload
@@ -127,14 +134,18 @@ def least_traffic(layer: Layer, unit: EthosU) -> tuple[Block, ...]:
     The first is the compiler's choice by ethos-u-vela's measure: elements of input, weights and scales read, ties by
     the number of blocks. Larger blocks can be slower, which the others are for: our choice, so that larger buffers are
     no loss.
+
+    Raises:
+        WorkloadError: if the layer is too large to be counted.
     """
     blocks = _candidates(layer, unit)
+    _check_range(layer, unit, blocks)
     need, room = _buffers(layer, unit, blocks)
     count = maps(layer, blocks) * ceil_div(layer.depth, blocks.depth) * layer.keeps_channels
     order = np.lexsort((blocks.width, blocks.height, blocks.depth, count, _traffic(layer, unit, blocks)))
     chosen, share = [], 1
     while True:
-        fits = np.logical_and.reduce([bytes_ * share <= most for bytes_, most in zip(need, room, strict=True)])[order]
+        fits = np.logical_and.reduce([bytes_ <= most // share for bytes_, most in zip(need, room, strict=True)])[order]
         if not fits.any():
             break
         best = order[fits.argmax()]
@@ -151,7 +162,7 @@ def microblock(layer: Layer, unit: EthosU) -> Box:
         return 1, 4, unit.microblocks[0][2]
     choice = unit.vector_microblocks if layer.keeps_channels else unit.microblocks
     sizes = layer.height, layer.width, layer.depth
-    return min(choice, key=lambda box: np.prod([round_up(size, step) for size, step in zip(sizes, box, strict=True)]))
+    return min(choice, key=lambda box: prod(round_up(size, step) for size, step in zip(sizes, box, strict=True)))
 
 
 def cycles(layer: Layer, block: Block, unit: EthosU, output_cycles: Fraction) -> Fraction:
@@ -179,17 +190,18 @@ def _multiply_cycles(layer: Layer, unit: EthosU, box: Box, pixels: int) -> Fract
     """Of one group of channels of a block with so many micro-blocks per channel; decoding weights takes its time."""
     older = unit.generation == "ethos-u65"
     decoding = Fraction(4 * box[2], 1 if older else unit.cores)
-    windows, parts = layer.subkernels, sum(ceil_div(elements, _AT_ONCE) for elements in layer.subkernels)
+    parts = sum(ceil_div(elements, _AT_ONCE) * many for elements, many in layer.subkernels)
     if layer.kind in (Kind.DEPTHWISE, Kind.MEAN):
         spent = max(decoding, Fraction(_AT_ONCE * pixels)) * parts
     elif layer.keeps_channels:
-        spent = Fraction(_AT_ONCE * sum(max(_AT_ONCE, elements) for elements in windows) * pixels)
+        elements = sum(max(_AT_ONCE, elements) * many for elements, many in layer.subkernels)
+        spent = Fraction(_AT_ONCE * elements * pixels)
     elif _fills_with_kernel(layer, unit):
         slice_ = min(_PART, round_up(layer.channels, 8))
         spent = max(decoding, Fraction(_AT_ONCE * pixels)) * parts * (slice_ // 8) * ceil_div(layer.channels, slice_)
     else:
         each = max(decoding, Fraction(unit.depth_slice // 8 * pixels))
-        spent = each * sum(windows) * ceil_div(layer.channels, unit.depth_slice)
+        spent = each * layer.kernel_y * layer.kernel_x * ceil_div(layer.channels, unit.depth_slice)
     return spent / unit.cores if older else spent
 
 
@@ -215,19 +227,34 @@ def held_channels(layer: Layer, unit: EthosU) -> int:
 
 
 def _candidates(layer: Layer, unit: EthosU) -> _Blocks:
-    """All blocks that are multiples of the micro-block, the smallest first."""
+    """All blocks that are multiples of the micro-block, the smallest first; of whole bricks where any is."""
     box = microblock(layer, unit)
     steps = box[0], box[1], box[2] * (unit.cores if unit.generation == "ethos-u65" else 1)
     sizes = layer.height, layer.width, layer.depth
     heights, widths, depths = (
-        np.arange(step, min(most, round_up(size, step)) + 1, step, dtype=np.int64)
+        np.arange(step, max(step, min(most, round_up(size, step))) + 1, step, dtype=np.int64)
         for size, step, most in zip(sizes, steps, unit.largest_block, strict=True)
     )
-    depths = depths[(depths >= layer.depth) | (depths % BRICK == 0)]
+    whole = (depths >= layer.depth) | (depths % BRICK == 0)
+    depths = depths[whole] if whole.any() else depths[:1]
     height, width, depth = (axis.ravel() for axis in np.meshgrid(heights, widths, depths, indexing="ij"))
     rows = (height - 1) * layer.stride_y + min(layer.kernel_y, _SUBKERNEL)
     columns = (width - 1) * layer.stride_x + min(layer.kernel_x, _SUBKERNEL)
     return _Blocks(height, width, depth, round_up(rows, box[0]), round_up(columns, box[1]))
+
+
+def _check_range(layer: Layer, unit: EthosU, blocks: _Blocks) -> None:
+    """Refuses layers whose traffic might not fit int64: a bound, with the most of everything."""
+    area, deepest = int(blocks.input_height.max()) * int(blocks.input_width.max()), int(blocks.depth.max())
+    filters, slices = layer.depth + deepest, ceil_div(layer.depth, int(blocks.depth.min()))
+    if layer.keeps_channels:
+        filters, slices = 1, 1
+    times = int(maps(layer, blocks).max())
+    held = area * 2 * max(deepest, unit.depth_slice)
+    inputs = area * (layer.channels + BRICK) * layer.parts * slices * times
+    weights = (layer.kernel_y * layer.kernel_x * layer.channels + SCALE_BYTES) * filters * times
+    if held + inputs + weights > 2**62:
+        raise WorkloadError("One op moves more than the simulator counts; pass smaller dims or batch.")
 
 
 def _buffers(layer: Layer, unit: EthosU, blocks: _Blocks) -> tuple[list[Ints], tuple[int, ...]]:
@@ -250,7 +277,7 @@ def _traffic(layer: Layer, unit: EthosU, blocks: _Blocks) -> Ints:
         return -blocks.height * blocks.width * blocks.depth
     pixels, window = blocks.input_height * blocks.input_width, layer.kernel_y * layer.kernel_x
     again = 1 if layer.keeps_channels else ceil_div(layer.depth, blocks.depth)
-    passes = layer.height * layer.width * len(layer.subkernels) * again
+    passes = layer.height * layer.width * layer.parts * again
     elements = pixels * layer.channels * passes // (blocks.height * blocks.width)
     if layer.kind in (Kind.DEPTHWISE, Kind.MEAN):
         elements = elements + window * layer.channels * maps(layer, blocks)

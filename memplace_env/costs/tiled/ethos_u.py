@@ -10,6 +10,7 @@ import numpy as np
 
 from memplace_env.accelerator import Accelerator
 from memplace_env.accelerator.tiling import EthosU
+from memplace_env.costs.costs import LIMIT_PS
 from memplace_env.costs.tiled.blocks import (
     BRICK,
     SCALE_BYTES,
@@ -22,7 +23,7 @@ from memplace_env.costs.tiled.blocks import (
     read_elements,
 )
 from memplace_env.costs.tiled.nest import COLUMN, Kind, Nests, Role, nests
-from memplace_env.costs.tiled.tiling import Requests, Tiling, ceil_div, round_up
+from memplace_env.costs.tiled.tiling import Requests, Tiling, ceil_div, counted, round_up
 from memplace_env.units import PS_PER_S
 from memplace_env.workload.program import Program, TensorKind
 
@@ -93,18 +94,18 @@ def _layer(nest: Nests, op: int) -> Layer:
 
 
 def _op(program: Program, nest: Nests, unit: EthosU, layer: Layer, block: Block, op: int) -> _Op:
-    last = program.use_ptr[op + 1] - 1
-    size, pixels = int(program.use_bytes[last]), layer.height * layer.width
-    moved = ceil_div(size * round_up(layer.depth, BRICK), layer.depth)
+    owned = program.use_bytes[program.use_ptr[op] : program.use_ptr[op + 1]]
+    moved = ceil_div(int(owned[-1]) * round_up(layer.depth, BRICK), layer.depth) if len(owned) else 0
     cores = unit.cores if unit.generation == "ethos-u65" else 1
-    return _Op(unit, layer, block, int(nest.repeats[op]), _Use(moved if pixels else size, BRICK * block.width * cores))
+    return _Op(unit, layer, block, int(nest.repeats[op]), _Use(moved, BRICK * block.width * cores))
 
 
 def _tiling(program: Program, accelerator: Accelerator, nest: Nests, ops: list[_Op]) -> Tiling:
     unit, fast = ops[0].unit, accelerator.levels[0]
     uses: list[_Use] = []
-    compute, reserved = np.zeros(program.num_ops, dtype=np.int64), np.zeros(program.num_ops, dtype=np.int64)
-    staged = np.zeros(program.num_uses, dtype=np.bool_)
+    compute: list[int] = []
+    reserved = np.zeros(program.num_ops, dtype=np.int64)
+    ahead, staged = np.zeros(program.num_ops, dtype=np.bool_), np.zeros(program.num_uses, dtype=np.bool_)
     for number, op in enumerate(ops):
         busy = op.repeats * cycles(op.layer, op.block, unit, _output_cycles(program, number, op))
         owned = range(program.use_ptr[number], program.use_ptr[number + 1])
@@ -114,24 +115,28 @@ def _tiling(program: Program, accelerator: Accelerator, nest: Nests, ops: list[_
             if use in weights:
                 buffer = _staging_bytes(op, int(program.use_bytes[use]), fast.capacity_bytes)
                 staged[use] = buffer > 0
-                reserved[number] += buffer
-                if number and program.tensor_kind[program.use_tensor[use]] == TensorKind.WEIGHT:
-                    reserved[number - 1] += buffer
+                reserved[number] = buffer
+                ahead[number] = _is_constant(program, use)
                 if buffer:
                     busy = max(busy, Fraction(uses[-1].moved * unit.clock_hz, fast.read_bytes_per_s))
-        compute[number] = -(-busy * PS_PER_S // unit.clock_hz)
-    outside = np.isin(program.tensor_kind[program.use_tensor], (TensorKind.WEIGHT, TensorKind.INPUT))
-    words = [0 if use.words is None or not unit.request_words else WORD * unit.request_words[use.words] for use in uses]
+        compute.append(-(-busy * PS_PER_S // unit.clock_hz))
     return Tiling(
-        compute_ps=compute,
-        moved_bytes=np.array([use.moved for use in uses], dtype=np.int64),
-        run_bytes=np.array([use.run for use in uses], dtype=np.int64),
+        compute_ps=counted(compute),
+        moved_bytes=counted([use.moved for use in uses]),
+        run_bytes=counted([use.run for use in uses]),
         reserved_bytes=reserved,
+        ahead=ahead,
         staged=staged,
-        requests=Requests(np.array(words), unit.request_words[_STAGING] * WORD, outside)
-        if unit.request_words
-        else None,
+        requests=_requests(program, unit, uses),
     )
+
+
+def _requests(program: Program, unit: EthosU, uses: list[_Use]) -> Requests | None:
+    if not unit.request_words:
+        return None
+    asked = [min(words * WORD, LIMIT_PS) for words in unit.request_words]
+    outside = np.isin(program.tensor_kind[program.use_tensor], (TensorKind.WEIGHT, TensorKind.INPUT))
+    return Requests(counted([0 if use.words is None else asked[use.words] for use in uses]), asked[_STAGING], outside)
 
 
 def _use(program: Program, nest: Nests, op: _Op, number: int, use: int) -> _Use:
@@ -165,8 +170,7 @@ def _input(op: _Op, size: int, pixels: int, kind: int) -> _Use:
 def _staging_bytes(op: _Op, size: int, capacity: int) -> int:
     """What an op keeps of fast memory for weights that it reads more than once: all, else two slices, else nothing.
 
-    A buffer is filled during the op before, so that it is kept then too. It takes no more than half of the memory, so
-    that feature maps have room: our choice.
+    It takes no more than half of the memory, so that feature maps have room: our choice.
     """
     if op.weight_reads == 1:
         return 0

@@ -55,14 +55,14 @@ class Tiled:
             costs = _priced(ideal, tiling, program, accelerator)
             best = costs if best is None else _faster(best, costs, program, accelerator)
         assert best is not None
-        return best
+        return _reserving_ahead(best, tiling, accelerator)
 
 
 def _priced(ideal: Costs, tiling: Tiling, program: Program, accelerator: Accelerator) -> Costs:
     moved = [moved_bytes(tiling, program, level, index) for index, level in enumerate(accelerator.levels)]
     picojoules = np.array([level.pj_per_byte for level in accelerator.levels])
     reserved = np.zeros_like(ideal.reserved_bytes)
-    reserved[:, 0] = np.minimum(tiling.reserved_bytes, accelerator.levels[0].capacity_bytes)
+    reserved[:, 0] = tiling.reserved_bytes
     compute_ps = np.maximum(ideal.compute_ps, tiling.compute_ps)
     return ideal._replace(
         compute_ps=np.zeros_like(compute_ps) if tiling.loads_exposed else compute_ps,
@@ -86,3 +86,12 @@ def _faster(one: Costs, other: Costs, program: Program, accelerator: Accelerator
         use_pj=np.where(uses[:, None], other.use_pj, one.use_pj),
         reserved_bytes=np.where(wins[:, None], other.reserved_bytes, one.reserved_bytes),
     )
+
+
+def _reserving_ahead(costs: Costs, tiling: Tiling, accelerator: Accelerator) -> Costs:
+    """The costs with what each op reserves for the next one too, whichever tilings the two take."""
+    reserved = costs.reserved_bytes.copy()
+    if tiling.ahead is not None:
+        reserved[:-1, 0] += np.where(tiling.ahead, costs.reserved_bytes[:, 0], 0)[1:]
+    reserved[:, 0] = np.minimum(reserved[:, 0], accelerator.levels[0].capacity_bytes)
+    return costs._replace(reserved_bytes=reserved)

@@ -107,23 +107,22 @@ def _nest(program: Program, op: int) -> tuple[int, ...]:
 
 
 def _roles(program: Program) -> NDArray[np.int8]:
-    """int8[U]: a product's weights are its largest constant, else its second operand; its input the first of the rest.
+    """int8[U]: a product's weights are its first constant that has a byte per weight, which a bias or a factor has not,
+    else its second operand; its input the first of the rest.
 
     Anything else has its first operand that is no constant as its input.
     """
     role = np.full(program.num_uses, Role.OTHER, dtype=np.int8)
     role[program.use_is_result] = Role.RESULT
     constant = program.tensor_kind[program.use_tensor] == TensorKind.WEIGHT
-    multiplies = program.gemm[:, 0] > 0
+    multiplies, least = program.gemm[:, 0] > 0, program.gemm[:, 2] * program.gemm[:, 3]
     for op in range(program.num_ops):
         operands = [
             use for use in range(program.use_ptr[op], program.use_ptr[op + 1]) if not program.use_is_result[use]
         ]
         if multiplies[op] and operands:
-            fixed = [use for use in operands if constant[use]]
-            weights = (
-                max(fixed, key=lambda use: program.use_bytes[use]) if fixed else operands[min(1, len(operands) - 1)]
-            )
+            second = operands[min(1, len(operands) - 1)]
+            weights = next((use for use in operands if constant[use] and program.use_bytes[use] >= least[op]), second)
             role[weights] = Role.WEIGHTS
             operands.remove(weights)
         streamed = sorted(operands, key=lambda use: bool(constant[use]))

@@ -7,6 +7,8 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from memplace_env.costs.costs import LIMIT_PS
+from memplace_env.errors import WorkloadError
 from memplace_env.workload.program import Ints
 
 Whole = TypeVar("Whole", int, Ints)
@@ -21,6 +23,8 @@ class Tiling(NamedTuple):
             moves at once; int64[U, L] where it depends on the level that serves the use.
         run_bytes: int64[U], contiguous bytes of each of its accesses, at least 1.
         reserved_bytes: int64[T], bytes of the fastest level that the op keeps for staging.
+        ahead: bool[T], ops whose reserved bytes are filled during the op before, so that they are kept then too; None:
+            none are.
         staged: bool[U], uses that a slower level serves once, into the reserved bytes; None: no use is.
         requests: who asks memories for each use; None: nothing there bounds its bandwidth.
         loads_exposed: whether an op's operands move before it computes and not beside it, so that both times add up.
@@ -30,6 +34,7 @@ class Tiling(NamedTuple):
     moved_bytes: Ints
     run_bytes: Ints
     reserved_bytes: Ints
+    ahead: NDArray[np.bool_] | None = None
     staged: NDArray[np.bool_] | None = None
     requests: Requests | None = None
     loads_exposed: bool = False
@@ -48,6 +53,17 @@ class Requests(NamedTuple):
     bytes: Ints
     staging_bytes: int
     together: NDArray[np.bool_]
+
+
+def counted(values: list[int]) -> Ints:
+    """The exact numbers of bytes or picoseconds as int64.
+
+    Raises:
+        WorkloadError: if one is beyond what the simulator counts.
+    """
+    if max(values, default=0) > LIMIT_PS:
+        raise WorkloadError("One op takes longer than the simulator counts; pass smaller dims or batch.")
+    return np.array(values, dtype=np.int64)
 
 
 def ceil_div(value: Whole, by: int | Ints) -> Whole:

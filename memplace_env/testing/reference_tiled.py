@@ -1,0 +1,214 @@
+"""Tiled costs on Arm's Ethos-U, loop by loop with exact fractions: what `costs.tiled.Tiled` is held equal to there.
+
+The loop nest of each op is taken from `costs.tiled.nest`; the rest is told anew from the formulas.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil
+
+import numpy as np
+
+from memplace_env.accelerator import Accelerator, MemoryLevel
+from memplace_env.accelerator.tiling import EthosU
+from memplace_env.costs import Costs
+from memplace_env.costs.tiled.nest import Kind, Nests, Role, nests
+from memplace_env.testing.reference_blocks import Block, UnitAtWork, up
+from memplace_env.testing.reference_costs import roofline
+from memplace_env.units import PS_PER_S
+from memplace_env.workload.program import Program, TensorKind
+
+
+@dataclass(frozen=True)
+class Access:
+    """What one use moves.
+
+    Attributes:
+        moved, slow_moved: bytes at the fastest level, and at any other.
+        run: contiguous bytes, None for all.
+        asked, slow_asked: bytes under way at once that the unit can ask for, None for no bound.
+    """
+
+    moved: int
+    slow_moved: int
+    run: int | None
+    asked: int | None
+    slow_asked: int | None
+
+
+@dataclass(frozen=True)
+class OpCosts:
+    """One op in one block: time, accesses and their times [use][level], buffer of its weights, time from backing."""
+
+    compute_ps: int
+    accesses: list[Access]
+    use_ps: list[list[int]]
+    buffer: int
+    whole_ps: int
+
+
+def tiled(program: Program, accelerator: Accelerator) -> Costs:
+    """What `Tiled().costs` must say on a chip with an Ethos-U."""
+    ideal, every = roofline(program, accelerator), nests(program)
+    best = []
+    for op in range(program.num_ops):
+        work = Op(program, accelerator, every, ideal, op)
+        options = [work.costs(block) for block in work.blocks()]
+        best.append(min(options, key=lambda option: option.whole_ps))  # the first of the fastest
+    levels = accelerator.levels
+    reserved = [[0] * len(levels) for _ in best]
+    for op, costs in enumerate(best):
+        reserved[op][0] += costs.buffer
+        if op and any(every.role[use] == Role.WEIGHTS and constant(program, use) for use in uses_of(program, op)):
+            reserved[op - 1][0] += costs.buffer
+    accesses = [access for costs in best for access in costs.accesses]
+    moved = [
+        [max(int(size), access.slow_moved if index else access.moved) for index in range(len(levels))]
+        for size, access in zip(program.use_bytes, accesses, strict=True)
+    ]
+    energy = [[round(size * level.pj_per_byte) for size, level in zip(row, levels, strict=True)] for row in moved]
+    return ideal._replace(
+        compute_ps=np.array([costs.compute_ps for costs in best]),
+        use_ps=np.array([row for costs in best for row in costs.use_ps], dtype=np.int64).reshape(-1, len(levels)),
+        use_pj=np.array(energy, dtype=np.int64).reshape(-1, len(levels)),
+        reserved_bytes=np.array([[min(row[0], levels[0].capacity_bytes), *row[1:]] for row in reserved]),
+    )
+
+
+def uses_of(program: Program, op: int) -> range:
+    return range(int(program.use_ptr[op]), int(program.use_ptr[op + 1]))
+
+
+def constant(program: Program, use: int) -> bool:
+    return bool(program.tensor_kind[program.use_tensor[use]] == TensorKind.WEIGHT)
+
+
+class Op(UnitAtWork):
+    """One op with all its accesses."""
+
+    def __init__(self, program: Program, accelerator: Accelerator, every: Nests, ideal: Costs, op: int) -> None:
+        assert isinstance(accelerator.tiling, EthosU)
+        super().__init__(program, accelerator.tiling, every, op)
+        self.program, self.accelerator, self.ideal = program, accelerator, ideal
+        self.uses, self.role = uses_of(program, op), every.role
+        self.ideal_ps = int(ideal.compute_ps[op])
+
+    def costs(self, block: Block) -> OpCosts:
+        accesses = [self.access(use, block) for use in self.uses]
+        busy, buffer = self.cycles(block), 0
+        for use, access in zip(self.uses, accesses, strict=True):
+            if self.role[use] == Role.WEIGHTS and (buffer := self.buffer(use, block)):
+                rate = self.accelerator.levels[0].read_bytes_per_s
+                busy = max(busy, Fraction(access.moved * self.unit.clock_hz, rate))
+        compute = max(self.ideal_ps, ceil(busy * PS_PER_S / self.unit.clock_hz))
+        columns = [self.level_times(accesses, index) for index in range(self.accelerator.num_levels)]
+        use_ps = [list(row) for row in zip(*columns, strict=True)]
+        return OpCosts(compute, accesses, use_ps, buffer, self.whole(compute, use_ps))
+
+    def whole(self, compute: int, use_ps: list[list[int]]) -> int:
+        memory = sum(row[-1] for row in use_ps)
+        memory += self.accelerator.levels[-1].latency_ps if memory else 0
+        return max(compute, memory) + self.accelerator.op_overhead_ps
+
+    def buffer(self, use: int, block: Block) -> int:
+        """Bytes of fast memory for weights that are read more than once: all, two slices, or none."""
+        size = int(self.program.use_bytes[use])
+        two = min(size, 2 * ceil(Fraction(size * block[2], self.D)))
+        if self.maps(block) == 1:
+            return 0
+        capacity = self.accelerator.levels[0].capacity_bytes
+        return size if size <= capacity else two if two <= capacity else 0
+
+    def access(self, use: int, block: Block) -> Access:
+        size, role = int(self.program.use_bytes[use]), self.role[use]
+        stream, scales = self.words(1), self.words(2)
+        result = self.uses[-1]
+        written = ceil(Fraction(int(self.program.use_bytes[result]) * up(self.D, 16), self.D))
+        write_run = 16 * block[1] * (self.unit.cores if self.old else 1)
+        if role == Role.RESULT:
+            return simple(written, write_run, None) if use == result else simple(size, None, None)
+        if role == Role.WEIGHTS:
+            moved, staged = size * self.maps(block), self.buffer(use, block) > 0
+            return Access(moved, size if staged else moved, None, stream, self.words(0) if staged else stream)
+        if role == Role.INPUT:
+            return self.streamed(use, block)
+        if self.kind in (Kind.PRODUCT, Kind.DEPTHWISE):
+            if constant(self.program, use):
+                return simple(max(size, 10 * self.D * self.maps(block) * self.repeats), None, scales)
+            return simple(written, write_run, stream)
+        if self.old or size == self.program.use_bytes[result]:
+            return simple(max(size, written), write_run, stream)
+        return simple(size, None, stream)
+
+    def streamed(self, use: int, block: Block) -> Access:
+        """The input: bricks of 16 channels if the unit has made it, else pixels one after the other."""
+        size = int(self.program.use_bytes[use])
+        plain = self.program.tensor_kind[self.program.use_tensor[use]] in (TensorKind.INPUT, TensorKind.WEIGHT)
+        channels, run = (self.C, 8 if self.C <= 8 else self.slice()) if plain else (up(self.C, 16), 0)
+        elements = self.input_reads(block, channels)
+        if self.kind == Kind.ELEMENTWISE:
+            elements = self.H * self.W * channels
+        moved = ceil(Fraction(elements * size, self.input_pixels * self.C))
+        return simple(max(size, moved), run or 16 * self.input_side(block, 1), self.words(1))
+
+    def words(self, index: int) -> int | None:
+        return 16 * self.unit.request_words[index] if self.unit.request_words else None
+
+    # Times
+
+    def level_times(self, accesses: list[Access], index: int) -> list[int]:
+        """Picoseconds of one level's port for each access; scales come beside the weights."""
+        alone, bytes_only = [], []
+        for use, access in zip(self.uses, accesses, strict=True):
+            memory, result = self.accelerator.levels[index], self.role[use] == Role.RESULT
+            ideal = int(self.ideal.use_ps[use, index])
+            amount = carried(access.slow_moved if index else access.moved, access.run, memory)
+            peak = Fraction(memory.write_bytes_per_s if result else memory.read_bytes_per_s)
+            asked = access.slow_asked if index else access.asked
+            rate = min(peak, self.request_rate(memory, result, asked))
+            alone.append(max(ideal, ceil(amount * PS_PER_S / rate)))
+            bytes_only.append(max(ideal, ceil(amount * PS_PER_S / peak)))
+        return self.hidden(alone, bytes_only)
+
+    def request_rate(self, memory: MemoryLevel, result: bool, asked: int | None) -> Fraction:
+        """0.8 B min(words / (B / 16), 0.8 ports outstanding) / latency, whole bytes per second."""
+        if memory.access is None or not self.unit.request_words:
+            return Fraction(2**62)
+        access = memory.access
+        outstanding, latency = access.outstanding_reads, access.read_latency_ps
+        if result:
+            outstanding, latency = access.outstanding_writes, access.write_latency_ps
+        requests = Fraction(8, 10) * access.ports * outstanding
+        if asked is not None:
+            requests = min(requests, Fraction(asked, access.burst_bytes))
+        rate = Fraction(8, 10) * access.burst_bytes * requests * PS_PER_S / max(1, latency)
+        return Fraction(max(1, rate.numerator // rate.denominator))
+
+    def hidden(self, alone: list[int], bytes_only: list[int]) -> list[int]:
+        """Of weights and scales, read beside each other, the longer takes its time and the other that of its bytes."""
+        weights = [at for at, use in enumerate(self.uses) if self.role[use] == Role.WEIGHTS]
+        times = list(alone)
+        if not weights or not self.unit.request_words:
+            return times
+        first = weights[0]
+        for at, use in enumerate(self.uses):
+            if self.role[use] == Role.OTHER and constant(self.program, use):
+                longer = alone[at] >= alone[first]
+                times[first] = bytes_only[first] if longer else alone[first]
+                times[at] = alone[at] if longer else bytes_only[at]
+        return times
+
+
+def simple(moved: int, run: int | None, asked: int | None) -> Access:
+    """An access that is the same at all levels."""
+    return Access(moved, moved, run, asked, asked)
+
+
+def carried(moved: int, run: int | None, memory: MemoryLevel) -> Fraction:
+    """Bytes that bring the wanted ones: whole ones of B / min(B, run) times as many."""
+    if memory.access is None or run is None:
+        return Fraction(moved)
+    burst = memory.access.burst_bytes
+    return Fraction(ceil(moved * Fraction(burst, min(burst, run))))
