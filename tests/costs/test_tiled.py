@@ -40,7 +40,7 @@ def with_fast_memory(chip, capacity):
     return replace(chip, levels=(replace(chip.levels[0], capacity_bytes=capacity), *chip.levels[1:]))
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(any_programs, ethos_u_chips())
 def test_arrays_equal_the_reference(program, chip):
     costs, expected = Tiled().costs(program, chip), tiled(program, chip)
@@ -62,14 +62,15 @@ def assert_never_less(program, chip):
     assert not costs.reserved_bytes[:, 1:].any()
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(any_programs, ethos_u_chips() | st.sampled_from(TILED).map(load_accelerator))
 def test_never_less_than_the_roofline(program, chip):
     assert_never_less(replace(program, dtype=chip.dtype), chip)
 
 
-@pytest.mark.parametrize("name", TILED)
-@pytest.mark.parametrize("workload", ["MobileNetV2", "T5-small"])
+@pytest.mark.parametrize(
+    ("workload", "name"), [("BERT", "ethos-u65-256"), ("BERT", "ethos-u85-2048"), *(("MobileNetV2", x) for x in TILED)]
+)
 def test_networks_take_never_less_than_the_roofline(workload, name):
     chip = load_accelerator(name)
     assert_never_less(resolve_workload(workload, dtype=chip.dtype, fusion=chip.fusion), chip)
@@ -91,6 +92,7 @@ def full_layer(slices):
 
 
 @pytest.mark.parametrize("name", CHIPS)
+@settings(max_examples=10)
 @given(slices=st.integers(4, 20))
 def test_equal_to_the_roofline_where_nothing_is_lost(name, slices):
     """On a chip that writes results at no cost, and asks its memories for as much as they can give."""
@@ -105,6 +107,7 @@ def test_equal_to_the_roofline_where_nothing_is_lost(name, slices):
 
 
 @pytest.mark.parametrize("name", CHIPS)
+@settings(max_examples=10)
 @given(slices=st.integers(4, 20))
 def test_what_a_full_layer_loses_is_the_end_of_its_last_block(name, slices):
     """Its results leave when all is computed; what it moves is the same."""
@@ -118,7 +121,7 @@ def test_what_a_full_layer_loses_is_the_end_of_its_last_block(name, slices):
 # More of anything
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(layered_programs(), ethos_u_chips())
 def test_twice_the_buffers_are_never_slower(program, chip):
     assert (backing_ps(program, with_buffers(chip, 2)) <= backing_ps(program, chip)).all()
@@ -135,13 +138,14 @@ def test_twice_the_buffers_never_read_more(program, chip):
     assert read[1] <= read[0]
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(layered_programs(), st.sampled_from(CHIPS).map(load_accelerator), st.integers(1, 100_000))
 def test_more_fast_memory_is_never_slower(program, chip, capacity):
     small, large = with_fast_memory(chip, capacity), with_fast_memory(chip, 2 * capacity)
     assert (backing_ps(program, large) <= backing_ps(program, small)).all()
 
 
+@settings(max_examples=30)
 @given(shapes("MatMul"), st.sampled_from(CHIPS), st.integers(2, 9))
 def test_products_of_many_matrices_take_as_many_times_as_long(shape, name, count):
     chip = load_accelerator(name)
@@ -156,14 +160,17 @@ def test_products_of_many_matrices_take_as_many_times_as_long(shape, name, count
     ).all()
 
 
+@settings(max_examples=40)
 @given(st.sampled_from(TYPES).flatmap(lambda op: st.tuples(st.just(op), shapes(op))), st.sampled_from(CHIPS))
-def test_more_images_take_longer_than_one(drawn, name):
+def test_four_images_take_longer_than_one(drawn, name):
+    """Three may take less than two: another block reads least then, and it may be the faster one."""
     op_type, shape = drawn
     chip = load_accelerator(name)
     one, many = (backing_ps(layer(op_type, **shape | {"batch": batch}), chip) for batch in (1, 4))
     assert (many >= one).all()
 
 
+@settings(max_examples=30)
 @given(layered_programs(), st.sampled_from(CHIPS), st.integers(1, 5))
 def test_energy_is_that_of_the_bytes_moved(program, name, factor):
     """Wherever nothing is staged, and that is nowhere if fast memory is too small, all levels move the same."""
