@@ -34,7 +34,8 @@ def resolve_task(
         workload: zoo name, path of an .onnx or .tflite file, `synthetic:...` or a Program; a Task is returned as it is.
         accelerator: shipped name, path of a .toml file, or an Accelerator.
         simulator: a black box that judges plans, by name or itself; None: the costs do.
-        costs: a cost model, by name or itself; None takes the accelerator's.
+        costs: a cost model, by name or itself; None takes the accelerator's, for `synthetic:...` the roofline, under
+            which optima are planted.
         batch, dims: see `load_onnx`.
         dtype, fusion: see `load_onnx`; None takes the accelerator's.
         must_fit: whether to refuse a program that the backing memory cannot hold, which can only be looked at.
@@ -47,9 +48,11 @@ def resolve_task(
         _refuse_settings(simulator=simulator, costs=costs, batch=batch, dims=dims, dtype=dtype, fusion=fusion)
         return _fitting(workload) if must_fit else workload
     chip = load_accelerator(accelerator)
-    judge, model = resolve_simulator(simulator), resolve_cost_model(chip.cost_model if costs is None else costs)
+    synthetic = isinstance(workload, str) and workload.startswith("synthetic:")
+    usual = "roofline" if synthetic else chip.cost_model
+    judge, model = resolve_simulator(simulator), resolve_cost_model(usual if costs is None else costs)
     settings: dict[str, Any] = {}
-    if isinstance(workload, Program) or (isinstance(workload, str) and workload.startswith("synthetic:")):
+    if isinstance(workload, Program) or synthetic:
         program = resolve_workload(workload, batch=batch, dims=dims, dtype=dtype)
     else:
         dtype, fusion = dtype or chip.dtype, fusion or chip.fusion

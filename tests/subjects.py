@@ -45,7 +45,7 @@ def plan_with_copies() -> Subject:
     for op, result in enumerate([*hidden, y]):
         reads = [hidden[op - 1] if op else x, weights[op], *([hidden[0]] if op == 5 else [])]
         builder.op("Gemm", reads, [result], gemm=(1, 64 * (op + 1), 256, 800), name=f"layer[{op}]")
-    task = make_task(builder.build(), load_accelerator("ethos-u65"))
+    task = make_task(builder.build(), load_accelerator("ethos-u65"), costs="roofline")
     h0, w2, w3 = hidden[0], weights[2], weights[3]
     served = {(0, h0), (1, h0), (5, h0), (2, w2), (3, w3), (5, y)}
     uses = zip(task.program.use_op.tolist(), task.program.use_tensor.tolist(), strict=True)
@@ -79,7 +79,7 @@ def relu_task() -> Task:
     )
     builder.op("Relu", [x], [h], vector_ops=1000)
     builder.op("Relu", [h], [y], vector_ops=1000)
-    return make_task(builder.build(), load_accelerator("nnp-i"))
+    return make_task(builder.build(), load_accelerator("nnp-i"), costs="roofline")
 
 
 def small_game(shape: str = "diamond", ops: int = 9, seed: int = 1) -> MallocGameProblem:

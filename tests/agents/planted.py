@@ -17,7 +17,7 @@ class ReachedError(Exception):
 
 def planted_env(topology: str = "chain", ops: int = 8, seed: int = 4, chip: str = "nnp-i") -> OneShotEnv:
     """The one-shot environment of a planted program."""
-    return OneShotEnv(planted(topology, ops=ops, seed=seed, accelerator=chip).program, chip)
+    return OneShotEnv(planted(topology, ops=ops, seed=seed, accelerator=chip).program, chip, costs="roofline")
 
 
 def optimum_ps(env: OneShotEnv | MallocGameEnv) -> int:

@@ -152,7 +152,7 @@ def test_model_is_the_latency_of_mappings_whose_sums_fit(task):
 @pytest.mark.parametrize("topology", ["chain", "diamond", "fan-out"])
 @pytest.mark.parametrize("seed", range(3))
 def test_planted_optimum_is_reached(topology, seed):
-    task = make_task(planted(topology, ops=24, seed=seed).program, NNP_I)
+    task = make_task(planted(topology, ops=24, seed=seed).program, NNP_I, costs="roofline")
     solution = run(task)
     assert solution.outcome == "optimal"
     assert solution.report.latency_ps == task.costs.compute_ps.sum()

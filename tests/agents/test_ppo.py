@@ -31,7 +31,7 @@ FORMULATIONS = ["one-shot", "game"]
 
 
 def planted_env(topology="chain", ops=6, seed=2):
-    return OneShotEnv(planted(topology, ops=ops, seed=seed, accelerator="nnp-i").program, "nnp-i")
+    return OneShotEnv(planted(topology, ops=ops, seed=seed, accelerator="nnp-i").program, "nnp-i", costs="roofline")
 
 
 def small_env(formulation):

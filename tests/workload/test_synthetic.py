@@ -23,7 +23,7 @@ SETTINGS = {
 @given(**SETTINGS, chip=st.sampled_from(["nnp-i", "tpu-v4i", "edge-tpu"]))
 def test_planted_mapping_reaches_the_sum_of_compute_times(topology, ops, seed, hot, chip):
     program, mapping = planted(topology, ops=ops, seed=seed, hot=hot, accelerator=chip)
-    task = make_task(program, load_accelerator(chip))
+    task = make_task(program, load_accelerator(chip), costs="roofline")
     plan, reassigned = place_mapping(task, mapping)
     report = judge_plan(task, plan)
     assert reassigned == 0
@@ -35,7 +35,7 @@ def test_planted_optimum_is_worth_looking_for():
     chip = load_accelerator("nnp-i")
     for topology in TOPOLOGIES:
         program, mapping = planted(topology, seed=3)
-        task = make_task(program, chip)
+        task = make_task(program, chip, costs="roofline")
         best = judge_plan(task, place_mapping(task, mapping).plan).latency_ps
         assert native_report(task).latency_ps > 1.1 * best
 

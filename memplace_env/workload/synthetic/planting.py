@@ -2,7 +2,7 @@
 
 They follow the idea of generators that know their own solution. A level is drawn for the tensors of
 each op, so that what is drawn for a fast level exactly fills it. Every op's compute time is then set to what its
-traffic takes with all tensors where they were drawn. No plan can beat the sum of the compute times, and the planted
+traffic takes with all tensors where they were drawn, by the roofline. No plan can beat the sum of the compute times, and the planted
 mapping reaches it; rules that hand out the fast levels first come, first served, do not.
 """
 
@@ -37,7 +37,7 @@ class Planted(NamedTuple):
 def planted(
     topology: str, *, ops: int = 24, seed: int = 0, hot: float = 0.6, accelerator: str | Accelerator = "nnp-i"
 ) -> Planted:
-    """A program of the given topology whose optimal latency on the accelerator is the sum of its compute times.
+    """A program whose optimal latency on the accelerator, under roofline costs, is the sum of its compute times.
 
     Args:
         topology: a key of `TOPOLOGIES`.
