@@ -49,8 +49,9 @@ def resolve_task(
         return _fitting(workload) if must_fit else workload
     chip = load_accelerator(accelerator)
     synthetic = isinstance(workload, str) and workload.startswith("synthetic:")
-    usual = "roofline" if synthetic else chip.cost_model
-    judge, model = resolve_simulator(simulator), resolve_cost_model(usual if costs is None else costs)
+    if synthetic and costs is None:
+        costs = "roofline"
+    judge, model = resolve_simulator(simulator), resolve_cost_model(chip.cost_model if costs is None else costs)
     settings: dict[str, Any] = {}
     if isinstance(workload, Program) or synthetic:
         program = resolve_workload(workload, batch=batch, dims=dims, dtype=dtype)

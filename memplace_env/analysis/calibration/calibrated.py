@@ -183,7 +183,7 @@ def _simulated_s(chip: Accelerator, measurements: Sequence[Measurement], costs: 
     """float64[N], latency of each measurement's plan on a candidate chip."""
     latencies = []
     for measurement in measurements:
-        task = make_task(measurement.task.program, chip, costs=costs)
+        task = make_task(measurement.task.program, chip, costs=costs or measurement.task.settings.get("costs"))
         plan = measurement.plan
         report = native_report(task) if plan is None else judge_plan(task, plan, trusted=True)
         latencies.append(report.latency_s)

@@ -1,9 +1,9 @@
 """Synthetic programs with a planted optimum, so that learning has ground truth.
 
-They follow the idea of generators that know their own solution. A level is drawn for the tensors of
-each op, so that what is drawn for a fast level exactly fills it. Every op's compute time is then set to what its
-traffic takes with all tensors where they were drawn, by the roofline. No plan can beat the sum of the compute times, and the planted
-mapping reaches it; rules that hand out the fast levels first come, first served, do not.
+They follow the idea of generators that know their own solution. A level is drawn for the tensors of each op, so that
+what is drawn for a fast level exactly fills it. Every op's compute time is then set to what its traffic takes with all
+tensors where they were drawn, by the roofline. No plan can beat the sum of the compute times, and the planted mapping
+reaches it; rules that hand out the fast levels first come, first served, do not.
 """
 
 from __future__ import annotations
