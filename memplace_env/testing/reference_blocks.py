@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 from itertools import product
-from math import ceil, prod
+from math import ceil, floor, prod
 
 from memplace_env.accelerator.tiling import EthosU
 from memplace_env.costs.tiled.nest import Kind, Nests
-from memplace_env.workload.program import Program
+from memplace_env.workload.program import GEOMETRY, Program
 
 Block = tuple[int, int, int]
 """Height, width and depth of the results made at once."""
@@ -33,10 +33,23 @@ class UnitAtWork:
         self.H, self.W, self.D, self.C = (int(getattr(every, x)[op]) for x in ("height", "width", "depth", "channels"))
         self.kernel = int(every.kernel_y[op]), int(every.kernel_x[op])
         self.stride = int(every.stride_y[op]), int(every.stride_x[op])
-        self.k = self.kernel[0] * self.kernel[1]
         self.input_pixels = int(every.input_height[op]) * int(every.input_width[op])
+        self.spread(program, op)
+        self.stride = self.stride[0] if self.H > 1 else 1, self.stride[1] if self.W > 1 else 1
+        self.k = self.kernel[0] * self.kernel[1]
         self.sums = self.kind == Kind.PRODUCT  # over the channels
         self.box = self.microblock()
+
+    def spread(self, program: Program, op: int) -> None:
+        """Makes a transposed convolution one of 1 x 1 for each element of its window, at each pixel of its result."""
+        shape = {name: int(size) for name, size in zip(GEOMETRY, program.geometry[op], strict=True)}
+        window = shape["kernel_y"] * shape["kernel_x"]
+        product = [1, shape["batch"] * shape["ifm_y"] * shape["ifm_x"], shape["ifm_z"], shape["ofm_z"] * window]
+        if self.op_type != "ConvTranspose" or not window or program.gemm[op].tolist() != product:
+            return
+        self.H, self.W, self.D = shape["batch"] * shape["ofm_y"], shape["ofm_x"], shape["ofm_z"]
+        self.C, self.repeats = shape["ifm_z"], window
+        self.kernel = self.stride = 1, 1
 
     # Blocks
 
@@ -74,21 +87,26 @@ class UnitAtWork:
             share *= 2
         return chosen or [next(self.candidates())]
 
-    def rank(self, block: Block) -> tuple[int, int]:
-        count = self.maps(block) * ceil(Fraction(self.D, block[2]))
-        if self.kind == Kind.ELEMENTWISE:
-            return -block[0] * block[1] * block[2], count
-        return self.measure(block), count
+    def rank(self, block: Block) -> tuple[Fraction, int, int, int, int]:
+        """The best is the least: what is read, of no products how many blocks, then the flattest and smallest."""
+        count = 0 if self.sums else self.maps(block) * ceil(Fraction(self.D, block[2]))
+        return self.measure(block), count, block[2], block[0], block[1]
 
-    def measure(self, block: Block) -> int:
-        """Elements of input, weights and scales that are read: ih iw C R m ceil(D/d) + (k C D + 10 D) m."""
-        depths = ceil(Fraction(self.D, block[2]))
-        inputs = self.input_reads(block, self.C)
+    def measure(self, block: Block) -> Fraction:
+        """Elements of input and weights: ih iw C R (H / h) (W / w) ceil(D / d), whole ones, + k C D m, m weight reads.
+
+        Half of them if two blocks of input hold all of it; of element-wise ops the block, the larger the better.
+        """
+        if self.kind == Kind.ELEMENTWISE:
+            return Fraction(-prod(block))
+        area = self.input_side(block, 0) * self.input_side(block, 1)
+        times = Fraction(self.H, block[0]) * Fraction(self.W, block[1]) * self.again(block)
+        read = Fraction(floor(area * self.C * times))
         if self.kind in (Kind.DEPTHWISE, Kind.MEAN):
-            return inputs + self.k * self.C * self.maps(block)
-        if not self.sums or self.H * self.W == 1:
-            return inputs
-        return inputs + (self.k * self.C * depths * block[2] + 10 * self.D) * self.maps(block)
+            read += self.k * self.C * self.maps(block)
+        elif self.sums and (self.H, self.W) != (1, 1):
+            read += self.k * self.C * self.D * self.maps(block)
+        return read / 2 if 2 * area * self.channels_at_once(block) > self.input_pixels * self.C else read
 
     def maps(self, block: Block) -> int:
         return ceil(Fraction(self.H, block[0])) * ceil(Fraction(self.W, block[1]))
@@ -97,14 +115,22 @@ class UnitAtWork:
         return up((block[axis] - 1) * self.stride[axis] + min(8, self.kernel[axis]), self.box[axis])
 
     def input_reads(self, block: Block, channels: int) -> int:
-        """Elements of so many channels that are read: again for each slice of the depth and each part of the kernel."""
-        again = ceil(Fraction(self.D, block[2])) if self.sums else 1
-        parts = ceil(Fraction(self.kernel[0], 8)) * ceil(Fraction(self.kernel[1], 8))
-        return self.input_side(block, 0) * self.input_side(block, 1) * channels * parts * self.maps(block) * again
+        """Elements of so many channels that are read, whole blocks."""
+        area = self.input_side(block, 0) * self.input_side(block, 1)
+        return area * channels * self.maps(block) * self.again(block)
+
+    def again(self, block: Block) -> int:
+        """How often an input block is read: for each slice of the result's depth and each part of the window."""
+        slices = ceil(Fraction(self.D, block[2])) if self.sums else 1
+        return slices * ceil(Fraction(self.kernel[0], 8)) * ceil(Fraction(self.kernel[1], 8))
+
+    def channels_at_once(self, block: Block) -> int:
+        """Input channels that a buffer holds of a pixel."""
+        return self.slice() if self.sums else block[2]
 
     def fits(self, block: Block, share: int) -> bool:
         h, w, d = block
-        channels = self.slice() if self.sums else d
+        channels = self.channels_at_once(block)
         pixels, unit = self.input_side(block, 0) * self.input_side(block, 1), self.unit
         if self.old:
             both = up(2 * pixels * up(channels, 8), 8 * 1024) + up(8 * h * w * up(d, 8), 16 * 1024)
@@ -127,8 +153,9 @@ class UnitAtWork:
         return Fraction(self.C, up(self.C, 16)) * Fraction(self.k, taken) >= deep
 
     def slice(self) -> int:
-        """Input channels read at once."""
-        return 16 if self.by_kernel() else self.unit.depth_slice
+        """Input channels of a product that are held and read at once; the U65 has no use for more than there are."""
+        most = 16 if self.by_kernel() else self.unit.depth_slice
+        return min(most, up(self.C, 8)) if self.old else most
 
     def subkernels(self) -> list[int]:
         """Elements of the parts of at most 8 x 8 of the window."""

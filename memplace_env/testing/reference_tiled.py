@@ -20,6 +20,9 @@ from memplace_env.testing.reference_costs import roofline
 from memplace_env.units import PS_PER_S
 from memplace_env.workload.program import Program, TensorKind
 
+STAGING, WEIGHTS, INPUT, SCALES = range(4)
+"""Buffers for requests, as `EthosU.request_words` lists them."""
+
 
 @dataclass(frozen=True)
 class Access:
@@ -65,10 +68,13 @@ def tiled(program: Program, accelerator: Accelerator) -> Costs:
             reserved[op - 1][0] += costs.buffer
     accesses = [access for costs in best for access in costs.accesses]
     moved = [
-        [max(int(size), access.slow_moved if index else access.moved) for index in range(len(levels))]
-        for size, access in zip(program.use_bytes, accesses, strict=True)
+        [carried(access.slow_moved if index else access.moved, access.run, level) for index, level in enumerate(levels)]
+        for access in accesses
     ]
-    energy = [[round(size * level.pj_per_byte) for size, level in zip(row, levels, strict=True)] for row in moved]
+    energy = [
+        [round(max(int(size), bytes_) * level.pj_per_byte) for bytes_, level in zip(row, levels, strict=True)]
+        for size, row in zip(program.use_bytes, moved, strict=True)
+    ]
     return ideal._replace(
         compute_ps=np.array([costs.compute_ps for costs in best]),
         use_ps=np.array([row for costs in best for row in costs.use_ps], dtype=np.int64).reshape(-1, len(levels)),
@@ -113,17 +119,17 @@ class Op(UnitAtWork):
         return max(compute, memory) + self.accelerator.op_overhead_ps
 
     def buffer(self, use: int, block: Block) -> int:
-        """Bytes of fast memory for weights that are read more than once: all, two slices, or none."""
+        """Bytes of fast memory for weights that are read more than once: all, two slices, or none, at most half."""
         size = int(self.program.use_bytes[use])
         two = min(size, 2 * ceil(Fraction(size * block[2], self.D)))
         if self.maps(block) == 1:
             return 0
-        capacity = self.accelerator.levels[0].capacity_bytes
-        return size if size <= capacity else two if two <= capacity else 0
+        half = Fraction(self.accelerator.levels[0].capacity_bytes, 2)
+        return size if size <= half else two if two <= half else 0
 
     def access(self, use: int, block: Block) -> Access:
         size, role = int(self.program.use_bytes[use]), self.role[use]
-        stream, scales = self.words(1), self.words(2)
+        stream = self.words(INPUT)
         result = self.uses[-1]
         written = ceil(Fraction(int(self.program.use_bytes[result]) * up(self.D, 16), self.D))
         write_run = 16 * block[1] * (self.unit.cores if self.old else 1)
@@ -131,12 +137,13 @@ class Op(UnitAtWork):
             return simple(written, write_run, None) if use == result else simple(size, None, None)
         if role == Role.WEIGHTS:
             moved, staged = size * self.maps(block), self.buffer(use, block) > 0
-            return Access(moved, size if staged else moved, None, stream, self.words(0) if staged else stream)
+            asked = self.words(WEIGHTS)
+            return Access(moved, size if staged else moved, None, asked, self.words(STAGING) if staged else asked)
         if role == Role.INPUT:
             return self.streamed(use, block)
         if self.kind in (Kind.PRODUCT, Kind.DEPTHWISE):
             if constant(self.program, use):
-                return simple(max(size, 10 * self.D * self.maps(block) * self.repeats), None, scales)
+                return simple(max(size, 10 * self.D * self.maps(block) * self.repeats), None, self.words(SCALES))
             return simple(written, write_run, stream)
         if self.old or size == self.program.use_bytes[result]:
             return simple(max(size, written), write_run, stream)
@@ -145,13 +152,17 @@ class Op(UnitAtWork):
     def streamed(self, use: int, block: Block) -> Access:
         """The input: bricks of 16 channels if the unit has made it, else pixels one after the other."""
         size = int(self.program.use_bytes[use])
-        plain = self.program.tensor_kind[self.program.use_tensor[use]] in (TensorKind.INPUT, TensorKind.WEIGHT)
-        channels, run = (self.C, 8 if self.C <= 8 else self.slice()) if plain else (up(self.C, 16), 0)
+        plain = self.outside(use)
+        channels, run = (self.C, self.slice()) if plain else (up(self.C, 16), 16 * self.input_side(block, 1))
         elements = self.input_reads(block, channels)
         if self.kind == Kind.ELEMENTWISE:
             elements = self.H * self.W * channels
         moved = ceil(Fraction(elements * size, self.input_pixels * self.C))
-        return simple(max(size, moved), run or 16 * self.input_side(block, 1), self.words(1))
+        return simple(max(size, moved), run, self.words(INPUT))
+
+    def outside(self, use: int) -> bool:
+        """Whether a tensor comes from outside of the program."""
+        return self.program.tensor_kind[self.program.use_tensor[use]] in (TensorKind.INPUT, TensorKind.WEIGHT)
 
     def words(self, index: int) -> int | None:
         return 16 * self.unit.request_words[index] if self.unit.request_words else None
@@ -159,18 +170,18 @@ class Op(UnitAtWork):
     # Times
 
     def level_times(self, accesses: list[Access], index: int) -> list[int]:
-        """Picoseconds of one level's port for each access; scales come beside the weights."""
-        alone, bytes_only = [], []
+        """Picoseconds of one level's port for each access."""
+        alone, bytes_only, memory = [], [], self.accelerator.levels[index]
         for use, access in zip(self.uses, accesses, strict=True):
-            memory, result = self.accelerator.levels[index], self.role[use] == Role.RESULT
-            ideal = int(self.ideal.use_ps[use, index])
+            result = self.role[use] == Role.RESULT
             amount = carried(access.slow_moved if index else access.moved, access.run, memory)
             peak = Fraction(memory.write_bytes_per_s if result else memory.read_bytes_per_s)
             asked = access.slow_asked if index else access.asked
             rate = min(peak, self.request_rate(memory, result, asked))
-            alone.append(max(ideal, ceil(amount * PS_PER_S / rate)))
-            bytes_only.append(max(ideal, ceil(amount * PS_PER_S / peak)))
-        return self.hidden(alone, bytes_only)
+            alone.append(ceil(amount * PS_PER_S / rate))
+            bytes_only.append(ceil(amount * PS_PER_S / peak))
+        ideal = [int(self.ideal.use_ps[use, index]) for use in self.uses]
+        return [max(pair) for pair in zip(ideal, self.beside(alone, bytes_only), strict=True)]
 
     def request_rate(self, memory: MemoryLevel, result: bool, asked: int | None) -> Fraction:
         """0.8 B min(words / (B / 16), 0.8 ports outstanding) / latency, whole bytes per second."""
@@ -186,18 +197,17 @@ class Op(UnitAtWork):
         rate = Fraction(8, 10) * access.burst_bytes * requests * PS_PER_S / max(1, latency)
         return Fraction(max(1, rate.numerator // rate.denominator))
 
-    def hidden(self, alone: list[int], bytes_only: list[int]) -> list[int]:
-        """Of weights and scales, read beside each other, the longer takes its time and the other that of its bytes."""
-        weights = [at for at, use in enumerate(self.uses) if self.role[use] == Role.WEIGHTS]
-        times = list(alone)
-        if not weights or not self.unit.request_words:
-            return times
-        first = weights[0]
-        for at, use in enumerate(self.uses):
-            if self.role[use] == Role.OTHER and constant(self.program, use):
-                longer = alone[at] >= alone[first]
-                times[first] = bytes_only[first] if longer else alone[first]
-                times[at] = alone[at] if longer else bytes_only[at]
+    def beside(self, alone: list[int], bytes_only: list[int]) -> list[int]:
+        """Times of uses that wait beside each other: what comes from outside has a buffer for requests of its own.
+
+        They end when all their bytes have come, and not before the slowest of them would alone, which pays for that.
+        """
+        group = [at for at, use in enumerate(self.uses) if self.outside(use)]
+        times = [bytes_only[at] if at in group else time for at, time in enumerate(alone)]
+        if group:
+            slowest = max(group, key=lambda at: alone[at])  # the first of those
+            others = sum(bytes_only[at] for at in group if at != slowest)
+            times[slowest] = max(bytes_only[slowest], alone[slowest] - others)
         return times
 
 
@@ -206,9 +216,9 @@ def simple(moved: int, run: int | None, asked: int | None) -> Access:
     return Access(moved, moved, run, asked, asked)
 
 
-def carried(moved: int, run: int | None, memory: MemoryLevel) -> Fraction:
+def carried(moved: int, run: int | None, memory: MemoryLevel) -> int:
     """Bytes that bring the wanted ones: whole ones of B / min(B, run) times as many."""
     if memory.access is None or run is None:
-        return Fraction(moved)
+        return moved
     burst = memory.access.burst_bytes
-    return Fraction(ceil(moved * Fraction(burst, min(burst, run))))
+    return ceil(moved * Fraction(burst, min(burst, run)))

@@ -83,7 +83,8 @@ def changed(*changes: tuple[str, Any]) -> Document:
 
 
 def test_names_are_those_of_the_files() -> None:
-    assert accelerator_names() == ("edge-tpu", "ethos-u65", "intel-npu-4000", "nnp-i", "tpu-v4i")
+    ethos = "ethos-u65", "ethos-u65-256", "ethos-u65-512", "ethos-u85-2048", "ethos-u85-512"
+    assert accelerator_names() == ("edge-tpu", *ethos, "intel-npu-4000", "nnp-i", "tpu-v4i")
 
 
 @pytest.mark.parametrize("name", accelerator_names())

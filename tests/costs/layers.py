@@ -14,7 +14,8 @@ from memplace_env.workload.builder import ProgramBuilder
 from memplace_env.workload.program import Program, TensorKind
 
 CHIPS = ("ethos-u65", "ethos-u65-256", "ethos-u65-512", "ethos-u85-512", "ethos-u85-2048")
-PRODUCTS = ("Conv", "DepthwiseConv", "Gemm", "MatMul")
+PRODUCTS = ("Conv", "DepthwiseConv", "ConvTranspose", "Gemm", "MatMul")
+WINDOWED = ("Conv", "DepthwiseConv", "ConvTranspose", "MaxPool", "AveragePool")
 ELEMENTWISE = ("Add", "Mul", "Concat")
 TYPES = (*PRODUCTS, "MaxPool", "AveragePool", "GlobalAveragePool", "Sigmoid", *ELEMENTWISE)
 
@@ -39,7 +40,8 @@ def add_layer(
 
     Args:
         builder: of the program.
-        op_type: one of `TYPES`; "DepthwiseConv" is a Conv, "Gemm" has weights, "MatMul" two activations.
+        op_type: one of `TYPES`; "DepthwiseConv" is a Conv, "Gemm" has weights, "MatMul" two activations; of "ConvTranspose"
+            the result, not the input, is larger by the stride.
         source: what is read; a new input if None.
         batch, height, width, depth: of the result; the depth of anything but a product is its channels.
         channels: of the input.
@@ -55,6 +57,8 @@ def add_layer(
     if op_type == "GlobalAveragePool":
         kernel, stride = (height * stride[0], width * stride[1]), (1, 1)
         inputs, height, width = kernel, 1, 1
+    elif op_type == "ConvTranspose":
+        inputs = -(-height // stride[0]), -(-width // stride[1])
     else:
         inputs = height * stride[0], width * stride[1]
     pixels, size = batch * height * width, batch * height * width * depth
@@ -64,6 +68,7 @@ def add_layer(
     gemm = {
         "Conv": (1, pixels, window * channels, depth),
         "DepthwiseConv": (channels, pixels, window, depth // channels),
+        "ConvTranspose": (1, batch * inputs[0] * inputs[1], channels, depth * window),
         "Gemm": (1, pixels, channels, depth),
         "MatMul": (batch, height * width, channels, depth),
     }.get(op_type, (0, 0, 0, 0))
@@ -78,7 +83,7 @@ def add_layer(
     geometry = dict(zip(("ifm_y", "ifm_x", "ifm_z"), (*inputs, channels), strict=True))
     geometry |= dict(zip(("ofm_y", "ofm_x", "ofm_z"), (height, width, depth), strict=True))
     geometry |= {"batch": batch, "stride_y": stride[0], "stride": stride[1]}
-    if op_type in ("Conv", "DepthwiseConv", "MaxPool", "AveragePool"):
+    if op_type in WINDOWED:
         geometry |= {"kernel_y": kernel[0], "kernel_x": kernel[1]}
     builder.op(
         "Conv" if op_type == "DepthwiseConv" else op_type,
@@ -102,7 +107,7 @@ def layer(op_type: str, **shape: Any) -> Program:
 def shapes(draw: st.DrawFn, op_type: str) -> dict[str, Any]:
     """Arguments of `add_layer`: odd sizes, kernels of up to 9, and now and then more channels than any slice has."""
     side = st.integers(1, 20)
-    window = op_type in ("Conv", "DepthwiseConv", "MaxPool", "AveragePool")
+    window = op_type in WINDOWED
     depths = st.integers(1, 40) | st.integers(1, 300)
     return {
         "batch": draw(st.integers(1, 2)),

@@ -40,12 +40,23 @@ def with_fast_memory(chip, capacity):
     return replace(chip, levels=(replace(chip.levels[0], capacity_bytes=capacity), *chip.levels[1:]))
 
 
-@settings(max_examples=60)
-@given(any_programs, ethos_u_chips())
-def test_arrays_equal_the_reference(program, chip):
+def assert_equal_to_the_reference(program, chip):
     costs, expected = Tiled().costs(program, chip), tiled(program, chip)
     for field in Costs._fields:
         assert np.array_equal(getattr(costs, field), getattr(expected, field)), field
+
+
+@settings(max_examples=20)
+@given(any_programs, ethos_u_chips())
+def test_arrays_equal_the_reference(program, chip):
+    assert_equal_to_the_reference(program, chip)
+
+
+@pytest.mark.slow
+@settings(max_examples=400)
+@given(any_programs, ethos_u_chips())
+def test_arrays_of_many_programs_equal_the_reference(program, chip):
+    assert_equal_to_the_reference(program, chip)
 
 
 # Never less than the roofline
@@ -53,9 +64,10 @@ def test_arrays_equal_the_reference(program, chip):
 
 def assert_never_less(program, chip):
     costs, ideal = costs_of(Tiled(), program, chip), Roofline().costs(program, chip)
-    for field in ("compute_ps", "use_ps", "use_pj"):
+    for field in ("overhead_ps", "use_ps", "use_pj"):
         assert (getattr(costs, field) >= getattr(ideal, field)).all(), field
-    for field in ("overhead_ps", "latency_ps", "prefetch_ps", "writeback_ps", "compute_pj", "copy_pj", "serial"):
+    assert (costs.compute_ps + costs.overhead_ps >= ideal.compute_ps + ideal.overhead_ps).all()  # either, see `Tiled`
+    for field in ("latency_ps", "prefetch_ps", "writeback_ps", "compute_pj", "copy_pj", "serial"):
         assert np.array_equal(getattr(costs, field), getattr(ideal, field)), field
     assert (costs.reserved_bytes >= 0).all()
     assert (costs.reserved_bytes[:, 0] <= chip.levels[0].capacity_bytes).all()
@@ -173,13 +185,13 @@ def test_four_images_take_longer_than_one(drawn, name):
 @settings(max_examples=30)
 @given(layered_programs(), st.sampled_from(CHIPS), st.integers(1, 5))
 def test_energy_is_that_of_the_bytes_moved(program, name, factor):
-    """Wherever nothing is staged, and that is nowhere if fast memory is too small, all levels move the same."""
+    """Wherever nothing is staged, as fast memory is too small, all levels move the same in bursts of the same size."""
     chip = with_fast_memory(load_accelerator(name), 1)
-    levels = tuple(replace(level, pj_per_byte=1.0) for level in chip.levels[:-1])
-    chip = replace(chip, levels=(*levels, replace(chip.levels[-1], pj_per_byte=float(factor))))
-    costs = Tiled().costs(program, chip)
-    alone = costs.reserved_bytes[program.use_op, 0] == 0
-    assert (costs.use_pj[alone, -1] == factor * costs.use_pj[alone, 0]).all()
+    access, cost = chip.levels[-1].access, [1.0] * (chip.num_levels - 1) + [float(factor)]
+    levels = (replace(level, access=access, pj_per_byte=pj) for level, pj in zip(chip.levels, cost, strict=True))
+    costs = Tiled().costs(program, replace(chip, levels=tuple(levels)))
+    assert not costs.reserved_bytes.any()
+    assert (costs.use_pj[:, -1] == factor * costs.use_pj[:, 0]).all()
     assert (costs.use_pj[:, 0] >= program.use_bytes).all()
 
 
@@ -200,10 +212,10 @@ def test_chips_without_tiling_are_refused_by_name():
 
 
 @pytest.mark.parametrize("op_type", PRODUCTS)
-def test_weights_read_again_are_kept_in_fast_memory_if_they_fit(op_type):
+def test_weights_read_again_are_kept_in_fast_memory_if_half_of_it_holds_them(op_type):
     program = layer(op_type, height=64, width=64, channels=64, depth=64, kernel=(3, 3))
     chip, size = load_accelerator("ethos-u65-256"), int(program.use_bytes[1])
     reserved = [
-        int(Tiled().costs(program, with_fast_memory(chip, capacity)).reserved_bytes[0, 0]) for capacity in (size, 1)
+        int(Tiled().costs(program, with_fast_memory(chip, capacity)).reserved_bytes[0, 0]) for capacity in (2 * size, 1)
     ]
     assert reserved == [size, 0]

@@ -131,9 +131,9 @@ def maps(layer: Layer, block: Block | _Blocks) -> int | Ints:
 def least_traffic(layer: Layer, unit: EthosU) -> tuple[Block, ...]:
     """The block that moves least, of those that fit all buffers, a half of them, a quarter, and so on.
 
-    The first is the compiler's choice by ethos-u-vela's measure: elements of input, weights and scales read, ties by
-    the number of blocks. Larger blocks can be slower, which the others are for: our choice, so that larger buffers are
-    no loss.
+    The first is the compiler's choice by ethos-u-vela's measure: elements of input and weights read. Of equal ones it
+    takes the flattest, lowest, narrowest; of those that keep channels first the ones with the fewest blocks: our
+    choice. Larger blocks can be slower, which the others are for: our choice, so that larger buffers are no loss.
 
     Raises:
         WorkloadError: if the layer is too large to be counted.

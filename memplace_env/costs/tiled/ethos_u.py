@@ -74,11 +74,15 @@ def tile_ethos_u(program: Program, accelerator: Accelerator) -> Iterator[Tiling]
 def _spread(program: Program, nest: Nests) -> Nests:
     """Transposed convolutions as the unit does them: on an input that zeros spread to the result's size.
 
-    They become as many 1 x 1 convolutions as the window has elements, which is how ethos-u-vela counts them.
+    They become as many 1 x 1 convolutions as the window has elements, which is how ethos-u-vela counts them. Those with
+    groups, or a geometry that does not say their product, stay products without a window.
     """
     shape = {name: np.maximum(1, program.geometry[:, index]) for name, index in COLUMN.items()}
     window = shape["kernel_y"] * shape["kernel_x"]
-    transposed = np.array([op_type == "ConvTranspose" for op_type in program.op_type]) & (program.gemm[:, 0] == 1)
+    pixels = shape["batch"] * shape["ifm_y"] * shape["ifm_x"]
+    product = np.stack([np.ones_like(window), pixels, shape["ifm_z"], shape["ofm_z"] * window], axis=1)
+    transposed = np.array([op_type == "ConvTranspose" for op_type in program.op_type])
+    transposed &= (program.gemm == product).all(axis=1)
     result = {"height": shape["batch"] * shape["ofm_y"], "width": shape["ofm_x"], "depth": shape["ofm_z"]}
     changes = {**result, "channels": shape["ifm_z"], "repeats": window}
     changes |= dict.fromkeys(("kernel_y", "kernel_x", "stride_y", "stride_x"), np.ones_like(window))
