@@ -85,7 +85,9 @@ def _kept_by_ops(base: int, limit: int, reserved: Ints) -> Ints:
     first = np.flatnonzero(np.diff(reserved, prepend=-1))
     last = np.append(first, len(reserved))[1:] - 1
     low = np.maximum(limit - reserved[first], base)
-    rows = np.column_stack([low, np.full_like(low, limit), first, last, np.zeros_like(low), np.full_like(low, RESERVED)])
+    rows = np.column_stack(
+        [low, np.full_like(low, limit), first, last, np.zeros_like(low), np.full_like(low, RESERVED)]
+    )
     return rows[low < limit][np.argsort(low[low < limit], kind="stable")]
 
 

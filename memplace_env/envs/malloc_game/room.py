@@ -16,7 +16,7 @@ from typing import Final
 
 import numpy as np
 
-from memplace_env.envs.malloc_game.state import BLOCKS, LIVE, NEVER, OP, PAST, QUEUE_HEAD
+from memplace_env.envs.malloc_game.state import BLOCKS, LIVE, NEVER, OP, PASSING, PAST, QUEUE_HEAD
 from memplace_env.kernel import kernel
 
 BEGIN, END, BELOW, ABOVE = 0, 1, 2, 3
@@ -28,7 +28,7 @@ FOR_EVER: Final = 2 * NEVER
 @kernel(forceinline=True)
 def ceiling_from(tables, use, start):
     """Address below which the block of a copy must lie that comes in for a use, from op `start` on."""
-    ceiling = tables.ceiling[use]
+    ceiling = tables.ceiling[use, PASSING]
     for op in range(start, tables.use_op[use] - 1):
         ceiling = min(ceiling, tables.usable[op])
     return ceiling

@@ -37,11 +37,13 @@ from memplace_env.envs.malloc_game.state import (
     ESTIMATE,
     FAST_PS,
     FINAL_PS,
+    LASTING,
     MASK,
     NEVER,
     NO_COPY,
     OP,
     OPEN_PS,
+    PASSING,
     QUEUE_HEAD,
     STALL_PS,
     TAIL_PS,
@@ -95,7 +97,7 @@ def _make(tables, layout, state, tensor, action):
     if action == DROP:
         state[layout.valid_from + tensor] = op + 1
         return
-    ceiling = tables.lasting[op] if action == COPY else tables.ceiling[state[USE]]
+    ceiling = tables.ceiling[state[USE], LASTING if action == COPY else PASSING]
     wait_for(tables, layout, state, _room_after(layout, state, size, ceiling))
     place(tables, layout, state, tensor, op, fit(layout, state, size, ceiling, op, 0))
     if action == COPY:
@@ -155,8 +157,8 @@ def preview(tables, layout, state):
     """What the current decision might bring: (first op and offset of the block it would place, wait in ps).
 
     First op and offset are -1 if no action places a block. The wait is that of the actions that place one, else that of
-    Drop, 0 if that is illegal. Of a result they are NoCopy's where ops reserve bytes for which Copy places it elsewhere.
-    The game must not be over.
+    Drop, 0 if that is illegal. Where later ops' reserved bytes make Copy place a result elsewhere than NoCopy, they are
+    NoCopy's. The game must not be over.
     """
     use, op = state[USE], state[OP]
     tensor = tables.use_tensor[use]
@@ -164,8 +166,8 @@ def preview(tables, layout, state):
     if tables.use_is_result[use]:
         if state[MASK] == 1 << DROP:
             return none, none, np.int64(0)
-        until = _room_after(layout, state, size, tables.ceiling[use])
-        offset = fit(layout, state, size, tables.ceiling[use], op, until)
+        until = _room_after(layout, state, size, tables.ceiling[use, PASSING])
+        offset = fit(layout, state, size, tables.ceiling[use, PASSING], op, until)
         return op, offset, np.int64(backlog(tables, layout, state, until))
     if state[layout.intact + tensor] == 1:
         waits = state[layout.valid_from + tensor] > op and state[MASK] >> DROP & 1
@@ -261,24 +263,30 @@ def _find_legal(tables, layout, state):
     op, tensor = state[OP], tables.use_tensor[use]
     later, output = tables.last_use[tensor] > use, tables.is_output[tensor]
     if tables.use_is_result[use]:
-        size, ceiling, lasting = tables.size[tensor], tables.ceiling[use], tables.lasting[op]
-        fits = _finds_room(layout, state, size, ceiling)
-        can_keep = fits and (later or not output)
-        can_copy = fits and (later or output) and (lasting == ceiling or _finds_room(layout, state, size, lasting))
+        can_keep = can_copy = _finds_room(layout, state, tables.size[tensor], tables.ceiling[use, PASSING])
+        if can_copy and tables.ceiling[use, LASTING] < tables.ceiling[use, PASSING]:
+            can_copy = _finds_room(layout, state, tables.size[tensor], tables.ceiling[use, LASTING])
+        can_keep = can_keep and (later or not output)
+        can_copy = can_copy and (later or output)
         can_drop = True
     elif state[layout.intact + tensor] == 1:
         backed, pending = state[layout.valid_from + tensor] <= op, is_pending(layout, state, tensor)
         unsaved = not backed and not pending
-        may_last = state[layout.top + state[layout.block + tensor]] <= tables.lasting[op]
-        can_copy = unsaved and (later or output) and may_last
+        can_copy = unsaved and (later or output) and _may_stay(tables, layout, state, tensor)
         can_keep = later or not output or not unsaved
         can_drop = backed or (pending and state[layout.sent + tensor] < op)
     else:
         in_time = tables.prefetch_ps[tensor] > 0 and earliest_copy(layout, state, tensor) < op
-        can_copy = in_time and has_room(layout, state, tables.size[tensor], tables.ceiling[use], op - 1, 0)
+        can_copy = in_time and has_room(layout, state, tables.size[tensor], tables.ceiling[use, PASSING], op - 1, 0)
         can_keep = False
         can_drop = state[layout.valid_from + tensor] <= op
     state[MASK] = can_copy * (1 << COPY) | can_keep * (1 << NO_COPY) | can_drop * (1 << DROP)
+
+
+@kernel(forceinline=True)
+def _may_stay(tables, layout, state, tensor):
+    """Whether the tensor's block lies below what later ops reserve, so that it may be held to the end."""
+    return state[layout.top + state[layout.block + tensor]] <= tables.ceiling[state[USE], LASTING]
 
 
 @kernel(forceinline=True)

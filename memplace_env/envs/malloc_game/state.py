@@ -55,6 +55,9 @@ BACKING_PS: Final = 14
 HEAD: Final = 15
 """Number of these fields."""
 
+PASSING, LASTING = 0, 1
+"""Columns of `Tables.ceiling`."""
+
 
 class Tables(NamedTuple):
     """What never changes; T ops, K tensors, U uses; level 0 is fast, level 1 the backing memory.
@@ -69,9 +72,8 @@ class Tables(NamedTuple):
         size: int64[K], bytes.
         capacity: bytes of the fast level.
         usable: int64[T], bytes of the fast level below what each op reserves for itself.
-        lasting: int64[T], the least of op t and later ones: below it a block may lie to the end.
-        ceiling: int64[U], the least while a block of the use's tensor may be of use: until the last use; from the use's
-            op on if that makes it, to the end if it is a graph output too, else from the op before.
+        ceiling: int64[U, 2], the least of these from a result's op on, or from the op before that of an operand: column
+            PASSING until its tensor's last use, of the result that is a graph output to the end; LASTING to the end.
         compute_ps, overhead_ps, use_ps, latency_ps, serial, prefetch_ps, writeback_ps: as in `Costs`; flat, as numba
             counts references whenever a kernel takes a tuple out of a tuple.
         rest_ps: int64[T + 1], time of ops t.. with everything in the backing memory; rest_ps[0] is the whole.
@@ -88,7 +90,6 @@ class Tables(NamedTuple):
     size: Ints
     capacity: int
     usable: Ints
-    lasting: Ints
     ceiling: Ints
     compute_ps: Ints
     overhead_ps: Ints
@@ -129,7 +130,6 @@ def game_tables(task: Task) -> Tables:
         size=program.tensor_bytes,
         capacity=capacity,
         usable=usable,
-        lasting=np.minimum.accumulate(usable[::-1])[::-1],
         ceiling=_ceilings(program, usable),
         compute_ps=costs.compute_ps,
         overhead_ps=costs.overhead_ps,
@@ -148,7 +148,8 @@ def _ceilings(program: Program, usable: Ints) -> Ints:
     first = np.maximum(program.use_op - ~program.use_is_result, 0)
     last = np.where(to_the_end, program.num_ops - 1, program.use_op[program.last_use[program.use_tensor]])
     spans = zip(first.tolist(), last.tolist(), strict=True)
-    return np.array([usable[begin : end + 1].min() for begin, end in spans], dtype=np.int64)
+    passing = np.array([usable[begin : end + 1].min() for begin, end in spans], dtype=np.int64)
+    return np.stack([passing, np.minimum.accumulate(usable[::-1])[::-1][first]], axis=1)
 
 
 class Layout(NamedTuple):

@@ -7,7 +7,7 @@ what write-backs still wait for; if there is no such window, they give way.
 from __future__ import annotations
 
 from memplace_env.envs.malloc_game.room import FOR_EVER, find_gaps, new_gaps, without, without_block
-from memplace_env.envs.malloc_game.state import OP, PAST, QUEUE_HEAD, QUEUE_TAIL, USE
+from memplace_env.envs.malloc_game.state import OP, PASSING, PAST, QUEUE_HEAD, QUEUE_TAIL, USE
 from memplace_env.kernel import kernel
 
 
@@ -44,7 +44,7 @@ def _search(tables, layout, state, tensor, limit):
     if lacking <= 0 or first == earliest:
         return start, max(lacking, 0)
     gaps = new_gaps(state)
-    ceiling = tables.ceiling[state[USE]]
+    ceiling = tables.ceiling[state[USE], PASSING]
     count = find_gaps(layout, state, size, ceiling, first, 0, layout.hold, gaps)
     older = state[PAST] - 1
     while lacking > 0 and first > earliest:
