@@ -30,7 +30,9 @@ from agents.exact import Exact
 from benchmarks.tables import markdown
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.task import Task
+from memplace_env.testing.reference_compiler import ceiling_of
 from memplace_env.testing.reference_game import Game
+from memplace_env.testing.reference_position import FAST
 from memplace_env.testing.strategies import game_tasks, programs_with_idle_ops
 from memplace_env.units import PS
 from tests.envs.both_sides import TASTES, Compiled, all_games, play_a_game, require_same_end
@@ -113,8 +115,11 @@ def _drawn(number: int, count: int, play: Callable[..., None], *what: st.SearchS
 def _told(game: Game) -> Counter[str]:
     waits, copies = any(game.stall), sum(block.copied for block in game.blocks)
     told = {"games": 1, "decisions": game.use, "games that wait": waits, "games with a tail": game.tail > 0}
-    parallel = not game.setting.task.costs.serial
-    return Counter(told | {"on parallel ports": parallel, "copies in": copies, "write-backs": len(game.write_backs)})
+    task = game.setting.task
+    above = [block.top > ceiling_of(task, FAST, block.start, task.program.num_ops - 1) for block in game.blocks]
+    reserving = {"ops reserve bytes": task.costs.reserved_bytes.any(), "blocks where later ops reserve": sum(above)}
+    told |= {"on parallel ports": not task.costs.serial, "copies in": copies, "write-backs": len(game.write_backs)}
+    return Counter({each: int(count) for each, count in (told | reserving).items()})
 
 
 WORK: dict[str, Callable[[int], Counter[str]]] = {"random games": random_games, "tiny programs": tiny_programs}

@@ -59,8 +59,8 @@ def assign(task: Task, options: MsaOptions, order: Sequence[int] | None = None) 
 
 
 def addresses(task: Task, options: MsaOptions) -> tuple[int, int]:
-    """The first byte of fast memory that buffers may use, and the one after the last: what ops reserve stays free."""
-    limit = task.accelerator.levels[FAST].capacity_bytes - int(task.costs.reserved_bytes[:, FAST].max())
+    """The first byte of fast memory that buffers may use where no op reserves any, and the one after the last."""
+    limit = task.accelerator.levels[FAST].capacity_bytes
     return min(options.reserved_bytes, limit), limit
 
 
@@ -121,7 +121,7 @@ def _empty(task: Task, options: MsaOptions) -> Memory:
     prefetch_ps = scaled(task.costs.prefetch_ps)
     assumed = None if options.picker_bytes is None else np.full_like(prefetch_ps, int(bytes_ps(options.picker_bytes)))
     return Memory(
-        heap=Heap(base, limit),
+        heap=Heap(base, limit, task.costs.reserved_bytes[:, FAST]),
         prefetches=CopyEngine(costs.elapsed_ps, options.max_outstanding_prefetches, fifo=options.fifo_prefetches),
         evictions=CopyEngine(costs.elapsed_ps, options.max_outstanding_evictions),
         picker=IntervalPicker(

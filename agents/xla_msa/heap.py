@@ -2,7 +2,7 @@
 
 A block holds its addresses over a closed interval of ops. Free space for an interval is what no block that meets it
 in time covers; the smallest gap that fits is taken, the lowest among equals, and the endless space above the blocks
-only if no gap fits.
+only if no gap fits. What an op reserves for itself is a block at the end of memory that stays where it is.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from memplace_env.plan.gaps import ENDLESS, narrower_gap
 from memplace_env.workload.program import Ints
 
 OFFSET, TOP, FIRST, LAST, BLOCK, MARK = range(6)
+RESERVED = -1
+"""Mark of what ops reserve; no tensor has it."""
 
 
 class Heap:
@@ -22,12 +24,16 @@ class Heap:
     Attributes:
         base, limit: lowest byte that may be used, and the byte past the highest.
         rows: int64[n, 6], offset, end address, first and last op, number and mark of the blocks, ordered by offset.
+
+    Args:
+        base, limit: see above.
+        reserved: int64[T], bytes below the limit that each op keeps for itself; None if none does.
     """
 
-    def __init__(self, base: int, limit: int) -> None:
+    def __init__(self, base: int, limit: int, reserved: Ints | None = None) -> None:
         self.base = base
         self.limit = limit
-        self.rows: Ints = np.empty((0, 6), dtype=np.int64)
+        self.rows: Ints = np.empty((0, 6), dtype=np.int64) if reserved is None else _kept_by_ops(base, limit, reserved)
         self._blocks = 0
 
     def fit(self, size: int, first: int, ends: Ints) -> int:
@@ -63,14 +69,26 @@ class Heap:
 
     def repack(self) -> bool:
         """Choose all addresses anew, longest-lived blocks first, then larger ones; False if that does not fit."""
-        rows = self.rows
+        kept = self.rows[:, MARK] == RESERVED
+        rows = self.rows[~kept]
         lasts = rows[:, LAST] - rows[:, FIRST]
         order = np.lexsort((rows[:, BLOCK], rows[:, OFFSET] - rows[:, TOP], -lasts))
-        packed = pack(rows[order], self.base, self.limit)
-        if len(packed) == len(rows):
+        packed = pack(rows[order], self.rows[kept], self.base, self.limit)
+        if len(packed) == len(self.rows):
             self.rows = packed
             return True
         return False
+
+
+def _kept_by_ops(base: int, limit: int, reserved: Ints) -> Ints:
+    """Rows of a heap that hold nothing else: a block for each run of ops that reserve equally much."""
+    first = np.flatnonzero(np.diff(reserved, prepend=-1))
+    last = np.append(first, len(reserved))[1:] - 1
+    low = np.maximum(limit - reserved[first], base)
+    rows = np.column_stack(
+        [low, np.full_like(low, limit), first, last, np.zeros_like(low), np.full_like(low, RESERVED)]
+    )
+    return rows[low < limit][np.argsort(low[low < limit], kind="stable")]
 
 
 @kernel
@@ -134,11 +152,15 @@ def full_at(rows, capacity, size, op):
 
 
 @kernel
-def pack(rows, base, limit):
-    """The blocks with new offsets, placed in the order given and returned by offset; fewer if they do not all fit."""
-    packed = np.empty_like(rows)
-    for count in range(len(rows)):
-        block = rows[count]
+def pack(rows, kept, base, limit):
+    """The blocks with new offsets beside those that are kept where they are, all by offset; fewer if they do not fit.
+
+    The blocks are placed in the order given.
+    """
+    packed = np.empty((len(kept) + len(rows), 6), dtype=np.int64)
+    packed[: len(kept)] = kept
+    for count in range(len(kept), len(packed)):
+        block = rows[count - len(kept)]
         size = block[TOP] - block[OFFSET]
         offset = best_fit(packed[:count], base, limit, size, block[FIRST], block[LAST])
         if offset < 0:

@@ -222,7 +222,11 @@ def why_illegal(moment: Snapshot, action: int) -> str:
     if action == COPY:
         if not decision.is_result and saved:
             return f"{backing} holds it already"
-        return "it is on its way back" if pending else "nothing needs it later"
+        if pending:
+            return "it is on its way back"
+        if later or tables.is_output[tensor]:
+            return f"a later op reserves that part of {fast}"
+        return "nothing needs it later"
     if action == NO_COPY:
         if tables.is_output[tensor] and not later and (decision.is_result or state[layout.intact + tensor]):
             return f"a graph output must reach {backing}"

@@ -53,15 +53,15 @@ class Game(Position):
 
     # Room in fast memory.
 
-    def fit(self, size: int, first: int) -> int | None:
+    def fit(self, size: int, first: int, last: int) -> int | None:
         """Offset of a block that is held from op `first` to the current one, if there is room.
 
-        Beside what is busy in those ops, cached blocks with later uses are spared if possible. It may be held for
-        longer, so it lies below what any op from the first on reserves.
+        Beside what is busy in those ops, cached blocks with later uses are spared if possible. It may be held until op
+        `last`, so it lies below what any op from the first to that reserves.
         """
         busy = [block for block in self.blocks if self.held_until(block) >= first]
         cached = [block for block in self.blocks if self.held_until(block) < first and self.wanted(block)]
-        ceiling = reference_compiler.ceiling_of(self.setting.task, FAST, first, self.setting.num_ops - 1)
+        ceiling = reference_compiler.ceiling_of(self.setting.task, FAST, first, last)
         ends = list(self._ends(busy + cached, size, ceiling)) or list(self._ends(busy, size, ceiling))
         return max(ends, key=lambda end: (end[1], -end[0]))[0] if ends else None
 
@@ -76,13 +76,18 @@ class Game(Position):
                 yield low, inf if low == 0 else max(below)
                 yield high - size, inf if high == ceiling else max(above)
 
-    def room(self) -> Room | None:
-        """Where the result of the next decision would be made, if there is or will be room."""
+    def room(self, action: int) -> Room | None:
+        """Where NoCopy or Copy would make the result of the next decision, if there is or will be room.
+
+        It may be held for as long as it is sent back, and that may be to the end.
+        """
+        sent = action == COPY or self.tensor in self.setting.outputs
+        last = self.setting.num_ops - 1 if sent else self.setting.last_op(self.tensor)
         waitable = [write for write in self.pending() if write.start <= self.op - 1]
         for count in range(len(waitable) + 1):
             ahead = self.fork()
             ahead._wait_for(count)
-            offset = ahead.fit(self.size(self.tensor), self.op)
+            offset = ahead.fit(self.size(self.tensor), self.op, last)
             if offset is not None:
                 return Room(offset, count, sum(ahead.stall) - sum(self.stall))
         return None
@@ -93,23 +98,24 @@ class Game(Position):
         """How the operand of the next decision would be copied in: in time if possible, else with the least wait."""
         x, op = self.tensor, self.op
         earliest, size, demand = self._earliest_copy(), self.size(x), self.setting.demand(x, prefetch=True)
-        if demand == 0 or earliest > op - 1 or self.fit(size, op - 1) is None:
+        last = self.setting.last_op(x)
+        if demand == 0 or earliest > op - 1 or self.fit(size, op - 1, last) is None:
             return None
         first_pending = min((write.start for write in self.pending()), default=op)
         in_time = [s for s in range(earliest, op) if sum(self.free[s : min(op, first_pending)]) >= demand]
         if in_time:
-            offset = self.fit(size, in_time[-1])
+            offset = self.fit(size, in_time[-1], last)
             if offset is not None:
                 return CopyIn(in_time[-1], offset, 0)
         waits = {}
         for s in range(op - 1, earliest - 1, -1):
-            if self.fit(size, s) is None:
+            if self.fit(size, s, last) is None:
                 break
             waits[s] = max(0, demand - sum(self.free[s:op]))
             if waits[s] == 0:
                 break
         start = min(waits, key=lambda s: (waits[s], -s))
-        offset = self.fit(size, start)
+        offset = self.fit(size, start, last)
         assert offset is not None, "it fits from there on"
         return CopyIn(start, offset, waits[start])
 
@@ -157,8 +163,8 @@ class Game(Position):
     def wait(self, action: int) -> int:
         """For how long the op would wait if a legal action were played."""
         if self.is_result:
-            room = self.room()
-            return room.wait if room and action != DROP else 0
+            room = None if action == DROP else self.room(action)
+            return room.wait if room else 0
         if action == DROP:
             return self.drop_wait() or 0
         copy_in = None if self.intact(self.tensor) else self.copy_in()
@@ -192,20 +198,24 @@ class Game(Position):
                 return f"tensor {x} is in fast memory and in the backing memory already"
             if write:
                 return f"tensor {x} is being written back already"
-            return "" if self.used_later or output else f"nobody needs tensor {x} after this"
+            if not self.used_later and not output:
+                return f"nobody needs tensor {x} after this"
+            usable = reference_compiler.ceiling_of(self.setting.task, FAST, op, self.setting.num_ops - 1)
+            in_the_way = f"it may take to the end to send tensor {x} back, and a later op reserves bytes where it lies"
+            return "" if self.known_block(x).top <= usable else in_the_way
         if self.setting.demand(x, prefetch=True) == 0:
             return f"a copy of tensor {x} takes no time, which is no copy"
         if self._earliest_copy() > op - 1:
             return f"op {op} is too early to have tensor {x} copied in"
         no_room = f"no gap of {self.size(x)} bytes is free during op {op - 1} and op {op}"
-        return "" if self.fit(self.size(x), op - 1) is not None else no_room
+        return "" if self.fit(self.size(x), op - 1, self.setting.last_op(x)) is not None else no_room
 
     def _refuse_result(self, action: int) -> str:
         """Why the result cannot be made like this; empty if it can."""
         x, output = self.tensor, self.tensor in self.setting.outputs
         if action == DROP:
             return ""
-        if self.room() is None:
+        if self.room(action) is None:
             return f"no gap of {self.size(x)} bytes is free at op {self.op}, whatever it waits for"
         if action == NO_COPY and output and not self.used_later:
             return f"graph output {x} would never reach the backing memory: nobody reads it"
@@ -228,7 +238,7 @@ class Game(Position):
         if action == DROP:
             self.valid_from[self.tensor] = self.op + 1
             return
-        room = self.room()
+        room = self.room(action)
         assert room is not None, "the action is legal"
         self._wait_for(room.write_backs)
         self._place(room.offset, self.op, copied=False)

@@ -67,6 +67,10 @@ class Setting:
     def last_use(self) -> dict[int, int]:
         return {tensor: use for use, tensor in enumerate(self.task.program.use_tensor.tolist())}
 
+    def last_op(self, tensor: int) -> int:
+        """The op of a tensor's last use."""
+        return int(self.task.program.use_op[self.last_use[tensor]])
+
     @cached_property
     def outputs(self) -> set[int]:
         return set(np.flatnonzero(self.task.program.tensor_kind == TensorKind.OUTPUT).tolist())
@@ -193,7 +197,7 @@ class Position:
     def stays_until(self, block: Block) -> float:
         """The op in which its space is likely to become free: that of its tensor's last use, or its last."""
         if self.wanted(block):
-            return int(self.setting.task.program.use_op[self.setting.last_use[block.tensor]])
+            return self.setting.last_op(block.tensor)
         return min(self.held_until(block), self.setting.num_ops)
 
     def estimate(self) -> int:

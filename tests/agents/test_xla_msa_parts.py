@@ -117,6 +117,22 @@ def test_repacking_makes_room():
     assert heap.fit(60, 3, np.array([9])) == 30
 
 
+def test_heap_keeps_what_ops_reserve():
+    """Before, between and after: blocks lie below what ops reserve, and repacking moves none of that."""
+    heap = Heap(0, 100, np.array([0, 60, 60, 0, 90, 0]))
+    assert heap.rows[:, :4].tolist() == [[10, 100, 4, 4], [40, 100, 1, 2]]
+    assert heap.fit(41, 0, np.array([0, 1])) == 0
+    assert heap.fit(41, 1, np.array([2])) == -1
+    assert heap.fit(40, 1, np.array([3])) == 0
+    early, late = heap.place(0, 90, 0, 0, mark=1), heap.place(0, 80, 3, 3, mark=2)
+    assert heap.free_until(late) == 3
+    assert heap.full_at(41, 3) == 3
+    assert heap.full_at(11, 5) == 4
+    assert heap.repack()
+    assert [heap.offset(early), heap.offset(late)] == [0, 0]
+    assert sorted(heap.rows[:, :4].tolist()) == [[0, 80, 3, 3], [0, 90, 0, 0], [10, 100, 4, 4], [40, 100, 1, 2]]
+
+
 def test_repacking_that_does_not_fit_changes_nothing():
     heap = Heap(0, 100)
     for offset, size, first, last in [(0, 40, 0, 9), (40, 60, 0, 3), (40, 60, 4, 9)]:

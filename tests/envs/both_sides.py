@@ -97,7 +97,7 @@ def require_same(compiled: Compiled, game: Game) -> None:
 def expected_preview(game: Game) -> tuple[int, int, int]:
     """First op and offset of the block that the next decision would place, -1 if none; wait for it, or of Drop."""
     if game.is_result:
-        room = game.room()
+        room = game.room(NO_COPY)
         return (game.op, room.offset, room.wait) if room else (-1, -1, 0)
     if game.intact(game.tensor):
         return -1, -1, game.drop_wait() or 0

@@ -3,6 +3,9 @@
 A gap has two ends, and a block is placed at the end whose neighbour stays longest, so that large gaps stay whole.
 Blocks of data that is still of use are spared if there is room beside them, though their space may be taken.
 
+A block lies below what ops reserve for themselves until the last use of its data, or to the end if it is sent back, as
+nobody knows when that ends. No copy of data that came from the backing memory is sent back.
+
 While a result asks for room, write-backs that it would wait for count as ended: those before place `until` of the
 queue; 0 is nobody.
 """
@@ -13,13 +16,22 @@ from typing import Final
 
 import numpy as np
 
-from memplace_env.envs.malloc_game.state import BLOCKS, LIVE, NEVER, OP, PAST, QUEUE_HEAD
+from memplace_env.envs.malloc_game.state import BLOCKS, LIVE, NEVER, OP, PASSING, PAST, QUEUE_HEAD
 from memplace_env.kernel import kernel
 
 BEGIN, END, BELOW, ABOVE = 0, 1, 2, 3
 """Columns of gaps: their addresses, and until which op the neighbours at either end stay."""
 FOR_EVER: Final = 2 * NEVER
 """How long the ends of memory stay."""
+
+
+@kernel(forceinline=True)
+def ceiling_from(tables, use, start):
+    """Address below which the block of a copy must lie that comes in for a use, from op `start` on."""
+    ceiling = tables.ceiling[use, PASSING]
+    for op in range(start, tables.use_op[use] - 1):
+        ceiling = min(ceiling, tables.usable[op])
+    return ceiling
 
 
 @kernel(forceinline=True)

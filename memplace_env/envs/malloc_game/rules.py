@@ -29,7 +29,7 @@ from memplace_env.envs.malloc_game.port import (
     wait_for,
     waitable,
 )
-from memplace_env.envs.malloc_game.room import fit, has_room, place, retire, revive
+from memplace_env.envs.malloc_game.room import ceiling_from, fit, has_room, place, retire, revive
 from memplace_env.envs.malloc_game.state import (
     BACKING_PS,
     COPY,
@@ -37,11 +37,13 @@ from memplace_env.envs.malloc_game.state import (
     ESTIMATE,
     FAST_PS,
     FINAL_PS,
+    LASTING,
     MASK,
     NEVER,
     NO_COPY,
     OP,
     OPEN_PS,
+    PASSING,
     QUEUE_HEAD,
     STALL_PS,
     TAIL_PS,
@@ -95,8 +97,9 @@ def _make(tables, layout, state, tensor, action):
     if action == DROP:
         state[layout.valid_from + tensor] = op + 1
         return
-    wait_for(tables, layout, state, _room_after(tables, layout, state, size))
-    place(tables, layout, state, tensor, op, fit(layout, state, size, tables.ceiling[op], op, 0))
+    ceiling = tables.ceiling[state[USE], LASTING if action == COPY else PASSING]
+    wait_for(tables, layout, state, _room_after(layout, state, size, ceiling))
+    place(tables, layout, state, tensor, op, fit(layout, state, size, ceiling, op, 0))
     if action == COPY:
         send_back(layout, state, tensor)
 
@@ -119,7 +122,8 @@ def _read(tables, layout, state, tensor, action):
             send_back(layout, state, tensor)
     else:
         start, wait = copy_window(tables, layout, state, tensor)
-        offset = fit(layout, state, tables.size[tensor], tables.ceiling[start], start, 0)
+        ceiling = ceiling_from(tables, state[USE], start)
+        offset = fit(layout, state, tables.size[tensor], ceiling, start, 0)
         place(tables, layout, state, tensor, start, offset)
         state[layout.arrived + state[layout.block + tensor]] = op - 1
         book(layout, state, start, op, tables.prefetch_ps[tensor])
@@ -140,10 +144,10 @@ def _hold(tables, layout, state, tensor):
 
 
 @kernel(forceinline=True)
-def _room_after(tables, layout, state, size):
+def _room_after(layout, state, size, ceiling):
     """Place in the queue before which write-backs have to end so that a result finds room; 0 if none has to."""
     until = 0
-    while not has_room(layout, state, size, tables.ceiling[state[OP]], state[OP], until):
+    while not has_room(layout, state, size, ceiling, state[OP], until):
         until = max(until, state[QUEUE_HEAD]) + 1
     return until
 
@@ -153,7 +157,8 @@ def preview(tables, layout, state):
     """What the current decision might bring: (first op and offset of the block it would place, wait in ps).
 
     First op and offset are -1 if no action places a block. The wait is that of the actions that place one, else that of
-    Drop, 0 if that is illegal. The game must not be over.
+    Drop, 0 if that is illegal. Where later ops' reserved bytes make Copy place a result elsewhere than NoCopy, they are
+    NoCopy's. The game must not be over.
     """
     use, op = state[USE], state[OP]
     tensor = tables.use_tensor[use]
@@ -161,12 +166,9 @@ def preview(tables, layout, state):
     if tables.use_is_result[use]:
         if state[MASK] == 1 << DROP:
             return none, none, np.int64(0)
-        until = _room_after(tables, layout, state, size)
-        return (
-            op,
-            fit(layout, state, size, tables.ceiling[op], op, until),
-            np.int64(backlog(tables, layout, state, until)),
-        )
+        until = _room_after(layout, state, size, tables.ceiling[use, PASSING])
+        offset = fit(layout, state, size, tables.ceiling[use, PASSING], op, until)
+        return op, offset, np.int64(backlog(tables, layout, state, until))
     if state[layout.intact + tensor] == 1:
         waits = state[layout.valid_from + tensor] > op and state[MASK] >> DROP & 1
         until = state[layout.turn + tensor] + 1 if waits else 0
@@ -174,7 +176,8 @@ def preview(tables, layout, state):
     if state[MASK] >> COPY & 1 == 0:
         return none, none, np.int64(0)
     start, wait = copy_window(tables, layout, state, tensor)
-    return np.int64(start), fit(layout, state, size, tables.ceiling[start], start, 0), np.int64(wait)
+    offset = fit(layout, state, size, ceiling_from(tables, use, start), start, 0)
+    return np.int64(start), offset, np.int64(wait)
 
 
 @kernel
@@ -260,28 +263,36 @@ def _find_legal(tables, layout, state):
     op, tensor = state[OP], tables.use_tensor[use]
     later, output = tables.last_use[tensor] > use, tables.is_output[tensor]
     if tables.use_is_result[use]:
-        fits = _finds_room(tables, layout, state, tables.size[tensor])
-        can_copy = fits and (later or output)
-        can_keep = fits and (later or not output)
+        can_keep = can_copy = _finds_room(layout, state, tables.size[tensor], tables.ceiling[use, PASSING])
+        if can_copy and tables.ceiling[use, LASTING] < tables.ceiling[use, PASSING]:
+            can_copy = _finds_room(layout, state, tables.size[tensor], tables.ceiling[use, LASTING])
+        can_keep = can_keep and (later or not output)
+        can_copy = can_copy and (later or output)
         can_drop = True
     elif state[layout.intact + tensor] == 1:
         backed, pending = state[layout.valid_from + tensor] <= op, is_pending(layout, state, tensor)
         unsaved = not backed and not pending
-        can_copy = unsaved and (later or output)
+        can_copy = unsaved and (later or output) and _may_stay(tables, layout, state, tensor)
         can_keep = later or not output or not unsaved
         can_drop = backed or (pending and state[layout.sent + tensor] < op)
     else:
         in_time = tables.prefetch_ps[tensor] > 0 and earliest_copy(layout, state, tensor) < op
-        can_copy = in_time and has_room(layout, state, tables.size[tensor], tables.ceiling[op - 1], op - 1, 0)
+        can_copy = in_time and has_room(layout, state, tables.size[tensor], tables.ceiling[use, PASSING], op - 1, 0)
         can_keep = False
         can_drop = state[layout.valid_from + tensor] <= op
     state[MASK] = can_copy * (1 << COPY) | can_keep * (1 << NO_COPY) | can_drop * (1 << DROP)
 
 
 @kernel(forceinline=True)
-def _finds_room(tables, layout, state, size):
+def _may_stay(tables, layout, state, tensor):
+    """Whether the tensor's block lies below what later ops reserve, so that it may be held to the end."""
+    return state[layout.top + state[layout.block + tensor]] <= tables.ceiling[state[USE], LASTING]
+
+
+@kernel(forceinline=True)
+def _finds_room(layout, state, size, ceiling):
     """Whether a result fits into fast memory, now or after waiting."""
-    if has_room(layout, state, size, tables.ceiling[state[OP]], state[OP], 0):
+    if has_room(layout, state, size, ceiling, state[OP], 0):
         return True
     until = waitable(layout, state)
-    return until > state[QUEUE_HEAD] and has_room(layout, state, size, tables.ceiling[state[OP]], state[OP], until)
+    return until > state[QUEUE_HEAD] and has_room(layout, state, size, ceiling, state[OP], until)

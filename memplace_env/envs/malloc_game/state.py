@@ -14,7 +14,7 @@ from memplace_env.costs import op_times
 from memplace_env.errors import WorkloadError
 from memplace_env.plan import MemoryPlan
 from memplace_env.task import Task
-from memplace_env.workload.program import Ints, TensorKind
+from memplace_env.workload.program import Ints, Program, TensorKind
 
 COPY, NO_COPY, DROP = 0, 1, 2
 ACTIONS = ("Copy", "NoCopy", "Drop")
@@ -55,6 +55,9 @@ BACKING_PS: Final = 14
 HEAD: Final = 15
 """Number of these fields."""
 
+PASSING, LASTING = 0, 1
+"""Columns of `Tables.ceiling`."""
+
 
 class Tables(NamedTuple):
     """What never changes; T ops, K tensors, U uses; level 0 is fast, level 1 the backing memory.
@@ -68,7 +71,9 @@ class Tables(NamedTuple):
         made: bool[K], results; weights and inputs start in the backing memory.
         size: int64[K], bytes.
         capacity: bytes of the fast level.
-        ceiling: int64[T + 1], bytes of the fast level below all that op t and later ops reserve for themselves.
+        usable: int64[T], bytes of the fast level below what each op reserves for itself.
+        ceiling: int64[U, 2], the least of these from a result's op on, or from the op before that of an operand: column
+            PASSING until its tensor's last use, of the result that is a graph output to the end; LASTING to the end.
         compute_ps, overhead_ps, use_ps, latency_ps, serial, prefetch_ps, writeback_ps: as in `Costs`; flat, as numba
             counts references whenever a kernel takes a tuple out of a tuple.
         rest_ps: int64[T + 1], time of ops t.. with everything in the backing memory; rest_ps[0] is the whole.
@@ -84,6 +89,7 @@ class Tables(NamedTuple):
     made: NDArray[np.bool_]
     size: Ints
     capacity: int
+    usable: Ints
     ceiling: Ints
     compute_ps: Ints
     overhead_ps: Ints
@@ -110,8 +116,8 @@ def game_tables(task: Task) -> Tables:
         )
     used = np.zeros((program.num_ops, 2), dtype=np.int64)
     np.add.at(used[:, 1], program.use_op, costs.use_ps[:, 1])
-    reserved = np.append(np.maximum.accumulate(costs.reserved_bytes[::-1, 0])[::-1], 0)
     capacity = accelerator.levels[0].capacity_bytes
+    usable = capacity - costs.reserved_bytes[:, 0]
     return Tables(
         use_ptr=program.use_ptr,
         use_op=program.use_op,
@@ -123,7 +129,8 @@ def game_tables(task: Task) -> Tables:
         made=program.producer >= 0,
         size=program.tensor_bytes,
         capacity=capacity,
-        ceiling=capacity - reserved,
+        usable=usable,
+        ceiling=_ceilings(program, usable),
         compute_ps=costs.compute_ps,
         overhead_ps=costs.overhead_ps,
         use_ps=costs.use_ps,
@@ -133,6 +140,16 @@ def game_tables(task: Task) -> Tables:
         writeback_ps=costs.writeback_ps,
         rest_ps=np.append(np.cumsum(op_times(costs, used).op_ps[::-1])[::-1], 0),
     )
+
+
+def _ceilings(program: Program, usable: Ints) -> Ints:
+    """`Tables.ceiling`."""
+    to_the_end = program.use_is_result & (program.tensor_kind == TensorKind.OUTPUT)[program.use_tensor]
+    first = np.maximum(program.use_op - ~program.use_is_result, 0)
+    last = np.where(to_the_end, program.num_ops - 1, program.use_op[program.last_use[program.use_tensor]])
+    spans = zip(first.tolist(), last.tolist(), strict=True)
+    passing = np.array([usable[begin : end + 1].min() for begin, end in spans], dtype=np.int64)
+    return np.stack([passing, np.minimum.accumulate(usable[::-1])[::-1][first]], axis=1)
 
 
 class Layout(NamedTuple):

@@ -7,7 +7,7 @@ what write-backs still wait for; if there is no such window, they give way.
 from __future__ import annotations
 
 from memplace_env.envs.malloc_game.room import FOR_EVER, find_gaps, new_gaps, without, without_block
-from memplace_env.envs.malloc_game.state import OP, PAST, QUEUE_HEAD, QUEUE_TAIL
+from memplace_env.envs.malloc_game.state import OP, PASSING, PAST, QUEUE_HEAD, QUEUE_TAIL, USE
 from memplace_env.kernel import kernel
 
 
@@ -44,12 +44,14 @@ def _search(tables, layout, state, tensor, limit):
     if lacking <= 0 or first == earliest:
         return start, max(lacking, 0)
     gaps = new_gaps(state)
-    count = find_gaps(layout, state, size, tables.ceiling[first], first, 0, layout.hold, gaps)
+    ceiling = tables.ceiling[state[USE], PASSING]
+    count = find_gaps(layout, state, size, ceiling, first, 0, layout.hold, gaps)
     older = state[PAST] - 1
     while lacking > 0 and first > earliest:
         first -= 1
-        if tables.ceiling[first] < tables.ceiling[first + 1]:
-            count = without(gaps, count, size, tables.ceiling[first], tables.capacity, FOR_EVER)
+        if tables.usable[first] < ceiling:
+            ceiling = tables.usable[first]
+            count = without(gaps, count, size, ceiling, tables.capacity, FOR_EVER)
         while older >= 0 and state[layout.hold + state[layout.past + older]] == first:
             count = without_block(layout, state, size, state[layout.past + older], gaps, count)
             older -= 1
