@@ -114,9 +114,10 @@ class Op(UnitAtWork):
         return OpCosts(compute, accesses, use_ps, buffer, self.whole(compute, use_ps))
 
     def whole(self, compute: int, use_ps: list[list[int]]) -> int:
+        """Time with everything in the backing memory, but for what an op takes in any block."""
         memory = sum(row[-1] for row in use_ps)
         memory += self.accelerator.levels[-1].latency_ps if memory else 0
-        return max(compute, memory) + self.accelerator.op_overhead_ps
+        return max(compute, memory)
 
     def buffer(self, use: int, block: Block) -> int:
         """Bytes of fast memory for weights that are read more than once: all, two slices, or none, at most half."""

@@ -114,7 +114,7 @@ COUNTS = [
 ]
 LISTS = {
     "buffer_bytes": "2",
-    "request_words": "3",
+    "request_words": "4",
     "microblocks": "1 to 8",
     "microblocks[1]": "3",
     "largest_block": "3",

@@ -40,8 +40,8 @@ def add_layer(
 
     Args:
         builder: of the program.
-        op_type: one of `TYPES`; "DepthwiseConv" is a Conv, "Gemm" has weights, "MatMul" two activations; of "ConvTranspose"
-            the result, not the input, is larger by the stride.
+        op_type: one of `TYPES`; "DepthwiseConv" is a Conv, "Gemm" has weights, "MatMul" two activations; the result
+            of "ConvTranspose", not its input, is larger by the stride.
         source: what is read; a new input if None.
         batch, height, width, depth: of the result; the depth of anything but a product is its channels.
         channels: of the input.

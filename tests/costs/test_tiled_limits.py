@@ -112,8 +112,8 @@ def test_programs_without_tensors(chip):
 @pytest.mark.parametrize("chip", PAIR, ids=lambda chip: chip.name)
 def test_microblocks_are_compared_exactly(chip):
     """Of a map of one row the flat one wastes least, however wide and deep it is."""
-    wide = Layer(Kind.PRODUCT, 1, MOST, MOST - 63, 8, 1, 1, 1, 1)
-    deep = Layer(Kind.PRODUCT, 1, 5, 64, 8, 1, 1, 1, 1)
+    wide = Layer(Kind.PRODUCT, 1, MOST, MOST - 63, 8, 1, 1, 1, 1, 1, MOST)
+    deep = Layer(Kind.PRODUCT, 1, 5, 64, 8, 1, 1, 1, 1, 1, 5)
     assert chip.tiling.generation == "ethos-u65" or microblock(wide, chip.tiling)[0] == 1
     assert chip.tiling.generation == "ethos-u65" or microblock(deep, chip.tiling)[0] == 1
 
@@ -121,5 +121,5 @@ def test_microblocks_are_compared_exactly(chip):
 @pytest.mark.parametrize("cores", [1, 3, 9, 17, 1000])
 def test_any_number_of_cores_has_blocks(cores):
     unit = replace(PAIR[0].tiling, cores=cores)
-    blocks = least_traffic(Layer(Kind.PRODUCT, 9, 9, 100, 9, 3, 3, 1, 1), unit)
+    blocks = least_traffic(Layer(Kind.PRODUCT, 9, 9, 100, 9, 3, 3, 1, 1, 9, 9), unit)
     assert all(np.array(block).min() >= 1 and block.depth % (8 * cores) == 0 for block in blocks)

@@ -251,9 +251,9 @@ def _check_range(layer: Layer, unit: EthosU, blocks: _Blocks) -> None:
         filters, slices = 1, 1
     times = int(maps(layer, blocks).max())
     held = area * 2 * max(deepest, unit.depth_slice)
-    inputs = area * (layer.channels + BRICK) * layer.parts * slices * times
+    inputs = area * (layer.channels + BRICK) * layer.parts * slices * max(times, layer.height * layer.width)
     weights = (layer.kernel_y * layer.kernel_x * layer.channels + SCALE_BYTES) * filters * times
-    if held + inputs + weights > 2**62:
+    if 2 * (held + inputs + weights) > 2**62:
         raise WorkloadError("One op moves more than the simulator counts; pass smaller dims or batch.")
 
 
