@@ -188,7 +188,8 @@ def main() -> None:
     text = f"{table(results)}\n\n{verdict(results)}"
     print(text)
     if options.write:
-        write_between_markers(options.write, "vela", text)
+        whole = options.data == DATA
+        write_between_markers(options.write, options.data.name, text if whole else verdict(results))
 
 
 if __name__ == "__main__":
