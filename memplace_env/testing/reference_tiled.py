@@ -29,13 +29,12 @@ class Access:
     """What one use moves.
 
     Attributes:
-        moved, slow_moved: bytes at the fastest level, and at any other.
+        moved: bytes.
         run: contiguous bytes, None for all.
         asked, slow_asked: bytes under way at once that the unit can ask for, None for no bound.
     """
 
     moved: int
-    slow_moved: int
     run: int | None
     asked: int | None
     slow_asked: int | None
@@ -49,6 +48,7 @@ class OpCosts:
     accesses: list[Access]
     use_ps: list[list[int]]
     buffer: int
+    again: int
     whole_ps: int
 
 
@@ -67,16 +67,15 @@ def tiled(program: Program, accelerator: Accelerator) -> Costs:
         if op and any(every.role[use] == Role.WEIGHTS and constant(program, use) for use in uses_of(program, op)):
             reserved[op - 1][0] += costs.buffer
     accesses = [access for costs in best for access in costs.accesses]
-    moved = [
-        [carried(access.slow_moved if index else access.moved, access.run, level) for index, level in enumerate(levels)]
-        for access in accesses
-    ]
+    moved = [[carried(access.moved, access.run, level) for index, level in enumerate(levels)] for access in accesses]
     energy = [
         [round(max(int(size), bytes_) * level.pj_per_byte) for bytes_, level in zip(row, levels, strict=True)]
         for size, row in zip(program.use_bytes, moved, strict=True)
     ]
+    restreamed = np.array([round(costs.again * levels[0].pj_per_byte) for costs in best], dtype=np.int64)
     return ideal._replace(
         compute_ps=np.array([costs.compute_ps for costs in best]),
+        compute_pj=ideal.compute_pj + restreamed,
         use_ps=np.array([row for costs in best for row in costs.use_ps], dtype=np.int64).reshape(-1, len(levels)),
         use_pj=np.array(energy, dtype=np.int64).reshape(-1, len(levels)),
         reserved_bytes=np.array([[min(row[0], levels[0].capacity_bytes), *row[1:]] for row in reserved]),
@@ -103,15 +102,16 @@ class Op(UnitAtWork):
 
     def costs(self, block: Block) -> OpCosts:
         accesses = [self.access(use, block) for use in self.uses]
-        busy, buffer = self.cycles(block), 0
+        busy, buffer, again = self.cycles(block), 0, 0
         for use, access in zip(self.uses, accesses, strict=True):
             if self.role[use] == Role.WEIGHTS and (buffer := self.buffer(use, block)):
                 rate = self.accelerator.levels[0].read_bytes_per_s
-                busy = max(busy, Fraction(access.moved * self.unit.clock_hz, rate))
+                busy = max(busy, Fraction(access.moved * self.maps(block) * self.unit.clock_hz, rate))
+                again = access.moved * (self.maps(block) - 1)
         compute = max(self.ideal_ps, ceil(busy * PS_PER_S / self.unit.clock_hz))
         columns = [self.level_times(accesses, index) for index in range(self.accelerator.num_levels)]
         use_ps = [list(row) for row in zip(*columns, strict=True)]
-        return OpCosts(compute, accesses, use_ps, buffer, self.whole(compute, use_ps))
+        return OpCosts(compute, accesses, use_ps, buffer, again, self.whole(compute, use_ps))
 
     def whole(self, compute: int, use_ps: list[list[int]]) -> int:
         """Time with everything in the backing memory, but for what an op takes in any block."""
@@ -120,13 +120,15 @@ class Op(UnitAtWork):
         return max(compute, memory)
 
     def buffer(self, use: int, block: Block) -> int:
-        """Bytes of fast memory for weights that are read more than once: all, two slices, or none, at most half."""
+        """Bytes of fast memory for weights that are read more than once."""
         size = int(self.program.use_bytes[use])
         two = min(size, 2 * ceil(Fraction(size * block[2], self.D)))
         if self.maps(block) == 1:
             return 0
-        half = Fraction(self.accelerator.levels[0].capacity_bytes, 2)
-        return size if size <= half else two if two <= half else 0
+        for wanted, share in ((size, Fraction(1, 8)), (two, Fraction(1, 2))):
+            if wanted <= share * self.accelerator.levels[0].capacity_bytes:
+                return wanted
+        return 0
 
     def access(self, use: int, block: Block) -> Access:
         size, role = int(self.program.use_bytes[use]), self.role[use]
@@ -137,9 +139,10 @@ class Op(UnitAtWork):
         if role == Role.RESULT:
             return simple(written, write_run, None) if use == result else simple(size, None, None)
         if role == Role.WEIGHTS:
-            moved, staged = size * self.maps(block), self.buffer(use, block) > 0
             asked = self.words(WEIGHTS)
-            return Access(moved, size if staged else moved, None, asked, self.words(STAGING) if staged else asked)
+            if self.buffer(use, block):
+                return Access(size, None, asked, self.words(STAGING))
+            return simple(size * self.maps(block), None, asked)
         if role == Role.INPUT:
             return self.streamed(use, block)
         if self.kind in (Kind.PRODUCT, Kind.DEPTHWISE):
@@ -175,7 +178,7 @@ class Op(UnitAtWork):
         alone, bytes_only, memory = [], [], self.accelerator.levels[index]
         for use, access in zip(self.uses, accesses, strict=True):
             result = self.role[use] == Role.RESULT
-            amount = carried(access.slow_moved if index else access.moved, access.run, memory)
+            amount = carried(access.moved, access.run, memory)
             peak = Fraction(memory.write_bytes_per_s if result else memory.read_bytes_per_s)
             asked = access.slow_asked if index else access.asked
             rate = min(peak, self.request_rate(memory, result, asked))
@@ -214,7 +217,7 @@ class Op(UnitAtWork):
 
 def simple(moved: int, run: int | None, asked: int | None) -> Access:
     """An access that is the same at all levels."""
-    return Access(moved, moved, run, asked, asked)
+    return Access(moved, run, asked, asked)
 
 
 def carried(moved: int, run: int | None, memory: MemoryLevel) -> int:

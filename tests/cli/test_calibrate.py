@@ -89,7 +89,14 @@ def test_a_chip_of_the_users_own(run: Run, rows: Path, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_example_of_the_documentation(parsed: Callable[..., Any]) -> None:
-    found = parsed("calibrate", ROOT / "benchmarks" / "data" / "simulated-not-measured.csv", "--accelerator", "nnp-i")
+    found = parsed(
+        "calibrate",
+        ROOT / "benchmarks" / "data" / "simulated-not-measured.csv",
+        "--accelerator",
+        "nnp-i",
+        "--costs",
+        "roofline",
+    )
     after = {constant["name"]: constant["after"] for constant in found["constants"]}
     assert after["compute.efficiency"] == pytest.approx(0.6, rel=0.02)
     assert after["DRAM.efficiency"] == pytest.approx(0.7, rel=0.02)

@@ -28,8 +28,6 @@ def use_times(tiling: Tiling, program: Program, accelerator: Accelerator) -> Int
 def moved_bytes(tiling: Tiling, program: Program, level: MemoryLevel, index: int) -> Ints:
     """int64[U], bytes that each use moves if that level serves it; bursts move whole."""
     moved = tiling.moved_bytes if tiling.moved_bytes.ndim == 1 else tiling.moved_bytes[:, index]
-    if index and tiling.staged is not None:
-        moved = np.where(tiling.staged, program.use_bytes, moved)
     if level.access is None:
         return moved
     burst, pairs = level.access.burst_bytes, zip(moved.tolist(), tiling.run_bytes.tolist(), strict=True)

@@ -157,7 +157,7 @@ def least_traffic(layer: Layer, unit: EthosU) -> tuple[Block, ...]:
 
 @lru_cache(maxsize=4096)
 def microblock(layer: Layer, unit: EthosU) -> Box:
-    """Results worked on at once: the micro-block that wastes least by rounding."""
+    """Results worked on at once: the micro-block that wastes least by rounding; the U65 lays it along a single row."""
     if unit.generation == "ethos-u65" and layer.height == layer.kernel_y == 1 and layer.width % 2 == 0:
         return 1, 4, unit.microblocks[0][2]
     choice = unit.vector_microblocks if layer.keeps_channels else unit.microblocks

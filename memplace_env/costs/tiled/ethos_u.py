@@ -109,6 +109,7 @@ def _tiling(program: Program, accelerator: Accelerator, nest: Nests, ops: list[_
     uses: list[_Use] = []
     compute: list[int] = []
     reserved = np.zeros(program.num_ops, dtype=np.int64)
+    restreamed = np.zeros(program.num_ops, dtype=np.int64)
     ahead, staged = np.zeros(program.num_ops, dtype=np.bool_), np.zeros(program.num_uses, dtype=np.bool_)
     for number, op in enumerate(ops):
         busy = op.repeats * cycles(op.layer, op.block, unit, _output_cycles(program, number, op))
@@ -122,7 +123,10 @@ def _tiling(program: Program, accelerator: Accelerator, nest: Nests, ops: list[_
                 reserved[number] = buffer
                 ahead[number] = _is_constant(program, use)
                 if buffer:
-                    busy = max(busy, Fraction(uses[-1].moved * unit.clock_hz, fast.read_bytes_per_s))
+                    streamed, size = uses[-1].moved, int(program.use_bytes[use])
+                    busy = max(busy, Fraction(streamed * unit.clock_hz, fast.read_bytes_per_s))
+                    restreamed[number] = streamed - size
+                    uses[-1] = uses[-1]._replace(moved=size)
         compute.append(-(-busy * PS_PER_S // unit.clock_hz))
     return Tiling(
         compute_ps=counted(compute),
@@ -131,6 +135,7 @@ def _tiling(program: Program, accelerator: Accelerator, nest: Nests, ops: list[_
         reserved_bytes=reserved,
         ahead=ahead,
         staged=staged,
+        restreamed_bytes=restreamed,
         requests=_requests(program, unit, uses),
     )
 
@@ -172,14 +177,15 @@ def _input(op: _Op, size: int, pixels: int, kind: int) -> _Use:
 
 
 def _staging_bytes(op: _Op, size: int, capacity: int) -> int:
-    """What an op keeps of fast memory for weights that it reads more than once: all, else two slices, else nothing.
+    """What an op keeps of fast memory for weights that it reads more than once.
 
-    It takes no more than half of the memory, so that feature maps have room: our choice.
+    All of them in at most an eighth of the memory, else two slices in at most half of it, so that feature maps have
+    room, else nothing: our choice.
     """
     if op.weight_reads == 1:
         return 0
     slices = min(size, 2 * ceil_div(size * op.block.depth, op.layer.depth))
-    return next((buffer for buffer in (size, slices) if buffer <= capacity // 2), 0)
+    return size if 8 * size <= capacity else slices if 2 * slices <= capacity else 0
 
 
 def _output_cycles(program: Program, number: int, op: _Op) -> Fraction:

@@ -64,7 +64,9 @@ def _priced(ideal: Costs, tiling: Tiling, program: Program, accelerator: Acceler
     reserved = np.zeros_like(ideal.reserved_bytes)
     reserved[:, 0] = tiling.reserved_bytes
     compute_ps = np.maximum(ideal.compute_ps, tiling.compute_ps)
+    again = 0 if tiling.restreamed_bytes is None else np.rint(tiling.restreamed_bytes * picojoules[0]).astype(np.int64)
     return ideal._replace(
+        compute_pj=ideal.compute_pj + again,
         compute_ps=np.zeros_like(compute_ps) if tiling.loads_exposed else compute_ps,
         overhead_ps=ideal.overhead_ps + (compute_ps if tiling.loads_exposed else 0),
         use_ps=np.maximum(ideal.use_ps, use_times(tiling, program, accelerator)),
@@ -81,6 +83,7 @@ def _faster(one: Costs, other: Costs, program: Program, accelerator: Accelerator
     uses = wins[program.use_op]
     return one._replace(
         compute_ps=np.where(wins, other.compute_ps, one.compute_ps),
+        compute_pj=np.where(wins, other.compute_pj, one.compute_pj),
         overhead_ps=np.where(wins, other.overhead_ps, one.overhead_ps),
         use_ps=np.where(uses[:, None], other.use_ps, one.use_ps),
         use_pj=np.where(uses[:, None], other.use_pj, one.use_pj),

@@ -25,7 +25,9 @@ class Tiling(NamedTuple):
         reserved_bytes: int64[T], bytes of the fastest level that the op keeps for staging.
         ahead: bool[T], ops whose reserved bytes are filled during the op before, so that they are kept then too; None:
             none are.
-        staged: bool[U], uses that a slower level serves once, into the reserved bytes; None: no use is.
+        staged: bool[U], uses whose bytes move once, from a slower level into the reserved bytes; None: no use is.
+        restreamed_bytes: int64[T], bytes that the op reads from the fastest level again, wherever they came from; None:
+            none are. Its time is part of `compute_ps`.
         requests: who asks memories for each use; None: nothing there bounds its bandwidth.
         loads_exposed: whether an op's operands move before it computes and not beside it, so that both times add up.
     """
@@ -36,6 +38,7 @@ class Tiling(NamedTuple):
     reserved_bytes: Ints
     ahead: NDArray[np.bool_] | None = None
     staged: NDArray[np.bool_] | None = None
+    restreamed_bytes: Ints | None = None
     requests: Requests | None = None
     loads_exposed: bool = False
 
