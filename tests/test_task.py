@@ -140,7 +140,7 @@ def test_plans_of_environments_carry_settings():
     game = gym.make("MallocGame-v0", workload=GAME).unwrapped
     game.reset()
     game.step(2)
-    assert game.plan().settings == {"workload": GAME, "accelerator": "tpu-v4i"}
+    assert game.plan().settings == {"workload": GAME, "accelerator": "tpu-v4i", "costs": "roofline"}
     made = {key: value for key, value in settings.items() if value is not None}
     again = gym.make("MemPlace-v0", **made).unwrapped
     assert judge_plan(again.task, env.plan()).latency_ps == env.report().latency_ps

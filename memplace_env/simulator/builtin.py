@@ -53,21 +53,23 @@ class BuiltinSimulator:
     An environment that is made without `simulator` does the same faster, and lets exact solvers and bounds work.
 
     Args:
-        costs: name of a cost model, or one; None takes the accelerator's.
+        costs: name of a cost model, or one; None takes that which the plan was made under, else the accelerator's.
     """
 
     name = "builtin"
 
     def __init__(self, costs: str | CostModel | None = None) -> None:
         self.model = None if costs is None else resolve_cost_model(costs)
-        self._last: Task | None = None
+        self._last: tuple[str, Task] | None = None
 
     def run(self, program: Program, accelerator: Accelerator, plan: MemoryPlan) -> Report:
         """Time a plan that is known to be valid; `memplace_env.simulate` checks first."""
-        task = self._last
-        if task is None or task.program is not program or task.accelerator is not accelerator:
-            model = resolve_cost_model(accelerator.cost_model) if self.model is None else self.model
-            task = self._last = Task(program, accelerator, costs_of(model, program, accelerator))
+        name = str(plan.settings.get("costs") or accelerator.cost_model)
+        known, task = self._last or (name, None)
+        if task is None or known != name or task.program is not program or task.accelerator is not accelerator:
+            model = resolve_cost_model(name) if self.model is None else self.model
+            task = Task(program, accelerator, costs_of(model, program, accelerator))
+            self._last = name, task
         return time_plan(task, plan)
 
 

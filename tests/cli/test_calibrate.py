@@ -45,7 +45,8 @@ def test_what_is_written_is_what_is_shown(parsed: Callable[..., Any], rows: Path
         assert solved["native_latency_s"] == row["after_s"]
 
 
-def test_tables_and_overwriting(run: Run, rows: Path, tmp_path: Path) -> None:
+def test_tables_and_overwriting(run: Run, rows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
     first = run("calibrate", rows, *QUICK)
     assert first.exit_code == 0, first.stderr
     for part in ("Constants of nnp-i", "DRAM.efficiency", "not asked for", "AlexNet, dtype int8", f"Written: {OUT}"):

@@ -53,7 +53,10 @@ def test_plans_keep_their_costs(parsed: Callable[..., Any]) -> None:
 def test_before_anything_is_placed(parsed: Callable[..., Any]) -> None:
     slow, fast = (parsed("inspect", MODEL, "--costs", name)["extremes"] for name in ("doubled", "roofline"))
     assert slow["backing"]["latency_s"] > fast["backing"]["latency_s"]
-    assert "costs" not in parsed("solve", MODEL, *QUICK)["settings"]
+    assert (
+        parsed("solve", MODEL, *QUICK)["settings"]["costs"] == "roofline"
+    )  # what synthetic programs are planted under
+    assert "costs" not in parsed("solve", "AlexNet", *QUICK)["settings"]
 
 
 @pytest.mark.usefixtures("_doubled")

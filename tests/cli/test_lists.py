@@ -38,7 +38,8 @@ def test_inspect(run: Run, parsed: Callable[..., Any]) -> None:
     assert "every_op" not in values
 
 
-def test_inspect_lists_every_op(run: Run, parsed: Callable[..., Any]) -> None:
+def test_inspect_lists_every_op(run: Run, parsed: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
     result = run("inspect", MODEL, "--ops", "--costs", "roofline")
     assert result.exit_code == 0
     every = result.stdout.partition("All ops")[2]
