@@ -225,7 +225,7 @@ def why_illegal(moment: Snapshot, action: int) -> str:
         if pending:
             return "it is on its way back"
         if later or tables.is_output[tensor]:
-            return f"a later op reserves that part of {fast}"
+            return f"no room in {fast}" if decision.is_result else f"a later op reserves that part of {fast}"
         return "nothing needs it later"
     if action == NO_COPY:
         if tables.is_output[tensor] and not later and (decision.is_result or state[layout.intact + tensor]):

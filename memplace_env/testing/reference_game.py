@@ -215,13 +215,14 @@ class Game(Position):
         x, output = self.tensor, self.tensor in self.setting.outputs
         if action == DROP:
             return ""
-        if self.room(action) is None:
-            return f"no gap of {self.size(x)} bytes is free at op {self.op}, whatever it waits for"
+        no_room = f"no gap of {self.size(x)} bytes is free at op {self.op}, whatever it waits for"
+        if self.room(NO_COPY) is None:
+            return no_room
         if action == NO_COPY and output and not self.used_later:
             return f"graph output {x} would never reach the backing memory: nobody reads it"
         if action == COPY and not output and not self.used_later:
             return f"nobody needs tensor {x} after this"
-        return ""
+        return "" if self.room(action) is not None else no_room
 
     def play(self, action: int) -> int:
         """Play a legal action; returns by how many picoseconds it lowers the estimate."""

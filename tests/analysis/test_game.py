@@ -75,6 +75,9 @@ REASONS = {
     r"op (\d+) is too early to have tensor \d+ copied in": r"too late to copy it before op \1",
     r"no gap of \d+ bytes is free during op \d+ and op (\d+)": r"no room in fast before op \1",
     r"no gap of \d+ bytes is free at op \d+, whatever it waits for": "no room in fast",
+    r"it may take to the end to send tensor \d+ back, and a later op reserves bytes where it lies": (
+        "a later op reserves that part of fast"
+    ),
 }
 """What the reference says of an illegal action, and what players are told."""
 
