@@ -53,7 +53,7 @@ def test_arrays_equal_the_reference(program, chip):
 
 
 @pytest.mark.slow
-@settings(max_examples=400)
+@settings(max_examples=120)
 @given(any_programs, ethos_u_chips())
 def test_arrays_of_many_programs_equal_the_reference(program, chip):
     assert_equal_to_the_reference(program, chip)

@@ -159,7 +159,7 @@ def networks(draw: st.DrawFn, activated_sums: bool) -> Both:
 
 
 @pytest.mark.parametrize("fusion", FUSIONS[1:])
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(data=st.data())
 def test_the_same_program(data: st.DataObject, fusion: str) -> None:
     # Only .tflite files have a sum and its Relu as one op where fusion leaves both alone.

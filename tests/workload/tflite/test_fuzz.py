@@ -69,13 +69,13 @@ def outcome(data: bytes, fusion: str = "conv") -> Program | WorkloadError:
         return error
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(damaged(), st.sampled_from(FUSIONS))
 def test_damaged_files(data: bytes, fusion: str) -> None:
     assert isinstance(outcome(data, fusion), Program | WorkloadError)
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(st.binary(max_size=200))
 def test_random_bytes(data: bytes) -> None:
     assert isinstance(outcome(b"\x10\0\0\0TFL3" + data), WorkloadError)
