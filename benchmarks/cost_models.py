@@ -29,6 +29,7 @@ from benchmarks.cores import single_cores
 from benchmarks.headroom import FIELDS as SETTING
 from benchmarks.ledger import Ledger, Record
 from benchmarks.tables import markdown, setting_text, write_between_markers
+from memplace_env.accelerator import load_accelerator
 from memplace_env.compiler import place_mapping
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.one_shot import OneShotEnv
@@ -44,7 +45,7 @@ ENVS: dict[str, type[OneShotEnv] | type[MallocGameEnv]] = {"one-shot": OneShotEn
 
 
 def runs(names: Sequence[str], seconds: float) -> list[Record]:
-    """Everything that is measured of the ids with these names."""
+    """Everything that is measured of the ids with these names, but for those on chips that know no tiling."""
     return [
         {
             "name": name,
@@ -56,7 +57,7 @@ def runs(names: Sequence[str], seconds: float) -> list[Record]:
         }
         for formulation in (Formulation.ONE_SHOT, Formulation.GAME)
         for name, settings in formulation.traits.settings.items()
-        if name in names
+        if name in names and load_accelerator(settings.get("accelerator", formulation.traits.accelerator)).tiling
     ]
 
 
