@@ -41,7 +41,7 @@ def expected(game: Compiled, size: int, ceiling: int, since: int) -> int:
     return -1
 
 
-@settings(max_examples=150)
+@settings(max_examples=80)
 @given(game_tasks(), st.data())
 def test_blocks_go_beside_who_stays_longest(task, data):
     """In any position, below any ceiling, for any size and time."""

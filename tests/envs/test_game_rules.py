@@ -34,14 +34,14 @@ from tests.envs.both_sides import (
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(game_tasks(), st.integers(0, 2**32), TASTES)
 def test_rules_equal_the_reference(task, seed, taste):
     play_a_game(task, Random(seed), taste)
 
 
 @pytest.mark.slow
-@settings(max_examples=250)
+@settings(max_examples=100)
 @given(game_tasks(programs_with_idle_ops(32)), st.integers(0, 2**32), TASTES)
 def test_rules_equal_the_reference_in_longer_games(task, seed, taste):
     play_a_game(task, Random(seed), taste)
