@@ -91,10 +91,12 @@ def _spread(program: Program, nest: Nests) -> Nests:
 
 def _layer(nest: Nests, op: int) -> Layer:
     sizes = nest.height, nest.width, nest.depth, nest.channels
-    stride = [np.where(size > 1, step, 1) for size, step in ((nest.height, nest.stride_y), (nest.width, nest.stride_x))]
-    window = nest.kernel_y, nest.kernel_x, *stride
+    window = nest.kernel_y, nest.kernel_x, nest.stride_y, nest.stride_x
     source = nest.input_height, nest.input_width
-    return Layer(Kind(nest.kind[op]), *(int(column[op]) for column in (*sizes, *window, *source)))
+    layer = Layer(Kind(nest.kind[op]), *(int(column[op]) for column in (*sizes, *window, *source)))
+    return layer._replace(
+        stride_y=layer.stride_y if layer.height > 1 else 1, stride_x=layer.stride_x if layer.width > 1 else 1
+    )
 
 
 def _op(program: Program, nest: Nests, unit: EthosU, layer: Layer, block: Block, op: int) -> _Op:
