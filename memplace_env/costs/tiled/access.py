@@ -19,14 +19,20 @@ REACHED = Fraction(4, 5)
 ethos-u-vela 5.2.0."""
 
 
-def use_times(tiling: Tiling, program: Program, accelerator: Accelerator) -> Ints:
-    """int64[U, L], time of each level's port, in ps, that each use takes there."""
-    columns = [_level_times(tiling, program, level, index) for index, level in enumerate(accelerator.levels)]
+def use_times(tiling: Tiling, moved: Ints, program: Program, accelerator: Accelerator) -> Ints:
+    """int64[U, L], time of each level's port, in ps, that each use takes there; `moved` is that of `moved_bytes`."""
+    columns = [
+        _level_times(tiling, moved[:, index], program, level, index) for index, level in enumerate(accelerator.levels)
+    ]
     return np.stack(columns, axis=1)
 
 
-def moved_bytes(tiling: Tiling, program: Program, level: MemoryLevel, index: int) -> Ints:
-    """int64[U], bytes that each use moves if that level serves it; bursts move whole."""
+def moved_bytes(tiling: Tiling, accelerator: Accelerator) -> Ints:
+    """int64[U, L], bytes that each use moves if that level serves it; bursts move whole."""
+    return np.stack([_whole_bursts(tiling, level, index) for index, level in enumerate(accelerator.levels)], axis=1)
+
+
+def _whole_bursts(tiling: Tiling, level: MemoryLevel, index: int) -> Ints:
     moved = tiling.moved_bytes if tiling.moved_bytes.ndim == 1 else tiling.moved_bytes[:, index]
     if level.access is None:
         return moved
@@ -34,8 +40,8 @@ def moved_bytes(tiling: Tiling, program: Program, level: MemoryLevel, index: int
     return counted([ceil_div(size * burst, min(run, burst)) for size, run in pairs])
 
 
-def _level_times(tiling: Tiling, program: Program, level: MemoryLevel, index: int) -> Ints:
-    moved, writes = moved_bytes(tiling, program, level, index), program.use_is_result
+def _level_times(tiling: Tiling, moved: Ints, program: Program, level: MemoryLevel, index: int) -> Ints:
+    writes = program.use_is_result
     rates = np.where(writes, level.write_bytes_per_s, level.read_bytes_per_s)
     if level.access is None or tiling.requests is None:
         return _times(moved, rates)

@@ -59,7 +59,7 @@ class Tiled:
 
 
 def _priced(ideal: Costs, tiling: Tiling, program: Program, accelerator: Accelerator) -> Costs:
-    moved = [moved_bytes(tiling, program, level, index) for index, level in enumerate(accelerator.levels)]
+    moved = moved_bytes(tiling, accelerator)
     picojoules = np.array([level.pj_per_byte for level in accelerator.levels])
     reserved = np.zeros_like(ideal.reserved_bytes)
     reserved[:, 0] = tiling.reserved_bytes
@@ -69,8 +69,8 @@ def _priced(ideal: Costs, tiling: Tiling, program: Program, accelerator: Acceler
         compute_pj=ideal.compute_pj + again,
         compute_ps=np.zeros_like(compute_ps) if tiling.loads_exposed else compute_ps,
         overhead_ps=ideal.overhead_ps + (compute_ps if tiling.loads_exposed else 0),
-        use_ps=np.maximum(ideal.use_ps, use_times(tiling, program, accelerator)),
-        use_pj=np.rint(np.maximum(np.stack(moved, axis=1), program.use_bytes[:, None]) * picojoules).astype(np.int64),
+        use_ps=np.maximum(ideal.use_ps, use_times(tiling, moved, program, accelerator)),
+        use_pj=np.rint(np.maximum(moved, program.use_bytes[:, None]) * picojoules).astype(np.int64),
         reserved_bytes=reserved,
     )
 
