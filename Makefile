@@ -41,7 +41,7 @@ tables: .venv/dev  ## the tables in docs/; some hours
 
 zoo: .venv/dev  ## export the zoo again; needs its own heavy packages
 	$(PIP) -r scripts/requirements-export.txt
-	.venv/bin/python scripts/export_zoo.py
+	.venv/bin/python -m scripts.export_zoo
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv

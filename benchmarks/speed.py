@@ -33,7 +33,7 @@ from memplace_env.threads import available_cores
 from memplace_env.workload.zoo import zoo_path
 from memplace_env.wrappers import SB3VecEnv
 
-LLAMA = Path(__file__).parent / "data" / "Llama-1B.onnx"
+LLAMA = zoo_path("Llama-1B")
 WORKLOADS = ("BERT", "ResNet50")
 BATCH = 4096
 README_ONE_SHOT = {"num_envs": 256, "n_steps": 4, "batch_size": 1024, "n_epochs": 4, "learning_rate": 3e-3}

@@ -1,12 +1,13 @@
-"""The zoo: ONNX graphs without weights' bytes that ship with the package."""
+"""The zoo: programs without weights' bytes that ship with the package, ONNX graphs and saved Programs."""
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from memplace_env.errors import WorkloadError
 from memplace_env.hints import nearest
@@ -14,12 +15,45 @@ from memplace_env.hints import nearest
 DEFAULT_DIMS: Final[Mapping[str, int]] = {"batch": 1, "sequence": 128, "decoder_sequence": 128}
 """Sizes of the zoo's symbolic dims where the user says nothing."""
 
+SUFFIXES: Final = (".onnx", ".program")
+"""Of the files that programs are shipped in."""
+
+
+class Listing(NamedTuple):
+    """What is known of a program of the zoo without reading it.
+
+    Attributes:
+        name: its name.
+        family: the architecture that it is a size or a use of; splits go by family.
+        kind: what the family is for.
+        text: what it is, in one line.
+        code: the library that it was exported from.
+        licence: of that code.
+    """
+
+    name: str
+    family: str
+    kind: str
+    text: str
+    code: str
+    licence: str
+
 
 @cache
+def catalogue() -> Mapping[str, Listing]:
+    """Every program of the zoo by its name, in alphabetical order."""
+    table = tomllib.loads(files("memplace_env.workload.zoo").joinpath("families.toml").read_text("utf-8"))
+    listings = [
+        Listing(name, family, about["kind"], text, about["code"], about["licence"])
+        for family, about in table.items()
+        for name, text in about["programs"].items()
+    ]
+    return {listing.name: listing for listing in sorted(listings, key=lambda listing: listing.name.lower())}
+
+
 def zoo_names() -> tuple[str, ...]:
     """Names of all workloads in the zoo, in alphabetical order."""
-    names = (entry.name for entry in files("memplace_env.workload.zoo").iterdir())
-    return tuple(sorted((name.removesuffix(".onnx") for name in names if name.endswith(".onnx")), key=str.lower))
+    return tuple(catalogue())
 
 
 def zoo_path(name: str) -> Path:
@@ -34,7 +68,8 @@ def zoo_path(name: str) -> Path:
         close = nearest(name, zoo_names())
         hint = f" Did you mean {close}?" if close else ""
         raise WorkloadError(
-            f"There is no workload {name!r}.{hint} The zoo has {', '.join(zoo_names())}; "
+            f"There is no workload {name!r}.{hint} `memplace workloads` lists the {len(by_lower)} of the zoo; "
             "a path to an .onnx or .tflite file or a 'synthetic:...' text works too."
         )
-    return Path(str(files("memplace_env.workload.zoo").joinpath(f"{known}.onnx")))
+    home = files("memplace_env.workload.zoo")
+    return next(Path(str(file)) for suffix in SUFFIXES if (file := home.joinpath(known + suffix)).is_file())

@@ -1,0 +1,1 @@
+"""What the zoo is exported from: `entry` says what an entry is, a module per field lists them, `shape_only` exports."""

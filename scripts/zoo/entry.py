@@ -1,0 +1,73 @@
+"""An entry of the zoo: what is built, what goes in and what comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import transformers
+from torch import nn
+
+# The size of a dynamic axis while tracing; 0 and 1 would be taken for special cases.
+TRACED = {"batch": 2, "sequence": 128, "decoder_sequence": 64}
+
+
+@dataclass(frozen=True)
+class Input:
+    """One graph input; a dimension that is a string is a dynamic axis of that name."""
+
+    name: str
+    dims: tuple[int | str, ...]
+    dtype: torch.dtype = torch.int64
+
+    def example(self) -> torch.Tensor:
+        shape = [TRACED[dim] if isinstance(dim, str) else dim for dim in self.dims]
+        return torch.zeros(shape, dtype=self.dtype, device="meta")
+
+    def axes(self) -> dict[int, str]:
+        return {axis: dim for axis, dim in enumerate(self.dims) if isinstance(dim, str)}
+
+
+IMAGE = Input("pixel_values", ("batch", 3, 224, 224), torch.float32)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """How a program of the zoo is made; `positions` names an argument that takes the indices of the tokens."""
+
+    build: Callable[[], nn.Module]
+    inputs: tuple[Input, ...] = (IMAGE,)
+    outputs: tuple[str, ...] = ("logits",)
+    opset: int = 20
+    positions: str = ""
+
+
+class Network(nn.Module):
+    """Gives a model positional inputs and plain tensor outputs."""
+
+    def __init__(self, entry: Entry) -> None:
+        super().__init__()
+        self.network = entry.build()
+        self.entry = entry
+
+    def forward(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        arguments = {item.name: x for item, x in zip(self.entry.inputs, inputs, strict=True)}
+        if self.entry.positions:
+            length, device = inputs[-1].shape[1], inputs[-1].device
+            arguments[self.entry.positions] = torch.arange(length, device=device)[None]
+        result = self.network(**arguments)
+        if self.entry.outputs == ("probabilities",):
+            return (torch.softmax(result.logits, dim=-1),)
+        return tuple(getattr(result, name) for name in self.entry.outputs)
+
+
+def hf(head: str, **numbers: Any) -> Callable[[], nn.Module]:
+    """A builder of a transformers model; `numbers` are what differs from the class defaults."""
+
+    def build() -> nn.Module:
+        model = getattr(transformers, head)
+        return model(model.config_class(**numbers, attn_implementation="eager"))
+
+    return build
