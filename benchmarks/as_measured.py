@@ -12,6 +12,12 @@ from typing import Any
 
 from memplace_env.registration import Formulation
 
+PROGRAMS = (
+    "AlexNet", "BERT", "BERT-Large", "ConvNeXt-tiny", "GPT2", "MobileNetV2", "ResNet101", "ResNet50", "Swin-tiny",
+    "T5-small", "ViT", "Whisper-tiny",
+)  # fmt: skip
+"""The zoo as it was then."""
+
 _CHIPS = {"tpu-v4i": str(Path(__file__).with_name("data") / "tpu-v4i-derated.toml")}
 
 

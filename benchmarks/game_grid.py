@@ -19,7 +19,7 @@ from agents.exact.dynamic.bound import linear_bound_ps
 from agents.game.portfolio import Portfolio
 from agents.stages import Stage
 from agents.xla_msa import PUBLIC_SETS
-from benchmarks.as_measured import as_measured
+from benchmarks.as_measured import PROGRAMS, as_measured
 from benchmarks.cores import single_cores
 from benchmarks.headroom import DIMS, FIELDS
 from benchmarks.ledger import Ledger, Record
@@ -29,7 +29,6 @@ from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.errors import AcceleratorError, WorkloadError
 from memplace_env.registration import Formulation
 from memplace_env.units import PS
-from memplace_env.workload.zoo import zoo_names
 
 RESULTS = Path(__file__).parent / "results" / "game_grid.jsonl"
 HOME = Formulation.GAME.traits.accelerator
@@ -54,7 +53,7 @@ def grid() -> list[Record]:
     return [
         {"workload": workload, "accelerator": chip, "batch": batch, "dtype": dtype} | ({"dims": dims} if dims else {})
         for chip in chips()
-        for workload in zoo_names()
+        for workload in PROGRAMS
         for dims, batch, dtype in product(
             DIMS.get(workload, [{}]),
             BATCHES if chip == HOME else SMALL_BATCHES,
@@ -125,7 +124,7 @@ def choose(records: list[Record]) -> list[Record]:
             place not in best or round(headroom(record), 6) > round(headroom(best[place]), 6)
         ):
             best[place] = record
-    order = product(chips(), zoo_names())
+    order = product(chips(), PROGRAMS)
     return [best[place] for place in order if place in best]
 
 
@@ -145,7 +144,7 @@ def summary(records: list[Record]) -> str:
 def table(records: list[Record]) -> str:
     """One line a setting, those with most headroom first within a chip and program."""
     played = [record for record in records if "refused" not in record]
-    place = {name: index for index, name in enumerate([*chips(), *zoo_names()])}
+    place = {name: index for index, name in enumerate([*chips(), *PROGRAMS])}
     played.sort(key=lambda r: (place[r["accelerator"]], place[r["workload"]], -headroom(r)))
     headers = ["program", "chip", "setting", "decisions", "all-backing ms", "best cheap ms", "of", "best plan ms"]
     return markdown([*headers, "gap", "proven headroom", "seconds"], map(_row, played))

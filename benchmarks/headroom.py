@@ -27,14 +27,13 @@ import numpy as np
 from rich.progress import track
 
 import agents
-from benchmarks.as_measured import as_measured
+from benchmarks.as_measured import PROGRAMS, as_measured
 from benchmarks.ledger import Ledger
 from benchmarks.tables import markdown, setting_text, write_between_markers
 from memplace_env.accelerator import accelerator_names, load_accelerator
 from memplace_env.compiler import place_mapping
 from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.registration import ONE_SHOT, Formulation
-from memplace_env.workload.zoo import zoo_names
 
 RESULTS = Path(__file__).parent / "results" / "headroom.jsonl"
 FIELDS = ("workload", "accelerator", "batch", "dtype", "dims")
@@ -61,7 +60,7 @@ def grid() -> list[dict[str, Any]]:
     return [
         {"workload": workload, "accelerator": chip, "batch": batch, "dtype": dtype} | ({"dims": dims} if dims else {})
         for chip in accelerator_names()
-        for workload in zoo_names()
+        for workload in PROGRAMS
         for dims, batch in product(DIMS.get(workload, [{}]), BATCHES)
         for dtype in DTYPES.get(chip, (load_accelerator(chip).dtype,))
     ]
@@ -114,7 +113,7 @@ def choose(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
         if place not in best or round(result["gain"], 6) > round(best[place]["gain"], 6):
             best[place] = result
     chips = [HOME, *(chip for chip in accelerator_names() if chip != HOME)]
-    ordered = sorted(best.items(), key=lambda item: (chips.index(item[0][0]), zoo_names().index(item[0][1])))
+    ordered = sorted(best.items(), key=lambda item: (chips.index(item[0][0]), PROGRAMS.index(item[0][1])))
     return [result for (chip, _), result in ordered if chip == HOME or result["gain"] >= LEAST_GAIN]
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from memplace_env.envs.malloc_game import MallocGameEnv
     from memplace_env.envs.one_shot import OneShotEnv
     from memplace_env.errors import MemPlaceError
+    from memplace_env.leaderboard import suites
     from memplace_env.plan import MemoryPlan
     from memplace_env.resolve import resolve_task
     from memplace_env.simulator import Report, Simulator
@@ -51,6 +52,7 @@ _HOME = {
     "resolve_task": "resolve",
     "resolve_workload": "workload.resolve",
     "simulate": "api",
+    "suites": "leaderboard",
     "validate": "api",
     "zoo_names": "workload.zoo",
 }
@@ -82,6 +84,7 @@ __all__ = [
     "resolve_task",
     "resolve_workload",
     "simulate",
+    "suites",
     "validate",
     "zoo_names",
 ]

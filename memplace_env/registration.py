@@ -2,101 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from enum import StrEnum
+from importlib.resources import files
 from typing import Any, NamedTuple
 
 import gymnasium as gym
 
-ONE_SHOT: dict[str, dict[str, Any]] = {
-    "ResNet50": {"batch": 2, "dtype": "float16"},
-    "ResNet101": {"batch": 2, "dtype": "float16"},
-    "BERT": {"batch": 16, "dims": {"sequence": 128}, "dtype": "float16"},
-    "BERT-Large": {"batch": 4, "dims": {"sequence": 384}, "dtype": "float16"},
-    "MobileNetV2": {"batch": 2, "dtype": "int8"},
-    "GPT2": {"batch": 16, "dims": {"sequence": 128}, "dtype": "float16"},
-    "ViT": {"batch": 8, "dtype": "int8"},
-    "T5-small": {"batch": 16, "dims": {"sequence": 384, "decoder_sequence": 128}, "dtype": "int8"},
-    "Whisper-tiny": {"batch": 8, "dims": {"decoder_sequence": 128}, "dtype": "float16"},
-    "ConvNeXt-tiny": {"batch": 1, "dtype": "float16"},
-    "Swin-tiny": {"batch": 32, "dtype": "float16"},
-    "AlexNet": {"batch": 32, "dtype": "int8"},
-    "BERT-edge-tpu": {
-        "workload": "BERT",
-        "accelerator": "edge-tpu",
-        "batch": 4,
-        "dims": {"sequence": 384},
-        "dtype": "int8",
-    },
-    "BERT-Large-edge-tpu": {
-        "workload": "BERT-Large",
-        "accelerator": "edge-tpu",
-        "batch": 16,
-        "dims": {"sequence": 384},
-        "dtype": "int8",
-    },
-    "GPT2-edge-tpu": {
-        "workload": "GPT2",
-        "accelerator": "edge-tpu",
-        "batch": 4,
-        "dims": {"sequence": 384},
-        "dtype": "int8",
-    },
-    "T5-small-ethos-u65": {
-        "workload": "T5-small",
-        "accelerator": "ethos-u65",
-        "batch": 2,
-        "dims": {"sequence": 384, "decoder_sequence": 128},
-        "dtype": "int8",
-    },
-}
+_IDS: dict[str, dict[str, dict[str, Any]]] = json.loads(files("memplace_env").joinpath("ids.json").read_text("utf-8"))
+
+ONE_SHOT = _IDS["one-shot"]
 """Settings of `MemPlace-<name>-v0`, of the workload with that name on nnp-i unless they say otherwise; chosen by the
-rule of `benchmarks/headroom.py`: where most is to be gained over what costs no search (docs/headroom.md)."""
+rule of `benchmarks/suite.py`: where there is something to gain over what costs no search (docs/programs.md)."""
 
-
-GAME: dict[str, dict[str, Any]] = {
-    "BERT": {"batch": 128, "dims": {"sequence": 384}, "dtype": "bfloat16"},
-    "BERT-Large": {"batch": 128, "dims": {"sequence": 384}, "dtype": "bfloat16"},
-    "GPT2": {"batch": 128, "dims": {"sequence": 128}, "dtype": "bfloat16"},
-    "ViT": {"batch": 256, "dtype": "bfloat16"},
-    "T5-small": {"batch": 256, "dims": {"sequence": 128, "decoder_sequence": 32}, "dtype": "bfloat16"},
-    "Whisper-tiny": {"batch": 128, "dims": {"decoder_sequence": 32}, "dtype": "int8"},
-    "Swin-tiny": {"batch": 256, "dtype": "int8"},
-    "ResNet101-edge-tpu": {"workload": "ResNet101", "accelerator": "edge-tpu", "batch": 8, "dtype": "int8"},
-    "BERT-Large-edge-tpu": {
-        "workload": "BERT-Large",
-        "accelerator": "edge-tpu",
-        "batch": 4,
-        "dims": {"sequence": 128},
-        "dtype": "int8",
-    },
-    "GPT2-edge-tpu": {
-        "workload": "GPT2",
-        "accelerator": "edge-tpu",
-        "batch": 1,
-        "dims": {"sequence": 384},
-        "dtype": "int8",
-    },
-    "ResNet101-ethos-u65": {"workload": "ResNet101", "accelerator": "ethos-u65", "batch": 2, "dtype": "int8"},
-    "BERT-ethos-u65": {
-        "workload": "BERT",
-        "accelerator": "ethos-u65",
-        "batch": 1,
-        "dims": {"sequence": 128},
-        "dtype": "int8",
-    },
-    "ViT-ethos-u65": {"workload": "ViT", "accelerator": "ethos-u65", "batch": 1, "dtype": "int8"},
-    "ResNet50-intel-npu-4000": {
-        "workload": "ResNet50",
-        "accelerator": "intel-npu-4000",
-        "batch": 8,
-        "dtype": "int8",
-    },
-    "MatMul-strassen2": {"workload": "synthetic:matmul?factorisation=strassen-squared&size=8192&dtype=bfloat16"},
-    "MatMul-rank47": {"workload": "synthetic:matmul?factorisation=rank-47&size=12288&dtype=int8"},
-}
+GAME = _IDS["game"]
 """Settings of `MallocGame-<name>-v0`, of the workload with that name on tpu-v4i unless they say otherwise; chosen by
-the rule of `benchmarks/game_grid.py`: where the optimum is 3 % or more below what costs no search (docs/game.md)."""
+the same rule."""
 
 
 class Formulation(StrEnum):

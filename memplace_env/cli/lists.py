@@ -3,59 +3,88 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
 
 from memplace_env.cli.console import print_json, stderr, stdout
 from memplace_env.cli.options import JsonFlag
-from memplace_env.registration import ONE_SHOT, Formulation, one_shot_id
+from memplace_env.errors import MemPlaceError
+from memplace_env.registration import Formulation
+
+
+class Split(StrEnum):
+    """What the families of the zoo are split into."""
+
+    TRAIN = "train"
+    VALIDATION = "validation"
+    TEST = "test"
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands."""
-    app.command(epilog="Example: memplace workloads --details")(workloads)
+    app.command(epilog="Example: memplace workloads --family ResNet --details")(workloads)
     app.command(epilog="Example: memplace accelerators")(accelerators)
-    app.command(epilog="Example: memplace envs --json")(envs)
+    app.command(epilog="Example: memplace envs --suite game-test")(envs)
     app.command(epilog="Example: memplace agents")(agents)
 
 
 def workloads(
-    details: Annotated[bool, typer.Option("--details", help="Load each model and count (takes seconds).")] = False,
+    family: Annotated[str | None, typer.Option(help="Only this family of programs.", metavar="NAME")] = None,
+    split: Annotated[Split | None, typer.Option(help="Only the families of this split.")] = None,
+    details: Annotated[bool, typer.Option("--details", help="Load each model and count (takes a minute).")] = False,
     json: JsonFlag = False,
 ) -> None:
-    """List the models that come with memplace.
+    """List the programs that come with memplace, by family.
 
-    Any .onnx or .tflite file and any synthetic:chain, diamond, fan-out or random?ops=24&seed=1 works as well. --json
-    prints name, dims, env and settings of each, with --details also ops, parameters and macs, at batch 1.
+    Any .onnx, .tflite, .mlir or .program file and any synthetic:chain, diamond, fan-out or random?ops=24&seed=1 works
+    as well. --json prints name, family, kind, split, text, code, licence and envs (ids) of each, with --details also
+    dims, ops, weight_bytes and macs, at batch 1 and the model's own dtype.
     """
-    from memplace_env.workload.onnx import model_dims
-    from memplace_env.workload.zoo import zoo_names, zoo_path
+    from memplace_env.hints import instead
+    from memplace_env.leaderboard.splits import family_split
+    from memplace_env.workload.zoo import catalogue
 
+    listings = catalogue().values()
+    families = {listing.family.lower(): listing.family for listing in listings}
+    if family is not None and family.lower() not in families:
+        raise MemPlaceError(f"There is no family {family!r}; {instead(family, families.values())}")
+    wanted = [
+        listing
+        for listing in listings
+        if (family is None or listing.family.lower() == family.lower())
+        and (split is None or family_split(listing.family) == split)
+    ]
+    wanted.sort(key=lambda listing: (listing.family.lower(), listing.name.lower()))
+    ids = _ids_by_program()
     rows: list[dict[str, Any]] = []
-    with stderr().status("loading the models"):
-        for name in zoo_names():
-            rows.append(
-                {
-                    "name": name,
-                    "dims": model_dims(zoo_path(name)),
-                    "env": one_shot_id(name) if name in ONE_SHOT else None,
-                    "settings": ONE_SHOT.get(name),
-                    **(_counts(name) if details else {}),
-                }
-            )
+    with stderr().status("loading the models") if details else nullcontext():
+        for listing in wanted:
+            about = listing._asdict() | {"split": family_split(listing.family), "envs": ids.get(listing.name, [])}
+            rows.append(about | (_counts(listing.name) if details else {}))
     if json:
         print_json(rows)
         return
-    from memplace_env.views.text.quantities import count
+    from memplace_env.views.text.quantities import count, size
 
-    counted = [[row["ops"], count(row["parameters"]), count(row["macs"], "MAC")] for row in rows] if details else []
-    headers = ["name", "symbolic dims", *(["ops", "parameters", "work"] if details else []), "registered settings"]
-    cells = [
-        [row["name"], ", ".join(row["dims"]) or "fixed", *(counted[at] if details else []), _settings(row["settings"])]
-        for at, row in enumerate(rows)
-    ]
-    _print(headers, cells, left=(0, 1, len(headers) - 1))
+    more = ["symbolic dims", "ops", "weights", "work"] if details else ["ids", "what it is"]
+    headers = ["name", "family", "kind", "split", *more]
+    cells = []
+    for row in rows:
+        line = [row["name"], row["family"], row["kind"], row["split"]]
+        if details:
+            line += [
+                ", ".join(row["dims"]) or "fixed",
+                row["ops"],
+                size(row["weight_bytes"]),
+                count(row["macs"], "MAC"),
+            ]
+        else:
+            line += [str(len(row["envs"])), row["text"]]
+        cells.append(line)
+    _print(headers, cells, left=(0, 1, 2, 3, 4 if details else 5))
 
 
 def accelerators(json: JsonFlag = False) -> None:
@@ -105,15 +134,25 @@ def accelerators(json: JsonFlag = False) -> None:
     _print(["name", "memories", "dtypes", "weights, ports", "description"], cells, left=range(5))
 
 
-def envs(json: JsonFlag = False) -> None:
+def envs(
+    suite: Annotated[str | None, typer.Option(help="Only this suite, such as game-test.", metavar="NAME")] = None,
+    json: JsonFlag = False,
+) -> None:
     """List the registered Gymnasium environments.
 
     --json prints id and kwargs of each.
     """
     from memplace_env.cli.environments import registered_envs
+    from memplace_env.hints import instead
+    from memplace_env.leaderboard import suites
 
+    known = suites()
+    if suite is not None and suite not in known:
+        raise MemPlaceError(f"There is no suite {suite!r}; {instead(suite, known)}")
     rows: list[dict[str, Any]] = [
-        {"id": env_id, "kwargs": spec.kwargs} for env_id, spec in sorted(registered_envs().items())
+        {"id": env_id, "kwargs": spec.kwargs}
+        for env_id, spec in sorted(registered_envs().items())
+        if suite is None or env_id in known[suite]
     ]
     if json:
         print_json(rows)
@@ -139,15 +178,24 @@ def agents(json: JsonFlag = False) -> None:
     _print(["name", "formulation", "what it does"], [list(row.values()) for row in rows], left=range(3))
 
 
-def _counts(name: str) -> dict[str, int]:
-    """As int8, in which a parameter takes a byte."""
+def _ids_by_program() -> dict[str, list[str]]:
+    ids: dict[str, list[str]] = {}
+    for formulation in (Formulation.ONE_SHOT, Formulation.GAME):
+        for name, settings in formulation.traits.settings.items():
+            ids.setdefault(settings.get("workload", name), []).append(formulation.traits.env_id(name))
+    return ids
+
+
+def _counts(name: str) -> dict[str, Any]:
+    from memplace_env.cli.model_flags import symbolic_dims
     from memplace_env.workload.program import TensorKind
     from memplace_env.workload.resolve import resolve_workload
 
-    program = resolve_workload(name, dtype="int8")
+    program = resolve_workload(name)
     return {
+        "dims": symbolic_dims(name),
         "ops": program.num_ops,
-        "parameters": program.bytes_of(TensorKind.WEIGHT),
+        "weight_bytes": program.bytes_of(TensorKind.WEIGHT),
         "macs": int(program.macs.sum()),
     }
 

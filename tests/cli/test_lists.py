@@ -9,10 +9,12 @@ import pytest
 
 from memplace_env import __version__
 from memplace_env.accelerator import accelerator_names
-from memplace_env.registration import ONE_SHOT
+from memplace_env.leaderboard import SPLITS, suites
+from memplace_env.registration import Formulation
 from memplace_env.workload.zoo import zoo_names
 from tests.cli.conftest import MODEL, Run
 
+TRAITS = (Formulation.ONE_SHOT.traits, Formulation.GAME.traits)
 COMMANDS = (
     "solve",
     "train",
@@ -53,18 +55,33 @@ def test_inspect_lists_every_op(run: Run, parsed: Callable[..., Any], monkeypatc
 
 def test_workloads(run: Run, parsed: Callable[..., Any]) -> None:
     rows = parsed("workloads")
-    assert [row["name"] for row in rows] == list(zoo_names())
-    assert {row["name"]: row["settings"] for row in rows if row["env"]} == {
-        name: settings for name, settings in ONE_SHOT.items() if "workload" not in settings
-    }
-    assert "sequence" in run("workloads").stdout
+    assert sorted(row["name"] for row in rows) == sorted(zoo_names())
+    listed = {env_id for row in rows for env_id in row["envs"]}
+    ids = {traits.env_id(name) for traits in TRAITS for name in traits.settings if not name.startswith("MatMul")}
+    assert listed == ids
+    assert all(row["licence"] and row["kind"] and row["split"] in SPLITS for row in rows)
+    assert "image classification" in run("workloads").stdout
 
 
-def test_workload_details(parsed: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memplace_env.workload.zoo.zoo_names", lambda: ("AlexNet",))
-    (row,) = parsed("workloads", "--details")
+def test_workloads_of_a_family_or_a_split(run: Run, parsed: Callable[..., Any]) -> None:
+    assert {row["name"] for row in parsed("workloads", "--family", "resnet")} >= {"ResNet50", "ResNet101"}
+    assert {row["family"] for row in parsed("workloads", "--family", "resnet")} == {"ResNet"}
+    by_split = [parsed("workloads", "--split", split) for split in SPLITS]
+    assert sum(map(len, by_split)) == len(zoo_names())
+    assert all(row["split"] == split for split, rows in zip(SPLITS, by_split, strict=True) for row in rows)
+    for arguments, word in (
+        (("workloads", "--family", "ResNets"), "'ResNet'"),
+        (("envs", "--suite", "x"), "game-test"),
+    ):
+        refused = run(*arguments)
+        assert refused.exit_code == 2
+        assert word in refused.stderr
+
+
+def test_workload_details(parsed: Callable[..., Any]) -> None:
+    (row,) = parsed("workloads", "--details", "--family", "AlexNet")
     assert row["ops"] > 0
-    assert 60e6 < row["parameters"] < 63e6
+    assert 60e6 < row["weight_bytes"] / 4 < 63e6
     assert 0.6e9 < row["macs"] < 0.8e9
 
 
@@ -78,6 +95,7 @@ def test_accelerators(run: Run, parsed: Callable[..., Any]) -> None:
 def test_envs(run: Run, parsed: Callable[..., Any]) -> None:
     ids = [row["id"] for row in parsed("envs")]
     assert {"MemPlace-v0", "MemPlace-BERT-v0"} <= set(ids)
+    assert sorted(suites()["game-test"]) == [row["id"] for row in parsed("envs", "--suite", "game-test")]
     assert "MemPlace-BERT-v0" in run("envs").stdout
 
 

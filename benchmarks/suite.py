@@ -1,0 +1,286 @@
+"""Which environments have an id: every program of the zoo on every chip, in both formulations.
+
+    python -m benchmarks.suite                    # measures what is missing, then what the rule chooses, as a table
+    python -m benchmarks.suite --register         # and writes memplace_env/ids.json
+    python -m benchmarks.suite --write docs/programs.md
+
+The rule, written down before anything was measured. A setting's headroom is the latency of its best cheap plan over
+that of the best plan that the exact agent finds in `SECONDS`. Cheap plans of maps are native's, all-fastest's and
+density-greedy's ten; cheap games those of XLA's public option sets and of the greedy player. It counts if the exact
+agent's bound, for maps that among maps, shows its plan to be within 1 % of the optimum. A program's settings on a chip
+are tried in the order of `GRID`, the setting of an id that stands first; the first whose headroom is 2 % (maps) or 3 %
+(games) or more is registered, and where none is, the program has no id on that chip. Costs are the chip's own.
+Programs of over `MOST_OPS` ops are left out, and where a bound shows that too little is left nobody searches.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from functools import partial
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import agents
+from agents.exact.dynamic.bound import linear_bound_ps
+from agents.game.portfolio import Portfolio
+from agents.stages import Stage
+from benchmarks.cores import single_cores
+from benchmarks.game_grid import cheap_stages
+from benchmarks.ledger import Ledger, Record
+from benchmarks.tables import markdown, setting_text, write_between_markers
+from memplace_env.compiler import HEURISTICS
+from memplace_env.envs.malloc_game import MallocGameEnv
+from memplace_env.envs.one_shot import OneShotEnv
+from memplace_env.errors import MemPlaceError
+from memplace_env.files import write_atomically
+from memplace_env.leaderboard.splits import FORMULATIONS, family_of, family_split
+from memplace_env.registration import Formulation
+from memplace_env.simulator import judge_plan
+from memplace_env.units import PS
+from memplace_env.workload.onnx import model_dims
+from memplace_env.workload.zoo import catalogue, zoo_names, zoo_path
+
+RESULTS = Path(__file__).parent / "results" / "suite.jsonl"
+IDS = Path(__file__).parents[1] / "memplace_env" / "ids.json"
+FIELDS = ("formulation", "workload", "accelerator")
+LEAST = {Formulation.ONE_SHOT: 1.02, Formulation.GAME: 1.03}
+LARGEST_GAP = 0.01
+SECONDS = 8.0
+MOST_OPS = 4000
+ENDLESS = 10**9
+
+EDGE = {"edge-tpu": (("int8",), (1, 4)), "ethos-u65": (("int8",), (1, 2)), "ethos-u85-2048": (("int8",), (1, 4))}
+GRID: dict[Formulation, dict[str, tuple[tuple[str, ...], tuple[int, ...]]]] = {
+    Formulation.ONE_SHOT: {
+        "nnp-i": (("float16", "int8"), (2, 16)),
+        "tpu-v4i": (("bfloat16",), (16,)),
+        "intel-npu-4000": (("int8",), (1, 8)),
+        **EDGE,
+    },
+    Formulation.GAME: {
+        "tpu-v4i": (("bfloat16",), (128, 16)),
+        "intel-npu-4000": (("int8",), (8, 1)),
+        **EDGE,
+    },
+}
+"""Dtypes and batches by chip, the home of each formulation first."""
+DIMS = {"sequence": (384,), "decoder_sequence": (128,), "past_sequence": (1024, 8192)}
+"""Sizes of symbolic dims; another dim has its default."""
+
+
+def places() -> Iterator[Record]:
+    """What may have an id: formulation, program and chip."""
+    for formulation in FORMULATIONS:
+        for chip, name in product(GRID[formulation], zoo_names()):
+            yield {"formulation": formulation.value, "workload": name, "accelerator": chip}
+
+
+def settings(place: Record) -> list[Record]:
+    """The settings of a place in the order in which they are tried."""
+    formulation, name, chip = Formulation(place["formulation"]), place["workload"], place["accelerator"]
+    dtypes, batches = GRID[formulation][chip]
+    standing = [bare(each) for each in registered(formulation) if each["place"] == place]
+    path = zoo_path(name)
+    if path.suffix == ".program":
+        return [{}]
+    symbolic = model_dims(path)
+    free = [dim for dim in symbolic if dim in DIMS]
+    tried = [
+        {**({"batch": batch} if "batch" in symbolic else {}), "dtype": dtype} | ({"dims": dims} if dims else {})
+        for dtype in dtypes
+        for batch in (batches if "batch" in symbolic else batches[:1])
+        for dims in [dict(zip(free, sizes, strict=True)) for sizes in product(*(DIMS[dim] for dim in free))]
+    ]
+    return [*standing, *(each for each in tried if each not in standing)]
+
+
+def registered(formulation: Formulation) -> Iterator[Record]:
+    """The ids that stand, as settings with their place."""
+    home = formulation.traits.accelerator
+    for name, each in formulation.traits.settings.items():
+        where = {"workload": each.get("workload", name), "accelerator": each.get("accelerator", home)}
+        yield {**each, "place": {"formulation": formulation.value, **where}}
+
+
+def bare(setting: Record) -> Record:
+    """A setting without its place."""
+    return {key: setting[key] for key in ("batch", "dims", "dtype") if key in setting}
+
+
+def measure(place: Record) -> Record:
+    """A place with all settings that were tried, the last of which passed if any did."""
+    formulation = Formulation(place["formulation"])
+    run = _measure_map if formulation is Formulation.ONE_SHOT else _measure_game
+    tried: list[Record] = []
+    for setting in settings(place):
+        where = {"workload": place["workload"], "accelerator": place["accelerator"]}
+        try:
+            tried.append({**setting, **run({**where, **setting})})
+        except MemPlaceError as error:
+            tried.append({**setting, "refused": str(error)})
+        if passes(formulation, tried[-1]):
+            break
+    return {**place, "tried": tried}
+
+
+def _measure_map(setting: Record) -> Record:
+    env = OneShotEnv(**setting)
+    if env.program.num_ops > MOST_OPS:
+        return {"ops": env.program.num_ops}
+    cheap = {name: judge_plan(env.task, HEURISTICS[name](env.task)).latency_s for name in ("native", "all-fastest")}
+    greedy = agents.DensityGreedy(10).solve(env)
+    assert greedy.report is not None
+    cheap["density-greedy"] = greedy.report.latency_s
+    best = min(cheap, key=lambda name: cheap[name])
+    record = {"ops": env.program.num_ops, "native_s": cheap["native"], "cheap_s": cheap[best], "cheap": best}
+    bound = greedy.report.traffic_bound_s
+    if cheap[best] < LEAST[Formulation.ONE_SHOT] * bound:
+        return {**record, "bound_s": bound}
+    exact = agents.Exact().solve(env, time_limit=SECONDS)
+    assert exact.report is not None
+    return {**record, "plan_s": exact.report.latency_s, "bound_s": exact.bound_s, "seconds": exact.seconds}
+
+
+def _measure_game(setting: Record) -> Record:
+    env = MallocGameEnv(**setting)
+    if env.program.num_ops > MOST_OPS:
+        return {"ops": env.program.num_ops}
+    cheap = Portfolio(stages=cheap_stages()).solve(env)
+    assert cheap.report is not None
+    bound = linear_bound_ps(env.task, SECONDS) * PS
+    record = {"ops": env.program.num_ops, "native_s": cheap.native_latency_s, "cheap_s": cheap.report.latency_s}
+    record["cheap"] = cheap.found_by
+    if cheap.report.latency_s < LEAST[Formulation.GAME] * bound:
+        return {**record, "bound_s": bound}
+    stages = [*cheap_stages(), Stage(agents.Exact(mip_gap=1e-3, cheap=False))]
+    exact = Portfolio(stages=stages).solve(env, budget=ENDLESS, time_limit=SECONDS)
+    assert exact.report is not None
+    assert exact.bound_s is not None
+    return {
+        **record,
+        "plan_s": exact.report.latency_s,
+        "bound_s": max(bound, exact.bound_s),
+        "seconds": exact.stints[-1].seconds,
+    }
+
+
+def headroom(record: Record) -> float:
+    """Best cheap plan over the best plan; 1 where nothing is left or nobody knows."""
+    known = "plan_s" in record and record["plan_s"] <= (1 + LARGEST_GAP) * record["bound_s"]
+    return record["cheap_s"] / record["plan_s"] if known else 1.0
+
+
+def passes(formulation: Formulation, record: Record) -> bool:
+    """Whether the rule gives it an id."""
+    return headroom(record) >= LEAST[formulation]
+
+
+def chosen(records: list[Record]) -> list[Record]:
+    """What is registered: place and setting with its figures, home chips first."""
+    return [
+        {**{key: record[key] for key in FIELDS}, **record["tried"][-1]}
+        for record in records
+        if passes(Formulation(record["formulation"]), record["tried"][-1])
+    ]
+
+
+def id_name(record: Record) -> str:
+    """The part of an id between prefix and version."""
+    home = Formulation(record["formulation"]).traits.accelerator
+    return record["workload"] if record["accelerator"] == home else f"{record['workload']}-{record['accelerator']}"
+
+
+def ids(records: list[Record]) -> dict[str, dict[str, Record]]:
+    """The contents of ids.json; synthetic programs, which are no part of the grid, stay."""
+    table: dict[str, dict[str, Record]] = {formulation.value: {} for formulation in FORMULATIONS}
+    for record in chosen(records):
+        name, formulation = id_name(record), Formulation(record["formulation"])
+        where = {"workload": record["workload"], "accelerator": record["accelerator"]}
+        away = record["accelerator"] != formulation.traits.accelerator
+        table[formulation.value][name] = {**(where if away else {}), **bare(record)}
+    for formulation in FORMULATIONS:
+        for name, each in formulation.traits.settings.items():
+            if each.get("workload", name) not in catalogue():
+                table[formulation.value][name] = dict(each)
+    return table
+
+
+def register(table: dict[str, dict[str, Record]]) -> None:
+    """Write ids.json, an id a line."""
+    parts = [
+        f'"{formulation}": {{\n'
+        + ",\n".join(f"  {json.dumps(name)}: {json.dumps(each)}" for name, each in entries.items())
+        + "\n}"
+        for formulation, entries in table.items()
+    ]
+    write_atomically(IDS, "{\n" + ",\n".join(parts) + "\n}\n")
+
+
+def table(records: list[Record]) -> str:
+    """One line an id: cheap plan, best plan and what is proven."""
+    headers = ["id", "setting", "family", "split", "ops", "native or all-backing ms", "best cheap ms", "of"]
+    rows = []
+    for record in chosen(records):
+        traits = Formulation(record["formulation"]).traits
+        family = family_of(record["workload"], {})
+        row = [traits.env_id(id_name(record)), setting_text(record), family, family_split(family), str(record["ops"])]
+        row += [f"{record['native_s'] * 1e3:.3f}", f"{record['cheap_s'] * 1e3:.3f}", record["cheap"]]
+        row += [f"{record['plan_s'] * 1e3:.3f}", f"{record['plan_s'] / record['bound_s'] - 1:.2%}"]
+        rows.append([*row, f"{headroom(record) - 1:.1%}"])
+    return markdown([*headers, "best plan ms", "gap", "headroom"], rows)
+
+
+def left_out(records: list[Record]) -> str:
+    """A line a program, by formulation: why it has no id anywhere."""
+    rows = []
+    for name in zoo_names():
+        row = [name]
+        for formulation in FORMULATIONS:
+            mine = [r for r in records if r["workload"] == name and r["formulation"] == formulation.value]
+            row.append(_why(formulation, mine))
+        if any(row[1:]):
+            rows.append(row)
+    return markdown(["program", "no map's id, as", "no game's id, as"], rows)
+
+
+def _why(formulation: Formulation, records: list[Record]) -> str:
+    """Why none of these places of a program has an id; empty if one has or none was measured."""
+    tried = [each for record in records for each in record["tried"]]
+    if not tried or any(passes(formulation, each) for each in tried):
+        return ""
+    played = [each for each in tried if "cheap_s" in each]
+    if not played:
+        return "too many ops" if any("ops" in each for each in tried) else "it fits nowhere"
+    unproven = [each for each in played if "plan_s" in each and each["plan_s"] > (1 + LARGEST_GAP) * each["bound_s"]]
+    most = max(headroom(each) for each in played)
+    text = f"at most {most - 1:.1%} is left" if most > 1 else "nothing is left"
+    return text + (f"; not solved in {len(unproven)} of {len(played)} settings" if unproven else "")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--saved", action="store_true", help="only what was measured before")
+    parser.add_argument("--register", action="store_true", help="write memplace_env/ids.json")
+    parser.add_argument("--jobs", type=int, default=2, help="processes")
+    parser.add_argument("--write", type=Path, help="document whose tables are replaced")
+    options = parser.parse_args()
+    ledger = Ledger(RESULTS, FIELDS)
+    if options.saved:
+        records = ledger.of(places())
+    else:
+        with single_cores(options.jobs) as pool:
+            records = ledger.complete(list(places()), partial(measure), pool)
+    tables: dict[str, Any] = {"ids": table(records), "left out": left_out(records)}
+    for name, content in tables.items():
+        print(content)
+        if options.write:
+            write_between_markers(options.write, name, content)
+    if options.register:
+        register(ids(records))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,60 @@
+"""Suites: the registered environments, split into train, validation and test by a rule that looks at names only.
+
+By family: a family of programs goes where the SHA-256 of its name says, so that nothing in test shares an architecture
+with train, and a family that is added later moves no other. By chip: a line of chips goes whole, as its members share
+their design; the chips with most environments train.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any, Final
+
+from memplace_env.registration import Formulation
+from memplace_env.workload.zoo import catalogue
+
+SPLITS: Final = ("train", "validation", "test")
+SYNTHETIC_FAMILY: Final = "AlphaTensor"
+"""Of the matrix products by factorisation, the only registered programs that are no networks."""
+FORMULATIONS: Final = (Formulation.ONE_SHOT, Formulation.GAME)
+
+_CHIP_LINES: Final = {"ethos": "test", "intel-npu": "validation"}
+
+
+def family_split(family: str) -> str:
+    """Which of `SPLITS` a family of programs is in: two of ten are for test, two for validation."""
+    drawn = int(hashlib.sha256(family.encode()).hexdigest(), 16) % 10
+    return "test" if drawn < 2 else "validation" if drawn < 4 else "train"
+
+
+def chip_split(accelerator: str) -> str:
+    """Which of `SPLITS` a shipped chip is in: Ethos-U tests, Intel's NPU validates, the others train."""
+    return next((split for line, split in _CHIP_LINES.items() if accelerator.startswith(line)), "train")
+
+
+def suites() -> Mapping[str, tuple[str, ...]]:
+    """Ids of the environments by the name of their suite, each in the order of registration.
+
+    `one-shot-train`, `one-shot-validation`, `one-shot-test` and the same of `game` are split by family;
+    `one-shot-train-chips` and so on are the same environments split by chip. Use one kind of split at a time.
+    """
+    table: dict[str, list[str]] = {
+        f"{formulation}-{split}{kind}": []
+        for formulation in FORMULATIONS
+        for kind in ("", "-chips")
+        for split in SPLITS
+    }
+    for formulation in FORMULATIONS:
+        traits = formulation.traits
+        for name, settings in traits.settings.items():
+            chip = settings.get("accelerator", traits.accelerator)
+            table[f"{formulation}-{family_split(family_of(name, settings))}"].append(traits.env_id(name))
+            table[f"{formulation}-{chip_split(chip)}-chips"].append(traits.env_id(name))
+    return {suite: tuple(ids) for suite, ids in table.items()}
+
+
+def family_of(name: str, settings: Mapping[str, Any]) -> str:
+    """The family of a registered workload's program."""
+    listing = catalogue().get(settings.get("workload", name))
+    return listing.family if listing else SYNTHETIC_FAMILY
