@@ -1,0 +1,108 @@
+"""The zoo: every program with its family, what it counts, and what it takes to load.
+
+    python -m benchmarks.programs                          # JSON
+    python -m benchmarks.programs --write docs/programs.md
+
+Each program is loaded in a process of its own, at the zoo's default dims and in the file's own types. The independent
+count is PyTorch's own counter on the module that was exported, and XLA's on the function that was lowered
+(tests/workload/zoo_counts.json).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import time
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+
+from rich.progress import track
+
+from benchmarks.ledger import Record
+from benchmarks.tables import markdown, write_between_markers
+from memplace_env.leaderboard import family_split
+from memplace_env.views.text.quantities import count, size
+from memplace_env.workload.program import TensorKind
+from memplace_env.workload.resolve import resolve_workload
+from memplace_env.workload.zoo import Listing, catalogue, zoo_path
+
+COUNTS = Path(__file__).parents[1] / "tests" / "workload" / "zoo_counts.json"
+
+
+def measure(name: str) -> Record:
+    """What one program is, and the seconds and megabytes that its process needs for it."""
+    start = time.perf_counter()
+    fused = resolve_workload(name)
+    seconds = time.perf_counter() - start
+    resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    plain = resolve_workload(name, fusion="none")
+    return {
+        "name": name,
+        "ops": fused.num_ops,
+        "ops_unfused": plain.num_ops,
+        "macs": int(plain.macs.sum()),
+        "weight_bytes": plain.bytes_of(TensorKind.WEIGHT),
+        "peak_live_bytes": int(fused.live_bytes.max()),
+        "file_bytes": zoo_path(name).stat().st_size,
+        "seconds": seconds,
+        "resident_bytes": resident,
+    }
+
+
+def families() -> str:
+    """One line a family: who wrote the code, under which licence, which split it is in."""
+    members: dict[str, list[Listing]] = {}
+    for listing in catalogue().values():
+        members.setdefault(listing.family, []).append(listing)
+    rows = [
+        [family, each[0].kind, family_split(family), each[0].code, each[0].licence, ", ".join(x.name for x in each)]
+        for family, each in sorted(members.items(), key=lambda item: item[0].lower())
+    ]
+    return markdown(["family", "kind", "split", "code", "licence", "programs"], rows)
+
+
+def table(records: list[Record]) -> str:
+    """One line a program, by family."""
+    counts = json.loads(COUNTS.read_text("utf-8"))
+    listings = catalogue()
+    headers = ["program", "family", "parameters", "MACs", "of the count", "ops", "fused", "weights", "most alive"]
+    rows = []
+    for record in sorted(records, key=lambda r: (listings[r["name"]].family.lower(), r["name"].lower())):
+        known = counts.get(record["name"], {})
+        agrees = f"{record['macs'] / known['macs']:.4f}" if known.get("macs") else "–"
+        rows.append(
+            [
+                record["name"],
+                listings[record["name"]].family,
+                count(known["parameters"]) if known.get("parameters") else "–",
+                count(record["macs"]),
+                agrees,
+                str(record["ops_unfused"]),
+                str(record["ops"]),
+                size(record["weight_bytes"]),
+                size(record["peak_live_bytes"]),
+                f"{record['file_bytes'] / 1e3:.0f}",
+                f"{record['seconds']:.2f}",
+                f"{record['resident_bytes'] / 2**20:.0f}",
+            ]
+        )
+    return markdown([*headers, "file kB", "load s", "MiB"], rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--write", type=Path, help="document whose tables are replaced")
+    options = parser.parse_args()
+    with ProcessPoolExecutor(options.jobs, get_context("spawn"), max_tasks_per_child=1) as pool:
+        records = [*track(pool.map(measure, catalogue()), "loading", len(catalogue()))]
+    print(json.dumps(records, indent=1))
+    if options.write:
+        write_between_markers(options.write, "families", families())
+        write_between_markers(options.write, "programs", table(records))
+
+
+if __name__ == "__main__":
+    main()
