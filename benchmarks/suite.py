@@ -8,10 +8,10 @@ The rule, written down before anything was measured. A setting's headroom is the
 that of the best plan that the exact agent finds in `SECONDS`. Cheap plans of maps are native's, all-fastest's and
 density-greedy's ten; cheap games those of XLA's public option sets and of the greedy player. It counts if the exact
 agent's bound, for maps that among maps, shows its plan to be within 1 % of the optimum. A program's settings on a chip
-are tried in the order of `GRID`, the setting of an id that stands first; the first whose headroom is 2 % (maps; 1 % on
-nnp-i, their home) or 3 % (games) or more is registered, and where none is, the program has no id on that chip. Costs
-are the chip's own. Programs of over `MOST_OPS` ops are left out, and where a bound shows that too little is left nobody
-searches.
+are tried in the order of `GRID`; the first whose headroom is 2 % (maps; 1 % on nnp-i, their home) or 3 % (games) or more
+is registered, and where none is, the program has no id on that chip. Costs are the chip's own. The ids that stood before
+the rule, `FIRST`, keep the settings that recorded results name, whatever they leave. Programs of over `MOST_OPS` ops are
+left out, and where a bound shows that too little is left nobody searches.
 """
 
 from __future__ import annotations
@@ -42,10 +42,11 @@ from memplace_env.registration import Formulation
 from memplace_env.simulator import judge_plan
 from memplace_env.units import PS
 from memplace_env.workload.onnx import model_dims
-from memplace_env.workload.zoo import catalogue, zoo_names, zoo_path
+from memplace_env.workload.zoo import zoo_names, zoo_path
 
 RESULTS = Path(__file__).parent / "results" / "suite.jsonl"
 IDS = Path(__file__).parents[1] / "memplace_env" / "ids.json"
+FIRST = Path(__file__).parent / "data" / "first-ids.json"
 FIELDS = ("formulation", "workload", "accelerator")
 LEAST = {Formulation.ONE_SHOT: 1.02, Formulation.GAME: 1.03}
 LEAST_MAPS_AT_HOME = 1.01
@@ -84,27 +85,35 @@ def settings(place: Record) -> list[Record]:
     """The settings of a place in the order in which they are tried."""
     formulation, name, chip = Formulation(place["formulation"]), place["workload"], place["accelerator"]
     dtypes, batches = GRID[formulation][chip]
-    standing = [bare(each) for each in registered(formulation) if each["place"] == place]
+    stood = [each for each in first(formulation).values() if place_of(formulation, each) == place]
+    if stood:
+        return [bare(each) for each in stood]
     path = zoo_path(name)
     if path.suffix == ".program":
         return [{}]
     symbolic = model_dims(path)
     free = [dim for dim in symbolic if dim in DIMS]
-    tried = [
+    return [
         {**({"batch": batch} if "batch" in symbolic else {}), "dtype": dtype} | ({"dims": dims} if dims else {})
         for dtype in dtypes
         for batch in (batches if "batch" in symbolic else batches[:1])
         for dims in [dict(zip(free, sizes, strict=True)) for sizes in product(*(DIMS[dim] for dim in free))]
     ]
-    return [*standing, *(each for each in tried if each not in standing)]
 
 
-def registered(formulation: Formulation) -> Iterator[Record]:
-    """The ids that stand, as settings with their place."""
+def first(formulation: Formulation) -> dict[str, Record]:
+    """The ids that stood before the rule, by name, with all of their settings."""
     home = formulation.traits.accelerator
-    for name, each in formulation.traits.settings.items():
-        where = {"workload": each.get("workload", name), "accelerator": each.get("accelerator", home)}
-        yield {**each, "place": {"formulation": formulation.value, **where}}
+    return {
+        name: {**each, "workload": each.get("workload", name), "accelerator": each.get("accelerator", home)}
+        for name, each in json.loads(FIRST.read_text("utf-8"))[formulation].items()
+    }
+
+
+def place_of(formulation: Formulation, setting: Record) -> Record:
+    """Where a setting is measured."""
+    where = {key: setting[key] for key in ("workload", "accelerator")}
+    return {"formulation": formulation.value, **where}
 
 
 def bare(setting: Record) -> Record:
@@ -189,10 +198,12 @@ def passes(place: Record, record: Record) -> bool:
 
 def chosen(records: list[Record]) -> list[Record]:
     """What is registered: place and setting with its figures, home chips first."""
+    stood = [place_of(formulation, each) for formulation in FORMULATIONS for each in first(formulation).values()]
+    places = [{key: record[key] for key in FIELDS} for record in records]
     return [
-        {**{key: record[key] for key in FIELDS}, **record["tried"][-1]}
-        for record in records
-        if passes(record, record["tried"][-1])
+        {**place, **record["tried"][-1]}
+        for place, record in zip(places, records, strict=True)
+        if place in stood or passes(record, record["tried"][-1])
     ]
 
 
@@ -203,17 +214,13 @@ def id_name(record: Record) -> str:
 
 
 def ids(records: list[Record]) -> dict[str, dict[str, Record]]:
-    """The contents of ids.json; synthetic programs, which are no part of the grid, stay."""
-    table: dict[str, dict[str, Record]] = {formulation.value: {} for formulation in FORMULATIONS}
+    """The contents of ids.json: the first ids, then what the rule adds."""
+    table: dict[str, dict[str, Record]] = json.loads(FIRST.read_text("utf-8"))
     for record in chosen(records):
         name, formulation = id_name(record), Formulation(record["formulation"])
         where = {"workload": record["workload"], "accelerator": record["accelerator"]}
         away = record["accelerator"] != formulation.traits.accelerator
-        table[formulation.value][name] = {**(where if away else {}), **bare(record)}
-    for formulation in FORMULATIONS:
-        for name, each in formulation.traits.settings.items():
-            if each.get("workload", name) not in catalogue():
-                table[formulation.value][name] = dict(each)
+        table[formulation].setdefault(name, {**(where if away else {}), **bare(record)})
     return table
 
 
@@ -237,8 +244,9 @@ def table(records: list[Record]) -> str:
         family = family_of(record["workload"], {})
         row = [traits.env_id(id_name(record)), setting_text(record), family, family_split(family), str(record["ops"])]
         row += [f"{record['native_s'] * 1e3:.3f}", f"{record['cheap_s'] * 1e3:.3f}", record["cheap"]]
-        row += [f"{record['plan_s'] * 1e3:.3f}", f"{record['plan_s'] / record['bound_s'] - 1:.2%}"]
-        rows.append([*row, f"{headroom(record) - 1:.1%}"])
+        best = record.get("plan_s", record["cheap_s"])
+        row += [f"{best * 1e3:.3f}", f"{best / record['bound_s'] - 1:.2%}"]
+        rows.append([*row, f"{headroom(record) - 1:.1%}" + ("" if passes(record, record) else " (stood before)")])
     return markdown([*headers, "best plan ms", "gap", "headroom"], rows)
 
 
