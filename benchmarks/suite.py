@@ -8,10 +8,10 @@ The rule, written down before anything was measured. A setting's headroom is the
 that of the best plan that the exact agent finds in `SECONDS`. Cheap plans of maps are native's, all-fastest's and
 density-greedy's ten; cheap games those of XLA's public option sets and of the greedy player. It counts if the exact
 agent's bound, for maps that among maps, shows its plan to be within 1 % of the optimum. A program's settings on a chip
-are tried in the order of `GRID`; the first whose headroom is 2 % (maps; 1 % on nnp-i, their home) or 3 % (games) or more
-is registered, and where none is, the program has no id on that chip. Costs are the chip's own. The ids that stood before
-the rule, `FIRST`, keep the settings that recorded results name, whatever they leave. Programs of over `MOST_OPS` ops are
-left out, and where a bound shows that too little is left nobody searches.
+are tried in the order of `GRID`; the first whose headroom is 2 % (maps; 1 % on nnp-i, their home) or 3 % (games) or
+more is registered, and where none is, the program has no id on that chip. Costs are the chip's own. The ids that stood
+before the rule, `FIRST`, keep the settings that recorded results name, whatever they leave. Programs of over
+`MOST_OPS` ops are left out, and where a bound shows that too little is left nobody searches.
 """
 
 from __future__ import annotations

@@ -1,5 +1,10 @@
-"""Every registered environment: the checkers of Gymnasium and Stable-Baselines3, determinism, pickling, forks."""
+"""Registered environments: the checkers of Gymnasium and Stable-Baselines3, determinism, pickling, forks, latencies.
 
+CI takes the first id of each family of programs and of each chip, in each formulation, and the generic ones;
+`pytest tests/test_all_envs.py --all-ids` takes every id.
+"""
+
+import json
 import pickle
 import warnings
 
@@ -13,8 +18,9 @@ import memplace_env
 from memplace_env.compiler import resident
 from memplace_env.envs.malloc_game.step import step_all
 from memplace_env.envs.one_shot import OneShotEnv
+from memplace_env.leaderboard.splits import FORMULATIONS, family_of
 from memplace_env.plan import violations
-from memplace_env.workload.zoo import zoo_names
+from tests.envs.golden import GOLDEN, latencies
 
 GENERIC = {
     "MemPlace-v0": {"workload": "synthetic:diamond?ops=9&seed=1"},
@@ -23,17 +29,43 @@ GENERIC = {
 IDS = sorted(env_id for env_id in gym.registry if env_id.startswith(("MemPlace", "MallocGame")))
 
 
-@pytest.fixture(params=IDS)
+def sample():
+    """The generic ids, and of each formulation the first of each family and of each chip."""
+    firsts = {}
+    for formulation in FORMULATIONS:
+        traits = formulation.traits
+        for name, settings in traits.settings.items():
+            chip = settings.get("accelerator", traits.accelerator)
+            for kind in (family_of(name, settings), chip):
+                firsts.setdefault((formulation, kind), traits.env_id(name))
+    return sorted({*GENERIC, *firsts.values()})
+
+
+def pytest_generate_tests(metafunc):
+    if "env" in metafunc.fixturenames:
+        ids = IDS if metafunc.config.getoption("all_ids") else sample()
+        metafunc.parametrize("env", ids, indirect=True, scope="module")
+
+
+@pytest.fixture(scope="module")
 def env(request):
+    """An environment, made once for all tests of it."""
     made = gym.make(request.param, **GENERIC.get(request.param, {}))
     yield made
     made.close()
 
 
-def test_every_zoo_workload_has_an_id():
-    assert {"MemPlace-v0", "MallocGame-v0", *(f"MemPlace-{name}-v0" for name in zoo_names())} <= set(IDS)
+def test_what_is_registered():
+    traits = [formulation.traits for formulation in FORMULATIONS]
+    assert set(IDS) == {*GENERIC, *(each.env_id(name) for each in traits for name in each.settings)}
     memplace_env.register_envs()
     assert gym.make("memplace_env:MemPlace-ResNet50-v0").spec.kwargs["workload"] == "ResNet50"
+
+
+def test_golden_latencies(env):
+    """What the version of an id stands for: if this changes, the version must rise."""
+    if env.spec.id not in GENERIC:
+        assert latencies(env.unwrapped) == json.loads(GOLDEN.read_text())[env.spec.id]
 
 
 def test_gymnasium_checker(env):

@@ -1,0 +1,41 @@
+"""Latencies that an environment's version stands for.
+
+`golden.json` is what the ids give, `golden-roofline.json` what the first of them give under roofline costs, on the
+chips that the recorded results rest on. `python -m tests.envs.golden` writes the first anew.
+"""
+
+import json
+from pathlib import Path
+
+import gymnasium as gym
+import numpy as np
+
+from memplace_env.envs.malloc_game import MallocGameEnv
+from memplace_env.leaderboard.splits import FORMULATIONS
+
+GOLDEN = Path(__file__).with_name("golden.json")
+ROOFLINE = Path(__file__).with_name("golden-roofline.json")
+
+
+def latencies(env):
+    """Who an environment is, and latencies of some of its plans."""
+    who = {"program": env.program.sha256, "accelerator": env.accelerator.sha256}
+    if isinstance(env, MallocGameEnv):
+        states = env.problem.new_states(2)
+        env.problem.finish_greedily(states[:1])
+        env.problem.finish_randomly(states[1:], seed=0)
+        found = env.problem.latency_s(states).tolist()
+        return {**who, "all_backing_ps": env.problem.all_backing_ps, "greedy_and_random_latency_s": found}
+    maps = np.random.default_rng(0).integers(0, env.accelerator.num_levels, (2, env.problem.map_size))
+    _, scores = env.score(maps)
+    return {
+        **who,
+        "native_ps": env.problem.native_report.latency_ps,
+        "random_latency_s": scores.latency_s.tolist(),
+        "random_reassigned": scores.reassigned.tolist(),
+    }
+
+
+if __name__ == "__main__":
+    ids = [each.traits.env_id(name) for each in FORMULATIONS for name in each.traits.settings]
+    GOLDEN.write_text(json.dumps({env_id: latencies(gym.make(env_id).unwrapped) for env_id in ids}, indent=1) + "\n")
