@@ -1,0 +1,24 @@
+"""Networks for images out of timm."""
+
+from __future__ import annotations
+
+import timm
+
+from scripts.zoo.entry import IMAGE, Entry, Input, image
+
+# Attention as the products and the softmax that it is.
+timm.layers.set_fused_attn(False)
+
+
+def network(name: str, taken: Input = IMAGE) -> Entry:
+    return Entry(lambda: timm.create_model(name, pretrained=False), (taken,), by_name=False)
+
+
+MODELS = {
+    "Mixer-B16": network("mixer_b16_224"),
+    "EfficientFormer-L1": network("efficientformer_l1"),
+    "HRNet-W18": network("hrnet_w18"),
+    "NASNet-A": network("nasnetalarge", image(331)),
+    "CoAtNet-0": network("coatnet_0_rw_224"),
+    "GhostNet": network("ghostnet_100"),
+}

@@ -1,0 +1,1 @@
+"""Networks of our own making, after the papers that brought them."""
