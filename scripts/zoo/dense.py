@@ -29,6 +29,11 @@ MODELS = {
         (image(800),),
         ("logits", "pred_boxes"),
     ),
+    "RT-DETR": Entry(
+        hf("RTDetrForObjectDetection", anchor_image_size=[640, 640], num_labels=80),
+        (image(640),),
+        ("logits", "pred_boxes"),
+    ),
     "SAM-encoder": Entry(
         hf("SamVisionModel"),
         (image(1024),),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from scripts.zoo.entry import Entry, Input, image
+from scripts.zoo.networks.edsr import EDSR
 from scripts.zoo.networks.nerf import DIRECTION, POSITION, NeRF
 from scripts.zoo.networks.unet import UNet
 from scripts.zoo.networks.wavenet import WaveNet
@@ -16,6 +17,7 @@ POINTS, SAMPLES = 64 * 64, 16_000
 MODELS = {
     "UNet-medical": Entry(UNet, (image(512, channels=1),)),
     "YOLOX-s": Entry(YOLOX, (image(640),), ("predictions",)),
+    "EDSR": Entry(EDSR, (image(256),), ("pixels",)),
     "NeRF": Entry(
         NeRF,
         (

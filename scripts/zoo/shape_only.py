@@ -112,7 +112,8 @@ def drop_parameters(graph: ir.Graph, names: dict[float, str]) -> None:
         if old.startswith("val_"):
             # A folded transposition has a new name; its number still tells which weight it was.
             new = names.get(float(tensor.numpy().flat[0]), old)
-        new = f"{new}.folded" if new != old and new in taken else new
+        while new != old and new in taken:
+            new += ".folded"
         taken.add(new)
         dims = np.array(tensor.shape.numpy(), np.int64)
         shape = "x".join(map(str, ("shape", *dims)))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
+from typing import Any
 
 import torch
 from torch import nn
@@ -34,10 +36,13 @@ class Mean(nn.Module):
         return x.mean(-1, keepdim=True)
 
 
-def swin() -> nn.Module:
-    model = hf("SwinForImageClassification", num_labels=1000)()
-    model.swin.pooler = Mean()
-    return model
+def swin(**numbers: Any) -> Callable[[], nn.Module]:
+    def build() -> nn.Module:
+        model = hf("SwinForImageClassification", num_labels=1000, **numbers)()
+        model.swin.pooler = Mean()
+        return model
+
+    return build
 
 
 SMALL = {"hidden_size": 384, "num_attention_heads": 6, "intermediate_size": 1536}
@@ -92,7 +97,10 @@ MODELS = {
         ),
     ),
     "Swin-tiny": Entry(
-        swin,
+        swin(),
+    ),
+    "Swin-base": Entry(
+        swin(embed_dim=128, depths=[2, 2, 18, 2], num_heads=[4, 8, 16, 32]),
     ),
     "MobileViT-small": Entry(
         hf("MobileViTForImageClassification", num_labels=1000),

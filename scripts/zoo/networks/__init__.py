@@ -1,1 +1,1 @@
-"""Networks of our own making, after the papers that brought them."""
+"""Networks written here after the papers that describe them."""
