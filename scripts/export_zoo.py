@@ -25,15 +25,12 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 import onnx
 
 from memplace_env.workload.zoo import catalogue
-from scripts.zoo import (
-    language,
-    torchvision_cpu,  # noqa: F401 - before anything that imports torchvision
-    vision,
-)
+from scripts.zoo import dense, from_timm, from_torchvision, language, own, vision
 from scripts.zoo.shape_only import shape_only
 
 ZOO = Path(__file__).resolve().parents[1] / "memplace_env" / "workload" / "zoo"
-MODELS = {**vision.MODELS, **language.MODELS}
+FIELDS = (vision, dense, from_torchvision, from_timm, own, language)
+MODELS = {name: entry for field in FIELDS for name, entry in field.MODELS.items()}
 
 
 def write(model: onnx.ModelProto, path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,18 +30,33 @@ class Input:
         return {axis: dim for axis, dim in enumerate(self.dims) if isinstance(dim, str)}
 
 
-IMAGE = Input("pixel_values", ("batch", 3, 224, 224), torch.float32)
+def image(side: int, channels: int = 3) -> Input:
+    """A batch of square images, `side` pixels wide."""
+    return Input("pixel_values", ("batch", channels, side, side), torch.float32)
+
+
+IMAGE = image(224)
 
 
 @dataclass(frozen=True)
 class Entry:
-    """How a program of the zoo is made; `positions` names an argument that takes the indices of the tokens."""
+    """How a program of the zoo is made.
+
+    Attributes:
+        build: makes the module; it runs with torch's meta device as the default.
+        inputs: what the module takes.
+        outputs: what of its result comes out; "probabilities" are the softmax of its logits.
+        opset: version of ONNX's operators.
+        positions: names an argument that takes the indices of the tokens, if any does.
+        by_name: the module's arguments have the inputs' names; otherwise they go by position.
+    """
 
     build: Callable[[], nn.Module]
     inputs: tuple[Input, ...] = (IMAGE,)
     outputs: tuple[str, ...] = ("logits",)
     opset: int = 20
     positions: str = ""
+    by_name: bool = True
 
 
 class Network(nn.Module):
@@ -53,6 +68,8 @@ class Network(nn.Module):
         self.entry = entry
 
     def forward(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        if not self.entry.by_name:
+            return outputs_of(self.network(*inputs), self.entry.outputs)
         arguments = {item.name: x for item, x in zip(self.entry.inputs, inputs, strict=True)}
         if self.entry.positions:
             length, device = inputs[-1].shape[1], inputs[-1].device
@@ -60,7 +77,16 @@ class Network(nn.Module):
         result = self.network(**arguments)
         if self.entry.outputs == ("probabilities",):
             return (torch.softmax(result.logits, dim=-1),)
-        return tuple(getattr(result, name) for name in self.entry.outputs)
+        return outputs_of(result, self.entry.outputs)
+
+
+def outputs_of(result: Any, names: tuple[str, ...]) -> tuple[torch.Tensor, ...]:
+    """What a module returned as plain tensors; without names (a tensor, a tuple) all that it returned."""
+    if isinstance(result, torch.Tensor):
+        return (result,)
+    if isinstance(result, tuple):
+        return result
+    return tuple(result[name] if isinstance(result, Mapping) else getattr(result, name) for name in names)
 
 
 def hf(head: str, **numbers: Any) -> Callable[[], nn.Module]:

@@ -1,13 +1,15 @@
-"""Networks for images."""
+"""Networks that classify images."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
+from typing import Any
 
 import torch
 from torch import nn
 
-from scripts.zoo.entry import Entry, hf
+from scripts.zoo.entry import Entry, hf, image
 
 
 class AlexNet(nn.Sequential):
@@ -34,13 +36,29 @@ class Mean(nn.Module):
         return x.mean(-1, keepdim=True)
 
 
-def swin() -> nn.Module:
-    model = hf("SwinForImageClassification", num_labels=1000)()
-    model.swin.pooler = Mean()
-    return model
+def swin(**numbers: Any) -> Callable[[], nn.Module]:
+    def build() -> nn.Module:
+        model = hf("SwinForImageClassification", num_labels=1000, **numbers)()
+        model.swin.pooler = Mean()
+        return model
 
+    return build
+
+
+SMALL = {"hidden_size": 384, "num_attention_heads": 6, "intermediate_size": 1536}
+LARGE = {"hidden_size": 1024, "num_attention_heads": 16, "intermediate_size": 4096, "num_hidden_layers": 24}
 
 MODELS = {
+    "ResNet18": Entry(
+        hf(
+            "ResNetForImageClassification",
+            layer_type="basic",
+            hidden_sizes=[64, 128, 256, 512],
+            depths=[2, 2, 2, 2],
+            num_labels=1000,
+        ),
+        outputs=("probabilities",),
+    ),
     "ResNet50": Entry(
         hf("ResNetForImageClassification", depths=[3, 4, 6, 3], num_labels=1000),
         outputs=("probabilities",),
@@ -49,17 +67,50 @@ MODELS = {
         hf("ResNetForImageClassification", depths=[3, 4, 23, 3], num_labels=1000),
         outputs=("probabilities",),
     ),
+    "MobileNetV1": Entry(
+        hf("MobileNetV1ForImageClassification", num_labels=1001),
+    ),
     "MobileNetV2": Entry(
         hf("MobileNetV2ForImageClassification", num_labels=1001),
     ),
     "ViT": Entry(
         hf("ViTForImageClassification", num_labels=1000),
     ),
+    "ViT-large": Entry(
+        hf("ViTForImageClassification", **LARGE, num_labels=1000),
+    ),
+    "DeiT-small": Entry(
+        hf("DeiTForImageClassificationWithTeacher", **SMALL, num_labels=1000),
+    ),
+    "DINOv2-small": Entry(
+        hf("Dinov2ForImageClassification", hidden_size=384, num_attention_heads=6, num_labels=1000),
+    ),
     "ConvNeXt-tiny": Entry(
         hf("ConvNextForImageClassification", num_labels=1000),
     ),
+    "ConvNeXt-base": Entry(
+        hf(
+            "ConvNextForImageClassification",
+            depths=[3, 3, 27, 3],
+            hidden_sizes=[128, 256, 512, 1024],
+            num_labels=1000,
+        ),
+    ),
     "Swin-tiny": Entry(
-        swin,
+        swin(),
+    ),
+    "Swin-base": Entry(
+        swin(embed_dim=128, depths=[2, 2, 18, 2], num_heads=[4, 8, 16, 32]),
+    ),
+    "MobileViT-small": Entry(
+        hf("MobileViTForImageClassification", num_labels=1000),
+        (image(256),),
+    ),
+    "PoolFormer-S12": Entry(
+        hf("PoolFormerForImageClassification", num_labels=1000),
+    ),
+    "LeViT-128": Entry(
+        hf("LevitForImageClassification", num_labels=1000),
     ),
     "AlexNet": Entry(AlexNet),
 }

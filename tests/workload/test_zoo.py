@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -13,6 +15,18 @@ from memplace_env.workload.program import TensorKind
 from memplace_env.workload.resolve import resolve_workload
 from memplace_env.workload.zoo import DEFAULT_DIMS, zoo_names, zoo_path
 from tests.workload.models import LIGHT
+
+COUNTS: Final = json.loads(Path(__file__).with_name("zoo_counts.json").read_text("utf-8"))
+"""MACs and parameters as PyTorch counts them, see `scripts.zoo_counts`."""
+
+QUICK: Final = ("AlexNet", "BERT", "MobileNetV2", "Swin-tiny", "T5-small", "YOLOX-s")
+EVERY: Final = [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in zoo_names()]
+
+SPREAD: Final = {"CoAtNet-0": 0.110, "LeViT-128": 0.094, "SAM-encoder": 0.025, "Swin-base": 0.032, "Swin-tiny": 0.044}
+"""Surplus of weights: a table of relative positions, spread by constant indices, has a row for each pair of positions.
+
+Swin's constant masks are added to it, which makes one for each window.
+"""
 
 
 def test_counts_of_the_papers() -> None:
@@ -29,7 +43,7 @@ def test_resnet_from_the_zoo_is_the_one_in_onnx() -> None:
     assert zoo.bytes_of(TensorKind.WEIGHT) == light.bytes_of(TensorKind.WEIGHT) == 4 * 25_530_472
 
 
-@pytest.mark.parametrize("name", zoo_names())
+@pytest.mark.parametrize("name", EVERY)
 def test_every_zoo_workload_loads(name: str) -> None:
     assert set(model_dims(zoo_path(name))) <= set(DEFAULT_DIMS)
     program = resolve_workload(name, fusion="none")
@@ -45,6 +59,16 @@ def test_every_zoo_workload_loads(name: str) -> None:
     assert 0 <= indices < 0.01 * full.bytes_of(TensorKind.WEIGHT)
 
 
+@pytest.mark.parametrize("name", EVERY)
+def test_work_and_weights_are_what_pytorch_counts(name: str) -> None:
+    """BatchNorm folded into a convolution, or what is constant in a forward pass, is less than a hundredth."""
+    counted = COUNTS[name]
+    program = resolve_workload(name, dims=counted["dims"], dtype="float32", fusion="none")
+    assert program.macs.sum() == pytest.approx(counted["macs"], rel=0.01)
+    surplus = program.bytes_of(TensorKind.WEIGHT) / 4 / counted["parameters"] - 1
+    assert surplus == pytest.approx(SPREAD.get(name, 0.0), abs=0.001 if name in SPREAD else 0.01)
+
+
 def test_settings_reach_the_model() -> None:
     long = resolve_workload("BERT", dims={"sequence": 384}, batch=2)
     assert long.tensor_bytes[long.tensor_name.index("input_ids")] == 2 * 384 * 8
@@ -57,7 +81,7 @@ def test_loading_twice_gives_equal_programs() -> None:
 
 
 def test_unknown_name_offers_close_ones_and_the_list() -> None:
-    with pytest.raises(WorkloadError, match=r"Did you mean ResNet50.*The zoo has .*BERT"):
+    with pytest.raises(WorkloadError, match=r"Did you mean ResNet50\?.*lists the \d+ of the zoo"):
         resolve_workload("ResNet5")
     with pytest.raises(WorkloadError, match="There is no workload 'nothing like it'"):
         resolve_workload("nothing like it")
