@@ -25,15 +25,18 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 import onnx
 
 from memplace_env.workload.zoo import catalogue
-from scripts.zoo import (
-    language,
-    torchvision_cpu,  # noqa: F401 - before anything that imports torchvision
-    vision,
-)
+from scripts.zoo import audio, decoding, generative, language, own, vision
 from scripts.zoo.shape_only import shape_only
 
 ZOO = Path(__file__).resolve().parents[1] / "memplace_env" / "workload" / "zoo"
-MODELS = {**vision.MODELS, **language.MODELS}
+MODELS = {
+    **vision.MODELS,
+    **language.MODELS,
+    **decoding.MODELS,
+    **audio.MODELS,
+    **generative.MODELS,
+    **own.MODELS,
+}
 
 
 def write(model: onnx.ModelProto, path: Path) -> None:

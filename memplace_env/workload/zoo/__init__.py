@@ -12,7 +12,12 @@ from typing import Final, NamedTuple
 from memplace_env.errors import WorkloadError
 from memplace_env.hints import nearest
 
-DEFAULT_DIMS: Final[Mapping[str, int]] = {"batch": 1, "sequence": 128, "decoder_sequence": 128}
+DEFAULT_DIMS: Final[Mapping[str, int]] = {
+    "batch": 1,
+    "sequence": 128,
+    "decoder_sequence": 128,
+    "past_sequence": 1024,
+}
 """Sizes of the zoo's symbolic dims where the user says nothing."""
 
 SUFFIXES: Final = (".onnx", ".program")

@@ -1,0 +1,1 @@
+"""Networks written here after the papers that describe them."""
