@@ -25,18 +25,12 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 import onnx
 
 from memplace_env.workload.zoo import catalogue
-from scripts.zoo import audio, decoding, generative, language, own, vision
+from scripts.zoo import audio, decoding, generative, language, structured, vision
 from scripts.zoo.shape_only import shape_only
 
 ZOO = Path(__file__).resolve().parents[1] / "memplace_env" / "workload" / "zoo"
-MODELS = {
-    **vision.MODELS,
-    **language.MODELS,
-    **decoding.MODELS,
-    **audio.MODELS,
-    **generative.MODELS,
-    **own.MODELS,
-}
+FIELDS = (vision, language, decoding, audio, generative, structured)
+MODELS = {name: entry for field in FIELDS for name, entry in field.MODELS.items()}
 
 
 def write(model: onnx.ModelProto, path: Path) -> None:

@@ -2,105 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from types import SimpleNamespace
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import nn
-from transformers import AttentionInterface
-from transformers.masking_utils import AttentionMaskInterface
 
 from scripts.zoo.entry import Entry, Input, hf
-from scripts.zoo.shape_only import additive_mask
+from scripts.zoo.networks.cached import Served
+from scripts.zoo.networks.mixture import Block, Chosen, Shared
 
-Tensors = tuple[torch.Tensor, ...]
 TOKENS = Input("input_ids", ("batch", "sequence"))
 POSITIONS = Input("position_ids", ("batch", "sequence"))
 TOKEN = Input("input_ids", ("batch", 1))
 POSITION = Input("position_ids", ("batch", 1))
-
-
-@dataclass
-class Cache:
-    """Stands for the cache of a transformers model: hands out the old tokens and keeps the new ones apart.
-
-    Appending to a cache would move all of it once more; the caller writes the new entries into its own in place. Keys
-    are [batch, heads, head size, tokens], as the product with the queries reads them, values [..., tokens, head size].
-    """
-
-    past: Sequence[tuple[torch.Tensor, torch.Tensor]] = ()
-    new: list[tuple[torch.Tensor, torch.Tensor]] = field(default_factory=list)
-    is_compileable: bool = False
-
-    def update(self, key: torch.Tensor, value: torch.Tensor, layer: int) -> tuple[Tensors, Tensors]:
-        """The keys and the values that a layer attends to, in parts, oldest first."""
-        self.new.append((key.transpose(-1, -2), value))
-        keys, values = zip(*self.past[layer : layer + 1], self.new[layer], strict=True)
-        return keys, values
-
-    def get_seq_length(self, layer: int = 0) -> int:
-        """0, as positions are an input of the graph."""
-        return 0
-
-    def get_mask_sizes(self, length: int, layer: int) -> tuple[int, int]:
-        """Number of keys behind a mask, and where they start."""
-        return length, 0
-
-
-def attention(
-    module: nn.Module,
-    query: torch.Tensor,
-    keys: Tensors,
-    values: Tensors,
-    mask: torch.Tensor | None,
-    *,
-    scaling: float,
-    **_: Any,
-) -> tuple[torch.Tensor, None]:
-    """Attention over keys and values in parts; queries that share a head of the keys are rows of one product."""
-    batch, heads, length, size = query.shape
-    shared = values[0].shape[1]
-    rows = (query * scaling).reshape(batch, shared, heads // shared * length, size)
-    products = [rows @ key for key in keys]
-    scores = torch.cat(products, dim=-1) if len(products) > 1 else products[0]
-    if mask is not None:
-        scores = (scores.reshape(batch, heads, length, length) + mask).reshape(scores.shape)
-    shares = torch.softmax(scores, dim=-1)
-    parts = shares.split([value.shape[2] for value in values], dim=-1) if len(values) > 1 else (shares,)
-    result = parts[0] @ values[0]
-    for part, value in zip(parts[1:], values[1:], strict=True):
-        result = result + part @ value
-    return result.reshape(batch, heads, length, size).transpose(1, 2), None
-
-
-def mask(*, q_length: int, **more: Any) -> torch.Tensor | None:
-    """None for the single token behind a cache, which sees everything."""
-    return None if isinstance(q_length, int) and q_length == 1 else additive_mask(q_length=q_length, **more)
-
-
-AttentionInterface.register("in_parts", attention)
-AttentionMaskInterface.register("in_parts", mask)
-
-
-class Served(nn.Module):
-    """A transformers model that gives the last token's logits and each layer's new keys and values."""
-
-    def __init__(self, build: Callable[[], nn.Module]) -> None:
-        super().__init__()
-        self.model = build()
-        self.model.set_attn_implementation("in_parts")
-
-    def forward(self, input_ids: torch.Tensor, position_ids: torch.Tensor, **past: torch.Tensor) -> SimpleNamespace:
-        layers = range(len(past) // 2)
-        cache = Cache([(past[f"past_key_{layer}"], past[f"past_value_{layer}"]) for layer in layers])
-        result = self.model(
-            input_ids=input_ids, position_ids=position_ids, past_key_values=cache, use_cache=True, logits_to_keep=1
-        )
-        keys = {f"key_{layer}": key for layer, (key, _) in enumerate(cache.new)}
-        values = {f"value_{layer}": value for layer, (_, value) in enumerate(cache.new)}
-        return SimpleNamespace(logits=result.logits, **keys, **values)
 
 
 @dataclass(frozen=True)
@@ -191,6 +107,8 @@ GPT2 = hf("GPT2LMHeadModel")
 GPT2_MEDIUM = hf("GPT2LMHeadModel", n_embd=1024, n_layer=24, n_head=16)
 # Its table of positions ends at 1,024 tokens.
 GPT2_HEADS, GPT2_MEDIUM_HEADS = (Heads(layers, heads, 64, tokens=1023) for layers, heads in ((12, 12), (24, 16)))
+MIXTRAL_HEADS = Heads(1, 8, 128)
+MIXTRAL_OUTPUTS = ("updated", *MIXTRAL_HEADS.outputs()[1:])
 
 MODELS = {
     "Llama-3.2-1B-prefill": prefill(LLAMA, LLAMA_HEADS),
@@ -199,6 +117,16 @@ MODELS = {
     "Qwen3-0.6B-decode": decode(QWEN, QWEN_HEADS),
     "Gemma3-1B-prefill": prefill(GEMMA, GEMMA_HEADS),
     "Gemma3-1B-decode": decode(GEMMA, GEMMA_HEADS),
+    "Mixtral-block-prefill": Entry(
+        partial(Block, Shared),
+        (Input("hidden_states", ("batch", "sequence", 4096), torch.float32), POSITIONS),
+        MIXTRAL_OUTPUTS,
+    ),
+    "Mixtral-block-decode": Entry(
+        partial(Block, Chosen),
+        (Input("hidden_states", ("batch", 1, 4096), torch.float32), POSITION, *MIXTRAL_HEADS.past()),
+        MIXTRAL_OUTPUTS,
+    ),
     "GPT2-decode": decode(GPT2, GPT2_HEADS),
     "GPT2-medium-decode": decode(GPT2_MEDIUM, GPT2_MEDIUM_HEADS),
 }

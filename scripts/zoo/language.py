@@ -35,6 +35,19 @@ WHISPER_BASE = {
     "encoder_ffn_dim": 2048,
     "decoder_ffn_dim": 2048,
 }
+# The recurrence is unrolled, so the number of tokens is fixed.
+MAMBA = {"vocab_size": 50280, "hidden_size": 768, "num_hidden_layers": 24, "tie_word_embeddings": True}
+PATCHTST = {
+    "num_input_channels": 7,
+    "context_length": 512,
+    "prediction_length": 96,
+    "patch_length": 16,
+    "patch_stride": 8,
+    "d_model": 128,
+    "num_attention_heads": 16,
+    "ffn_dim": 256,
+    "num_hidden_layers": 3,
+}
 
 MODELS = {
     "BERT": Entry(
@@ -99,5 +112,14 @@ MODELS = {
     "Llama-1B": Entry(
         hf("LlamaForCausalLM", **TINY_LLAMA, intermediate_size=5632, use_cache=False),
         (TOKENS,),
+    ),
+    "Mamba-130M": Entry(
+        hf("MambaForCausalLM", **MAMBA, use_cache=False),
+        (Input("input_ids", ("batch", 64)),),
+    ),
+    "PatchTST": Entry(
+        hf("PatchTSTForPrediction", **PATCHTST),
+        (Input("past_values", ("batch", 512, 7), torch.float32),),
+        ("prediction_outputs",),
     ),
 }

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 import onnx
 import onnx_ir as ir
 import torch
-import transformers
 from transformers.masking_utils import AttentionMaskInterface, bidirectional_mask_function
 
 from memplace_env.workload.zoo import Listing
@@ -18,6 +18,7 @@ from scripts.zoo.entry import Entry, Network
 
 LICENCE = "Architecture only, without weights; exported from source code under {}."
 PREFIX = "network."
+LIBRARIES = ("diffusers", "timm", "torchvision", "transformers")
 # A placeholder up to this size is a real array, so that the optimiser can fold it as usual.
 DENSE_ELEMENTS = 1 << 16
 # Larger floating-point constants descend from parameters, larger others are not worth their bytes.
@@ -156,6 +157,6 @@ def shape_only(listing: Listing, entry: Entry, static: bool = False) -> onnx.Mod
     model.producer_name = "memplace export_zoo"
     model.producer_version = ""
     model.doc_string = f"{listing.text}. {LICENCE.format(listing.licence)}"
-    versions = {"torch": torch.__version__.split("+")[0], "transformers": transformers.__version__}
-    onnx.helper.set_model_props(model, versions)
+    library = listing.code if listing.code in LIBRARIES else "transformers"
+    onnx.helper.set_model_props(model, {name: version(name).split("+")[0] for name in ("torch", library)})
     return model

@@ -1,4 +1,7 @@
-"""Networks over graphs of nodes and edges; an edge list is [2, edges], from the first row to the second."""
+"""Networks over graphs of nodes and edges; an edge goes from its sender to its receiver.
+
+What a node sends to itself is where the sum of what it receives starts, so that no tensor of zeros is needed.
+"""
 
 from __future__ import annotations
 
@@ -9,30 +12,32 @@ import torch
 from torch import nn
 
 
-def gathered(values: torch.Tensor, receivers: torch.Tensor, nodes: int) -> torch.Tensor:
-    """The sum of the edges' values at each receiving node."""
-    return values.new_zeros(nodes, *values.shape[1:]).index_add(0, receivers, values)
-
-
 class GCN(nn.Module):
-    """arXiv:1609.02907; `scales` [edges] is the normalisation, which only depends on the graph."""
+    """arXiv:1609.02907; the scales, of edges and of nodes, are the normalisation, which only depends on the graph."""
 
     def __init__(self, widths: Sequence[int]) -> None:
         super().__init__()
         self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in zip(widths, widths[1:], strict=False))
 
-    def forward(self, features: torch.Tensor, edges: torch.Tensor, scales: torch.Tensor) -> SimpleNamespace:
-        senders, receivers = edges
+    def forward(
+        self,
+        features: torch.Tensor,
+        senders: torch.Tensor,
+        receivers: torch.Tensor,
+        edge_scales: torch.Tensor,
+        node_scales: torch.Tensor,
+    ) -> SimpleNamespace:
         for index, layer in enumerate(self.layers):
-            if index:
+            values = nn.functional.linear(features, layer.weight)
+            sent = values.index_select(0, senders) * edge_scales
+            features = (values * node_scales).index_add(0, receivers, sent) + layer.bias
+            if index < len(self.layers) - 1:
                 features = torch.relu(features)
-            sent = nn.functional.linear(features, layer.weight)[senders] * scales[:, None]
-            features = gathered(sent, receivers, len(features)) + layer.bias
         return SimpleNamespace(logits=features)
 
 
 class Attending(nn.Module):
-    """A layer of arXiv:1710.10903: each node weighs what its neighbours send."""
+    """A layer of arXiv:1710.10903: each node weighs what its neighbours and it itself send."""
 
     def __init__(self, before: int, heads: int, width: int) -> None:
         super().__init__()
@@ -42,14 +47,17 @@ class Attending(nn.Module):
         self.receiver = nn.Parameter(torch.empty(heads, width))
         self.bias = nn.Parameter(torch.empty(heads * width))
 
-    def forward(self, features: torch.Tensor, edges: torch.Tensor) -> torch.Tensor:
-        senders, receivers = edges
+    def forward(self, features: torch.Tensor, senders: torch.Tensor, receivers: torch.Tensor) -> torch.Tensor:
         values = self.values(features).reshape(-1, self.heads, self.width)
-        to_send, to_receive = ((values * vector).sum(-1) for vector in (self.sender, self.receiver))
-        scores = torch.exp(nn.functional.leaky_relu(to_send[senders] + to_receive[receivers], 0.2))
-        shares = scores / gathered(scores, receivers, len(features))[receivers]
-        sums = gathered(values[senders] * shares[:, :, None], receivers, len(features))
-        return sums.flatten(1) + self.bias
+        sent, received = ((values * vector).sum(-1, keepdim=True) for vector in (self.sender, self.receiver))
+        of_edges = self.weights(sent.index_select(0, senders) + received.index_select(0, receivers))
+        of_nodes = self.weights(sent + received)
+        sums = (values * of_nodes).index_add(0, receivers, values.index_select(0, senders) * of_edges)
+        return (sums / of_nodes.index_add(0, receivers, of_edges)).flatten(1) + self.bias
+
+    def weights(self, scores: torch.Tensor) -> torch.Tensor:
+        """The numerators of the softmax over a node's neighbours."""
+        return torch.exp(nn.functional.leaky_relu(scores, 0.2))
 
 
 class GAT(nn.Module):
@@ -60,13 +68,13 @@ class GAT(nn.Module):
         self.first = Attending(features, heads, width)
         self.second = Attending(heads * width, 1, classes)
 
-    def forward(self, features: torch.Tensor, edges: torch.Tensor) -> SimpleNamespace:
-        hidden = nn.functional.elu(self.first(features, edges))
-        return SimpleNamespace(logits=self.second(hidden, edges))
+    def forward(self, features: torch.Tensor, senders: torch.Tensor, receivers: torch.Tensor) -> SimpleNamespace:
+        hidden = nn.functional.elu(self.first(features, senders, receivers))
+        return SimpleNamespace(logits=self.second(hidden, senders, receivers))
 
 
 class GraphSAGE(nn.Module):
-    """arXiv:1706.02216 over sampled neighbourhoods: means of 10, 10 and 15 neighbours, the outermost first."""
+    """arXiv:1706.02216 over sampled neighbourhoods, with means; `rings` are node ids from the inside to the outside."""
 
     def __init__(
         self, nodes: int = 2_449_029, features: int = 100, width: int = 256, classes: int = 47, layers: int = 3
@@ -78,11 +86,11 @@ class GraphSAGE(nn.Module):
         self.own = nn.ModuleList(nn.Linear(a, b) for a, b in pairs)
         self.neighbours = nn.ModuleList(nn.Linear(a, b, bias=False) for a, b in pairs)
 
-    def forward(self, *ids: torch.Tensor, **named: torch.Tensor) -> SimpleNamespace:
-        rings = [nn.functional.embedding(nodes, self.features) for nodes in named.values()]
+    def forward(self, **rings: torch.Tensor) -> SimpleNamespace:
+        states = [nn.functional.embedding(nodes, self.features) for nodes in rings.values()]
         for index, (own, neighbours) in enumerate(zip(self.own, self.neighbours, strict=True)):
-            pairs = zip(rings, rings[1:], strict=False)
-            rings = [own(inner) + neighbours(outer.mean(dim=-2)) for inner, outer in pairs]
+            pairs = zip(states, states[1:], strict=False)
+            states = [own(inner) + neighbours(outer.mean(dim=-2)) for inner, outer in pairs]
             if index < len(self.own) - 1:
-                rings = [torch.relu(ring) for ring in rings]
-        return SimpleNamespace(logits=rings[0])
+                states = [torch.relu(state) for state in states]
+        return SimpleNamespace(logits=states[0])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from types import SimpleNamespace
 
 import torch
@@ -25,14 +25,14 @@ def perceptron(widths: Sequence[int], last: type[nn.Module] = nn.ReLU) -> nn.Seq
 
 
 class Tables(nn.Module):
-    """A row of each table, for ids [batch, tables]."""
+    """A row of each table, for ids [batch] of each."""
 
     def __init__(self, rows: Sequence[int], width: int) -> None:
         super().__init__()
         self.tables = nn.ModuleList(nn.Embedding(number, width) for number in rows)
 
-    def forward(self, ids: torch.Tensor) -> list[torch.Tensor]:
-        return [table(ids[:, index]) for index, table in enumerate(self.tables)]
+    def forward(self, ids: Iterable[torch.Tensor]) -> list[torch.Tensor]:
+        return [table(rows) for table, rows in zip(self.tables, ids, strict=True)]
 
 
 class DLRM(nn.Module):
@@ -43,14 +43,15 @@ class DLRM(nn.Module):
         self.tables = Tables(CRITEO, width)
         self.bottom = perceptron((CRITEO_NUMBERS, 512, 256, 64, width))
         vectors = len(CRITEO) + 1
-        self.pairs = [row * vectors + column for row in range(vectors) for column in range(row)]
-        self.top = perceptron((width + len(self.pairs), 512, 256, 1), nn.Sigmoid)
+        pairs = [row * vectors + column for row in range(vectors) for column in range(row)]
+        self.register_buffer("pairs", torch.tensor(pairs))
+        self.top = perceptron((width + len(pairs), 512, 256, 1), nn.Sigmoid)
 
-    def forward(self, numbers: torch.Tensor, categories: torch.Tensor) -> SimpleNamespace:
+    def forward(self, numbers: torch.Tensor, **categories: torch.Tensor) -> SimpleNamespace:
         dense = self.bottom(numbers)
-        vectors = torch.stack([dense, *self.tables(categories)], dim=1)
+        vectors = torch.stack([dense, *self.tables(categories.values())], dim=1)
         products = (vectors @ vectors.transpose(1, 2)).flatten(1)
-        pairs = products[:, torch.tensor(self.pairs, device="cpu")]
+        pairs = products.index_select(1, self.pairs)
         return SimpleNamespace(probability=self.top(torch.cat([dense, pairs], dim=1)))
 
 
@@ -65,8 +66,8 @@ class DCN(nn.Module):
         self.deep = perceptron((features, 1024, 1024, 512))
         self.top = nn.Linear(features + 512, 1)
 
-    def forward(self, numbers: torch.Tensor, categories: torch.Tensor) -> SimpleNamespace:
-        first = torch.cat([numbers, *self.tables(categories)], dim=1)
+    def forward(self, numbers: torch.Tensor, **categories: torch.Tensor) -> SimpleNamespace:
+        first = torch.cat([numbers, *self.tables(categories.values())], dim=1)
         crossed = first
         for layer in self.crosses:
             crossed = first * layer(crossed) + crossed

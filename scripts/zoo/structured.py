@@ -1,4 +1,4 @@
-"""Networks of `scripts.zoo.networks`: recommendation, recurrence, graphs, proteins."""
+"""Networks for records, words, graphs and proteins, all of `scripts.zoo.networks`."""
 
 from __future__ import annotations
 
@@ -14,21 +14,28 @@ from scripts.zoo.networks.recurrent import TCN, DeepSpeech2, LanguageLSTM
 
 REQUESTS = (
     Input("numbers", ("batch", CRITEO_NUMBERS), torch.float32),
-    Input("categories", ("batch", len(CRITEO))),
+    *(Input(f"category_{index}", ("batch",)) for index in range(len(CRITEO))),
 )
 RETRIEVAL = (Input("user", ("batch",)), Input("history", ("batch", 50)), Input("candidates", ("batch", 1000)))
-# Nodes and directed edges; a network that also sends from each node to itself has a further edge per node.
-CORA_NODES, CORA_EDGES = 2708, 10556
-ARXIV_NODES, ARXIV_EDGES = 169_343, 2 * 1_166_243
+# Nodes, and edges, which go both ways.
+CORA = {"nodes": 2708, "edges": 10_556}
+ARXIV = {"nodes": 169_343, "edges": 2 * 1_166_243}
 
 
-def graph(nodes: int, features: int, edges: int) -> tuple[Input, Input]:
+def whole(features: int, nodes: int, edges: int) -> tuple[Input, ...]:
     """The inputs of a network over a whole graph."""
-    return Input("features", (nodes, features), torch.float32), Input("edges", (2, edges))
+    return (
+        Input("features", (nodes, features), torch.float32),
+        Input("senders", (edges,)),
+        Input("receivers", (edges,)),
+    )
 
 
-def scales(edges: int) -> Input:
-    return Input("scales", (edges,), torch.float32)
+def scaled(features: int, nodes: int, edges: int) -> tuple[Input, ...]:
+    """The same with the normalisation of a GCN."""
+    sizes = {"edge_scales": edges, "node_scales": nodes}
+    scales = (Input(name, (size, 1), torch.float32) for name, size in sizes.items())
+    return *whole(features, nodes, edges), *scales
 
 
 SAMPLED = tuple(
@@ -43,15 +50,9 @@ MODELS = {
     "LSTM-LM-large": Entry(partial(LanguageLSTM, 1500), (Input("input_ids", ("batch", 35)),)),
     "TCN-LM": Entry(TCN, (Input("input_ids", ("batch", "sequence")),)),
     "DeepSpeech2": Entry(DeepSpeech2, (Input("spectrogram", ("batch", 1, 161, 200), torch.float32),)),
-    "GCN-Cora": Entry(
-        partial(GCN, (1433, 16, 7)),
-        (*graph(CORA_NODES, 1433, CORA_EDGES + CORA_NODES), scales(CORA_EDGES + CORA_NODES)),
-    ),
-    "GCN-arxiv": Entry(
-        partial(GCN, (128, 256, 256, 40)),
-        (*graph(ARXIV_NODES, 128, ARXIV_EDGES + ARXIV_NODES), scales(ARXIV_EDGES + ARXIV_NODES)),
-    ),
-    "GAT-Cora": Entry(GAT, graph(CORA_NODES, 1433, CORA_EDGES + CORA_NODES)),
+    "GCN-Cora": Entry(partial(GCN, (1433, 16, 7)), scaled(1433, **CORA)),
+    "GCN-arxiv": Entry(partial(GCN, (128, 256, 256, 40)), scaled(128, **ARXIV)),
+    "GAT-Cora": Entry(GAT, whole(1433, **CORA)),
     "GraphSAGE": Entry(GraphSAGE, SAMPLED),
     "Evoformer-pairs": Entry(PairBlock, (Input("pairs", ("batch", 128, 128, 128), torch.float32),), ("updated",)),
 }
