@@ -15,7 +15,13 @@ MODELS = {
         (WAVE,),
     ),
     "Conformer": Entry(
-        hf("Wav2Vec2ConformerForCTC", vocab_size=32, hidden_size=768, num_hidden_layers=12, position_embeddings_type="rotary"),
+        hf(
+            "Wav2Vec2ConformerForCTC",
+            vocab_size=32,
+            hidden_size=768,
+            num_hidden_layers=12,
+            position_embeddings_type="rotary",
+        ),
         (WAVE,),
     ),
 }

@@ -49,7 +49,12 @@ def unet() -> nn.Module:
 
 def dit(depth: int, heads: int) -> nn.Module:
     return DiTTransformer2DModel(
-        num_layers=depth, num_attention_heads=heads, attention_head_dim=64, in_channels=4, out_channels=8, sample_size=32
+        num_layers=depth,
+        num_attention_heads=heads,
+        attention_head_dim=64,
+        in_channels=4,
+        out_channels=8,
+        sample_size=32,
     )
 
 

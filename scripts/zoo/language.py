@@ -37,7 +37,7 @@ WHISPER_BASE = {
 }
 # The recurrence is unrolled, so the number of tokens is fixed.
 MAMBA = {"vocab_size": 50280, "hidden_size": 768, "num_hidden_layers": 24, "tie_word_embeddings": True}
-PATCHTST = {
+PATCH_TST = {
     "num_input_channels": 7,
     "context_length": 512,
     "prediction_length": 96,
@@ -118,8 +118,8 @@ MODELS = {
         (Input("input_ids", ("batch", 64)),),
     ),
     "PatchTST": Entry(
-        hf("PatchTSTForPrediction", **PATCHTST),
-        (Input("past_values", ("batch", 512, 7), torch.float32),),
+        hf("PatchTSTForPrediction", **PATCH_TST),
+        tuple(Input(name, ("batch", 512, 7), torch.float32) for name in ("past_values", "past_observed_mask")),
         ("prediction_outputs",),
     ),
 }

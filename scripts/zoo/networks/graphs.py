@@ -6,6 +6,7 @@ What a node sends to itself is where the sum of what it receives starts, so that
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from types import SimpleNamespace
 
 import torch
@@ -17,7 +18,7 @@ class GCN(nn.Module):
 
     def __init__(self, widths: Sequence[int]) -> None:
         super().__init__()
-        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in zip(widths, widths[1:], strict=False))
+        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in pairwise(widths))
 
     def forward(
         self,
@@ -82,14 +83,14 @@ class GraphSAGE(nn.Module):
         super().__init__()
         self.features = nn.Parameter(torch.empty(nodes, features))
         widths = [features] + [width] * (layers - 1) + [classes]
-        pairs = list(zip(widths, widths[1:], strict=False))
+        pairs = list(pairwise(widths))
         self.own = nn.ModuleList(nn.Linear(a, b) for a, b in pairs)
         self.neighbours = nn.ModuleList(nn.Linear(a, b, bias=False) for a, b in pairs)
 
     def forward(self, **rings: torch.Tensor) -> SimpleNamespace:
         states = [nn.functional.embedding(nodes, self.features) for nodes in rings.values()]
         for index, (own, neighbours) in enumerate(zip(self.own, self.neighbours, strict=True)):
-            pairs = zip(states, states[1:], strict=False)
+            pairs = pairwise(states)
             states = [own(inner) + neighbours(outer.mean(dim=-2)) for inner, outer in pairs]
             if index < len(self.own) - 1:
                 states = [torch.relu(state) for state in states]

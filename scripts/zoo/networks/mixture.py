@@ -72,9 +72,7 @@ class Block(nn.Module):
         self.rotary, self.layer = MixtralRotaryEmbedding(config), MixtralDecoderLayer(config, 0)
         self.layer.mlp = experts(config)
 
-    def forward(
-        self, hidden_states: torch.Tensor, position_ids: torch.Tensor, **past: torch.Tensor
-    ) -> SimpleNamespace:
+    def forward(self, hidden_states: torch.Tensor, position_ids: torch.Tensor, **past: torch.Tensor) -> SimpleNamespace:
         cache = Cache([(past["past_key_0"], past["past_value_0"])] if past else [])
         length = hidden_states.shape[1]
         hidden = self.layer(

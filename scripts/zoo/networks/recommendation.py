@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from types import SimpleNamespace
 
 import torch
@@ -19,7 +20,7 @@ CRITEO_NUMBERS = 13
 def perceptron(widths: Sequence[int], last: type[nn.Module] = nn.ReLU) -> nn.Sequential:
     """Linear layers with ReLU between them and `last` behind them."""
     layers: list[nn.Module] = []
-    for before, after in zip(widths, widths[1:], strict=False):
+    for before, after in pairwise(widths):
         layers += [nn.Linear(before, after), nn.ReLU()]
     return nn.Sequential(*layers[:-1], last())
 
