@@ -25,11 +25,22 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 import onnx
 
 from memplace_env.workload.zoo import catalogue
-from scripts.zoo import dense, from_timm, from_torchvision, language, own, vision
+from scripts.zoo import (
+    audio,
+    decoding,
+    dense,
+    from_timm,
+    from_torchvision,
+    generative,
+    language,
+    own,
+    structured,
+    vision,
+)
 from scripts.zoo.shape_only import shape_only
 
 ZOO = Path(__file__).resolve().parents[1] / "memplace_env" / "workload" / "zoo"
-FIELDS = (vision, dense, from_torchvision, from_timm, own, language)
+FIELDS = (vision, dense, from_torchvision, from_timm, own, language, decoding, audio, generative, structured)
 MODELS = {name: entry for field in FIELDS for name, entry in field.MODELS.items()}
 
 

@@ -11,7 +11,7 @@ import transformers
 from torch import nn
 
 # The size of a dynamic axis while tracing; 0 and 1 would be taken for special cases.
-TRACED = {"batch": 2, "sequence": 128, "decoder_sequence": 64}
+TRACED = {"batch": 2, "sequence": 128, "decoder_sequence": 64, "past_sequence": 96}
 
 
 @dataclass(frozen=True)

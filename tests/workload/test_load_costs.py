@@ -173,6 +173,13 @@ def test_variadic_resize_and_normalisations() -> None:
     assert program.vector_ops[0] == 8 * 36
 
 
+@pytest.mark.parametrize(("reduction", "expected"), [("none", 0), ("add", 6), ("max", 6)])
+def test_scatters_that_combine_work(reduction: str, expected: int) -> None:
+    inputs, types = {"x": [5, 3], "i": [2, 1], "u": [2, 3]}, {"i": TensorProto.INT64}
+    program = load([node("ScatterND", "x i u", "y", reduction=reduction)], inputs, types=types)
+    assert program.vector_ops[0] == expected
+
+
 def test_einsum_that_is_not_supported() -> None:
     with pytest.raises(WorkloadError, match="at most two"):
         load([node("Einsum", "x x x", "y", equation="i,i,i->i")], {"x": [4]})

@@ -4,7 +4,8 @@ MACs are counted as model papers do: padding positions count, biases do not. Ele
 two vector units agree: an element-wise op takes 1 per result element whatever its function, except Erf 4, Gelu 8 (its
 five primitive ops with that Erf), Mish 3, Swish 2 and BatchNormalization 2 (scale and shift); softmax 5; layer, group
 and instance normalisation 8; RMS normalisation 5; a reduction or global pooling 1 per input element; pooling its
-kernel's area per result element; interpolation 1 per point that is blended; pure data movement 0.
+kernel's area per result element; interpolation 1 per point that is blended; a scatter
+that adds or multiplies 1 per update; pure data movement 0.
 """
 
 from __future__ import annotations
@@ -230,8 +231,8 @@ _ROWS: Final = (
     _move("Pad", parameters=(1, 2, 3), view=views.if_no_padding),
     _move("ReverseSequence"),
     _move("Scatter"),
-    _move("ScatterElements"),
-    _move("ScatterND"),
+    Operator("ScatterElements", vector_ops=vector_ops.scattering),
+    Operator("ScatterND", vector_ops=vector_ops.scattering),
     _move("Slice", parameters=(1, 2, 3, 4), gathers=True, view=views.if_all_forwards),
     _move("SpaceToDepth"),
     _move("Split", parameters=(1,), view=views.if_same_size),

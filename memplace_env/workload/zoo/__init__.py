@@ -12,7 +12,12 @@ from typing import Final, NamedTuple
 from memplace_env.errors import WorkloadError
 from memplace_env.hints import nearest
 
-DEFAULT_DIMS: Final[Mapping[str, int]] = {"batch": 1, "sequence": 128, "decoder_sequence": 128}
+DEFAULT_DIMS: Final[Mapping[str, int]] = {
+    "batch": 1,
+    "sequence": 128,
+    "decoder_sequence": 128,
+    "past_sequence": 1024,
+}
 """Sizes of the zoo's symbolic dims where the user says nothing."""
 
 SUFFIXES: Final = (".onnx", ".program")
@@ -43,11 +48,11 @@ class Listing(NamedTuple):
 def catalogue() -> Mapping[str, Listing]:
     """Every program of the zoo by its name, in alphabetical order."""
     table = tomllib.loads(files("memplace_env.workload.zoo").joinpath("families.toml").read_text("utf-8"))
-    listings = [
-        Listing(name, family, about["kind"], text, about["code"], about["licence"])
-        for family, about in table.items()
-        for name, text in about["programs"].items()
-    ]
+    listings = []
+    for family, about in table.items():
+        common = {"family": family, **{key: about[key] for key in ("kind", "code", "licence")}}
+        for name, own in about["programs"].items():
+            listings.append(Listing(name=name, **common | (own if isinstance(own, dict) else {"text": own})))
     return {listing.name: listing for listing in sorted(listings, key=lambda listing: listing.name.lower())}
 
 

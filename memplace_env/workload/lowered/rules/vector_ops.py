@@ -32,6 +32,11 @@ def per_further_operand(site: Site) -> int:
     return max(1, len(site.inputs) - 1) * site.result.elements
 
 
+def scattering(site: Site) -> int:
+    """One operation per update that is combined with what is there, none if it takes its place."""
+    return 0 if site.attribute("reduction", b"none") == b"none" else site.needed(2).elements
+
+
 def pooling(site: Site) -> int:
     """The kernel's area per result element."""
     return int(math.prod(site.attribute("kernel_shape", ())) * site.result.elements)

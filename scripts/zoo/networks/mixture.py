@@ -1,0 +1,87 @@
+"""One decoder layer of a mixture of experts, as it serves: static shapes, and only the experts' work that is due."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import torch
+from torch import nn
+from transformers import MixtralConfig
+from transformers.models.mixtral.modeling_mixtral import MixtralDecoderLayer, MixtralRotaryEmbedding
+
+from scripts.zoo.networks.cached import Cache
+
+CHOSEN = 2
+
+
+class Chosen(nn.Module):
+    """Each token reads the weights of the two experts that its router chose, which are rows of a table."""
+
+    def __init__(self, config: MixtralConfig) -> None:
+        super().__init__()
+        experts, width, inner = config.num_local_experts, config.hidden_size, config.intermediate_size
+        self.router = nn.Linear(width, experts, bias=False)
+        self.gate, self.up = (nn.Parameter(torch.empty(experts, inner, width)) for _ in range(2))
+        self.down = nn.Parameter(torch.empty(experts, width, inner))
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        scores, places = torch.topk(self.router(tokens), CHOSEN)
+        column = tokens[..., None, :, None]
+        hidden = nn.functional.silu(self.gate[places] @ column) * (self.up[places] @ column)
+        results = (self.down[places] @ hidden).squeeze(-1)
+        return (results * torch.softmax(scores, dim=-1)[..., None]).sum(-2)
+
+
+class Expert(nn.Module):
+    """A gated perceptron."""
+
+    def __init__(self, width: int, inner: int) -> None:
+        super().__init__()
+        self.gate, self.up = nn.Linear(width, inner, bias=False), nn.Linear(width, inner, bias=False)
+        self.down = nn.Linear(inner, width, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.down(nn.functional.silu(self.gate(x)) * self.up(x))
+
+
+class Shared(nn.Module):
+    """Each expert takes its even share of the tokens' choices: those for which the router scores it highest."""
+
+    def __init__(self, config: MixtralConfig) -> None:
+        super().__init__()
+        width, inner = config.hidden_size, config.intermediate_size
+        self.router = nn.Linear(width, config.num_local_experts, bias=False)
+        self.experts = nn.ModuleList(Expert(width, inner) for _ in range(config.num_local_experts))
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        rows = tokens.flatten(0, 1)
+        shares = torch.softmax(self.router(rows), dim=-1)
+        scores, places = torch.topk(shares.transpose(0, 1), rows.shape[0] * CHOSEN // len(self.experts))
+        shared = zip(self.experts, places.unbind(0), scores[..., None].unbind(0), strict=True)
+        parts = [expert(rows.index_select(0, chosen)) * score for expert, chosen, score in shared]
+        result = torch.zeros_like(rows).index_add(0, places.flatten(), torch.cat(parts))
+        return result.reshape(tokens.shape)
+
+
+class Block(nn.Module):
+    """A layer of Mixtral 8x7B with other experts."""
+
+    def __init__(self, experts: type[nn.Module]) -> None:
+        super().__init__()
+        config = MixtralConfig(attn_implementation="in_parts")
+        self.rotary, self.layer = MixtralRotaryEmbedding(config), MixtralDecoderLayer(config, 0)
+        self.layer.mlp = experts(config)
+
+    def forward(self, hidden_states: torch.Tensor, position_ids: torch.Tensor, **past: torch.Tensor) -> SimpleNamespace:
+        cache = Cache([(past["past_key_0"], past["past_value_0"])] if past else [])
+        length = hidden_states.shape[1]
+        hidden = self.layer(
+            hidden_states,
+            position_embeddings=self.rotary(hidden_states, position_ids),
+            attention_mask=None if past else self.mask(hidden_states, length),
+            past_key_values=cache,
+        )
+        return SimpleNamespace(updated=hidden, key_0=cache.new[0][0], value_0=cache.new[0][1])
+
+    def mask(self, like: torch.Tensor, length: int) -> torch.Tensor:
+        return like.new_full((length, length), torch.finfo(like.dtype).min).triu(1)[None, None]
