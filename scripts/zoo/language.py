@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 
 from scripts.zoo.entry import Entry, Input, hf
+from scripts.zoo.networks.mamba import mamba
 
 MEL = Input("input_features", ("batch", 80, 3000), torch.float32)
 TOKENS = Input("input_ids", ("batch", "sequence"))
@@ -114,7 +117,7 @@ MODELS = {
         (TOKENS,),
     ),
     "Mamba-130M": Entry(
-        hf("MambaForCausalLM", **MAMBA, use_cache=False),
+        partial(mamba, **MAMBA),
         (Input("input_ids", ("batch", 64)),),
     ),
     "PatchTST": Entry(
