@@ -35,8 +35,6 @@ WHISPER_BASE = {
     "encoder_ffn_dim": 2048,
     "decoder_ffn_dim": 2048,
 }
-# The recurrence is unrolled, so the number of tokens is fixed.
-MAMBA = {"vocab_size": 50280, "hidden_size": 768, "num_hidden_layers": 24, "tie_word_embeddings": True}
 PATCH_TST = {
     "num_input_channels": 7,
     "context_length": 512,
@@ -112,10 +110,6 @@ MODELS = {
     "Llama-1B": Entry(
         hf("LlamaForCausalLM", **TINY_LLAMA, intermediate_size=5632, use_cache=False),
         (TOKENS,),
-    ),
-    "Mamba-130M": Entry(
-        hf("MambaForCausalLM", **MAMBA, use_cache=False),
-        (Input("input_ids", ("batch", 64)),),
     ),
     "PatchTST": Entry(
         hf("PatchTSTForPrediction", **PATCH_TST),
