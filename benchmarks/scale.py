@@ -168,9 +168,7 @@ def table(rows: Sequence[Row]) -> str:
         text = f"{last['seconds']:.3g} s" if last["seconds"] > NOISE_S else "< 3 ms"
         return text + ("" if steep is None else f", n^{steep:.2f}")
 
-    made = markdown(
-        [f"{largest:,} ops", *kinds], ([stage, *(cell(kind, stage) for kind in kinds)] for stage in stages)
-    )
+    made = markdown([f"{largest:,} ops", *kinds], ([stage, *(cell(kind, stage) for kind in kinds)] for stage in stages))
     real = [
         [f"{name} ({ops:,} ops)", *(cell(name, stage) or "–" for stage in stages)]
         for name in REAL
@@ -184,7 +182,9 @@ def main() -> None:
     parser.add_argument("--kinds", nargs="+", default=(*KINDS, *REAL), choices=(*KINDS, *REAL))
     parser.add_argument("--sizes", nargs="+", type=int, default=SIZES)
     parser.add_argument("--stages", nargs="+", default=tuple(STAGES), choices=STAGES)
-    parser.add_argument("--limit", type=float, default=60, help="seconds for one stage, with all it needs (%(default)s)")
+    parser.add_argument(
+        "--limit", type=float, default=60, help="seconds for one stage, with all it needs (%(default)s)"
+    )
     parser.add_argument("--from", dest="known", type=Path, help="figures of an earlier run")
     parser.add_argument("--plot", type=Path, help="where to draw the figures")
     parser.add_argument("--write", type=Path, help="document whose table to write anew")
