@@ -49,12 +49,12 @@ def measure(kinds: Sequence[str], sizes: Sequence[int], stages: Sequence[str], l
                 if kind not in REAL:
                     _made(root / "large", kind, ops)
                     _made(root / "small", kind, SMALL)
-                yield from _stages(root, kind, ops, [stage for stage in stages if stage not in beyond], beyond, limit)
+                yield from _stages(root, kind, ops, stages, beyond, limit)
 
 
 def _stages(root: Path, kind: str, ops: int, stages: Iterable[str], beyond: set[str], limit: float) -> Iterator[Row]:
     for stage in stages:
-        if kind == "onnx-residual" and stage not in FILES_ONLY:
+        if stage in beyond or (kind == "onnx-residual" and stage not in FILES_ONLY):
             continue
         if stage in KEPT:
             _run(stage, root / "small", 10 * limit)
@@ -62,7 +62,7 @@ def _stages(root: Path, kind: str, ops: int, stages: Iterable[str], beyond: set[
         row = {"kind": kind, "ops": ops, "stage": stage, "seconds": None, **(figures or {})}
         ops = row["ops"]
         if figures is None:
-            beyond.add(stage)
+            beyond |= set(STAGES) if stage == "load" else {stage}
         print(f"{kind} {ops} {stage}: {row['seconds']}", file=sys.stderr)
         yield row
 

@@ -31,10 +31,9 @@ def gain_of(tables, layout, state, action):
         return play(tables, layout, state.copy(), action)
     fast, backing, moved = state[FAST_PS], state[BACKING_PS] + state[OPEN_PS], tables.use_ps[use, 1]
     before = op_time(tables, op, (fast, backing))[0]
-    if action == DROP:
-        after = before
-    else:
-        after = op_time(tables, op, (fast + tables.use_ps[use, 0], backing - moved))[0]
+    if action != DROP:
+        fast, backing = fast + tables.use_ps[use, 0], backing - moved
+    after = op_time(tables, op, (fast, backing))[0]
     return before - after - _wait(tables, layout, state, action)
 
 
