@@ -120,11 +120,11 @@ def draw(rows: Sequence[Row]) -> bytes:
     axes = figure.subplots(2, len(kinds), sharex=True, sharey="row", squeeze=False)
     names = [stage for stage in STAGES if any(row["stage"] == stage for row in rows)]
     for column, kind in enumerate(kinds):
-        for line, (of, least) in enumerate((("seconds", NOISE_S / 3), ("mb", NOISE_MB / 2))):
+        for line, (of, least) in enumerate((("seconds", NOISE_S / 3), ("mb", NOISE_MB))):
             panel = axes[line, column]
             for number, stage in enumerate(names):
                 mine = [r for r in rows if (r["kind"], r["stage"]) == (kind, stage)]
-                points = [(r["ops"], max(r[of], least)) for r in mine if r["seconds"] is not None]
+                points = [(r["ops"], r[of]) for r in mine if r["seconds"] is not None and r[of] > least]
                 if not points:
                     continue
                 steep = slope(mine, of)
@@ -141,7 +141,7 @@ def draw(rows: Sequence[Row]) -> bytes:
     low, high = axes[0, 0].get_ylim()
     axes[0, 0].set_ylim(low, high * 300)
     low, high = axes[1, 0].get_ylim()
-    axes[1, 0].set_ylim(low, high * 300)
+    axes[1, 0].set_ylim(low, high * 30)
     figure.subplots_adjust(left=0.05, right=0.99, top=0.96, bottom=0.05, wspace=0.05, hspace=0.05)
     return to_png(figure)
 
@@ -185,15 +185,18 @@ def main() -> None:
     parser.add_argument(
         "--limit", type=float, default=60, help="seconds for one stage, with all it needs (%(default)s)"
     )
-    parser.add_argument("--from", dest="known", type=Path, help="figures of an earlier run")
+    parser.add_argument("--from", dest="known", nargs="+", type=Path, help="figures of earlier runs")
     parser.add_argument("--plot", type=Path, help="where to draw the figures")
     parser.add_argument("--write", type=Path, help="document whose table to write anew")
     arguments = parser.parse_args()
     if arguments.known is None:
-        rows = list(measure(arguments.kinds, arguments.sizes, arguments.stages, arguments.limit))
+        rows = []
+        for row in measure(arguments.kinds, arguments.sizes, arguments.stages, arguments.limit):
+            print(",\n" if rows else "[\n", json.dumps(row), sep="", end="", flush=True)
+            rows.append(row)
+        print("\n]")
     else:
-        rows = json.loads(arguments.known.read_text())
-    print("[\n" + ",\n".join(map(json.dumps, rows)) + "\n]")
+        rows = [row for file in arguments.known for row in json.loads(file.read_text())]
     if arguments.plot is not None:
         write_atomically(arguments.plot, draw(rows))
     if arguments.write is not None:
