@@ -133,7 +133,8 @@ def draw(rows: Sequence[Row]) -> bytes:
                 panel.plot(*zip(*points, strict=True), color=_COLOURS[number % len(_COLOURS)], **style)
             panel.set(xscale="log", yscale="log")
             panel.grid(which="major", color="#dddddd", linewidth=0.6)
-            panel.legend(fontsize=6.5, frameon=False, loc="upper left", title="slope", title_fontsize=6.5)
+            if panel.lines:
+                panel.legend(fontsize=6.5, frameon=False, loc="upper left", title="slope", title_fontsize=6.5)
             panel.set_title(kind if line == 0 else "", fontsize=10)
         axes[1, column].set_xlabel("ops")
     axes[0, 0].set_ylabel("seconds")
@@ -156,7 +157,6 @@ def table(rows: Sequence[Row]) -> str:
     """Seconds at the largest size, and slopes, of each stage and kind of program; then the real programs."""
     kinds = [kind for kind in KINDS if any(row["kind"] == kind for row in rows)]
     stages = [stage for stage in STAGES if any(row["stage"] == stage for row in rows)]
-    largest = max(row["ops"] for row in rows if row["kind"] in kinds)
 
     def cell(kind: str, stage: str) -> str:
         mine = [row for row in rows if (row["kind"], row["stage"]) == (kind, stage)]
