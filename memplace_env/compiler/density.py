@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memplace_env.compiler.compile import place_mapping
+from memplace_env.compiler.profile import fill
 from memplace_env.compiler.savings import latency_ps, move_costs
 from memplace_env.plan import MemoryPlan
 from memplace_env.task import Task, derived
@@ -76,13 +77,8 @@ def _fill(task: Task, level: Ints, fast: int, variant: Variant, saved: NDArray[n
     score = saved / (size * (last - first + 1.0) ** variant.life)
     score[~task.program.is_placeable | (level < task.backing)] = 0
     room = task.accelerator.levels[fast].capacity_bytes - task.costs.reserved_bytes[:, fast]
-    filled = level.copy()
-    for tensor in np.argsort(-score, kind="stable")[: np.count_nonzero(score > 0)]:
-        held = room[first[tensor] : last[tensor] + 1]
-        if held.min() >= size[tensor]:
-            held -= size[tensor]
-            filled[tensor] = fast
-    return filled
+    order = np.argsort(-score, kind="stable")[: np.count_nonzero(score > 0)]
+    return np.where(fill(room, order, first, last, size), fast, level)
 
 
 def _lives(task: Task) -> tuple[Ints, Ints]:

@@ -149,20 +149,32 @@ def _try_other_orders(blocks, near, mine, ceiling, least, offset, end):
 @kernel
 def _sort(items, blocks, by):
     """Sort by area (0), life (1), both falling, start (2) or rank (3); what is equal there by rank."""
-    size, first, last = blocks
+    if len(items) > MOST_AROUND:
+        items.sort()
+        key = np.empty(len(items), dtype=np.int64)
+        for place, item in enumerate(items):
+            key[place] = _key(blocks, item, by)
+        items[:] = items[np.argsort(key, kind="mergesort")]
+        return
     for end in range(1, len(items)):
         item, place = items[end], end
-        life = last[item] - first[item] + 1
-        key = -life * size[item] if by == 0 else (-life if by == 1 else (first[item] if by == 2 else 0))
+        key_of_item = _key(blocks, item, by)
         while place > 0:
             before = items[place - 1]
-            life = last[before] - first[before] + 1
-            other = -life * size[before] if by == 0 else (-life if by == 1 else (first[before] if by == 2 else 0))
-            if other < key or (other == key and before < item):
+            other = _key(blocks, before, by)
+            if other < key_of_item or (other == key_of_item and before < item):
                 break
             items[place] = before
             place -= 1
         items[place] = item
+
+
+@kernel(forceinline=True)
+def _key(blocks, item, by):
+    """What `_sort` sorts a block by."""
+    size, first, last = blocks
+    life = last[item] - first[item] + 1
+    return -life * size[item] if by == 0 else (-life if by == 1 else (first[item] if by == 2 else 0))
 
 
 @kernel

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from heapq import heappop, heappush
 from typing import NamedTuple
 
 import numpy as np
@@ -85,7 +87,10 @@ def _ranges(task: Task, plan: MemoryPlan) -> list[Violation]:
     )
     for use in np.flatnonzero((plan.use_level < 0) | (plan.use_level > backing)):
         demand(False, f"use {use} is served by level {plan.use_level[use]}; levels are 0..{backing}.")
-    for row, (tensor, level, offset, start, end) in enumerate(plan.allocations.tolist()):
+    low, high = np.array([[0, 0, 0, 0, 0], [program.num_tensors - 1, backing - 1, NEVER, ops, ops]])
+    strange = ((plan.allocations < low) | (plan.allocations > high)).any(axis=1)
+    for row in np.flatnonzero(strange | (plan.allocations[:, 3] > plan.allocations[:, 4])).tolist():
+        tensor, level, offset, start, end = plan.allocations[row].tolist()
         demand(0 <= tensor < program.num_tensors, f"allocation {row} is of tensor {tensor}, which does not exist.")
         demand(0 <= level < backing, f"allocation {row} is in level {level}; blocks exist in levels 0..{backing - 1}.")
         demand(offset >= 0, f"allocation {row} has the negative offset {offset}.")
@@ -106,7 +111,7 @@ def _blocks(task: Task, plan: MemoryPlan) -> list[Violation]:
     broken = []
     tensor, level, offset, start, end = plan.allocations.T
     top = offset + program.tensor_bytes[tensor]
-    for row in range(len(tensor)):
+    for row in np.flatnonzero(_suspects(task, plan.allocations, top)):
         memory = accelerator.levels[level[row]]
         if top[row] > memory.capacity_bytes or top[row] < 0:
             broken.append(
@@ -144,6 +149,45 @@ def _blocks(task: Task, plan: MemoryPlan) -> list[Violation]:
     return broken
 
 
+def _suspects(task: Task, allocations: Ints, top: Ints) -> NDArray[np.bool_]:
+    """bool[A], blocks to compare with every other one; of the rest it is certain that they break no rule of blocks."""
+    tensor, level, offset, start, end = allocations.T
+    most = task.costs.reserved_bytes.max(axis=0)
+    capacity = np.array([memory.capacity_bytes for memory in task.accelerator.levels])
+    suspect = (top < 0) | (top + most[level] > capacity[level])
+    for fast in range(task.backing):
+        here = np.flatnonzero(level == fast)
+        suspect[here] |= (top[here] < 0).any() or _meet(offset[here], top[here], start[here], end[here])
+    # The blocks of a tensor in a level, by their starts: two are there at once iff two neighbours are.
+    order = np.lexsort((start, tensor, level))
+    same = (np.diff(tensor[order]) == 0) & (np.diff(level[order]) == 0) & (start[order][1:] <= end[order][:-1])
+    twice = np.unique(tensor[order][1:][same])
+    return np.asarray(suspect | np.isin(tensor, twice))
+
+
+def _meet(offset: Ints, top: Ints, start: Ints, end: Ints) -> bool:
+    """Whether any two blocks of a level share a byte at some time.
+
+    Goes through time with the list of blocks that are there, by address: as long as no two of them meet, a new one
+    meets one of them only if it meets one of its two neighbours.
+    """
+    lows: list[int] = []
+    tops: list[int] = []
+    leaving: list[tuple[int, int]] = []
+    order = np.lexsort((offset, start))
+    for low, high, first, last in zip(*(part[order].tolist() for part in (offset, top, start, end)), strict=True):
+        while leaving and leaving[0][0] < first:
+            place = bisect_left(lows, heappop(leaving)[1])
+            del lows[place], tops[place]
+        place = bisect_left(lows, low)
+        if (place and tops[place - 1] > low) or (place < len(lows) and lows[place] < high):
+            return True
+        lows.insert(place, low)
+        tops.insert(place, high)
+        heappush(leaving, (last, low))
+    return False
+
+
 def _readiness(task: Task, plan: MemoryPlan) -> tuple[Ints, Ints, list[Violation]]:
     """From which op each block (int64[A]) and each tensor's backing copy (int64[K]) hold valid data, else NEVER.
 
@@ -165,21 +209,22 @@ def _readiness(task: Task, plan: MemoryPlan) -> tuple[Ints, Ints, list[Violation
         whole = (start == 0) & (end >= program.num_ops - 1)
         block_ready[(program.tensor_kind[tensor] == TensorKind.WEIGHT) & whole] = 0
 
+    rows, starts, ends = _rows_of(plan), start.tolist(), end.tolist()
     changed = True
     while changed:
         changed, broken = False, []
         for row, (copied, source, target, first, last) in enumerate(plan.transfers.tolist()):
             prefetch = source == backing
             covers = (first, last + 1) if prefetch else (first - 1, last)
-            mine = (tensor == copied) & (level == min(source, target)) & (start <= covers[0]) & (end >= covers[1])
-            blocks = np.flatnonzero(mine)
-            what = f"transfer {row} ({'prefetch' if prefetch else 'write-back'} of {_name(program, copied)})"
+            mine = rows.get((copied, min(source, target)), ())
+            blocks = [block for block in mine if starts[block] <= covers[0] and ends[block] >= covers[1]]
             rule = "prefetch" if prefetch else "write-back"
+            what = f"transfer {row} ({rule} of {_name(program, copied)})"
             if len(blocks) == 0:
                 broken.append(Violation(rule, f"{what} has no block that covers ops {covers[0]}..{covers[1]}."))
             elif prefetch and backing_ready[copied] > first:
                 broken.append(Violation(rule, f"{what} starts at op {first}, before the backing memory has the data."))
-            elif not prefetch and block_ready[blocks].min() > first - 1:
+            elif not prefetch and min(block_ready[block] for block in blocks) > first - 1:
                 broken.append(Violation(rule, f"{what} starts at op {first}, before its block has the data."))
             elif prefetch and block_ready[blocks[0]] > last + 1:
                 block_ready[blocks[0]], changed = last + 1, True
@@ -192,24 +237,38 @@ def _uses(task: Task, plan: MemoryPlan, block_ready: Ints, backing_ready: Ints) 
     """Each use is served by data that is there; each graph output ends in the backing memory."""
     program, accelerator = task.program, task.accelerator
     broken = []
-    tensor, level, _, start, end = plan.allocations.T
-    for use in range(program.num_uses):
-        op, used, served = program.use_op[use], program.use_tensor[use], plan.use_level[use]
-        where = f"at op {op} ({program.op_name[op]}) from {accelerator.levels[served].name}"
-        here: NDArray[np.bool_] = (tensor == used) & (level == served)
-        if program.use_is_result[use]:
-            if served != accelerator.backing and not (here & (start == op)).any():
-                broken.append(Violation("result", f"no block begins for {_name(program, used)}, made {where}."))
+    rows, ready, in_backing = _rows_of(plan), block_ready.tolist(), backing_ready.tolist()
+    start, end = plan.allocations[:, 3].tolist(), plan.allocations[:, 4].tolist()
+    columns = (program.use_op, program.use_tensor, plan.use_level, program.use_is_result)
+    for op, used, served, is_result in zip(*(column.tolist() for column in columns), strict=True):
+        here = rows.get((used, served), ())
+        if is_result:
+            holds = served == accelerator.backing or any(start[row] == op for row in here)
         elif served == accelerator.backing:
-            if backing_ready[used] > op:
-                broken.append(Violation("use", f"{_name(program, used)} is read {where}, which does not hold it."))
-        elif not (here & (start <= op) & (end >= op) & (block_ready <= op)).any():
+            holds = in_backing[used] <= op
+        else:
+            holds = any(start[row] <= op <= end[row] and ready[row] <= op for row in here)
+        if holds:
+            continue
+        name, where = _name(program, used), f"at op {op} ({program.op_name[op]}) from {accelerator.levels[served].name}"
+        if is_result:
+            broken.append(Violation("result", f"no block begins for {name}, made {where}."))
+        else:
             resident = program.tensor_kind[used] == TensorKind.WEIGHT and not task.streams_weights
-            rule = f": the block of a resident weight covers ops 0..{program.num_ops - 1}" if resident else ""
-            broken.append(Violation("use", f"{_name(program, used)} is read {where}, which does not hold it{rule}."))
+            hint = f": the block of a resident weight covers ops 0..{program.num_ops - 1}"
+            rule = hint if resident and served != accelerator.backing else ""
+            broken.append(Violation("use", f"{name} is read {where}, which does not hold it{rule}."))
     for output in np.flatnonzero((program.tensor_kind == TensorKind.OUTPUT) & (backing_ready == NEVER)):
         broken.append(Violation("output", f"graph output {_name(program, output)} never reaches the backing memory."))
     return broken
+
+
+def _rows_of(plan: MemoryPlan) -> dict[tuple[int, int], list[int]]:
+    """The rows of the blocks that a tensor has in a level, by (tensor, level)."""
+    rows: dict[tuple[int, int], list[int]] = {}
+    for row, block in enumerate(zip(*plan.allocations[:, :2].T.tolist(), strict=True)):
+        rows.setdefault(block, []).append(row)
+    return rows
 
 
 def _name(program: Program, tensor: int | np.integer) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from heapq import heappop, heappush
+
 import numpy as np
 
 from memplace_env.kernel import kernel
@@ -26,7 +28,9 @@ def run_transfers(leftover_ps, start, end, demand_ps):
     stall = np.zeros(ops, dtype=np.int64)
     left = demand_ps.copy()
     served, count = np.empty((ops + 2 * copies, 3), dtype=np.int64), 0
-    first = 0
+    by_start = np.argsort(start, kind="mergesort")
+    waiting = [np.int64(0) for _ in range(0)]  # copies that have started, as a heap: the earliest deadline on top
+    first, begun = 0, 0
     for op in range(ops):
         while first < copies and (left[first] == 0 or end[first] < op):
             if left[first] > 0:
@@ -35,16 +39,20 @@ def run_transfers(leftover_ps, start, end, demand_ps):
                 count += 1
                 left[first] = 0
             first += 1
+        while begun < copies and start[by_start[begun]] <= op:
+            heappush(waiting, by_start[begun])
+            begun += 1
         free = leftover_ps[op]
-        for copy in range(first, copies):
-            if free == 0:
-                break
-            if start[copy] <= op and left[copy] > 0:
-                done = min(free, left[copy])
+        while free > 0 and len(waiting) > 0:
+            copy = waiting[0]
+            done = min(free, left[copy])
+            if done > 0:
                 served[count, 0], served[count, 1], served[count, 2] = copy, 2 * op + 1, done
                 count += 1
                 left[copy] -= done
                 free -= done
+            if left[copy] == 0:
+                heappop(waiting)
     tail = left.sum()
     for copy in range(first, copies):
         if left[copy] > 0:

@@ -12,6 +12,7 @@ from memplace_env.compiler import place_mapping
 from memplace_env.costs import KnownCosts
 from memplace_env.errors import PlanError
 from memplace_env.plan import MemoryPlan, require_valid, violations
+from memplace_env.plan.validator import _meet
 from memplace_env.resolve import make_task
 from memplace_env.testing.strategies import mappings, tasks
 from memplace_env.workload.builder import ProgramBuilder
@@ -228,3 +229,11 @@ def test_a_block_moved_among_reserved_bytes_is_caught(task, data):
         moved[row, OFFSET] = capacity[level] - task.program.tensor_bytes[tensor] - data.draw(st.integers(0, needed - 1))
         if moved[row, OFFSET] >= 0:
             assert "reserved" in {v.rule for v in violations(task, replace(plan, allocations=moved))}
+
+
+@given(st.lists(st.tuples(st.integers(0, 12), st.integers(1, 4), st.integers(0, 12), st.integers(0, 3)), max_size=12))
+def test_blocks_meet_iff_two_of_them_do(blocks):
+    rows = [(offset, offset + size, start, start + longer) for offset, size, start, longer in blocks]
+    pairs = [(a, b) for number, a in enumerate(rows) for b in rows[:number]]
+    expected = any(a[0] < b[1] and b[0] < a[1] and a[2] <= b[3] and b[2] <= a[3] for a, b in pairs)
+    assert _meet(*np.array(rows, dtype=np.int64).reshape(-1, 4).T) == expected

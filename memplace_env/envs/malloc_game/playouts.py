@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from memplace_env.envs.malloc_game.gains import gain_of
 from memplace_env.envs.malloc_game.rules import lazy_action, play, play_nearest
 from memplace_env.envs.malloc_game.state import COPY, DROP, MASK, NO_COPY, USE
 from memplace_env.kernel import kernel
@@ -24,15 +25,13 @@ def random_playouts(tables, layout, states, seed):
 @kernel
 def greedy_playouts(tables, layout, states):
     """Finish each state with the actions of best immediate gain; ties go to NoCopy, then Copy, then Drop."""
-    trial = np.empty(layout.size, dtype=np.int64)
     for index in range(len(states)):
         state = states[index]
         while state[MASK] != 0:
             best, best_gain = -1, np.int64(0)
             for action in (NO_COPY, COPY, DROP):
                 if state[MASK] >> action & 1:
-                    trial[:] = state
-                    gain = play(tables, layout, trial, action)
+                    gain = gain_of(tables, layout, state, action)
                     if best < 0 or gain > best_gain:
                         best, best_gain = action, gain
             play(tables, layout, state, best)

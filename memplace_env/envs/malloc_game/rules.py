@@ -98,7 +98,7 @@ def _make(tables, layout, state, tensor, action):
         state[layout.valid_from + tensor] = op + 1
         return
     ceiling = tables.ceiling[state[USE], LASTING if action == COPY else PASSING]
-    wait_for(tables, layout, state, _room_after(layout, state, size, ceiling))
+    wait_for(tables, layout, state, room_after(layout, state, size, ceiling))
     place(tables, layout, state, tensor, op, fit(layout, state, size, ceiling, op, 0))
     if action == COPY:
         send_back(layout, state, tensor)
@@ -144,7 +144,7 @@ def _hold(tables, layout, state, tensor):
 
 
 @kernel(forceinline=True)
-def _room_after(layout, state, size, ceiling):
+def room_after(layout, state, size, ceiling):
     """Place in the queue before which write-backs have to end so that a result finds room; 0 if none has to."""
     until = 0
     while not has_room(layout, state, size, ceiling, state[OP], until):
@@ -166,7 +166,7 @@ def preview(tables, layout, state):
     if tables.use_is_result[use]:
         if state[MASK] == 1 << DROP:
             return none, none, np.int64(0)
-        until = _room_after(layout, state, size, tables.ceiling[use, PASSING])
+        until = room_after(layout, state, size, tables.ceiling[use, PASSING])
         offset = fit(layout, state, size, tables.ceiling[use, PASSING], op, until)
         return op, offset, np.int64(backlog(tables, layout, state, until))
     if state[layout.intact + tensor] == 1:

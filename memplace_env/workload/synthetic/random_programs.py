@@ -39,12 +39,13 @@ def random_dag(seed: int, *, ops: int = 12, dtype: str = "int8", largest: int = 
     unread, weights = set(made), list[int]()
     for op in range(ops):
         last = op == ops - 1
-        reads = set(rng.choice(made, size=min(len(made), int(rng.integers(1, 4))), replace=False).tolist())
+        drawn = rng.choice(len(made), size=min(len(made), int(rng.integers(1, 4))), replace=False)
+        reads = {made[index] for index in drawn.tolist()}
         reads |= unread if last else set()
         unread -= reads
         for _ in range(rng.integers(0, 3)):
             if weights and rng.random() < 0.2:
-                reads.add(int(rng.choice(weights)))
+                reads.add(weights[int(rng.choice(len(weights)))])
             else:
                 weights.append(tensor(f"weight_{len(weights)}", TensorKind.WEIGHT))
                 reads.add(weights[-1])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+
 from memplace_env.workload.lowered.fusion.groups import Group, Links, regrouped
 from memplace_env.workload.lowered.ops import OpGraph
 
@@ -14,46 +17,82 @@ def fuse_elementwise(graph: OpGraph, into_products: bool = True) -> OpGraph:
         into_products: false to leave matrix products alone.
     """
     links = Links(graph)
-    groups: dict[int, Group] = {}
+    clusters: dict[int, _Cluster] = {}
     for index, op in enumerate(graph.ops):
-        groups[index] = Group([index], index)
-        if op.operator.elementwise and len(op.outputs) == 1:
-            _absorb_producers(graph, links, groups, index, into_products)
-    return regrouped(graph, (group for group in groups.values() if len(group.members) > 1))
+        alone = _Cluster([index], index, index, {name: 1 for name in op.reads if name in links.producer})
+        absorbs = op.operator.elementwise and len(op.outputs) == 1
+        clusters[index] = _absorbed(graph, links, clusters, alone, into_products) if absorbs else alone
+    found = (cluster for cluster in clusters.values() if len(cluster.members) > 1)
+    return regrouped(graph, (Group(cluster.members, cluster.main) for cluster in found))
 
 
-def _absorb_producers(graph: OpGraph, links: Links, groups: dict[int, Group], index: int, into_products: bool) -> None:
-    """Merges into the group of an element-wise op, the latest first, every group that it alone reads.
+@dataclass(slots=True)
+class _Cluster:
+    """Ops to be run as one.
 
-    `groups` maps the last member of each group, which makes its only result, to the group.
+    Attributes:
+        members: indices of the ops.
+        first: the least of them.
+        main: as in `Group`.
+        inside: how many members read each buffer that comes in from other ops.
     """
-    group, elements = groups[index], graph.buffers[graph.ops[index].outputs[0]].elements
-    grew = True
-    while grew:
-        grew = False
-        for producer, name in _operands(graph, links, group):
-            made = groups[producer]
-            operator = graph.ops[made.main].operator
-            closed = not into_products or graph.ops[group.main].operator.epilogue_head
-            if (
-                (operator.elementwise or (operator.epilogue_head and not closed))
-                and graph.ops[producer].outputs == (name,)
-                and name not in graph.outputs
-                and graph.buffers[name].elements == elements
-                and links.readers[name] <= set(group.members)
-            ):
-                del groups[producer]
-                group.members.extend(made.members)
-                group.main = made.main if operator.epilogue_head else group.main
-                grew = True
-                break
-    if graph.ops[group.main].operator.elementwise:
-        group.main = min(group.members)
+
+    members: list[int]
+    first: int
+    main: int
+    inside: dict[str, int]
 
 
-def _operands(graph: OpGraph, links: Links, group: Group) -> list[tuple[int, str]]:
-    """Buffers that come into a group from other ops, with their producers, the latest first."""
-    inside = set(group.members)
-    names = {name for member in group.members for name in graph.ops[member].reads}
-    made = ((links.producer[name], name) for name in names if name in links.producer)
-    return sorted(((producer, name) for producer, name in made if producer not in inside), reverse=True)
+def _absorbed(
+    graph: OpGraph, links: Links, clusters: dict[int, _Cluster], cluster: _Cluster, into_products: bool
+) -> _Cluster:
+    """An element-wise op merged, the latest first, with every cluster that it alone reads.
+
+    `clusters` maps the last member of each cluster, which makes its only result, to the cluster. Each candidate is
+    looked at once, when all its readers are inside: what forbids it then forbids it for ever.
+    """
+    (index,) = cluster.members
+    elements = graph.buffers[graph.ops[index].outputs[0]].elements
+    ready = _complete(links, cluster)
+    heapify(ready)
+    while ready:
+        producer = -heappop(ready)
+        made = clusters.get(producer)
+        if made is None or len(graph.ops[producer].outputs) != 1:
+            continue
+        name, operator = graph.ops[producer].outputs[0], graph.ops[made.main].operator
+        closed = not into_products or graph.ops[cluster.main].operator.epilogue_head
+        if (
+            (operator.elementwise or (operator.epilogue_head and not closed))
+            and name not in graph.outputs
+            and graph.buffers[name].elements == elements
+        ):
+            del clusters[producer], cluster.inside[name]
+            # A product has not looked at its own operands; what other clusters have seen is refused for ever.
+            complete = _complete(links, made) if len(made.members) == 1 else []
+            cluster, late = _joined(links, cluster, made, made.main if operator.epilogue_head else cluster.main)
+            for candidate in complete + late:
+                heappush(ready, candidate)
+    if graph.ops[cluster.main].operator.elementwise:
+        cluster.main = cluster.first
+    return cluster
+
+
+def _complete(links: Links, cluster: _Cluster) -> list[int]:
+    """Makers, negative as for a heap, of the buffers all of whose readers are inside."""
+    inside = cluster.inside.items()
+    return [-links.producer[name] for name, count in inside if count == len(links.readers[name])]
+
+
+def _joined(links: Links, one: _Cluster, other: _Cluster, main: int) -> tuple[_Cluster, list[int]]:
+    """Both as one, and the makers of the buffers all of whose readers are only now inside, as from `_complete`."""
+    small, large = sorted((one, other), key=lambda cluster: len(cluster.members) + len(cluster.inside))
+    complete = []
+    for name, count in small.inside.items():
+        large.inside[name] = large.inside.get(name, 0) + count
+        if count < large.inside[name] == len(links.readers[name]):
+            complete.append(-links.producer[name])
+    large.members.extend(small.members)
+    large.first = min(large.first, small.first)
+    large.main = main
+    return large, complete

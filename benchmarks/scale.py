@@ -1,0 +1,207 @@
+"""Time and memory of every stage against the number of ops: prints JSON. `python -m benchmarks.scale`.
+
+Every stage of every program runs in a process of its own, with a time limit; where a stage of a program did not end,
+larger programs of the same kind leave it out. `--plot` draws the figures, `--write` puts a table of the slopes into a
+document, and `--from` takes the figures of an earlier run instead of measuring.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from benchmarks.scale_stages import KEPT, STAGES, spec, write_onnx
+from benchmarks.tables import markdown, write_between_markers
+from memplace_env.files import write_atomically
+from memplace_env.views.style import new_figure, to_png
+from memplace_env.workload.zoo import DEFAULT_DIMS, zoo_names, zoo_path
+
+SIZES: Final = (1_000, 3_000, 10_000, 30_000, 100_000)
+KINDS: Final = ("onnx-chain", "onnx-residual", "chain", "diamond", "random")
+REAL: Final = ("Llama-1B", "Mamba")
+SMALL: Final = 24
+"""Ops of the program that compiles the kernels."""
+FILES_ONLY: Final = frozenset(["load", "roofline", "tiled", "native", "density"])
+"""Stages of the residual file: the others know nothing of where a program comes from."""
+NOISE_S, NOISE_MB = 0.003, 2.0
+"""Figures below tell nothing of how a stage grows."""
+
+Row = dict[str, Any]
+
+
+def measure(kinds: Sequence[str], sizes: Sequence[int], stages: Sequence[str], limit: float) -> Iterator[Row]:
+    """A row for each stage of each program; `seconds` is None if it did not end or failed."""
+    with tempfile.TemporaryDirectory() as home:
+        for kind in kinds:
+            beyond: set[str] = set()
+            for ops in (0,) if kind in REAL else sizes:
+                root = Path(home) / f"{kind}-{ops}"
+                if kind in REAL and not _real(root, kind):
+                    continue
+                if kind not in REAL:
+                    _made(root / "large", kind, ops)
+                    _made(root / "small", kind, SMALL)
+                yield from _stages(root, kind, ops, stages, beyond, limit)
+
+
+def _stages(root: Path, kind: str, ops: int, stages: Iterable[str], beyond: set[str], limit: float) -> Iterator[Row]:
+    for stage in stages:
+        if stage in beyond or (kind == "onnx-residual" and stage not in FILES_ONLY):
+            continue
+        if stage in KEPT:
+            _run(stage, root / "small", 10 * limit)
+        figures = _run(stage, root / "large", limit)
+        row = {"kind": kind, "ops": ops, "stage": stage, "seconds": None, **(figures or {})}
+        ops = row["ops"]
+        if figures is None:
+            beyond |= set(STAGES) if stage == "load" else {stage}
+        print(f"{kind} {ops} {stage}: {row['seconds']}", file=sys.stderr)
+        yield row
+
+
+def _run(stage: str, folder: Path, limit: float) -> Row | None:
+    """The figures of a stage from a process of its own, None if it did not end well and in time."""
+    command = [sys.executable, "-m", "benchmarks.scale_stages", stage, str(folder)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=limit, check=True)
+    except subprocess.TimeoutExpired:
+        return None
+    except subprocess.CalledProcessError as error:
+        print(f"{stage}: {error.stderr.strip().splitlines()[-1:]}", file=sys.stderr)
+        return None
+    figures: Row = json.loads(done.stdout)
+    return figures
+
+
+def _made(folder: Path, kind: str, ops: int) -> None:
+    """The folder of a program that is made up: its file, if it has one, and where it comes from."""
+    folder.mkdir(parents=True)
+    source: Row = {"path": None, "name": spec(kind, ops), "batch": None, "dims": None}
+    if kind.startswith("onnx-"):
+        source["path"] = str(folder / "model.onnx")
+        write_onnx(kind.removeprefix("onnx-"), ops, folder / "model.onnx")
+    (folder / "source.json").write_text(json.dumps(source))
+
+
+def _real(root: Path, name: str) -> bool:
+    """The folders of a program of the zoo, where it has that; a small one compiles the kernels."""
+    if name not in zoo_names() or zoo_path(name).suffix != ".onnx":
+        return False
+    for folder, of in (("large", name), ("small", "AlexNet")):
+        (root / folder).mkdir(parents=True)
+        dims = {"sequence": DEFAULT_DIMS["sequence"]} if of == name else None
+        source = {"path": str(zoo_path(of)), "name": of, "batch": 1, "dims": dims}
+        (root / folder / "source.json").write_text(json.dumps(source))
+    return True
+
+
+def slope(rows: Sequence[Row], of: str) -> float | None:
+    """Slope of the line through log(figure) against log(ops) by least squares; None if there is too little to fit."""
+    least = NOISE_S if of == "seconds" else NOISE_MB
+    known = [(row["ops"], row[of]) for row in rows if row["seconds"] is not None and row[of] > least]
+    if len(known) < 3:
+        return None
+    at, values = np.log(np.array(known)).T
+    return float(np.polyfit(at, values, 1)[0])
+
+
+def draw(rows: Sequence[Row]) -> bytes:
+    """A picture: seconds above, memory below, a column for each kind of program, slopes in the legends."""
+    kinds = [kind for kind in KINDS if any(row["kind"] == kind for row in rows)]
+    figure = new_figure(380 * len(kinds) + 60, 1150)
+    axes = figure.subplots(2, len(kinds), sharex=True, sharey="row", squeeze=False)
+    names = [stage for stage in STAGES if any(row["stage"] == stage for row in rows)]
+    for column, kind in enumerate(kinds):
+        for line, (of, least) in enumerate((("seconds", NOISE_S / 3), ("mb", NOISE_MB))):
+            panel = axes[line, column]
+            for number, stage in enumerate(names):
+                mine = [r for r in rows if (r["kind"], r["stage"]) == (kind, stage)]
+                points = [(r["ops"], r[of]) for r in mine if r["seconds"] is not None and r[of] > least]
+                if not points:
+                    continue
+                steep = slope(mine, of)
+                label = stage + ("" if steep is None else f"  {steep:.2f}")
+                style = {"marker": "osD^v<>"[number % 7], "markersize": 3.5, "linewidth": 1.2, "label": label}
+                panel.plot(*zip(*points, strict=True), color=_COLOURS[number % len(_COLOURS)], **style)
+            panel.set(xscale="log", yscale="log")
+            panel.grid(which="major", color="#dddddd", linewidth=0.6)
+            if panel.lines:
+                panel.legend(fontsize=6.5, frameon=False, loc="upper left", title="slope", title_fontsize=6.5)
+            panel.set_title(kind if line == 0 else "", fontsize=10)
+        axes[1, column].set_xlabel("ops")
+    axes[0, 0].set_ylabel("seconds")
+    axes[1, 0].set_ylabel("memory beyond the program, MB")
+    low, high = axes[0, 0].get_ylim()
+    axes[0, 0].set_ylim(low, high * 300)
+    low, high = axes[1, 0].get_ylim()
+    axes[1, 0].set_ylim(low, high * 30)
+    figure.subplots_adjust(left=0.05, right=0.99, top=0.96, bottom=0.05, wspace=0.05, hspace=0.05)
+    return to_png(figure)
+
+
+_COLOURS: Final = (
+    "#1f6fb4", "#d1495b", "#edae49", "#3a7d44", "#8d5a97", "#17a2a2", "#c17c3e",
+    "#0b3d66", "#e377c2", "#555555", "#7fb2dc", "#b5bd4c", "#9a9a9a", "#000080",
+)  # fmt: skip
+
+
+def table(rows: Sequence[Row]) -> str:
+    """Seconds at the largest size, and slopes, of each stage and kind of program; then the real programs."""
+    kinds = [kind for kind in KINDS if any(row["kind"] == kind for row in rows)]
+    stages = [stage for stage in STAGES if any(row["stage"] == stage for row in rows)]
+
+    def cell(kind: str, stage: str) -> str:
+        mine = [row for row in rows if (row["kind"], row["stage"]) == (kind, stage)]
+        if not mine:
+            return ""
+        last, steep = mine[-1], slope(mine, "seconds")
+        if last["seconds"] is None:
+            return f"no end at {last['ops']:,}"
+        text = f"{last['seconds']:.3g} s" if last["seconds"] > NOISE_S else "< 3 ms"
+        return text + ("" if steep is None else f", n^{steep:.2f}")
+
+    made = markdown([f"{largest:,} ops", *kinds], ([stage, *(cell(kind, stage) for kind in kinds)] for stage in stages))
+    real = [
+        [f"{name} ({ops:,} ops)", *(cell(name, stage) or "–" for stage in stages)]
+        for name in REAL
+        for ops in sorted({row["ops"] for row in rows if row["kind"] == name})[-1:]
+    ]
+    return made + ("\n\n" + markdown(["program", *stages], real) if real else "")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kinds", nargs="+", default=(*KINDS, *REAL), choices=(*KINDS, *REAL))
+    parser.add_argument("--sizes", nargs="+", type=int, default=SIZES)
+    parser.add_argument("--stages", nargs="+", default=tuple(STAGES), choices=STAGES)
+    parser.add_argument(
+        "--limit", type=float, default=60, help="seconds for one stage, with all it needs (%(default)s)"
+    )
+    parser.add_argument("--from", dest="known", nargs="+", type=Path, help="figures of earlier runs")
+    parser.add_argument("--plot", type=Path, help="where to draw the figures")
+    parser.add_argument("--write", type=Path, help="document whose table to write anew")
+    arguments = parser.parse_args()
+    if arguments.known is None:
+        rows = []
+        for row in measure(arguments.kinds, arguments.sizes, arguments.stages, arguments.limit):
+            print(",\n" if rows else "[\n", json.dumps(row), sep="", end="", flush=True)
+            rows.append(row)
+        print("\n]")
+    else:
+        rows = [row for file in arguments.known for row in json.loads(file.read_text())]
+    if arguments.plot is not None:
+        write_atomically(arguments.plot, draw(rows))
+    if arguments.write is not None:
+        write_between_markers(arguments.write, "scale", table(rows))
+
+
+if __name__ == "__main__":
+    main()
