@@ -26,11 +26,11 @@ def workloads(
 ) -> None:
     """List the models that come with memplace.
 
-    Any .onnx or .tflite file and any synthetic:chain, diamond, fan-out or random?ops=24&seed=1 works as well. --json
-    prints name, dims, env and settings of each, with --details also ops, parameters and macs, at batch 1.
+    Any .onnx, .tflite or .program file and any synthetic:chain, diamond, fan-out or random?ops=24&seed=1 works as
+    well. --json prints name, dims, env and settings of each, with --details also ops, parameters and macs, at batch 1.
     """
-    from memplace_env.workload.onnx import model_dims
-    from memplace_env.workload.zoo import zoo_names, zoo_path
+    from memplace_env.workload.resolve import symbolic_dims
+    from memplace_env.workload.zoo import zoo_names
 
     rows: list[dict[str, Any]] = []
     with stderr().status("loading the models"):
@@ -38,7 +38,7 @@ def workloads(
             rows.append(
                 {
                     "name": name,
-                    "dims": model_dims(zoo_path(name)),
+                    "dims": list(symbolic_dims(name) or ()),
                     "env": one_shot_id(name) if name in ONE_SHOT else None,
                     "settings": ONE_SHOT.get(name),
                     **(_counts(name) if details else {}),
@@ -140,11 +140,11 @@ def agents(json: JsonFlag = False) -> None:
 
 
 def _counts(name: str) -> dict[str, int]:
-    """As int8, in which a parameter takes a byte."""
+    """As int8, in which a parameter takes a byte, unless its types are fixed."""
     from memplace_env.workload.program import TensorKind
-    from memplace_env.workload.resolve import resolve_workload
+    from memplace_env.workload.resolve import is_built, resolve_workload
 
-    program = resolve_workload(name, dtype="int8")
+    program = resolve_workload(name, dtype=None if is_built(name) else "int8")
     return {
         "ops": program.num_ops,
         "parameters": program.bytes_of(TensorKind.WEIGHT),

@@ -44,6 +44,9 @@ def first_inconsistency(program: Program) -> str | None:
         return "a use names a tensor that does not exist"
     if len(np.unique(program.use_op * tensors + program.use_tensor)) != uses:
         return "an op lists a tensor twice"
+    inner = np.setdiff1d(np.arange(1, uses), program.use_ptr)
+    if (program.use_is_result[inner - 1] & ~program.use_is_result[inner]).any():
+        return "an op lists an operand behind a result"
     if (program.live_end < 0).any():
         return "a tensor is touched by no op"
     if (program.use_bytes < 1).any() or (program.use_bytes > program.tensor_bytes[program.use_tensor]).any():

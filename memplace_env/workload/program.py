@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -185,6 +186,27 @@ class Program:
         """Distinct tensors that op reads."""
         uses = slice(self.use_ptr[op], self.use_ptr[op + 1])
         return self.use_tensor[uses][~self.use_is_result[uses]]
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the program, names and all, to a `.program` file; `workload/program_file.py` says how it is made up.
+
+        Raises:
+            WorkloadError: the place cannot be written.
+        """
+        from memplace_env.workload.program_file import write_program
+
+        write_program(self, path)
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> Program:
+        """The program that `save` wrote.
+
+        Raises:
+            WorkloadError: the file is not there, no saved Program, or damaged in any way.
+        """
+        from memplace_env.workload.program_file import read_program
+
+        return read_program(path)
 
     def to_networkx(self) -> nx.DiGraph[int]:
         """The op graph: node t with `op_type`, `name`, `macs`; an edge for each tensor flow with its `bytes`."""
