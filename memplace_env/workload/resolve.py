@@ -10,7 +10,8 @@ from typing import Final
 from memplace_env.errors import WorkloadError
 from memplace_env.workload.program import Program
 
-SUFFIXES: Final = (".onnx", ".tflite", ".program")
+STABLEHLO: Final = (".mlir", ".mlirbc", ".stablehlo")
+SUFFIXES: Final = (".onnx", ".tflite", ".program", *STABLEHLO)
 """Of the files that are workloads."""
 
 WorkloadSpec = Program | str | os.PathLike[str]
@@ -27,11 +28,11 @@ def resolve_workload(
     """The Program that `spec` names.
 
     Args:
-        spec: a zoo name in upper or lower case, a path to an .onnx, .tflite or .program file, a text like
+        spec: a zoo name in upper or lower case, a path to a file with one of `SUFFIXES`, a text like
             `synthetic:chain?ops=24`, or a Program, which is returned as it is.
         batch: see `load_onnx` and `load_tflite`; zoo workloads default to 1.
         dims: see `load_onnx`; those of zoo workloads default to `zoo.DEFAULT_DIMS`.
-        dtype: see `load_onnx`.
+        dtype: see `load_onnx`; None leaves the types as they are.
         fusion: see `load_onnx`; Programs, saved or not, and synthetic workloads have no ops left to fuse, so it is
             ignored there.
 
@@ -53,6 +54,11 @@ def resolve_workload(
     if kind == ".program":
         _refuse_settings("A saved Program", batch=batch, dims=dims, dtype=dtype)
         return Program.load(path)
+    if kind in STABLEHLO:
+        _refuse_settings("A StableHLO module", batch=batch, dims=dims)
+        from memplace_env.workload.stablehlo import load_stablehlo
+
+        return load_stablehlo(path, dtype=dtype, fusion=fusion)
     if kind == ".tflite":
         from memplace_env.workload.tflite import load_tflite
 
@@ -99,6 +105,15 @@ def is_built(spec: WorkloadSpec) -> bool:
     return isinstance(spec, str | os.PathLike) and named_file(spec).suffix.lower() == ".program"
 
 
+def has_own_types(spec: WorkloadSpec) -> bool:
+    """Whether a workload computes in the types that it says, not in those of the chip: StableHLO is mixed on purpose.
+
+    Raises:
+        WorkloadError: the zoo has no such name.
+    """
+    return is_built(spec) or (isinstance(spec, str | os.PathLike) and named_file(spec).suffix.lower() in STABLEHLO)
+
+
 def symbolic_dims(spec: str) -> tuple[str, ...] | None:
     """Names of a model's symbolic dims, which only ONNX has; None for what is built already.
 
@@ -110,6 +125,11 @@ def symbolic_dims(spec: str) -> tuple[str, ...] | None:
             Program.load(named_file(spec))
         return None
     path = named_file(spec)
+    if path.suffix.lower() in STABLEHLO:
+        from memplace_env.workload.stablehlo import check_stablehlo
+
+        check_stablehlo(path)
+        return ()
     if path.suffix.lower() == ".tflite":
         from memplace_env.workload.tflite import check_tflite
 
