@@ -26,8 +26,9 @@ def workloads(
 ) -> None:
     """List the models that come with memplace.
 
-    Any .onnx, .tflite, .mlir or .program file and any synthetic:chain, diamond, fan-out or random?ops=24&seed=1 works
-    as well. --json prints name, dims, env and settings of each, with --details also ops, parameters and macs, at batch 1.
+    Any .onnx, .tflite, .mlir or .program file and any synthetic:chain, diamond, fan-out or random?ops=24&seed=1
+    works as well. --json prints name, dims, env and settings of each, with --details also ops, parameters and macs,
+    at batch 1.
     """
     from memplace_env.workload.resolve import symbolic_dims
     from memplace_env.workload.zoo import zoo_names

@@ -91,7 +91,7 @@ class _Reader:
         names: set[str] = set()
         arguments = []
         for index, (value, about) in enumerate(zip(values, said, strict=True)):
-            found = re.match(r'loc\("((?:[^"\\]|\\.)*)"', str(value.location))
+            found = re.match(r'loc\("((?:[^"\\]|\\.)*)"[()]', str(value.location))
             name = found[1] if found and found[1] not in names else f"arg{index}"
             names.add(name)
             becomes = about["tf.aliasing_output"].value if "tf.aliasing_output" in about else None
