@@ -5,18 +5,25 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Final
 
 from memplace_env.errors import WorkloadError
 from memplace_env.workload.lowered.fusion.groups import Links
 from memplace_env.workload.lowered.ops import OpGraph
 
+_LITTLE: Final = 1000
+"""An op that makes no more than this share of the largest tensor makes next to nothing."""
+
 
 def scheduled(graph: OpGraph) -> OpGraph:
-    """The ops in the best of three orders, by the most bytes of results alive at once, then by their sum over time.
+    """The ops in the best of three orders, by the bytes of results alive at once, the most and the mean added.
 
     - as they stand, as far as operands are ready;
-    - as they stand, but an op that frees at least what it makes runs as soon as it is ready, as updates do;
+    - as they stand, but an op that frees at least what it makes, or makes next to nothing, runs as soon as it is ready,
+      as updates do;
     - of those ready the op that makes least more than it frees.
+
+    In all of them what works on weights and inputs alone, as a narrowed copy of a weight does, waits for its reader.
 
     Readers of a tensor whose place an output takes run before the op that makes the output; where that cannot be, the
     output gets a place of its own.
@@ -25,14 +32,28 @@ def scheduled(graph: OpGraph) -> OpGraph:
         WorkloadError: ops wait for each other.
     """
     graph = replace(graph, alias_of=_possible_aliases(graph))
+    places = _places(graph)
+    little = max((buffer.bytes for buffer in graph.buffers.values()), default=0) // _LITTLE
     ranks: tuple[Callable[[int, int], tuple[int, int]], ...] = (
-        lambda index, growth: (0, index),
-        lambda index, growth: (int(growth > 0), index),
-        lambda index, growth: (growth, index),
+        lambda index, growth: (0, places[index]),
+        lambda index, growth: (int(growth > little), places[index]),
+        lambda index, growth: (growth, places[index]),
     )
     orders = [_Schedule(graph).ordered(rank) for rank in ranks]
-    _, _, best = min((max(alive), sum(alive), order) for order, alive in orders)
+    best, _ = min(orders, key=lambda each: max(each[1], default=0) + sum(each[1]) / max(1, len(each[1])))
     return replace(graph, ops=tuple(graph.ops[index] for index in best))
+
+
+def _places(graph: OpGraph) -> list[int]:
+    """Where each op stands; for those that read nothing that is made, where the first of their readers does."""
+    links = Links(graph)
+    places = list(range(len(graph.ops)))
+    for index in reversed(places):
+        op = graph.ops[index]
+        readers = {reader for name in op.outputs for reader in links.readers.get(name, ())}
+        if readers and not any(name in links.producer for name in op.reads):
+            places[index] = min(places[reader] for reader in readers)
+    return places
 
 
 def _possible_aliases(graph: OpGraph) -> Mapping[str, str]:
