@@ -54,14 +54,7 @@ def load_stablehlo(
     Raises:
         WorkloadError: anything that keeps the module from becoming a Program, the package jax missing too.
     """
-    if dtype is not None and dtype not in FLOAT_BYTES:
-        raise WorkloadError(
-            f"dtype is {dtype!r}; it must be one of {', '.join(FLOAT_BYTES)}, or None for the module's."
-        )
-    if fusion not in FUSIONS:
-        raise WorkloadError(f"fusion is {fusion!r}; it must be one of {', '.join(FUSIONS)}.")
-    if trips is not None and (type(trips) is not int or trips < 0):
-        raise WorkloadError(f"trips is {trips!r}; it is how often a loop runs, a whole number from 0.")
+    _check(dtype, fusion, trips)
     if not isinstance(source, str | os.PathLike):
         return _program(read_module(source), name or "stablehlo", dtype, fusion, trips, weights)
     file = Path(source)
@@ -107,6 +100,7 @@ def from_jax(
     Raises:
         WorkloadError: JAX cannot lower the function, or see `load_stablehlo`.
     """
+    _check(dtype, fusion, trips)
     jax = libraries().jax
     donated = _numbers(donate_argnums, len(arguments), "donate_argnums")
     chosen = None if weights is None else _numbers(weights, len(arguments), "weights")
@@ -127,6 +121,17 @@ def from_jax(
         flat = [at for n in chosen for at in range(starts[n], starts[n] + leaves[n]) if _is_float(module, at)]
     given = getattr(function, "__name__", "function") if name is None else name
     return _program(module, given, dtype, fusion, trips, flat)
+
+
+def _check(dtype: str | None, fusion: str, trips: int | None) -> None:
+    if dtype is not None and dtype not in FLOAT_BYTES:
+        raise WorkloadError(
+            f"dtype is {dtype!r}; it must be one of {', '.join(FLOAT_BYTES)}, or None for the module's."
+        )
+    if fusion not in FUSIONS:
+        raise WorkloadError(f"fusion is {fusion!r}; it must be one of {', '.join(FUSIONS)}.")
+    if trips is not None and (type(trips) is not int or trips < 0):
+        raise WorkloadError(f"trips is {trips!r}; it is how often a loop runs, a whole number from 0.")
 
 
 def _program(

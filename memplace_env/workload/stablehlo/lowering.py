@@ -26,12 +26,12 @@ class _Source:
     Attributes:
         reads: elements read of each buffer.
         buffer: the buffer that the value is, None if readers make it themselves or it is constant.
-        vector_ops: what readers have to do for it.
+        widened: copies of other types that readers make on the way, by name.
     """
 
     reads: Mapping[str, int] = field(default_factory=dict)
     buffer: str | None = None
-    vector_ops: int = 0
+    widened: tuple[str, ...] = ()
 
 
 def lower(trace: Trace, dtype: str | None, weights: Set[str], aliases: Mapping[str, str], dissolve: bool) -> OpGraph:
@@ -59,6 +59,7 @@ class _Lowering:
         self._buffers: dict[str, Buffer] = {}
         self._sources: dict[str, _Source] = {}
         self._outputs = set(trace.outputs)
+        self._counted: set[str] = set()
 
     def run(self, aliases: Mapping[str, str]) -> OpGraph:
         for name in (*self._trace.arguments, *self._trace.literals):
@@ -120,9 +121,9 @@ class _Lowering:
         if node.name in ("slice", "dynamic_slice"):
             share = value.elements / max(1, operand.elements)
             reads = {name: max(1, math.ceil(elements * share)) for name, elements in source.reads.items()}
-            return _Source(reads, None, math.ceil(source.vector_ops * share))
+            return _Source(reads, None, source.widened)
         if node.name == "convert" and self._widens(operand, value):
-            return _Source(source.reads, None, source.vector_ops + value.elements)
+            return _Source(source.reads, None, (*source.widened, node.outputs[0]))
         return None
 
     def _is_view(self, node: Node) -> bool:
@@ -155,7 +156,8 @@ class _Lowering:
         reads: dict[str, int] = {}
         for name in dict.fromkeys(node.inputs):
             source = self._source(name)
-            work += source.vector_ops
+            work += sum(self._value(each).elements for each in source.widened if each not in self._counted)
+            self._counted.update(source.widened)
             for buffer, elements in source.reads.items():
                 reads[buffer] = min(self._buffers[buffer].elements, reads.get(buffer, 0) + elements)
         if node.name in ("gather", "dynamic_slice", "slice"):

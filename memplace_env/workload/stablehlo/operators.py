@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from memplace_env.errors import WorkloadError
-from memplace_env.workload.lowered.operator import Operator
+from memplace_env.workload.lowered.operator import BehindConv, Operator
 from memplace_env.workload.lowered.rules.products import NO_GEMM, Gemm
 from memplace_env.workload.lowered.values import Value
 from memplace_env.workload.onnx.operator_table import OPERATORS
@@ -37,8 +37,6 @@ _ELEMENTWISE: Final[Mapping[str, str]] = {
     "log": "Log",
     "log_plus_one": "Log",
     "logistic": "Sigmoid",
-    "maximum": "Max",
-    "minimum": "Min",
     "multiply": "Mul",
     "negate": "Neg",
     "not": "Not",
@@ -61,6 +59,9 @@ _ELEMENTWISE: Final[Mapping[str, str]] = {
     "xor": "Xor",
 }
 """By ONNX's name of the same."""
+
+_BOUNDS: Final = {"maximum": "Max", "minimum": "Min"}
+"""Element-wise too; with a constant they are activations."""
 
 _OWN_ELEMENTWISE: Final[Mapping[str, str]] = {
     "bitcast_convert": "BitCast",
@@ -140,6 +141,8 @@ def _triangular(node: Node, values: Values) -> int:
 
 
 _VECTOR_WORK: Final[Mapping[str, Callable[[Node, Values], int]]] = {
+    "erf": _per_result(4),
+    "erfc": _per_result(4),
     "batch_norm_grad": _per_result(8),
     "batch_norm_inference": _per_result(2),
     "batch_norm_training": _per_result(8),
@@ -174,6 +177,10 @@ _ROWS: Final[Mapping[str, Operator]] = {
     "convolution": OPERATORS["Conv"],
     "dot_general": OPERATORS["MatMul"],
     **{name: replace(OPERATORS[onnx], view=None, elementwise=True) for name, onnx in _ELEMENTWISE.items()},
+    **{
+        name: replace(OPERATORS[onnx], behind_conv=BehindConv.ACTIVATION, elementwise=True)
+        for name, onnx in _BOUNDS.items()
+    },
     **{name: Operator(own, elementwise=True) for name, own in _OWN_ELEMENTWISE.items()},
     **{name: Operator(own) for name, own in (*_MOVES.items(), *_OTHERS.items())},
 }
