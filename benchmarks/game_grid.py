@@ -29,6 +29,7 @@ from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.errors import AcceleratorError, WorkloadError
 from memplace_env.registration import Formulation
 from memplace_env.units import PS
+from memplace_env.workload.resolve import is_built
 from memplace_env.workload.zoo import zoo_names
 
 RESULTS = Path(__file__).parent / "results" / "game_grid.jsonl"
@@ -55,6 +56,7 @@ def grid() -> list[Record]:
         {"workload": workload, "accelerator": chip, "batch": batch, "dtype": dtype} | ({"dims": dims} if dims else {})
         for chip in chips()
         for workload in zoo_names()
+        if not is_built(workload)
         for dims, batch, dtype in product(
             DIMS.get(workload, [{}]),
             BATCHES if chip == HOME else SMALL_BATCHES,

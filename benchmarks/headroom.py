@@ -34,6 +34,7 @@ from memplace_env.accelerator import accelerator_names, load_accelerator
 from memplace_env.compiler import place_mapping
 from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.registration import ONE_SHOT, Formulation
+from memplace_env.workload.resolve import is_built
 from memplace_env.workload.zoo import zoo_names
 
 RESULTS = Path(__file__).parent / "results" / "headroom.jsonl"
@@ -62,6 +63,7 @@ def grid() -> list[dict[str, Any]]:
         {"workload": workload, "accelerator": chip, "batch": batch, "dtype": dtype} | ({"dims": dims} if dims else {})
         for chip in accelerator_names()
         for workload in zoo_names()
+        if not is_built(workload)
         for dims, batch in product(DIMS.get(workload, [{}]), BATCHES)
         for dtype in DTYPES.get(chip, (load_accelerator(chip).dtype,))
     ]

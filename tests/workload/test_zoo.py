@@ -10,7 +10,7 @@ import pytest
 from memplace_env.errors import WorkloadError
 from memplace_env.workload.onnx import load_onnx, model_dims
 from memplace_env.workload.program import TensorKind
-from memplace_env.workload.resolve import resolve_workload
+from memplace_env.workload.resolve import is_built, resolve_workload
 from memplace_env.workload.zoo import DEFAULT_DIMS, zoo_names, zoo_path
 from tests.workload.models import LIGHT
 
@@ -29,7 +29,20 @@ def test_resnet_from_the_zoo_is_the_one_in_onnx() -> None:
     assert zoo.bytes_of(TensorKind.WEIGHT) == light.bytes_of(TensorKind.WEIGHT) == 4 * 25_530_472
 
 
-@pytest.mark.parametrize("name", zoo_names())
+SAVED = [name for name in zoo_names() if is_built(name)]
+
+
+@pytest.mark.parametrize("name", SAVED)
+def test_every_saved_program_loads(name: str) -> None:
+    program = resolve_workload(name.upper())
+    assert (program.name, program.dtype) == (name, "bfloat16")
+    assert (program.alias_of >= 0).sum() > 0, "the parameters are updated in their places"
+    assert program.footprint < 2**33, "it fits the smallest chip that trains"
+    with pytest.raises(WorkloadError, match="A saved Program is fixed already, so batch cannot apply"):
+        resolve_workload(name, batch=1)
+
+
+@pytest.mark.parametrize("name", sorted(set(zoo_names()) - set(SAVED)))
 def test_every_zoo_workload_loads(name: str) -> None:
     assert set(model_dims(zoo_path(name))) <= set(DEFAULT_DIMS)
     program = resolve_workload(name, fusion="none")

@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
-from onnx import TensorProto, helper
 
-from memplace_env.workload.lowered.values import INTEGER_BITS, Array, Value
+from memplace_env.workload.lowered.values import INTEGER_BITS, Array, Value, type_name
 from memplace_env.workload.stablehlo.module import Instruction
 
 _COMPARISONS: Final[Mapping[str, Callable[..., Any]]] = {
@@ -41,11 +40,14 @@ _FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "remainder": np.fmod,
 }
 
+_BYTES: Final = {"int2": "int8", "uint2": "uint8", "int4": "int8", "uint4": "uint8"}
+"""What stands for types that NumPy lacks."""
+
 
 def folded(instruction: Instruction, operands: Sequence[Array | None]) -> Array | None:
     """The result of an instruction whose operands are known integers, None if it is not known."""
     result = instruction.types[0] if len(instruction.types) == 1 else None
-    if result is None or not (result.element_type in INTEGER_BITS or result.element_type == TensorProto.BOOL):
+    if result is None or not (result.element_type in INTEGER_BITS or type_name(result.element_type) == "BOOL"):
         return None
     if instruction.name == "constant":
         contents = instruction.attributes.get("value", (False, None))[1]
@@ -66,5 +68,6 @@ def folded(instruction: Instruction, operands: Sequence[Array | None]) -> Array 
 
 
 def _cast(contents: Any, result: Value) -> Array:
-    dtype = helper.tensor_dtype_to_np_dtype(result.element_type)
+    name = type_name(result.element_type).lower()
+    dtype = np.dtype(_BYTES.get(name, name))
     return np.broadcast_to(np.asarray(contents).astype(dtype).reshape(-1), (result.elements,)).reshape(result.shape)
