@@ -21,6 +21,9 @@ from scripts.zoo.training.common import Step
 
 ZOO = Path(__file__).resolve().parents[1] / "memplace_env" / "workload" / "zoo"
 STEPS = {**vision.STEPS, **language.STEPS}
+UNROLLED = {"LSTM-train": lambda: language.lstm(unroll=True)}
+"""Of steps with loops: XLA counts a loop's body once."""
+
 CMEM_BYTES = 128 * 2**20
 
 
@@ -32,7 +35,7 @@ def program(step: Step, name: str) -> Program:
 def counted_by_xla(step: Step) -> float:
     """Floating-point operations, transcendental ones included, of the step before any optimisation.
 
-    A loop's body is counted once, so a scan is unrolled first by whoever asks.
+    A loop's body is counted once.
     """
     counts = jax.jit(step.__call__, donate_argnums=0).lower(*step.arguments).cost_analysis()
     return float(counts["flops"] + counts.get("transcendentals", 0.0))
@@ -48,7 +51,7 @@ def check(name: str, step: Step) -> str:
     start = time.perf_counter()
     ours = program(step, name)
     seconds = time.perf_counter() - start
-    xla = counted_by_xla(step)
+    xla = counted_by_xla(UNROLLED[name]() if name in UNROLLED else step)
     live = ours.live_bytes / CMEM_BYTES
     sizes = f"{live.max():7.1f} {sorted(live)[len(live) // 2]:7.1f} {ours.footprint / 2**30:6.2f}"
     return (

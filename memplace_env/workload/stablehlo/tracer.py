@@ -11,8 +11,11 @@ from memplace_env.workload.lowered.values import MAX_KNOWN_ELEMENTS, Shape, Valu
 from memplace_env.workload.stablehlo.folding import folded
 from memplace_env.workload.stablehlo.module import Block, Instruction, Module
 
-MAX_STEPS: Final = 2_000_000
+MAX_STEPS: Final = 200_000
 """More instructions than this, folded ones and those of all rounds of loops counted, are not unrolled."""
+
+_MOST_PIECES: Final = 512
+"""A tensor is put together after so many slices, so that long loops take no quadratic time."""
 
 _BARRIERS: Final = frozenset({"optimization_barrier", "shard_map_barrier", "after_all", "create_token"})
 _SAME_VALUE_CALLS: Final = frozenset({"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "LayoutConstraint"})
@@ -243,7 +246,8 @@ class _Tracer:
         if starts is None or self.values[operand].elements == 0:
             return None
         stack = self._stacks.get(operand, _Stack(operand, {}, shape))
-        if stack.shape != shape or any(_overlap(starts, at, shape) and starts != at for at in stack.pieces):
+        crowded = len(stack.pieces) >= _MOST_PIECES and starts not in stack.pieces
+        if stack.shape != shape or crowded or any(_overlap(starts, at, shape) for at in stack.pieces if starts != at):
             stack = _Stack(self.whole(operand), {}, shape)
         constant = self.values[operand].constant and self.values[update].constant
         name = self.enter(instruction.name, replace(instruction.types[0], constant=constant))

@@ -139,7 +139,14 @@ def llama(
     return Step(loss, parameters, (hidden_states, hidden_states), adam, moments_of)
 
 
-def lstm(batch: int = 20, steps: int = 35, width: int = 650, layers: int = 2, vocabulary: int = 10000) -> Step:
+def lstm(
+    batch: int = 20,
+    steps: int = 35,
+    width: int = 650,
+    layers: int = 2,
+    vocabulary: int = 10000,
+    unroll: bool = False,
+) -> Step:
     """A language model of LSTMs (arXiv:1409.2329, the medium one), a scan over the words; without dropout."""
     parameters = {
         "words": weight(vocabulary, width),
@@ -162,7 +169,7 @@ def lstm(batch: int = 20, steps: int = 35, width: int = 650, layers: int = 2, vo
                 return (hidden, memory), hidden
 
             zeros = jnp.zeros((batch, width), x.dtype)
-            _, x = jax.lax.scan(step, (zeros, zeros), x)
+            _, x = jax.lax.scan(step, (zeros, zeros), x, unroll=unroll)
         return cross_entropy(dense(p["head"], x), labels.swapaxes(0, 1))
 
     return Step(loss, parameters, (indices(batch, steps), indices(batch, steps)), descent, nothing_of)
