@@ -53,7 +53,7 @@ zoo: .venv/dev  ## export the zoo again; needs its own heavy packages
 	touch $@
 
 .venv/dev: .venv/run
-	$(PIP) --editable ".[agents,viz,tflite,dev]"
+	$(PIP) --editable ".[agents,viz,tflite,jax,dev]"
 	touch $@
 
 # Old versions warn of what newer ones mended, so warnings are no errors there.

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from memplace_env.workload.onnx import load_onnx
     from memplace_env.workload.program import Program, TensorKind
     from memplace_env.workload.resolve import resolve_workload
+    from memplace_env.workload.stablehlo import from_jax, load_stablehlo
     from memplace_env.workload.tflite import load_tflite
     from memplace_env.workload.zoo import zoo_names
 
@@ -45,8 +46,10 @@ _HOME = {
     "TensorKind": "workload.program",
     "accelerator_names": "accelerator",
     "compile_mapping": "api",
+    "from_jax": "workload.stablehlo",
     "load_accelerator": "accelerator",
     "load_onnx": "workload.onnx",
+    "load_stablehlo": "workload.stablehlo",
     "load_tflite": "workload.tflite",
     "native": "api",
     "resolve_task": "resolve",
@@ -76,8 +79,10 @@ __all__ = [
     "__version__",
     "accelerator_names",
     "compile_mapping",
+    "from_jax",
     "load_accelerator",
     "load_onnx",
+    "load_stablehlo",
     "load_tflite",
     "native",
     "register_envs",

@@ -13,7 +13,7 @@ from memplace_env.errors import AcceleratorError, WorkloadError
 from memplace_env.simulator import Simulator, resolve_simulator
 from memplace_env.task import Task
 from memplace_env.workload.program import Program, TensorKind
-from memplace_env.workload.resolve import resolve_workload
+from memplace_env.workload.resolve import has_own_types, is_built, resolve_workload
 
 
 def resolve_task(
@@ -31,13 +31,13 @@ def resolve_task(
     """Resolve everything.
 
     Args:
-        workload: zoo name, path of an .onnx or .tflite file, `synthetic:...` or a Program; a Task is returned as it is.
+        workload: zoo name, path of a model file, `synthetic:...` or a Program; a Task is returned as it is.
         accelerator: shipped name, path of a .toml file, or an Accelerator.
         simulator: a black box that judges plans, by name or itself; None: the costs do.
         costs: a cost model, by name or itself; None takes the accelerator's, for `synthetic:...` the roofline, under
             which optima are planted.
         batch, dims: see `load_onnx`.
-        dtype, fusion: see `load_onnx`; None takes the accelerator's.
+        dtype, fusion: see `load_onnx`; None takes the accelerator's, for StableHLO the module's own dtypes.
         must_fit: whether to refuse a program that the backing memory cannot hold, which can only be looked at.
 
     Raises:
@@ -53,10 +53,12 @@ def resolve_task(
         costs = "roofline"
     judge, model = resolve_simulator(simulator), resolve_cost_model(chip.cost_model if costs is None else costs)
     settings: dict[str, Any] = {}
-    if isinstance(workload, Program) or synthetic:
+    if is_built(workload):
         program = resolve_workload(workload, batch=batch, dims=dims, dtype=dtype)
     else:
-        dtype, fusion = dtype or chip.dtype, fusion or chip.fusion
+        fusion = fusion or chip.fusion
+        if dtype is None and not has_own_types(workload):
+            dtype = chip.dtype
         program = resolve_workload(workload, batch=batch, dims=dims, dtype=dtype, fusion=fusion)
         settings = {
             "batch": None if batch is None else int(batch),

@@ -86,6 +86,7 @@ ONLY_IN = {
     "networkx": ("memplace_env.workload.program",),
     "onnx": ("memplace_env.workload.onnx", "memplace_env.workload.lowered"),
     "tflite": ("memplace_env.workload.tflite",),
+    "jax": ("memplace_env.workload.stablehlo.library",),
     "matplotlib": ("memplace_env.views",),
     "typer": ("memplace_env.cli",),
     "tomlkit": ("memplace_env.accelerator.description",),
@@ -179,6 +180,7 @@ def test_import_is_light():
     heavy = {
         "numba",
         "onnx",
+        "jax",
         "torch",
         "scipy",
         "networkx",

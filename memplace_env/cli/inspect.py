@@ -7,8 +7,9 @@ from typing import Annotated
 import typer
 
 from memplace_env.cli.console import print_json, stdout
-from memplace_env.cli.model_flags import ModelFlags, model_flags, symbolic_dims
+from memplace_env.cli.model_flags import ModelFlags, model_flags
 from memplace_env.cli.options import JsonFlag, Model
+from memplace_env.workload.resolve import symbolic_dims
 
 
 def register(app: typer.Typer) -> None:

@@ -187,9 +187,8 @@ def _ids_by_program() -> dict[str, list[str]]:
 
 
 def _counts(name: str) -> dict[str, Any]:
-    from memplace_env.cli.model_flags import symbolic_dims
     from memplace_env.workload.program import TensorKind
-    from memplace_env.workload.resolve import resolve_workload
+    from memplace_env.workload.resolve import resolve_workload, symbolic_dims
 
     program = resolve_workload(name)
     return {

@@ -129,25 +129,6 @@ class ModelFlags:
         return resolve_task(**self.arguments(model), must_fit=must_fit)
 
 
-def symbolic_dims(model: str) -> tuple[str, ...] | None:
-    """The model's symbolic dims, of which a .tflite file has none; None for synthetic workloads, which are no files.
-
-    Raises:
-        WorkloadError: if there is no such model, or it cannot be read.
-    """
-    if model.startswith("synthetic:"):
-        return None
-    from memplace_env.workload.onnx import model_dims
-    from memplace_env.workload.resolve import is_path, is_tflite
-    from memplace_env.workload.tflite import check_tflite
-    from memplace_env.workload.zoo import zoo_path
-
-    if is_tflite(model):
-        check_tflite(model)
-        return ()
-    return tuple(model_dims(model if is_path(model) else zoo_path(model)))
-
-
 def parsed_dims(texts: list[str], where: str) -> dict[str, int]:
     """Sizes of symbolic dims from texts like sequence=384; `where` is what messages call the place they stand in.
 

@@ -16,7 +16,9 @@ Command = Callable[..., None]
 
 Model = Annotated[
     str,
-    typer.Argument(metavar="MODEL", help="A zoo name, an .onnx or .tflite file, or synthetic:chain?ops=24."),
+    typer.Argument(
+        metavar="MODEL", help="A zoo name, an .onnx, .tflite, .mlir or .program file, or synthetic:chain?ops=24."
+    ),
 ]
 PlanFile = Annotated[Path, typer.Argument(metavar="PLAN", help="A plan.json that memplace wrote.")]
 FormulationFlag = Annotated[

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from memplace_env.errors import MemPlaceError
+from memplace_env.workload.resolve import SUFFIXES
 
 
 def default_folder(model: str, accelerator: str) -> Path:
@@ -20,7 +21,7 @@ def default_folder(model: str, accelerator: str) -> Path:
 
 def short_name(model: str) -> str:
     """What folders are called after: the model's name, or the stem of its file."""
-    return Path(model).stem if model.lower().endswith((".onnx", ".tflite")) else model
+    return Path(model).stem if model.lower().endswith(SUFFIXES) else model
 
 
 def slug(name: str) -> str:

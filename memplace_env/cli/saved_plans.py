@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from memplace_env.cli.model_flags import symbolic_dims
 from memplace_env.cli.output import short_name
 from memplace_env.errors import PlanError, WorkloadError
+from memplace_env.workload.resolve import symbolic_dims
 
 if TYPE_CHECKING:
     from memplace_env.analysis import Judged

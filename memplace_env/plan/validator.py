@@ -32,14 +32,17 @@ def violations(task: Task, plan: MemoryPlan) -> list[Violation]:
     share bytes at some time), `duplicate` (two blocks of one tensor in one level at once), `prefetch`, `write-back` (a
     copy without a block, or of data not there yet), `use` (served by a level that does not hold the data; without a
     prefetch, the block of a resident weight does only if it covers ops 0..T-1), `result` (no block begins at its op),
-    `output` (not in the backing memory at the end). Problems of the first three kinds hide the others.
+    `output` (not in the backing memory at the end), `alias` (a copy of a tensor whose place an output takes still runs
+    when that is made). Problems of the first three kinds hide the others.
+
+    A tensor and the output that takes its place may lie in the same bytes of a level; in the backing memory they do.
     """
     broken = _identity(task, plan) or _ranges(task, plan)
     if broken:
         return broken
     broken = _blocks(task, plan)
     block_ready, backing_ready, copies = _readiness(task, plan)
-    return broken + copies + _uses(task, plan, block_ready, backing_ready)
+    return broken + copies + _uses(task, plan, block_ready, backing_ready) + _aliases(task, plan)
 
 
 def require_valid(task: Task, plan: MemoryPlan) -> None:
@@ -133,7 +136,9 @@ def _blocks(task: Task, plan: MemoryPlan) -> list[Violation]:
             )
         later = slice(row + 1, None)
         together = (level[later] == level[row]) & (start[later] <= end[row]) & (end[later] >= start[row])
-        meets = together & (offset[later] < top[row]) & (top[later] > offset[row])
+        taken = (program.alias_of[tensor[later]] == tensor[row]) | (program.alias_of[tensor[row]] == tensor[later])
+        shared = taken & (offset[later] == offset[row])
+        meets = together & ~shared & (offset[later] < top[row]) & (top[later] > offset[row])
         for other in np.flatnonzero(meets) + row + 1:
             broken.append(
                 Violation(
@@ -269,6 +274,22 @@ def _rows_of(plan: MemoryPlan) -> dict[tuple[int, int], list[int]]:
     for row, block in enumerate(zip(*plan.allocations[:, :2].T.tolist(), strict=True)):
         rows.setdefault(block, []).append(row)
     return rows
+
+
+def _aliases(task: Task, plan: MemoryPlan) -> list[Violation]:
+    """Copies of a tensor whose place an output takes end before the op that makes the output."""
+    program = task.program
+    broken = []
+    made = np.full(program.num_tensors, NEVER)
+    outputs = np.flatnonzero(program.alias_of >= 0)
+    made[program.alias_of[outputs]] = program.producer[outputs]
+    for row, (copied, _, _, _, last) in enumerate(plan.transfers.tolist()):
+        if last >= made[copied]:
+            (output,) = np.flatnonzero(program.alias_of == copied)
+            what = f"transfer {row} of {_name(program, copied)} ends at op {last}"
+            message = f"{what}, but {_name(program, output)} takes its place at op {made[copied]}."
+            broken.append(Violation("alias", message))
+    return broken
 
 
 def _name(program: Program, tensor: int | np.integer) -> str:

@@ -54,8 +54,8 @@ def run_transfers(leftover_ps, start, end, demand_ps):
             if left[copy] == 0:
                 heappop(waiting)
     tail = left.sum()
-    for copy in range(first, copies):
-        if left[copy] > 0:
-            served[count, 0], served[count, 1], served[count, 2] = copy, 2 * ops, left[copy]
+    for late in range(first, copies):
+        if left[late] > 0:
+            served[count, 0], served[count, 1], served[count, 2] = late, 2 * ops, left[late]
             count += 1
     return stall, tail, served[:count]

@@ -29,6 +29,7 @@ class ProgramBuilder:
     name: str
     dtype: str
     _tensors: list[tuple[str, int, TensorKind]] = field(default_factory=list)
+    _alias_of: list[int] = field(default_factory=list)
     _producer: dict[int, int] = field(default_factory=dict)
     _ops: list[tuple[str, str]] = field(default_factory=list)
     _gemm: list[tuple[int, int, int, int]] = field(default_factory=list)
@@ -36,9 +37,17 @@ class ProgramBuilder:
     _geometry: list[list[int]] = field(default_factory=list)
     _uses: list[list[tuple[int, bool, int]]] = field(default_factory=list)
 
-    def tensor(self, name: str, num_bytes: int, kind: TensorKind = TensorKind.ACTIVATION) -> int:
-        """Add a tensor of so many bytes; returns its number."""
+    def tensor(self, name: str, num_bytes: int, kind: TensorKind = TensorKind.ACTIVATION, *, alias_of: int = -1) -> int:
+        """Add a tensor of so many bytes; returns its number.
+
+        Args:
+            name: for people.
+            num_bytes: at least 1.
+            kind: what it is.
+            alias_of: for an output that takes the place of a weight or input, that tensor, see `Program`.
+        """
         self._tensors.append((name, num_bytes, kind))
+        self._alias_of.append(alias_of)
         return len(self._tensors) - 1
 
     def op(
@@ -99,4 +108,5 @@ class ProgramBuilder:
             use_tensor=uses[:, 0].copy(),
             use_is_result=uses[:, 1].astype(bool),
             use_bytes=uses[:, 2].copy(),
+            alias_of=np.array(self._alias_of, dtype=np.int64),
         )

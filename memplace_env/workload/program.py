@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from enum import IntEnum
+import os
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -13,29 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memplace_env.errors import WorkloadError
+from memplace_env.workload.consistency import first_inconsistency
+from memplace_env.workload.terms import FLOAT_BYTES, GEOMETRY, TensorKind
 
 if TYPE_CHECKING:
     import networkx as nx
 
 Ints = NDArray[np.int64]
 
-GEOMETRY = (
-    "batch", "ifm_x", "ifm_y", "ifm_z", "ofm_x", "ofm_y", "ofm_z",
-    "groups", "kernel_x", "kernel_y", "stride", "pad", "dilation", "stride_y",
-)  # fmt: skip
-"""Columns of `Program.geometry`: width (x), height (y) and channels (z) of an op's main feature maps
-and its convolution parameters, stride, pad and dilation along x; 0 where an op has none, 1 for groups, strides and
-dilation."""
-
-FLOAT_BYTES = {"int8": 1, "float16": 2, "bfloat16": 2, "float32": 4}
-"""Bytes of one element for each dtype that a workload can be deployed in."""
-
-
-class TensorKind(IntEnum):
-    WEIGHT = 0
-    INPUT = 1
-    ACTIVATION = 2
-    OUTPUT = 3
+__all__ = ["FLOAT_BYTES", "GEOMETRY", "Ints", "Program", "TensorKind"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +47,8 @@ class Program:
         use_tensor: int64[U].
         use_is_result: bool[U].
         use_bytes: int64[U], bytes that the use moves: all of the tensor, or the rows that a gather selects.
+        alias_of: int64[K], for an output that takes the place of a weight or input of its size that no later op reads,
+            as an updated parameter does, that tensor; -1 for all others. Left out, no tensor takes another's place.
 
     Raises:
         WorkloadError: if the arrays contradict each other.
@@ -82,13 +69,14 @@ class Program:
     use_tensor: Ints
     use_is_result: NDArray[np.bool_]
     use_bytes: Ints
+    alias_of: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if isinstance(value, np.ndarray):
-                value.flags.writeable = False
-        problem = _first_inconsistency(self)
+        if len(self.alias_of) == 0:
+            object.__setattr__(self, "alias_of", np.full(self.num_tensors, -1, dtype=np.int64))
+        for array in self._arrays().values():
+            array.flags.writeable = False
+        problem = first_inconsistency(self)
         if problem:
             raise WorkloadError(f"Program {self.name!r}: {problem}.")
 
@@ -135,17 +123,16 @@ class Program:
     @cached_property
     def live_bytes(self) -> Ints:
         """int64[T], bytes of the activations and outputs alive during each op (weights and inputs not counted)."""
-        made = self.producer >= 0
-        delta = np.zeros(self.num_ops + 1, dtype=np.int64)
-        np.add.at(delta, self.live_start[made], self.tensor_bytes[made])
-        np.add.at(delta, self.live_end[made] + 1, -self.tensor_bytes[made])
-        return _frozen(np.cumsum(delta)[:-1])
+        return _frozen(self._bytes_alive(self.producer >= 0))
 
     @cached_property
     def footprint(self) -> int:
-        """Bytes of all weights and inputs, and of the most activations and outputs that are alive at once."""
+        """Bytes of all weights and inputs, and of the most activations and outputs that are alive at once.
+
+        An output that takes another tensor's place needs none of its own.
+        """
         constant = self.bytes_of(TensorKind.WEIGHT) + self.bytes_of(TensorKind.INPUT)
-        return constant + int(self.live_bytes.max())
+        return constant + int(self._bytes_alive((self.producer >= 0) & (self.alias_of < 0)).max())
 
     @cached_property
     def is_placeable(self) -> NDArray[np.bool_]:
@@ -180,11 +167,10 @@ class Program:
     def sha256(self) -> str:
         """Hex digest of everything a plan or a latency depends on; names take no part."""
         digest = hashlib.sha256(f"memplace-program-2 {self.dtype} {' '.join(self.op_type)}".encode())
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if isinstance(value, np.ndarray):
-                digest.update(f"{field.name}{value.shape}".encode())
-                digest.update(value.astype("<i8").tobytes())
+        for name, array in self._arrays().items():
+            if name != "alias_of" or (array >= 0).any():
+                digest.update(f"{name}{array.shape}".encode())
+                digest.update(array.astype("<i8").tobytes())
         return digest.hexdigest()
 
     def bytes_of(self, kind: TensorKind) -> int:
@@ -200,6 +186,27 @@ class Program:
         """Distinct tensors that op reads."""
         uses = slice(self.use_ptr[op], self.use_ptr[op + 1])
         return self.use_tensor[uses][~self.use_is_result[uses]]
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the program, names and all, to a `.program` file; `workload/program_file.py` says how it is made up.
+
+        Raises:
+            WorkloadError: the place cannot be written.
+        """
+        from memplace_env.workload.program_file import write_program
+
+        write_program(self, path)
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> Program:
+        """The program that `save` wrote.
+
+        Raises:
+            WorkloadError: the file is not there, no saved Program, or damaged in any way.
+        """
+        from memplace_env.workload.program_file import read_program
+
+        return read_program(path)
 
     def to_networkx(self) -> nx.DiGraph[int]:
         """The op graph: node t with `op_type`, `name`, `macs`; an edge for each tensor flow with its `bytes`."""
@@ -217,7 +224,19 @@ class Program:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """A copy is made anew, so that its arrays are read-only too; kernels know them by that."""
-        return Program, tuple(getattr(self, field.name) for field in fields(self))
+        return Program, tuple(getattr(self, each.name) for each in fields(self))
+
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        """The fields that are arrays, by name."""
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
+
+    def _bytes_alive(self, counted: NDArray[np.bool_]) -> Ints:
+        """int64[T], bytes of the counted tensors alive during each op."""
+        delta = np.zeros(self.num_ops + 1, dtype=np.int64)
+        np.add.at(delta, self.live_start[counted], self.tensor_bytes[counted])
+        np.add.at(delta, self.live_end[counted] + 1, -self.tensor_bytes[counted])
+        return np.cumsum(delta)[:-1]
 
     def __repr__(self) -> str:
         return f"Program({self.name!r}, dtype={self.dtype!r}, ops={self.num_ops}, tensors={self.num_tensors})"
@@ -226,49 +245,3 @@ class Program:
 def _frozen(array: Ints) -> Ints:
     array.flags.writeable = False
     return array
-
-
-def _first_inconsistency(program: Program) -> str | None:
-    """What is wrong with the arrays, as the end of a sentence, or None."""
-    ops, tensors, uses = program.num_ops, program.num_tensors, program.num_uses
-    lengths: Sequence[tuple[str, int, int]] = (
-        ("tensor_kind", len(program.tensor_kind), tensors),
-        ("tensor_name", len(program.tensor_name), tensors),
-        ("producer", len(program.producer), tensors),
-        ("op_name", len(program.op_name), ops),
-        ("gemm", len(program.gemm), ops),
-        ("vector_ops", len(program.vector_ops), ops),
-        ("geometry", len(program.geometry), ops),
-        ("use_ptr", len(program.use_ptr), ops + 1),
-        ("use_is_result", len(program.use_is_result), uses),
-        ("use_bytes", len(program.use_bytes), uses),
-    )
-    for name, have, want in lengths:
-        if have != want:
-            return f"{name} has {have} entries where {want} are due"
-    if ops == 0:
-        return "it has no op that does any work, so there is nothing to place"
-    if program.dtype not in FLOAT_BYTES:
-        return f"dtype {program.dtype!r} is none of {', '.join(FLOAT_BYTES)}"
-    if (program.tensor_bytes < 1).any():
-        return "a tensor has no bytes"
-    if program.use_ptr[0] != 0 or program.use_ptr[-1] != uses or (np.diff(program.use_ptr) < 0).any():
-        return "use_ptr does not run from 0 to the number of uses"
-    if uses and not (0 <= program.use_tensor.min() and program.use_tensor.max() < tensors):
-        return "a use names a tensor that does not exist"
-    if len(np.unique(program.use_op * tensors + program.use_tensor)) != uses:
-        return "an op lists a tensor twice"
-    if (program.live_end < 0).any():
-        return "a tensor is touched by no op"
-    if (program.use_bytes < 1).any() or (program.use_bytes > program.tensor_bytes[program.use_tensor]).any():
-        return "a use moves no bytes or more than its tensor has"
-    made = np.full(tensors, -1, dtype=np.int64)
-    made[program.use_tensor[program.use_is_result]] = program.use_op[program.use_is_result]
-    if (made != program.producer).any() or program.use_is_result.sum() != (made >= 0).sum():
-        return "producer and the result uses disagree"
-    if (made[program.use_tensor] > program.use_op).any():
-        return "an op reads a tensor before it is made"
-    constant = np.isin(program.tensor_kind, (TensorKind.WEIGHT, TensorKind.INPUT))
-    if ((made < 0) != constant).any():
-        return "exactly the weights and inputs must have no producer"
-    return None

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
 
 from memplace_env.errors import WorkloadError
 from memplace_env.workload.program import Program
+
+STABLEHLO: Final = (".mlir", ".mlirbc", ".stablehlo")
+SUFFIXES: Final = (".onnx", ".tflite", ".program", *STABLEHLO)
+"""Of the files that are workloads."""
 
 WorkloadSpec = Program | str | os.PathLike[str]
 
@@ -22,12 +28,13 @@ def resolve_workload(
     """The Program that `spec` names.
 
     Args:
-        spec: a zoo name in upper or lower case, a path to an .onnx or .tflite file, a text like
+        spec: a zoo name in upper or lower case, a path to a file with one of `SUFFIXES`, a text like
             `synthetic:chain?ops=24`, or a Program, which is returned as it is.
         batch: see `load_onnx` and `load_tflite`; zoo workloads default to 1.
         dims: see `load_onnx`; those of zoo workloads default to `zoo.DEFAULT_DIMS`.
-        dtype: see `load_onnx`.
-        fusion: see `load_onnx`; Programs and synthetic workloads have no ops left to fuse, so it is ignored there.
+        dtype: see `load_onnx`; None leaves the types as they are.
+        fusion: see `load_onnx`; Programs, saved or not, and synthetic workloads have no ops left to fuse, so it is
+            ignored there.
 
     Raises:
         WorkloadError: it names nothing, the model cannot be loaded, or settings are passed that cannot apply.
@@ -42,18 +49,27 @@ def resolve_workload(
         return from_spec(spec)
     if not isinstance(spec, str | os.PathLike):
         raise WorkloadError(f"A workload is a name, a path or a Program, not {type(spec).__name__}.")
-    if is_tflite(spec):
+    path = named_file(spec)
+    kind = path.suffix.lower()
+    if kind == ".program":
+        _refuse_settings("A saved Program", batch=batch, dims=dims, dtype=dtype)
+        return Program.load(path)
+    if kind in STABLEHLO:
+        _refuse_settings("A StableHLO module", batch=batch, dims=dims)
+        from memplace_env.workload.stablehlo import load_stablehlo
+
+        return load_stablehlo(path, dtype=dtype, fusion=fusion)
+    if kind == ".tflite":
         from memplace_env.workload.tflite import load_tflite
 
-        return load_tflite(spec, batch=batch, dims=dims, dtype=dtype, fusion=fusion)
+        return load_tflite(path, batch=batch, dims=dims, dtype=dtype, fusion=fusion)
     # onnx takes 0.1 s to import, which synthetic workloads need not pay.
     from memplace_env.workload.onnx import load_onnx, model_dims
 
     if not isinstance(spec, str) or is_path(spec):
         return load_onnx(spec, batch=batch, dims=dims, dtype=dtype, fusion=fusion)
-    from memplace_env.workload.zoo import DEFAULT_DIMS, zoo_path
+    from memplace_env.workload.zoo import DEFAULT_DIMS
 
-    path = zoo_path(spec)
     given = {} if dims is None else dict(dims)
     taken = given.keys() | ({"batch"} if batch is not None else set())
     defaults = {dim: DEFAULT_DIMS[dim] for dim in model_dims(path) if dim in DEFAULT_DIMS and dim not in taken}
@@ -62,12 +78,66 @@ def resolve_workload(
 
 def is_path(spec: str) -> bool:
     """Whether a text means a file, and not a name of the zoo."""
-    return spec.lower().endswith(".onnx") or is_tflite(spec) or "/" in spec or os.sep in spec
+    return spec.lower().endswith(SUFFIXES) or "/" in spec or os.sep in spec
 
 
-def is_tflite(path: str | os.PathLike[str]) -> bool:
-    """Whether a path means a TensorFlow Lite model, by its suffix."""
-    return os.fspath(path).lower().endswith(".tflite")
+def named_file(spec: str | os.PathLike[str]) -> Path:
+    """The file that a path or a name of the zoo means.
+
+    Raises:
+        WorkloadError: the zoo has no such name.
+    """
+    if not isinstance(spec, str) or is_path(spec):
+        return Path(spec)
+    from memplace_env.workload.zoo import zoo_path
+
+    return zoo_path(spec)
+
+
+def is_built(spec: WorkloadSpec) -> bool:
+    """Whether a workload's tensors have their types and its ops are fused: a Program, saved or not, or a synthetic one.
+
+    Raises:
+        WorkloadError: the zoo has no such name.
+    """
+    if isinstance(spec, Program) or (isinstance(spec, str) and spec.startswith("synthetic:")):
+        return True
+    return isinstance(spec, str | os.PathLike) and named_file(spec).suffix.lower() == ".program"
+
+
+def has_own_types(spec: WorkloadSpec) -> bool:
+    """Whether a workload computes in the types that it says, not in those of the chip: StableHLO is mixed on purpose.
+
+    Raises:
+        WorkloadError: the zoo has no such name.
+    """
+    return is_built(spec) or (isinstance(spec, str | os.PathLike) and named_file(spec).suffix.lower() in STABLEHLO)
+
+
+def symbolic_dims(spec: str) -> tuple[str, ...] | None:
+    """Names of a model's symbolic dims, which only ONNX has; None for what is built already.
+
+    Raises:
+        WorkloadError: there is no such model, or it cannot be read.
+    """
+    if is_built(spec):
+        if not spec.startswith("synthetic:"):
+            Program.load(named_file(spec))
+        return None
+    path = named_file(spec)
+    if path.suffix.lower() in STABLEHLO:
+        from memplace_env.workload.stablehlo import check_stablehlo
+
+        check_stablehlo(path)
+        return ()
+    if path.suffix.lower() == ".tflite":
+        from memplace_env.workload.tflite import check_tflite
+
+        check_tflite(path)
+        return ()
+    from memplace_env.workload.onnx import model_dims
+
+    return tuple(model_dims(path))
 
 
 def _refuse_settings(what: str, **settings: object) -> None:

@@ -14,6 +14,13 @@ CASES = {
     "unknown model": (["solve", "Bert2"], "BERT"),
     "missing file": (["inspect", "no/such.onnx"], "no/such.onnx"),
     "missing tflite file": (["inspect", "no/such.tflite"], "no/such.tflite"),
+    "missing program file": (["inspect", "no/such.program"], "no/such.program"),
+    "missing module": (["inspect", "no/such.mlir"], "no/such.mlir"),
+    "not a program": (["inspect", "file.program"], "no saved Program"),
+    "not a module": (["solve", "file.mlir", *QUICK], "no StableHLO module"),
+    "batch of a saved program": (["inspect", "DLRM-train", "-a", "tpu-v4i", "--batch", "2"], "batch cannot apply"),
+    "dtype of a saved program": (["inspect", "DLRM-train", "-a", "tpu-v4i", "--dtype", "int8"], "dtype cannot apply"),
+    "chip without its dtype": (["inspect", "DLRM-train", "-a", "edge-tpu"], "bfloat16"),
     "not a model": (["solve", "file.onnx", *QUICK], "file.onnx"),
     "bad synthetic": (["inspect", "synthetic:chain?ops=x"], "ops"),
     "unknown agent": (["solve", MODEL, "--agent", "exakt"], "exact"),
@@ -51,7 +58,8 @@ CASES = {
 
 @pytest.mark.parametrize(("arguments", "named"), CASES.values(), ids=CASES.keys())
 def test_one_sentence(run: Run, tmp_path: Path, saved: Path, arguments: list[str], named: str) -> None:
-    (tmp_path / "file.onnx").write_text("no model")
+    for name in ("file.onnx", "file.program", "file.mlir"):
+        (tmp_path / name).write_text("no model")
     (tmp_path / "cut.json").write_text(saved.read_text()[:300])
     before = sorted(tmp_path.rglob("*"))
     result = run(*arguments)

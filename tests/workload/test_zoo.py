@@ -12,7 +12,7 @@ import pytest
 from memplace_env.errors import WorkloadError
 from memplace_env.workload.onnx import load_onnx, model_dims
 from memplace_env.workload.program import TensorKind
-from memplace_env.workload.resolve import resolve_workload
+from memplace_env.workload.resolve import is_built, resolve_workload
 from memplace_env.workload.zoo import DEFAULT_DIMS, zoo_names, zoo_path
 from tests.workload.models import LIGHT
 
@@ -20,7 +20,9 @@ COUNTS: Final = json.loads(Path(__file__).with_name("zoo_counts.json").read_text
 """MACs and parameters as PyTorch counts them, see `scripts.zoo_counts`."""
 
 QUICK: Final = ("AlexNet", "BERT", "MobileNetV2", "Swin-tiny", "T5-small", "YOLOX-s")
-EVERY: Final = [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in zoo_names()]
+SAVED: Final = [name for name in zoo_names() if is_built(name)]
+MODELS: Final = [name for name in zoo_names() if name not in SAVED]
+EVERY: Final = [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in MODELS]
 
 SPREAD: Final = {"CoAtNet-0": 0.110, "LeViT-128": 0.094, "SAM-encoder": 0.025, "Swin-base": 0.032, "Swin-tiny": 0.044}
 """Surplus of weights: a table of relative positions, spread by constant indices, has a row for each pair of positions.
@@ -41,6 +43,16 @@ def test_resnet_from_the_zoo_is_the_one_in_onnx() -> None:
     zoo, light = resolve_workload("ResNet50"), load_onnx(LIGHT / "light_resnet50.onnx")
     assert zoo.macs.sum() == light.macs.sum()
     assert zoo.bytes_of(TensorKind.WEIGHT) == light.bytes_of(TensorKind.WEIGHT) == 4 * 25_530_472
+
+
+@pytest.mark.parametrize("name", SAVED)
+def test_every_saved_program_loads(name: str) -> None:
+    program = resolve_workload(name.upper())
+    assert (program.name, program.dtype) == (name, "bfloat16")
+    assert (program.alias_of >= 0).sum() > 0, "the parameters are updated in their places"
+    assert program.footprint < 2**33, "it fits the smallest chip that trains"
+    with pytest.raises(WorkloadError, match="A saved Program is fixed already, so batch cannot apply"):
+        resolve_workload(name, batch=1)
 
 
 @pytest.mark.parametrize("name", EVERY)

@@ -51,6 +51,7 @@ def assemble(graph: OpGraph, *, name: str, dtype: str) -> Program:
         use_tensor=np.array(use_tensor, dtype=np.int64),
         use_is_result=np.array(use_is_result, dtype=np.bool_),
         use_bytes=np.array(use_bytes, dtype=np.int64),
+        alias_of=np.array([tensors.get(graph.alias_of.get(buffer, ""), -1) for buffer in tensors], dtype=np.int64),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from memplace_env.workload.lowered.operator import Operator
 from memplace_env.workload.lowered.rules.products import Gemm
@@ -63,8 +63,10 @@ class OpGraph:
         ops: the schedule.
         buffers: by name.
         outputs: buffers that must be there at the end.
+        alias_of: by name of an output, the weight or graph input whose place it takes.
     """
 
     ops: tuple[Op, ...]
     buffers: Mapping[str, Buffer]
     outputs: frozenset[str]
+    alias_of: Mapping[str, str] = field(default_factory=dict)

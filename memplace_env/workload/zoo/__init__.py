@@ -74,7 +74,7 @@ def zoo_path(name: str) -> Path:
         hint = f" Did you mean {close}?" if close else ""
         raise WorkloadError(
             f"There is no workload {name!r}.{hint} `memplace workloads` lists the {len(by_lower)} of the zoo; "
-            "a path to an .onnx or .tflite file or a 'synthetic:...' text works too."
+            "a path to an .onnx, .tflite, .mlir or .program file or a 'synthetic:...' text works too."
         )
     home = files("memplace_env.workload.zoo")
     return next(Path(str(file)) for suffix in SUFFIXES if (file := home.joinpath(known + suffix)).is_file())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from memplace_env.workload.lowered.ops import Buffer, Op, OpGraph
 
@@ -42,34 +42,41 @@ class Group:
 
 
 def regrouped(graph: OpGraph, groups: Iterable[Group]) -> OpGraph:
-    """The graph with each group as one op at the place of its last member."""
+    """The graph with each group as one op at the place of its last member.
+
+    What is made in a group and read outside, or is a graph output, is still made; a tensor that several members read in
+    part is read as often as they say, at most as a whole.
+    """
+    links = Links(graph)
     fused: dict[int, Op | None] = {}
     buffers = dict(graph.buffers)
     for group in groups:
         fused |= dict.fromkeys(group.members)
-        fused[max(group.members)] = _merged(graph, group)
+        fused[max(group.members)] = _merged(graph, links, group)
         if group.bias is not None:
             buffers[group.bias[0]] = group.bias[1]
     ops = (fused.get(index, op) for index, op in enumerate(graph.ops))
-    return OpGraph(tuple(op for op in ops if op is not None), buffers, graph.outputs)
+    return replace(graph, ops=tuple(op for op in ops if op is not None), buffers=buffers)
 
 
-def _merged(graph: OpGraph, group: Group) -> Op:
+def _merged(graph: OpGraph, links: Links, group: Group) -> Op:
     main = graph.ops[group.main]
     members = [graph.ops[index] for index in sorted(group.members)]
-    inside = {name for op in members[:-1] for name in op.outputs} | group.folded
+    made = [name for op in members for name in op.outputs]
+    inside, within = {*made, *group.folded}, set(group.members)
     reads: dict[str, int] = {}
-    for op in (main, *members):
+    for op in (main, *(member for member in members if member is not main)):
         for name, elements in op.reads.items():
             if name not in inside:
-                reads[name] = max(elements, reads.get(name, 0))
+                whole = graph.buffers[name].elements
+                reads[name] = min(whole, reads.get(name, 0) + elements)
     if group.bias is not None:
         reads[group.bias[0]] = group.bias[1].elements
     return Op(
         operator=main.operator,
         name=main.name,
         inputs=tuple(reads),
-        outputs=members[-1].outputs,
+        outputs=tuple(name for name in made if name in graph.outputs or links.readers.get(name, set()) - within),
         reads=reads,
         gemm=main.gemm,
         vector_ops=sum(op.vector_ops for op in members),

@@ -1,0 +1,159 @@
+"""Fusion "epilogue" as XLA does it: loops with their readers, updates of one tensor, sums of one tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final
+
+from memplace_env.workload.lowered.fusion.groups import Group, Links, regrouped
+from memplace_env.workload.lowered.ops import Op, OpGraph
+
+_SMALL: Final = 16
+"""A result so many times smaller than its readers is made by each of them."""
+
+_MOST_VISITED: Final = 1000
+"""Groups looked at for a path; where there may be a longer one, nothing is joined."""
+
+_SCATTERS: Final = frozenset({"ScatterND", "TensorScatter"})
+
+
+def fuse_loops(graph: OpGraph) -> OpGraph:
+    """Fuses ops; the result is in no order that can run.
+
+    1. An element-wise result at most 1/16 the size of all its readers goes into each of them, unless one is a product.
+    2. From the last op to the first, an op joins its readers if they are one op: element-wise ops and moves join
+       element-wise ops, reductions and scatters, a product joins element-wise ops of its result's size.
+    3. Element-wise ops that make several results of one size join, so that an update of a parameter is one op; then
+       products join as in 2.
+    4. Reductions of as many elements of one tensor join.
+
+    A value that is read outside of its op, or is a graph output, is still made.
+    """
+    fusion = _Fusion(_with_small_results_inside(graph))
+    fusion.join_readers()
+    fusion.join_loops()
+    fusion.join_readers()
+    fusion.join_reductions()
+    return regrouped(fusion.graph, fusion.groups())
+
+
+def _with_small_results_inside(graph: OpGraph) -> OpGraph:
+    links, ops = Links(graph), dict(enumerate(graph.ops))
+
+    def size(op: Op) -> int:
+        return max([*op.reads.values(), *(graph.buffers[name].elements for name in op.outputs)])
+
+    for index in reversed(range(len(graph.ops))):
+        op = ops[index]
+        if not op.operator.elementwise or len(op.outputs) != 1 or op.outputs[0] in graph.outputs:
+            continue
+        (result,) = op.outputs
+        readers = links.readers.get(result, set())
+        least = _SMALL * graph.buffers[result].elements
+        if not readers or any(ops[at].operator.epilogue_head or size(ops[at]) < least for at in readers):
+            continue
+        for at in readers:
+            reads = {name: count for name, count in ops[at].reads.items() if name != result}
+            for name, count in op.reads.items():
+                reads[name] = min(graph.buffers[name].elements, reads.get(name, 0) + count)
+            ops[at] = replace(ops[at], reads=reads, vector_ops=ops[at].vector_ops + op.vector_ops)
+        for name in op.reads:
+            links.readers[name] = (links.readers[name] - {index}) | readers
+        del ops[index]
+    return replace(graph, ops=tuple(ops.values()))
+
+
+class _Fusion:
+    def __init__(self, graph: OpGraph) -> None:
+        self.graph = graph
+        self._links = Links(graph)
+        self._members = {index: [index] for index in range(len(graph.ops))}
+        self._group = list(range(len(graph.ops)))
+        self._next = [
+            sorted({reader for name in op.outputs for reader in self._links.readers.get(name, ())}) for op in graph.ops
+        ]
+
+    def groups(self) -> Iterable[Group]:
+        """Those of several ops."""
+        for members in self._members.values():
+            if len(members) > 1:
+                heads = [index for index in members if not self.graph.ops[index].operator.elementwise]
+                yield Group(members, min(heads or members))
+
+    def join_readers(self) -> None:
+        for index in reversed(range(len(self.graph.ops))):
+            op, group = self.graph.ops[index], self._group[index]
+            if len(self._members[group]) > 1 or any(name in self.graph.outputs for name in op.outputs):
+                continue
+            readers = {self._group[reader] for reader in self._next[index]}
+            if len(readers) != 1:
+                continue
+            (reader,) = readers
+            if op.operator.elementwise:
+                fits = all(self._takes_loops(at) for at in self._next[index])
+            else:
+                fits = op.operator.epilogue_head and self._loop_size(reader) == self._elements(op)
+            if fits:
+                self._join(group, reader)
+
+    def join_loops(self) -> None:
+        for index in reversed(range(len(self.graph.ops))):
+            size = self._loop_size(self._group[index])
+            for reader in self._next[index]:
+                group, other = self._group[index], self._group[reader]
+                if (
+                    group != other
+                    and size is not None
+                    and self._loop_size(other) == size
+                    and not self._path(group, other)
+                ):
+                    self._join(group, other)
+
+    def join_reductions(self) -> None:
+        for name, readers in self._links.readers.items():
+            alike: dict[int, int] = {}
+            for reader in sorted(readers):
+                if not self._reduces(reader) or self.graph.ops[reader].reads[name] < self.graph.buffers[name].elements:
+                    continue
+                group = self._group[reader]
+                size = max(self._elements(self.graph.ops[index]) for index in self._members[group])
+                first = self._group[alike.setdefault(size, reader)]
+                if first != group and not self._path(first, group) and not self._path(group, first):
+                    self._join(group, first)
+
+    def _takes_loops(self, index: int) -> bool:
+        operator = self.graph.ops[index].operator
+        return operator.elementwise or operator.name in _SCATTERS or self._reduces(index)
+
+    def _reduces(self, index: int) -> bool:
+        return self.graph.ops[index].operator.name.startswith("Reduce")
+
+    def _elements(self, op: Op) -> int:
+        return max((self.graph.buffers[name].elements for name in op.outputs), default=0)
+
+    def _loop_size(self, group: int) -> int | None:
+        """Elements of the results of a group of element-wise ops alone, the largest; None for other groups."""
+        ops = [self.graph.ops[index] for index in self._members[group]]
+        return max(map(self._elements, ops)) if all(op.operator.elementwise for op in ops) else None
+
+    def _join(self, group: int, other: int) -> None:
+        for index in self._members[group]:
+            self._group[index] = other
+        self._members[other].extend(self._members.pop(group))
+
+    def _path(self, start: int, end: int) -> bool:
+        """Whether data flows from one group to another through a third, or may do so."""
+        seen = {start}
+        waiting = [group for group in self._readers(start) if group != end]
+        while waiting:
+            group = waiting.pop()
+            if group == end or len(seen) > _MOST_VISITED:
+                return True
+            if group not in seen:
+                seen.add(group)
+                waiting.extend(self._readers(group))
+        return False
+
+    def _readers(self, group: int) -> set[int]:
+        return {self._group[reader] for index in self._members[group] for reader in self._next[index]} - {group}

@@ -1,0 +1,186 @@
+"""From text, bytecode or a module of MLIR to our records."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from memplace_env.errors import WorkloadError
+from memplace_env.workload.lowered.values import Value, checked_value, type_number
+from memplace_env.workload.stablehlo.bytecode import MARK, as_text
+from memplace_env.workload.stablehlo.library import libraries, new_context
+from memplace_env.workload.stablehlo.module import Argument, Block, Instruction, Module
+
+MAX_FOLDED_ELEMENTS: Final = 64
+"""Contents of larger integer constants are not looked at."""
+
+_ELEMENT_TYPES: Final[Mapping[str, str]] = {
+    "f64": "DOUBLE",
+    "f32": "FLOAT",
+    "f16": "FLOAT16",
+    "bf16": "BFLOAT16",
+    "f8E5M2": "FLOAT8E5M2",
+    "f8E5M2FNUZ": "FLOAT8E5M2FNUZ",
+    "f8E4M3FN": "FLOAT8E4M3FN",
+    "f8E4M3FNUZ": "FLOAT8E4M3FNUZ",
+    "f8E4M3B11FNUZ": "FLOAT8E4M3FN",
+    "f8E4M3": "FLOAT8E4M3FN",
+    "f8E3M4": "FLOAT8E4M3FN",
+    "f8E8M0FNU": "FLOAT8E8M0",
+    "f4E2M1FN": "FLOAT4E2M1",
+    "i1": "BOOL",
+    "complex<f32>": "COMPLEX64",
+    "complex<f64>": "COMPLEX128",
+} | {f"{sign}i{bits}": f"{sign.upper()}INT{bits}" for sign in ("", "u") for bits in (2, 4, 8, 16, 32, 64)}
+"""ONNX's names of MLIR's element types; those of 8 bits that ONNX lacks count as one that it has."""
+
+_NO_TENSOR: Final = Value((0,), type_number("BOOL"))
+"""A token: it orders effects and takes no memory."""
+
+
+def read_module(source: bytes | str | Any) -> Module:
+    """The module in a text, in bytecode, or in a module of MLIR.
+
+    Raises:
+        WorkloadError: it is none, it is damaged, or it has dynamic dims; or jax is missing.
+    """
+    library = libraries()
+    if isinstance(source, bytes):
+        source = as_text(source) if source.startswith(MARK) else source.decode(errors="replace")
+    try:
+        if not isinstance(source, str):
+            return _Reader(library).module(source)
+        with new_context(library):
+            return _Reader(library).module(library.ir.Module.parse(source))
+    except WorkloadError:
+        raise
+    except RecursionError as error:
+        raise WorkloadError("The module's regions are nested too deeply; export the function again.") from error
+    except Exception as error:  # the bindings raise what they trip over
+        found = re.search(r"error: (.*)", str(error))
+        reason = found[1] if found else (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise WorkloadError(f"This is no StableHLO module, or a damaged one ({reason:.200}).") from error
+
+
+class _Reader:
+    def __init__(self, library: Any) -> None:
+        self._library = library
+        self._numbers: dict[Any, int] = {}
+
+    def module(self, module: Any) -> Module:
+        functions, arguments = {}, None
+        for operation in module.body.operations:
+            if operation.operation.name != "func.func":
+                continue
+            name = operation.attributes["sym_name"].value
+            if not operation.regions[0].blocks:
+                raise WorkloadError(f"Function {name!r} has no body, so its cost is not known.")
+            if name == "main":
+                arguments = self._arguments(operation)
+            functions[name] = self._block(operation.regions[0].blocks[0])
+        if arguments is None:
+            raise WorkloadError("The module has no function main; export a jitted function with jax.jit(f).lower(...).")
+        return Module(functions, arguments)
+
+    def _arguments(self, function: Any) -> tuple[Argument, ...]:
+        values = function.regions[0].blocks[0].arguments
+        said = function.attributes["arg_attrs"] if "arg_attrs" in function.attributes else [{}] * len(values)
+        names: set[str] = set()
+        arguments = []
+        for index, (value, about) in enumerate(zip(values, said, strict=True)):
+            found = re.match(r'loc\("((?:[^"\\]|\\.)*)"[()]', str(value.location))
+            name = found[1] if found and found[1] not in names else f"arg{index}"
+            names.add(name)
+            becomes = about["tf.aliasing_output"].value if "tf.aliasing_output" in about else None
+            donated = becomes is not None or "jax.buffer_donor" in about
+            arguments.append(Argument(name, self._type(value.type), donated, becomes))
+        return tuple(arguments)
+
+    def _number(self, value: Any) -> int:
+        return self._numbers.setdefault(value, len(self._numbers))
+
+    def _type(self, tensor: Any) -> Value:
+        text = str(tensor)
+        if not text.startswith("tensor<"):
+            if "token" in text:
+                return _NO_TENSOR
+            raise WorkloadError(f"A value has the type {text:.80}; only tensors can be placed in memory.")
+        ranked = self._library.ir.RankedTensorType(tensor)
+        if not ranked.has_static_shape:
+            raise WorkloadError(f"A value has the dynamic shape {text:.80}; export the function with fixed shapes.")
+        number = type_number(_ELEMENT_TYPES.get(str(ranked.element_type), ""))
+        return checked_value(f"A value of type {text:.80}", tuple(ranked.shape), number)
+
+    def _block(self, block: Any) -> Block:
+        arguments = tuple(self._number(value) for value in block.arguments)
+        instructions: list[Instruction] = []
+        returned: tuple[int, ...] = ()
+        for each in block.operations:
+            operation = each.operation
+            name = operation.name.rpartition(".")[2]
+            inputs = tuple(self._number(value) for value in operation.operands)
+            if name == "return":
+                returned = inputs
+                continue
+            instructions.append(
+                Instruction(
+                    name=name,
+                    inputs=inputs,
+                    results=tuple(self._number(value) for value in operation.results),
+                    types=tuple(self._type(value.type) for value in operation.results),
+                    attributes=self._attributes(operation),
+                    blocks=tuple(self._block(region.blocks[0]) for region in operation.regions if region.blocks),
+                )
+            )
+        return Block(arguments, tuple(instructions), returned)
+
+    def _attributes(self, operation: Any) -> dict[str, Any]:
+        known = {}
+        for name in operation.attributes:
+            name = name if isinstance(name, str) else name.name
+            attribute = operation.attributes[name]
+            convert = getattr(self, f"_read_{name}", None) or _PLAIN.get(type(attribute).__name__)
+            if convert is not None:
+                known[name] = convert(attribute)
+        return known
+
+    def _read_value(self, attribute: Any) -> tuple[bool, Any]:
+        """Of a constant: whether all elements are equal, and its contents if they are a few integers."""
+        splat = bool(getattr(attribute, "is_splat", False))
+        if type(attribute).__name__ != "DenseIntElementsAttr":
+            return splat, None
+        small = self._library.ir.ShapedType(attribute.type).shape
+        return splat, np.array(attribute) if np.prod(small, dtype=float) <= MAX_FOLDED_ELEMENTS else None
+
+    def _read_dot_dimension_numbers(self, attribute: Any) -> dict[str, tuple[int, ...]]:
+        dims = self._library.stablehlo.DotDimensionNumbers(attribute)
+        sides = (f"{side}_{kind}_dimensions" for side in ("lhs", "rhs") for kind in ("batching", "contracting"))
+        return {name: tuple(getattr(dims, name)) for name in sides}
+
+    def _read_dimension_numbers(self, attribute: Any) -> dict[str, Any]:
+        if not self._library.stablehlo.ConvDimensionNumbers.isinstance(attribute):
+            return {}
+        dims = self._library.stablehlo.ConvDimensionNumbers(attribute)
+        ends = ("input_batch", "input_feature", "kernel_input_feature", "kernel_output_feature", "output_batch")
+        known: dict[str, Any] = {name: getattr(dims, f"{name}_dimension") for name in (*ends, "output_feature")}
+        for side in ("input", "kernel", "output"):
+            known[f"{side}_spatial"] = tuple(getattr(dims, f"{side}_spatial_dimensions"))
+        return known
+
+    def _read_comparison_direction(self, attribute: Any) -> str:
+        return str(self._library.stablehlo.ComparisonDirectionAttr(attribute).value)
+
+
+_PLAIN: Final = {
+    "IntegerAttr": lambda attribute: int(attribute.value),
+    "BoolAttr": lambda attribute: bool(attribute.value),
+    "StringAttr": lambda attribute: str(attribute.value),
+    "FlatSymbolRefAttr": lambda attribute: str(attribute.value),
+    "DenseI64ArrayAttr": tuple,
+    "DenseBoolArrayAttr": tuple,
+    "DenseIntElementsAttr": lambda attribute: np.array(attribute).tolist(),
+}
+"""Attributes by the class that the bindings give them."""

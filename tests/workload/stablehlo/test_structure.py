@@ -1,0 +1,160 @@
+"""What becomes of arguments, updates, schedules and fused ops."""
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from memplace_env import from_jax, load_stablehlo
+from memplace_env.errors import WorkloadError
+from memplace_env.workload.lowered.operator import Operator
+from memplace_env.workload.lowered.ops import Buffer, Op, OpGraph
+from memplace_env.workload.program import Program, TensorKind
+from memplace_env.workload.stablehlo.schedule import scheduled
+from scripts.zoo.training.common import adam, moments_of
+from tests.workload.stablehlo.networks import shaped
+
+
+def kinds(program: Program) -> dict[str, str]:
+    return {name: TensorKind(kind).name for name, kind in zip(program.tensor_name, program.tensor_kind, strict=True)}
+
+
+def model(p, x):
+    return jax.nn.relu(x @ p["w"]) @ p["v"]
+
+
+TREE = {"w": shaped(64, 64), "v": shaped(64, 8)}
+
+
+def test_trees_are_weights():
+    found = kinds(from_jax(model, TREE, shaped(4, 64)))
+    assert [found[name] for name in ("p['w']", "p['v']", "x")] == ["WEIGHT", "WEIGHT", "INPUT"]
+
+
+def test_weights_can_be_named():
+    def product(x, w):
+        return jnp.tanh(x) @ w
+
+    assert kinds(from_jax(product, shaped(4, 64), shaped(64, 64), weights=1))["w"] == "WEIGHT"
+    assert kinds(from_jax(product, shaped(4, 64), shaped(64, 64), weights=[-1]))["x"] == "INPUT"
+    assert kinds(from_jax(product, shaped(4, 64), shaped(64, 64)))["x"] == "WEIGHT", "all arrays but the last"
+    with pytest.raises(WorkloadError, match="weights is 2; arguments are numbered from 0, and there are 2"):
+        from_jax(product, shaped(4, 64), shaped(64, 64), weights=2)
+
+
+def test_donated_arguments_are_updated_in_their_place():
+    def update(p, x):
+        return jax.tree.map(lambda p, g: p - 0.1 * g, p, jax.grad(lambda p: model(p, x).sum())(p))
+
+    made = from_jax(update, TREE, shaped(4, 64), donate_argnums=0)
+    pairs = {
+        (made.tensor_name[source], made.tensor_kind[output])
+        for output, source in enumerate(made.alias_of)
+        if source >= 0
+    }
+    assert pairs == {("p['w']", TensorKind.OUTPUT), ("p['v']", TensorKind.OUTPUT)}
+    apart = from_jax(update, TREE, shaped(4, 64), weights=0)
+    assert (apart.alias_of < 0).all()
+    assert apart.footprint - made.footprint > 0
+
+
+def test_swapped_arguments_keep_a_place_of_their_own():
+    """Each result needs what the other overwrites, so not both can be in place."""
+    made = from_jax(lambda a, b: (b + a[::1].sum(), a * b.sum()), shaped(64), shaped(64), donate_argnums=(0, 1))
+    assert (made.alias_of >= 0).sum() <= 1
+
+
+def test_an_update_by_adam_is_one_op():
+    p = {"w": shaped(256, 256)}
+    made = from_jax(lambda p, memory, g: adam(p, memory, g), p, moments_of(p), p, donate_argnums=(0, 1))
+    large = [op for op in range(made.num_ops) if made.tensor_bytes[made.results(op)].max() == 4 * 256 * 256]
+    assert len(large) == 1
+    assert len(made.results(large[0])) == 3
+    assert (made.alias_of >= 0).sum() == 4
+
+
+def test_layers_are_products_with_their_activation():
+    made = from_jax(model, TREE, shaped(4, 64))
+    assert made.op_type == ("MatMul", "MatMul")
+    assert from_jax(model, TREE, shaped(4, 64), fusion="none").op_type == ("MatMul", "Max", "MatMul")
+
+
+def test_a_convolution_takes_in_its_bias_and_activation():
+    def layer(p, x):
+        y = jax.lax.conv_general_dilated(x, p["w"], (2, 2), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+        return jax.nn.relu(y + p["b"])
+
+    made = from_jax(layer, {"w": shaped(3, 3, 8, 16), "b": shaped(16)}, shaped(2, 32, 32, 8), fusion="conv")
+    assert made.op_type == ("Conv",)
+    assert made.geometry[0].tolist() == [2, 32, 32, 8, 16, 16, 16, 1, 3, 3, 2, 0, 1, 2]
+
+
+def test_slices_of_one_tensor_add_up():
+    """The four gates of an LSTM are read from one product as a whole."""
+
+    def gates(w, x):
+        a, b, c, d = jnp.split(x @ w, 4, -1)
+        return jnp.tanh(a) * jnp.tanh(b) + jnp.tanh(c) * jnp.tanh(d)
+
+    made = from_jax(gates, shaped(32, 512), shaped(16, 32))
+    product = made.tensor_name.index("dot_general")
+    (read,) = made.use_bytes[(made.use_tensor == product) & ~made.use_is_result]
+    assert read == made.tensor_bytes[product]
+
+
+def test_a_row_of_a_table_is_read_in_part():
+    made = from_jax(lambda table, rows: jnp.tanh(table[rows]), shaped(1000, 64), shaped(8, dtype=jnp.int32))
+    table = made.tensor_name.index("table")
+    assert made.use_bytes[made.use_tensor == table].tolist() == [8 * 64 * 4]
+
+
+def test_closed_over_arrays_are_weights(tmp_path):
+    w = jnp.arange(128.0 * 128).reshape(128, 128)
+    made = from_jax(lambda x: x @ w, shaped(4, 128))
+    assert made.bytes_of(TensorKind.WEIGHT) == 4 * 128 * 128
+
+
+def test_modules_and_files_say_the_same(tmp_path):
+    lowered = jax.jit(model).lower(TREE, shaped(4, 64))
+    (tmp_path / "model.mlir").write_text(lowered.as_text())
+    exported = jax.export.export(jax.jit(model))(TREE, shaped(4, 64))
+    (tmp_path / "model.mlirbc").write_bytes(exported.mlir_module_serialized)
+    hashes = {
+        load_stablehlo(lowered.compiler_ir("stablehlo")).sha256,
+        load_stablehlo(tmp_path / "model.mlir").sha256,
+        load_stablehlo(tmp_path / "model.mlirbc").sha256,
+        from_jax(jax.jit(model), TREE, shaped(4, 64)).sha256,
+    }
+    assert len(hashes) == 1
+
+
+def graph_of(*ops: tuple[str, str, int], aliases: dict[str, str] | None = None) -> OpGraph:
+    """Ops as (operands, result, bytes of the result); names are single letters, capitals are weights."""
+    sizes = {name: 10 for operands, _, _ in ops for name in operands} | {result: size for _, result, size in ops}
+    buffers = {name: Buffer(size, 1, 8, name.isupper()) for name, size in sizes.items()}
+    made = tuple(
+        Op(Operator("Op"), result, tuple(operands), (result,), dict.fromkeys(operands, 1), (0, 0, 0, 0), 0, (0,) * 14)
+        for operands, result, _ in ops
+    )
+    read = {name for operands, _, _ in ops for name in operands}
+    return OpGraph(made, buffers, frozenset(result for _, result, _ in ops if result not in read), aliases or {})
+
+
+def order(graph: OpGraph) -> str:
+    return "".join(op.name for op in scheduled(graph).ops)
+
+
+def test_what_frees_memory_runs_early():
+    """b and c are large; as they stand both are alive at once."""
+    assert order(graph_of(("A", "b", 1000), ("A", "c", 1000), ("b", "d", 1), ("c", "e", 1), ("de", "f", 1))) in (
+        "bdcef",
+        "cebdf",
+    )
+
+
+def test_readers_run_before_their_tensor_is_replaced():
+    ops = (("A", "b", 10), ("bA", "c", 10), ("b", "d", 500))
+    assert order(graph_of(*ops, aliases={"c": "A"})).index("b") == 0
+    late = graph_of(("A", "b", 10), ("X", "c", 10), ("b", "d", 10), aliases={"c": "A"})
+    assert order(late).index("b") < order(late).index("c")
+    impossible = graph_of(("X", "c", 10), ("cA", "d", 10), aliases={"c": "A"})
+    assert scheduled(impossible).alias_of == {}
