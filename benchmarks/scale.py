@@ -169,7 +169,8 @@ def table(rows: Sequence[Row]) -> str:
         text = f"{last['seconds']:.3g} s" if last["seconds"] > NOISE_S else "< 3 ms"
         return text + ("" if steep is None else f", n^{steep:.2f}")
 
-    made = markdown([f"{largest:,} ops", *kinds], ([stage, *(cell(kind, stage) for kind in kinds)] for stage in stages))
+    heads = [f"{kind}, {max(row['ops'] for row in rows if row['kind'] == kind):,} ops" for kind in kinds]
+    made = markdown(["stage", *heads], ([stage, *(cell(kind, stage) for kind in kinds)] for stage in stages))
     real = [
         [f"{name} ({ops:,} ops)", *(cell(name, stage) or "–" for stage in stages)]
         for name in REAL

@@ -44,14 +44,14 @@ def run_transfers(leftover_ps, start, end, demand_ps):
             begun += 1
         free = leftover_ps[op]
         while free > 0 and len(waiting) > 0:
-            copy = waiting[0]
-            done = min(free, left[copy])
+            soonest = waiting[0]
+            done = min(free, left[soonest])
             if done > 0:
-                served[count, 0], served[count, 1], served[count, 2] = copy, 2 * op + 1, done
+                served[count, 0], served[count, 1], served[count, 2] = soonest, 2 * op + 1, done
                 count += 1
-                left[copy] -= done
+                left[soonest] -= done
                 free -= done
-            if left[copy] == 0:
+            if left[soonest] == 0:
                 heappop(waiting)
     tail = left.sum()
     for late in range(first, copies):
