@@ -157,7 +157,6 @@ def table(rows: Sequence[Row]) -> str:
     """Seconds at the largest size, and slopes, of each stage and kind of program; then the real programs."""
     kinds = [kind for kind in KINDS if any(row["kind"] == kind for row in rows)]
     stages = [stage for stage in STAGES if any(row["stage"] == stage for row in rows)]
-    largest = max(row["ops"] for row in rows if row["kind"] in KINDS)
 
     def cell(kind: str, stage: str) -> str:
         mine = [row for row in rows if (row["kind"], row["stage"]) == (kind, stage)]

@@ -8,16 +8,18 @@ The rule, written down before anything was measured. A setting's headroom is the
 that of the best plan that the exact agent finds in `SECONDS`. Cheap plans of maps are native's, all-fastest's and
 density-greedy's ten; cheap games those of XLA's public option sets and of the greedy player. It counts if the exact
 agent's bound, for maps that among maps, shows its plan to be within 1 % of the optimum. A program's settings on a chip
-are tried in the order of `GRID`; the first whose headroom is 2 % (maps; 1 % on nnp-i, their home) or 3 % (games) or
-more is registered, and where none is, the program has no id on that chip. Costs are the chip's own. The ids that stood
-before the rule, `FIRST`, keep the settings that recorded results name, whatever they leave. Programs of over
-`MOST_OPS` ops are left out, and where a bound shows that too little is left nobody searches.
+are tried in the order of `GRID`, games then at two batches at which their activations contend for fast memory; the
+first whose headroom is 2 % (maps; 1 % on nnp-i, their home) or 3 % (games) or more is registered, and where none is,
+the program has no id on that chip. Costs are the chip's own. The ids that stood before the rule, `FIRST`, keep the
+settings that recorded results name, whatever they leave. Programs of over `MOST_OPS` ops are left out, and where a
+bound shows that too little is left nobody searches.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
@@ -31,6 +33,7 @@ from benchmarks.cores import single_cores
 from benchmarks.game_grid import cheap_stages
 from benchmarks.ledger import Ledger, Record
 from benchmarks.tables import markdown, setting_text, write_between_markers
+from memplace_env.accelerator import load_accelerator
 from memplace_env.compiler import HEURISTICS
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.one_shot import OneShotEnv
@@ -41,6 +44,7 @@ from memplace_env.registration import Formulation
 from memplace_env.simulator import judge_plan
 from memplace_env.units import PS
 from memplace_env.workload.onnx import model_dims
+from memplace_env.workload.resolve import resolve_workload
 from memplace_env.workload.zoo import zoo_names, zoo_path
 
 RESULTS = Path(__file__).parent / "results" / "suite.jsonl"
@@ -70,6 +74,8 @@ GRID: dict[Formulation, dict[str, tuple[str, tuple[int, ...]]]] = {
     },
 }
 """The dtype and the batches by chip, the home of each formulation first."""
+CONTENTION = (4, 1)
+"""How many times fast memory what is alive at once shall be, in the order in which games are tried after `GRID`."""
 DIMS = {"sequence": (384,), "decoder_sequence": (128,), "past_sequence": (1024, 8192)}
 """Sizes of symbolic dims; another dim has its default."""
 
@@ -97,10 +103,21 @@ def settings(place: Record) -> list[Record]:
     symbolic = model_dims(path)
     free = [dim for dim in symbolic if dim in DIMS]
     return [
-        {**({"batch": batch} if "batch" in symbolic else {}), "dtype": dtype} | ({"dims": dims} if dims else {})
-        for batch in (batches if "batch" in symbolic else batches[:1])
+        {**({"batch": batch} if batch else {}), "dtype": dtype} | ({"dims": dims} if dims else {})
         for dims in [dict(zip(free, sizes, strict=True)) for sizes in product(*(DIMS[dim] for dim in free))]
+        for batch in ((*batches, *contended(place, dtype, dims)) if "batch" in symbolic else (0,))
     ]
+
+
+def contended(place: Record, dtype: str, dims: dict[str, int]) -> list[int]:
+    """Batches, powers of two, at which a game's activations most nearly fill fast memory `CONTENTION` times."""
+    if place["formulation"] != Formulation.GAME:
+        return []
+    chip = load_accelerator(place["accelerator"])
+    single = resolve_workload(place["workload"], batch=1, dims=dims or None, dtype=dtype, fusion=chip.fusion)
+    alive = int(single.live_bytes.max()) / chip.levels[0].capacity_bytes
+    batches = [2 ** max(round(math.log2(times / alive)), 0) for times in CONTENTION]
+    return list(dict.fromkeys(batch for batch in batches if batch not in GRID[Formulation.GAME][chip.name][1]))
 
 
 def first(formulation: Formulation) -> dict[str, Record]:
