@@ -38,10 +38,15 @@ tables: .venv/dev  ## the tables in docs/; some hours
 	.venv/bin/python -m benchmarks.muzero_table --write docs/muzero.md
 	.venv/bin/python -m benchmarks.muzero_table --ablations --seconds 25 --seeds 1 --write docs/muzero.md
 	.venv/bin/python -m benchmarks.muzero_reuse --write docs/muzero.md
+	.venv/bin/python -m benchmarks.programs --write docs/programs.md
+	.venv/bin/python -m benchmarks.suite --write docs/programs.md
+	.venv/bin/python -m benchmarks.scale --plot docs/pictures/scale.png --write docs/scale.md
 
 zoo: .venv/dev  ## export the zoo again; needs its own heavy packages
 	$(PIP) -r scripts/requirements-export.txt
 	.venv/bin/python -m scripts.export_zoo
+	.venv/bin/python -m scripts.export_training
+	.venv/bin/python -m scripts.zoo_counts
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv

@@ -11,12 +11,10 @@ touches, each once however often it is used; a buffer (a running mean, a table o
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import warnings
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, Final
+from typing import Any
 from unittest.mock import patch
 
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -29,9 +27,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from memplace_env.workload.zoo import DEFAULT_DIMS
 from scripts.export_zoo import MODELS
+from scripts.zoo.counts import update_counts
 from scripts.zoo.entry import Entry, Input, Network
-
-COUNTS: Final = Path(__file__).resolve().parents[1] / "tests" / "workload" / "zoo_counts.json"
 
 
 class Touched(TorchDispatchMode):
@@ -81,12 +78,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if unknown := set(options.names) - set(MODELS):
         parser.error(f"unknown: {', '.join(sorted(unknown))}; known: {', '.join(MODELS)}")
     warnings.simplefilter("ignore")
-    counts = json.loads(COUNTS.read_text("utf-8")) if COUNTS.exists() else {}
     for name in options.names or MODELS:
-        counts[name] = count(MODELS[name])
-        print(f"{name}: {counts[name]['macs'] / 1e9:.4f} GMAC, {counts[name]['parameters'] / 1e6:.4f} M parameters")
-    lines = (f"  {json.dumps(name)}: {json.dumps(counts[name])}" for name in sorted(counts, key=str.lower))
-    COUNTS.write_text("{\n" + ",\n".join(lines) + "\n}\n", "utf-8")
+        found = count(MODELS[name])
+        print(f"{name}: {found['macs'] / 1e9:.4f} GMAC, {found['parameters'] / 1e6:.4f} M parameters")
+        update_counts({name: found})
 
 
 if __name__ == "__main__":

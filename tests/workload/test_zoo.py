@@ -17,7 +17,7 @@ from memplace_env.workload.zoo import DEFAULT_DIMS, zoo_names, zoo_path
 from tests.workload.models import LIGHT
 
 COUNTS: Final = json.loads(Path(__file__).with_name("zoo_counts.json").read_text("utf-8"))
-"""MACs and parameters as PyTorch counts them, see `scripts.zoo_counts`."""
+"""MACs and parameters as PyTorch counts them (`scripts.zoo_counts`), floating-point operations as XLA does."""
 
 QUICK: Final = ("AlexNet", "BERT", "MobileNetV2", "Swin-tiny", "T5-small", "YOLOX-s")
 SAVED: Final = [name for name in zoo_names() if is_built(name)]
@@ -51,6 +51,7 @@ def test_every_saved_program_loads(name: str) -> None:
     assert (program.name, program.dtype) == (name, "bfloat16")
     assert (program.alias_of >= 0).sum() > 0, "the parameters are updated in their places"
     assert program.footprint < 2**33, "it fits the smallest chip that trains"
+    assert 2 * program.macs.sum() + program.vector_ops.sum() == pytest.approx(COUNTS[name]["flops"], rel=0.01)
     with pytest.raises(WorkloadError, match="A saved Program is fixed already, so batch cannot apply"):
         resolve_workload(name, batch=1)
 
