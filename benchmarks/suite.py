@@ -57,6 +57,7 @@ SOLVED = 0.01
 """Gap from which on nobody searches further."""
 SECONDS = {Formulation.ONE_SHOT: 8.0, Formulation.GAME: 12.0}
 SEARCH_SECONDS = 6.0
+SECONDS_AN_OP = 0.05
 MOST_OPS = 3000
 ENDLESS = 10**9
 
@@ -199,9 +200,10 @@ def _measure_game(setting: Record, enough: float) -> Record:
 def _searched(env: MallocGameEnv, plan_s: float) -> Record:
     """The better of a plan and what beam and local search find."""
     stages = [*cheap_stages(), Stage(agents.BeamSearch(), 0.5), Stage(agents.GameLocalSearch())]
-    found = Portfolio(stages=stages).solve(env, budget=ENDLESS, time_limit=SEARCH_SECONDS)
+    seconds = max(SEARCH_SECONDS, SECONDS_AN_OP * env.program.num_ops)
+    found = Portfolio(stages=stages).solve(env, budget=ENDLESS, time_limit=seconds)
     assert found.report is not None
-    return {"plan_s": min(plan_s, found.report.latency_s), "searched": SEARCH_SECONDS}
+    return {"plan_s": min(plan_s, found.report.latency_s), "searched": seconds}
 
 
 def headroom(record: Record) -> float:
