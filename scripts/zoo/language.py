@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 
 from scripts.zoo.entry import Entry, Input, hf
+from scripts.zoo.networks.mamba import mamba
 
 MEL = Input("input_features", ("batch", 80, 3000), torch.float32)
 TOKENS = Input("input_ids", ("batch", "sequence"))
@@ -35,6 +38,8 @@ WHISPER_BASE = {
     "encoder_ffn_dim": 2048,
     "decoder_ffn_dim": 2048,
 }
+# The recurrence is unrolled, so the number of tokens is fixed.
+MAMBA = {"vocab_size": 50280, "hidden_size": 768, "num_hidden_layers": 24, "tie_word_embeddings": True}
 PATCH_TST = {
     "num_input_channels": 7,
     "context_length": 512,
@@ -110,6 +115,10 @@ MODELS = {
     "Llama-1B": Entry(
         hf("LlamaForCausalLM", **TINY_LLAMA, intermediate_size=5632, use_cache=False),
         (TOKENS,),
+    ),
+    "Mamba-130M": Entry(
+        partial(mamba, **MAMBA),
+        (Input("input_ids", ("batch", 64)),),
     ),
     "PatchTST": Entry(
         hf("PatchTSTForPrediction", **PATCH_TST),
