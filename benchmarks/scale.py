@@ -26,7 +26,7 @@ from memplace_env.workload.zoo import DEFAULT_DIMS, zoo_names, zoo_path
 
 SIZES: Final = (1_000, 3_000, 10_000, 30_000, 100_000)
 KINDS: Final = ("onnx-chain", "onnx-residual", "chain", "diamond", "random")
-REAL: Final = ("Llama-1B", "Mamba")
+REAL: Final = ("Llama-1B", "Mamba-130M")
 SMALL: Final = 24
 """Ops of the program that compiles the kernels."""
 FILES_ONLY: Final = frozenset(["load", "roofline", "tiled", "native", "density"])
