@@ -22,6 +22,7 @@ from benchmarks.scale_stages import KEPT, STAGES, spec, write_onnx
 from benchmarks.tables import markdown, write_between_markers
 from memplace_env.files import write_atomically
 from memplace_env.views.style import new_figure, to_png
+from memplace_env.workload.onnx import model_dims
 from memplace_env.workload.zoo import DEFAULT_DIMS, zoo_names, zoo_path
 
 SIZES: Final = (1_000, 3_000, 10_000, 30_000, 100_000)
@@ -97,7 +98,7 @@ def _real(root: Path, name: str) -> bool:
         return False
     for folder, of in (("large", name), ("small", "AlexNet")):
         (root / folder).mkdir(parents=True)
-        dims = {"sequence": DEFAULT_DIMS["sequence"]} if of == name else None
+        dims = {dim: DEFAULT_DIMS[dim] for dim in model_dims(zoo_path(of)) if dim != "batch"}
         source = {"path": str(zoo_path(of)), "name": of, "batch": 1, "dims": dims}
         (root / folder / "source.json").write_text(json.dumps(source))
     return True
