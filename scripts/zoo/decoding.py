@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
@@ -110,6 +110,12 @@ GPT2_HEADS, GPT2_MEDIUM_HEADS = (Heads(layers, heads, 64, tokens=1023) for layer
 MIXTRAL_HEADS = Heads(1, 8, 128)
 MIXTRAL_OUTPUTS = ("updated", *MIXTRAL_HEADS.outputs()[1:])
 
+
+def one_sample(*inputs: Input) -> tuple[Input, ...]:
+    """The same inputs of a batch of one."""
+    return tuple(replace(each, dims=tuple(1 if dim == "batch" else dim for dim in each.dims)) for each in inputs)
+
+
 MODELS = {
     "Llama-3.2-1B-prefill": prefill(LLAMA, LLAMA_HEADS),
     "Llama-3.2-1B-decode": decode(LLAMA, LLAMA_HEADS),
@@ -124,7 +130,7 @@ MODELS = {
     ),
     "Mixtral-block-decode": Entry(
         partial(Block, Chosen),
-        (Input("hidden_states", ("batch", 1, 4096), torch.float32), POSITION, *MIXTRAL_HEADS.past()),
+        one_sample(Input("hidden_states", ("batch", 1, 4096), torch.float32), POSITION, *MIXTRAL_HEADS.past()),
         MIXTRAL_OUTPUTS,
     ),
     "GPT2-decode": decode(GPT2, GPT2_HEADS),

@@ -14,24 +14,6 @@ from scripts.zoo.networks.cached import Cache
 CHOSEN = 2
 
 
-class Chosen(nn.Module):
-    """Each token reads the weights of the two experts that its router chose, which are rows of a table."""
-
-    def __init__(self, config: MixtralConfig) -> None:
-        super().__init__()
-        experts, width, inner = config.num_local_experts, config.hidden_size, config.intermediate_size
-        self.router = nn.Linear(width, experts, bias=False)
-        self.gate, self.up = (nn.Parameter(torch.empty(experts, inner, width)) for _ in range(2))
-        self.down = nn.Parameter(torch.empty(experts, width, inner))
-
-    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        scores, places = torch.topk(self.router(tokens), CHOSEN)
-        column = tokens[..., None, :, None]
-        hidden = nn.functional.silu(self.gate[places] @ column) * (self.up[places] @ column)
-        results = (self.down[places] @ hidden).squeeze(-1)
-        return (results * torch.softmax(scores, dim=-1)[..., None]).sum(-2)
-
-
 class Expert(nn.Module):
     """A gated perceptron."""
 
@@ -42,6 +24,25 @@ class Expert(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.down(nn.functional.silu(self.gate(x)) * self.up(x))
+
+
+class Chosen(nn.Module):
+    """One token's two experts; the others, whose weights it does not read, are left out.
+
+    A program cannot say which rows of a table a product reads before the router has chosen. Gathering them first, as a
+    plain graph would, writes and reads them once more, which no kernel that serves does.
+    """
+
+    def __init__(self, config: MixtralConfig) -> None:
+        super().__init__()
+        width, inner = config.hidden_size, config.intermediate_size
+        self.router = nn.Linear(width, config.num_local_experts, bias=False)
+        self.experts = nn.ModuleList(Expert(width, inner) for _ in range(CHOSEN))
+
+    def forward(self, token: torch.Tensor) -> torch.Tensor:
+        shares = torch.softmax(torch.topk(self.router(token), CHOSEN).values, dim=-1).split(1, dim=-1)
+        results = [expert(token) * share for expert, share in zip(self.experts, shares, strict=True)]
+        return torch.stack(results).sum(0)
 
 
 class Shared(nn.Module):
