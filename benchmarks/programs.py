@@ -22,7 +22,7 @@ from rich.progress import track
 
 from benchmarks.ledger import Record
 from benchmarks.tables import markdown, write_between_markers
-from memplace_env.leaderboard import family_split
+from memplace_env.leaderboard import group_split
 from memplace_env.views.text.quantities import count, size
 from memplace_env.workload.program import TensorKind
 from memplace_env.workload.resolve import is_built, resolve_workload
@@ -58,10 +58,23 @@ def families() -> str:
     for listing in catalogue().values():
         members.setdefault(listing.family, []).append(listing)
     rows = [
-        [family, each[0].kind, family_split(family), each[0].code, each[0].licence, ", ".join(x.name for x in each)]
+        [
+            family,
+            each[0].group,
+            each[0].kind,
+            group_split(each[0].group),
+            *sources(each),
+            ", ".join(x.name for x in each),
+        ]
         for family, each in sorted(members.items(), key=lambda item: item[0].lower())
     ]
-    return markdown(["family", "kind", "split", "code", "licence", "programs"], rows)
+    return markdown(["family", "group", "kind", "split", "code", "licence", "programs"], rows)
+
+
+def sources(members: list[Listing]) -> tuple[str, str]:
+    """Whose code a family comes from, and under which licences."""
+    codes, licences = (dict.fromkeys(getattr(each, field) for each in members) for field in ("code", "licence"))
+    return "; ".join(codes), ", ".join(licences)
 
 
 def table(records: list[Record]) -> str:

@@ -39,7 +39,7 @@ from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.errors import MemPlaceError
 from memplace_env.files import write_atomically
-from memplace_env.leaderboard.splits import FORMULATIONS, family_of, family_split
+from memplace_env.leaderboard.splits import FORMULATIONS, group_of, group_split
 from memplace_env.registration import Formulation
 from memplace_env.simulator import judge_plan
 from memplace_env.units import PS
@@ -89,7 +89,7 @@ def places() -> Iterator[Record]:
         for chip, name in product(GRID[formulation], zoo_names()):
             yield {"formulation": formulation.value, "workload": name, "accelerator": chip}
         for each in first(formulation).values():
-            if each["workload"] in zoo_names() and each["accelerator"] not in GRID[formulation]:
+            if each["workload"] not in zoo_names() or each["accelerator"] not in GRID[formulation]:
                 yield place_of(formulation, each)
 
 
@@ -236,6 +236,9 @@ def chosen(records: list[Record]) -> list[Record]:
 
 def id_name(record: Record) -> str:
     """The part of an id between prefix and version."""
+    for name, each in first(Formulation(record["formulation"])).items():
+        if (each["workload"], each["accelerator"]) == (record["workload"], record["accelerator"]):
+            return name
     home = Formulation(record["formulation"]).traits.accelerator
     return record["workload"] if record["accelerator"] == home else f"{record['workload']}-{record['accelerator']}"
 
@@ -264,12 +267,12 @@ def register(table: dict[str, dict[str, Record]]) -> None:
 
 def table(records: list[Record]) -> str:
     """One line an id: cheap plan, best plan and what is proven."""
-    headers = ["id", "setting", "family", "split", "ops", "native or all-backing ms", "best cheap ms", "of"]
+    headers = ["id", "setting", "split", "ops", "native or all-backing ms", "best cheap ms", "of"]
     rows = []
     for record in chosen(records):
         traits = Formulation(record["formulation"]).traits
-        family = family_of(record["workload"], {})
-        row = [traits.env_id(id_name(record)), setting_text(record), family, family_split(family), str(record["ops"])]
+        split = group_split(group_of(record["workload"], {}))
+        row = [traits.env_id(id_name(record)), setting_text(record), split, str(record["ops"])]
         row += [f"{record['native_s'] * 1e3:.3f}", f"{record['cheap_s'] * 1e3:.3f}", record["cheap"]]
         best = record.get("plan_s", record["cheap_s"])
         row += [f"{best * 1e3:.3f}", f"{best / record['bound_s'] - 1:.2%}"]

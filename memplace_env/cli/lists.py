@@ -44,7 +44,7 @@ def workloads(
     dims, ops, weight_bytes and macs, at batch 1 and the model's own dtype.
     """
     from memplace_env.hints import instead
-    from memplace_env.leaderboard.splits import family_split
+    from memplace_env.leaderboard.splits import group_split
     from memplace_env.workload.zoo import catalogue
 
     listings = catalogue().values()
@@ -55,14 +55,14 @@ def workloads(
         listing
         for listing in listings
         if (family is None or listing.family.lower() == family.lower())
-        and (split is None or family_split(listing.family) == split)
+        and (split is None or group_split(listing.group) == split)
     ]
     wanted.sort(key=lambda listing: (listing.family.lower(), listing.name.lower()))
     ids = _ids_by_program()
     rows: list[dict[str, Any]] = []
     with stderr().status("loading the models") if details else nullcontext():
         for listing in wanted:
-            about = listing._asdict() | {"split": family_split(listing.family), "envs": ids.get(listing.name, [])}
+            about = listing._asdict() | {"split": group_split(listing.group), "envs": ids.get(listing.name, [])}
             rows.append(about | (_counts(listing.name) if details else {}))
     if json:
         print_json(rows)

@@ -1,8 +1,8 @@
 """Suites: the registered environments, split into train, validation and test by a rule that looks at names only.
 
-By family: a family of programs goes where the SHA-256 of its name says, so that nothing in test shares an architecture
-with train, and a family that is added later moves no other. By chip: a line of chips goes whole, as its members share
-their design; the chips with most environments train.
+By family: a group of families with one backbone, blocks or tables goes where the SHA-256 of its name says, so that
+nothing in test shares them with train, and a group that is added later moves no other. By chip: a line of chips goes
+whole, as its members share their design; the chips with most environments train.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ FORMULATIONS: Final = (Formulation.ONE_SHOT, Formulation.GAME)
 _CHIP_LINES: Final = {"ethos": "test", "intel-npu": "validation"}
 
 
-def family_split(family: str) -> str:
-    """Which of `SPLITS` a family of programs is in: two of ten are for test, two for validation."""
-    drawn = int(hashlib.sha256(family.encode()).hexdigest(), 16) % 10
+def group_split(group: str) -> str:
+    """Which of `SPLITS` a group of families is in: two of ten are for test, two for validation."""
+    drawn = int(hashlib.sha256(group.encode()).hexdigest(), 16) % 10
     return "test" if drawn < 2 else "validation" if drawn < 4 else "train"
 
 
@@ -49,7 +49,7 @@ def suites() -> Mapping[str, tuple[str, ...]]:
         traits = formulation.traits
         for name, settings in traits.settings.items():
             chip = settings.get("accelerator", traits.accelerator)
-            table[f"{formulation}-{family_split(family_of(name, settings))}"].append(traits.env_id(name))
+            table[f"{formulation}-{group_split(group_of(name, settings))}"].append(traits.env_id(name))
             table[f"{formulation}-{chip_split(chip)}-chips"].append(traits.env_id(name))
     return {suite: tuple(ids) for suite, ids in table.items()}
 
@@ -58,3 +58,9 @@ def family_of(name: str, settings: Mapping[str, Any]) -> str:
     """The family of a registered workload's program."""
     listing = catalogue().get(settings.get("workload", name))
     return listing.family if listing else SYNTHETIC_FAMILY
+
+
+def group_of(name: str, settings: Mapping[str, Any]) -> str:
+    """The group of a registered workload's program."""
+    listing = catalogue().get(settings.get("workload", name))
+    return listing.group if listing else SYNTHETIC_FAMILY

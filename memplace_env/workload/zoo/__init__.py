@@ -29,7 +29,8 @@ class Listing(NamedTuple):
 
     Attributes:
         name: its name.
-        family: the architecture that it is a size or a use of; splits go by family.
+        family: the architecture that it is a size or a use of.
+        group: of families with the same backbone, blocks or tables; splits go by group.
         kind: what the family is for.
         text: what it is, in one line.
         code: the library that it was exported from.
@@ -38,6 +39,7 @@ class Listing(NamedTuple):
 
     name: str
     family: str
+    group: str
     kind: str
     text: str
     code: str
@@ -50,7 +52,11 @@ def catalogue() -> Mapping[str, Listing]:
     table = tomllib.loads(files("memplace_env.workload.zoo").joinpath("families.toml").read_text("utf-8"))
     listings = []
     for family, about in table.items():
-        common = {"family": family, **{key: about[key] for key in ("kind", "code", "licence")}}
+        common = {
+            "family": family,
+            "group": about.get("group", family),
+            **{key: about[key] for key in ("kind", "code", "licence")},
+        }
         for name, own in about["programs"].items():
             listings.append(Listing(name=name, **common | (own if isinstance(own, dict) else {"text": own})))
     return {listing.name: listing for listing in sorted(listings, key=lambda listing: listing.name.lower())}
