@@ -293,6 +293,20 @@ def left_out(records: list[Record]) -> str:
     return markdown(["program", "no map's id, as", "no game's id, as"], rows)
 
 
+def coverage(records: list[Record]) -> str:
+    """How much of the grid was measured."""
+    everything = list(places())
+    short = sum(
+        len(record["tried"]) < len(settings({key: record[key] for key in FIELDS}))
+        for record in records
+        if not passes(record, record["tried"][-1])
+    )
+    return (
+        f"Of {len(everything)} places (formulation, program, chip) {len(everything) - len(records)} were not measured, "
+        f"and {short} without an id not at every setting.\n"
+    )
+
+
 def _why(records: list[Record]) -> str:
     """Why none of these places of a program has an id; empty if one has or none was measured."""
     tried = [each for record in records for each in record["tried"]]
@@ -303,7 +317,7 @@ def _why(records: list[Record]) -> str:
         return "too many ops" if any("ops" in each for each in tried) else "it fits nowhere"
     unproven = [each for each in played if "plan_s" in each and each["plan_s"] > (1 + SOLVED) * each["bound_s"]]
     most = max(headroom(each) for each in played)
-    text = f"at most {most - 1:.1%} is left" if most > 1 else "nothing is left"
+    text = f"at most {most - 1:.1%} was found" if most > 1 else "nothing was found"
     return text + (f"; not solved in {len(unproven)} of {len(played)} settings" if unproven else "")
 
 
@@ -320,7 +334,7 @@ def main() -> None:
     else:
         with single_cores(options.jobs) as pool:
             records = ledger.complete(list(places()), measure, pool)
-    tables: dict[str, Any] = {"ids": table(records), "left out": left_out(records)}
+    tables: dict[str, Any] = {"ids": table(records), "left out": f"{coverage(records)}\n{left_out(records)}"}
     for name, content in tables.items():
         print(content)
         if options.write:
