@@ -93,9 +93,10 @@ def _refuse_updates(task: Task) -> None:
     program, chip = task.program, task.accelerator
     replaced = program.alias_of[program.alias_of >= 0]
     if not task.streams_weights and (program.tensor_kind[replaced] == TensorKind.WEIGHT).any():
+        streaming = f"{task.settings.get('accelerator', chip.name)}{STREAMED}"
         raise AcceleratorError(
             f"{program.name!r} updates its weights, which {chip.name!r} keeps in place from run to run; use "
-            f"'{task.settings.get('accelerator', chip.name)}{STREAMED}' or a chip with streamed weights, such as 'tpu-v4i'."
+            f"{streaming!r} or a chip with streamed weights, such as 'tpu-v4i'."
         )
 
 
