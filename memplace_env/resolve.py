@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from memplace_env.accelerator import Accelerator, load_accelerator
+from memplace_env.accelerator import STREAMED, Accelerator, load_accelerator
 from memplace_env.costs import CostModel, costs_of, resolve_cost_model
 from memplace_env.errors import AcceleratorError, WorkloadError
 from memplace_env.simulator import Simulator, resolve_simulator
@@ -42,10 +42,11 @@ def resolve_task(
 
     Raises:
         MemPlaceError: naming what cannot be resolved.
-        AcceleratorError: if the program does not fit.
+        AcceleratorError: if the program does not fit, or updates weights that the chip keeps in place.
     """
     if isinstance(workload, Task):
         _refuse_settings(simulator=simulator, costs=costs, batch=batch, dims=dims, dtype=dtype, fusion=fusion)
+        _refuse_updates(workload)
         return _fitting(workload) if must_fit else workload
     chip = load_accelerator(accelerator)
     synthetic = isinstance(workload, str) and workload.startswith("synthetic:")
@@ -73,6 +74,7 @@ def resolve_task(
     if isinstance(costs, str):
         settings["costs"] = costs
     task = Task(program, chip, costs_of(model, program, chip), judge, settings)
+    _refuse_updates(task)
     return _fitting(task) if must_fit else task
 
 
@@ -85,6 +87,17 @@ def make_task(
 ) -> Task:
     """The task of objects that exist already; see `resolve_task`."""
     return resolve_task(program, accelerator, simulator, costs=costs)
+
+
+def _refuse_updates(task: Task) -> None:
+    program, chip = task.program, task.accelerator
+    replaced = program.alias_of[program.alias_of >= 0]
+    if not task.streams_weights and (program.tensor_kind[replaced] == TensorKind.WEIGHT).any():
+        streaming = f"{task.settings.get('accelerator', chip.name)}{STREAMED}"
+        raise AcceleratorError(
+            f"{program.name!r} updates its weights, which {chip.name!r} keeps in place from run to run; use "
+            f"{streaming!r} or a chip with streamed weights, such as 'tpu-v4i'."
+        )
 
 
 def _fitting(task: Task) -> Task:

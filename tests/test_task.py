@@ -16,7 +16,7 @@ from memplace_env.accelerator import load_accelerator
 from memplace_env.compiler import all_backing, all_backing_report, native_plan, native_report
 from memplace_env.compiler.schedule import schedule_of
 from memplace_env.costs import Costs
-from memplace_env.errors import MemPlaceError, WorkloadError
+from memplace_env.errors import AcceleratorError, MemPlaceError, WorkloadError
 from memplace_env.resolve import make_task, resolve_task
 from memplace_env.simulator import BuiltinSimulator, judge_plan, traffic_bound_ps
 from memplace_env.task import Task, derived
@@ -25,6 +25,7 @@ from memplace_env.workload.program import Program
 from memplace_env.workload.synthetic import random_dag
 from memplace_env.workload.zoo import zoo_path
 from tests.by_hand import machine, three_op_task, three_ops
+from tests.workload.test_alias import X, update
 
 GAME = "synthetic:diamond?ops=9&seed=1&accelerator=tpu-v4i"
 ONE_SHOT = "synthetic:chain?ops=8&seed=4"
@@ -189,3 +190,22 @@ def test_nothing_keeps_a_program_alive(env_id, workload, vector):
     del env, bare
     gc.collect()
     assert [part() for part in kept] == [None] * 3
+
+
+def test_weights_kept_in_place_are_not_updated():
+    """The new ones would go to the backing memory, and the next run read the old ones."""
+    fixed = machine(weights="resident")
+    said = f"'update' updates its weights, which '{fixed.name}' keeps in place .* use '{fixed.name}-streamed' or"
+    for resolved in (update(), replace(make_task(update(), machine()), accelerator=fixed)):
+        with pytest.raises(AcceleratorError, match=said):
+            resolve_task(resolved, fixed if isinstance(resolved, Program) else "nnp-i")
+    assert resolve_task(update(), fixed.streamed()).streams_weights
+    assert not make_task(update(alias_of=-1), fixed).streams_weights
+    assert not make_task(update(alias_of=X, size=10), fixed).streams_weights, "an input's place may be taken"
+
+
+def test_updates_on_a_shipped_chip_name_its_streamed_copy():
+    with pytest.raises(AcceleratorError, match="use 'edge-tpu-streamed'"):
+        resolve_task(update(), "edge-tpu")
+    report = native_report(resolve_task(update(), "edge-tpu-streamed"))
+    assert report.latency_s > 0

@@ -122,17 +122,21 @@ class Program:
 
     @cached_property
     def live_bytes(self) -> Ints:
-        """int64[T], bytes of the activations and outputs alive during each op (weights and inputs not counted)."""
-        return _frozen(self._bytes_alive(self.producer >= 0))
-
-    @cached_property
-    def footprint(self) -> int:
-        """Bytes of all weights and inputs, and of the most activations and outputs that are alive at once.
+        """int64[T], bytes of the activations and outputs alive during each op (weights and inputs not counted).
 
         An output that takes another tensor's place needs none of its own.
         """
+        made = (self.producer >= 0) & (self.alias_of < 0)
+        delta = np.zeros(self.num_ops + 1, dtype=np.int64)
+        np.add.at(delta, self.live_start[made], self.tensor_bytes[made])
+        np.add.at(delta, self.live_end[made] + 1, -self.tensor_bytes[made])
+        return _frozen(np.cumsum(delta)[:-1])
+
+    @cached_property
+    def footprint(self) -> int:
+        """Bytes of all weights and inputs, and of the most activations and outputs that are alive at once."""
         constant = self.bytes_of(TensorKind.WEIGHT) + self.bytes_of(TensorKind.INPUT)
-        return constant + int(self._bytes_alive((self.producer >= 0) & (self.alias_of < 0)).max())
+        return constant + int(self.live_bytes.max())
 
     @cached_property
     def is_placeable(self) -> NDArray[np.bool_]:
@@ -230,13 +234,6 @@ class Program:
         """The fields that are arrays, by name."""
         values = {each.name: getattr(self, each.name) for each in fields(self)}
         return {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
-
-    def _bytes_alive(self, counted: NDArray[np.bool_]) -> Ints:
-        """int64[T], bytes of the counted tensors alive during each op."""
-        delta = np.zeros(self.num_ops + 1, dtype=np.int64)
-        np.add.at(delta, self.live_start[counted], self.tensor_bytes[counted])
-        np.add.at(delta, self.live_end[counted] + 1, -self.tensor_bytes[counted])
-        return np.cumsum(delta)[:-1]
 
     def __repr__(self) -> str:
         return f"Program({self.name!r}, dtype={self.dtype!r}, ops={self.num_ops}, tensors={self.num_tensors})"

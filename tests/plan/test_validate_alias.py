@@ -72,7 +72,7 @@ def test_the_old_one_is_not_written_back_over_the_new_one():
 
 
 def test_a_resident_weight_may_be_updated_in_its_place():
-    task = make_task(update(), machine(weights="resident"))
+    task = replace(TASK, accelerator=machine(weights="resident"))
     assert task.program.tensor_kind[W] == TensorKind.WEIGHT
     blocks = BLOCKS.copy()
     blocks[0, 4] = 2

@@ -76,6 +76,7 @@ class MallocGameEnv(PlacementEnv[np.int64]):
     As `OneShotEnv` (`workload`, `accelerator`, `simulator`, `batch`, `dims`, `dtype`, `fusion`, `costs`,
     `observation`), with `"tpu-v4i"` as the default accelerator. Any machine with two levels will do; of one with
     resident weights a copy is played that streams them, which `accelerator.name` says: `"edge-tpu-streamed"`.
+    A program that updates its weights asks for that name, or a chip that streams weights anyway.
 
     ## Version history
     - v0: first version.

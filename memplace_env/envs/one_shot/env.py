@@ -76,6 +76,9 @@ class OneShotEnv(PlacementEnv[NDArray[np.int64]]):
     | `costs`       | `None`    | name of a cost model, or an object with `costs`; None takes the accelerator's    |
     | `observation` | `"dict"`  | or "flat"                                                                        |
 
+    A program that updates its weights, such as a training step, needs a chip with streamed weights: `"tpu-v4i"`, or
+    `"<chip>-streamed"` of one that keeps them in place.
+
     ## Version history
     - v0: first version.
     """

@@ -18,7 +18,7 @@ def assemble(graph: OpGraph, *, name: str, dtype: str) -> Program:
         dtype: what its floating-point tensors are deployed in.
 
     Raises:
-        WorkloadError: nothing is left to do.
+        WorkloadError: nothing is left to do, or nothing to place.
     """
     if not graph.ops:
         raise WorkloadError("The model does no work: each of its outputs is a constant, an input or a view of one.")
@@ -34,6 +34,8 @@ def assemble(graph: OpGraph, *, name: str, dtype: str) -> Program:
             use_bytes.append(graph.buffers[buffer].bytes)
             use_is_result.append(True)
         use_ptr.append(len(use_tensor))
+    if not tensors:
+        raise WorkloadError("The model's ops touch no tensor: all that they read or make is a constant or empty.")
     made = {buffer: index for index, op in enumerate(graph.ops) for buffer in op.outputs}
     return Program(
         name=name,

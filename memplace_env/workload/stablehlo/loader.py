@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection
+from functools import wraps
 from pathlib import Path
 from typing import Any, Final
 
@@ -112,6 +113,8 @@ def from_jax(
         raise WorkloadError(f"JAX cannot lower the function: {type(error).__name__}: {first:.200}") from error
     leaves = [len(jax.tree.leaves(argument)) for argument in arguments]
     module = read_module(lowered.compiler_ir("stablehlo"))
+    if len(module.arguments) != sum(leaves) == len(jax.tree.leaves(lowered.args_info)):
+        module = read_module(_with_unused(jax, function, lowered).lower(*arguments).compiler_ir("stablehlo"))
     if chosen is None and not any(argument.donated for argument in module.arguments):
         trees = tuple(n for n, argument in enumerate(arguments) if not jax.tree_util.all_leaves([argument]))
         chosen = trees or tuple(range(len(arguments) - 1))
@@ -119,8 +122,20 @@ def from_jax(
     if chosen is not None and len(module.arguments) == sum(leaves):
         starts = [sum(leaves[:number]) for number in range(len(leaves))]
         flat = [at for n in chosen for at in range(starts[n], starts[n] + leaves[n]) if _is_float(module, at)]
+    elif weights is not None:
+        raise WorkloadError(
+            "weights cannot apply to a jitted function with static arguments; bind these with a lambda."
+        )
     given = getattr(function, "__name__", "function") if name is None else name
     return _program(module, given, dtype, fusion, trips, flat)
+
+
+def _with_unused(jax: Any, function: Callable[..., Any], lowered: Any) -> Any:
+    """The function, jitted so that arguments that it does not use stay numbered; `lowered` says which are donated."""
+    donated = [number for number, of_one in enumerate(lowered.args_info[0])
+               if any(leaf.donated for leaf in jax.tree.leaves(of_one))]  # fmt: skip
+    again = wraps(function)(lambda *arguments: function(*arguments))
+    return jax.jit(again, donate_argnums=donated, keep_unused=True)
 
 
 def _check(dtype: str | None, fusion: str, trips: int | None) -> None:
@@ -165,7 +180,7 @@ def _is_float(module: Module, number: int) -> bool:
 
 def _numbers(given: int | Collection[int], arguments: int, what: str) -> tuple[int, ...]:
     """Numbers of arguments, negative ones from the end."""
-    numbers = (given,) if isinstance(given, int) else tuple(given)
+    numbers = tuple(given) if isinstance(given, Collection) else (given,)
     if not all(isinstance(number, int) and -arguments <= number < arguments for number in numbers):
         raise WorkloadError(f"{what} is {given!r}; arguments are numbered from 0, and there are {arguments}.")
     return tuple(number % arguments for number in numbers)

@@ -50,8 +50,11 @@ def read_module(source: bytes | str | Any) -> Module:
     library = libraries()
     if isinstance(source, bytes):
         source = as_text(source) if source.startswith(MARK) else source.decode(errors="replace")
+    elif not isinstance(source, str | library.ir.Module):
+        kind = type(source).__name__
+        raise WorkloadError(f"A StableHLO module is the path of a file or a module of MLIR, not {kind:.80}.")
     try:
-        if not isinstance(source, str):
+        if isinstance(source, library.ir.Module):
             return _Reader(library).module(source)
         with new_context(library):
             return _Reader(library).module(library.ir.Module.parse(source))
@@ -94,10 +97,23 @@ class _Reader:
             found = re.match(r'loc\("((?:[^"\\]|\\.)*)"[()]', str(value.location))
             name = found[1] if found and found[1] not in names else f"arg{index}"
             names.add(name)
-            becomes = about["tf.aliasing_output"].value if "tf.aliasing_output" in about else None
+            becomes = self._output(about, name)
+            if becomes is not None and any(other.becomes == becomes for other in arguments):
+                raise WorkloadError(f"Two arguments take the place of output {becomes}; donate one of them.")
             donated = becomes is not None or "jax.buffer_donor" in about
             arguments.append(Argument(name, self._type(value.type), donated, becomes))
         return tuple(arguments)
+
+    def _output(self, about: Any, name: str) -> int | None:
+        """Number of the output that takes the place of an argument, from the argument's attributes."""
+        if "tf.aliasing_output" not in about:
+            return None
+        number = getattr(about["tf.aliasing_output"], "value", None)
+        if type(number) is not int:
+            raise WorkloadError(
+                f"tf.aliasing_output of the argument {name!r:.80} is no whole number; export the function again."
+            )
+        return number
 
     def _number(self, value: Any) -> int:
         return self._numbers.setdefault(value, len(self._numbers))

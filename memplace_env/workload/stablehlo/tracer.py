@@ -17,8 +17,12 @@ MAX_STEPS: Final = 200_000
 _MOST_PIECES: Final = 512
 """A tensor is put together after so many slices, so that long loops take no quadratic time."""
 
-_BARRIERS: Final = frozenset({"optimization_barrier", "shard_map_barrier", "after_all", "create_token"})
-_SAME_VALUE_CALLS: Final = frozenset({"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "LayoutConstraint"})
+_SAME_VALUE: Final = frozenset(
+    {"optimization_barrier", "shard_map_barrier", "after_all", "create_token", "sharding_constraint", "reshard"}
+)
+_SAME_VALUE_CALLS: Final = frozenset(
+    {"Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "LayoutConstraint", "xla.sdy.FuncResultSharding"}
+)
 _RANDOM: Final = frozenset({"rng", "rng_bit_generator"})
 
 
@@ -150,7 +154,7 @@ class _Tracer:
         if name in ("case", "if"):
             return self._branches(instruction, inputs, scope)
         same = name == "custom_call" and instruction.attributes.get("call_target_name") in _SAME_VALUE_CALLS
-        if (name in _BARRIERS or same) and len(inputs) == len(instruction.results):
+        if (name in _SAME_VALUE or same) and len(inputs) == len(instruction.results):
             return inputs
         if name == "dynamic_update_slice" and (stacked := self._stacked(instruction, inputs)):
             return [stacked]

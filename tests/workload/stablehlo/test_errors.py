@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from memplace_env import from_jax, load_stablehlo, resolve_task, resolve_workload
 from memplace_env.errors import WorkloadError
+from memplace_env.workload.program import TensorKind
 from memplace_env.workload.resolve import has_own_types, is_built, symbolic_dims
 from tests.workload.stablehlo.networks import shaped
 
@@ -196,3 +197,73 @@ def test_without_jax(monkeypatch, tmp_path):
         WorkloadError, match=r'needs the package jax, which is not installed; run: pip install "memplace\[jax\]"'
     ):
         load_stablehlo(path)
+
+
+@pytest.mark.parametrize("jit", [False, True])
+@pytest.mark.parametrize(("weights", "kind"), [(0, ["p['a']"]), (1, ["x"]), ((0, 1), ["p['a']", "x"])])
+def test_weights_are_counted_with_arguments_that_nothing_uses(jit, weights, kind):
+    def function(p, x):
+        return x @ p["a"]
+
+    tree = {"a": shaped(4, 4), "b": shaped(3, 3)}
+    program = from_jax(jax.jit(function) if jit else function, tree, shaped(2, 4), weights=weights)
+    named = zip(program.tensor_name, program.tensor_kind, strict=True)
+    assert sorted(name for name, each in named if each == TensorKind.WEIGHT) == kind
+
+
+def test_a_jitted_function_keeps_its_donations_beside_unused_arguments():
+    def function(p, x):
+        return {"a": p["a"] + x.sum(), "b": p["b"]}
+
+    tree = {"a": shaped(4, 4), "b": shaped(3, 3)}
+    plain = from_jax(function, tree, shaped(2, 4), donate_argnums=0, weights=0)
+    jitted = from_jax(jax.jit(function, donate_argnums=0), tree, shaped(2, 4), weights=0)
+    assert jitted.sha256 == plain.sha256
+    assert (jitted.alias_of >= 0).sum() == 1
+
+
+def test_weights_beside_static_arguments():
+    function = jax.jit(lambda w, x, n: x @ w * n, static_argnums=2)
+    with pytest.raises(WorkloadError, match="weights cannot apply to a jitted function with static arguments"):
+        from_jax(function, shaped(4, 4), shaped(2, 4), 3, weights=0)
+
+
+@pytest.mark.parametrize("setting", ["weights", "donate_argnums"])
+@pytest.mark.parametrize("value", [0.5, 1.5, "a", 2, (0, 0.5), object])
+def test_numbers_of_arguments_that_are_none(setting, value):
+    with pytest.raises(WorkloadError, match=f"{setting} is .* there are 2"):
+        from_jax(lambda w, x: x @ w, shaped(4, 4), shaped(2, 4), **{setting: value})
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_typed_random_keys(inside):
+    def dropout(key, x):
+        return x * jax.random.bernoulli(jax.random.key(0) if inside else key, 0.5, (8, 8))
+
+    program = from_jax(dropout, jax.random.key(0), shaped(8, 8))
+    assert "x" in program.tensor_name
+
+
+def test_a_program_without_tensors():
+    with pytest.raises(WorkloadError, match="touch no tensor"):
+        from_jax(lambda x: x + 1, shaped(0))
+
+
+@pytest.mark.parametrize("source", [5, None, LOWERED])
+def test_what_is_neither_path_nor_module(source):
+    with pytest.raises(WorkloadError, match="the path of a file or a module of MLIR, not"):
+        load_stablehlo(source)
+
+
+@pytest.mark.parametrize("number", ["0.5 : f32", '"a"', "unit"])
+def test_an_alias_that_is_no_number(file, number):
+    data = main(
+        f"%z = stablehlo.add %x, %x : {SAME} return %z : {SAME}", f"%x: {SAME} {{tf.aliasing_output = {number}}}"
+    )
+    assert "tf.aliasing_output of the argument 'arg0' is no whole number" in sentence(file, data)
+
+
+def test_two_arguments_in_the_place_of_one_output(file):
+    about = f"{SAME} {{tf.aliasing_output = 0 : i32}}"
+    data = main(f"%z = stablehlo.add %x, %y : {SAME} return %z : {SAME}", f"%x: {about}, %y: {about}")
+    assert "Two arguments take the place of output 0" in sentence(file, data)
