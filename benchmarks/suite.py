@@ -96,10 +96,10 @@ def places() -> Iterator[Record]:
 def settings(place: Record) -> list[Record]:
     """The settings of a place in the order in which they are tried."""
     formulation, name, chip = Formulation(place["formulation"]), place["workload"], place["accelerator"]
-    dtype, batches = GRID[formulation][chip]
     stood = [each for each in first(formulation).values() if place_of(formulation, each) == place]
     if stood:
         return [bare(each) for each in stood]
+    dtype, batches = GRID[formulation][chip]
     path = zoo_path(name)
     if path.suffix == ".program":
         return [{}]
