@@ -18,9 +18,15 @@ CASES = {
     "missing module": (["inspect", "no/such.mlir"], "no/such.mlir"),
     "not a program": (["inspect", "file.program"], "no saved Program"),
     "not a module": (["solve", "file.mlir", *QUICK], "no StableHLO module"),
-    "batch of a saved program": (["inspect", "DLRM-train", "-a", "tpu-v4i", "--batch", "2"], "batch cannot apply"),
+    "batch of a saved program": (
+        ["inspect", "DLRM-train", "-a", "tpu-v4i", "--batch", "2"],
+        "batch cannot apply; leave it out",
+    ),
     "dtype of a saved program": (["inspect", "DLRM-train", "-a", "tpu-v4i", "--dtype", "int8"], "dtype cannot apply"),
-    "chip without its dtype": (["inspect", "DLRM-train", "-a", "edge-tpu"], "bfloat16"),
+    "chip without its dtype": (
+        ["inspect", "DLRM-train", "-a", "edge-tpu"],
+        "dtype is fixed; pass an accelerator that has one, such as 'tpu-v4i'",
+    ),
     "not a model": (["solve", "file.onnx", *QUICK], "file.onnx"),
     "bad synthetic": (["inspect", "synthetic:chain?ops=x"], "ops"),
     "unknown agent": (["solve", MODEL, "--agent", "exakt"], "exact"),
