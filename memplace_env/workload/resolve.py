@@ -148,6 +148,5 @@ def refuse_settings(what: str, **settings: object) -> None:
     """
     passed = [name for name, value in settings.items() if value is not None]
     if passed:
-        raise WorkloadError(
-            f"{what} is fixed already, so {' and '.join(passed)} cannot apply; leave {'it' if len(passed) == 1 else 'them'} out."
-        )
+        them = "it" if len(passed) == 1 else "them"
+        raise WorkloadError(f"{what} is fixed already, so {' and '.join(passed)} cannot apply; leave {them} out.")

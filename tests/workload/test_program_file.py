@@ -187,7 +187,7 @@ def test_other_files(path, scratch, tmp_path):
 
 @pytest.mark.parametrize("name", ["", "update.txt", "update", "update.program.gz"])
 def test_programs_are_saved_under_their_suffix(tmp_path: Path, name: str) -> None:
-    with pytest.raises(WorkloadError, match="A Program is saved in a file that ends in .program"):
+    with pytest.raises(WorkloadError, match=r"A Program is saved in a file that ends in \.program"):
         update().save(tmp_path / name if name else name)
     assert list(tmp_path.iterdir()) == []
 
