@@ -56,6 +56,7 @@ CASES = {
     "out below a file": (["solve", MODEL, *QUICK, "--out", "file.onnx/deep"], "file.onnx"),
     "missing plan": (["simulate", MODEL, "plan.json"], "plan.json"),
     "truncated plan": (["validate", MODEL, "cut.json"], "cut.json"),
+    "unknown split": (["workloads", "--split", "foo"], "Invalid value for '--split': 'foo' is not one of"),
     "no command": (["slove"], "slove"),
     "no model": (["solve"], "MODEL"),
     "unknown flag": (["envs", "--jsn"], "--jsn"),

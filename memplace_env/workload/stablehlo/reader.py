@@ -92,7 +92,7 @@ class _Reader:
         values = function.regions[0].blocks[0].arguments
         said = function.attributes["arg_attrs"] if "arg_attrs" in function.attributes else [{}] * len(values)
         names: set[str] = set()
-        arguments = []
+        arguments: list[Argument] = []
         for index, (value, about) in enumerate(zip(values, said, strict=True)):
             found = re.match(r'loc\("((?:[^"\\]|\\.)*)"[()]', str(value.location))
             name = found[1] if found and found[1] not in names else f"arg{index}"
