@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from memplace_env.accelerator import STREAMED, Accelerator, load_accelerator
-from memplace_env.costs import CostModel, costs_of, resolve_cost_model
+from memplace_env.accelerator import STREAMED, Accelerator, accelerator_names, load_accelerator
+from memplace_env.costs import CostModel, Roofline, Tiled, costs_of, resolve_cost_model
 from memplace_env.errors import AcceleratorError, WorkloadError
 from memplace_env.simulator import Simulator, resolve_simulator
 from memplace_env.task import Task
 from memplace_env.workload.program import Program, TensorKind
-from memplace_env.workload.resolve import has_own_types, is_built, resolve_workload
+from memplace_env.workload.resolve import has_own_types, is_built, refuse_settings, resolve_workload
 
 
 def resolve_task(
@@ -45,7 +45,7 @@ def resolve_task(
         AcceleratorError: if the program does not fit, or updates weights that the chip keeps in place.
     """
     if isinstance(workload, Task):
-        _refuse_settings(simulator=simulator, costs=costs, batch=batch, dims=dims, dtype=dtype, fusion=fusion)
+        refuse_settings("A Task", simulator=simulator, costs=costs, batch=batch, dims=dims, dtype=dtype, fusion=fusion)
         _refuse_updates(workload)
         return _fitting(workload) if must_fit else workload
     chip = load_accelerator(accelerator)
@@ -73,6 +73,8 @@ def resolve_task(
         settings["accelerator"] = os.fspath(accelerator)
     if isinstance(costs, str):
         settings["costs"] = costs
+    if is_built(workload):
+        _check_unit(program, chip, model)
     task = Task(program, chip, costs_of(model, program, chip), judge, settings)
     _refuse_updates(task)
     return _fitting(task) if must_fit else task
@@ -87,6 +89,17 @@ def make_task(
 ) -> Task:
     """The task of objects that exist already; see `resolve_task`."""
     return resolve_task(program, accelerator, simulator, costs=costs)
+
+
+def _check_unit(program: Program, chip: Accelerator, model: CostModel) -> None:
+    """Our own cost models need a unit of the program's dtype, which cannot be another one any more."""
+    if not isinstance(model, Roofline | Tiled) or program.dtype in chip.matrix_macs_per_s:
+        return
+    able = [name for name in accelerator_names() if program.dtype in load_accelerator(name).matrix_macs_per_s]
+    raise WorkloadError(
+        f"Accelerator {chip.name!r} has no {program.dtype} unit for {program.name!r}, whose dtype is fixed; pass an "
+        f"accelerator that has one{f', such as {able[0]!r}' if able else ''}."
+    )
 
 
 def _refuse_updates(task: Task) -> None:
@@ -113,9 +126,3 @@ def _fitting(task: Task) -> Task:
             "a smaller dtype or another accelerator."
         )
     return task
-
-
-def _refuse_settings(**settings: object) -> None:
-    passed = [name for name, value in settings.items() if value is not None]
-    if passed:
-        raise WorkloadError(f"A Task is fixed already, so {' and '.join(passed)} cannot apply; leave them out.")

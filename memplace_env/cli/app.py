@@ -41,7 +41,7 @@ class _Group(TyperGroup):
             code = super().main(args, prog_name, complete_var, False, windows_expand_args, **extra)
             sys.stdout.flush()
         except _ArgumentError as error:
-            sys.exit(_fail(error.format_message()))
+            sys.exit(_fail(error.format_message().replace(": Value error, ", ": ")))
         except MemPlaceError as error:
             sys.exit(_fail(str(error)))
         except BrokenPipeError:

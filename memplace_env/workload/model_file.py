@@ -20,7 +20,7 @@ def read_bytes(file: Path, suffix: str) -> bytes:
     if file.is_dir():
         raise WorkloadError(f"{file} is a directory; pass the {suffix} file in it.")
     if not file.is_file():
-        raise WorkloadError(f"There is no file {file}; pass the path of an {suffix} file.")
+        raise WorkloadError(f"There is no file {file}; pass the path of a file that ends in {suffix}.")
     try:
         data = file.read_bytes()
     except OSError as error:

@@ -195,7 +195,7 @@ class Program:
         """Write the program, names and all, to a `.program` file; `workload/program_file.py` says how it is made up.
 
         Raises:
-            WorkloadError: the place cannot be written.
+            WorkloadError: the path does not end in `.program`, or cannot be written.
         """
         from memplace_env.workload.program_file import write_program
 

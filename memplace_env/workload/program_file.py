@@ -65,8 +65,10 @@ def write_program(program: Program, path: str | os.PathLike[str]) -> None:
     """Writes the file in one step; equal programs of equal names give equal bytes.
 
     Raises:
-        WorkloadError: the place cannot be written.
+        WorkloadError: the path does not end in `.program`, or cannot be written.
     """
+    if Path(path).suffix.lower() != SUFFIX:
+        raise WorkloadError(f"A Program is saved in a file that ends in {SUFFIX}, not in {os.fspath(path)!r}.")
     names = {name: getattr(program, name) for name in _NAMES}
     text = json.dumps(names, separators=(",", ":")).encode()
     counts = {"ops": program.num_ops, "tensors": program.num_tensors, "uses": program.num_uses, "text": len(text)}
@@ -85,6 +87,8 @@ def read_program(path: str | os.PathLike[str]) -> Program:
     Raises:
         WorkloadError: there is no such file, it is no Program, a damaged one, or one that contradicts itself.
     """
+    if not os.fspath(path):
+        raise WorkloadError(f"The path is empty; pass the path of a file that ends in {SUFFIX}.")
     file = Path(path)
     data = read_bytes(file, SUFFIX)
     try:

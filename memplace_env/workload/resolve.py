@@ -40,10 +40,10 @@ def resolve_workload(
         WorkloadError: it names nothing, the model cannot be loaded, or settings are passed that cannot apply.
     """
     if isinstance(spec, Program):
-        _refuse_settings("A Program that is already built", batch=batch, dims=dims, dtype=dtype)
+        refuse_settings("A Program that is already built", batch=batch, dims=dims, dtype=dtype)
         return spec
     if isinstance(spec, str) and spec.startswith("synthetic:"):
-        _refuse_settings("A synthetic workload", batch=batch, dims=dims, dtype=dtype)
+        refuse_settings("A synthetic workload", batch=batch, dims=dims, dtype=dtype)
         from memplace_env.workload.synthetic import from_spec
 
         return from_spec(spec)
@@ -52,10 +52,10 @@ def resolve_workload(
     path = named_file(spec)
     kind = path.suffix.lower()
     if kind == ".program":
-        _refuse_settings("A saved Program", batch=batch, dims=dims, dtype=dtype)
+        refuse_settings("A saved Program", batch=batch, dims=dims, dtype=dtype)
         return Program.load(path)
     if kind in STABLEHLO:
-        _refuse_settings("A StableHLO module", batch=batch, dims=dims)
+        refuse_settings("A StableHLO module", batch=batch, dims=dims)
         from memplace_env.workload.stablehlo import load_stablehlo
 
         return load_stablehlo(path, dtype=dtype, fusion=fusion)
@@ -140,7 +140,13 @@ def symbolic_dims(spec: str) -> tuple[str, ...] | None:
     return tuple(model_dims(path))
 
 
-def _refuse_settings(what: str, **settings: object) -> None:
+def refuse_settings(what: str, **settings: object) -> None:
+    """Refuses settings of what is made already.
+
+    Raises:
+        WorkloadError: naming those that are not None.
+    """
     passed = [name for name, value in settings.items() if value is not None]
     if passed:
-        raise WorkloadError(f"{what} is fixed already, so {' and '.join(passed)} cannot apply; leave them out.")
+        them = "it" if len(passed) == 1 else "them"
+        raise WorkloadError(f"{what} is fixed already, so {' and '.join(passed)} cannot apply; leave {them} out.")

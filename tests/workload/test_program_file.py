@@ -183,3 +183,15 @@ def test_other_files(path, scratch, tmp_path):
         Program.load(tmp_path / "absent.program")
     with pytest.raises(WorkloadError, match="cannot be written"):
         update().save(path / "below a file.program")
+
+
+@pytest.mark.parametrize("name", ["", "update.txt", "update", "update.program.gz"])
+def test_programs_are_saved_under_their_suffix(tmp_path: Path, name: str) -> None:
+    with pytest.raises(WorkloadError, match=r"A Program is saved in a file that ends in \.program"):
+        update().save(tmp_path / name if name else name)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_empty_path() -> None:
+    with pytest.raises(WorkloadError, match="The path is empty"):
+        Program.load("")

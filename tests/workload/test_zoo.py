@@ -122,3 +122,9 @@ def test_programs_and_synthetic_workloads_take_no_settings() -> None:
 def test_things_that_are_no_workload() -> None:
     with pytest.raises(WorkloadError, match="not int"):
         resolve_workload(5)  # type: ignore[arg-type]
+
+
+def test_a_file_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memplace_env.workload.zoo.SUFFIXES", ())
+    with pytest.raises(WorkloadError, match="This installation lacks the file of the workload 'BERT'"):
+        zoo_path("bert")

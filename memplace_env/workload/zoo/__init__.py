@@ -71,7 +71,7 @@ def zoo_path(name: str) -> Path:
     """The file of a zoo workload; upper and lower case are the same.
 
     Raises:
-        WorkloadError: no such workload; names the nearest one and lists all.
+        WorkloadError: no such workload, then it names the nearest one; or its file is not installed.
     """
     by_lower = {known.lower(): known for known in zoo_names()}
     known = by_lower.get(name.lower())
@@ -83,4 +83,7 @@ def zoo_path(name: str) -> Path:
             "a path to an .onnx, .tflite, .mlir or .program file or a 'synthetic:...' text works too."
         )
     home = files("memplace_env.workload.zoo")
-    return next(Path(str(file)) for suffix in SUFFIXES if (file := home.joinpath(known + suffix)).is_file())
+    for suffix in SUFFIXES:
+        if (file := home.joinpath(known + suffix)).is_file():
+            return Path(str(file))
+    raise WorkloadError(f"This installation lacks the file of the workload {known!r}; install memplace again.")
