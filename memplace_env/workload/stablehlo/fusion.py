@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from memplace_env.workload.lowered.fusion.groups import Group, Links, regrouped
+from memplace_env.workload.lowered.operator import Operator
 from memplace_env.workload.lowered.ops import Op, OpGraph
 
 _SMALL: Final = 16
@@ -14,6 +15,9 @@ _SMALL: Final = 16
 
 _MOST_VISITED: Final = 1000
 """Groups looked at for a path; where there may be a longer one, nothing is joined."""
+
+_MOST_DYING: Final = 2
+"""A sum does not join where the group would be the last reader of more results as large as the sum."""
 
 _SCATTERS: Final = frozenset({"ScatterND", "TensorScatter"})
 
@@ -90,6 +94,8 @@ class _Fusion:
             if len(readers) != 1:
                 continue
             (reader,) = readers
+            if self._hoards(index, reader):
+                continue
             if op.operator.elementwise:
                 fits = all(self._takes_loops(at) for at in self._next[index])
             else:
@@ -106,6 +112,7 @@ class _Fusion:
                     group != other
                     and size is not None
                     and self._loop_size(other) == size
+                    and not self._hoards(index, other)
                     and not self._path(group, other)
                 ):
                     self._join(group, other)
@@ -121,6 +128,30 @@ class _Fusion:
                 first = self._group[alike.setdefault(size, reader)]
                 if first != group and not self._path(first, group) and not self._path(group, first):
                     self._join(group, first)
+
+    def _hoards(self, index: int, reader: int) -> bool:
+        """Whether a sum would, inside its readers' group, keep several terms alive instead of itself."""
+        op = self.graph.ops[index]
+        if op.operator.name != "Add" or len(self._dying(op, self._members[self._group[index]])) < 2:
+            return False
+        return len(self._dying(op, [*self._members[self._group[index]], *self._members[reader]])) > _MOST_DYING
+
+    def _is_term(self, operator: Operator) -> bool:
+        return operator.name == "Add" or not operator.elementwise
+
+    def _dying(self, op: Op, members: list[int]) -> set[str]:
+        """Sums, products and the like, at least as large as the result of `op`, that nothing but the members reads."""
+        inside, size = set(members), self._elements(op)
+        return {
+            name
+            for index in members
+            for name in self.graph.ops[index].reads
+            if self._links.producer.get(name, index) not in inside
+            and self._is_term(self.graph.ops[self._links.producer[name]].operator)
+            and self.graph.buffers[name].elements >= size
+            and name not in self.graph.outputs
+            and self._links.readers[name] <= inside
+        }
 
     def _takes_loops(self, index: int) -> bool:
         operator = self.graph.ops[index].operator

@@ -78,6 +78,22 @@ def test_layers_are_products_with_their_activation():
     assert from_jax(model, TREE, shaped(4, 64), fusion="none").op_type == ("MatMul", "Max", "MatMul")
 
 
+def test_terms_of_a_running_sum_die_at_once():
+    """The gradient of a recurrent weight is a product for each step, added to the sum of those before."""
+    steps, size = 12, 4 * 256 * 256
+
+    def update(p, x):
+        def loss(p):
+            return jax.lax.scan(lambda h, row: (jnp.tanh(row + h @ p), None), x[0], x)[0].sum()
+
+        return p - 0.1 * jax.grad(loss)(p)
+
+    made = from_jax(update, shaped(256, 256), shaped(steps, 8, 256), donate_argnums=0)
+    large = made.tensor_bytes == size
+    assert max(large[made.operands(op)].sum() for op in range(made.num_ops)) <= 3
+    assert made.live_bytes.max() < 4 * size
+
+
 def test_a_convolution_takes_in_its_bias_and_activation():
     def layer(p, x):
         y = jax.lax.conv_general_dilated(x, p["w"], (2, 2), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
