@@ -25,6 +25,7 @@ _SCATTERS: Final = frozenset({"ScatterND", "TensorScatter"})
 def fuse_loops(graph: OpGraph) -> OpGraph:
     """Fuses ops; the result is in no order that can run.
 
+    0. An element-wise result that nothing but gathers reads goes into them, for the elements that they read.
     1. An element-wise result at most 1/16 the size of all its readers goes into each of them, unless one is a product.
     2. From the last op to the first, an op joins its readers if they are one op: element-wise ops and moves join
        element-wise ops, reductions and scatters, a product joins element-wise ops of its result's size.
@@ -34,12 +35,35 @@ def fuse_loops(graph: OpGraph) -> OpGraph:
 
     A value that is read outside of its op, or is a graph output, is still made.
     """
-    fusion = _Fusion(_with_small_results_inside(graph))
+    fusion = _Fusion(_with_small_results_inside(_with_gathered_results_inside(graph)))
     fusion.join_readers()
     fusion.join_loops()
     fusion.join_readers()
     fusion.join_reductions()
     return regrouped(fusion.graph, fusion.groups())
+
+
+def _with_gathered_results_inside(graph: OpGraph) -> OpGraph:
+    links, ops = Links(graph), dict(enumerate(graph.ops))
+    for index in reversed(range(len(graph.ops))):
+        op = ops[index]
+        if not op.operator.elementwise or len(op.outputs) != 1 or op.outputs[0] in graph.outputs:
+            continue
+        (result,) = op.outputs
+        readers, size = links.readers.get(result, set()), graph.buffers[result].elements
+        if not readers or any(ops[at].operator.name != "Gather" or ops[at].reads[result] == size for at in readers):
+            continue
+        for at in readers:
+            reads = {name: count for name, count in ops[at].reads.items() if name != result}
+            read = ops[at].reads[result]
+            for name, count in op.reads.items():
+                reads[name] = min(graph.buffers[name].elements, reads.get(name, 0) + min(count, read))
+            work = -(-op.vector_ops * read // size)
+            ops[at] = replace(ops[at], reads=reads, vector_ops=ops[at].vector_ops + work)
+        for name in op.reads:
+            links.readers[name] = (links.readers[name] - {index}) | readers
+        del ops[index]
+    return replace(graph, ops=tuple(ops.values()))
 
 
 def _with_small_results_inside(graph: OpGraph) -> OpGraph:

@@ -123,6 +123,20 @@ def test_a_row_of_a_table_is_read_in_part():
     assert made.use_bytes[made.use_tensor == table].tolist() == [8 * 64 * 4]
 
 
+def test_a_gather_makes_what_it_reads_itself():
+    """As the loss does of the logarithm of a softmax: the difference is not made for all classes."""
+
+    def picked(x, y, rows):
+        return jnp.tanh(jnp.exp(x) - y)[rows], x.sum()
+
+    made = from_jax(picked, shaped(1000, 64), shaped(1000, 64), shaped(8, dtype=jnp.int32), weights=())
+    assert made.bytes_of(TensorKind.ACTIVATION) == 0
+    (gather,) = (op for op in range(made.num_ops) if made.op_type[op] == "Gather")
+    assert 0 <= made.vector_ops[gather] - 3 * 8 * 64 < 8 * 64, "and what the indices take"
+    y = made.tensor_name.index("y")
+    assert made.use_bytes[made.use_tensor == y].tolist() == [8 * 64 * 4]
+
+
 def test_closed_over_arrays_are_weights(tmp_path):
     w = jnp.arange(128.0 * 128).reshape(128, 128)
     made = from_jax(lambda x: x @ w, shaped(4, 128))
