@@ -31,7 +31,8 @@ def assemble(graph: OpGraph, *, name: str, dtype: str) -> Program:
             use_is_result.append(False)
         for buffer in op.outputs:
             use_tensor.append(tensors.setdefault(buffer, len(tensors)))
-            use_bytes.append(graph.buffers[buffer].bytes)
+            elements = op.writes.get(buffer, graph.buffers[buffer].elements)
+            use_bytes.append(-(-elements * graph.buffers[buffer].bits // 8))
             use_is_result.append(True)
         use_ptr.append(len(use_tensor))
     if not tensors:

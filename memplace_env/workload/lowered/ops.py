@@ -43,6 +43,7 @@ class Op:
         gemm: as in `Program.gemm`.
         vector_ops: element operations.
         geometry: as in `Program.geometry`.
+        writes: elements written of results that are not written as a whole.
     """
 
     operator: Operator
@@ -53,6 +54,7 @@ class Op:
     gemm: Gemm
     vector_ops: int
     geometry: tuple[int, ...]
+    writes: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

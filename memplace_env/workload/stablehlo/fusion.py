@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from memplace_env.workload.lowered.fusion.groups import Group, Links, regrouped
+from memplace_env.workload.lowered.operator import Operator
 from memplace_env.workload.lowered.ops import Op, OpGraph
 
 _SMALL: Final = 16
@@ -15,12 +16,16 @@ _SMALL: Final = 16
 _MOST_VISITED: Final = 1000
 """Groups looked at for a path; where there may be a longer one, nothing is joined."""
 
+_MOST_DYING: Final = 2
+"""A sum does not join where the group would be the last reader of more results as large as the sum."""
+
 _SCATTERS: Final = frozenset({"ScatterND", "TensorScatter"})
 
 
 def fuse_loops(graph: OpGraph) -> OpGraph:
     """Fuses ops; the result is in no order that can run.
 
+    0. An element-wise result that nothing but gathers reads goes into them, for the elements that they read.
     1. An element-wise result at most 1/16 the size of all its readers goes into each of them, unless one is a product.
     2. From the last op to the first, an op joins its readers if they are one op: element-wise ops and moves join
        element-wise ops, reductions and scatters, a product joins element-wise ops of its result's size.
@@ -30,12 +35,35 @@ def fuse_loops(graph: OpGraph) -> OpGraph:
 
     A value that is read outside of its op, or is a graph output, is still made.
     """
-    fusion = _Fusion(_with_small_results_inside(graph))
+    fusion = _Fusion(_with_small_results_inside(_with_gathered_results_inside(graph)))
     fusion.join_readers()
     fusion.join_loops()
     fusion.join_readers()
     fusion.join_reductions()
     return regrouped(fusion.graph, fusion.groups())
+
+
+def _with_gathered_results_inside(graph: OpGraph) -> OpGraph:
+    links, ops = Links(graph), dict(enumerate(graph.ops))
+    for index in reversed(range(len(graph.ops))):
+        op = ops[index]
+        if not op.operator.elementwise or len(op.outputs) != 1 or op.outputs[0] in graph.outputs:
+            continue
+        (result,) = op.outputs
+        readers, size = links.readers.get(result, set()), graph.buffers[result].elements
+        if not readers or any(ops[at].operator.name != "Gather" or ops[at].reads[result] == size for at in readers):
+            continue
+        for at in readers:
+            reads = {name: count for name, count in ops[at].reads.items() if name != result}
+            read = ops[at].reads[result]
+            for name, count in op.reads.items():
+                reads[name] = min(graph.buffers[name].elements, reads.get(name, 0) + min(count, read))
+            work = -(-op.vector_ops * read // size)
+            ops[at] = replace(ops[at], reads=reads, vector_ops=ops[at].vector_ops + work)
+        for name in op.reads:
+            links.readers[name] = (links.readers[name] - {index}) | readers
+        del ops[index]
+    return replace(graph, ops=tuple(ops.values()))
 
 
 def _with_small_results_inside(graph: OpGraph) -> OpGraph:
@@ -90,6 +118,8 @@ class _Fusion:
             if len(readers) != 1:
                 continue
             (reader,) = readers
+            if self._hoards(index, reader):
+                continue
             if op.operator.elementwise:
                 fits = all(self._takes_loops(at) for at in self._next[index])
             else:
@@ -106,6 +136,7 @@ class _Fusion:
                     group != other
                     and size is not None
                     and self._loop_size(other) == size
+                    and not self._hoards(index, other)
                     and not self._path(group, other)
                 ):
                     self._join(group, other)
@@ -121,6 +152,30 @@ class _Fusion:
                 first = self._group[alike.setdefault(size, reader)]
                 if first != group and not self._path(first, group) and not self._path(group, first):
                     self._join(group, first)
+
+    def _hoards(self, index: int, reader: int) -> bool:
+        """Whether a sum would, inside its readers' group, keep several terms alive instead of itself."""
+        op = self.graph.ops[index]
+        if op.operator.name != "Add" or len(self._dying(op, self._members[self._group[index]])) < 2:
+            return False
+        return len(self._dying(op, [*self._members[self._group[index]], *self._members[reader]])) > _MOST_DYING
+
+    def _is_term(self, operator: Operator) -> bool:
+        return operator.name == "Add" or not operator.elementwise
+
+    def _dying(self, op: Op, members: list[int]) -> set[str]:
+        """Sums, products and the like, at least as large as the result of `op`, that nothing but the members reads."""
+        inside, size = set(members), self._elements(op)
+        return {
+            name
+            for index in members
+            for name in self.graph.ops[index].reads
+            if self._links.producer.get(name, index) not in inside
+            and self._is_term(self.graph.ops[self._links.producer[name]].operator)
+            and self.graph.buffers[name].elements >= size
+            and name not in self.graph.outputs
+            and self._links.readers[name] <= inside
+        }
 
     def _takes_loops(self, index: int) -> bool:
         operator = self.graph.ops[index].operator

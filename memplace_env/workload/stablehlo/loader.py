@@ -15,6 +15,7 @@ from memplace_env.workload.lowered.fusion import FUSIONS, fuse
 from memplace_env.workload.lowered.values import FLOAT_BITS
 from memplace_env.workload.model_file import read_bytes
 from memplace_env.workload.program import FLOAT_BYTES, Program
+from memplace_env.workload.stablehlo.aliases import possible_aliases, with_partial_updates
 from memplace_env.workload.stablehlo.fusion import fuse_loops
 from memplace_env.workload.stablehlo.library import libraries
 from memplace_env.workload.stablehlo.lowering import lower
@@ -156,10 +157,11 @@ def _program(
     constant = {traced.arguments[number] for number in _weights(module, weights)}
     places = {traced.outputs[a.becomes]: n for a, n in zip(module.arguments, traced.arguments, strict=True)
               if a.becomes is not None and 0 <= a.becomes < len(traced.outputs)}  # fmt: skip
-    ops = lower(traced, dtype, constant, places, fusion != "none")
+    ops, in_place = lower(traced, dtype, constant, places, fusion != "none")
     computed_in = computing_dtype(ops) if dtype is None else dtype
     fused = fuse_loops(ops) if fusion == "epilogue" else fuse(ops, fusion)
-    return assemble(scheduled(fused), name=name, dtype=computed_in)
+    ordered = scheduled(possible_aliases(ops, fused, in_place))
+    return assemble(with_partial_updates(ops, ordered, in_place), name=name, dtype=computed_in)
 
 
 def _weights(module: Module, weights: Collection[int] | None) -> Collection[int]:

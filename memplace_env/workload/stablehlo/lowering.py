@@ -14,7 +14,16 @@ from memplace_env.workload.lowered.graph import Site
 from memplace_env.workload.lowered.lowering import MAX_WORK
 from memplace_env.workload.lowered.ops import Buffer, Op, OpGraph
 from memplace_env.workload.lowered.values import FLOAT_BITS, Value, deployed_bits
-from memplace_env.workload.stablehlo.operators import VIEWS, gemm, is_move, operator, vector_ops
+from memplace_env.workload.stablehlo.aliases import InPlace
+from memplace_env.workload.stablehlo.operators import (
+    MIRRORS,
+    VIEWS,
+    gemm,
+    is_elementwise,
+    is_move,
+    operator,
+    vector_ops,
+)
 from memplace_env.workload.stablehlo.tracer import Node, Trace
 from memplace_env.workload.stablehlo.windows import in_onnx_order
 
@@ -27,15 +36,19 @@ class _Source:
         reads: elements read of each buffer.
         buffer: the buffer that the value is, None if readers make it themselves or it is constant.
         widened: copies of other types that readers make on the way, by name.
+        aligned: whether each element is that of the buffer at the same place.
     """
 
     reads: Mapping[str, int] = field(default_factory=dict)
     buffer: str | None = None
     widened: tuple[str, ...] = ()
+    aligned: bool = True
 
 
-def lower(trace: Trace, dtype: str | None, weights: Set[str], aliases: Mapping[str, str], dissolve: bool) -> OpGraph:
-    """The ops of a trace and the buffers they use.
+def lower(
+    trace: Trace, dtype: str | None, weights: Set[str], aliases: Mapping[str, str], dissolve: bool
+) -> tuple[OpGraph, Mapping[str, InPlace]]:
+    """The ops of a trace and the buffers they use, and how ops can work in place, by name.
 
     Args:
         trace: straight-line code.
@@ -60,8 +73,9 @@ class _Lowering:
         self._sources: dict[str, _Source] = {}
         self._outputs = set(trace.outputs)
         self._counted: set[str] = set()
+        self._in_place: dict[str, InPlace] = {}
 
-    def run(self, aliases: Mapping[str, str]) -> OpGraph:
+    def run(self, aliases: Mapping[str, str]) -> tuple[OpGraph, Mapping[str, InPlace]]:
         for name in (*self._trace.arguments, *self._trace.literals):
             self._own(name)
         ops = []
@@ -79,9 +93,10 @@ class _Lowering:
         for name, argument in aliases.items():
             root = roots.get(name)
             fits = root in outputs and argument in self._buffers and argument not in places.values()
+            fits = fits and self._sources[name].aligned
             if root is not None and fits and self._buffers[root].bytes == self._buffers[argument].bytes:
                 places.setdefault(root, argument)
-        return OpGraph(tuple(ops), self._buffers, outputs, places)
+        return OpGraph(tuple(ops), self._buffers, outputs, places), self._in_place
 
     def _own(self, name: str) -> None:
         """Enters a value that is a buffer of its own."""
@@ -111,19 +126,19 @@ class _Lowering:
         if delivered and source.buffer is None:
             return None
         if node.name in VIEWS or (same and self._is_view(node)):
-            return source
+            return replace(source, aligned=source.aligned and node.name not in MIRRORS)
         if delivered:
             return None
         if node.name == "broadcast_in_dim":
-            return replace(source, buffer=None)
+            return replace(source, buffer=None, aligned=False)
         if not self._dissolve:
             return None
         if node.name in ("slice", "dynamic_slice"):
             share = value.elements / max(1, operand.elements)
             reads = {name: max(1, math.ceil(elements * share)) for name, elements in source.reads.items()}
-            return _Source(reads, None, source.widened)
+            return _Source(reads, None, source.widened, False)
         if node.name == "convert" and self._widens(operand, value):
-            return _Source(source.reads, None, (*source.widened, node.outputs[0]))
+            return _Source(source.reads, None, (*source.widened, node.outputs[0]), source.aligned)
         return None
 
     def _is_view(self, node: Node) -> bool:
@@ -171,7 +186,23 @@ class _Lowering:
         outputs = tuple(name for name in node.outputs if name in self._buffers)
         if is_move(node):
             row = replace(row, elementwise=True)
+        self._in_place[node.outputs[0]] = self._works_in_place(node)
         return Op(row, node.outputs[0], inputs, outputs, reads, product, work, self._geometry(node))
+
+    def _works_in_place(self, node: Node) -> InPlace:
+        sources = [self._source(name) for name in node.inputs]
+        if node.name in ("dynamic_update_slice", "scatter") and len(node.outputs) == 1:
+            update = self._value(node.inputs[1] if node.name != "scatter" else node.inputs[-1]).elements
+            kept, written, reads_old = sources[:1], update, bool(node.body)
+        else:
+            kept, written, reads_old = sources if is_elementwise(node) else [], None, False
+        size = self._value(node.outputs[0]).elements
+        aligned = [
+            source.aligned and sum(source.reads.values()) == size and len(source.reads) == 1 for source in kept
+        ] + [False] * (len(sources) - len(kept))
+        chosen = [{*source.reads} for source, fits in zip(sources, aligned, strict=True) if fits]
+        others = [{*source.reads} for source, fits in zip(sources, aligned, strict=True) if not fits]
+        return InPlace(frozenset(set().union(*chosen) - set().union(*others)), written, reads_old)
 
     def _input(self, name: str) -> str | None:
         """The one buffer that an operand comes from."""

@@ -93,6 +93,9 @@ _MOVES: Final[Mapping[str, str]] = {
 VIEWS: Final = frozenset({"reshape", "transpose", "reverse", "copy"})
 """Operations whose result is another look at the operand: the compiler chooses layouts and directions of reading."""
 
+MIRRORS: Final = frozenset({"transpose", "reverse"})
+"""Those of them whose elements lie elsewhere."""
+
 _REDUCTIONS: Final[Mapping[str, str]] = {
     "add": "ReduceSum",
     "maximum": "ReduceMax",
@@ -204,6 +207,11 @@ def operator(node: Node) -> Operator:
             f"No cost is known for the operation {what}; export a function for one device that does without it."
         )
     return _ROWS[node.name]
+
+
+def is_elementwise(node: Node) -> bool:
+    """Whether each element of the result depends on those of the operands at the same place alone."""
+    return node.name in _ROWS and _ROWS[node.name].elementwise
 
 
 def is_move(node: Node) -> bool:

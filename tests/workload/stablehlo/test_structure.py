@@ -78,6 +78,22 @@ def test_layers_are_products_with_their_activation():
     assert from_jax(model, TREE, shaped(4, 64), fusion="none").op_type == ("MatMul", "Max", "MatMul")
 
 
+def test_terms_of_a_running_sum_die_at_once():
+    """The gradient of a recurrent weight is a product for each step, added to the sum of those before."""
+    steps, size = 12, 4 * 256 * 256
+
+    def update(p, x):
+        def loss(p):
+            return jax.lax.scan(lambda h, row: (jnp.tanh(row + h @ p), None), x[0], x)[0].sum()
+
+        return p - 0.1 * jax.grad(loss)(p)
+
+    made = from_jax(update, shaped(256, 256), shaped(steps, 8, 256), donate_argnums=0)
+    large = made.tensor_bytes == size
+    assert max(large[made.operands(op)].sum() for op in range(made.num_ops)) <= 3
+    assert made.live_bytes.max() < 4 * size
+
+
 def test_a_convolution_takes_in_its_bias_and_activation():
     def layer(p, x):
         y = jax.lax.conv_general_dilated(x, p["w"], (2, 2), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
@@ -105,6 +121,20 @@ def test_a_row_of_a_table_is_read_in_part():
     made = from_jax(lambda table, rows: jnp.tanh(table[rows]), shaped(1000, 64), shaped(8, dtype=jnp.int32))
     table = made.tensor_name.index("table")
     assert made.use_bytes[made.use_tensor == table].tolist() == [8 * 64 * 4]
+
+
+def test_a_gather_makes_what_it_reads_itself():
+    """As the loss does of the logarithm of a softmax: the difference is not made for all classes."""
+
+    def picked(x, y, rows):
+        return jnp.tanh(jnp.exp(x) - y)[rows], x.sum()
+
+    made = from_jax(picked, shaped(1000, 64), shaped(1000, 64), shaped(8, dtype=jnp.int32), weights=())
+    assert made.bytes_of(TensorKind.ACTIVATION) == 0
+    (gather,) = (op for op in range(made.num_ops) if made.op_type[op] == "Gather")
+    assert 0 <= made.vector_ops[gather] - 3 * 8 * 64 < 8 * 64, "and what the indices take"
+    y = made.tensor_name.index("y")
+    assert made.use_bytes[made.use_tensor == y].tolist() == [8 * 64 * 4]
 
 
 def test_closed_over_arrays_are_weights(tmp_path):
