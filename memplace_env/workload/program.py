@@ -46,8 +46,8 @@ class Program:
         use_ptr: int64[T + 1].
         use_tensor: int64[U].
         use_is_result: bool[U].
-        use_bytes: int64[U], bytes that the use moves: all of the tensor, the rows that a gather selects, or what an update
-            writes into the place of a tensor that is there already.
+        use_bytes: int64[U], bytes that the use moves: all of the tensor, the rows that a gather selects, or what an
+            update writes into the place of a tensor that is there already.
         alias_of: int64[K], for an output that takes the place of a weight or input of its size that no later op reads,
             as an updated parameter does, that tensor; -1 for all others. Left out, no tensor takes another's place.
 
