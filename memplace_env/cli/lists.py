@@ -69,7 +69,8 @@ def workloads(
         return
     from memplace_env.views.text.quantities import count, size
 
-    more = ["symbolic dims", "ops", "weights", "work"] if details else ["ids", "what it is"]
+    # Sentences about all programs would fill pages.
+    more = ["symbolic dims", "ops", "weights", "work"] if details else ["ids", *(["what it is"] if family else [])]
     headers = ["name", "family", "kind", "split", *more]
     cells = []
     for row in rows:
@@ -82,7 +83,7 @@ def workloads(
                 count(row["macs"], "MAC"),
             ]
         else:
-            line += [str(len(row["envs"])), row["text"]]
+            line += [str(len(row["envs"])), *([row["text"]] if family else [])]
         cells.append(line)
     _print(headers, cells, left=(0, 1, 2, 3, 4 if details else 5))
 

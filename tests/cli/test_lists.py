@@ -61,6 +61,7 @@ def test_workloads(run: Run, parsed: Callable[..., Any]) -> None:
     assert listed == ids
     assert all(row["licence"] and row["kind"] and row["split"] in SPLITS for row in rows)
     assert "image classification" in run("workloads").stdout
+    assert "Training step" in run("workloads", "--family", "ResNet").stdout
 
 
 def test_workloads_of_a_family_or_a_split(run: Run, parsed: Callable[..., Any]) -> None:
