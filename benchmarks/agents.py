@@ -14,11 +14,11 @@ from typing import Any
 from rich.progress import track
 
 import agents
-from benchmarks.as_measured import as_measured
+from benchmarks.as_measured import ONE_SHOT, as_measured
 from benchmarks.tables import markdown, save_results, write_between_markers
 from memplace_env.compiler import HEURISTICS
 from memplace_env.envs.one_shot import OneShotEnv
-from memplace_env.registration import ONE_SHOT, Formulation
+from memplace_env.registration import Formulation
 from memplace_env.simulator import judge_plan
 
 RESULTS = Path(__file__).parent / "results" / "agents.json"

@@ -1,4 +1,4 @@
-"""The costs under which the recorded results were measured, before the chips' default became the tiled model.
+"""The ids and costs of the recorded results, from before the chips' default became the tiled model.
 
 Tables that were not measured anew since then are those of roofline costs, with the memory of tpu-v4i at three quarters
 of its published bandwidth. Their scripts make their tasks by `as_measured`, so that what they print can be replayed.
@@ -6,6 +6,7 @@ of its published bandwidth. Their scripts make their tasks by `as_measured`, so 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,13 @@ PROGRAMS = (
     "T5-small", "ViT", "Whisper-tiny",
 )  # fmt: skip
 """The zoo as it was then."""
+
+FIRST: dict[str, dict[str, dict[str, Any]]] = json.loads(
+    Path(__file__).with_name("data").joinpath("first-ids.json").read_text("utf-8")
+)
+"""Settings of the ids that there were then, by formulation and name."""
+
+ONE_SHOT, GAME = FIRST[Formulation.ONE_SHOT], FIRST[Formulation.GAME]
 
 _CHIPS = {"tpu-v4i": str(Path(__file__).with_name("data") / "tpu-v4i-derated.toml")}
 

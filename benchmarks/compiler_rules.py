@@ -17,12 +17,12 @@ import numpy as np
 from rich.progress import track
 
 import agents
-from benchmarks.as_measured import as_measured
+from benchmarks.as_measured import ONE_SHOT, as_measured
 from benchmarks.tables import markdown, write_between_markers
 from memplace_env.compiler.evaluate import evaluate_choices
 from memplace_env.compiler.schedule import Order, schedule_of
 from memplace_env.envs.one_shot import OneShotEnv
-from memplace_env.registration import ONE_SHOT, Formulation
+from memplace_env.registration import Formulation
 from memplace_env.workload.program import Ints
 
 RULES: dict[str, Order] = {"A": "weights-before-results", "B": "by-size"}

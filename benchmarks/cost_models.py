@@ -25,6 +25,7 @@ from scipy.stats import spearmanr
 import agents
 from agents.game.wishes import finished, plan_wishes
 from agents.xla_msa import PUBLIC_SETS
+from benchmarks.as_measured import GAME, ONE_SHOT
 from benchmarks.cores import single_cores
 from benchmarks.headroom import FIELDS as SETTING
 from benchmarks.ledger import Ledger, Record
@@ -35,7 +36,7 @@ from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.plan import MemoryPlan
 from memplace_env.plan.validator import violations
-from memplace_env.registration import GAME, ONE_SHOT, Formulation
+from memplace_env.registration import Formulation
 from memplace_env.simulator import judge_plan, judge_plans
 
 RESULTS = Path(__file__).parent / "results" / "cost_models.jsonl"

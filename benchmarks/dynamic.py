@@ -15,14 +15,14 @@ from functools import partial
 from pathlib import Path
 
 import agents
-from benchmarks.as_measured import as_measured
+from benchmarks.as_measured import ONE_SHOT, as_measured
 from benchmarks.cores import single_cores
 from benchmarks.headroom import FIELDS as SETTING
 from benchmarks.headroom import HOME
 from benchmarks.ledger import Ledger, Record
 from benchmarks.tables import markdown, write_between_markers
 from memplace_env.envs.one_shot import OneShotEnv
-from memplace_env.registration import ONE_SHOT, Formulation
+from memplace_env.registration import Formulation
 
 RESULTS = Path(__file__).parent / "results" / "dynamic.jsonl"
 FIELDS = ("name", *SETTING, "seconds")

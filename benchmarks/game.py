@@ -21,13 +21,13 @@ from typing import Any
 import agents
 from agents.xla_msa import PUBLIC_SETS
 from benchmarks import game_grid
-from benchmarks.as_measured import as_measured
+from benchmarks.as_measured import GAME, as_measured
 from benchmarks.cores import single_cores
 from benchmarks.headroom import FIELDS as SETTING
 from benchmarks.ledger import Ledger, Record
 from benchmarks.tables import markdown, setting_text, write_between_markers
 from memplace_env.envs.malloc_game import MallocGameEnv
-from memplace_env.registration import GAME, Formulation
+from memplace_env.registration import Formulation
 from memplace_env.views.text.headlines import stall_note
 
 RESULTS = Path(__file__).parent / "results" / "game.jsonl"

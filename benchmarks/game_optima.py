@@ -13,12 +13,12 @@ import time
 from pathlib import Path
 
 import agents
-from benchmarks.as_measured import as_measured
+from benchmarks.as_measured import GAME, as_measured
 from benchmarks.cores import single_cores
 from benchmarks.ledger import Ledger, Record
 from benchmarks.tables import markdown, write_between_markers
 from memplace_env.envs.malloc_game import MallocGameEnv
-from memplace_env.registration import GAME, Formulation
+from memplace_env.registration import Formulation
 
 RESULTS = Path(__file__).parent / "results" / "game_optima.jsonl"
 TEXT = {"sequence": 384}

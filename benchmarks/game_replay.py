@@ -20,13 +20,13 @@ import agents
 from agents.evaluator import GameEvaluator
 from agents.game import GameLocalSearch
 from agents.game.wishes import finished, plan_wishes
-from benchmarks.as_measured import as_measured
+from benchmarks.as_measured import GAME, as_measured
 from benchmarks.cores import single_cores
 from benchmarks.headroom import FIELDS as SETTING
 from benchmarks.ledger import Ledger, Record
 from benchmarks.tables import markdown, write_between_markers
 from memplace_env.envs.malloc_game import MallocGameEnv
-from memplace_env.registration import GAME, Formulation
+from memplace_env.registration import Formulation
 
 RESULTS = Path(__file__).parent / "results" / "game_replay.jsonl"
 FIELDS = ("name", *SETTING, "seconds", "games")

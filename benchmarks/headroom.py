@@ -27,13 +27,13 @@ import numpy as np
 from rich.progress import track
 
 import agents
-from benchmarks.as_measured import PROGRAMS, as_measured
+from benchmarks.as_measured import ONE_SHOT, PROGRAMS, as_measured
 from benchmarks.ledger import Ledger
 from benchmarks.tables import markdown, setting_text, write_between_markers
 from memplace_env.accelerator import accelerator_names, load_accelerator
 from memplace_env.compiler import place_mapping
 from memplace_env.envs.one_shot import OneShotEnv
-from memplace_env.registration import ONE_SHOT, Formulation
+from memplace_env.registration import Formulation
 
 RESULTS = Path(__file__).parent / "results" / "headroom.jsonl"
 FIELDS = ("workload", "accelerator", "batch", "dtype", "dims")

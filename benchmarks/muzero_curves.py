@@ -15,9 +15,10 @@ import numpy as np
 
 import agents
 from agents.xla_msa import PUBLIC_SETS
+from benchmarks.as_measured import GAME
 from memplace_env.analysis import Judged
 from memplace_env.files import write_atomically
-from memplace_env.registration import GAME, game_id
+from memplace_env.registration import game_id
 from memplace_env.views.figures.comparison import two_maps
 from memplace_env.views.style import new_figure, to_png
 

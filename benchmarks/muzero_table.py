@@ -28,9 +28,10 @@ import agents
 from agents.learning.training import CURVES
 from agents.muzero.config import CONFIGS
 from agents.xla_msa import PUBLIC_SETS, MsaOptions
+from benchmarks.as_measured import GAME
 from benchmarks.cores import single_cores
 from benchmarks.tables import markdown, save_results, write_between_markers
-from memplace_env.registration import GAME, game_id
+from memplace_env.registration import game_id
 
 RESULTS = Path(__file__).parent / "results" / "muzero.json"
 SEVERAL = ("GPT2", "BERT", "Swin-tiny", "MatMul-strassen2")

@@ -17,10 +17,10 @@ import agents
 from agents.accounting import Evaluator
 from agents.evaluator import MapEvaluator
 from agents.racing import Candidate, Race
-from benchmarks.as_measured import as_measured
+from benchmarks.as_measured import ONE_SHOT, as_measured
 from benchmarks.tables import markdown
 from memplace_env.envs.one_shot import OneShotEnv
-from memplace_env.registration import ONE_SHOT, Formulation
+from memplace_env.registration import Formulation
 from memplace_env.wrappers import MeasurementNoise
 
 WORKLOADS = ("ResNet50", "BERT")

@@ -29,6 +29,7 @@ import agents
 from agents.exact.dynamic.bound import linear_bound_ps
 from agents.game.portfolio import Portfolio
 from agents.stages import Stage
+from benchmarks.as_measured import FIRST
 from benchmarks.cores import single_cores
 from benchmarks.game_grid import cheap_stages
 from benchmarks.ledger import Ledger, Record
@@ -49,7 +50,6 @@ from memplace_env.workload.zoo import zoo_names, zoo_path
 
 RESULTS = Path(__file__).parent / "results" / "suite.jsonl"
 IDS = Path(__file__).parents[1] / "memplace_env" / "ids.json"
-FIRST = Path(__file__).parent / "data" / "first-ids.json"
 FIELDS = ("formulation", "workload", "accelerator")
 LEAST = {Formulation.ONE_SHOT: 1.02, Formulation.GAME: 1.03}
 LEAST_MAPS_AT_HOME = 1.01
@@ -128,7 +128,7 @@ def first(formulation: Formulation) -> dict[str, Record]:
     home = formulation.traits.accelerator
     return {
         name: {**each, "workload": each.get("workload", name), "accelerator": each.get("accelerator", home)}
-        for name, each in json.loads(FIRST.read_text("utf-8"))[formulation].items()
+        for name, each in FIRST[formulation].items()
     }
 
 
@@ -245,7 +245,7 @@ def id_name(record: Record) -> str:
 
 def ids(records: list[Record]) -> dict[str, dict[str, Record]]:
     """The contents of ids.json: the first ids, then what the rule adds."""
-    table: dict[str, dict[str, Record]] = json.loads(FIRST.read_text("utf-8"))
+    table = {formulation: dict(entries) for formulation, entries in FIRST.items()}
     for record in chosen(records):
         name, formulation = id_name(record), Formulation(record["formulation"])
         where = {"workload": record["workload"], "accelerator": record["accelerator"]}

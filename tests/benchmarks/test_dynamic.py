@@ -4,8 +4,8 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from benchmarks import dynamic
+from benchmarks.as_measured import ONE_SHOT
 from benchmarks.ledger import Ledger
-from memplace_env.registration import ONE_SHOT
 
 
 def test_settings_are_the_registered_ones():
