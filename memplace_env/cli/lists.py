@@ -70,22 +70,19 @@ def workloads(
     from memplace_env.views.text.quantities import count, size
 
     # Sentences about all programs would fill pages.
-    more = ["symbolic dims", "ops", "weights", "work"] if details else ["ids", *(["what it is"] if family else [])]
-    headers = ["name", "family", "kind", "split", *more]
+    told = "text" if family else "kind"
+    headers = ["name", "family", "split"]
+    headers += ["symbolic dims", "ops", "weights", "work"] if details else ["ids", "what it is"]
     cells = []
     for row in rows:
-        line = [row["name"], row["family"], row["kind"], row["split"]]
+        line = [row["name"], row["family"], row["split"]]
         if details:
-            line += [
-                ", ".join(row["dims"]) or "fixed",
-                row["ops"],
-                size(row["weight_bytes"]),
-                count(row["macs"], "MAC"),
-            ]
+            line += [", ".join(row["dims"] or ()) or "fixed", row["ops"]]
+            line += [size(row["weight_bytes"]), count(row["macs"], "MAC")]
         else:
-            line += [str(len(row["envs"])), *([row["text"]] if family else [])]
+            line += [str(len(row["envs"])), row[told]]
         cells.append(line)
-    _print(headers, cells, left=(0, 1, 2, 3, 4 if details else 5))
+    _print(headers, cells, left=(0, 1, 2, 3 if details else 4))
 
 
 def accelerators(json: JsonFlag = False) -> None:

@@ -60,7 +60,7 @@ def test_workloads(run: Run, parsed: Callable[..., Any]) -> None:
     ids = {traits.env_id(name) for traits in TRAITS for name in traits.settings if not name.startswith("MatMul")}
     assert listed == ids
     assert all(row["licence"] and row["kind"] and row["split"] in SPLITS for row in rows)
-    assert "image classification" in run("workloads").stdout
+    assert "text encoder" in run("workloads").stdout
     assert "Training step" in run("workloads", "--family", "ResNet").stdout
 
 
@@ -79,11 +79,12 @@ def test_workloads_of_a_family_or_a_split(run: Run, parsed: Callable[..., Any]) 
         assert word in refused.stderr
 
 
-def test_workload_details(parsed: Callable[..., Any]) -> None:
+def test_workload_details(run: Run, parsed: Callable[..., Any]) -> None:
     (row,) = parsed("workloads", "--details", "--family", "AlexNet")
     assert row["ops"] > 0
     assert 60e6 < row["weight_bytes"] / 4 < 63e6
     assert 0.6e9 < row["macs"] < 0.8e9
+    assert "fixed" in run("workloads", "--details", "--family", "DLRM").stdout, "a saved program has no dims"
 
 
 def test_accelerators(run: Run, parsed: Callable[..., Any]) -> None:
