@@ -35,15 +35,22 @@ class Ledger:
         keys = [self._key(setting) for setting in settings]
         return [known[key] for key in keys if key in known]
 
-    def complete(self, settings: Sequence[Record], measure: Callable[[Record], Record], pool: Executor) -> list[Record]:
+    def complete(
+        self,
+        settings: Sequence[Record],
+        measure: Callable[[Record], Record],
+        pool: Executor,
+        finished: Callable[[Record], bool] = lambda record: True,
+    ) -> list[Record]:
         """The records of these settings; what is missing is measured, and each record written as soon as it is there.
 
         Args:
             settings: plain JSON values.
             measure: makes a record of a setting, with all the setting's fields; must be picklable.
             pool: where it runs.
+            finished: whether a record is whole; one that is not is measured anew, and the later record counts.
         """
-        known = {self._key(record) for record in self.records}
+        known = {self._key(record) for record in self.of(settings) if finished(record)}
         runs = [pool.submit(measure, setting) for setting in settings if self._key(setting) not in known]
         try:
             for run in track(as_completed(runs), "measuring", len(runs)):

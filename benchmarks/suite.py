@@ -8,7 +8,7 @@ The rule. A setting's headroom is the latency of its best cheap plan over that o
 and valid, so it is proven; how much more there may be, the gap to a bound says. Cheap plans of maps are native's, all-
 fastest's and density-greedy's ten; cheap games those of XLA's public option sets and of the greedy player. The best
 plan is the exact agent's after `SECONDS`, for games also, where that is not within 1 % of its bound, that of beam and
-local search in `SEARCH_SECONDS`. A program's settings on a chip are tried in the order of `GRID`, games then at two
+local search in `search_seconds`. A program's settings on a chip are tried in the order of `GRID`, games then at two
 batches at which their activations contend for fast memory; the first whose headroom is 2 % (maps; 1 % on nnp-i, their
 home) or 3 % (games) or more is registered, and where none is, the program has no id on that chip. Costs are the chip's
 own. The ids that stood before the rule, `FIRST`, keep the settings that recorded results name, whatever they leave.
@@ -144,11 +144,19 @@ def bare(setting: Record) -> Record:
 
 
 def measure(place: Record) -> Record:
-    """A place with all settings that were tried, the last of which passed if any did."""
+    """A place with all settings that were tried, the last of which passed if any did.
+
+    `place` may have some that were `tried` already; they are not measured again where they were `searched_enough`.
+    """
+    place = dict(place)
     formulation = Formulation(place["formulation"])
     run = _measure_map if formulation is Formulation.ONE_SHOT else _measure_game
+    known = {json.dumps(bare(each), sort_keys=True): each for each in place.pop("tried", []) if searched_enough(each)}
     tried: list[Record] = []
     for setting in settings(place):
+        if (before := known.get(json.dumps(setting, sort_keys=True))) is not None:
+            tried.append(before)
+            continue
         where = {"workload": place["workload"], "accelerator": place["accelerator"]}
         try:
             tried.append({**setting, **run({**where, **setting}, least(place))})
@@ -200,10 +208,28 @@ def _measure_game(setting: Record, enough: float) -> Record:
 def _searched(env: MallocGameEnv, plan_s: float) -> Record:
     """The better of a plan and what beam and local search find."""
     stages = [*cheap_stages(), Stage(agents.BeamSearch(), 0.5), Stage(agents.GameLocalSearch())]
-    seconds = max(SEARCH_SECONDS, SECONDS_AN_OP * env.program.num_ops)
+    seconds = search_seconds(env.program.num_ops)
     found = Portfolio(stages=stages).solve(env, budget=ENDLESS, time_limit=seconds)
     assert found.report is not None
     return {"plan_s": min(plan_s, found.report.latency_s), "searched": seconds}
+
+
+def search_seconds(ops: int) -> float:
+    """What beam and local search get for a game of so many ops."""
+    return max(SEARCH_SECONDS, SECONDS_AN_OP * ops)
+
+
+def searched_enough(record: Record) -> bool:
+    """Whether a setting was searched for as long as the rule says."""
+    return record.get("searched", ENDLESS) >= search_seconds(record.get("ops", 0))
+
+
+def finished(record: Record) -> bool:
+    """Whether a place has an id, or all of its settings were tried for as long as the rule says."""
+    if passes(record, record["tried"][-1]):
+        return True
+    whole = len(record["tried"]) == len(settings({key: record[key] for key in FIELDS}))
+    return whole and all(map(searched_enough, record["tried"]))
 
 
 def headroom(record: Record) -> float:
@@ -296,14 +322,10 @@ def left_out(records: list[Record]) -> str:
 def coverage(records: list[Record]) -> str:
     """How much of the grid was measured."""
     everything = list(places())
-    short = sum(
-        len(record["tried"]) < len(settings({key: record[key] for key in FIELDS}))
-        for record in records
-        if not passes(record, record["tried"][-1])
-    )
+    short = sum(not finished(record) for record in records)
     return (
-        f"Of {len(everything)} places (formulation, program, chip) {len(everything) - len(records)} were not measured, "
-        f"and {short} without an id not at every setting.\n"
+        f"Of {len(everything)} places (formulation, program, chip) {len(everything) - len(records)} were not measured; "
+        f"of {short} without an id not every setting was tried, or one was searched for less long than the rule says.\n"
     )
 
 
@@ -333,7 +355,9 @@ def main() -> None:
         records = ledger.of(places())
     else:
         with single_cores(options.jobs) as pool:
-            records = ledger.complete(list(places()), measure, pool)
+            known = {tuple(record[key] for key in FIELDS): record for record in ledger.of(places())}
+            begun = [known.get(tuple(place[key] for key in FIELDS), place) for place in places()]
+            records = ledger.complete(begun, measure, pool, finished)
     tables: dict[str, Any] = {"ids": table(records), "left out": f"{coverage(records)}\n{left_out(records)}"}
     for name, content in tables.items():
         print(content)
