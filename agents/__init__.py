@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from agents.evaluator import GameEvaluator, MapEvaluator
     from agents.exact import Exact, ExactDynamic
     from agents.game import BeamSearch, GameLocalSearch, GreedyPlayer, Portfolio, SolverOrder
-    from agents.heuristic import DensityGreedy, LocalSearch, RandomSearch
+    from agents.heuristic import CompilersRule, DensityGreedy, LocalSearch, RandomSearch
     from agents.muzero import MuZero, MuZeroConfig
     from agents.ppo import A2CAgent, MaskablePPOAgent, PPOAgent
     from agents.registry import agent_specs, make_agent
@@ -25,6 +25,7 @@ _HOME = {
     "Agent": "base",
     "Auto": "auto",
     "BeamSearch": "game",
+    "CompilersRule": "heuristic",
     "DensityGreedy": "heuristic",
     "EGRL": "egrl",
     "EGRLConfig": "egrl",
@@ -59,6 +60,7 @@ __all__ = [
     "Agent",
     "Auto",
     "BeamSearch",
+    "CompilersRule",
     "DensityGreedy",
     "EGRLConfig",
     "Exact",

@@ -26,7 +26,7 @@ from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.errors import AgentError
 from memplace_env.plan import MemoryPlan, require_valid
-from memplace_env.simulator import Report, judge_plan
+from memplace_env.simulator import Report, in_parallel, judge_plan
 
 
 class Evaluator(ABC):
@@ -38,6 +38,8 @@ class Evaluator(ABC):
         callback: see `Agent.solve`.
         time_limit: seconds to spend at most, or None.
         seed: of the noise of measurements, if there is any.
+        workers: processes in which a black box judges the plans of a batch; what it says is the same. Close the
+            evaluator if there is more than one. Where cost arrays judge, there is nothing to share out.
 
     Attributes:
         env: the environment, without wrappers.
@@ -57,7 +59,10 @@ class Evaluator(ABC):
         callback: Callback | None = None,
         time_limit: float | None = None,
         seed: int = 0,
+        workers: int = 1,
     ) -> None:
+        if workers < 1:
+            raise AgentError(f"{workers} workers evaluate nothing; pass at least 1.")
         if budget < 1:
             raise AgentError(f"A budget of {budget} evaluations leaves nothing to do; pass at least 1.")
         if time_limit is not None and not time_limit > 0:
@@ -66,6 +71,10 @@ class Evaluator(ABC):
         if not isinstance(made.unwrapped, self.kind):
             raise AgentError(f"{made} is no {self.refusal}")
         self.env: Any = made.unwrapped
+        simulator = self.env.task.simulator
+        self._crew = in_parallel(simulator, workers) if simulator is not None and workers > 1 else None
+        if self._crew is not None:
+            self.env = self.env.judged_by(self._crew)
         self._callbacks = [callback] if callback else []
         self._whole: Evaluator | None = None
         self._proves = True
@@ -85,6 +94,11 @@ class Evaluator(ABC):
         self._best_plan: MemoryPlan | None = None
         self._best_latency = float("inf")
         self._bound_s: float | None = None
+
+    def close(self) -> None:
+        """End the workers, if there are any."""
+        if self._crew is not None:
+            self._crew.close()
 
     @property
     @abstractmethod
@@ -118,6 +132,12 @@ class Evaluator(ABC):
     def seconds_left(self) -> float | None:
         """Wall time that remains, or None without a limit."""
         return None if self._time_limit is None else max(self._time_limit - self.seconds, 0.0)
+
+    @property
+    def share_left(self) -> float:
+        """Share of the budget that is left, or of the time if that is less; 1 at the start."""
+        plans = 1 - self.evaluations / self.budget
+        return plans if self._time_limit is None else max(min(plans, 1 - self.seconds / self._time_limit), 0.0)
 
     @property
     def best_latency_s(self) -> float:

@@ -33,12 +33,14 @@ class Agent(ABC, Generic[E]):
         budgeted: whether the budget bounds the search; False for agents that decide themselves how many plans they
             evaluate.
         anytime: whether an interrupt ends the search with the best plan so far.
+        deterministic: whether the seed changes nothing.
     """
 
     name: ClassVar[str]
     formulations: ClassVar[tuple[Formulation, ...]]
     budgeted: ClassVar[bool] = True
     anytime: ClassVar[bool] = False
+    deterministic: ClassVar[bool] = False
 
     def solve(
         self,
@@ -48,6 +50,7 @@ class Agent(ABC, Generic[E]):
         seed: int = 0,
         callback: Callback | None = None,
         time_limit: float | None = None,
+        workers: int = 1,
     ) -> Solution:
         """Search for a fast plan.
 
@@ -57,14 +60,25 @@ class Agent(ABC, Generic[E]):
             seed: of all randomness: same seed, same plan (unless `time_limit` strikes first).
             callback: called after each round of evaluations; an exception from it ends the search.
             time_limit: seconds to spend at most, or None.
+            workers: processes in which a black box judges plans that are evaluated together: same seed, same plan, in
+                less time. Where the cost arrays judge there is nothing to share out.
 
         Raises:
             AgentError: if the environment is of a kind the agent does not play, or an option makes no sense.
         """
         evaluator: Any = evaluator_for(
-            env, self.formulations, budget=budget, callback=callback, time_limit=time_limit, seed=seed
+            env,
+            self.formulations,
+            budget=budget,
+            callback=callback,
+            time_limit=time_limit,
+            seed=seed,
+            workers=workers,
         )
-        solution: Solution = evaluator.solution(self.name, seed, self.run(evaluator, seed) or Verdict())
+        try:
+            solution: Solution = evaluator.solution(self.name, seed, self.run(evaluator, seed) or Verdict())
+        finally:
+            evaluator.close()
         return solution
 
     @abstractmethod

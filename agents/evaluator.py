@@ -115,6 +115,7 @@ def evaluator_for(
     callback: Callback | None = None,
     time_limit: float | None = None,
     seed: int = 0,
+    workers: int = 1,
 ) -> MapEvaluator | GameEvaluator:
     """The evaluator of an environment for an agent that plays these formulations.
 
@@ -126,4 +127,4 @@ def evaluator_for(
     if Formulation.ONE_SHOT in formulations and game:
         game = isinstance(made.unwrapped, MallocGameEnv)
     kind = GameEvaluator if game else MapEvaluator
-    return kind(made, budget=budget, callback=callback, time_limit=time_limit, seed=seed)
+    return kind(made, budget=budget, callback=callback, time_limit=time_limit, seed=seed, workers=workers)

@@ -116,6 +116,8 @@ class Race:
         self.fund, self.spent, self.scale = int(SHARE * budget), 0, scale
         self.incumbent: Candidate | None = None
         self._rate, self._judge = (1 - LAST_SHARE) * self.fund / (budget - self.fund), judge
+        # Of a noisy black box one is kept for the plan that is reported, should it never be measured again before.
+        self._for_races = self.fund if judge is None else max(self.fund - 1, 0)
         # Two streams, so that what a search measures first does not depend on who was measured again before.
         self._first_noise, self._noise = (np.random.default_rng([seed, stream]) for stream in (1, 2))
         self._raced: list[Candidate] = []
@@ -173,7 +175,7 @@ class Race:
         field = sorted(self._field(), key=_standing)
         if not field:
             return
-        left = min(self.fund - self.spent, max(evaluations, RUNS * FINALISTS))
+        left = min(self._for_races - self.spent, max(evaluations, RUNS * FINALISTS))
         self._raced, self._waiting = [], []
         while len(field) > 1 and _rounds(field) * len(field) * LEAST > left:
             field = field[: (len(field) + 1) // 2]
@@ -194,13 +196,14 @@ class Race:
             return judge(best.plan), None
         if best.report is None:  # never measured again, or before a checkpoint
             report = judge(best.plan)
+            self.spent += 1
             best.measured(report.latency_s * self._disturbance(), report)
         assert best.report is not None
         return with_latency(best.report, best.mean_s), best.count
 
     def _measure(self, candidate: Candidate) -> bool:
         """Measure again; False if the fund is spent."""
-        if self.spent >= self.fund:
+        if self.spent >= self._for_races:
             return False
         self.spent += 1
         report = self._judge(candidate.plan) if self._judge else None

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import EntryPoint
 from importlib.util import find_spec
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from memplace_env.errors import AgentError
@@ -71,10 +72,21 @@ class AgentSpec:
             kind = _load(self.home)
         except Exception as error:  # whatever a third party's module may raise
             raise self._broken(error) from error
+        if isinstance(config := options.get("config"), str):
+            if config not in self.named_settings:
+                raise AgentError(
+                    f"{self.name} has no settings called {config!r}; {instead(config, self.named_settings)}"
+                )
+            options["config"] = self.named_settings[config]
+        if not callable(getattr(kind, "solve", None)):
+            raise AgentError(f"{self.home} is no agent: it needs name, formulations and solve(env, ...).")
         try:
+            signature(kind).bind(**options)
             agent: Agent[Any] = kind(**options)
         except ImportError as error:
             raise self._broken(error) from error
+        except TypeError as error:
+            raise AgentError(f"{self.name} cannot be made with {options or 'no options'}: {error}.") from error
         return agent
 
     def _broken(self, error: Exception) -> AgentError:
@@ -104,6 +116,9 @@ BUILT_IN = (
         several=True,
         resumes=True,
         configs="agents.egrl.config:CONFIGS",
+    ),
+    AgentSpec(
+        "native", "agents.heuristic:CompilersRule", _BOTH, "one plan by a rule of the compiler, by default its own"
     ),
     AgentSpec(
         "density-greedy",
@@ -223,11 +238,13 @@ def agent_specs(formulation: Formulation | None = None) -> dict[str, AgentSpec]:
 
 
 def agent_spec(name: str) -> AgentSpec:
-    """What is known of the agent with that name.
+    """What is known of the agent with that name, or of the class that "module:Class" names.
 
     Raises:
         AgentError: if there is none.
     """
+    if ":" in name:
+        return _third_party(name, name)
     specs = agent_specs()
     if name not in specs:
         raise AgentError(f"No agent is called {name!r}; {instead(name, specs)}")

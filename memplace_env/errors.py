@@ -41,5 +41,13 @@ class AgentError(MemPlaceError):
     """An agent's name, budget or option that makes no sense."""
 
 
+class LeaderboardError(MemPlaceError):
+    """A suite, a track or a budget that does not exist, or a submission that cannot be read or does not replay."""
+
+
+class WorkerError(MemPlaceError):
+    """A number of worker processes that makes no sense, or work over which one after the other dies."""
+
+
 class VisualizationError(MemPlaceError):
     """A picture that cannot be drawn, because a package is missing or there is nothing to draw."""

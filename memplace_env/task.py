@@ -58,6 +58,12 @@ class Task:
         """Whether each inference starts with the weights in the backing memory."""
         return self.accelerator.weights == "streamed"
 
+    def judged_by(self, simulator: Simulator) -> Task:
+        """The task with another judge who says the same: what is derived is kept in common."""
+        task = replace(self, simulator=simulator)
+        object.__setattr__(task, "_derived", self._derived)
+        return task
+
     def __reduce__(self) -> tuple[Any, ...]:
         """A pickle holds what the task is made of; the copy derives the rest anew."""
         return Task, (self.program, self.accelerator, self.costs, self.simulator, self.settings)

@@ -30,8 +30,10 @@ def in_chunks(work: Callable[[int, int], Any], count: int, threads: int | None =
 
 
 def available_cores() -> int:
-    """Cores that this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Cores that this process may run on; no more than OMP_NUM_THREADS, as Ray sets it for its tasks."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    told = os.environ.get("OMP_NUM_THREADS", "")
+    return max(min(cores, int(told)), 1) if told.isdecimal() else cores
 
 
 @lru_cache(maxsize=1)

@@ -17,6 +17,8 @@ from memplace_env.units import PS
 
 LEAST_GAP = 1e-5
 """Finer gaps drown in the solver's tolerances, see `highs.BOUND_MARGIN`."""
+SEED = 0
+"""Of the packer, whatever seed the search gets: a solver's answer is no sample, so one run tells all."""
 MAPS_SHARE = 0.25
 """Of the dynamic agent's time, for the best plan that moves nothing: it begins with that."""
 MAPS_SECONDS, DYNAMIC_SECONDS = 30.0, 85.0
@@ -51,6 +53,7 @@ class Exact(Agent[Evaluator]):
     formulations = (Formulation.ONE_SHOT, Formulation.GAME)
     budgeted = False
     anytime = True
+    deterministic = True
 
     def __init__(self, mip_gap: float | None = None, cheap: bool = True) -> None:
         _check_gap(mip_gap)
@@ -65,10 +68,10 @@ class Exact(Agent[Evaluator]):
         _refuse(evaluator, self.name)
         search: MapSearch | DynamicSearch
         if isinstance(evaluator, MapEvaluator):
-            search = MapSearch(evaluator, self.mip_gap or 1e-4, self.cheap, seed)
+            search = MapSearch(evaluator, self.mip_gap or 1e-4, self.cheap, SEED)
         else:
             assert isinstance(evaluator, GameEvaluator)
-            search = DynamicSearch(evaluator, self.mip_gap or LEAST_GAP, self.cheap, seed)
+            search = DynamicSearch(evaluator, self.mip_gap or LEAST_GAP, self.cheap, SEED)
         try:
             search.run()
         except KeyboardInterrupt:
@@ -110,9 +113,9 @@ class ExactDynamic(Agent[MapEvaluator]):
         verdict, stints = Verdict(bound_s=traffic_bound_ps(evaluator.env.task) * PS), list[Stint]()
         try:
             with _stint(Exact.name, evaluator.part(MAPS_SHARE, MAPS_SECONDS, proves=False), stints) as part:
-                MapSearch(part, self.mip_gap, True, seed).run()
+                MapSearch(part, self.mip_gap, True, SEED).run()
             with _stint(self.name, evaluator.part(1.0, DYNAMIC_SECONDS), stints) as part:
-                search = DynamicSearch(part, self.mip_gap, False, seed)
+                search = DynamicSearch(part, self.mip_gap, False, SEED)
                 try:
                     search.run()
                 finally:

@@ -13,6 +13,7 @@ class GreedyPlayer(Agent[GameEvaluator]):
     name = "greedy-player"
     formulations = (Formulation.GAME,)
     budgeted = False
+    deterministic = True
 
     def run(self, evaluator: GameEvaluator, seed: int) -> None:
         """Play one game, in milliseconds; nothing is random."""

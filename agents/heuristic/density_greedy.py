@@ -25,6 +25,7 @@ class DensityGreedy(Agent[MapEvaluator]):
 
     name = "density-greedy"
     formulations = (Formulation.ONE_SHOT,)
+    deterministic = True
 
     def __init__(self, variants: int = len(VARIANTS)) -> None:
         if not 1 <= variants <= len(VARIANTS):

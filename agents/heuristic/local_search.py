@@ -26,7 +26,7 @@ class LocalSearch(Agent[MapEvaluator]):
 
     Args:
         temperature: at the start, as a share of native's latency; falls to zero with the square of what is left of
-            the budget.
+            the budget, or of the time.
         longest_run: most ops that one move sets.
     """
 
@@ -55,7 +55,7 @@ class LocalSearch(Agent[MapEvaluator]):
                 continue
             candidate = neighbour(problem, current, movable, rng, self.longest_run)
             found = evaluator(candidate[None]).latency_s
-            heat = scale * (1 - evaluator.evaluations / evaluator.budget) ** 2
+            heat = scale * evaluator.share_left**2
             if len(found) and found[0] <= latency - heat * np.log(max(rng.random(), 1e-300)):
                 current, latency = candidate, found[0]
 

@@ -126,6 +126,15 @@ class MemoryPlan:
             document = json.loads(text)
         except (json.JSONDecodeError, RecursionError) as error:
             raise PlanError(f"it is no complete JSON document ({error}).") from None
+        return cls.from_document(document)
+
+    @classmethod
+    def from_document(cls, document: Any) -> MemoryPlan:
+        """The plan of `to_json`'s document, parsed.
+
+        Raises:
+            PlanError: naming the field that is missing or wrong.
+        """
         if not isinstance(document, dict) or document.get("schema") != SCHEMA:
             raise PlanError(f"it lacks 'schema': {SCHEMA}, the version this memplace reads and writes.")
         names: dict[str, str] = {}
@@ -163,6 +172,7 @@ def _rows(document: dict[str, Any], key: str, columns: tuple[str, ...]) -> Ints:
 def _integers(values: object, key: str, limits: np.iinfo) -> Ints:
     if not isinstance(values, list):
         raise PlanError(f"the field {key!r} is missing or no list.")
-    if not all(type(value) is int and limits.min <= value <= limits.max for value in values):
+    whole = set(map(type, values)) <= {int}
+    if not whole or (values and not limits.min <= min(values) <= max(values) <= limits.max):
         raise PlanError(f"the field {key!r} holds something other than integers from {limits.min} to {limits.max}.")
     return np.array(values, dtype=np.int64)

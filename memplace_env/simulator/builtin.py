@@ -64,13 +64,17 @@ class BuiltinSimulator:
 
     def run(self, program: Program, accelerator: Accelerator, plan: MemoryPlan) -> Report:
         """Time a plan that is known to be valid; `memplace_env.simulate` checks first."""
+        return time_plan(self.task_of(program, accelerator, plan), plan)
+
+    def task_of(self, program: Program, accelerator: Accelerator, plan: MemoryPlan) -> Task:
+        """The task that the plan is timed in; the same object while program, chip and costs stay the same."""
         name = str(plan.settings.get("costs") or accelerator.cost_model)
         known, task = self._last or (name, None)
         if task is None or known != name or task.program is not program or task.accelerator is not accelerator:
             model = resolve_cost_model(name) if self.model is None else self.model
             task = Task(program, accelerator, costs_of(model, program, accelerator))
             self._last = name, task
-        return time_plan(task, plan)
+        return task
 
 
 class Copies(NamedTuple):

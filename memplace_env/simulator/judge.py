@@ -10,6 +10,7 @@ from memplace_env.errors import SimulatorError
 from memplace_env.plan import MemoryPlan, require_valid
 from memplace_env.plugins import SIMULATORS, load_plugin
 from memplace_env.simulator.builtin import BuiltinSimulator, time_plan
+from memplace_env.simulator.parallel import ParallelSimulator
 from memplace_env.simulator.protocol import BatchSimulator, Simulator
 from memplace_env.simulator.report import Report
 from memplace_env.task import Task
@@ -77,7 +78,8 @@ def require_report(simulator: Simulator, report: object) -> None:
 
 def _name(simulator: Simulator) -> str:
     """What messages call it: its class."""
-    return f"Simulator {type(simulator).__name__}"
+    judge = simulator.simulator if isinstance(simulator, ParallelSimulator) else simulator
+    return f"Simulator {type(judge).__name__}"
 
 
 def _is_finite(value: object) -> bool:

@@ -129,6 +129,7 @@ class MallocGameEnv(PlacementEnv[np.int64]):
         gains, played, seen = self.problem.step(self._states, wanted.reshape(1), self._profiles)
         over = bool(self._states[0, USE] == self.problem.num_decisions)
         rewards, latency = self.problem.settle(self._states, gains, played)
+        self.problem.judged += over and not self.task.is_black_box  # a black box was asked, and that counted
         info = {"latency_s": latency[0].item(), "played": int(played[0]), "illegal": bool(played[0] != wanted)}
         return self._only(seen), rewards[0].item(), over, False, info
 
@@ -170,6 +171,13 @@ class MallocGameEnv(PlacementEnv[np.int64]):
         other = copy(self)
         other._states, other._profiles = self._states.copy(), self._profiles.copy()
         other._np_random = None
+        return other
+
+    def judged_by(self, simulator: Simulator) -> MallocGameEnv:
+        """A fork with another judge who says the same, see `Task.judged_by`."""
+        other = self.fork()
+        other.task = self.task.judged_by(simulator)
+        other.problem = MallocGameProblem(other.task)
         return other
 
     def _only(self, seen: Observations) -> Observation:

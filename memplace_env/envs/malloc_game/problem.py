@@ -33,9 +33,11 @@ class MallocGameProblem:
         tables, layout: see `state`.
         size: length of a state.
         all_backing_ps: latency with everything in the backing memory.
+        judged: how many games have been finished by steps or judged here so far.
     """
 
     def __init__(self, task: Task) -> None:
+        self.judged = 0
         self.tables = game_tables(task)
         self.task = streamed(task)
         self.program, self.accelerator = self.task.program, self.task.accelerator
@@ -137,6 +139,7 @@ class MallocGameProblem:
 
     def judged_s(self, states: Ints) -> NDArray[np.float64]:
         """float64[B], latency in seconds of finished games by who judges."""
+        self.judged += len(states)
         if not self.task.is_black_box:
             return self.latency_s(states)
         reports = judge_plans(self.task, [self.plan(state) for state in states])

@@ -176,6 +176,13 @@ class OneShotEnv(PlacementEnv[NDArray[np.int64]]):
         other.set_state(self.get_state())
         return other
 
+    def judged_by(self, simulator: Simulator) -> OneShotEnv:
+        """A fork with another judge who says the same, see `Task.judged_by`."""
+        other = self.fork()
+        other.task = self.task.judged_by(simulator)
+        other.problem = OneShotProblem(other.task)
+        return other
+
     def _view(self, mode: str) -> Any:
         from memplace_env.envs.one_shot.viewer import render
 

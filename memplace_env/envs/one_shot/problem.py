@@ -35,9 +35,11 @@ class OneShotProblem:
         task, program, accelerator: what is placed and where.
         slot: int64[K], the entry of the map that decides about each tensor, -1 for inputs and outputs.
         decides: bool[2T], entries that decide about something.
+        judged: how many maps have been evaluated here so far.
     """
 
     def __init__(self, task: Task) -> None:
+        self.judged = 0
         self.task, self.program, self.accelerator = task, task.program, task.accelerator
         entry = 2 * self.program.live_start + (self.program.producer >= 0)
         self.slot: Ints = np.where(self.program.is_placeable, entry, -1)
@@ -112,6 +114,7 @@ class OneShotProblem:
 
     def evaluate(self, maps: NDArray[np.integer], threads: int | None = None) -> Scores:
         """Scores of checked maps int[B, 2T]; unless a black box judges, by compiled kernels on all cores."""
+        self.judged += len(maps)
         if self.task.is_black_box:
             compiled = [self.compile(one_map) for one_map in maps]
             reports = judge_plans(self.task, [plan for plan, _ in compiled])
