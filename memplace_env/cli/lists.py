@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
@@ -12,15 +11,9 @@ import typer
 from memplace_env.cli.console import print_json, stderr, stdout
 from memplace_env.cli.options import JsonFlag
 from memplace_env.errors import MemPlaceError
+from memplace_env.leaderboard.splits import FORMULATIONS, Split, group_split
+from memplace_env.leaderboard.suite import suites
 from memplace_env.registration import Formulation
-
-
-class Split(StrEnum):
-    """What the families of the zoo are split into."""
-
-    TRAIN = "train"
-    VALIDATION = "validation"
-    TEST = "test"
 
 
 def register(app: typer.Typer) -> None:
@@ -44,7 +37,6 @@ def workloads(
     dims, ops, weight_bytes and macs, at batch 1 and the model's own dtype.
     """
     from memplace_env.hints import instead
-    from memplace_env.leaderboard.splits import group_split
     from memplace_env.workload.zoo import catalogue
 
     listings = catalogue().values()
@@ -142,7 +134,6 @@ def envs(
     """
     from memplace_env.cli.environments import registered_envs
     from memplace_env.hints import instead
-    from memplace_env.leaderboard import suites
 
     known = suites()
     if suite is not None and suite not in known:
@@ -178,7 +169,7 @@ def agents(json: JsonFlag = False) -> None:
 
 def _ids_by_program() -> dict[str, list[str]]:
     ids: dict[str, list[str]] = {}
-    for formulation in (Formulation.ONE_SHOT, Formulation.GAME):
+    for formulation in FORMULATIONS:
         for name, settings in formulation.traits.settings.items():
             ids.setdefault(settings.get("workload", name), []).append(formulation.traits.env_id(name))
     return ids

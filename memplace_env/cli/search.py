@@ -27,11 +27,18 @@ T = TypeVar("T")
 
 
 class Limits(NamedTuple):
-    """How far a search goes: plans to evaluate and seconds to spend at most, and what all randomness comes from."""
+    """How far a search goes: plans to evaluate and seconds to spend at most, what all randomness comes from, and in
+    how many processes a black box judges."""
 
     budget: int
     seed: int
     time_limit: float | None = None
+    workers: int = 1
+
+    def arguments(self) -> dict[str, Any]:
+        """Keyword arguments of `Agent.solve`; agents of others need not know of workers."""
+        given = self._asdict()
+        return given if self.workers > 1 else {name: given[name] for name in given if name != "workers"}
 
 
 def search(
@@ -79,7 +86,7 @@ def search(
             bar.update(shown, completed=progress.evaluations, description=told)
 
         solution = in_thread(
-            lambda: agent.solve(measured, **limits._asdict(), callback=progressed),
+            lambda: agent.solve(measured, **limits.arguments(), callback=progressed),
             bar,
             lambda: kept,
             stop if getattr(agent, "anytime", False) else None,

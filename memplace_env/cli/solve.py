@@ -44,6 +44,9 @@ def solve(
     noise: Annotated[
         float, typer.Option("--noise", help="Relative standard deviation of every latency that the agent measures.")
     ] = 0.0,
+    workers: Annotated[
+        int, typer.Option("--workers", help="Processes in which --simulator judges plans of a batch; same result.")
+    ] = 1,
     learner: LearnerFlags,
     bound: Annotated[
         float, typer.Option("--bound", min=0, help="Seconds to prove a bound if no agent proved one; 0: none.")
@@ -63,6 +66,7 @@ def solve(
     latency of a faster plan that stays (standing_s). Exit code 1 if no search found a plan.
     """
     _check_limits(budget, time_limit)
+    _check_workers(workers, flags)
     specs = [choose_agent(formulation, name, learner.given) for name in agent or (None,)]
     from memplace_env.cli.environments import make_env
     from memplace_env.cli.output import check_folder, default_folder
@@ -80,7 +84,7 @@ def solve(
     check_folder(path)
     folder = ResultFolder(path, env.task, force)
     solvers = {spec.name: learner.make(spec) for spec in specs}
-    rivals, limits = rivals_of(env), Limits(budget, seed, time_limit)
+    rivals, limits = rivals_of(env), Limits(budget, seed, time_limit, workers)
     result = Result(env, formulation, {}, rivals)
     for name, solver in solvers.items():
         solution = search(solver, env, limits, noise=noise, compared=compared(env, rivals), kept=folder.left)
@@ -107,3 +111,10 @@ def _check_limits(budget: int, time_limit: float | None) -> None:
         raise AgentError(f"--budget {budget} leaves nothing to do; pass at least 1.")
     if time_limit is not None and not time_limit > 0:
         raise AgentError(f"--time-limit {time_limit:g} leaves nothing to do; pass more than 0.")
+
+
+def _check_workers(workers: int, flags: ModelFlags) -> None:
+    if workers < 1:
+        raise AgentError(f"--workers {workers} judge nothing; pass at least 1.")
+    if workers > 1 and flags.simulator is None:
+        raise AgentError("--workers shares out what --simulator has to do; without one, all cores are in use anyway.")

@@ -1,5 +1,6 @@
-"""The leaderboard: which environments are trained on, and which are kept for the test."""
+"""The leaderboard: suites, submissions that are replayed, scores, and the page that shows them."""
 
-from memplace_env.leaderboard.splits import SPLITS, chip_split, group_split, suites
+from memplace_env.leaderboard.splits import SPLITS, chip_split, group_split
+from memplace_env.leaderboard.suite import Suite, load_suite, suite_names, suites
 
-__all__ = ["SPLITS", "chip_split", "group_split", "suites"]
+__all__ = ["SPLITS", "Suite", "chip_split", "group_split", "load_suite", "suite_names", "suites"]

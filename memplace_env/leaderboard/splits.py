@@ -1,4 +1,4 @@
-"""Suites: the registered environments, split into train, validation and test by a rule that looks at names only.
+"""Splits: the registered environments, split into train, validation and test by a rule that looks at names only.
 
 By family: a group of families with one backbone, blocks or tables goes where the SHA-256 of its name says, so that
 nothing in test shares them with train, and a group that is added later moves no other. By chip: a line of chips goes
@@ -9,32 +9,42 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import Any, Final
 
 from memplace_env.registration import Formulation
 from memplace_env.workload.zoo import catalogue
 
-SPLITS: Final = ("train", "validation", "test")
+
+class Split(StrEnum):
+    """What the programs and the chips are split into."""
+
+    TRAIN = "train"
+    VALIDATION = "validation"
+    TEST = "test"
+
+
+SPLITS: Final = tuple(Split)
 SYNTHETIC_FAMILY: Final = "AlphaTensor"
 """Of the matrix products by factorisation, the only registered programs that are no networks."""
 FORMULATIONS: Final = (Formulation.ONE_SHOT, Formulation.GAME)
 
-_CHIP_LINES: Final = {"ethos": "test", "intel-npu": "validation"}
+_CHIP_LINES: Final = {"ethos": Split.TEST, "intel-npu": Split.VALIDATION}
 
 
-def group_split(group: str) -> str:
+def group_split(group: str) -> Split:
     """Which of `SPLITS` a group of families is in: two of ten are for test, two for validation."""
     drawn = int(hashlib.sha256(group.encode()).hexdigest(), 16) % 10
-    return "test" if drawn < 2 else "validation" if drawn < 4 else "train"
+    return Split.TEST if drawn < 2 else Split.VALIDATION if drawn < 4 else Split.TRAIN
 
 
-def chip_split(accelerator: str) -> str:
+def chip_split(accelerator: str) -> Split:
     """Which of `SPLITS` a shipped chip is in: Ethos-U tests, Intel's NPU validates, the others train."""
-    return next((split for line, split in _CHIP_LINES.items() if accelerator.startswith(line)), "train")
+    return next((split for line, split in _CHIP_LINES.items() if accelerator.startswith(line)), Split.TRAIN)
 
 
-def suites() -> Mapping[str, tuple[str, ...]]:
-    """Ids of the environments by the name of their suite, each in the order of registration.
+def split_suites() -> Mapping[str, tuple[str, ...]]:
+    """Ids of the environments by split, each in the order of registration.
 
     `one-shot-train`, `one-shot-validation`, `one-shot-test` and the same of `game` are split by family;
     `one-shot-train-chips` and so on are the same environments split by chip. Use one kind of split at a time.

@@ -1,0 +1,323 @@
+"""`memplace leaderboard`: suites, submissions and the page."""
+
+from __future__ import annotations
+
+import json as jsonlib
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from memplace_env.cli.console import note, print_json, stdout
+from memplace_env.cli.options import JsonFlag
+from memplace_env.errors import LeaderboardError, MemPlaceError
+from memplace_env.leaderboard.splits import FORMULATIONS
+
+if TYPE_CHECKING:
+    from memplace_env.leaderboard.checks import Told
+    from memplace_env.leaderboard.submission import Submission, Training
+
+REFUSED = 1
+"""Exit code if a submission is not what it says."""
+
+Folders = Annotated[list[Path], typer.Argument(metavar="DIR...", help="Folders that 'memplace leaderboard run' wrote.")]
+Trust = Annotated[bool, typer.Option("--trust", help="Read the submissions without replaying their plans.")]
+
+app = typer.Typer(no_args_is_help=True, context_settings={"help_option_names": ["-h", "--help"]})
+
+
+def register(parent: typer.Typer) -> None:
+    """Add the commands."""
+    parent.add_typer(app, name="leaderboard", help="Run agents on a suite, verify what others ran, and draw the page.")
+    app.command(epilog="Example: memplace leaderboard suites")(suites)
+    app.command(epilog="Example: memplace leaderboard run local-search --suite quick-v1 --out out/local-search")(run)
+    app.command(epilog="Example: memplace leaderboard verify out/local-search --rerun 3")(verify)
+    app.command(epilog="Example: memplace leaderboard table out/local-search benchmarks/submissions/*")(table)
+    app.command(epilog="Example: memplace leaderboard page out/local-search --out site")(page)
+
+
+def suites(json: JsonFlag = False) -> None:
+    """List the suites with their tracks and budgets."""
+    from memplace_env.leaderboard.suite import load_suite, suite_names
+    from memplace_env.views.tables.base import add_row, new_table
+
+    loaded = [load_suite(name) for name in suite_names()]
+    if json:
+        print_json(
+            [
+                {
+                    "suite": suite.name,
+                    "summary": suite.summary,
+                    "seeds": suite.seeds,
+                    "sha256": suite.sha256,
+                    "instances": list(suite.instances),
+                    "tracks": {
+                        track.name: {
+                            "summary": track.summary,
+                            "budgets": [budget.text for budget in track.budgets],
+                            "instances": list(suite.played(track, FORMULATIONS)),
+                        }
+                        for track in suite.tracks.values()
+                    },
+                }
+                for suite in loaded
+            ]
+        )
+        return
+    shown = new_table("Suites", "suite", "track", "instances", "budgets", "what", left=(0, 1, 3, 4))
+    for suite in loaded:
+        for track in suite.tracks.values():
+            count = len(suite.played(track, FORMULATIONS))
+            budgets = " ".join(budget.text for budget in track.budgets)
+            add_row(shown, suite.name, track.name, count, budgets, track.summary)
+    stdout().print(shown)
+
+
+def run(
+    agent: Annotated[str, typer.Argument(metavar="AGENT", help="A name of 'memplace agents', or module:Class.")],
+    *,
+    suite: Annotated[str, typer.Option("--suite", help="See 'memplace leaderboard suites'.")] = "quick-v1",
+    track: Annotated[str, typer.Option("--track", help="Of the suite.")] = "search",
+    budget: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--budget",
+            help="100 for plans, 10s for seconds of one core, own for what the agent takes itself; repeat.",
+            show_default="those of plans; own for agents that take none",
+        ),
+    ] = None,
+    option: Annotated[
+        list[str] | None, typer.Option("--option", metavar="NAME=VALUE", help="An argument of the agent; repeat.")
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", help="Folder of the submission.")],
+    name: Annotated[str | None, typer.Option("--name", help="Of the row.", show_default="the agent's")] = None,
+    author: Annotated[list[str] | None, typer.Option("--author", help="Who is to be asked; repeat.")] = None,
+    link: Annotated[str, typer.Option("--link", help="Where the agent is explained.")] = "",
+    licence: Annotated[str, typer.Option("--licence", help="Of the agent.")] = "",
+    deterministic: Annotated[
+        bool, typer.Option("--deterministic", help="The seed changes nothing: run seed 0 only.")
+    ] = False,
+    nominal: Annotated[
+        bool,
+        typer.Option("--nominal", help="In a black-box track: search under the cost arrays, and measure nothing."),
+    ] = False,
+    trained_on: Annotated[
+        list[str] | None, typer.Option("--trained-on", metavar="ENV", help="Id that the policy was trained on; repeat.")
+    ] = None,
+    training_plans: Annotated[int, typer.Option("--training-plans", min=0, help="Evaluated in training.")] = 0,
+    training_seconds: Annotated[float, typer.Option("--training-seconds", min=0, help="That it took.")] = 0.0,
+    workers: Annotated[int, typer.Option("--workers", min=1, help="Processes, each with a core of its own.")] = 1,
+    ray: Annotated[
+        str | None,
+        typer.Option("--ray", metavar="ADDRESS", help="A Ray cluster that runs them instead; local: one here."),
+    ] = None,
+    check: Annotated[
+        bool, typer.Option("--check/--no-check", help="Try the agent on small environments first.")
+    ] = True,
+    json: JsonFlag = False,
+) -> None:
+    """Let an agent play a suite and write a submission: submission.toml, and a plan and a curve for each run.
+
+    Called again with the same arguments it goes on where it was stopped. The plans that the agent evaluates are counted
+    by its environments. --json prints the folder and how many runs it has.
+    """
+    from memplace_env.cli.search import new_bar
+    from memplace_env.leaderboard import running
+    from memplace_env.leaderboard.checks import expected
+    from memplace_env.leaderboard.suite import load_suite
+
+    if ":" in agent:
+        sys.path.insert(0, os.getcwd())
+    loaded = load_suite(suite)
+    said: dict[str, Any] = {"name": name} if name else {}
+    meta = running.describe(
+        loaded,
+        loaded.track(track),
+        agent,
+        _options(option or ()),
+        budget or (),
+        authors=tuple(author or ()),
+        link=link,
+        licence=licence,
+        deterministic=deterministic,
+        nominal=nominal,
+        training=_training(trained_on or (), training_plans, training_seconds),
+        **said,
+    )
+    if check:
+        running.check_plays(meta)
+    with new_bar(counted=True) as bar:
+        shown = bar.add_task(f"{meta.name} on {suite}", total=None)
+        running.run(
+            meta,
+            out,
+            workers=workers,
+            ray=ray,
+            told=lambda done, of: bar.update(shown, completed=done, total=of),
+        )
+    runs = len(list(expected(meta, loaded, loaded.track(track))))
+    if json:
+        print_json({"out": str(out), "name": meta.name, "runs": runs})
+        return
+    stdout().print(
+        f"Written: {out}, {runs} runs. Next: memplace leaderboard verify {out}", markup=False, soft_wrap=True
+    )
+
+
+def verify(
+    folders: Folders,
+    rerun: Annotated[
+        int, typer.Option("--rerun", min=0, help="Also run so many entries again with the agent, and compare.")
+    ] = 0,
+    agent: Annotated[
+        str | None,
+        typer.Option("--agent", help="For --rerun of a module:Class: the one whose code may run, as you know it."),
+    ] = None,
+    json: JsonFlag = False,
+) -> None:
+    """Replay every plan of submissions and compute every figure anew; exit code 1 if anything differs.
+
+    What cannot be checked is only declared: seconds, and what was spent on training. --json prints for each folder how
+    many plans were replayed and how many run again, and the error or null.
+    """
+    from memplace_env.leaderboard.verifying import verify_all
+
+    with _replaying() as told:
+        replayed = verify_all(folders, told)
+    results = []
+    for folder, found in zip(folders, replayed, strict=True):
+        error, entries, again = None, 0, 0
+        if isinstance(found, LeaderboardError):
+            error = str(found)
+        else:
+            entries = len(found.entries)
+            try:
+                again = _run_again(folder, found, rerun, agent)
+            except MemPlaceError as refused:
+                error = str(refused)
+        results.append({"folder": str(folder), "ok": error is None, "plans": entries, "rerun": again, "error": error})
+        if not json:
+            more = f", {again} run again" if again else ""
+            line = f"refused: {error}" if error else f"ok: {folder}, {entries} plans replayed{more}."
+            stdout().print(line, markup=False, soft_wrap=True)
+    if json:
+        print_json(results)
+    if not all(result["ok"] for result in results):
+        raise typer.Exit(REFUSED)
+
+
+def table(folders: Folders, trust: Trust = False, json: JsonFlag = False) -> None:
+    """Print the standings as Markdown, after verifying the submissions. --json prints the rows."""
+    from memplace_env.leaderboard.board import Board
+
+    board = Board.of(_all(folders, trust))
+    if json:
+        print_json(board.to_json())
+        return
+    sys.stdout.write(board.markdown())
+
+
+def page(
+    folders: Folders,
+    out: Annotated[Path, typer.Option("--out", help="Folder of the page; index.html is in it.")],
+    title: Annotated[str, typer.Option("--title", help="Of the page.")] = "MemPlace leaderboard",
+    plan_seeds: Annotated[
+        int | None,
+        typer.Option("--plan-seeds", min=1, help="Show plans of so many seeds only; a plan takes 2 to 50 kB."),
+    ] = None,
+    trust: Trust = False,
+    json: JsonFlag = False,
+) -> None:
+    """Draw the leaderboard as a page that needs no server and no network, after verifying the submissions."""
+    from memplace_env.cli.search import new_bar
+    from memplace_env.leaderboard.board import Board
+    from memplace_env.leaderboard.page.site import check_place
+
+    check_place(out)
+    board = Board.of(_all(folders, trust))
+    with new_bar(counted=True) as bar:
+        shown = bar.add_task("drawing plans", total=None)
+        index = board.write_page(
+            out, title, plan_seeds=plan_seeds, told=lambda done, of: bar.update(shown, completed=done, total=of)
+        )
+    if json:
+        print_json({"page": str(index)})
+        return
+    stdout().print(f"Written: {index}", markup=False, soft_wrap=True)
+
+
+def _all(folders: Sequence[Path], trust: bool) -> list[Submission]:
+    """The submissions, or the first error; that two have one name is said before anything is replayed."""
+    from memplace_env.leaderboard.checks import check_unique
+    from memplace_env.leaderboard.folder import META
+    from memplace_env.leaderboard.meta_file import read_meta
+    from memplace_env.leaderboard.verifying import read, verified
+
+    metas = [read_meta(folder / META) for folder in folders if (folder / META).is_file()]
+    for where in {(meta.suite, meta.track) for meta in metas}:
+        check_unique(meta.name for meta in metas if (meta.suite, meta.track) == where)
+    if trust:
+        return [read(folder) for folder in folders]
+    with _replaying() as told:
+        return verified(folders, told)
+
+
+@contextmanager
+def _replaying() -> Iterator[Told]:
+    """A progress bar."""
+    from memplace_env.cli.search import new_bar
+
+    with new_bar(counted=True) as bar:
+        shown = bar.add_task("replaying", total=None)
+        yield lambda done, of: bar.update(shown, completed=done, total=of)
+
+
+def _run_again(folder: Path, submission: Submission, count: int, agent: str | None) -> int:
+    """Run some entries again, spread over the submission; returns how many."""
+    from memplace_env.leaderboard.verifying import rerun
+
+    if not count:
+        return 0
+    if ":" in submission.meta.agent:
+        if submission.meta.agent != agent:
+            raise LeaderboardError(
+                f"{folder} names code of its own, {submission.meta.agent!r}, which --rerun would run; if you know it, "
+                f"say so with --agent {submission.meta.agent}."
+            )
+        sys.path.insert(0, os.getcwd())
+    able = [entry for entry in submission.entries if not entry.budget.endswith("s")]
+    if not able:
+        note(f"{folder}: budgets of seconds end elsewhere on every machine, so nothing was run again.")
+        return 0
+    chosen = able[:: max(len(able) // count, 1)][:count]
+    for entry in chosen:
+        rerun(folder, submission, entry)
+    return len(chosen)
+
+
+def _options(pairs: Sequence[str]) -> dict[str, Any]:
+    """Arguments of an agent: JSON where it is some, else text."""
+    values: dict[str, Any] = {}
+    for pair in pairs:
+        name, sign, text = pair.partition("=")
+        if not sign or not name.isidentifier():
+            raise LeaderboardError(f"--option {pair!r} is not of the form NAME=VALUE.")
+        try:
+            values[name] = jsonlib.loads(text)
+        except ValueError:
+            values[name] = text
+    return values
+
+
+def _training(ids: Sequence[str], plans: int, seconds: float) -> Training | None:
+    from memplace_env.leaderboard.submission import Training
+
+    if not ids and not plans:
+        return None
+    if not ids or not plans:
+        raise LeaderboardError("--trained-on and --training-plans belong together; pass both.")
+    return Training(tuple(ids), plans, seconds)

@@ -1,0 +1,142 @@
+"""What a submission reached on one instance: the one computation behind the tables and the page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from memplace_env.errors import LeaderboardError
+from memplace_env.leaderboard.entry import Entry
+from memplace_env.leaderboard.scores import Curve, area_under_curve, share
+from memplace_env.leaderboard.submission import Submission
+from memplace_env.leaderboard.suite import LEAST_GAIN, Budget, Known, Suite
+from memplace_env.registration import Formulation
+
+FIRST_SECOND: Final = 0.01
+"""Where the area under a curve over seconds begins; one over evaluations begins with the first."""
+SOLVED: Final = 1e-4
+"""A plan is proven optimal if its latency is so close to the bound, relatively."""
+
+Latencies = Mapping[str, Mapping[str, int]]
+"""Picoseconds of the baseline, by track and environment id."""
+Knowledge = Mapping[str, Mapping[str, Known]]
+"""What is known of an instance, by track and environment id."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One submission, budget and instance.
+
+    Attributes:
+        submission, track, formulation, budget, env_id: which; the budget is the one that was played.
+        counts: whether there is enough to gain for the instance to count in means.
+        shares: of the gain, one for each seed, in their order.
+        latencies_ps: the same, before the baseline is free.
+        areas: under the curves of the shares, of the same runs; None at the budget "own", which has no end.
+        gap_best, gap_mean: latency over the bound, minus 1, of the best seed and in the geometric mean, baseline free;
+            None where no bound is known.
+        solved: share of the seeds whose plan is proven optimal, to 0.01 %; None where no bound is known.
+        evaluations: plans, mean over the seeds.
+        seconds: declared, mean over the seeds.
+    """
+
+    submission: str
+    track: str
+    formulation: Formulation
+    budget: str
+    env_id: str
+    counts: bool
+    shares: tuple[float, ...]
+    latencies_ps: tuple[int, ...]
+    areas: tuple[float, ...] | None
+    gap_best: float | None
+    gap_mean: float | None
+    solved: float | None
+    evaluations: float
+    seconds: float
+
+
+def cells(suite: Suite, submissions: Sequence[Submission], *, baselines: Latencies, known: Knowledge) -> list[Cell]:
+    """All cells, in the order of the submissions, budgets and the suite's instances.
+
+    Args:
+        suite: what was played.
+        submissions: to that suite.
+        baselines: what is free.
+        known: a `bound_ps` of 0 or less says that no bound is known.
+
+    Raises:
+        LeaderboardError: if a submission is to another suite, lacks a run, or has the name of another one; or if a
+            baseline or the best known plan of an instance is missing.
+    """
+    found: list[Cell] = []
+    taken: set[tuple[str, str, Formulation]] = set()
+    for submission in submissions:
+        meta = submission.meta
+        if meta.suite != suite.name:
+            raise LeaderboardError(f"Submission {meta.name!r} is to suite {meta.suite!r}, not to {suite.name}.")
+        for formulation in meta.formulations:
+            if (meta.track, meta.name, formulation) in taken:
+                raise LeaderboardError(f"Track {meta.track} has two submissions named {meta.name!r}; rename one.")
+            taken.add((meta.track, meta.name, formulation))
+        for env_id, runs in _runs(suite, submission):
+            for table in (baselines, known):
+                if env_id not in table.get(meta.track, {}):
+                    raise LeaderboardError(f"Of {env_id}, no baseline or best plan is known in track {meta.track}.")
+            found.append(_cell(suite, submission, runs, baselines[meta.track][env_id], known[meta.track][env_id]))
+    return found
+
+
+def _runs(suite: Suite, submission: Submission) -> Iterator[tuple[str, list[Entry]]]:
+    """Environment id and the runs by seed, for each budget."""
+    meta = submission.meta
+    entries = {(each.budget, each.env_id, each.seed): each for each in submission.entries}
+    for budget in meta.budgets:
+        for env_id in suite.played(suite.track(meta.track), meta.formulations):
+            missing = [seed for seed in meta.seeds if (budget, env_id, seed) not in entries]
+            if missing or not meta.seeds:
+                raise LeaderboardError(
+                    f"Submission {meta.name!r} has no run of {env_id} at budget {budget}"
+                    f" with seed {missing[0] if missing else 0}; run it again, it goes on where it stopped."
+                )
+            yield env_id, [entries[budget, env_id, seed] for seed in meta.seeds]
+
+
+def _cell(suite: Suite, submission: Submission, runs: Sequence[Entry], baseline: int, known: Known) -> Cell:
+    budget, env_id = Budget(runs[0].budget), runs[0].env_id
+    latencies = tuple(run.latency_ps for run in runs)
+    ratios = np.minimum(baseline, latencies) / known.bound_ps if known.bound_ps > 0 else None
+    return Cell(
+        submission=submission.meta.name,
+        track=submission.meta.track,
+        formulation=suite.instances[env_id].formulation,
+        budget=budget.text,
+        env_id=env_id,
+        counts=baseline / known.best_ps - 1 >= LEAST_GAIN,
+        shares=tuple(share(latencies, baseline, known.best_ps).tolist()),
+        latencies_ps=latencies,
+        areas=_areas(budget, [curve(run, baseline, known.best_ps, seconds=budget.plans is None) for run in runs]),
+        gap_best=None if ratios is None else float(ratios.min() - 1),
+        gap_mean=None if ratios is None else float(np.exp(np.log(ratios).mean()) - 1),
+        solved=None if ratios is None else float((ratios <= 1 + SOLVED).mean()),
+        evaluations=float(np.mean([run.evaluations for run in runs])),
+        seconds=float(np.mean([run.seconds for run in runs])),
+    )
+
+
+def curve(run: Entry, baseline: int, best: int, *, seconds: bool = False) -> Curve:
+    """The share of the gain that was in hand, over plans or seconds."""
+    at = [point.seconds if seconds else point.evaluations for point in run.curve]
+    latencies = np.maximum([point.latency_ps for point in run.curve], run.latency_ps)  # luck with noise earns nothing
+    return np.array(at, dtype=np.float64), share(latencies, baseline, best)
+
+
+def _areas(budget: Budget, curves: Sequence[Curve]) -> tuple[float, ...] | None:
+    if budget.plans is not None:
+        return tuple(area_under_curve(each, budget.plans) for each in curves)
+    if budget.seconds is not None:
+        return tuple(area_under_curve(each, budget.seconds, FIRST_SECOND) for each in curves)
+    return None

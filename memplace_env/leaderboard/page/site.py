@@ -1,0 +1,89 @@
+"""The page's folder: written beside its place, then renamed, so that nobody meets half of it."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import tempfile
+from importlib.resources import files
+from pathlib import Path
+from typing import Final
+
+from memplace_env.errors import LeaderboardError
+from memplace_env.leaderboard.page.content import PageData, script_json
+
+MARKER: Final = ".memplace-page"
+"""The file by which a folder is known to be ours to replace."""
+_SAFE_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
+
+
+def build_page(out: Path, data: PageData) -> Path:
+    """Write the page into a folder, whole or not at all; an older page there is replaced.
+
+    Args:
+        out: the folder; parents are made.
+        data: what it shows. The same data gives the same bytes.
+
+    Returns:
+        The page's `index.html`.
+
+    Raises:
+        LeaderboardError: if `out` holds something else, plotly is not installed, or the data is not plain JSON.
+        OSError: if the place cannot be written; an older page is then as it was.
+    """
+    check_place(out)
+    out = out.absolute()
+    plotly = _plotly()
+    out.parent.mkdir(parents=True, exist_ok=True)
+    work = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
+    try:
+        fresh = work / "new"
+        fresh.mkdir()
+        _write(fresh, data, plotly)
+        if out.exists():
+            out.rename(work / "old")
+        try:
+            fresh.rename(out)
+        except OSError:
+            if (work / "old").exists():
+                (work / "old").rename(out)
+            raise
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    return out / "index.html"
+
+
+def check_place(out: Path) -> None:
+    """Find out before long work that the page could not be written there.
+
+    Raises:
+        LeaderboardError: if `out` is a file or a link, or a folder with something in it that is no page of ours.
+    """
+    if out.is_symlink() or (out.exists() and not out.is_dir()):
+        raise LeaderboardError(f"--out {out} is not a folder; pass another place.")
+    if out.is_dir() and any(out.iterdir()) and not (out / MARKER).is_file():
+        raise LeaderboardError(f"--out {out} holds files that are not a page of ours; pass an empty or new folder.")
+
+
+def _write(folder: Path, data: PageData, plotly: str) -> None:
+    (folder / MARKER).write_text("A page that memplace made; it may be replaced by a newer one.\n", encoding="utf-8")
+    (folder / "plotly.min.js").write_text(plotly, encoding="utf-8")
+    for source in files("memplace_env.leaderboard.page").joinpath("static").iterdir():
+        if source.name.endswith((".html", ".js", ".css")):
+            (folder / source.name).write_bytes(source.read_bytes())
+    (folder / "data.js").write_text(f"window.memplaceData = {script_json(data.tables())};\n", encoding="utf-8")
+    (folder / "plans").mkdir()
+    for env_id, document in data.plans:
+        if not _SAFE_ID.fullmatch(env_id):
+            raise LeaderboardError(f"{env_id!r} cannot be the name of a file; ids have letters, digits and ._+- only.")
+        script = f"window.memplacePlans({script_json(env_id)}, {script_json(document)});\n"
+        (folder / "plans" / f"{env_id}.js").write_text(script, encoding="utf-8")
+
+
+def _plotly() -> str:
+    try:
+        from plotly.offline import get_plotlyjs
+    except ImportError:
+        text = 'The page needs plotly, which is not installed; run: pip install "memplace[page]".'
+        raise LeaderboardError(text) from None
+    return str(get_plotlyjs())

@@ -1,0 +1,135 @@
+"""The same runs on a Ray cluster."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from typing import Any, Final, TypeVar
+
+import cloudpickle
+
+from memplace_env.errors import WorkerError
+from memplace_env.processes import ATTEMPTS
+
+LOCAL: Final = "local"
+"""The address that starts a cluster on this machine, which ends with the runs; "local:4" has four workers, whatever
+the cores."""
+IN_FLIGHT = 4000
+"""Tasks that Ray is given at a time: enough for a thousand workers, few enough to wait for."""
+_KNOCK_S = 10.0
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def run_on_ray(
+    tasks: Iterable[T], work: Callable[[T], R], address: str, name: Callable[[T], str]
+) -> Iterator[tuple[T, R]]:
+    """See `executors.run_all`.
+
+    Raises:
+        WorkerError: if Ray is missing or cannot be reached, or gives a task up.
+    """
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    # Ray need not tell that it hides accelerators from tasks that ask for none: those here use none.
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    try:
+        import ray
+    except ImportError:
+        raise WorkerError('Runs on a cluster need Ray: pip install "memplace[distributed]".') from None
+    return _results(ray, iter(tasks), work, address, name)
+
+
+def _results(
+    ray: Any, tasks: Iterator[T], work: Callable[[T], R], address: str, name: Callable[[T], str]
+) -> Iterator[tuple[T, R]]:
+    with _connected(ray, address):
+        attempt = ray.remote(num_cpus=1, max_retries=ATTEMPTS - 1)(_attempt())
+        code, paths = ray.put(cloudpickle.dumps(work)), ray.put([path or os.getcwd() for path in sys.path])
+        doing: dict[Any, T] = {}
+        try:
+            while True:
+                for task in islice(tasks, IN_FLIGHT - len(doing)):
+                    doing[attempt.remote(paths, code, cloudpickle.dumps(task))] = task
+                if not doing:
+                    return
+                for done in _ready(ray, list(doing)):
+                    task = doing.pop(done)
+                    yield task, _answer(ray, done, name(task))
+        finally:
+            for unwanted in doing:
+                ray.cancel(unwanted, force=True)
+
+
+def _ready(ray: Any, doing: list[Any]) -> list[Any]:
+    """Those that are done, at least one."""
+    done, _ = ray.wait(doing, num_returns=len(doing), timeout=0)
+    ready: list[Any] = done or ray.wait(doing, num_returns=1)[0]
+    return ready
+
+
+def _answer(ray: Any, done: Any, name: str) -> Any:
+    try:
+        good, value = cloudpickle.loads(ray.get(done))
+    except ray.exceptions.RayError as failure:
+        raise WorkerError(
+            f"Ray gave up {name} after {ATTEMPTS} attempts ({type(failure).__name__}); run it without Ray to see why, "
+            "or give its workers more memory."
+        ) from failure
+    if not good:
+        raise value
+    return value
+
+
+def _attempt() -> Callable[[list[str], bytes, bytes], bytes]:
+    """What a worker does. A function within a function travels by value: the search path comes before the package."""
+
+    def attempt(paths: list[str], work: bytes, task: bytes) -> bytes:
+        import sys
+
+        sys.path += [path for path in paths if path not in sys.path]
+        from memplace_env.processes import answer_of
+
+        return answer_of(work, task)
+
+    return attempt
+
+
+@contextmanager
+def _connected(ray: Any, address: str) -> Iterator[None]:
+    """A connection to the cluster; one that there is already stays."""
+    if ray.is_initialized():
+        yield
+        return
+    host, _, port = address.rpartition("//")[2].rpartition(":")
+    if LOCAL in (address, host):
+        where: dict[str, Any] = {"include_dashboard": False, "num_cpus": int(port) if port.isdecimal() else None}
+    else:
+        _knock(address, host, port)
+        where = {"address": address}
+    try:
+        ray.init(**where, log_to_driver=False, logging_level="error")
+    except (ConnectionError, ValueError, RuntimeError) as failure:
+        raise _nobody(address, failure) from None
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+def _knock(address: str, host: str, port: str) -> None:
+    """Ray itself waits for minutes before it says that nobody is there."""
+    if host and port.isdecimal():
+        try:
+            socket.create_connection((host, int(port)), _KNOCK_S).close()
+        except (OSError, OverflowError) as failure:
+            raise _nobody(address, failure) from None
+
+
+def _nobody(address: str, failure: Exception) -> WorkerError:
+    told = " ".join(str(failure).split())
+    return WorkerError(f"There is no Ray cluster at {address!r} ({told}); start one, or pass {LOCAL!r}.")
