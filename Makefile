@@ -3,7 +3,7 @@ PYTHON ?= python3
 PIP = .venv/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 PIP_MIN = .venv-min/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-min.txt
 SHORT = tests/cli/test_agent_choice.py::test_an_agent_that_returns_nothing tests/cli/test_bad_input.py \
-	tests/cli/test_plans.py tests/cli/test_train.py::test_learners_are_listed tests/envs/test_vector.py tests/test_api.py \
+	tests/cli/test_plans.py tests/leaderboard/test_page.py tests/cli/test_train.py::test_learners_are_listed tests/envs/test_vector.py tests/test_api.py \
 	tests/testing/test_part_checks.py tests/views tests/workload/test_load_errors.py tests/workload/tflite \
 	tests/wrappers/test_wrappers.py::test_any_algorithm_trains_through_the_adapter
 
@@ -41,6 +41,8 @@ tables: .venv/dev  ## the tables in docs/; some hours
 	.venv/bin/python -m benchmarks.programs --write docs/programs.md
 	.venv/bin/python -m benchmarks.suite --write docs/programs.md
 	.venv/bin/python -m benchmarks.scale --plot docs/pictures/scale.png --write docs/scale.md
+	.venv/bin/python -m benchmarks.parallel --write docs/leaderboard.md
+	.venv/bin/python -m benchmarks.leaderboard --write
 
 zoo: .venv/dev  ## export the zoo again; needs its own heavy packages
 	$(PIP) -r scripts/requirements-export.txt
@@ -54,18 +56,18 @@ zoo: .venv/dev  ## export the zoo again; needs its own heavy packages
 # torch first: on its own it is the CPU build, as a dependency it may pull several GB of CUDA.
 .venv/run: .venv/bin/python setup.cfg constraints.txt
 	$(PIP) torch
-	$(PIP) --editable ".[agents,viz,tflite]"
+	$(PIP) --editable ".[agents,viz,tflite,page]"
 	touch $@
 
 .venv/dev: .venv/run
-	$(PIP) --editable ".[agents,viz,tflite,jax,dev]"
+	$(PIP) --editable ".[agents,viz,tflite,jax,distributed,page,dev]"
 	touch $@
 
 # Old versions warn of what newer ones mended, so warnings are no errors there.
 .venv-min/done: setup.cfg constraints-min.txt
 	$(PYTHON) -m venv .venv-min
 	$(PIP_MIN) torch
-	$(PIP_MIN) --editable ".[agents,viz,tflite,testing]" pytest
+	$(PIP_MIN) --editable ".[agents,viz,tflite,page,testing]" pytest
 	touch $@
 
 clean:

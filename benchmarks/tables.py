@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from memplace_env.files import write_atomically
+from memplace_env.views.tables.markup import markdown
 
-
-def markdown(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A GitHub table; the first column is aligned left, all others right."""
-    lines = [headers, ["---", *["--:"] * (len(headers) - 1)], *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+__all__ = ["markdown", "save_results", "setting_text", "write_between_markers"]
 
 
 def setting_text(record: Mapping[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ CASES = {
     "missing program file": (["inspect", "no/such.program"], "no/such.program"),
     "missing module": (["inspect", "no/such.mlir"], "no/such.mlir"),
     "not a program": (["inspect", "file.program"], "no saved Program"),
-    "not a module": (["solve", "file.mlir", *QUICK], "no StableHLO module"),
+    "not a module": (["solve", "file.mlir", *QUICK], "no StableHLO module" if find_spec("jax") else "memplace[jax]"),
     "batch of a saved program": (
         ["inspect", "DLRM-train", "-a", "tpu-v4i", "--batch", "2"],
         "batch cannot apply; leave it out",
@@ -41,6 +42,8 @@ CASES = {
     "id of a game": (["render", "MallocGame-ResNet101-edge-tpu-v0", "--out", "x.png"], "did you mean 'ResNet101'?"),
     "id in small letters": (["train", "egrl", "MemPlace-bert-v0"], "did you mean 'MemPlace-BERT-v0'?"),
     "unknown synthetic": (["inspect", "synthetic:chian?ops=4"], "did you mean 'chain'?"),
+    "workers without a simulator": (["solve", MODEL, "--workers", "4"], "what --simulator has to do"),
+    "no workers": (["solve", MODEL, "--workers", "0"], "pass at least 1"),
     "unknown simulator": (["solve", MODEL, "--simulator", "gem5"], "gem5"),
     "dim without value": (["solve", MODEL, "--dim", "sequence"], "NAME=VALUE"),
     "dim without number": (["solve", MODEL, "--dim", "sequence=long"], "NAME=VALUE"),

@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 
 import memplace_env
 from memplace_env.accelerator import accelerator_names
-from memplace_env.leaderboard import SPLITS, chip_split, group_split, suites
+from memplace_env.leaderboard import SPLITS, chip_split, group_split, load_suite, suite_names, suites
+from memplace_env.leaderboard.references import known
 from memplace_env.leaderboard.splits import FORMULATIONS, group_of
 from memplace_env.workload.zoo import catalogue
 
@@ -48,3 +49,22 @@ def test_the_splits_stand():
     assert {"BERT", "Swin", "Wav2Vec2", "Conformer", "DLRM", "DCN"} <= {each for each in split if split[each] == "test"}
     assert {"GPT-2", "ViT", "CLIP", "SAM"} <= {each for each in split if split[each] == "validation"}
     assert {"ResNet", "DETR", "T5", "Llama", "Gemma"} <= {each for each in split if split[each] == "train"}
+
+
+FROZEN = {
+    "game-v1": "8bd063c51f637f7f4b4256eada01d01b1a85f13e4344df14f014a34e799f1bde",
+    "one-shot-v1": "2df9c31fcf8b9126ea43f07b919388615bb18f8c9ccbe488372edbd15d324381",
+    "quick-v1": "7cf34fb3252ae5f6dd3d2c73c1188883f32880f149836e660e808575e9480f24",
+}
+
+
+def test_suites_never_change():
+    """Submissions name these hashes; another choice is a suite of another version."""
+    assert {name: load_suite(name).sha256 for name in suite_names()} == FROZEN
+
+
+def test_of_every_instance_in_every_track_something_is_known():
+    for name in suite_names():
+        suite = load_suite(name)
+        for track in suite.tracks.values():
+            assert set(known(suite, track)) == set(suite.instances), (name, track.name)

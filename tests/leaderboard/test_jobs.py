@@ -1,0 +1,157 @@
+"""Runs are counted and judged by us, whatever the agent says."""
+
+from dataclasses import replace
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+import agents
+from agents import Agent
+from memplace_env.errors import LeaderboardError
+from memplace_env.leaderboard import running
+from memplace_env.leaderboard.checks import check_spending
+from memplace_env.leaderboard.jobs import Job, play, true_latency_ps
+from memplace_env.leaderboard.pinned import PINNED, baseline_plan, is_game, made, pinned
+from memplace_env.leaderboard.references import baselines, known
+from memplace_env.leaderboard.suite import Budget, load_suite, suite_names
+from memplace_env.leaderboard.verifying import read, rerun, verify
+from memplace_env.registration import Formulation
+from memplace_env.simulator import judge_plan
+
+SUITE = load_suite("quick-v1")
+MAP = next(env_id for env_id in SUITE.instances if not is_game(env_id))
+GAME = next(env_id for env_id in SUITE.instances if is_game(env_id))
+
+
+class Hidden(Agent):
+    """Evaluates more maps than it says."""
+
+    name = "hidden"
+    formulations = (Formulation.ONE_SHOT, Formulation.GAME)
+
+    def run(self, evaluator, seed):
+        if hasattr(evaluator.env, "score"):
+            evaluator.env.score(np.repeat(evaluator.env.problem.native_map[None], 30, axis=0))
+        else:
+            for _ in range(30):
+                evaluator.env.reset(seed=seed)
+                done = False
+                while not done:
+                    done = evaluator.env.step(int(np.flatnonzero(evaluator.env.action_masks())[0]))[2]
+        evaluator.offer(baseline_plan(evaluator.env.task, not hasattr(evaluator.env, "score")))
+
+
+class Talkative(Agent):
+    """Asks a black box more often than it says."""
+
+    name = "talkative"
+    formulations = (Formulation.ONE_SHOT,)
+
+    def run(self, evaluator, seed):
+        plan = baseline_plan(evaluator.env.task, False)
+        for _ in range(30):
+            judge_plan(evaluator.env.task, plan)
+        evaluator.offer(plan)
+
+
+def job(agent, track="search", env_id=MAP, budget="10", seed=0, **fields):
+    return Job(agent, {}, SUITE.track(track), env_id, Budget(budget), seed, **fields)
+
+
+@pytest.mark.parametrize("env_id", [MAP, GAME])
+def test_plans_that_an_agent_does_not_count_are_counted(env_id):
+    with pytest.raises(LeaderboardError, match=r"evaluated 3[01] plans with a budget of 10"):
+        play(job(f"{__name__}:Hidden", env_id=env_id))
+    assert play(job(f"{__name__}:Hidden", env_id=env_id, budget="100")).evaluations >= 30
+
+
+def test_measurements_of_a_black_box_are_counted():
+    with pytest.raises(LeaderboardError, match="with a budget of 20"):
+        play(job(f"{__name__}:Talkative", "black-box-2", budget="20"))
+    assert play(job(f"{__name__}:Talkative", "black-box-2", budget="100")).evaluations >= 30
+
+
+@pytest.mark.parametrize("track", list(SUITE.tracks))
+@pytest.mark.parametrize("agent", ["local-search", "game-local-search"])
+def test_a_run_keeps_its_budget_and_can_be_repeated(track, agent):
+    env_id, budget = (GAME if agent.startswith("game") else MAP), SUITE.tracks[track].budgets[0].text
+    first, again = (play(job(agent, track, env_id, budget, seed=3)) for _ in range(2))
+    check_spending(first, SUITE.track(track).noise)
+    assert first.plan == again.plan
+    assert (first.latency_ps, first.evaluations) == (again.latency_ps, again.evaluations)
+    assert first.latency_ps == true_latency_ps(SUITE.track(track), env_id, first.plan)
+
+
+def test_what_is_handed_in_under_noise_is_judged_without():
+    """Two noise levels, one machine."""
+    plan = play(job("native", "black-box-5", budget="own")).plan
+    both = {true_latency_ps(SUITE.track(name), MAP, plan) for name in ("black-box-2", "black-box-5")}
+    assert len(both) == 1
+    assert both != {true_latency_ps(SUITE.track("search"), MAP, plan)}
+
+
+def test_nominal_agents_measure_nothing():
+    nominal = play(job("exact", "black-box-2", budget="10s", nominal=True))
+    plain = play(job("exact", budget="10s"))
+    assert nominal.plan == plain.plan
+    check_spending(nominal, 0.02)
+    assert [point.latency_ps for point in nominal.curve] == [nominal.latency_ps]
+    assert nominal.latency_ps != plain.latency_ps
+
+
+def test_settings_in_a_strangers_plan_name_nothing():
+    plan = play(job("native", budget="own")).plan
+    strange = replace(plan, settings={"costs": "nowhere:Nothing", "accelerator": "/dev/zero"})
+    for name in ("search", "black-box-2"):
+        track = SUITE.track(name)
+        assert true_latency_ps(track, MAP, strange) == true_latency_ps(track, MAP, plan)
+
+
+def test_agents_meet_the_registered_environment():
+    for env_id in (MAP, GAME):
+        ours, plain = made(env_id), gym.make(env_id).unwrapped
+        assert type(ours) is type(plain)
+        assert ours.spec.id == env_id
+        assert ours.task.program.sha256 == plain.task.program.sha256
+        assert agents.make_agent("native").solve(ours).plan == agents.make_agent("native").solve(plain).plan
+
+
+@pytest.mark.parametrize("name", suite_names())
+def test_what_is_pinned_is_what_the_code_makes(name):
+    """Of a few instances of each suite; verifying a submission looks at all."""
+    suite = load_suite(name)
+    for instance in list(suite.instances.values())[:: max(len(suite.instances) // 4, 1)]:
+        now = pinned(instance.env_id)
+        assert {field: getattr(instance, field) for field in PINNED} == now
+
+
+@pytest.mark.parametrize("name", suite_names())
+def test_suites_say_what_is_known_of_their_instances(name):
+    suite = load_suite(name)
+    facts = known(suite, suite.track("search"))
+    free = baselines(suite, suite.track("search"))
+    assert list(facts) == list(suite.instances) == list(free)
+    assert all(each.bound_ps <= each.best_ps <= each.cheap_ps for each in facts.values())
+    assert all(each.best_ps <= free[env_id] * (1 + 1e-9) for env_id, each in facts.items())
+
+
+def test_quick_is_a_part_of_the_others():
+    whole = {**load_suite("one-shot-v1").instances, **load_suite("game-v1").instances}
+    assert all(whole[env_id] == each for env_id, each in SUITE.instances.items())
+    assert len(SUITE.instances) == 8
+
+
+@pytest.mark.slow
+def test_workers_change_nothing_but_seconds(tmp_path):
+    track = SUITE.track("search")
+    meta = running.describe(SUITE, track, "random", {}, ["10", "100"])
+    said = []
+    running.run(meta, tmp_path / "one", told=lambda done, of: said.append((done, of)))
+    running.run(meta, tmp_path / "two", workers=2)
+    assert said == [(done, 40) for done in range(41)]
+    one, two = (verify(tmp_path / name) for name in ("one", "two"))
+    timeless = [[replace(each, seconds=0.0, curve=()) for each in read.entries] for read in (one, two)]
+    assert timeless[0] == timeless[1]
+    rerun(tmp_path / "two", two, two.entries[-1])
+    assert read(tmp_path / "one").entries == one.entries

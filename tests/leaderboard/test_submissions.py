@@ -1,0 +1,60 @@
+"""Our own submissions, all of them, replay; and the tables in the documentation are theirs."""
+
+import re
+
+import pytest
+
+from benchmarks.leaderboard import DOCUMENT, SUBMISSIONS, folders
+from memplace_env.leaderboard.folder import META
+from memplace_env.leaderboard.meta_file import read_meta
+from memplace_env.leaderboard.submission import Submission
+from memplace_env.leaderboard.suite import suite_names
+from memplace_env.leaderboard.verifying import verify_all
+from memplace_env.registration import Formulation
+
+MANDATORY = {
+    Formulation.ONE_SHOT: ("native", "density-greedy-1", "density-greedy-10", "local-search", "exact"),
+    Formulation.GAME: ("greedy-player", "xla-open-source", "xla-llama2-70b", "game-local-search", "exact"),
+}
+"""Rows that every track has; in black-box tracks some of them search under the nominal costs."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("suite", suite_names())
+def test_all_of_them_replay(suite):
+    results = verify_all(folders(suite))
+    assert len(results) >= 4
+    assert [each for each in results if not isinstance(each, Submission)] == []
+
+
+def test_none_is_left_out():
+    assert sorted(each for suite in suite_names() for each in folders(suite)) == sorted(
+        path for path in SUBMISSIONS.iterdir() if path.is_dir()
+    )
+
+
+@pytest.mark.parametrize(
+    ("suite", "track", "formulation"),
+    [
+        *(("quick-v1", track, kind) for track in ("search", "black-box-2", "black-box-5") for kind in MANDATORY),
+        *(
+            ("one-shot-v1", track, Formulation.ONE_SHOT)
+            for track in ("search", "black-box-2", "black-box-5", "zero-shot")
+        ),
+        *(("game-v1", track, Formulation.GAME) for track in ("search", "zero-shot")),
+    ],
+)
+def test_every_track_has_its_mandatory_rows(suite, track, formulation):
+    metas = [read_meta(folder / META) for folder in folders(suite)]
+    names = {
+        meta.name.removesuffix("-nominal") for meta in metas if meta.track == track and formulation in meta.formulations
+    }
+    assert set(MANDATORY[formulation]) <= names
+
+
+def test_the_documentation_has_a_table_of_each_suite():
+    text = DOCUMENT.read_text(encoding="utf-8")
+    for suite in suite_names():
+        (table,) = re.findall(f"<!-- {suite}:begin -->(.*?)<!-- {suite}:end -->", text, re.DOTALL)
+        for folder in folders(suite):
+            assert read_meta(folder / META).name in table
