@@ -89,13 +89,15 @@ class GameEvaluator(Evaluator):
         """Count finished games and keep the plan of the best if it beats all before.
 
         Args:
-            states: int64[B, size], at least one.
+            states: int64[B, size]; B may be 0, as time may run out between two looks at `remaining`.
             games: how many games were played to find these; B if None.
 
         Returns:
             Their latencies in seconds, float64[B].
         """
         problem = self.env.problem
+        if not len(states):
+            return np.empty(0)
         latency = problem.judged_s(states)
         latency = self._measured(latency, lambda place: self._made_by(states[place].copy()))
         best = int(latency.argmin())

@@ -1,8 +1,16 @@
 """The exceptions a user can meet: one per kind of input, each message one sentence that says what to do."""
 
+from memplace_env.foreign import shown
+
 
 class MemPlaceError(ValueError):
-    """Base of all errors about what the user handed in; the command line exits with code 2 on it."""
+    """Base of all errors about what the user handed in; the command line exits with code 2 on it.
+
+    Messages quote names out of files, so they are escaped and shortened here, for all of them.
+    """
+
+    def __str__(self) -> str:
+        return shown(super().__str__())
 
 
 class WorkloadError(MemPlaceError):

@@ -13,7 +13,7 @@ import memplace_env
 from tests.source import PACKAGES, ROOT, functions, imports, modules, names_in
 
 LAYERS = (
-    ("errors", "units", "files", "hints", "threads", "plugins", "processes", "kernel"),
+    ("errors", "units", "files", "foreign", "hints", "threads", "plugins", "processes", "kernel"),
     ("workload", "accelerator"),
     ("costs",),
     ("workload.synthetic", "workload.resolve"),  # a planted optimum is one at certain costs
