@@ -7,7 +7,7 @@ SHORT = tests/cli/test_agent_choice.py::test_an_agent_that_returns_nothing tests
 	tests/testing/test_part_checks.py tests/views tests/workload/test_load_errors.py tests/workload/tflite \
 	tests/wrappers/test_wrappers.py::test_any_algorithm_trains_through_the_adapter
 
-.PHONY: run test test-min lint bench tables zoo clean
+.PHONY: run test test-min lint bench fuzz tables zoo clean
 
 run: .venv/run  ## the main job: the best memory map for BERT on nnp-i, proven, beside EGRL's; with picture and trace
 	.venv/bin/memplace solve BERT --agent auto --agent egrl
@@ -25,6 +25,9 @@ lint: .venv/dev
 
 bench: .venv/dev  ## how fast, as JSON
 	.venv/bin/python -m benchmarks.speed
+
+fuzz: .venv/dev  ## the campaign of hostile input in docs/reliability.md; about an hour, goes on where it was stopped
+	.venv/bin/python -m benchmarks.fuzz --write docs/reliability.md
 
 tables: .venv/dev  ## the tables in docs/; some hours
 	.venv/bin/python -m benchmarks.headroom --write docs/headroom.md

@@ -8,7 +8,6 @@ import os
 import re
 import stat
 import tomllib
-from pathlib import Path
 from typing import Any, Final, NoReturn
 
 WORD: Final = 300
@@ -37,19 +36,17 @@ def read(path: str | os.PathLike[str], most: int, *, follow: bool = True) -> byt
         OSError: it cannot be read, is too large, or is a pipe, a device or another thing that may never end;
             `strerror` is the end of a sentence.
     """
-    # Without O_NONBLOCK the opening of a pipe would wait for somebody to write into it.
-    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
-    if not follow and Path(path).is_symlink():
-        raise _refused(path, errno.ELOOP, "it is a link, not a regular file")
-    with os.fdopen(os.open(path, flags), "rb") as file:
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            kind = _KINDS.get(stat.S_IFMT(status.st_mode), "something else")
-            raise _refused(path, errno.EISDIR if kind == "a folder" else errno.EINVAL, f"it is {kind}, not a regular file")
-        content = file.read(most + 1)
+    _check(path, os.stat(path, follow_symlinks=follow))  # as opening some devices does something
+    # Should it have become another thing meanwhile: the opening of a pipe would wait for somebody to write into it.
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW))
+    try:
+        _check(path, os.fstat(handle))
+        with os.fdopen(handle, "rb", closefd=False) as file:
+            size, content = os.fstat(handle).st_size, file.read(most + 1)
+    finally:
+        os.close(handle)
     if len(content) > most:
-        size = max(status.st_size, len(content))
-        raise _refused(path, errno.EFBIG, f"it has {size:,} bytes, and {most:,} are the most")
+        raise OSError(errno.EFBIG, f"it has {max(size, len(content)):,} bytes, and {most:,} are the most", str(path))
     return content
 
 
@@ -91,8 +88,10 @@ def shown(text: object, most: int = SENTENCE) -> str:
     return _cut(line, most)
 
 
-def _refused(path: str | os.PathLike[str], number: int, why: str) -> OSError:
-    return OSError(number, why, os.fspath(path))
+def _check(path: str | os.PathLike[str], status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        kind = _KINDS.get(stat.S_IFMT(status.st_mode), "something else")
+        raise OSError(errno.EINVAL, f"it is {kind}, not a regular file", str(path))
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -1,0 +1,48 @@
+"""A kind of case for the campaign in which everything goes wrong that can, by the case's number."""
+
+import os
+import sys
+import time
+from itertools import count
+
+import numpy as np
+
+from benchmarks.fuzz import Wrong
+from memplace_env.errors import PlanError
+
+NAME = "bad"
+_numbers = count(int(sys.argv[3]))
+
+
+class UnreadableError(PlanError):
+    def __str__(self):
+        return "a sentence\nand\x1b another"
+
+
+def prepare(folder):
+    (folder / "seed").write_text("there")
+    return folder
+
+
+def case(prepared, rng, folder):
+    assert (folder / "seed").read_text() == "there"
+    match next(_numbers):
+        case 0:
+            return True
+        case 1:
+            return False
+        case 2:
+            raise PlanError("it is bad; pass another.")
+        case 3:
+            raise KeyError(f"by {rng.integers(1000)}")
+        case 4:
+            raise Wrong("an overlap was accepted")
+        case 5:
+            raise UnreadableError("so")
+        case 6:
+            return bool(np.ones(2**26).sum())  # 512 MiB
+        case 7:
+            time.sleep(60)
+        case 8:
+            os.abort()
+    return True

@@ -1,0 +1,78 @@
+"""What strangers wrote is read below a limit, parsed strictly and shown safely."""
+
+import os
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memplace_env.errors import MemPlaceError, PlanError
+from memplace_env.foreign import SENTENCE, parse_json, parse_toml, read, shown
+
+
+def test_a_file_is_read_up_to_the_limit(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(b"12345")
+    assert read(path, 5) == b"12345"
+    with pytest.raises(OSError, match="it has 5 bytes, and 4 are the most"):
+        read(path, 4)
+
+
+def test_what_may_never_end_is_not_read(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("/dev/zero")
+    for path, kind in ((tmp_path / "pipe", "a pipe"), (tmp_path / "link", "a device"), (tmp_path, "a folder")):
+        with pytest.raises(OSError, match=f"it is {kind}, not a regular file"):
+            read(path, 100)
+
+
+def test_links_are_followed_only_if_they_may_be(tmp_path):
+    (tmp_path / "file").write_bytes(b"1")
+    (tmp_path / "link").symlink_to("file")
+    assert read(tmp_path / "link", 1) == b"1"
+    with pytest.raises(OSError, match="it is a link, not a regular file"):
+        read(tmp_path / "link", 1, follow=False)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{"a": 1, "a": 2}', "[" * 100_000, "1" * 5000, "NaN", "-Infinity", "[1,]", '{"a": 1', "", b"\xff\xfe\xff"],
+    ids=lambda text: repr(text[:12]),
+)
+def test_only_sound_json_is_parsed(text):
+    with pytest.raises(ValueError, match=r"\w"):
+        parse_json(text)
+
+
+@pytest.mark.parametrize("text", ["a = " + "[" * 100_000, "a = " + "1" * 5000, "a = 1\na = 2", "a"])
+def test_only_sound_toml_is_parsed(text):
+    with pytest.raises(ValueError, match=r"\w"):
+        parse_toml(text)
+
+
+def test_sound_documents_are_parsed():
+    assert parse_json('{"a": [1, 2.5, null, "\\u001b"]}') == {"a": [1, 2.5, None, "\x1b"]}
+    assert parse_toml("a = [1, 2]") == {"a": [1, 2]}
+
+
+@given(st.text())
+def test_what_is_shown_is_printable(text):
+    assert shown(text).isprintable()
+
+
+@given(st.text(st.sampled_from("ab \x1b\n\u202e\ud800"), max_size=500), st.integers(1, 5000))
+def test_what_is_shown_is_short(text, times):
+    line = shown(text * times)
+    assert line.isprintable()
+    assert len(line) < SENTENCE + 100
+
+
+def test_a_long_name_leaves_the_advice_readable():
+    message = str(PlanError(f"The tensor {'x' * 100_000!r} is {'too long ' * 1000}; export it again."))
+    assert message.startswith("The tensor 'xxx")
+    assert message.endswith("; export it again.")
+    assert len(message) < SENTENCE + 100
+
+
+def test_errors_show_no_control_characters():
+    assert str(MemPlaceError("a \x1b[31mred\x07 name\nand more")) == r"a \x1b[31mred\x07 name and more"
