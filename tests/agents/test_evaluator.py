@@ -159,6 +159,13 @@ def test_when_the_time_of_the_whole_is_up_so_is_that_of_every_part(share):
         assert (evaluator.remaining, evaluator.seconds_left) == (0, 0.0)
 
 
+def test_no_games_may_be_offered():
+    """As `remaining` may become 0 between two looks at it."""
+    evaluator = GameEvaluator(GAME, budget=10)
+    assert evaluator.offer_states(GAME.problem.new_states(0)).shape == (0,)
+    assert evaluator.evaluations == 0
+
+
 def test_a_part_of_what_is_spent_has_nothing_left():
     whole = MapEvaluator(ONE_SHOT, budget=4)
     first, second = whole.part(1.0), whole.part(1.0)
