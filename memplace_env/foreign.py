@@ -45,7 +45,9 @@ def read(path: str | os.PathLike[str], most: int, *, follow: bool = True) -> byt
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
             kind = _KINDS.get(stat.S_IFMT(status.st_mode), "something else")
-            raise _refused(path, errno.EISDIR if kind == "a folder" else errno.EINVAL, f"it is {kind}, not a regular file")
+            raise _refused(
+                path, errno.EISDIR if kind == "a folder" else errno.EINVAL, f"it is {kind}, not a regular file"
+            )
         content = file.read(most + 1)
     if len(content) > most:
         size = max(status.st_size, len(content))
@@ -82,13 +84,20 @@ def shown(text: object, most: int = SENTENCE) -> str:
 
     What is too long loses its middle, as the end of a sentence says what to do.
     """
-    whole = str(text)
-    if len(whole) > 4 * most:  # so that no work is done on megabytes
-        whole = _cut(whole, 4 * most)
-    line = " ".join(whole.split())
+    return escaped(" ".join(_bounded(text, most).split()), most)
+
+
+def escaped(text: object, most: int = SENTENCE) -> str:
+    """As `shown`, but blanks stay as they are, and line breaks are escaped too."""
+    line = _bounded(text, most)
     line = line if line.isprintable() else "".join(map(_escaped, line))
     line = re.sub(rf"\S{{{WORD + 1},}}", lambda found: _cut(found[0], WORD), line)
     return _cut(line, most)
+
+
+def _bounded(text: object, most: int) -> str:
+    """The text, cut so that no work is done on megabytes."""
+    return _cut(str(text), 4 * most)
 
 
 def _refused(path: str | os.PathLike[str], number: int, why: str) -> OSError:
