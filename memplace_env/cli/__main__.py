@@ -1,5 +1,5 @@
 """`python -m memplace_env.cli`."""
 
-from memplace_env.cli.app import main
+from memplace import main
 
 main()

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Annotated, Any
 
 import typer
@@ -17,6 +19,7 @@ from typer.core import TyperGroup
 from memplace_env import __version__
 from memplace_env.cli import calibrate, explain, inspect, leaderboard, lists, plans, play, render, solve, train
 from memplace_env.errors import MemPlaceError
+from memplace_env.foreign import shown
 
 BAD_INPUT, INTERRUPTED = 2, 130
 
@@ -38,30 +41,62 @@ class _Group(TyperGroup):
     ) -> Any:
         del standalone_mode  # it would let Typer report errors in its own way
         try:
-            code = super().main(args, prog_name, complete_var, False, windows_expand_args, **extra)
+            with warnings.catch_warnings():
+                warnings.showwarning = _show_warning
+                code = super().main(args, prog_name, complete_var, False, windows_expand_args, **extra)
             sys.stdout.flush()
         except _ArgumentError as error:
             sys.exit(_fail(error.format_message().replace(": Value error, ", ": ")))
         except MemPlaceError as error:
             sys.exit(_fail(str(error)))
+        except MemoryError as error:
+            sys.exit(_fail(f"There is not enough memory: {error or 'ask for less'}"))
         except BrokenPipeError:
-            # Nobody reads any more; without this the interpreter complains when it flushes stdout at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _forget_output()
             sys.exit(1)
         except OSError as error:
-            what = f"use {error.filename}" if error.filename else "write the output"
-            sys.exit(_fail(f"Cannot {what}: {error.strerror or error}"))
-        except (KeyboardInterrupt, typer.Abort):
+            if error.filename is None:
+                _forget_output()
+            sys.exit(_fail(f"Cannot {_attempted(error)}: {error.strerror or error}"))
+        except (KeyboardInterrupt, typer.Abort) as error:
+            _say("interrupted" + "".join(f", {kept}" for kept in error.args))
             code = INTERRUPTED
-        if code == INTERRUPTED:
-            sys.stderr.write("memplace: interrupted.\n")
         sys.exit(code if isinstance(code, int) else 0)
 
 
+def _attempted(error: OSError) -> str:
+    """What an operation that failed was about."""
+    if error.filename is not None:
+        return f"use {os.fsdecode(error.filename)!r}" if error.filename else "use a file without a name"
+    try:
+        os.getcwd()
+    except OSError:
+        return "work in a folder that is gone"
+    return "write the output"
+
+
 def _fail(message: str) -> int:
-    sentence = " ".join(message.split()).removesuffix(".")
-    sys.stderr.write(f"memplace: {sentence}{'' if sentence.endswith('?') else '.'}\n")
+    _say(message)
     return BAD_INPUT
+
+
+def _say(message: str) -> None:
+    """One sentence on stderr; if nobody can read it, none."""
+    sentence = shown(message).removesuffix(".")
+    with suppress(OSError):
+        sys.stderr.write(f"memplace: {sentence}{'' if sentence.endswith('?') else '.'}\n")
+        sys.stderr.flush()
+
+
+def _show_warning(message: Warning | str, *where: Any) -> None:
+    """A library's warning, in place of one with its source code."""
+    _say(f"warning: {message}")
+
+
+def _forget_output() -> None:
+    """Nobody takes it any more; without this the interpreter complains when it flushes stdout at exit."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 app = typer.Typer(
@@ -94,8 +129,3 @@ def memplace(
     del version
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
-
-
-def main() -> None:
-    """Entry point of the console script."""
-    app(prog_name="memplace")

@@ -66,8 +66,8 @@ def calibrate(
     console = stdout()
     for table in calibration_tables(calibration):
         console.print(table, "")
-    console.print(error_text(calibration), markup=False, soft_wrap=True)
-    console.print(f"Written: {path}", markup=False, soft_wrap=True)
+    console.print(error_text(calibration), soft_wrap=True)
+    console.print(f"Written: {path}", soft_wrap=True)
 
 
 def _source(measurements: Path, calibration: Calibration) -> str:

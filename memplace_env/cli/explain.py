@@ -55,12 +55,12 @@ def explain(
         print_json({"plan": str(plan), **explanation.to_json(_MOST), "picture": drawn})
         return
     console = stdout()
-    console.print(headline(task, explanation.judged.report), style="bold", markup=False, soft_wrap=True)
+    console.print(headline(task, explanation.judged.report), style="bold", soft_wrap=True)
     console.print()
     for table in explanation_tables(explanation, _MOST):
         console.print(table, "")
     if drawn:
-        console.print(f"Written: {drawn}", markup=False, soft_wrap=True)
+        console.print(f"Written: {drawn}", soft_wrap=True)
 
 
 def _picture_path(out: Path) -> Path:

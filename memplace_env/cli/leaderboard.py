@@ -125,7 +125,7 @@ def run(
     Called again with the same arguments it goes on where it was stopped. The plans that the agent evaluates are counted
     by its environments. --json prints the folder and how many runs it has.
     """
-    from memplace_env.cli.search import new_bar
+    from memplace_env.cli.search import in_thread, new_bar
     from memplace_env.leaderboard import running
     from memplace_env.leaderboard.checks import expected
     from memplace_env.leaderboard.suite import load_suite
@@ -152,20 +152,22 @@ def run(
         running.check_plays(meta)
     with new_bar(counted=True) as bar:
         shown = bar.add_task(f"{meta.name} on {suite}", total=None)
-        running.run(
-            meta,
-            out,
-            workers=workers,
-            ray=ray,
-            told=lambda done, of: bar.update(shown, completed=done, total=of),
-        )
+
+        def play() -> None:
+            running.run(
+                meta,
+                out,
+                workers=workers,
+                ray=ray,
+                told=lambda done, of: bar.update(shown, completed=done, total=of),
+            )
+
+        in_thread(play, bar, lambda: "the same command goes on where it was stopped")
     runs = len(list(expected(meta, loaded, loaded.track(track))))
     if json:
         print_json({"out": str(out), "name": meta.name, "runs": runs})
         return
-    stdout().print(
-        f"Written: {out}, {runs} runs. Next: memplace leaderboard verify {out}", markup=False, soft_wrap=True
-    )
+    stdout().print(f"Written: {out}, {runs} runs. Next: memplace leaderboard verify {out}", soft_wrap=True)
 
 
 def verify(
@@ -203,7 +205,7 @@ def verify(
         if not json:
             more = f", {again} run again" if again else ""
             line = f"refused: {error}" if error else f"ok: {folder}, {entries} plans replayed{more}."
-            stdout().print(line, markup=False, soft_wrap=True)
+            stdout().print(line, soft_wrap=True)
     if json:
         print_json(results)
     if not all(result["ok"] for result in results):
@@ -247,7 +249,7 @@ def page(
     if json:
         print_json({"page": str(index)})
         return
-    stdout().print(f"Written: {index}", markup=False, soft_wrap=True)
+    stdout().print(f"Written: {index}", soft_wrap=True)
 
 
 def _all(folders: Sequence[Path], trust: bool) -> list[Submission]:

@@ -114,9 +114,9 @@ def accelerators(json: JsonFlag = False) -> None:
     cells = [
         [
             chip.name,
-            "\n".join(f"{m.name} {size(m.capacity_bytes)} {rate(m.read_bytes_per_s)}" for m in chip.levels),
-            "\n".join(chip.matrix_macs_per_s),
-            f"{chip.weights}\n{chip.ports}",
+            [f"{m.name} {size(m.capacity_bytes)} {rate(m.read_bytes_per_s)}" for m in chip.levels],
+            list(chip.matrix_macs_per_s),
+            [chip.weights, chip.ports],
             chip.description,
         ]
         for chip in chips
@@ -199,7 +199,6 @@ def _print(headers: Sequence[str], cells: Sequence[Sequence[object]], left: Sequ
     from memplace_env.views.tables.base import add_row, new_table
 
     table = new_table(None, *headers, left=left)
-    table.columns[0].no_wrap = True
     for row in cells:
         add_row(table, *row)
     stdout().print(table)

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from memplace_env.cli.interrupts import finishing
 from memplace_env.errors import MemPlaceError
 from memplace_env.workload.resolve import SUFFIXES
 
@@ -45,9 +46,16 @@ def check_folder(folder: Path) -> None:
 def write_folder(folder: Path, files: Mapping[str, bytes | None]) -> None:
     """Write the files into the folder, after all of them are safely on the disk; None removes an old one.
 
+    An interrupt waits for it.
+
     Raises:
         OSError: if that fails; files of an earlier run are then still as they were.
     """
+    with finishing():
+        _write_folder(folder, files)
+
+
+def _write_folder(folder: Path, files: Mapping[str, bytes | None]) -> None:
     made = [path for path in (folder, *folder.parents) if not path.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     staging = None

@@ -72,12 +72,12 @@ def validate(model: Model, plan: PlanFile, flags: ModelFlags, json: JsonFlag = F
     elif broken:
         console = stdout()
         number = "1 violation" if len(broken) == 1 else f"{len(broken)} violations"
-        console.print(f"{plan} is not valid: {number}.", markup=False, soft_wrap=True)
+        console.print(f"{plan} is not valid: {number}.", soft_wrap=True)
         for item in broken:
-            console.print(f"{item.rule}: {item.message}", markup=False, soft_wrap=True)
+            console.print(f"{item.rule}: {item.message}", soft_wrap=True)
     else:
         sizes = f"{len(saved.allocations)} blocks, {len(saved.transfers)} transfers"
-        stdout().print(f"{plan} is valid: {sizes}.", markup=False, soft_wrap=True)
+        stdout().print(f"{plan} is valid: {sizes}.", soft_wrap=True)
     if broken:
         raise typer.Exit(INVALID)
 
@@ -132,7 +132,7 @@ def compare(
     console.print(comparison_table(task, judged), "")
     console.print(differences_table(task, opposed))
     if picture is not None:
-        console.print(f"Written: {picture}", markup=False, soft_wrap=True)
+        console.print(f"Written: {picture}", soft_wrap=True)
 
 
 def _draw(task: Task, plans: Sequence[Judged], path: Path) -> None:

@@ -63,7 +63,7 @@ def _keys(table: _Table) -> Iterator[str]:
     """Letters from stdin; the board is shown again after each line of them."""
     while True:
         if sys.stdin.isatty():
-            stdout().print("[bold]> [/bold]", end="")
+            stdout().print("> ", style="bold", end="")
         line = sys.stdin.readline()
         if not line:
             return
@@ -146,4 +146,6 @@ class _Table:
         return snapshot_of(self._env.problem, self._env.get_state())
 
     def _say(self, text: str) -> None:
-        stdout().print(text, markup=False, soft_wrap=True)
+        console = stdout()
+        for line in text.split("\n"):
+            console.print(line, soft_wrap=True)

@@ -62,7 +62,7 @@ def render(
         env, actions = _of_agent(model, flags, agent, budget, seed)
     else:
         env, actions = _greedy(model, flags)
-    stdout().print(f"Written: {out} ({_drawn(env.problem, actions, every, out)})", markup=False, soft_wrap=True)
+    stdout().print(f"Written: {out} ({_drawn(env.problem, actions, every, out)})", soft_wrap=True)
 
 
 def _of_plan(model: str, flags: ModelFlags, path: Path) -> tuple[MallocGameEnv, Ints]:

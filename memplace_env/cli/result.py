@@ -132,9 +132,9 @@ class Result:
         proven = "proven optimal for one level a tensor" if maps else "proven optimal"
         known = proven if solution.outcome == "optimal" else "the best that was found"
         head = f"{headline(task, self.judged.report, self.baseline)}, found by {self.found_by}, {known}"
-        console.print(head, style="bold", markup=False, soft_wrap=True)
+        console.print(head, style="bold", soft_wrap=True)
         for line in rivals_lines(solution, self.rivals):
-            console.print(line, style="dim", markup=False, soft_wrap=True)
+            console.print(line, style="dim", soft_wrap=True)
         console.print()
         bound = bound_of(self.judged.report, solution.bound_s, self.formulation)
         console.print(findings_table(self.baseline, self.findings, bound, self.found_by, solution.seed), "")

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memplace_env.analysis import Judged
+from memplace_env.cli.interrupts import finishing
 from memplace_env.cli.output import write_folder
 from memplace_env.cli.saved_plans import judge
 from memplace_env.errors import PlanError
@@ -42,17 +43,12 @@ class ResultFolder:
         self._has_picture = False
 
     def keep(self, result: Result) -> None:
-        """Write the result's plan, picture and trace, unless they are written already or a faster plan stands here."""
-        judged = result.judged
-        faster = self.standing and self.standing.report.latency_ps < judged.report.latency_ps
-        if faster or (self._kept and self._kept.plan == judged.plan):
-            return
-        picture = result.picture()
-        write_folder(
-            self.path,
-            {PLAN: judged.plan.to_json().encode(), PICTURE: picture, TRACE: result.trace().encode()},
-        )
-        self._kept, self._has_picture = judged, picture is not None
+        """Write the result's plan, picture and trace, unless they are written already or a faster plan stands here.
+
+        An interrupt waits for it: what a search has found is kept.
+        """
+        with finishing():
+            self._keep(result)
 
     def to_json(self) -> dict[str, Any]:
         """The files, and the latency in seconds of a faster plan that stood here before them and stays."""
@@ -77,6 +73,18 @@ class ResultFolder:
             return "Written: " + ", ".join(path for path in self.files.values() if path)
         there, here = (seconds(plan.report.latency_s) for plan in (self.standing, judged))
         return f"Not written: {self.path / PLAN} is faster, {there} against {here}; {_INSTEAD}."
+
+    def _keep(self, result: Result) -> None:
+        judged = result.judged
+        faster = self.standing and self.standing.report.latency_ps < judged.report.latency_ps
+        if faster or (self._kept and self._kept.plan == judged.plan):
+            return
+        picture = result.picture()
+        write_folder(
+            self.path,
+            {PLAN: judged.plan.to_json().encode(), PICTURE: picture, TRACE: result.trace().encode()},
+        )
+        self._kept, self._has_picture = judged, picture is not None
 
 
 def _standing(task: Task, path: Path) -> Judged | None:

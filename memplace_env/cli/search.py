@@ -9,12 +9,14 @@ from concurrent.futures import Future
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, SpinnerColumn, Task, TimeElapsedColumn
 from rich.progress import Progress as Bar
+from rich.text import Text
 
 from memplace_env.cli.console import note, stderr
 from memplace_env.cli.environments import baseline_of
 from memplace_env.errors import AgentError
+from memplace_env.foreign import shown
 from memplace_env.views.text.quantities import percent, ratio
 
 if TYPE_CHECKING:
@@ -99,9 +101,17 @@ def search(
 def new_bar(counted: bool) -> Bar:
     """A progress bar on stderr, shown on terminals only; `counted` if it is known where it ends."""
     console = stderr()
-    columns = [SpinnerColumn(), TextColumn("{task.description}")]
+    columns: list[ProgressColumn] = [SpinnerColumn(), _Description()]
     columns += [BarColumn(), MofNCompleteColumn()] if counted else []
     return Bar(*columns, TimeElapsedColumn(), console=console, transient=True, disable=not console.is_terminal)
+
+
+class _Description(ProgressColumn):
+    """What a task says of itself, shown as it is."""
+
+    def render(self, task: Task) -> Text:
+        """The text."""
+        return Text(shown(task.description))
 
 
 def in_thread(work: Callable[[], T], bar: Bar, kept: Callable[[], str], stop: Event | None = None) -> T:

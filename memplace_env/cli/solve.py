@@ -69,6 +69,7 @@ def solve(
     _check_workers(workers, flags)
     specs = [choose_agent(formulation, name, learner.given) for name in agent or (None,)]
     from memplace_env.cli.environments import make_env
+    from memplace_env.cli.interrupts import telling
     from memplace_env.cli.output import check_folder, default_folder
     from memplace_env.cli.proven_bound import with_proven_bound
     from memplace_env.cli.result import Result
@@ -86,24 +87,25 @@ def solve(
     solvers = {spec.name: learner.make(spec) for spec in specs}
     rivals, limits = rivals_of(env), Limits(budget, seed, time_limit, workers)
     result = Result(env, formulation, {}, rivals)
-    for name, solver in solvers.items():
-        solution = search(solver, env, limits, noise=noise, compared=compared(env, rivals), kept=folder.left)
-        if solution.plan is None:
-            note(f"{name} found no plan ({solution.outcome}).")
-            continue
-        result = replace(result, found={**result.found, name: solution})
+    with telling(lambda: folder.left):
+        for name, solver in solvers.items():
+            solution = search(solver, env, limits, noise=noise, compared=compared(env, rivals), kept=folder.left)
+            if solution.plan is None:
+                note(f"{name} found no plan ({solution.outcome}).")
+                continue
+            result = replace(result, found={**result.found, name: solution})
+            folder.keep(result)
+        if not result.found:
+            if json:
+                print_json(solution.summary())
+            raise typer.Exit(NO_PLAN)
+        result = with_proven_bound(result, bound, kept=folder.left)
         folder.keep(result)
-    if not result.found:
-        if json:
-            print_json(solution.summary())
-        raise typer.Exit(NO_PLAN)
-    result = with_proven_bound(result, bound, kept=folder.left)
-    folder.keep(result)
     if json:
         print_json({**result.to_json(), **folder.to_json()})
         return
     result.show()
-    stdout().print(folder.told(result.judged), markup=False, soft_wrap=True)
+    stdout().print(folder.told(result.judged), soft_wrap=True)
 
 
 def _check_limits(budget: int, time_limit: float | None) -> None:

@@ -33,7 +33,7 @@ def test_heavy_modules_are_not_loaded_for_little(argument: str, needed: set[str]
     heavy = {"numba", "scipy", "onnx", "matplotlib", "networkx", "torch"} - needed
     code = (
         "import sys\n"
-        "from memplace_env.cli import main\n"
+        "from memplace import main\n"
         f"sys.argv = ['memplace', {argument!r}]\n"
         "try: main()\n"
         "except SystemExit: pass\n"
@@ -66,7 +66,7 @@ def begun(command: list[str], home: str, work: Path) -> AbstractContextManager[s
     code = (
         "import sys, pathlib\n"
         f"from {module} import {kind} as Agent\n"
-        "from memplace_env.cli import main\n"
+        "from memplace import main\n"
         "run = Agent.run\n"
         "def marked(*arguments):\n"
         "    pathlib.Path('../begun').touch()\n"
