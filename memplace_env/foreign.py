@@ -8,6 +8,7 @@ import os
 import re
 import stat
 import tomllib
+from collections import Counter
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -45,7 +46,8 @@ def read(path: str | os.PathLike[str], most: int, *, follow: bool = True) -> byt
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
             kind = _KINDS.get(stat.S_IFMT(status.st_mode), "something else")
-            raise _refused(path, errno.EISDIR if kind == "a folder" else errno.EINVAL, f"it is {kind}, not a regular file")
+            number = errno.EISDIR if kind == "a folder" else errno.EINVAL
+            raise _refused(path, number, f"it is {kind}, not a regular file")
         content = file.read(most + 1)
     if len(content) > most:
         size = max(status.st_size, len(content))
@@ -98,8 +100,8 @@ def _refused(path: str | os.PathLike[str], number: int, why: str) -> OSError:
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     table = dict(pairs)
     if len(table) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        counts = Counter(name for name, _ in pairs)
+        twice = next(name for name, count in counts.items() if count > 1)
         raise ValueError(f"{twice!r} stands in it twice")
     return table
 

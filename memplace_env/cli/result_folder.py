@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memplace_env.analysis import Judged
-from memplace_env.cli.output import write_folder
 from memplace_env.cli.saved_plans import judge
 from memplace_env.errors import PlanError
+from memplace_env.files import write_together
 from memplace_env.plan import MemoryPlan
 from memplace_env.task import Task
 from memplace_env.views.text.quantities import seconds
@@ -48,7 +48,7 @@ class ResultFolder:
         if faster or (self._kept and self._kept.plan == judged.plan):
             return
         picture = result.picture()
-        write_folder(
+        write_together(
             self.path,
             {PLAN: judged.plan.to_json().encode(), PICTURE: picture, TRACE: result.trace().encode()},
         )
