@@ -70,8 +70,8 @@ def _picture_path(out: Path) -> Path:
 
 def _draw(explanation: Explanation, path: Path) -> bool:
     """Write the picture; False if it cannot be drawn, and then an old one does not stay either."""
-    from memplace_env.cli.output import write_folder
     from memplace_env.errors import VisualizationError
+    from memplace_env.files import write_atomically
     from memplace_env.views.figures.explanation import explanation_figure
     from memplace_env.views.style import to_png
 
@@ -81,5 +81,5 @@ def _draw(explanation: Explanation, path: Path) -> bool:
         note(f"No picture: {error}")
         path.unlink(missing_ok=True)
         return False
-    write_folder(path.parent, {path.name: content})
+    write_atomically(path, content)
     return True

@@ -1,13 +1,9 @@
-"""Writing a folder of results: all of its files or none."""
+"""Where results go."""
 
 from __future__ import annotations
 
-import errno
 import os
 import re
-import shutil
-import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 
 from memplace_env.cli.interrupts import finishing
@@ -41,6 +37,7 @@ def check_folder(folder: Path) -> None:
         raise MemPlaceError(f"--out {folder} cannot be a folder: {existing} is a file; pass another place.")
     if not os.access(existing, os.W_OK | os.X_OK):
         raise MemPlaceError(f"--out {folder} cannot be written: no permission in {existing}; pass another place.")
+<<<<<<< HEAD
 
 
 def write_folder(folder: Path, files: Mapping[str, bytes | None]) -> None:
@@ -80,3 +77,5 @@ def _write_folder(folder: Path, files: Mapping[str, bytes | None]) -> None:
             if path.is_dir() and not any(path.iterdir()):
                 path.rmdir()
         raise
+=======
+>>>>>>> learned

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import platform
 import shutil
@@ -15,7 +14,7 @@ from typing import Any
 from agents.registry import agent_spec
 from memplace_env import __version__
 from memplace_env.errors import LeaderboardError
-from memplace_env.files import write_atomically
+from memplace_env.files import alone, write_atomically
 from memplace_env.leaderboard.checks import Told, check_meta, expected
 from memplace_env.leaderboard.entry import Entry
 from memplace_env.leaderboard.executors import run_all
@@ -103,9 +102,10 @@ def run(meta: Meta, out: Path, *, workers: int = 1, ray: str | None = None, told
 
     Raises:
         LeaderboardError: if the folder holds another submission, or a run breaks the rules.
+        MemPlaceError: if another run writes into it.
     """
     suite, track = check_meta(meta, __version__)
-    with _alone(out):
+    with alone(out):
         _run(meta, suite, track, out, workers, ray, told)
 
 
@@ -144,25 +144,6 @@ def hardware() -> dict[str, Any]:
         "platform": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
     }
-
-
-@contextmanager
-def _alone(out: Path) -> Iterator[None]:
-    """Nobody else writes into the folder meanwhile; the lock ends with this process, however that ends."""
-    if out.exists() and not out.is_dir():
-        raise LeaderboardError(f"{out} is there and holds no submission; pass another --out.")
-    there = out.exists()
-    out.mkdir(parents=True, exist_ok=True)
-    handle = os.open(out, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    except BlockingIOError:
-        raise LeaderboardError(f"Another run writes into {out}; wait for it, or pass another --out.") from None
-    finally:
-        os.close(handle)
-        if not there and not any(out.iterdir()):
-            out.rmdir()
 
 
 @contextmanager

@@ -8,7 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from memplace_env.errors import AgentError, LeaderboardError
+from memplace_env.errors import AgentError, LeaderboardError, MemPlaceError
+from memplace_env.files import alone
 from memplace_env.leaderboard import folder as files
 from memplace_env.leaderboard import running
 from memplace_env.leaderboard.board import Board
@@ -418,7 +419,7 @@ def test_what_a_killed_run_left_goes(folder):
 
 
 def test_two_runs_do_not_share_a_folder(folder):
-    with running._alone(folder), pytest.raises(LeaderboardError, match="Another run"):
+    with alone(folder), pytest.raises(MemPlaceError, match="Another run"):
         running.run(read_meta(folder / META), folder)
 
 
