@@ -8,12 +8,16 @@ import os
 import re
 import stat
 import tomllib
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
 WORD: Final = 300
 SENTENCE: Final = 2_000
 """Characters of a piece without spaces, and of a whole text, that are shown; our choice."""
+DOTS: Final = 1_000
+"""Dots that a line of TOML may have: the time that a key takes grows with the square of its parts."""
 
 _KINDS: Final = {
     stat.S_IFDIR: "a folder",
@@ -61,18 +65,29 @@ def parse_json(text: str | bytes) -> Any:
     """
     try:
         return json.loads(text, object_pairs_hook=_once, parse_constant=_no_number)
+    except (json.JSONDecodeError, UnicodeDecodeError, _Refused):
+        raise
+    except ValueError:
+        raise ValueError("a number in it has too many digits") from None
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
 
 
-def parse_toml(text: str) -> dict[str, Any]:
-    """A TOML document.
+def parse_toml(text: str, parse_float: Callable[[str], Any] = float) -> dict[str, Any]:
+    """A TOML document, with its floats as `parse_float` makes them.
 
     Raises:
         ValueError: it is none; the message is the end of a sentence.
     """
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.count(".") > DOTS:
+            raise ValueError(f"line {number} has more than {DOTS:,} dots")
     try:
-        return tomllib.loads(text)
+        return tomllib.loads(text, parse_float=parse_float)
+    except tomllib.TOMLDecodeError:
+        raise
+    except (ValueError, ArithmeticError):
+        raise ValueError("a number in it has too many digits") from None
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
 
@@ -95,17 +110,20 @@ def _refused(path: str | os.PathLike[str], number: int, why: str) -> OSError:
     return OSError(number, why, os.fspath(path))
 
 
+class _Refused(ValueError):
+    """Of JSON that Python would take."""
+
+
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     table = dict(pairs)
     if len(table) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"{twice!r} stands in it twice")
+        twice = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
+        raise _Refused(f"{twice!r} stands in it twice")
     return table
 
 
 def _no_number(text: str) -> NoReturn:
-    raise ValueError(f"{text} is no number in JSON")
+    raise _Refused(f"{text} is no number in JSON")
 
 
 def _escaped(letter: str) -> str:
