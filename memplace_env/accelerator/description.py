@@ -41,11 +41,15 @@ class Description(NamedTuple):
             AcceleratorError: as `load_accelerator`.
         """
         if str(name_or_path).endswith(STREAMED) and not os.path.exists(name_or_path):
-            plain = cls.read(str(name_or_path).removesuffix(STREAMED))
+            plain = cls._found(str(name_or_path).removesuffix(STREAMED))
             name = str(plain.document["name"])
             if plain.document["weights"] == "streamed":
                 return plain
             return plain._parsed(_rewritten(plain.text, {("name",): name + STREAMED, ("weights",): "streamed"}))
+        return cls._found(name_or_path)
+
+    @classmethod
+    def _found(cls, name_or_path: str | Path) -> Description:
         path = find(name_or_path)
         try:
             text = read(path)

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import os
-import tomllib
 from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from itertools import pairwise
+from math import prod
 from pathlib import Path
 from reprlib import repr as shorten
-from typing import Any
+from typing import Any, Final
 
+from memplace_env import foreign
 from memplace_env.accelerator.accelerator import STREAMED, Accelerator, MemoryLevel, Systolic
-from memplace_env.accelerator.schema import DOCUMENT, hint, schema_version
+from memplace_env.accelerator.schema import DOCUMENT, MAX_BLOCKS, hint, schema_version
+from memplace_env.accelerator.tiling import EthosU
 from memplace_env.errors import AcceleratorError
 
 _PRESETS = Path(__file__).with_name("presets")
+FILE_BYTES: Final = 2**17
+"""Of a description, above which it is not read: many times the longest that is shipped. Our choice."""
 
 
 def accelerator_names() -> tuple[str, ...]:
@@ -41,13 +45,18 @@ def load_accelerator(name_or_path: str | Path | Accelerator) -> Accelerator:
     """
     if isinstance(name_or_path, Accelerator):
         return name_or_path
-    if str(name_or_path).endswith(STREAMED) and not os.path.exists(name_or_path):
-        return load_accelerator(str(name_or_path).removesuffix(STREAMED)).streamed()
-    path = find(name_or_path)
+    streamed = str(name_or_path).endswith(STREAMED) and not os.path.exists(name_or_path)
+    path = find(str(name_or_path).removesuffix(STREAMED) if streamed else name_or_path)
     try:
-        return build(parse(read(path)))
+        chip = build(parse(read(path)))
     except AcceleratorError as error:
         raise AcceleratorError(f"{path}: {error}") from None
+    return chip.streamed() if streamed else chip
+
+
+def is_shipped(name: str) -> bool:
+    """Whether a text names a shipped accelerator, streamed or not, and so no file of anybody else."""
+    return name.removesuffix(STREAMED) in accelerator_names()
 
 
 def find(name_or_path: str | Path) -> Path:
@@ -78,7 +87,7 @@ def read(path: Path) -> str:
     if os.path.isdir(path):
         raise AcceleratorError("this is a directory: pass the path of a TOML file")
     try:
-        return path.read_bytes().decode("utf-8-sig")
+        return foreign.read(path, FILE_BYTES).decode("utf-8-sig")
     except FileNotFoundError:
         names = accelerator_names()
         raise AcceleratorError(
@@ -86,7 +95,9 @@ def read(path: Path) -> str:
         ) from None
     except UnicodeDecodeError as error:
         raise AcceleratorError(f"not valid TOML: correct the file, {error}") from None
-    except (OSError, ValueError) as error:  # ValueError: a null character in the path.
+    except OSError as error:
+        raise AcceleratorError(f"cannot be read, {error.strerror or error}: pass a readable TOML file") from None
+    except ValueError as error:  # a null character in the path
         raise AcceleratorError(f"cannot be read, {error}: pass a readable TOML file") from None
 
 
@@ -97,13 +108,9 @@ def parse(text: str) -> dict[str, Any]:
         AcceleratorError: if the text is no TOML.
     """
     try:
-        return tomllib.loads(text, parse_float=Decimal)
-    except tomllib.TOMLDecodeError as error:
+        return foreign.parse_toml(text, parse_float=Decimal)
+    except ValueError as error:
         raise AcceleratorError(f"not valid TOML: correct the file, {error}") from None
-    except (ValueError, ArithmeticError):
-        raise AcceleratorError("not valid TOML: correct the file, a number in it has too many digits") from None
-    except RecursionError:
-        raise AcceleratorError("not valid TOML: correct the file, it is nested too deeply") from None
 
 
 def build(document: dict[str, Any]) -> Accelerator:
@@ -119,6 +126,7 @@ def build(document: dict[str, Any]) -> Accelerator:
     _check_dtypes(values["dtype"], compute)
     levels = tuple(_level(level, f"memory[{index}]") for index, level in enumerate(values["memory"]))
     _check_order(levels)
+    _check_blocks(values.get("tiling"))
     accelerator = Accelerator(
         **{key: values[key] for key in ("name", "description", "ports", "weights", "fusion", "dtype")},
         matrix_macs_per_s=_effective(compute, "matrix_macs_per_s"),
@@ -182,6 +190,18 @@ def _check_dtypes(dtype: str, compute: dict[str, Any]) -> None:
         if odd:
             raise AcceleratorError(
                 f"compute.{table} and compute.matrix_macs_per_s must have the same dtypes: add or remove {odd[0]}"
+            )
+
+
+def _check_blocks(unit: Any) -> None:
+    """Not so many blocks that no memory would hold the list of them."""
+    if not isinstance(unit, EthosU):
+        return
+    in_a_row = 1, 4, unit.microblocks[0][2]  # see `microblock` in costs/tiled/blocks.py
+    for box in (*unit.microblocks, *unit.vector_microblocks, in_a_row):
+        if prod(max(1, most // step) for most, step in zip(unit.largest_block, box, strict=True)) > MAX_BLOCKS:
+            raise AcceleratorError(
+                f"tiling.largest_block has more than {MAX_BLOCKS:,} blocks of {list(box)}: make it smaller"
             )
 
 

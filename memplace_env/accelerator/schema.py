@@ -67,10 +67,20 @@ def _choice(*allowed: str) -> Rule:
     return read
 
 
-def _text(value: Any, where: str) -> Any:
-    if not isinstance(value, str) or not value.strip() or not value.isprintable():
-        raise AcceleratorError(f"{where} must be one line of text in quotes")
-    return value
+def _line(most: int) -> Rule:
+    """One line of at most so many characters, none of which a terminal would obey."""
+
+    def read(value: Any, where: str) -> Any:
+        if not isinstance(value, str) or not value.strip() or not value.isprintable():
+            raise AcceleratorError(f"{where} must be one line of text in quotes")
+        if len(value) > most:
+            raise AcceleratorError(f"{where} has {len(value):,} characters: shorten it to {most:,}")
+        return value
+
+    return read
+
+
+_name, _text = _line(100), _line(2_000)
 
 
 def _table(fields: Mapping[str, Rule], optional: Collection[str] = ()) -> Rule:
@@ -180,7 +190,7 @@ _ACCESS = _table(
 )
 _LEVEL = _table(
     {
-        "name": _text,
+        "name": _name,
         "capacity_bytes": _COUNT,
         "read_bytes_per_s": _COUNT,
         "write_bytes_per_s": _COUNT,
@@ -207,10 +217,12 @@ _COMPUTE = _table(
     },
     optional=["efficiency", "systolic"],
 )
-_BOX = _list(_COUNT, 3, 3)
+_BOX = _list(_number("1", 2**12, step="1"), 3, 3)  # so that its elements, times the layers' strides, fit int64
+MAX_BLOCKS = 2**20
+"""Blocks of a unit, one per multiple of its micro-block, among which tiled costs choose for each layer. Our choice."""
 _ETHOS_U: dict[str, Rule] = {
     "clock_hz": _COUNT,
-    "cores": _COUNT,
+    "cores": _number("1", 1024, step="1"),
     "microblocks": _list(_BOX, 1, 8),
     "vector_microblocks": _list(_BOX, 1, 8),
     "largest_block": _BOX,
@@ -233,13 +245,13 @@ _TILING = _unit(
 DOCUMENT = _table(
     {
         "schema": schema_version,
-        "name": _text,
+        "name": _name,
         "description": _text,
         "ports": _choice(*get_args(Ports)),
         "weights": _choice(*get_args(Weights)),
         "fusion": _choice(*get_args(Fusion)),
         "dtype": _choice(*DTYPES),
-        "cost_model": _text,
+        "cost_model": _name,
         "compute": _COMPUTE,
         "memory": _levels,
         "tiling": _TILING,

@@ -9,8 +9,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from memplace_env import foreign
 from memplace_env.cli.model_flags import ModelFlags, parsed_dims
 from memplace_env.errors import CalibrationError, MemPlaceError
 from memplace_env.hints import nearest
@@ -18,6 +19,9 @@ from memplace_env.hints import nearest
 if TYPE_CHECKING:
     from memplace_env.analysis.calibration import Measurement
 
+FILE_BYTES: Final = 2**20
+MOST_ROWS: Final = 1_000
+"""Of a file, above which it is not read: each row is a program to be built. Our choice."""
 NEEDED = ("model", "latency_ms")
 COLUMNS = (*NEEDED, "batch", "dtype", "dims", "plan")
 _MODEL_COLUMNS = ("model", "batch", "dtype", "dims")
@@ -45,9 +49,10 @@ def read_measurements(path: Path, flags: ModelFlags) -> list[Measurement]:
 
 def _rows(path: Path) -> list[Row]:
     try:
-        text = path.read_bytes().decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise CalibrationError(f" cannot be read, {error}; pass a CSV file in UTF-8.") from None
+        text = foreign.read(path, FILE_BYTES).decode("utf-8-sig")
+    except (OSError, ValueError) as error:  # ValueError: no UTF-8, or a null character in the path
+        why = getattr(error, "strerror", None) or error
+        raise CalibrationError(f" cannot be read, {why}; pass a CSV file in UTF-8.") from None
     reader = csv.reader(StringIO(text, newline=""), strict=True, skipinitialspace=True)
     try:
         header = [name.strip() for name in next(reader, [])]
@@ -61,6 +66,8 @@ def _rows(path: Path) -> list[Row]:
                     f", line {reader.line_num}: it has {len(cells)} cells for {len(header)} columns; put texts with "
                     "commas in quotes."
                 )
+            if len(rows) == MOST_ROWS:
+                raise CalibrationError(f", line {reader.line_num}: {MOST_ROWS:,} measurements are the most; drop some.")
             named = zip(header, cells, strict=True)
             rows.append(Row(reader.line_num, {name: cell.strip() for name, cell in named}))
     except csv.Error as error:
@@ -106,7 +113,7 @@ def _measurement(row: Row, flags: ModelFlags) -> Measurement:
             plan = MemoryPlan.load(said["plan"])
             require_valid(task, plan)
     shown = [said["model"], *(f"{column} {said[column]}" for column in COLUMNS[2:] if said[column])]
-    return Measurement(", ".join(shown), task, latency_s, plan)
+    return Measurement(foreign.shown(", ".join(shown), foreign.WORD), task, latency_s, plan)
 
 
 @contextmanager
@@ -130,6 +137,6 @@ def _milliseconds(text: str) -> float:
 
 
 def _count(text: str) -> int:
-    if not text.isdecimal() or not 0 < int(text) < 2**31:
+    if not text.isdecimal() or len(text) > 10 or not 0 < int(text) < 2**31:
         raise CalibrationError(f"{text!r} is no batch size; write a whole number, or nothing for the default.")
     return int(text)

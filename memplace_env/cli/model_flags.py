@@ -29,6 +29,9 @@ _OPTIONS = {
     "simulator": Annotated[str | None, typer.Option("--simulator", help="Name of an installed simulator.")],
 }
 
+_DIGITS = 18
+"""That a size may have."""
+
 _WRITTEN = {"accelerator": str, "batch": int, "dims": dict, "dtype": str, "fusion": str, "costs": str}
 """Settings in a plan, and the type of each."""
 
@@ -88,14 +91,27 @@ class ModelFlags:
     def with_defaults_of(self, plan: MemoryPlan) -> ModelFlags:
         """These flags, and where they say nothing what the plan says of itself.
 
+        Files that a plan names are not opened: it may be a stranger's.
+
         Raises:
-            PlanError: if the plan's settings are not of the kind that memplace writes.
+            PlanError: if the plan's settings are not of the kind that memplace writes, or its chip is not shipped and
+                no flag says which it is.
         """
+        from memplace_env.accelerator import is_shipped
+
         said: dict[str, Any] = {name: plan.settings.get(name) for name in _WRITTEN}
         for name, kind in _WRITTEN.items():
             if said[name] is not None and not isinstance(said[name], kind):
                 raise PlanError(f"The plan's setting {name!r} is {said[name]!r}, which no memplace wrote.")
+        sizes = [said["batch"], *(said["dims"] or {}).values()]
+        if not all(size is None or type(size) is int for size in sizes) or None in sizes[1:]:
+            raise PlanError("The plan's batch and dims are not the whole numbers that memplace writes.")
         said["accelerator"] = said["accelerator"] or plan.accelerator
+        if self.accelerator is None and not is_shipped(said["accelerator"]):
+            raise PlanError(
+                f"The plan is for the accelerator {said['accelerator']!r}, which is not shipped, and no file is opened "
+                "because a plan names it; pass it yourself with --accelerator."
+            )
         given = {name: value for name, value in vars(self).items() if value is not None}
         dims = {**(said["dims"] or {}), **(self.dims or {})} or None
         return ModelFlags(**{**said, **given, "dims": dims})
@@ -138,7 +154,7 @@ def parsed_dims(texts: list[str], where: str) -> dict[str, int]:
     dims: dict[str, int] = {}
     for text in texts:
         name, equals, value = text.rpartition("=")
-        if not equals or not name or not value.strip().isdecimal():
+        if not equals or not name or not value.strip().isdecimal() or len(value) > _DIGITS:
             raise MemPlaceError(f"{where} takes NAME=VALUE with a whole number, such as sequence=384, not {text!r}.")
         if name in dims:
             raise MemPlaceError(f"{where} sets {name!r} twice; pass it once.")

@@ -11,6 +11,8 @@ from memplace_env.workload.program import Ints
 
 LIMIT_PS = 2**60
 """Longest time that is counted, in ps, so that no sum of times leaves int64: 13 days."""
+LIMIT_PJ = 2**60
+"""Most energy that is counted, in pJ, so that no sum of energies leaves int64: 1.2 MJ."""
 
 
 class Costs(NamedTuple):

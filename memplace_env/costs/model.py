@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memplace_env.accelerator import Accelerator
-from memplace_env.costs.costs import LIMIT_PS, Costs
+from memplace_env.costs.costs import LIMIT_PJ, LIMIT_PS, Costs
 from memplace_env.costs.roofline import Roofline
 from memplace_env.costs.tiled import Tiled
 from memplace_env.errors import CostError, WorkloadError
 from memplace_env.plugins import COST_MODELS, installed, load_plugin
-from memplace_env.units import PS_PER_S
+from memplace_env.units import PJ, PS_PER_S
 from memplace_env.workload.program import Program
 
 
@@ -90,7 +90,7 @@ def costs_of(model: CostModel, program: Program, accelerator: Accelerator) -> Co
 
     Raises:
         CostError: if an array has the wrong shape, type or range.
-        WorkloadError: if the program takes longer than fits into int64.
+        WorkloadError: if the program takes longer, or more energy, than fits into int64.
     """
     named, said = f"Cost model {type(model).__name__}", model.costs(program, accelerator)
     if not isinstance(said, Costs):
@@ -109,7 +109,7 @@ def costs_of(model: CostModel, program: Program, accelerator: Accelerator) -> Co
         "reserved_bytes": _checked(named, said, "reserved_bytes", (ops, levels)),
     }
     _check_reserved(named, arrays["reserved_bytes"], accelerator)
-    _check_latency(program, accelerator, arrays)
+    _check_totals(program, accelerator, arrays)
     return Costs(serial=bool(said.serial), **arrays)
 
 
@@ -134,13 +134,21 @@ def _check_reserved(named: str, reserved: NDArray[np.int64], accelerator: Accele
             )
 
 
-def _check_latency(program: Program, accelerator: Accelerator, arrays: dict[str, Any]) -> None:
-    """The sum of everything that could be paid must fit."""
-    worst = sum(int(arrays[field].sum(dtype=object)) for field in ("compute_ps", "overhead_ps", "use_ps"))
-    worst += 2 * sum(int(arrays[field].sum(dtype=object)) for field in ("prefetch_ps", "writeback_ps"))
-    worst += program.num_ops * int(arrays["latency_ps"].sum(dtype=object))
-    if worst > LIMIT_PS:
+def _check_totals(program: Program, accelerator: Accelerator, arrays: dict[str, Any]) -> None:
+    """The sums of everything that could be paid must fit."""
+
+    def total(field: str) -> int:
+        return int(arrays[field].sum(dtype=object))
+
+    worst_ps = sum(map(total, ("compute_ps", "overhead_ps", "use_ps")))
+    worst_ps += 2 * (total("prefetch_ps") + total("writeback_ps")) + program.num_ops * total("latency_ps")
+    if worst_ps > LIMIT_PS:
         raise WorkloadError(
             f"{program.name!r} takes over {LIMIT_PS // PS_PER_S // 3600} hours on {accelerator.name!r}, more than the "
             "simulator counts; pass smaller dims or batch."
+        )
+    if total("compute_pj") + total("use_pj") + 2 * total("copy_pj") > LIMIT_PJ:
+        raise WorkloadError(
+            f"{program.name!r} takes over {LIMIT_PJ * PJ:.1g} J on {accelerator.name!r}, more than the simulator "
+            "counts; pass smaller dims or batch."
         )

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memplace_env.accelerator import Accelerator, Systolic
-from memplace_env.costs.costs import LIMIT_PS, Costs
+from memplace_env.costs.costs import LIMIT_PJ, LIMIT_PS, Costs
 from memplace_env.costs.folds import exposed_fill, fold_count
 from memplace_env.errors import WorkloadError
 from memplace_env.units import PS_PER_S
@@ -27,7 +27,7 @@ class Roofline:
         """The arrays.
 
         Raises:
-            WorkloadError: if the accelerator has no unit for the program's dtype, or a time leaves int64.
+            WorkloadError: if the accelerator has no unit for the program's dtype, or a time or an energy leaves int64.
         """
         dtype = program.dtype
         if dtype not in accelerator.matrix_macs_per_s:
@@ -47,9 +47,9 @@ class Roofline:
             serial=accelerator.ports == "serial",
             prefetch_ps=ceil_ratio(program.tensor_bytes, PS_PER_S, read_rate),
             writeback_ps=ceil_ratio(program.tensor_bytes, PS_PER_S, write_rate),
-            compute_pj=_round(work_pj),
-            use_pj=_round(program.use_bytes[:, None] * picojoules),
-            copy_pj=_round(program.tensor_bytes[:, None] * (picojoules + picojoules[-1])),
+            compute_pj=whole_pj(work_pj),
+            use_pj=whole_pj(program.use_bytes[:, None] * picojoules),
+            copy_pj=whole_pj(program.tensor_bytes[:, None] * (picojoules + picojoules[-1])),
             reserved_bytes=np.zeros((program.num_ops, accelerator.num_levels), dtype=np.int64),
         )
 
@@ -65,6 +65,17 @@ def ceil_ratio(amount: Ints, scale: int, rate: int) -> Ints:
     if exact and max(exact) > LIMIT_PS:
         raise WorkloadError("One op takes longer than the simulator counts; pass smaller dims or batch.")
     return np.array(exact, dtype=np.int64)[where]
+
+
+def whole_pj(values: NDArray[np.float64]) -> Ints:
+    """int64, rounded.
+
+    Raises:
+        WorkloadError: if an energy is beyond what the simulator counts.
+    """
+    if values.max(initial=0) > LIMIT_PJ:
+        raise WorkloadError("One op takes more energy than the simulator counts; pass smaller dims or batch.")
+    return np.rint(values).astype(np.int64)
 
 
 def _compute_ps(program: Program, accelerator: Accelerator) -> Ints:
@@ -98,7 +109,3 @@ def _systolic_ps(gemm: Ints, unit: Systolic) -> Ints:
     rows = gemm[:, 1].astype(object)
     cycles = fold_count(gemm, unit) * (rows + exposed_fill(unit)) * (rows > 0)
     return ceil_ratio(cycles, PS_PER_S, unit.arrays * unit.clock_hz)
-
-
-def _round(values: NDArray[np.float64]) -> Ints:
-    return np.rint(values).astype(np.int64)

@@ -6,12 +6,12 @@ from __future__ import annotations
 
 import json
 import lzma
-import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from memplace_env import foreign
 from memplace_env.errors import LeaderboardError, PlanError
 from memplace_env.files import write_atomically
 from memplace_env.leaderboard.entry import Entry, Point
@@ -23,10 +23,12 @@ PARTS: Final = "parts"
 META_BYTES: Final = 2**18
 PACKED_BYTES: Final = 2**22
 UNPACKED_BYTES: Final = 2**26
+WHOLE_BYTES: Final = 2**27
 LINE_BYTES: Final = 2**22
+RUNS: Final = 1_000
 POINTS: Final = 10_000
-"""Sizes above which nothing is read: of submission.toml, of a file of plans, of what it unpacks to, of a
-run, and of its curve."""
+"""Sizes above which nothing is read: of submission.toml, of a file of plans, of what it unpacks to, of what all of a
+submission's do, of a run, of the runs of an environment, and of a run's curve."""
 NAME_LENGTH: Final = 200
 
 _FIELDS: Final = ("env_id", "budget", "seed", "latency_ps", "evaluations", "seconds", "curve", "plan")
@@ -56,16 +58,15 @@ def files_in(folder: Path) -> tuple[Path, dict[str, Path]]:
 
 
 def read_bytes(path: Path, limit: int) -> bytes:
-    """The contents of a regular file below a limit.
+    """The contents of a regular file below a limit; a link to one is none.
 
     Raises:
         LeaderboardError: if it is none.
     """
-    _regular(path, limit)
-    # Should it have become something else meanwhile: a link is not followed, and no more than the limit is read.
-    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    with os.fdopen(handle, "rb") as file:
-        return file.read(limit)
+    try:
+        return foreign.read(path, limit, follow=False)
+    except OSError as error:
+        raise LeaderboardError(f"{path} cannot be read: {error.strerror or error}.") from None
 
 
 def write_entries(path: Path, entries: Iterable[Entry]) -> Path:
@@ -74,13 +75,37 @@ def write_entries(path: Path, entries: Iterable[Entry]) -> Path:
     return write_atomically(path, lzma.compress(lines.encode()))
 
 
+def read_all(packed: Mapping[str, Path]) -> dict[str, list[Entry]]:
+    """The runs in files of plans, by environment id.
+
+    Raises:
+        LeaderboardError: as `read_entries`, or if all together unpack to too much.
+    """
+    entries, whole = {}, 0
+    for env_id, path in packed.items():
+        content = _unpacked(path)
+        whole += len(content)
+        if whole > WHOLE_BYTES:
+            raise LeaderboardError(f"{path.parent} unpacks to more than {WHOLE_BYTES:,} bytes.")
+        entries[env_id] = list(_runs(path, content))
+    return entries
+
+
 def read_entries(path: Path) -> Iterator[Entry]:
     """The runs of one environment.
 
     Raises:
         LeaderboardError: if the file is damaged, unpacks to too much or holds something else; says in which line.
     """
-    for number, line in enumerate(_unpacked(path).splitlines(), 1):
+    yield from _runs(path, _unpacked(path))
+
+
+def _runs(path: Path, content: bytes) -> Iterator[Entry]:
+    if content.count(b"\n") > RUNS:
+        raise LeaderboardError(f"{path} has more than {RUNS:,} lines.")
+    for number, line in enumerate(content.split(b"\n"), 1):
+        if not line:
+            continue
         try:
             if len(line) > LINE_BYTES:
                 raise LeaderboardError(f"it has {len(line):,} bytes, and {LINE_BYTES:,} are the most.")
@@ -106,8 +131,8 @@ def of_line(line: str) -> Entry:
         LeaderboardError: if it is another thing.
     """
     try:
-        document = json.loads(line)
-    except (ValueError, RecursionError) as error:
+        document = foreign.parse_json(line)
+    except ValueError as error:
         raise LeaderboardError(f"it is no JSON ({error}).") from None
     if not isinstance(document, dict) or set(document) != set(_FIELDS):
         raise LeaderboardError(f"a run has exactly the fields {', '.join(_FIELDS)}.")

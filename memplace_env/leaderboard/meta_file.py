@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, asdict, fields
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any, Final
 
 import tomlkit
 
+from memplace_env import foreign
 from memplace_env.errors import LeaderboardError
 from memplace_env.files import write_atomically
 from memplace_env.leaderboard.folder import META_BYTES, read_bytes
@@ -22,6 +22,8 @@ NAME: Final = re.compile(r"(?! )[A-Za-z0-9 ._()+-]{1,60}(?<! )")
 """Of rows: nothing in it looks like something else."""
 LONGEST: Final = 200
 """Characters that a name, an author or a link may have."""
+MOST: Final = 2**31
+"""Above all seeds."""
 
 
 def write_meta(path: Path, meta: Meta) -> Path:
@@ -37,8 +39,10 @@ def read_meta(path: Path) -> Meta:
         LeaderboardError: naming the field that is missing, unknown or of the wrong kind.
     """
     try:
-        table = tomllib.loads(read_bytes(path, META_BYTES).decode())
-    except (ValueError, RecursionError) as error:
+        table = foreign.parse_toml(read_bytes(path, META_BYTES).decode())
+    except LeaderboardError:
+        raise
+    except ValueError as error:
         raise LeaderboardError(f"{path} is no TOML ({error}).") from None
     try:
         return _meta(table)
@@ -110,8 +114,8 @@ def _formulations(name: str, value: Any) -> tuple[Formulation, ...]:
 
 
 def _seeds(name: str, value: Any) -> tuple[int, ...]:
-    if not isinstance(value, list) or not all(type(each) is int for each in value):
-        raise LeaderboardError(f"{name} must be a list of whole numbers.")
+    if not isinstance(value, list) or not all(type(each) is int and 0 <= each < MOST for each in value):
+        raise LeaderboardError(f"{name} must be a list of whole numbers from 0 to {MOST - 1}.")
     return tuple(value)
 
 
@@ -121,12 +125,27 @@ def _table(name: str, value: Any) -> Mapping[str, Any]:
     return value
 
 
+def _settings(name: str, value: Any) -> Mapping[str, Any]:
+    for key, each in _table(name, value).items():
+        _setting(f"{name}.{_text(f'a key of {name}', key)}", each)
+    return dict(value)
+
+
+def _setting(name: str, value: Any) -> None:
+    """A text, a number, a flag, or a list of these."""
+    for each in value if isinstance(value, list) else [value]:
+        if isinstance(each, str):
+            _text(name, each)
+        elif not isinstance(each, int | float) or not abs(each) < 2**63:
+            raise LeaderboardError(f"{name} must be a text, a number, true or false, or a list of these.")
+
+
 def _training(name: str, value: Any) -> Training:
     table = _table(name, value)
     if set(table) != {"ids", "plans", "seconds"}:
         raise LeaderboardError(f"{name} must have ids, plans and seconds.")
     plans, seconds = table["plans"], table["seconds"]
-    if type(plans) is not int or plans < 1 or type(seconds) not in (int, float) or not 0 <= seconds < 1e12:
+    if type(plans) is not int or not 0 < plans < 2**63 or type(seconds) not in (int, float) or not 0 <= seconds < 1e12:
         raise LeaderboardError(f"{name}.plans must be a whole number above 0, and {name}.seconds a number.")
     return Training(_some(f"{name}.ids", table["ids"]), plans, float(seconds))
 
@@ -135,7 +154,7 @@ _KINDS: Final[Mapping[str, Callable[[str, Any], Any]]] = {
     "name": _name,
     **dict.fromkeys(("agent", "suite", "suite_sha256", "track", "memplace"), _title),
     **dict.fromkeys(("deterministic", "nominal"), _flag),
-    **dict.fromkeys(("options", "hardware"), _table),
+    **dict.fromkeys(("options", "hardware"), _settings),
     "formulations": _formulations,
     "budgets": _some,
     "seeds": _seeds,

@@ -9,7 +9,7 @@ from memplace_env import __version__
 from memplace_env.errors import LeaderboardError, MemPlaceError
 from memplace_env.leaderboard.checks import Told, check_complete, check_meta, check_spending
 from memplace_env.leaderboard.entry import Entry
-from memplace_env.leaderboard.folder import files_in, read_entries
+from memplace_env.leaderboard.folder import files_in, read_all
 from memplace_env.leaderboard.jobs import Job, play, true_latency_ps
 from memplace_env.leaderboard.meta_file import read_meta
 from memplace_env.leaderboard.pinned import require_pinned
@@ -77,7 +77,7 @@ def read(folder: Path) -> Submission:
     for env_id in packed:
         if env_id not in suite.instances:
             raise LeaderboardError(f"{packed[env_id]} belongs to no instance of {suite.name}.")
-    entries = {env_id: list(read_entries(path)) for env_id, path in packed.items()}
+    entries = read_all(packed)
     try:
         check_complete(meta, suite, track, entries)
     except LeaderboardError as error:

@@ -6,11 +6,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
+from memplace_env import foreign
 from memplace_env.errors import PlanError
 from memplace_env.files import write_atomically
 from memplace_env.task import Task
@@ -19,6 +20,11 @@ from memplace_env.workload.program import Ints
 SCHEMA = 1
 ALLOCATION = ("tensor", "level", "offset", "start", "end")
 TRANSFER = ("tensor", "source", "target", "start", "end")
+FILE_BYTES: Final = 3 * 2**24
+"""Of a plan, above which it is not read: over half a million blocks and copies, and what any JSON of this size takes as
+objects stays below 2 GB. Our choice."""
+TEXT: Final = 4_096
+"""Characters of a name or a setting: what a path may have."""
 _IDENTITY = ("program", "program_sha256", "accelerator", "accelerator_sha256")
 
 
@@ -54,9 +60,9 @@ class MemoryPlan:
         """A plan for this task, with its settings."""
         none = np.empty((0, len(TRANSFER)), dtype=np.int64)
         return cls(
-            program=task.program.name,
+            program=foreign.shown(task.program.name, foreign.WORD),
             program_sha256=task.program.sha256,
-            accelerator=task.accelerator.name,
+            accelerator=foreign.shown(task.accelerator.name, foreign.WORD),
             accelerator_sha256=task.accelerator.sha256,
             use_level=use_level.astype(np.int8),
             allocations=allocations.astype(np.int64).reshape(-1, len(ALLOCATION)),
@@ -107,24 +113,25 @@ class MemoryPlan:
             PlanError: if the file is missing, truncated or not such a plan.
         """
         try:
-            text = Path(path).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise PlanError(f"Cannot read the plan {path}: {error}; pass a plan.json that memplace wrote.") from None
+            text = foreign.read(path, FILE_BYTES)
+        except (OSError, ValueError) as error:  # ValueError: a null character in the path
+            why = getattr(error, "strerror", None) or error
+            raise PlanError(f"Cannot read the plan {path}: {why}; pass a plan.json that memplace wrote.") from None
         try:
             return cls.from_json(text)
         except PlanError as error:
             raise PlanError(f"{path} is not a usable plan: {error}") from None
 
     @classmethod
-    def from_json(cls, text: str) -> MemoryPlan:
+    def from_json(cls, text: str | bytes) -> MemoryPlan:
         """Parse `to_json`'s document.
 
         Raises:
             PlanError: naming the field that is missing or wrong.
         """
         try:
-            document = json.loads(text)
-        except (json.JSONDecodeError, RecursionError) as error:
+            document = foreign.parse_json(text)
+        except ValueError as error:
             raise PlanError(f"it is no complete JSON document ({error}).") from None
         return cls.from_document(document)
 
@@ -135,17 +142,21 @@ class MemoryPlan:
         Raises:
             PlanError: naming the field that is missing or wrong.
         """
-        if not isinstance(document, dict) or document.get("schema") != SCHEMA:
+        version = document.get("schema") if isinstance(document, dict) else None
+        if type(version) is not int or version != SCHEMA:
             raise PlanError(f"it lacks 'schema': {SCHEMA}, the version this memplace reads and writes.")
         names: dict[str, str] = {}
         for key in _IDENTITY:
             value = document.get(key)
-            if not isinstance(value, str):
-                raise PlanError(f"the field {key!r} is missing or no text.")
+            if not _is_text(value):
+                raise PlanError(f"the field {key!r} is missing or no line of at most {TEXT:,} characters.")
             names[key] = value
         settings = document.get("settings", {})
         if not isinstance(settings, dict):
             raise PlanError("the field 'settings' is no table.")
+        for key, value in settings.items():
+            if not _is_setting(key, value):
+                raise PlanError(f"its setting {key!r} is neither a number, a line of text nor a table of such.")
         return cls(
             names["program"],
             names["program_sha256"],
@@ -156,6 +167,22 @@ class MemoryPlan:
             transfers=_rows(document, "transfers", TRANSFER),
             settings=settings,
         )
+
+
+def _is_text(value: object) -> TypeGuard[str]:
+    return isinstance(value, str) and len(value) <= TEXT and value.isprintable()
+
+
+def _is_setting(key: str, value: object) -> bool:
+    """Whether it is a setting, or a table of them."""
+    inner = value if isinstance(value, dict) else {key: value}
+    return _is_text(key) and all(_is_text(name) and _is_value(each) for name, each in inner.items())
+
+
+def _is_value(value: object) -> bool:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return abs(value) < 2**63
+    return value is None or isinstance(value, bool) or _is_text(value)
 
 
 def _rows(document: dict[str, Any], key: str, columns: tuple[str, ...]) -> Ints:

@@ -2,45 +2,37 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from heapq import heappop, heappush
-from typing import NamedTuple
-
 import numpy as np
-from numpy.typing import NDArray
 
+from memplace_env.costs.costs import LIMIT_PS
 from memplace_env.errors import PlanError
+from memplace_env.plan.blocks import MOST, Violation, broken_blocks, named
 from memplace_env.plan.plan import MemoryPlan
 from memplace_env.task import Task
-from memplace_env.workload.program import Ints, Program, TensorKind
+from memplace_env.workload.program import Ints, TensorKind
 
 NEVER = np.iinfo(np.int64).max
-
-
-class Violation(NamedTuple):
-    """One broken rule: `rule` is its short name, `message` a sentence with the culprits."""
-
-    rule: str
-    message: str
 
 
 def violations(task: Task, plan: MemoryPlan) -> list[Violation]:
     """Every rule that the plan breaks; an empty list means that the plan can run.
 
     Rules by name: `program`, `accelerator` (made for another one), `range` (an index, time, level or address that
-    does not exist), `capacity`, `reserved` (a block lies where an op keeps bytes for itself), `overlap` (two blocks
+    does not exist, or copies without end), `capacity`, `reserved` (a block lies where an op keeps bytes for itself), `overlap` (two blocks
     share bytes at some time), `duplicate` (two blocks of one tensor in one level at once), `prefetch`, `write-back` (a
     copy without a block, or of data not there yet), `use` (served by a level that does not hold the data; without a
     prefetch, the block of a resident weight does only if it covers ops 0..T-1), `result` (no block begins at its op),
     `output` (not in the backing memory at the end), `alias` (a copy of a tensor whose place an output takes still runs
-    when that is made). Problems of the first three kinds hide the others.
+    when that is made). Problems of the first three kinds hide the others, and a thousand of blocks those of copies.
 
     A tensor and the output that takes its place may lie in the same bytes of a level; in the backing memory they do.
     """
-    broken = _identity(task, plan) or _ranges(task, plan)
+    broken = _identity(task, plan) or _ranges(task, plan) or _amounts(task, plan)
     if broken:
         return broken
-    broken = _blocks(task, plan)
+    broken = broken_blocks(task, plan)
+    if len(broken) >= MOST:
+        return broken
     block_ready, backing_ready, copies = _readiness(task, plan)
     return broken + copies + _uses(task, plan, block_ready, backing_ready) + _aliases(task, plan)
 
@@ -108,89 +100,19 @@ def _ranges(task: Task, plan: MemoryPlan) -> list[Violation]:
     return broken
 
 
-def _blocks(task: Task, plan: MemoryPlan) -> list[Violation]:
-    """Capacity, what ops reserve, overlap and duplicates."""
-    program, accelerator = task.program, task.accelerator
-    broken = []
-    tensor, level, offset, start, end = plan.allocations.T
-    top = offset + program.tensor_bytes[tensor]
-    for row in np.flatnonzero(_suspects(task, plan.allocations, top)):
-        memory = accelerator.levels[level[row]]
-        if top[row] > memory.capacity_bytes or top[row] < 0:
-            broken.append(
-                Violation(
-                    "capacity",
-                    f"the block of {_name(program, tensor[row])} in {memory.name} ends at byte {top[row]}, past its "
-                    f"capacity of {memory.capacity_bytes}.",
-                )
-            )
-        reserved = task.costs.reserved_bytes[start[row] : end[row] + 1, level[row]]
-        if 0 <= top[row] <= memory.capacity_bytes < top[row] + reserved.max(initial=0):
-            op = start[row] + reserved.argmax()
-            broken.append(
-                Violation(
-                    "reserved",
-                    f"the block of {_name(program, tensor[row])} in {memory.name} ends at byte {top[row]}, among the "
-                    f"last {reserved.max()} bytes, which op {op} ({program.op_name[op]}) needs for itself.",
-                )
-            )
-        later = slice(row + 1, None)
-        together = (level[later] == level[row]) & (start[later] <= end[row]) & (end[later] >= start[row])
-        taken = (program.alias_of[tensor[later]] == tensor[row]) | (program.alias_of[tensor[row]] == tensor[later])
-        shared = taken & (offset[later] == offset[row])
-        meets = together & ~shared & (offset[later] < top[row]) & (top[later] > offset[row])
-        for other in np.flatnonzero(meets) + row + 1:
-            broken.append(
-                Violation(
-                    "overlap",
-                    f"{_name(program, tensor[row])} and {_name(program, tensor[other])} share bytes of {memory.name} "
-                    f"at op {max(start[row], start[other])}.",
-                )
-            )
-        for _ in np.flatnonzero(together & (tensor[later] == tensor[row])):
-            broken.append(
-                Violation("duplicate", f"{_name(program, tensor[row])} has two blocks in {memory.name} at once.")
-            )
-    return broken
-
-
-def _suspects(task: Task, allocations: Ints, top: Ints) -> NDArray[np.bool_]:
-    """bool[A], blocks to compare with every other one; of the rest it is certain that they break no rule of blocks."""
-    tensor, level, offset, start, end = allocations.T
-    most = task.costs.reserved_bytes.max(axis=0)
-    capacity = np.array([memory.capacity_bytes for memory in task.accelerator.levels])
-    suspect = (top < 0) | (top + most[level] > capacity[level])
-    for fast in range(task.backing):
-        here = np.flatnonzero(level == fast)
-        suspect[here] |= (top[here] < 0).any() or _meet(offset[here], top[here], start[here], end[here])
-    # The blocks of a tensor in a level, by their starts: two are there at once iff two neighbours are.
-    order = np.lexsort((start, tensor, level))
-    same = (np.diff(tensor[order]) == 0) & (np.diff(level[order]) == 0) & (start[order][1:] <= end[order][:-1])
-    twice = np.unique(tensor[order][1:][same])
-    return np.asarray(suspect | np.isin(tensor, twice))
-
-
-def _meet(offset: Ints, top: Ints, start: Ints, end: Ints) -> bool:
-    """Whether any two blocks of a level share a byte at some time.
-
-    Goes through time with the list of blocks that are there, by address: as long as no two of them meet, a new one
-    meets one of them only if it meets one of its two neighbours.
-    """
-    lows: list[int] = []
-    tops: list[int] = []
-    leaving: list[tuple[int, int]] = []
-    order = np.lexsort((offset, start))
-    for low, high, first, last in zip(*(part[order].tolist() for part in (offset, top, start, end)), strict=True):
-        while leaving and leaving[0][0] < first:
-            place = bisect_left(lows, heappop(leaving)[1])
-            del lows[place], tops[place]
-        place = bisect_left(lows, low)
-        if (place and tops[place - 1] > low) or (place < len(lows) and lows[place] < high):
-            return True
-        lows.insert(place, low)
-        tops.insert(place, high)
-        heappush(leaving, (last, low))
-    return False
+def _amounts(task: Task, plan: MemoryPlan) -> list[Violation]:
+    """Copies that together take longer, move or cost more than the simulator counts: 2**60 of its units."""
+    costs, (tensor, source, target) = task.costs, plan.transfers[:, :3].T
+    amounts = {
+        "take": np.maximum(costs.prefetch_ps, costs.writeback_ps)[tensor],
+        "move": task.program.tensor_bytes[tensor],
+        "cost": costs.copy_pj[tensor, np.minimum(source, target)],
+    }
+    return [
+        Violation("range", f"its {len(tensor)} transfers {verb} more than the simulator counts.")
+        for verb, amount in amounts.items()
+        if amount.sum(dtype=float) > LIMIT_PS
+    ]
 
 
 def _readiness(task: Task, plan: MemoryPlan) -> tuple[Ints, Ints, list[Violation]]:
@@ -224,7 +146,7 @@ def _readiness(task: Task, plan: MemoryPlan) -> tuple[Ints, Ints, list[Violation
             mine = rows.get((copied, min(source, target)), ())
             blocks = [block for block in mine if starts[block] <= covers[0] and ends[block] >= covers[1]]
             rule = "prefetch" if prefetch else "write-back"
-            what = f"transfer {row} ({rule} of {_name(program, copied)})"
+            what = f"transfer {row} ({rule} of {named(program, copied)})"
             if len(blocks) == 0:
                 broken.append(Violation(rule, f"{what} has no block that covers ops {covers[0]}..{covers[1]}."))
             elif prefetch and backing_ready[copied] > first:
@@ -255,7 +177,7 @@ def _uses(task: Task, plan: MemoryPlan, block_ready: Ints, backing_ready: Ints) 
             holds = any(start[row] <= op <= end[row] and ready[row] <= op for row in here)
         if holds:
             continue
-        name, where = _name(program, used), f"at op {op} ({program.op_name[op]}) from {accelerator.levels[served].name}"
+        name, where = named(program, used), f"at op {op} ({program.op_name[op]}) from {accelerator.levels[served].name}"
         if is_result:
             broken.append(Violation("result", f"no block begins for {name}, made {where}."))
         else:
@@ -264,7 +186,7 @@ def _uses(task: Task, plan: MemoryPlan, block_ready: Ints, backing_ready: Ints) 
             rule = hint if resident and served != accelerator.backing else ""
             broken.append(Violation("use", f"{name} is read {where}, which does not hold it{rule}."))
     for output in np.flatnonzero((program.tensor_kind == TensorKind.OUTPUT) & (backing_ready == NEVER)):
-        broken.append(Violation("output", f"graph output {_name(program, output)} never reaches the backing memory."))
+        broken.append(Violation("output", f"graph output {named(program, output)} never reaches the backing memory."))
     return broken
 
 
@@ -286,11 +208,7 @@ def _aliases(task: Task, plan: MemoryPlan) -> list[Violation]:
     for row, (copied, _, _, _, last) in enumerate(plan.transfers.tolist()):
         if last >= made[copied]:
             (output,) = np.flatnonzero(program.alias_of == copied)
-            what = f"transfer {row} of {_name(program, copied)} ends at op {last}"
-            message = f"{what}, but {_name(program, output)} takes its place at op {made[copied]}."
+            what = f"transfer {row} of {named(program, copied)} ends at op {last}"
+            message = f"{what}, but {named(program, output)} takes its place at op {made[copied]}."
             broken.append(Violation("alias", message))
     return broken
-
-
-def _name(program: Program, tensor: int | np.integer) -> str:
-    return f"tensor {tensor} ({program.tensor_name[tensor]})"

@@ -1,6 +1,8 @@
 """MemoryPlan as a file: exact round trip, whole files only, one sentence for each way to be broken."""
 
 import json
+import os
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -37,6 +39,14 @@ def test_truncated_plans_are_refused(length):
     ("change", "sentence"),
     [
         (lambda d: d.update(schema=2), "schema"),
+        (lambda d: d.update(schema=True), "schema"),
+        (lambda d: d.update(schema=1.0), "schema"),
+        (lambda d: d.update(program="a\x1b[2J"), "'program' is missing or no line"),
+        (lambda d: d.update(accelerator="a" * 5000), "'accelerator' is missing or no line"),
+        (lambda d: d["settings"].update(dtype="\a"), "setting 'dtype'"),
+        (lambda d: d["settings"].update(batch=2**63), "setting 'batch'"),
+        (lambda d: d["settings"].update(dims={"a": {"b": 1}}), "setting 'dims'"),
+        (lambda d: d["settings"].update({"\x1b": 1}), "setting"),
         (lambda d: d.pop("program_sha256"), "program_sha256"),
         (lambda d: d.update(accelerator=3), "accelerator"),
         (lambda d: d.update(settings=[]), "settings"),
@@ -64,3 +74,38 @@ def test_unreadable_files_are_refused(tmp_path):
     for path in (tmp_path, tmp_path / "absent", tmp_path / "binary", tmp_path / "list"):
         with pytest.raises(PlanError, match="plan"):
             MemoryPlan.load(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ('{"schema": ' + "1" * 5000 + "}", "too many digits"),
+        ("[" * 100_000, "nested too deeply"),
+        ('{"schema": 1, "schema": 1}', "'schema' stands in it twice"),
+        ('{"schema": NaN}', "NaN is no number"),
+    ],
+)
+def test_json_that_is_none(text, sentence):
+    with pytest.raises(PlanError, match=sentence):
+        MemoryPlan.from_json(text)
+
+
+def test_only_regular_files_below_a_size_are_read(tmp_path, monkeypatch):
+    path = GOOD.save(tmp_path / "plan.json")
+    monkeypatch.setattr("memplace_env.plan.plan.FILE_BYTES", path.stat().st_size - 1)
+    with pytest.raises(PlanError, match=r"Cannot read the plan .*plan\.json: it has .* are the most; pass"):
+        MemoryPlan.load(path)
+    with pytest.raises(PlanError, match="it is a device, not a regular file"):
+        MemoryPlan.load("/dev/zero")
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(PlanError, match="it is a pipe, not a regular file"):
+        MemoryPlan.load(tmp_path / "pipe")
+    with pytest.raises(PlanError, match="null"):
+        MemoryPlan.load("a\0b")
+
+
+def test_a_strange_name_is_saved_so_that_it_can_be_loaded():
+    task = three_op_task()
+    named = replace(task, program=replace(task.program, name="a\x1b[2J" + "b" * 9000))
+    plan = MemoryPlan.of(named, GOOD.use_level, GOOD.allocations)
+    assert MemoryPlan.from_json(plan.to_json()) == plan

@@ -12,7 +12,7 @@ from memplace_env.compiler import place_mapping
 from memplace_env.costs import KnownCosts
 from memplace_env.errors import PlanError
 from memplace_env.plan import MemoryPlan, require_valid, violations
-from memplace_env.plan.validator import _meet
+from memplace_env.plan.blocks import MOST, in_the_way
 from memplace_env.resolve import make_task
 from memplace_env.testing.strategies import mappings, tasks
 from memplace_env.workload.builder import ProgramBuilder
@@ -232,8 +232,47 @@ def test_a_block_moved_among_reserved_bytes_is_caught(task, data):
 
 
 @given(st.lists(st.tuples(st.integers(0, 12), st.integers(1, 4), st.integers(0, 12), st.integers(0, 3)), max_size=12))
-def test_blocks_meet_iff_two_of_them_do(blocks):
+def test_blocks_in_the_way_are_all_that_keep_the_others_from_lying_apart(blocks):
     rows = [(offset, offset + size, start, start + longer) for offset, size, start, longer in blocks]
-    pairs = [(a, b) for number, a in enumerate(rows) for b in rows[:number]]
-    expected = any(a[0] < b[1] and b[0] < a[1] and a[2] <= b[3] and b[2] <= a[3] for a, b in pairs)
-    assert _meet(*np.array(rows, dtype=np.int64).reshape(-1, 4).T) == expected
+    met = in_the_way(*np.array(rows, dtype=np.int64).reshape(-1, 4).T).tolist()
+    pairs = [(a, b) for a in range(len(rows)) for b in range(len(rows)) if a != b and _meet(rows[a], rows[b])]
+    assert all(met[a] or met[b] for a, b in pairs)
+    assert {a for a, is_met in enumerate(met) if is_met} <= {a for a, _ in pairs}
+
+
+def _meet(a, b):
+    return a[0] < b[1] and b[0] < a[1] and a[2] <= b[3] and b[2] <= a[3]
+
+
+@settings(max_examples=60)
+@given(tasks(), st.data())
+def test_every_two_blocks_that_break_a_rule_together_are_named(task, data):
+    tensors = st.integers(0, task.program.num_tensors - 1)
+    row = st.tuples(tensors, st.just(0), st.integers(0, 20), st.integers(0, 3), st.integers(0, 3))
+    rows = [[*r[:3], min(r[3:]), max(r[3:])] for r in data.draw(st.lists(row, max_size=7))]
+    ops, bytes_ = task.program.num_ops, task.program.tensor_bytes
+    rows = [[*r[:3], min(r[3], ops), min(r[4], ops)] for r in rows]
+    extents = [(r[2], r[2] + int(bytes_[r[0]]), r[3], r[4]) for r in rows]
+    pairs = [(a, b) for a in range(len(rows)) for b in range(a + 1, len(rows))]
+    whole = [(0, 1, *extent[2:]) for extent in extents]
+    due = sorted(
+        ["overlap" for a, b in pairs if _meet(extents[a], extents[b])]
+        + ["duplicate" for a, b in pairs if rows[a][0] == rows[b][0] and _meet(whole[a], whole[b])]
+    )
+    plan = MemoryPlan.of(task, np.full(task.program.num_uses, task.backing), np.array(rows, dtype=np.int64))
+    told = [broken.rule for broken in violations(task, plan) if broken.rule in ("overlap", "duplicate")]
+    aliased = (task.program.alias_of >= 0).any()
+    assert sorted(told) == due or aliased
+
+
+def test_a_hundred_thousand_blocks_in_one_place_are_refused_in_no_time():
+    plan = replace(GOOD, allocations=np.repeat(GOOD.allocations[:1], 100_000, axis=0))
+    assert MOST <= len(violations(TASK, plan)) < 4 * MOST
+
+
+def test_copies_without_end_are_refused():
+    dear = TASK.costs._replace(prefetch_ps=TASK.costs.prefetch_ps + 2**50, writeback_ps=TASK.costs.writeback_ps + 2**50)
+    plan = replace(GOOD, transfers=np.repeat(GOOD.transfers, 2**10, axis=0))
+    (broken,) = violations(replace(TASK, costs=dear), plan)
+    assert broken.rule == "range"
+    assert "take more than the simulator counts" in broken.message

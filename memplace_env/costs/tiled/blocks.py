@@ -36,6 +36,9 @@ _AT_ONCE = 4
 _BANKS = 8 * 1024, 16 * 1024
 """Ethos-U65: what buffers of input and of accumulators are multiples of, in bytes."""
 
+_STRIDE = 2**31
+"""Largest stride of a window, so that no block's input leaves int64."""
+
 
 class Layer(NamedTuple):
     """An op as the unit sees it, see `Nests`; two ops with the same Layer are tiled alike."""
@@ -138,6 +141,8 @@ def least_traffic(layer: Layer, unit: EthosU) -> tuple[Block, ...]:
     Raises:
         WorkloadError: if the layer is too large to be counted.
     """
+    if max(layer.stride_y, layer.stride_x) > _STRIDE:
+        raise WorkloadError("One op strides further than the simulator counts; pass smaller dims.")
     blocks = _candidates(layer, unit)
     _check_range(layer, unit, blocks)
     need, room = _buffers(layer, unit, blocks)

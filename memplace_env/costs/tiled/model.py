@@ -10,7 +10,7 @@ from memplace_env.accelerator import Accelerator
 from memplace_env.accelerator.tiling import Engines, EthosU, LocalMemory
 from memplace_env.costs.costs import Costs, op_times
 from memplace_env.costs.kernels import used_by_level
-from memplace_env.costs.roofline import Roofline
+from memplace_env.costs.roofline import Roofline, whole_pj
 from memplace_env.costs.tiled.access import moved_bytes, use_times
 from memplace_env.costs.tiled.engines import tile_engines
 from memplace_env.costs.tiled.ethos_u import tile_ethos_u
@@ -64,13 +64,13 @@ def _priced(ideal: Costs, tiling: Tiling, program: Program, accelerator: Acceler
     reserved = np.zeros_like(ideal.reserved_bytes)
     reserved[:, 0] = tiling.reserved_bytes
     compute_ps = np.maximum(ideal.compute_ps, tiling.compute_ps)
-    again = 0 if tiling.restreamed_bytes is None else np.rint(tiling.restreamed_bytes * picojoules[0]).astype(np.int64)
+    again = 0 if tiling.restreamed_bytes is None else whole_pj(tiling.restreamed_bytes * picojoules[0])
     return ideal._replace(
         compute_pj=ideal.compute_pj + again,
         compute_ps=np.zeros_like(compute_ps) if tiling.loads_exposed else compute_ps,
         overhead_ps=ideal.overhead_ps + (compute_ps if tiling.loads_exposed else 0),
         use_ps=np.maximum(ideal.use_ps, use_times(tiling, moved, program, accelerator)),
-        use_pj=np.rint(np.maximum(moved, program.use_bytes[:, None]) * picojoules).astype(np.int64),
+        use_pj=whole_pj(np.maximum(moved, program.use_bytes[:, None]) * picojoules),
         reserved_bytes=reserved,
     )
 

@@ -21,6 +21,9 @@ from memplace_env.workload.builder import ProgramBuilder
 from memplace_env.workload.program import Ints, Program, TensorKind
 from memplace_env.workload.synthetic.topologies import TOPOLOGIES, Wiring
 
+LARGEST = 2**62
+"""Above sums of bytes, and of work, that fit int64."""
+
 
 class Planted(NamedTuple):
     """A program and its best mapping.
@@ -63,6 +66,8 @@ def planted(
     weight_level = level if chip.weights == "resident" else np.full(ops, chip.backing)
     result_level = np.where(np.arange(ops) < ops - 1, level, chip.backing)
     weight_bytes, result_bytes = _sizes_that_fill(chip, wiring, weight_level, result_level, rng)
+    if (weight_bytes + result_bytes).sum(dtype=float) > LARGEST:
+        raise WorkloadError(f"{ops} tensors that fill {chip.name!r} are more bytes than can be counted; pass less ops.")
 
     settings = f"ops={ops}&seed={seed}&hot={hot:g}&accelerator={chip.name}"
     builder = ProgramBuilder(f"synthetic:{topology}?{settings}", chip.dtype)
@@ -131,4 +136,6 @@ def _with_compute(program: Program, chip: Accelerator, at_least_ps: Ints) -> Pro
     """The same program with just enough vector work that no op can take less."""
     rate = chip.vector_ops_per_s[program.dtype]
     work = [-(-int(time) * rate // PS_PER_S) for time in at_least_ps]
+    if sum(work) > LARGEST:
+        raise WorkloadError(f"Work that takes as long as memory on {chip.name!r} is more than can be counted.")
     return replace(program, vector_ops=np.array(work, dtype=np.int64))

@@ -19,10 +19,10 @@ def random_dag(seed: int, *, ops: int = 12, dtype: str = "int8", largest: int = 
         largest: bytes that every tensor stays below; sizes are drawn evenly on a logarithmic scale.
 
     Raises:
-        WorkloadError: no ops or a negative seed.
+        WorkloadError: no ops, too many of them, or a negative seed.
     """
-    if ops < 1 or seed < 0:
-        raise WorkloadError(f"A random program has ops >= 1 and seed >= 0, not ops={ops}, seed={seed}.")
+    if not 1 <= ops <= 100_000 or seed < 0:
+        raise WorkloadError(f"A random program has 1..100000 ops and seed >= 0, not ops={ops}, seed={seed}.")
     rng = np.random.default_rng(seed)
     builder = ProgramBuilder(f"synthetic:random?ops={ops}&seed={seed}", dtype)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 
+from memplace_env.accelerator import accelerator_names, is_shipped
 from memplace_env.errors import WorkloadError
 from memplace_env.hints import instead
 from memplace_env.workload.program import Program
@@ -32,21 +33,29 @@ def from_spec(spec: str) -> Program:
     Raises:
         WorkloadError: naming what it does not understand.
     """
-    parts = urlsplit(spec)
-    name = parts.path
+    name, _, query = spec.removeprefix("synthetic:").partition("?")
     if name not in _KINDS:
         raise WorkloadError(f"No synthetic workload is called {name!r}; {instead(name, _KINDS)}")
     kind = _KINDS[name]
     settings: dict[str, Any] = {}
-    for key, text in parse_qsl(parts.query, keep_blank_values=True):
+    for key, text in parse_qsl(query, keep_blank_values=True):
         if key not in kind.settings:
             raise WorkloadError(f"{spec!r} sets {key!r}; a synthetic {name} takes {', '.join(kind.settings)}.")
         convert = kind.settings[key]
         try:
             settings[key] = convert(text)
+        except WorkloadError:
+            raise
         except ValueError:
             raise WorkloadError(f"{spec!r} sets {key} to {text!r}, which is no {convert.__name__}.") from None
     return kind.make(**settings)
+
+
+def _shipped(text: str) -> str:
+    """The name of a shipped accelerator: a synthetic id means the same everywhere, and opens no file."""
+    if not is_shipped(text):
+        raise WorkloadError(f"A synthetic id names a shipped accelerator; {instead(text, accelerator_names())}")
+    return text
 
 
 def _planted_program(topology: str, **settings: Any) -> Program:
@@ -57,7 +66,7 @@ _PLANTED_SETTINGS: Final[Mapping[str, Callable[[str], Any]]] = {
     "ops": int,
     "seed": int,
     "hot": float,
-    "accelerator": str,
+    "accelerator": _shipped,
 }
 _KINDS: Final[Mapping[str, _Kind]] = {
     **{topology: _Kind(partial(_planted_program, topology), _PLANTED_SETTINGS) for topology in TOPOLOGIES},
