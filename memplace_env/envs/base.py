@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from memplace_env.accelerator import Accelerator
 from memplace_env.costs import KnownCosts
 from memplace_env.errors import EnvError
+from memplace_env.foreign import described
 from memplace_env.plan import MemoryPlan
 from memplace_env.simulator import BuiltinSimulator, Report, Simulator, judge_plan
 from memplace_env.task import Task
@@ -34,10 +35,10 @@ class PlacementEnv(gym.Env[Observation, Action], Generic[Action]):
 
     def __init__(self, task: Task, render_mode: str | None, observation: str) -> None:
         modes = self.metadata["render_modes"]
-        if render_mode not in (None, *modes):
-            raise EnvError(f"render_mode {render_mode!r} is none of {', '.join(modes)}.")
-        if observation not in ("dict", "flat"):
-            raise EnvError(f"observation {observation!r} is neither 'dict' nor 'flat'.")
+        if render_mode is not None and not (isinstance(render_mode, str) and render_mode in modes):
+            raise EnvError(f"render_mode {described(render_mode)} is none of {', '.join(modes)}.")
+        if not isinstance(observation, str) or observation not in ("dict", "flat"):
+            raise EnvError(f"observation {described(observation)} is neither 'dict' nor 'flat'.")
         self.task = task
         self.render_mode = render_mode
         self.flat = observation == "flat"
@@ -90,14 +91,3 @@ def each_array(function: Callable[[NDArray[Any]], NDArray[Any]], observation: Ob
 def row_of(observation: Observation, index: int) -> Observation:
     """A copy of one row of a batch."""
     return each_array(lambda array: array[index].copy(), observation)
-
-
-def checked_seed(seed: Any) -> int | None:
-    """The seed of a reset, as Gymnasium takes it.
-
-    Raises:
-        EnvError: if it is neither None nor an integer of at least 0.
-    """
-    if seed is None or (isinstance(seed, int | np.integer) and seed >= 0):
-        return None if seed is None else int(seed)
-    raise EnvError(f"A seed is None or an integer of at least 0, not {seed!r}.")

@@ -12,8 +12,10 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import ArrayLike, NDArray
 
-from memplace_env.envs.base import Observation, PlacementEnv, checked_seed
+from memplace_env.envs.arguments import checked_count, checked_options, checked_seed
+from memplace_env.envs.base import Observation, PlacementEnv
 from memplace_env.errors import EnvError
+from memplace_env.foreign import described
 
 Env = TypeVar("Env", bound=PlacementEnv[Any])
 Bools = NDArray[np.bool_]
@@ -28,6 +30,7 @@ class PlacementVectorEnv(VectorEnv[Observation, NDArray[np.int64], NDArray[Any]]
     Args:
         num_envs: number of copies.
         env: a single one, which knows what all have in common.
+        bytes_each: memory that each copy takes.
         autoreset_mode: when an episode that ended begins anew: `NEXT_STEP` (by the next step, whose action is ignored
             and whose reward is 0), `SAME_STEP` (at once; infos have the last observation and info as `final_obs` and
             `final_info`) or `DISABLED` (by `reset(options={"reset_mask": bool[num_envs]})`). NEXT_STEP is the default
@@ -35,20 +38,18 @@ class PlacementVectorEnv(VectorEnv[Observation, NDArray[np.int64], NDArray[Any]]
             wrappers take it, some of them no other.
 
     Raises:
-        EnvError: for another number or mode.
+        EnvError: for another number or mode, or more copies than there is memory for.
     """
 
     metadata = {"render_modes": [], "autoreset_mode": AutoresetMode.NEXT_STEP}  # noqa: RUF012
 
-    def __init__(self, num_envs: int, env: Env, autoreset_mode: AutoresetMode | str) -> None:
-        if not isinstance(num_envs, int | np.integer) or num_envs < 1:
-            raise EnvError(f"num_envs is an integer of at least 1, not {num_envs!r}.")
+    def __init__(self, num_envs: int, env: Env, autoreset_mode: AutoresetMode | str, bytes_each: int) -> None:
+        self.num_envs = checked_count(num_envs, bytes_each)
         try:
             self.autoreset_mode = AutoresetMode(autoreset_mode)
         except ValueError as error:
             modes = ", ".join(repr(mode.value) for mode in AutoresetMode)
-            raise EnvError(f"autoreset_mode {autoreset_mode!r} is none of {modes}.") from error
-        self.num_envs = int(num_envs)
+            raise EnvError(f"autoreset_mode {described(autoreset_mode)} is none of {modes}.") from error
         self.env = env
         self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
         self.single_observation_space = env.observation_space
@@ -74,10 +75,10 @@ class PlacementVectorEnv(VectorEnv[Observation, NDArray[np.int64], NDArray[Any]]
         There is no randomness, so the seed changes nothing.
 
         Raises:
-            EnvError: for seeds or a mask that are none.
+            EnvError: for seeds, options or a mask that are none.
         """
+        which = self._checked_mask(checked_options(options).get("reset_mask"))
         super().reset(seed=self._checked_seeds(seed))
-        which = self._checked_mask((options or {}).get("reset_mask"))
         self._ended &= ~which
         self._begin(which)
         info = {key: np.zeros(self.num_envs, dtype=type(value)) for key, value in self._first_info.items()}
@@ -147,7 +148,7 @@ class PlacementVectorEnv(VectorEnv[Observation, NDArray[np.int64], NDArray[Any]]
 
     def _checked_seeds(self, seed: Any) -> int | None:
         """The seed of the vector environment itself, after a check of them all."""
-        if not isinstance(seed, list | tuple | np.ndarray):
+        if not isinstance(seed, list | tuple) and not (isinstance(seed, np.ndarray) and seed.ndim):
             return checked_seed(seed)
         if len(seed) != self.num_envs:
             raise EnvError(
@@ -161,7 +162,7 @@ class PlacementVectorEnv(VectorEnv[Observation, NDArray[np.int64], NDArray[Any]]
             return np.ones(self.num_envs, dtype=bool)
         if not isinstance(mask, np.ndarray) or mask.dtype != bool or mask.shape != (self.num_envs,) or not mask.any():
             raise EnvError(
-                f"reset_mask is a boolean array of shape ({self.num_envs},) with a True in it, not {mask!r}."
+                f"reset_mask is a boolean array of shape ({self.num_envs},) with a True in it, not {described(mask)}."
             )
         return mask
 

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from memplace_env.accelerator import Accelerator
 from memplace_env.costs import CostModel
-from memplace_env.envs.base import Observation, PlacementEnv, checked_seed
+from memplace_env.envs.arguments import checked_options, checked_seed, integers
+from memplace_env.envs.base import Observation, PlacementEnv
 from memplace_env.envs.malloc_game.flat import flat_space, flatten
 from memplace_env.envs.malloc_game.observation import Observations, dict_space
 from memplace_env.envs.malloc_game.problem import MallocGameProblem
@@ -111,9 +112,14 @@ class MallocGameEnv(PlacementEnv[np.int64]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Begin a game; it is the same each time."""
+        """Begin a game; it is the same each time.
+
+        Raises:
+            EnvError: for a seed or options that are none.
+        """
+        checked_options(options)
         super().reset(seed=checked_seed(seed))
-        self.set_state(self.problem.first_state)
+        self._begin(self.problem.first_state)
         info = {"latency_s": self.latency_s, "played": -1, "illegal": False}
         return self._only(self.problem.observe(self._states)), info
 
@@ -156,12 +162,18 @@ class MallocGameEnv(PlacementEnv[np.int64]):
     def get_state(self) -> Ints:
         """int64[size], a copy of the state."""
         state: Ints = self._states[0].copy()
+        self.problem.known.add(state)
         return state
 
     def set_state(self, state: Ints) -> None:
-        """Return to a state that `get_state` of this game gave."""
-        self._states[0] = state
-        self._profiles = self.problem.observe(self._states).profile
+        """Return to a state that `get_state` of this game gave, in this process or another one.
+
+        A state that this environment or a fork of it did not give is played again, which takes about 1.5 us a decision.
+
+        Raises:
+            EnvError: if no legal play leads to it.
+        """
+        self._begin(self.problem.known.check(state))
 
     def fork(self) -> MallocGameEnv:
         """An independent copy in the same state, for planners; program and tables are shared.
@@ -180,6 +192,10 @@ class MallocGameEnv(PlacementEnv[np.int64]):
         other.problem = MallocGameProblem(other.task)
         return other
 
+    def _begin(self, state: Ints) -> None:
+        self._states[0] = state
+        self._profiles = self.problem.observe(self._states).profile
+
     def _only(self, seen: Observations) -> Observation:
         """The one row of the observations, as this environment shows it."""
         return flatten(seen)[0] if self.flat else seen.of(0)
@@ -196,12 +212,8 @@ def check_actions(actions: Any, shape: tuple[int, ...]) -> NDArray[np.int64]:
     Raises:
         ActionError: for another shape, a dtype that is no integer, or values outside 0..2.
     """
-    array = np.asarray(actions)
-    if array.shape != shape or not np.issubdtype(array.dtype, np.integer):
-        raise ActionError(
-            f"An action is {'one integer' if shape == () else f'integers of shape {shape}'}, 0 Copy, 1 NoCopy, 2 Drop; "
-            f"this one has shape {array.shape} and dtype {array.dtype}."
-        )
+    form = "one integer" if shape == () else f"integers of shape {shape}"
+    array = integers(actions, shape, f"An action is {form}, 0 Copy, 1 NoCopy, 2 Drop")
     if array.size and (array.min() < 0 or array.max() >= len(ACTIONS)):
         raise ActionError(f"An action is 0 Copy, 1 NoCopy or 2 Drop; this one holds {array.min()}..{array.max()}.")
     return array.astype(np.int64)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from memplace_env.envs.malloc_game.gains import gain_of
-from memplace_env.envs.malloc_game.rules import lazy_action, play, play_nearest
-from memplace_env.envs.malloc_game.state import COPY, DROP, MASK, NO_COPY, USE
+from memplace_env.envs.malloc_game.rules import begin, lazy_action, play, play_nearest
+from memplace_env.envs.malloc_game.state import COPY, DROP, MASK, NO_COPY, OP, USE
 from memplace_env.kernel import kernel
 
 
@@ -55,3 +55,33 @@ def replay_all(tables, layout, states, actions):
         while state[MASK] != 0:
             use = state[USE]
             _, actions[index, use] = play_nearest(tables, layout, state, actions[index, use])
+
+
+@kernel
+def is_reached(tables, layout, wanted):
+    """Whether legal play leads to a state int64[size], which may hold anything: its decisions are played again.
+
+    They can be read off it: a use's level tells Drop, and only Copy sends a tensor back from the next op on or brings
+    in what has no block.
+    """
+    decided = wanted[USE]
+    if not 0 <= decided <= len(tables.use_op):
+        return False
+    state = np.empty_like(wanted)
+    begin(tables, layout, state)
+    while state[USE] < decided:
+        use = state[USE]
+        tensor = tables.use_tensor[use]
+        if wanted[layout.level + use] != 0:
+            action = DROP
+        elif state[MASK] >> NO_COPY & 1 and wanted[layout.sent + tensor] != state[OP] + 1:
+            action = NO_COPY
+        else:
+            action = COPY
+        if not state[MASK] >> action & 1:
+            return False
+        play(tables, layout, state, action)
+    for place in range(len(state)):
+        if state[place] != wanted[place]:
+            return False
+    return True

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from memplace_env.compiler import all_backing_report
 from memplace_env.envs.malloc_game import playouts, rules
+from memplace_env.envs.malloc_game.known import KnownStates
 from memplace_env.envs.malloc_game.observation import Observations, Unchanging, empty_observations, unchanging
 from memplace_env.envs.malloc_game.profile import draw_profiles
 from memplace_env.envs.malloc_game.state import ESTIMATE, MASK, USE, game_tables, layout_of, plan_of
@@ -26,12 +27,14 @@ class MallocGameProblem:
     """The game of a program on a machine with two memory levels and streamed weights, on states int64[B, size].
 
     This is the planners' interface: states are plain arrays, so that a tree search copies, stacks and selects them
-    freely, and plays thousands at once without an environment.
+    freely, and plays thousands at once without an environment. What takes states trusts them: they must come from here
+    or from `get_state`, as kernels follow the places that they name. Only `known.check` looks at one before.
 
     Attributes:
         task, program, accelerator: what is placed and where; of a chip with resident weights, its streamed copy.
         tables, layout: see `state`.
         size: length of a state.
+        known: the check of states from elsewhere.
         all_backing_ps: latency with everything in the backing memory.
         judged: how many games have been finished by steps or judged here so far.
     """
@@ -43,6 +46,7 @@ class MallocGameProblem:
         self.program, self.accelerator = self.task.program, self.task.accelerator
         self.layout = layout_of(self.tables)
         self.size = self.layout.size
+        self.known = KnownStates(self.tables, self.layout)
         self.all_backing_ps = int(self.tables.rest_ps[0])
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -35,13 +35,15 @@ class MallocGameVectorEnv(PlacementVectorEnv[MallocGameEnv]):
         **kwargs: Any,
     ) -> None:
         del max_episode_steps
-        super().__init__(num_envs, MallocGameEnv(**kwargs), autoreset_mode)
-        self.problem = self.env.problem
+        env = MallocGameEnv(**kwargs)
+        first = env.problem.observe(env.problem.new_states(1))
+        each = env.problem.first_state.nbytes + first.profile.nbytes + sum(array.nbytes for array in first)
+        super().__init__(num_envs, env, autoreset_mode, each)
+        self.problem = env.problem
         self.states = self.problem.new_states(self.num_envs)
         flat = self.env.flat
         self._seen = empty_observations(self.num_envs) if flat or not copy else None
         self._flat = empty_flat(self.num_envs) if flat and not copy else None
-        first = self.problem.observe(self.problem.new_states(1))
         self._first: Observation = flatten(first) if flat else first._asdict()
         self._first_profile = first.profile
         self._profiles = np.repeat(first.profile, self.num_envs, axis=0)

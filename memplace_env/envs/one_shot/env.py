@@ -12,11 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from memplace_env.accelerator import Accelerator
 from memplace_env.costs import CostModel
-from memplace_env.envs.base import Observation, PlacementEnv, checked_seed, each_array
+from memplace_env.envs.arguments import checked_options, checked_seed
+from memplace_env.envs.base import Observation, PlacementEnv, each_array
 from memplace_env.envs.one_shot.flat import flat_observation, flat_space
 from memplace_env.envs.one_shot.observation import dict_observation, dict_space
 from memplace_env.envs.one_shot.problem import OneShotProblem
 from memplace_env.envs.one_shot.reward import RewardFn, Scores, resolve_reward
+from memplace_env.errors import EnvError
 from memplace_env.plan import MemoryPlan
 from memplace_env.resolve import resolve_task
 from memplace_env.simulator import Simulator
@@ -115,7 +117,12 @@ class OneShotEnv(PlacementEnv[NDArray[np.int64]]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Start over; the observation is the same each time."""
+        """Start over; the observation is the same each time.
+
+        Raises:
+            EnvError: for a seed or options that are none.
+        """
+        checked_options(options)
         super().reset(seed=checked_seed(seed))
         self._map = None
         return self._observation(), native_info(self.problem)
@@ -129,7 +136,7 @@ class OneShotEnv(PlacementEnv[NDArray[np.int64]]):
         self._map = self.problem.check(action).copy()
         scores = self.problem.evaluate(self._map[None])
         self._scores = scores
-        reward = float(self._reward(scores)[0])
+        reward = float(self.reward_of(scores)[0])
         info = {key: value[0].item() for key, value in step_info(self.problem, scores).items()}
         return self._observation(), reward, True, False, info
 
@@ -139,19 +146,26 @@ class OneShotEnv(PlacementEnv[NDArray[np.int64]]):
         Raises:
             ActionError: if the maps have the wrong shape, dtype or range.
         """
-        array = np.asarray(maps)
-        scores = self.problem.evaluate(self.problem.check(array, array.shape[:1]))
+        scores = self.problem.evaluate(self.problem.check(maps, (None,)))
         return self.reward_of(scores), scores
 
     def reward_of(self, scores: Scores) -> NDArray[np.float64]:
-        """Rewards float64[B] by this environment's reward function."""
-        return self._reward(scores)
+        """Rewards float64[B] by this environment's reward function.
+
+        Raises:
+            EnvError: if that returns something else.
+        """
+        rewards = self._reward(scores)
+        if not isinstance(rewards, np.ndarray) or rewards.shape != scores.latency_s.shape or rewards.dtype.kind != "f":
+            form = f"{rewards.dtype}{list(rewards.shape)}" if isinstance(rewards, np.ndarray) else type(rewards).__name__
+            raise EnvError(f"The reward function returned {form} for {len(scores.latency_s)} maps; it must be float64[B].")
+        return rewards
 
     def reward_change(self, factor: float) -> float:
         """What the last step would have earned more if its plan had taken `factor` times as long."""
         if self._scores is None:
             return 0.0
-        return float((self._reward(self._scores.slowed(factor)) - self._reward(self._scores))[0])
+        return float((self.reward_of(self._scores.slowed(factor)) - self.reward_of(self._scores))[0])
 
     def plan(self) -> MemoryPlan:
         """The plan that the compiler made of the last action; before any action, native's."""
@@ -166,7 +180,11 @@ class OneShotEnv(PlacementEnv[NDArray[np.int64]]):
         return None if self._map is None else self._map.copy()
 
     def set_state(self, state: NDArray[np.integer] | None) -> None:
-        """Return to a state that `get_state` gave."""
+        """Return to a state that `get_state` gave; any map is one.
+
+        Raises:
+            ActionError: if it is neither None nor a map.
+        """
         self._map = None if state is None else self.problem.check(state).copy()
 
     def fork(self) -> OneShotEnv:

@@ -12,6 +12,7 @@ from memplace_env.compiler import Compiled, native_mapping, native_plan, native_
 from memplace_env.compiler.compile import place_choice
 from memplace_env.compiler.evaluate import evaluate_choices
 from memplace_env.compiler.schedule import Order, schedule_of
+from memplace_env.envs.arguments import integers
 from memplace_env.envs.one_shot.reward import Scores
 from memplace_env.errors import ActionError
 from memplace_env.plan import MemoryPlan
@@ -87,22 +88,19 @@ class OneShotProblem:
         wanted: NDArray[np.int64] = self.maps_of(native_mapping(self.task)[None])[0]
         return wanted
 
-    def check(self, maps: ArrayLike, batch: tuple[int, ...] = ()) -> NDArray[np.integer]:
-        """The maps as an integer array of shape `batch + (2T,)`.
+    def check(self, maps: ArrayLike, batch: tuple[int | None, ...] = ()) -> NDArray[np.integer]:
+        """The maps as an integer array of shape `batch + (2T,)`, where None is any number.
 
         Raises:
             ActionError: for another shape, a dtype that is no integer, or levels out of range.
         """
-        array = np.asarray(maps)
-        if array.shape != (*batch, self.map_size):
-            raise ActionError(
-                f"An action for {self.program.name!r} has shape {(*batch, self.map_size)}, two entries for each of its "
-                f"{self.program.num_ops} ops; this one has shape {array.shape}."
-            )
-        if not np.issubdtype(array.dtype, np.integer):
-            raise ActionError(
-                f"An action holds integers, the numbers of memory levels; this one has dtype {array.dtype}."
-            )
+        shape = (*batch, self.map_size)
+        array = integers(
+            maps,
+            shape,
+            f"An action for {self.program.name!r} holds integers of shape {shape}, levels of memory, two for each of its "
+            f"{self.program.num_ops} ops",
+        )
         if array.size and (array.min() < 0 or array.max() > self.accelerator.backing):
             names = ", ".join(f"{i} = {level.name}" for i, level in enumerate(self.accelerator.levels))
             raise ActionError(f"An action holds levels {names}; this one has {array.min()}..{array.max()}.")

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memplace_env.errors import MemPlaceError
+from memplace_env.foreign import described
 
 Floats = NDArray[np.float64]
 
@@ -70,9 +71,9 @@ def resolve_reward(reward: str | RewardFn) -> RewardFn:
     """
     if callable(reward):
         return reward
-    if reward not in REWARDS:
+    if not isinstance(reward, str) or reward not in REWARDS:
         raise MemPlaceError(
-            f"No reward is called {reward!r}; pass one of {', '.join(REWARDS)} or a function of Scores."
+            f"No reward is called {described(reward)}; pass one of {', '.join(REWARDS)} or a function of Scores."
         )
     return REWARDS[reward]
 

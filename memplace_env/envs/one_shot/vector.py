@@ -30,8 +30,11 @@ class OneShotVectorEnv(PlacementVectorEnv[OneShotEnv]):
         **kwargs: Any,
     ) -> None:
         del max_episode_steps  # an episode has one step
-        super().__init__(num_envs, OneShotEnv(**kwargs), autoreset_mode)
-        self.problem = self.env.problem
+        env = OneShotEnv(**kwargs)
+        seen = env.seen.nbytes if isinstance(env.seen, np.ndarray) else 0
+        maps = env.problem.map_size * np.dtype(np.int64).itemsize
+        super().__init__(num_envs, env, autoreset_mode, seen + maps)
+        self.problem = env.problem
 
     def _play(self, actions: ArrayLike, live: Bools) -> tuple[Observation, NDArray[np.float64], Bools, Info]:
         maps = self.problem.check(actions, (self.num_envs,))

@@ -1,0 +1,85 @@
+"""What callers hand to `reset` and `step`, looked at before anything is done with it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memplace_env.errors import ActionError, EnvError
+from memplace_env.foreign import described
+
+SEEDS: Final = 2**128
+"""How many seeds there are, as many as NumPy draws its own from; larger integers would only take time."""
+
+
+def checked_seed(seed: Any) -> int | None:
+    """The seed of a reset, as Gymnasium takes it.
+
+    Raises:
+        EnvError: if it is neither None nor an integer of at least 0 and below `SEEDS`.
+    """
+    if seed is None:
+        return None
+    if isinstance(seed, int | np.integer) and not isinstance(seed, bool) and 0 <= seed < SEEDS:
+        return int(seed)
+    raise EnvError(f"A seed is None or an integer of at least 0 and below 2**128, not {described(seed)}.")
+
+
+def checked_options(options: Any) -> Mapping[str, Any]:
+    """The options of a reset.
+
+    Raises:
+        EnvError: if they are neither None nor a dictionary.
+    """
+    if options is None or isinstance(options, Mapping):
+        return options or {}
+    raise EnvError(f"The options of a reset are None or a dictionary, not {described(options)}.")
+
+
+def checked_count(num_envs: Any, bytes_each: int) -> int:
+    """The number of copies of an environment, for which there must be memory.
+
+    Raises:
+        EnvError: if it is no integer of at least 1, or this machine has less memory.
+    """
+    if not isinstance(num_envs, int | np.integer) or isinstance(num_envs, bool) or num_envs < 1:
+        raise EnvError(f"num_envs is an integer of at least 1, not {described(num_envs)}.")
+    most = max(_memory_bytes() // bytes_each, 1)
+    if num_envs > most:
+        raise EnvError(
+            f"num_envs {described(num_envs)} is more than the {most:,} copies of {bytes_each:,} bytes that the memory of "
+            "this machine holds."
+        )
+    return int(num_envs)
+
+
+def _memory_bytes() -> int:
+    """Memory of this machine; where nobody says, as much as can be addressed."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return 2**47
+
+
+def integers(actions: Any, shape: tuple[int | None, ...], what: str) -> NDArray[np.integer]:
+    """The actions as an array of integers of that shape, None being any length; `what` begins what refuses others.
+
+    Raises:
+        ActionError: for another shape or dtype, or what is no array.
+    """
+    try:
+        array = np.asarray(actions)
+    except Exception as error:  # ragged lists, or what objects of strangers raise
+        raise ActionError(f"{what}; this {type(actions).__name__} is no array.") from error
+    fits = len(array.shape) == len(shape) and all(map(_fits, array.shape, shape))
+    if not fits or array.dtype.kind not in "iu":
+        raise ActionError(f"{what}; this one has shape {array.shape} and dtype {array.dtype}.")
+    return array
+
+
+def _fits(length: int, wanted: int | None) -> bool:
+    return wanted is None or length == wanted
