@@ -45,10 +45,13 @@ def read(path: str | os.PathLike[str], most: int, *, follow: bool = True) -> byt
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
             kind = _KINDS.get(stat.S_IFMT(status.st_mode), "something else")
-            raise _refused(path, errno.EISDIR if kind == "a folder" else errno.EINVAL, f"it is {kind}, not a regular file")
-        content = file.read(most + 1)
-    if len(content) > most:
-        size = max(status.st_size, len(content))
+            raise _refused(
+                path, errno.EISDIR if kind == "a folder" else errno.EINVAL, f"it is {kind}, not a regular file"
+            )
+        # Asked for at once, `most` bytes would be set aside even for a small file.
+        content = file.read(min(most, max(status.st_size, 2**16)) + 1) if status.st_size <= most else b""
+    size = max(status.st_size, len(content))
+    if size > most:
         raise _refused(path, errno.EFBIG, f"it has {size:,} bytes, and {most:,} are the most")
     return content
 
@@ -85,10 +88,14 @@ def shown(text: object, most: int = SENTENCE) -> str:
     whole = str(text)
     if len(whole) > 4 * most:  # so that no work is done on megabytes
         whole = _cut(whole, 4 * most)
-    line = " ".join(whole.split())
-    line = line if line.isprintable() else "".join(map(_escaped, line))
+    line = escaped(" ".join(whole.split()))
     line = re.sub(rf"\S{{{WORD + 1},}}", lambda found: _cut(found[0], WORD), line)
     return _cut(line, most)
+
+
+def escaped(text: str) -> str:
+    """A text with escapes for what a terminal would obey or a JSON document could not hold."""
+    return text if text.isprintable() else "".join(map(_escaped, text))
 
 
 def _refused(path: str | os.PathLike[str], number: int, why: str) -> OSError:
