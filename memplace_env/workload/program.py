@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from memplace_env.errors import WorkloadError
 from memplace_env.workload.consistency import first_inconsistency
+from memplace_env.workload.names import clean
 from memplace_env.workload.terms import FLOAT_BYTES, GEOMETRY, TensorKind
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ class Program:
     """T ops over K tensors with U uses. Immutable: every array is read-only; equal programs have equal `sha256`.
 
     A use is one (op, tensor) read or write. Op t owns the uses `use_ptr[t]:use_ptr[t + 1]`: first its distinct
-    operands, then its results.
+    operands, then its results. Names are as `names.clean` leaves them, safe to show anywhere; two may be the same.
 
     Attributes:
         name: what the workload is called.
@@ -73,6 +74,9 @@ class Program:
     alias_of: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "name", clean(self.name))
+        for each in ("op_type", "op_name", "tensor_name"):
+            object.__setattr__(self, each, tuple(map(clean, getattr(self, each))))
         if len(self.alias_of) == 0:
             object.__setattr__(self, "alias_of", np.full(self.num_tensors, -1, dtype=np.int64))
         for array in self._arrays().values():

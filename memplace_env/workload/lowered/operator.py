@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from memplace_env.workload.lowered.graph import Site
     from memplace_env.workload.lowered.rules.products import Gemm
     from memplace_env.workload.lowered.values import Value
+    from memplace_env.workload.onnx.rules.folds import Fold
     from memplace_env.workload.onnx.rules.sequences import SequenceSite, Unrolled
 
 
@@ -66,7 +67,8 @@ class Operator:
         filters: its weight is [filters, channels, ...kernel], and gives the window of `Program.geometry`.
         activated: its result went through a non-linear function inside it, as operators of .tflite files can say.
         random: its result is no constant even if its inputs are.
-        sized_by_data: its output sizes are known once it is computed, and its inputs bound them.
+        fold: its results where all operands are known and small; None: they stay unknown.
+        sized_by_data: its output sizes are known once it is folded, and its inputs bound them.
         value: its only output, for an operator that needs neither shape inference nor an op.
         sequence: what stands for a node that makes or reads a sequence of tensors.
         fallback_shape: its only output, from its inputs, where ONNX infers none because a version of the operator is
@@ -94,6 +96,7 @@ class Operator:
     filters: bool = False
     activated: bool = False
     random: bool = False
+    fold: Fold | None = None
     sized_by_data: bool = False
     value: Callable[[NodeProto, Sequence[Value]], Value] | None = None
     sequence: Callable[[SequenceSite], Unrolled] | None = None

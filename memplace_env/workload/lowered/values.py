@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto
 
 from memplace_env.errors import WorkloadError
+from memplace_env.workload.limits import MAX_RANK
 from memplace_env.workload.program import FLOAT_BYTES
 
 Array = NDArray[Any]
@@ -120,6 +121,8 @@ def checked_value(
     bits = deployed_bits(element_type, None)
     if bits is None:
         raise WorkloadError(f"{what} holds {type_name(element_type)} elements; only numbers can be placed in memory.")
+    if len(shape) > MAX_RANK:
+        raise WorkloadError(f"{what} has {len(shape)} dims, and {MAX_RANK} are the most; check the dims.")
     if any(size < 0 for size in shape):
         raise WorkloadError(f"{what} has a negative dimension in its shape {list(shape)}; the file is damaged.")
     if math.prod(shape) * bits > 8 * MAX_TENSOR_BYTES:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from onnx import GraphProto, NodeProto, TensorProto, helper
 
 from memplace_env.errors import WorkloadError
+from memplace_env.workload.names import stem
 from memplace_env.workload.onnx.topology import defined, describe, subgraphs
 
 
@@ -22,7 +23,7 @@ def inlined_branch(node: NodeProto, taken: bool) -> tuple[list[TensorProto], lis
     branch = next((attribute.g for attribute in node.attribute if attribute.name == wanted), None)
     if branch is None or len(branch.output) != len(node.output):
         raise WorkloadError(f"The {wanted} of {describe(node)} is missing or has other outputs; the file is damaged.")
-    prefix = next(filter(None, node.output))
+    prefix = stem(next(filter(None, node.output)))
     names = {name: f"{prefix}/{name}" for name in defined(branch) if name}
     initializers = []
     for tensor in branch.initializer:
@@ -52,7 +53,8 @@ def _rename_in_place(node: NodeProto, names: Mapping[str, str]) -> None:
 
 
 def _rename_captured(graph: GraphProto, names: Mapping[str, str]) -> None:
-    outer = {name: new for name, new in names.items() if name not in defined(graph)}
+    inner = defined(graph)
+    outer = {name: new for name, new in names.items() if name not in inner}
     for node in graph.node:
         _rename_in_place(node, outer)
     for value in graph.output:

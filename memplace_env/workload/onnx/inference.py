@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import ChainMap
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from typing import Any
 
 from onnx import ModelProto, NodeProto, TensorProto, TypeProto, defs, helper, numpy_helper, shape_inference
 
 from memplace_env.errors import WorkloadError
+from memplace_env.workload.limits import Meter
 from memplace_env.workload.lowered.graph import Graph, Node
 from memplace_env.workload.lowered.operator import Operator
 from memplace_env.workload.lowered.values import Value, as_bool, checked_value
@@ -52,10 +55,12 @@ class _ForwardPass:
         self._opset = standard_opset(model)
         self._checker = NodeChecker(model.ir_version, self._opset)
         self._values = binding.values
+        self._meter = Meter()
         self._sizes = binding.sizes
         self._unasked = binding.sizes.keys() - symbolic_dims(input_shapes(model.graph))
         self._declared = inner_dims(model.graph)
         self._sequences: dict[str, tuple[str, ...]] = {}
+        self._known = ChainMap[str, Any](self._values, self._sequences)
         self._nodes: list[Node] = []
         self._unknown: dict[str, str] = {}
 
@@ -76,13 +81,20 @@ class _ForwardPass:
 
     def _add_initializers(self, tensors: Iterable[TensorProto]) -> None:
         for tensor in tensors:
-            self._values[tensor.name] = stored_value(f"The initialiser {tensor.name!r}", tensor)
+            self._enter(tensor.name, stored_value(f"The initialiser {tensor.name!r}", tensor))
 
-    def _run_nodes(self, nodes: Sequence[NodeProto], outputs: Iterable[str], given: set[str]) -> None:
+    def _enter(self, name: str, value: Value) -> None:
+        if name in self._known:
+            raise WorkloadError(f"The value {name!r} is there twice; the file is damaged.")
+        self._values[name] = value
+
+    def _run_nodes(self, nodes: Sequence[NodeProto], outputs: Iterable[str], given: Container[str]) -> None:
         for node in schedule(nodes, outputs, given):
             self._run_node(node)
 
     def _run_node(self, node: NodeProto) -> None:
+        self._meter.add("nodes", 1)
+        self._meter.add("operands and results", len(node.input) + len(node.output))
         self._checker.check(node)
         operator = operator_of(node.op_type)
         if operator.branches:
@@ -90,24 +102,31 @@ class _ForwardPass:
         elif operator.loops or any(subgraphs(node)):
             _refuse_control_flow(node)
         elif operator.value is not None:
-            inputs = [self._input(node, name) for name in node.input]
-            self._values[node.output[0]] = operator.value(node, inputs)
+            self._enter(node.output[0], operator.value(node, self._inputs(node)))
         elif operator.sequence is not None:
             self._run_sequence(node, operator.sequence)
         else:
             self._run_ordinary(node, operator)
 
     def _value(self, name: str, user: str) -> Value:
-        if name in self._sequences:
-            raise WorkloadError(f"{name!r}, {user}, is a sequence of tensors; only tensors are supported there.")
         value = self._values.get(name)
         if value is None:
-            reason = self._unknown.get(name, "it has no shape")
-            raise WorkloadError(f"The size of {name!r}, {user}, cannot be known before the model runs: {reason}.")
+            raise self._missing(name, user)
         return value
 
-    def _input(self, node: NodeProto, name: str) -> Value:
-        return self._value(name, f"an input of {describe(node)}")
+    def _missing(self, name: str, user: str) -> WorkloadError:
+        if name in self._sequences:
+            return WorkloadError(f"{name!r}, {user}, is a sequence of tensors; only tensors are supported there.")
+        reason = self._unknown.get(name, "it has no shape")
+        return WorkloadError(f"The size of {name!r}, {user}, cannot be known before the model runs: {reason}.")
+
+    def _inputs(self, node: NodeProto) -> list[Value | None]:
+        """The operands by position, None where one is absent."""
+        values = [self._values.get(name) if name else None for name in node.input]
+        for name, value in zip(node.input, values, strict=True):
+            if name and value is None:
+                raise self._missing(name, f"an input of {describe(node)}")
+        return values
 
     def _run_branch(self, node: NodeProto) -> None:
         condition = next(iter(node.input), "")
@@ -119,11 +138,12 @@ class _ForwardPass:
             )
         initializers, nodes = inlined_branch(node, taken)
         self._add_initializers(initializers)
-        self._run_nodes(nodes, list(filter(None, node.output)), self._values.keys() | self._sequences.keys())
+        self._run_nodes(nodes, list(filter(None, node.output)), self._known)
 
     def _run_sequence(self, node: NodeProto, rule: Callable[[SequenceSite], Unrolled]) -> None:
         def read(name: str) -> Value | tuple[str, ...]:
-            return self._sequences[name] if name in self._sequences else self._input(node, name)
+            known = self._sequences.get(name)
+            return self._value(name, f"an input of {describe(node)}") if known is None else known
 
         inputs = tuple(read(name) if name else None for name in node.input)
         unrolled = rule(SequenceSite(node, inputs, self._opset))
@@ -131,21 +151,24 @@ class _ForwardPass:
         for inner in unrolled.nodes:
             self._run_node(inner)
         if unrolled.elements is not None:
+            self._meter.add("operands and results", len(unrolled.elements))
             self._sequences[node.output[0]] = unrolled.elements
 
     def _run_ordinary(self, node: NodeProto, operator: Operator) -> None:
-        inputs = [self._input(node, name) if name else None for name in node.input]
+        inputs = self._inputs(node)
         check_attributes(node, inputs)
         types = self._inferred(node)
         outputs = self._shaped(node, operator, types)
+        read = _node(node, operator, len(self._nodes))
         if not operator.random and all(value is None or value.constant for value in inputs):
-            outputs = folded(node, operator, inputs, outputs, self._opset)
+            outputs = folded(read, inputs, outputs, self._meter)
         for name in filter(None, node.output):
             value = outputs.get(name) or self._sized_by_hand(node, operator, name, types.get(name))
             if value is not None:
-                self._values[name] = outputs[name] = value
+                outputs[name] = value
+                self._enter(name, value)
         check_elements(node, operator, inputs, outputs)
-        self._nodes.append(_node(node, operator, len(self._nodes)))
+        self._nodes.append(read)
 
     def _inferred(self, node: NodeProto) -> dict[str, TypeProto]:
         """What ONNX knows of the outputs, by name."""

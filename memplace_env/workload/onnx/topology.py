@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Container, Iterable, Iterator, Sequence
 
 from onnx import AttributeProto, GraphProto, NodeProto
 
@@ -49,7 +49,7 @@ def captured(graph: GraphProto) -> set[str]:
     return used - defined(graph)
 
 
-def schedule(nodes: Sequence[NodeProto], outputs: Iterable[str], given: Set[str]) -> list[NodeProto]:
+def schedule(nodes: Sequence[NodeProto], outputs: Iterable[str], given: Container[str]) -> list[NodeProto]:
     """The nodes that the outputs need, each after those whose results it reads; ties by position.
 
     Args:
@@ -83,7 +83,7 @@ def schedule(nodes: Sequence[NodeProto], outputs: Iterable[str], given: Set[str]
     return order
 
 
-def _producers(nodes: Sequence[NodeProto], given: Set[str]) -> dict[str, int]:
+def _producers(nodes: Sequence[NodeProto], given: Container[str]) -> dict[str, int]:
     producer: dict[str, int] = {}
     for index, node in enumerate(nodes):
         for name in filter(None, node.output):
@@ -94,7 +94,7 @@ def _producers(nodes: Sequence[NodeProto], given: Set[str]) -> dict[str, int]:
 
 
 def _needed(
-    nodes: Sequence[NodeProto], outputs: Iterable[str], given: Set[str], producer: dict[str, int]
+    nodes: Sequence[NodeProto], outputs: Iterable[str], given: Container[str], producer: dict[str, int]
 ) -> dict[int, set[int]]:
     """For each live node, the nodes that it waits for."""
     stack = []

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from memplace_env.errors import WorkloadError
 from memplace_env.workload.lowered.values import MAX_KNOWN_ELEMENTS, Shape, Value
+from memplace_env.workload.names import stem
 from memplace_env.workload.stablehlo.folding import folded
 from memplace_env.workload.stablehlo.module import Block, Instruction, Module
 
@@ -119,9 +120,12 @@ class _Tracer:
         self._calls: list[str] = []
         self._steps = 0
 
-    def enter(self, stem: str, value: Value) -> str:
-        """A new value, under a name like `stem`."""
-        name = stem if stem not in self.values else f"{stem}_{len(self.values)}"
+    def enter(self, wanted: str, value: Value) -> str:
+        """A new value, under a name like `wanted`."""
+        name = stem(wanted)
+        number = len(self.values)
+        while name in self.values:
+            name, number = f"{stem(wanted)}_{number}", number + 1
         self.values[name] = value
         return name
 

@@ -13,6 +13,7 @@ from memplace_env.workload.lowered.graph import Graph, Node
 from memplace_env.workload.lowered.operator import Operator
 from memplace_env.workload.lowered.rules import views
 from memplace_env.workload.lowered.values import Shape, Value, checked_value
+from memplace_env.workload.names import stem
 from memplace_env.workload.onnx.operator_table import OPERATORS
 from memplace_env.workload.tflite.model import Call, Model, Tensor
 from memplace_env.workload.tflite.operator_table import ROWS, Row
@@ -82,7 +83,7 @@ class _Translation:
     def _reshaped(self, name: str, shape: Shape, place: str) -> str:
         """A view of an operand in another shape; no tensor of the file has a zero byte in its name."""
         self._check_elements(name, shape)
-        view = f"{name}\0{place}"
+        view = f"{stem(name)}\0{place}"
         self._values[view] = replace(self._values[name], shape=shape, data=None)
         self._nodes.append(Node(_RESHAPE, view, (name,), (view,), {}))
         return view

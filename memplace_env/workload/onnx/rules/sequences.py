@@ -10,6 +10,7 @@ from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 from memplace_env.errors import WorkloadError
 from memplace_env.workload.lowered.values import MAX_KNOWN_ELEMENTS, Array, Value
+from memplace_env.workload.names import stem
 from memplace_env.workload.onnx.topology import describe
 
 Names = tuple[str, ...]
@@ -111,7 +112,7 @@ class SequenceSite:
         """One node of an operator that takes a list."""
         if self.opset < _LISTS_AS_INPUTS:
             return Unrolled(outputs, (self.made(op_type, (source,), outputs, **{key: numbers}, **more),))
-        given = numpy_helper.from_array(np.array(numbers, dtype=np.int64), f"{outputs[0]}/{key}")
+        given = numpy_helper.from_array(np.array(numbers, dtype=np.int64), f"{stem(outputs[0])}/{key}")
         return Unrolled(outputs, (self.made(op_type, (source, given.name), outputs, **more),), (given,))
 
 
@@ -160,7 +161,7 @@ def split(site: SequenceSite) -> Unrolled:
     sizes = _sizes(site, data.shape[axis])
     if not sizes:
         return Unrolled(())
-    pieces = tuple(f"{site.result}/{index}" for index in range(len(sizes)))
+    pieces = tuple(f"{stem(site.result)}/{index}" for index in range(len(sizes)))
     whole = site.listing("Split", site.node.input[0], pieces, "split", sizes, axis=axis)
     if len(site.inputs) > 1 or site.attribute("keepdims", 1):
         return whole
@@ -173,7 +174,7 @@ def concat(site: SequenceSite) -> Unrolled:
     elements, axis = site.elements(), site.attribute("axis", 0)
     fresh: list[Unrolled] = []
     if site.attribute("new_axis", 0):
-        stacked = tuple(f"{site.result}/{index}" for index in range(len(elements)))
+        stacked = tuple(f"{stem(site.result)}/{index}" for index in range(len(elements)))
         pairs = zip(elements, stacked, strict=True)
         fresh = [site.listing("Unsqueeze", source, (name,), "axes", [axis]) for source, name in pairs]
         elements = stacked

@@ -10,7 +10,7 @@ from onnx import NodeProto, TensorProto, helper
 
 from memplace_env.errors import WorkloadError
 from memplace_env.workload.lowered.values import Value
-from memplace_env.workload.onnx.constants import drop_payload, known_value, stored_value
+from memplace_env.workload.onnx.constants import known_value, stored_value
 
 _LITERALS: Final[Mapping[str, type[np.generic]]] = {
     "value_float": np.float32,
@@ -32,7 +32,6 @@ def literal(node: NodeProto, inputs: Sequence[Value]) -> Value:
         raise WorkloadError(f"{what} has {len(node.attribute)} contents instead of one; the file is damaged.")
     attribute = node.attribute[0]
     if attribute.name == "value":
-        drop_payload(attribute.t)
         return stored_value(what, attribute.t)
     if attribute.name in _LITERALS:
         content = helper.get_attribute_value(attribute)
