@@ -8,11 +8,15 @@ import os
 import re
 import stat
 import tomllib
+from collections import Counter
+from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
 WORD: Final = 300
 SENTENCE: Final = 2_000
 """Characters of a piece without spaces, and of a whole text, that are shown; our choice."""
+DOTS: Final = 1_000
+"""Dots that a line of TOML may have: the time that a key takes grows with the square of its parts."""
 
 _KINDS: Final = {
     stat.S_IFDIR: "a folder",
@@ -41,11 +45,13 @@ def read(path: str | os.PathLike[str], most: int, *, follow: bool = True) -> byt
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW))
     try:
         _check(path, os.fstat(handle))
+        size = os.fstat(handle).st_size
         with os.fdopen(handle, "rb", closefd=False) as file:
-            size, content = os.fstat(handle).st_size, file.read(most + 1)
+            # Asked for at once, `most` bytes would be set aside even for a small file.
+            content = file.read(min(most, max(size, 2**16)) + 1) if size <= most else b""
     finally:
         os.close(handle)
-    if len(content) > most:
+    if max(size, len(content)) > most:
         raise OSError(errno.EFBIG, f"it has {max(size, len(content)):,} bytes, and {most:,} are the most", str(path))
     return content
 
@@ -58,18 +64,29 @@ def parse_json(text: str | bytes) -> Any:
     """
     try:
         return json.loads(text, object_pairs_hook=_once, parse_constant=_no_number)
+    except (json.JSONDecodeError, UnicodeDecodeError, _RefusedError):
+        raise
+    except ValueError:
+        raise ValueError("a number in it has too many digits") from None
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
 
 
-def parse_toml(text: str) -> dict[str, Any]:
-    """A TOML document.
+def parse_toml(text: str, parse_float: Callable[[str], Any] = float) -> dict[str, Any]:
+    """A TOML document, with its floats as `parse_float` makes them.
 
     Raises:
         ValueError: it is none; the message is the end of a sentence.
     """
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.count(".") > DOTS:
+            raise ValueError(f"line {number} has more than {DOTS:,} dots")
     try:
-        return tomllib.loads(text)
+        return tomllib.loads(text, parse_float=parse_float)
+    except tomllib.TOMLDecodeError:
+        raise
+    except (ValueError, ArithmeticError):
+        raise ValueError("a number in it has too many digits") from None
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
 
@@ -79,13 +96,31 @@ def shown(text: object, most: int = SENTENCE) -> str:
 
     What is too long loses its middle, as the end of a sentence says what to do.
     """
-    whole = str(text)
-    if len(whole) > 4 * most:  # so that no work is done on megabytes
-        whole = _cut(whole, 4 * most)
-    line = " ".join(whole.split())
-    line = line if line.isprintable() else "".join(map(_escaped, line))
-    line = re.sub(rf"\S{{{WORD + 1},}}", lambda found: _cut(found[0], WORD), line)
+    return escaped(" ".join(_bounded(text, most).split()), most)
+
+
+def escaped(text: object, most: int = SENTENCE) -> str:
+    """As `shown`, but blanks stay as they are, and line breaks are escaped too."""
+    line = re.sub(rf"\S{{{WORD + 1},}}", lambda found: _cut(found[0], WORD), printable(_bounded(text, most)))
     return _cut(line, most)
+
+
+def printable(text: str) -> str:
+    """A text with escapes for what a terminal would obey or a JSON document could not hold."""
+    return text if text.isprintable() else "".join(map(_escaped, text))
+
+
+def described(value: object) -> str:
+    """What a value of any kind looks like, as `repr`, which may fail."""
+    try:
+        return repr(value)
+    except Exception:  # integers of over 4,300 digits, objects of strangers
+        return f"an object of {type(value).__name__} that cannot be shown"
+
+
+def _bounded(text: object, most: int) -> str:
+    """The text, cut so that no work is done on megabytes."""
+    return _cut(str(text), 4 * most)
 
 
 def _check(path: str | os.PathLike[str], status: os.stat_result) -> None:
@@ -94,17 +129,20 @@ def _check(path: str | os.PathLike[str], status: os.stat_result) -> None:
         raise OSError(errno.EINVAL, f"it is {kind}, not a regular file", str(path))
 
 
+class _RefusedError(ValueError):
+    """JSON that Python would take."""
+
+
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     table = dict(pairs)
     if len(table) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"{twice!r} stands in it twice")
+        twice = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
+        raise _RefusedError(f"{twice!r} stands in it twice")
     return table
 
 
 def _no_number(text: str) -> NoReturn:
-    raise ValueError(f"{text} is no number in JSON")
+    raise _RefusedError(f"{text} is no number in JSON")
 
 
 def _escaped(letter: str) -> str:

@@ -6,11 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memplace_env.analysis import Judged
-<<<<<<< HEAD
 from memplace_env.cli.interrupts import finishing
-from memplace_env.cli.output import write_folder
-=======
->>>>>>> learned
 from memplace_env.cli.saved_plans import judge
 from memplace_env.errors import PlanError
 from memplace_env.files import write_together
@@ -47,26 +43,12 @@ class ResultFolder:
         self._has_picture = False
 
     def keep(self, result: Result) -> None:
-<<<<<<< HEAD
         """Write the result's plan, picture and trace, unless they are written already or a faster plan stands here.
 
         An interrupt waits for it: what a search has found is kept.
         """
         with finishing():
             self._keep(result)
-=======
-        """Write the result's plan, picture and trace, unless they are written already or a faster plan stands here."""
-        judged = result.judged
-        faster = self.standing and self.standing.report.latency_ps < judged.report.latency_ps
-        if faster or (self._kept and self._kept.plan == judged.plan):
-            return
-        picture = result.picture()
-        write_together(
-            self.path,
-            {PLAN: judged.plan.to_json().encode(), PICTURE: picture, TRACE: result.trace().encode()},
-        )
-        self._kept, self._has_picture = judged, picture is not None
->>>>>>> learned
 
     def to_json(self) -> dict[str, Any]:
         """The files, and the latency in seconds of a faster plan that stood here before them and stays."""
@@ -98,7 +80,7 @@ class ResultFolder:
         if faster or (self._kept and self._kept.plan == judged.plan):
             return
         picture = result.picture()
-        write_folder(
+        write_together(
             self.path,
             {PLAN: judged.plan.to_json().encode(), PICTURE: picture, TRACE: result.trace().encode()},
         )

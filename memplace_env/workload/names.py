@@ -5,7 +5,7 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import Final
 
-from memplace_env.foreign import escaped
+from memplace_env.foreign import printable
 
 LONGEST: Final = 200
 """Characters of a name that is shown; our choice."""
@@ -17,7 +17,7 @@ def clean(name: str) -> str:
     """The name for tables, pictures and JSON: printable, at most `LONGEST` characters, so usually the name itself."""
     if len(name) <= LONGEST and name.isprintable():
         return name
-    return stem(escaped(stem(name)))
+    return stem(printable(stem(name)))
 
 
 def stem(name: str) -> str:

@@ -157,8 +157,12 @@ class OneShotEnv(PlacementEnv[NDArray[np.int64]]):
         """
         rewards = self._reward(scores)
         if not isinstance(rewards, np.ndarray) or rewards.shape != scores.latency_s.shape or rewards.dtype.kind != "f":
-            form = f"{rewards.dtype}{list(rewards.shape)}" if isinstance(rewards, np.ndarray) else type(rewards).__name__
-            raise EnvError(f"The reward function returned {form} for {len(scores.latency_s)} maps; it must be float64[B].")
+            form = (
+                f"{rewards.dtype}{list(rewards.shape)}" if isinstance(rewards, np.ndarray) else type(rewards).__name__
+            )
+            raise EnvError(
+                f"The reward function returned {form} for {len(scores.latency_s)} maps; it must be float64[B]."
+            )
         return rewards
 
     def reward_change(self, factor: float) -> float:
