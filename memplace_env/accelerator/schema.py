@@ -16,6 +16,7 @@ from memplace_env.hints import nearest
 
 DTYPES = ("int8", "float16", "bfloat16", "float32")
 MAX_LEVELS = 8
+MAX_LETTERS = 1_000
 
 Rule = Callable[[Any, str], Any]
 """Takes a value of the file and the dotted path of its field; returns what to store or raises AcceleratorError."""
@@ -70,6 +71,8 @@ def _choice(*allowed: str) -> Rule:
 def _text(value: Any, where: str) -> Any:
     if not isinstance(value, str) or not value.strip() or not value.isprintable():
         raise AcceleratorError(f"{where} must be one line of text in quotes")
+    if len(value) > MAX_LETTERS:
+        raise AcceleratorError(f"{where} has {len(value):,} letters, and {MAX_LETTERS:,} are the most: shorten it")
     return value
 
 
