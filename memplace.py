@@ -5,13 +5,16 @@ It stands beside the package, as an import from there takes a good part of a sec
 
 from __future__ import annotations
 
-import _thread
 import os
 import signal
 import sys
-from typing import Any, NoReturn
+
+TYPE_CHECKING = False  # `typing` takes its time
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
 
 _SIGNALS = signal.SIGINT, signal.SIGTERM
+_INTERRUPTED = 130
 
 
 def main() -> None:
@@ -28,6 +31,10 @@ def main() -> None:
         app(prog_name="memplace")
     except KeyboardInterrupt:  # one more, while the first is dealt with
         _leave()
+    except SystemExit as end:
+        if end.code == _INTERRUPTED:  # at once: an interrupt in an `exec` has Python end as if it were not handled
+            os._exit(_INTERRUPTED)
+        raise
     finally:
         _hear(heard, _leave)
 
@@ -43,7 +50,7 @@ def _leave(*_: object, write: Any = os.write, leave: Any = os._exit) -> NoReturn
     try:
         write(2, b"memplace: interrupted.\n")
     finally:
-        leave(130)
+        leave(_INTERRUPTED)
 
 
 def _forget() -> None:
@@ -52,9 +59,11 @@ def _forget() -> None:
 
 
 def _again(lost: Any) -> None:
-    """An interrupt in a finaliser, which Python would report and forget, comes again behind it."""
+    """An interrupt in a finaliser, which Python would report and forget, comes again a moment later."""
     if issubclass(lost.exc_type, KeyboardInterrupt):
-        _thread.interrupt_main()
+        from threading import Timer
+
+        Timer(0.02, signal.raise_signal, [signal.SIGINT]).start()
     else:
         sys.__unraisablehook__(lost)
 

@@ -42,7 +42,7 @@ def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
         return partial(kernel, **options)
     compiled = numba.njit(nogil=True, **options)(function)
     with suppress(RuntimeError):  # numba's word for a cache without a folder
-        compiled._cache = _Cache(function)  # type: ignore[no-untyped-call]
+        compiled._cache = _Cache(function)
     return compiled
 
 
@@ -67,8 +67,32 @@ class _Implementation(caching.CompileResultCacheImpl):
     _locator_classes: list[type[object]] = [_Locator]  # noqa: RUF012
 
 
+class _Files(caching.IndexDataCacheFile):
+    """Machine code by signature. Numba numbers its files, so that two processes that compile at once could both take
+    the same number, and one would run the other's code; here a file is called after its signature."""
+
+    def load(self, key: Any) -> Any:
+        with suppress(Exception):  # whatever is raised of a file that a crash has cut
+            return super().load(key)  # type: ignore[no-untyped-call]
+        return None
+
+    def save(self, key: Any, data: Any) -> None:
+        name = f"{self._index_name}.{hashlib.sha256(repr(key).encode()).hexdigest()[:16]}.nbc"
+        self._save_data(name, data)  # type: ignore[no-untyped-call]
+        known: dict[Any, str] = {}
+        with suppress(Exception):
+            known = self._load_index()  # type: ignore[no-untyped-call]
+        self._save_index({**known, key: name})  # type: ignore[no-untyped-call]
+
+
 class _Cache(caching.FunctionCache):
     _impl_class = _Implementation
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)  # type: ignore[no-untyped-call]
+        locator = self._impl.locator
+        stamp = locator.get_source_stamp()
+        self._cache_file = _Files(locator.get_cache_path(), self._impl.filename_base, stamp)  # type: ignore[no-untyped-call]
 
     def save_overload(self, signature: Any, result: Any) -> None:
         with suppress(OSError):  # a full disk, or a newer version of the package that cleared the folder away

@@ -212,6 +212,27 @@ def test_a_read_only_installation_plays(tmp_path, places, keeps):
 def test_a_read_only_installation_lists_workloads(tmp_path, places):
     shutil.copytree(PACKAGE, tmp_path / "memplace_env", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(PACKAGE.parent / "agents", tmp_path / "agents", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(PACKAGE.parent / "memplace.py", tmp_path)
     lock(tmp_path, places["home"])
     home = {"HOME": str(places["home"]), "TMPDIR": str(places["home"])}
     assert "ResNet50" in output("-m", "memplace_env.cli", "workloads", path=tmp_path, unprivileged=True, **home)
+
+
+def test_two_processes_that_save_at_once(tmp_path, monkeypatch):
+    """Neither knows of the other: each code is still found under its own signature, and a damaged file is none."""
+    from memplace_env.kernel import _Files
+
+    files = _Files(str(tmp_path), "function", "stamp")
+    with monkeypatch.context() as together:
+        together.setattr(files, "_load_index", dict)
+        files.save(("int64",), "first")
+        files.save(("float64",), "second")
+    assert files.load(("int64",)) is None
+    assert files.load(("float64",)) == "second"
+    files.save(("int64",), "first")
+    assert [files.load((kind,)) for kind in ("int64", "float64")] == ["first", "second"]
+    for path in tmp_path.iterdir():
+        path.write_bytes(path.read_bytes()[:-3])
+    assert files.load(("int64",)) is None
+    files.save(("int64",), "first")
+    assert files.load(("int64",)) == "first"

@@ -18,6 +18,7 @@ from typer.core import TyperGroup
 
 from memplace_env import __version__
 from memplace_env.cli import calibrate, explain, inspect, leaderboard, lists, plans, play, render, solve, train
+from memplace_env.cli.interrupts import Interrupted
 from memplace_env.errors import MemPlaceError
 from memplace_env.foreign import shown
 
@@ -58,9 +59,13 @@ class _Group(TyperGroup):
             if error.filename is None:
                 _forget_output()
             sys.exit(_fail(f"Cannot {_attempted(error)}: {error.strerror or error}"))
-        except (KeyboardInterrupt, typer.Abort) as error:
-            _say("interrupted" + "".join(f", {kept}" for kept in error.args))
+        except Interrupted as error:
+            _say(f"interrupted, {error}")
+            sys.exit(INTERRUPTED)
+        except (KeyboardInterrupt, typer.Abort):
             code = INTERRUPTED
+        if code == INTERRUPTED:  # so newer releases of Typer end
+            _say("interrupted")
         sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from memplace_env.foreign import escaped
 
-_PIPED_WIDTH, _NARROWEST = 140, 20
+_PIPED_WIDTH, _NARROWEST, _WIDEST = 140, 20, 1000
 
 
 class _Plain(Console):
@@ -26,16 +26,19 @@ class _Plain(Console):
 
 def stdout() -> Console:
     """For results; in a pipe or file wide enough that tables are not folded."""
-    console = _Plain(highlight=False)
-    if not console.is_terminal and "COLUMNS" not in os.environ:
-        console.width = _PIPED_WIDTH
-    console.width = max(console.width, _NARROWEST)
-    return console
+    return _console(sys.stdout, None if "COLUMNS" in os.environ else _PIPED_WIDTH)
 
 
 def stderr() -> Console:
     """For progress, notes and errors."""
-    return _Plain(stderr=True, highlight=False)
+    return _console(sys.stderr)
+
+
+def _console(file: Any, piped_width: int | None = None) -> Console:
+    console = _Plain(file=file, highlight=False)
+    width = console.width if console.is_terminal or piped_width is None else piped_width
+    console.width = min(max(width, _NARROWEST), _WIDEST)
+    return console
 
 
 def note(text: str) -> None:

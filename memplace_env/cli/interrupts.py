@@ -9,6 +9,10 @@ from threading import current_thread, main_thread
 from types import FrameType
 
 
+class Interrupted(Exception):  # noqa: N818 - it is none
+    """An interrupt, and in a few words what is left after it."""
+
+
 @contextmanager
 def finishing() -> Iterator[None]:
     """An interrupt waits for the end of the block; a second one ends that as well.
@@ -45,9 +49,9 @@ def telling(left: Callable[[], str]) -> Iterator[None]:
     """Have an interrupt's one line say what is left.
 
     Raises:
-        KeyboardInterrupt: with that, in place of one without.
+        Interrupted: with that, if there is one.
     """
     try:
         yield
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(left()) from None
+        raise Interrupted(left()) from None

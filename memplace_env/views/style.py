@@ -52,6 +52,7 @@ a panel, names of blocks."""
 _FASTEST, _SLOWEST_ON_CHIP, _BACKING = (74, 20, 108), (178, 142, 214), "#bdbdbd"
 _DPI = 100
 _LAST_LATIN = 0x24F
+_MOST_LETTERS = 400
 _DARK = 0.5
 _WIDTHS: dict[tuple[object, ...], float] = {}
 _MOST_WIDTHS = 20_000
@@ -124,9 +125,17 @@ def text_width(figure: Figure, text: str, font: FontProperties) -> float:
 
 
 def drawable(text: str) -> str:
-    """The text with what matplotlib's own font may lack, and line breaks, replaced."""
+    """The text with what matplotlib's own font may lack, and line breaks, replaced, and no longer than any picture."""
     known = "→×·–−…µ"
-    return "".join(c if c.isprintable() and (ord(c) <= _LAST_LATIN or c in known) else "?" for c in text)
+    return "".join(
+        c if c.isprintable() and (ord(c) <= _LAST_LATIN or c in known) else "?" for c in text[:_MOST_LETTERS]
+    )
+
+
+def legend_label(text: str) -> str:
+    """A drawable text as matplotlib takes it in legends, which have commands for mathematics and for what to hide."""
+    text = drawable(text).replace("$", r"\$")
+    return f" {text}" if text.startswith("_") else text
 
 
 def rgb(colour: str) -> tuple[float, float, float]:

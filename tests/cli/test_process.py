@@ -56,7 +56,34 @@ def test_full_disk() -> None:
     with open("/dev/full", "w") as full:
         done = subprocess.run([*MEMPLACE, "agents"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
     assert done.returncode == 2
-    assert done.stderr.startswith("memplace: Cannot write the output")
+    assert done.stderr == "memplace: Cannot write the output: No space left on device.\n"
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-"])
+def test_closed_streams(tmp_path: Path, closed: str) -> None:
+    """Files must not take their place."""
+    command = f"exec {sys.executable} -m memplace accelerators --json {closed}"
+    done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, timeout=60, cwd=REPOSITORY)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "" if closed == ">&-" else json.loads(done.stdout)
+
+
+def test_a_terminal_that_knows_no_letters_but_ascii() -> None:
+    environment = os.environ | {"PYTHONIOENCODING": "ascii", "LC_ALL": "C", "COLUMNS": "40", "TERM": "dumb"}
+    done = subprocess.run([*MEMPLACE, "agents"], capture_output=True, timeout=60, env=environment)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.isascii()
+    assert b"local-search" in done.stdout
+
+
+def test_a_folder_that_is_gone(tmp_path: Path) -> None:
+    command = f"mkdir gone && cd gone && rmdir ../gone && exec {sys.executable} -m memplace solve BERT --agent native"
+    environment = os.environ | {"PYTHONPATH": str(REPOSITORY)}
+    done = subprocess.run(
+        ["/bin/sh", "-c", command], capture_output=True, text=True, timeout=60, cwd=tmp_path, env=environment
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "memplace: Cannot work in a folder that is gone: No such file or directory.\n"
 
 
 def begun(command: list[str], home: str, work: Path) -> AbstractContextManager[subprocess.Popen[str]]:
@@ -122,6 +149,7 @@ def test_an_unprivileged_user_of_a_read_only_installation(tmp_path: Path) -> Non
     """Nothing can be written anywhere: the list is all there is."""
     for package in ("memplace_env", "agents"):
         shutil.copytree(REPOSITORY / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(REPOSITORY / "memplace.py", tmp_path)
     paths = [tmp_path, *tmp_path.rglob("*")]
     for path in paths:
         path.chmod(0o555 if path.is_dir() else 0o444)

@@ -44,7 +44,7 @@ def build_page(out: Path, data: PageData) -> Path:
             out.rename(work / "old")
         try:
             fresh.rename(out)
-        except OSError:
+        except BaseException:
             if (work / "old").exists():
                 (work / "old").rename(out)
             raise

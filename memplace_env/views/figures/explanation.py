@@ -22,6 +22,7 @@ from memplace_env.views.style import (
     TICK_PT,
     drawable,
     is_dark,
+    legend_label,
     level_colours,
     new_figure,
     rgb,
@@ -181,8 +182,8 @@ def _draw_lanes(figure: Figure, top: int, explanation: Explanation, shift: Shift
             facts += f"  ·  neighbours in one level: {', '.join(parts)}" if parts else ""
             panel_title(figure, axes, f"{shift.name.capitalize()} by op", facts)
             if legend:
-                levels = zip(_level_labels(explanation), colours, strict=True)
-                handles = [Patch(color=colour, label=level.replace("$", r"\$")) for level, colour in levels]
+                levels = zip(explanation.level_names, colours, strict=True)
+                handles = [Patch(color=colour, label=legend_label(cut(level, 8))) for level, colour in levels]
                 legend_row(axes, handles, loc="lower right", bbox_to_anchor=(1.0, 1.2))
 
 

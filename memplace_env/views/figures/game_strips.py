@@ -11,8 +11,17 @@ from memplace_env.analysis.game_snapshot import Snapshot
 from memplace_env.simulator import traffic_bound_ps
 from memplace_env.units import PS
 from memplace_env.views.figures.panels import Box, label_axis, legend_row, panel_title, style_axes
-from memplace_env.views.style import BASELINE, LATENCY, MUTED, NOTE_PT, PORT_COLOURS, SAVED, TIME_COLOURS
-from memplace_env.views.text.quantities import percent, rate, ratio, seconds, time_scale
+from memplace_env.views.style import (
+    BASELINE,
+    LATENCY,
+    MUTED,
+    NOTE_PT,
+    PORT_COLOURS,
+    SAVED,
+    TIME_COLOURS,
+    legend_label,
+)
+from memplace_env.views.text.quantities import cut, percent, rate, ratio, seconds, time_scale
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -82,7 +91,7 @@ def _draw_port_legend(axes: Axes, moment: Snapshot) -> None:
 
     handles: list[Patch | Line2D] = [Patch(color=colour, label=label) for label, colour in PORT_COLOURS.items()]
     handles.append(Patch(color=TIME_COLOURS["stall"], label="waits"))
-    label = f"all in {moment.problem.accelerator.levels[1].name}"
+    label = legend_label(f"all in {cut(moment.problem.accelerator.levels[1].name, 40)}")
     handles.append(Line2D([], [], color=BASELINE, linewidth=1.2, label=label))
     legend_row(axes, handles, loc="lower right", bbox_to_anchor=(1.0, 1.04))
 
