@@ -7,6 +7,7 @@ import fcntl
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Final
 
@@ -87,6 +88,11 @@ def alone(folder: Path) -> Iterator[None]:
         _locked(handle, fcntl.LOCK_UN)  # closing is not enough where a process that was forked has the folder open
         os.close(handle)
         _remove_empty(made)
+
+
+def is_empty(folder: Path) -> bool:
+    """Whether there is nothing in a folder, but perhaps what a killed process left of a file that it was writing."""
+    return not folder.exists() or all(fnmatch(path.name, ".*.new") for path in folder.iterdir())
 
 
 def _opened(path: Path) -> int:

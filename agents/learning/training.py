@@ -70,7 +70,7 @@ class Folder:
 
     def __init__(self, name: str, path: str | Path | None, resume: bool, every: int) -> None:
         self.path = Path(path) if path is not None else None
-        self._kind, self._resume, self._every = f"{name}-run/1", resume, every
+        self._kind, self._resume, self._every = f"{name}-run/2", resume, every
         if resume and path is None:
             raise AgentError(f"To resume, {name} needs the folder of the run: pass out.")
         if every < 1:
@@ -110,14 +110,14 @@ class Folder:
             files.save(checkpoint, self._kind, {"identity": identity, "run": run.state_dict()})
 
     def _restore(self, run: Run[Any], checkpoint: Path, identity: dict[str, Any]) -> None:
-        content = files.load(checkpoint, self._kind)
+        content = files.load(checkpoint, self._kind, files.CHECKPOINT_BYTES)
         saved = content.get("identity")
         if saved != identity:
             other = [key for key, value in identity.items() if not isinstance(saved, dict) or saved.get(key) != value]
             raise AgentError(f"{checkpoint} is of another run (other {', '.join(other)}); pass another folder.")
         try:
             run.load_state_dict(content["run"])
-        except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
+        except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
             raise AgentError(f"{checkpoint} is damaged; start the run anew without resuming.") from error
 
 

@@ -12,6 +12,7 @@ from agents.muzero.free_game import FreeGame
 from agents.muzero.networks import MuZeroNetwork
 from agents.muzero.replay import Replay
 from agents.muzero.selfplay import PlayedGames, play_games, play_greedily, play_policy
+from agents.saved import optional, whole
 
 
 class Player:
@@ -97,7 +98,7 @@ class Player:
         return {
             "replay": self.replay.state_dict(),
             "best": self.best.state_dict(),
-            "best_points": self._best_points,
+            "best_points": None if np.isinf(self._best_points) else self._best_points,
             "decisions": self.decisions,
             "evaluator": self.evaluator.state_dict(),
         }
@@ -105,8 +106,9 @@ class Player:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Return to a state that `state_dict` gave."""
         self.replay.load_state_dict(state["replay"])
-        self.best = Replay(max(int(state["best"]["added"]), 1))
+        self.best = Replay(max(whole(state["best"]["added"], 0, self._game.problem.num_decisions), 1))
         self.best.load_state_dict(state["best"])
-        self._best_points = state["best_points"]
-        self.decisions = int(state["decisions"])
+        points = optional(state["best_points"])
+        self._best_points = -np.inf if points is None else points
+        self.decisions = whole(state["decisions"])
         self.evaluator.load_state_dict(state["evaluator"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +13,7 @@ from agents.muzero.config import MuZeroConfig
 from agents.muzero.networks import MuZeroNetwork
 from agents.muzero.player import Player
 from agents.muzero.trainer import Losses, Trainer
+from agents.saved import load_random, random_state, whole
 
 
 class Run:
@@ -93,15 +93,15 @@ class Run:
         """All that decides how the run goes on, as tensors and plain values."""
         return {
             "round": self.round,
-            "random": json.dumps(self._rng.bit_generator.state),
+            "random": random_state(self._rng),
             "trainer": self._trainer.state_dict(),
             "players": [player.state_dict() for player in self.players],
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Return to a state that `state_dict` gave."""
-        self.round = state["round"]
-        self._rng.bit_generator.state = json.loads(state["random"])
+        self.round = whole(state["round"])
+        load_random(self._rng, state["random"])
         self._trainer.load_state_dict(state["trainer"])
         for player, saved in zip(self.players, state["players"], strict=True):
             player.load_state_dict(saved)

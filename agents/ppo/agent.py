@@ -15,6 +15,7 @@ from stable_baselines3.common.vec_env import VecMonitor
 from agents.base import Agent
 from agents.evaluator import GameEvaluator, MapEvaluator
 from agents.learning import files
+from agents.learning.policy_file import fitting
 from agents.learning.threads import one_thread
 from agents.ppo.factored import FactoredRolloutBuffer
 from agents.ppo.game import GameFeatures
@@ -29,7 +30,7 @@ POLICY, CURVES = "policy.pt", "tensorboard"
 
 Settings = dict[str, Any]
 
-ONE_SHOT_KIND, GAME_KIND = "ppo-graph/1", "ppo-game/1"
+ONE_SHOT_KIND, GAME_KIND = "ppo-graph/2", "ppo-game/2"
 """Kinds of policy files, see `agents.learning.files`."""
 
 GRAPH: Settings = {
@@ -187,6 +188,9 @@ class _Watch(BaseCallback):
 def _restore(model: OnPolicyAlgorithm, path: Path, kind: str) -> None:
     content = files.load(path, kind)
     try:
-        model.policy.load_state_dict(content["policy"])
-    except (KeyError, TypeError, AttributeError, RuntimeError) as error:
-        raise AgentError(f"The policy in {path} has other layers; was it trained for as many memory levels?") from error
+        model.policy.load_state_dict(fitting(content["policy"], model.policy.state_dict()))
+    except (KeyError, ValueError) as error:
+        raise AgentError(
+            f"The policy in {path} has other layers, or weights that are not finite; was it trained for as many memory "
+            "levels?"
+        ) from error
