@@ -48,7 +48,9 @@ def read(path: str | os.PathLike[str], most: int, *, follow: bool = True) -> byt
             kind = _KINDS.get(stat.S_IFMT(status.st_mode), "something else")
             number = errno.EISDIR if kind == "a folder" else errno.EINVAL
             raise _refused(path, number, f"it is {kind}, not a regular file")
-        content = file.read(most + 1)
+        content = file.read(min(status.st_size, most) + 1)  # asking for more would take the memory for it at once
+        if len(content) > status.st_size:  # it grows, or is one of those in /proc, which say 0
+            content += file.read(most + 1 - len(content))
     if len(content) > most:
         size = max(status.st_size, len(content))
         raise _refused(path, errno.EFBIG, f"it has {size:,} bytes, and {most:,} are the most")
