@@ -48,12 +48,13 @@ def read(path: str | os.PathLike[str], most: int, *, follow: bool = True) -> byt
             kind = _KINDS.get(stat.S_IFMT(status.st_mode), "something else")
             number = errno.EISDIR if kind == "a folder" else errno.EINVAL
             raise _refused(path, number, f"it is {kind}, not a regular file")
+        if status.st_size > most:
+            raise _too_large(path, status.st_size, most)
         content = file.read(min(status.st_size, most) + 1)  # asking for more would take the memory for it at once
         if len(content) > status.st_size:  # it grows, or is one of those in /proc, which say 0
             content += file.read(most + 1 - len(content))
     if len(content) > most:
-        size = max(status.st_size, len(content))
-        raise _refused(path, errno.EFBIG, f"it has {size:,} bytes, and {most:,} are the most")
+        raise _too_large(path, len(content), most)
     return content
 
 
@@ -93,6 +94,10 @@ def shown(text: object, most: int = SENTENCE) -> str:
     line = line if line.isprintable() else "".join(map(_escaped, line))
     line = re.sub(rf"\S{{{WORD + 1},}}", lambda found: _cut(found[0], WORD), line)
     return _cut(line, most)
+
+
+def _too_large(path: str | os.PathLike[str], size: int, most: int) -> OSError:
+    return _refused(path, errno.EFBIG, f"it has {size:,} bytes, and {most:,} are the most")
 
 
 def _refused(path: str | os.PathLike[str], number: int, why: str) -> OSError:

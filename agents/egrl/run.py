@@ -18,7 +18,8 @@ from agents.egrl.replay import Replay
 from agents.evaluator import Evaluated, MapEvaluator
 from agents.heuristic.first_maps import first_maps
 from agents.learning.graph_policy import Graph, GraphPolicy
-from agents.learning.saved import below, like
+from agents.learning.policy_file import no_numbers
+from agents.learning.saved import below, like, numbers
 from agents.saved import load_random, random_state, whole
 
 _PURE_REFINEMENT = 64
@@ -46,6 +47,9 @@ class Run:
         evaluators: of the workloads, on machines with equally many levels.
         policy: where to start from, or None for fresh networks.
         seed: of all randomness.
+
+    Raises:
+        AgentError: if the policy computes no numbers.
 
     Attributes:
         round: generations done.
@@ -77,6 +81,8 @@ class Run:
             fresh = [self._fresh_policy() for _ in range(config.population + 1)]
             self._learner = Learner(config, [Graph.of(problem) for problem in problems], policy or fresh[-1])
         self._best_graph = self._learner.genome
+        if policy is not None and not np.isfinite(self._learner.posterior(self._best_graph[None])).all():
+            raise no_numbers(problems[0].program.name)
         self._population = self._first_population(fresh[:-1])
         self.round = 0
         self.scalars: dict[str, float] = {}
@@ -277,6 +283,6 @@ class Run:
         self._best_graph = like(state["best_graph"], self._best_graph)
         self._migrant = whole(state["migrant"], -1)
         for workload, saved in zip(self._workloads, state["workloads"], strict=True):
-            below(saved["replay"]["maps"].numpy(), self._mask.shape[1])
+            below(numbers(saved["replay"]["maps"], np.uint8, (None, None)), self._mask.shape[1])
             for name in _PARTS:
                 getattr(workload, name).load_state_dict(saved[name])

@@ -76,6 +76,11 @@ def fitting(weights: Any, expected: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return weights
 
 
+def no_numbers(program: str) -> AgentError:
+    """What is said of a policy whose weights are finite, but not what it computes of them."""
+    return AgentError(f"The policy's weights are so large that it computes no numbers for {program}; train it anew.")
+
+
 def _sensible(options: Any, types: Mapping[str, type]) -> dict[str, Any]:
     """The options, if they are those of the class and in range.
 

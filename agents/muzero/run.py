@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from agents.evaluator import GameEvaluator
+from agents.learning.policy_file import no_numbers
 from agents.muzero.config import MuZeroConfig
 from agents.muzero.networks import MuZeroNetwork
 from agents.muzero.player import Player
@@ -24,6 +25,9 @@ class Run:
         evaluators: of the programs' games.
         policy: where to start from, or None for a fresh network.
         seed: of all randomness.
+
+    Raises:
+        AgentError: if the policy computes no numbers.
 
     Attributes:
         players: one for each program.
@@ -42,6 +46,9 @@ class Run:
             network = new_network(config) if policy is None else MuZeroNetwork(**policy.options)
         if policy is not None:
             network.load_state_dict(policy.state_dict())
+            for player in self.players:
+                if not player.computes(network):
+                    raise no_numbers(player.evaluator.env.program.name)
         self._trainer = Trainer(config, network)
         self.round = 0
         self.scalars: dict[str, float] = {}

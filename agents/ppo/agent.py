@@ -6,16 +6,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
+import torch
 from sb3_contrib import MaskablePPO
 from stable_baselines3 import A2C, PPO
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
+from stable_baselines3.common.utils import obs_as_tensor
 from stable_baselines3.common.vec_env import VecMonitor
 
 from agents.base import Agent
 from agents.evaluator import GameEvaluator, MapEvaluator
 from agents.learning import files
-from agents.learning.policy_file import fitting
+from agents.learning.policy_file import fitting, no_numbers
 from agents.learning.threads import one_thread
 from agents.ppo.factored import FactoredRolloutBuffer
 from agents.ppo.game import GameFeatures
@@ -180,6 +182,21 @@ class _Watch(BaseCallback):
         """What the evaluator calls after each round."""
         self.logger.record("search/evaluations", progress.evaluations)
         self.logger.record("search/speedup", self.evaluator.baseline_s / progress.latency_s)
+
+    def _on_training_start(self) -> None:
+        """A policy of a stranger may be finite, but not what it computes.
+
+        Raises:
+            AgentError: if that is so.
+        """
+        observations = obs_as_tensor(self.model._last_obs, self.model.device)  # type: ignore[attr-defined]
+        with torch.no_grad(), torch.random.fork_rng(devices=[]):
+            try:
+                outputs = self.model.policy(observations)
+            except (RuntimeError, ValueError):  # of distributions of no numbers
+                raise no_numbers(self.evaluator.env.program.name) from None
+        if not all(bool(torch.isfinite(output).all()) for output in outputs):
+            raise no_numbers(self.evaluator.env.program.name)
 
     def _on_step(self) -> bool:
         return self.evaluator.remaining > 0

@@ -45,7 +45,17 @@ COMMANDS = {
 """Small runs, with some ten checkpoints each."""
 
 WAYS = ("killed after seconds", "killed at a call", "killed in a write", "interrupted", "no room")
-CALLS = ("open", "os.rename", "os.remove", "os.mkdir", "os.listdir", "os.scandir", "os.truncate", "os.chmod", "fcntl.flock")
+CALLS = (
+    "open",
+    "os.rename",
+    "os.remove",
+    "os.mkdir",
+    "os.listdir",
+    "os.scandir",
+    "os.truncate",
+    "os.chmod",
+    "fcntl.flock",
+)
 """Audited by Python, see sys.audit."""
 HANG_S = 60.0
 _INTERRUPTED = 130
