@@ -31,6 +31,7 @@ from typer.main import get_command
 
 from agents.egrl import EGRL
 from agents.learning import files
+from agents.learning.training import CHECKPOINT
 from agents.muzero import MuZero
 from benchmarks.fuzz import Wrong
 from memplace_env.cli.app import app
@@ -219,10 +220,10 @@ def check_end(ended: Ended, disturbance: Disturbance, out: Path) -> None:
 
 
 def moments(agent: str, numbers: range, seed: int, folder: Path) -> Iterator[dict[str, Any]]:
-    """Disturb runs of an agent: a row for each number, the same for the same seed but for seconds.
+    """Disturb runs of an agent: a row for each number, with what was wrong, if anything was.
 
     Raises:
-        Wrong: if a run does not end, leaves what is not whole, or does not come to the same end.
+        Wrong: if an undisturbed run fails.
     """
     torch.set_num_threads(1)
     for kind in (EGRL, MuZero):
@@ -231,26 +232,42 @@ def moments(agent: str, numbers: range, seed: int, folder: Path) -> Iterator[dic
     whole = train(agent, folder / "whole")
     if whole.code:
         raise Wrong(whole.stderr)
-    expected, size = state(agent, folder / "whole"), (folder / "whole" / "seed-0" / "checkpoint.pt").stat().st_size
+    expected, size = state(agent, folder / "whole"), (folder / "whole" / "seed-0" / CHECKPOINT).stat().st_size
     for number in numbers:
-        rng, out, happened = np.random.default_rng([seed, number]), folder / str(number), []
+        rng, happened = np.random.default_rng([seed, number]), []
         for again in range(1 + int(rng.random() < 0.3)):
             way = WAYS[(number + again * int(rng.integers(len(WAYS)))) % len(WAYS)]
             seconds, call = rng.uniform(0, 1.1 * whole.seconds), int(rng.integers(1, whole.calls + 1))
-            disturbance = Disturbance(way, seconds, call, int(np.exp(rng.uniform(0, np.log(size)))))
-            ended = train(agent, out, disturbance)
-            check_end(ended, disturbance, out)
-            check_whole(agent, out)
-            happened.append({**disturbance._asdict(), "code": ended.code})
-        going_on = train(agent, out)
-        if going_on.code:
-            raise Wrong(f"after {happened} it does not go on: {going_on.stderr}")
-        found = state(agent, out)
-        for part, value in expected.items():
-            if found[part] != value:
-                raise Wrong(f"after {happened} the {part} is another one")
-        shutil.rmtree(out)
-        yield {"agent": agent, "seed": seed, "number": number, "happened": happened, "same": True}
+            happened.append(Disturbance(way, seconds, call, int(np.exp(rng.uniform(0, np.log(size))))))
+        row = {"agent": agent, "seed": seed, "number": number, "happened": [each._asdict() for each in happened]}
+        try:
+            row |= {"codes": _disturb(agent, folder / str(number), happened, expected), "same": True}
+        except Wrong as wrong:
+            row |= {"same": False, "wrong": str(wrong)}
+        shutil.rmtree(folder / str(number), ignore_errors=True)
+        yield row
+
+
+def _disturb(agent: str, out: Path, happened: list[Disturbance], expected: dict[str, Any]) -> list[int]:
+    """A run that is disturbed, goes on and comes to the expected end; the exit codes on the way.
+
+    Raises:
+        Wrong: if it leaves what is not whole, or does not come to that end.
+    """
+    codes = []
+    for disturbance in happened:
+        ended = train(agent, out, disturbance)
+        codes.append(ended.code)
+        check_end(ended, disturbance, out)
+        check_whole(agent, out)
+    going_on = train(agent, out)
+    if going_on.code:
+        raise Wrong(f"it does not go on: {going_on.stderr}")
+    found = state(agent, out)
+    other = [part for part, value in expected.items() if found[part] != value]
+    if other:
+        raise Wrong(f"other {', '.join(other)} in the end")
+    return codes
 
 
 def _warm_up(agent: str, out: Path) -> None:
@@ -265,7 +282,7 @@ def _warm_up(agent: str, out: Path) -> None:
 
 
 def main() -> None:
-    """Print a line for each moment; those that the log has are not tried again."""
+    """Print a line for each moment; those that the log has are not tried again. Exit code 1 if one was wrong."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--agent", choices=COMMANDS, required=True)
     parser.add_argument("--moments", type=int, default=100)
@@ -274,18 +291,19 @@ def main() -> None:
     given = parser.parse_args()
     log = given.log or Path("out") / "fuzz" / f"kills-{given.agent}-{given.seed}.jsonl"
     log.parent.mkdir(parents=True, exist_ok=True)
-    done = log.read_text().splitlines() if log.exists() else []
+    lines = log.read_text().splitlines()[: given.moments] if log.exists() else []
     say = partial(os.write, os.dup(1))
     os.dup2(2, 1)  # what the command says is not a line of the table
-    for line in done[: given.moments]:
+    for line in lines:
         say(f"{line}\n".encode())
+    numbers = range(len(lines), given.moments)
     with tempfile.TemporaryDirectory() as folder, log.open("a") as file:
-        numbers = range(len(done), given.moments)
         for row in moments(given.agent, numbers, given.seed, Path(folder)) if numbers else ():
-            line = json.dumps(row)
-            file.write(f"{line}\n")
+            lines.append(json.dumps(row))
+            file.write(f"{lines[-1]}\n")
             file.flush()
-            say(f"{line}\n".encode())
+            say(f"{lines[-1]}\n".encode())
+    sys.exit(int(any(not json.loads(line)["same"] for line in lines)))
 
 
 if __name__ == "__main__":
