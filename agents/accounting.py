@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 import memplace_env  # noqa: F401  (registers the environments)
 from agents.racing import LAST_SECONDS, Candidate, box_is_noisy, race_of, with_latency
+from agents.saved import number, whole
 from agents.solution import Callback, Progress, Solution, Verdict
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.one_shot import OneShotEnv
@@ -224,20 +225,28 @@ class Evaluator(ABC):
             "seconds": self.seconds,
             "history": [list(progress) for progress in self._history],
             "plan": self._best_plan.to_json() if self._best_plan else None,
-            "latency_s": self._best_latency,
+            "latency_s": self._best_latency if self._best_plan else None,
             **({"race": self._race.state_dict()} if self._race else {}),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on from what `state_dict` gave; the clock goes on as well."""
-        self.evaluations = state["evaluations"]
-        self._begin = time.perf_counter() - state["seconds"]
-        self._history = [Progress(*progress) for progress in state["history"]]
-        self._best_plan = MemoryPlan.from_json(state["plan"]) if state["plan"] else None
-        self._best_latency = state["latency_s"]
+        self.evaluations = whole(state["evaluations"])
+        self._begin = time.perf_counter() - number(state["seconds"], 0.0)
+        self._history = [Progress.of_state(saved) for saved in state["history"]]
+        self._best_plan = None if state["plan"] is None else MemoryPlan.from_json(state["plan"])
+        self._best_latency = number(state["latency_s"], 0.0) if self._best_plan else float("inf")
+        known = [self._best_plan] if self._best_plan else []
         if self._race:
             self._race.load_state_dict(state["race"])
             self._best_plan = self._race.incumbent.plan if self._race.incumbent else None
+            known += [candidate.plan for candidate in self._race.field()]
+        for plan in known:
+            require_valid(self.env.task, plan)
+        if self._best_plan and not self._race and self.env.task.simulator is None:
+            report = judge_plan(self.env.task, self._best_plan)
+            if report.latency_s != self._best_latency:
+                raise ValueError("the plan has another latency")
 
     @property
     def _counted(self) -> int:

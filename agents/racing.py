@@ -10,7 +10,6 @@ BERT with 5 % noise and 1000 evaluations.
 
 from __future__ import annotations
 
-import json
 from bisect import insort
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -21,6 +20,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
+from agents.saved import load_random, number, optional, random_state, whole
 from memplace_env.compiler import all_backing, all_backing_report
 from memplace_env.plan import MemoryPlan
 from memplace_env.simulator import Report, judge_plan
@@ -93,7 +93,14 @@ class Candidate:
     def of_state(cls, state: dict[str, Any]) -> Candidate:
         """The candidate that gave this state."""
         plan = MemoryPlan.from_json(state["plan"])
-        return cls(state["name"], state["first_s"], lambda: plan, state["exact_s"], state["count"], state["total_s"])
+        return cls(
+            str(state["name"]),
+            number(state["first_s"], 0.0),
+            lambda: plan,
+            optional(state["exact_s"], 0.0),
+            whole(state["count"]),
+            number(state["total_s"], 0.0),
+        )
 
 
 class Race:
@@ -129,7 +136,7 @@ class Race:
 
     def enter(self, candidate: Candidate, evaluations: int) -> None:
         """Let a candidate challenge the incumbent if it looks better, as far as the fund allows after so many plans."""
-        known = next((other for other in self._field() if other.name == candidate.name), None)
+        known = next((other for other in self.field() if other.name == candidate.name), None)
         if known is not None:
             known.measured(candidate.first_s, known.report)
         elif self.incumbent is None:
@@ -144,7 +151,7 @@ class Race:
                 break
             self._challenge(incumbent, self._waiting.pop(0))
 
-    def _field(self) -> list[Candidate]:
+    def field(self) -> list[Candidate]:
         """All that are remembered, each once."""
         return list(dict.fromkeys([*filter(None, [self.incumbent]), *self._raced, *self._waiting]))
 
@@ -172,7 +179,7 @@ class Race:
             evaluations: what the search took.
             stop: asked before each measurement.
         """
-        field = sorted(self._field(), key=_standing)
+        field = sorted(self.field(), key=_standing)
         if not field:
             return
         left = min(self._for_races - self.spent, max(evaluations, RUNS * FINALISTS))
@@ -219,7 +226,7 @@ class Race:
         """All that decides how it goes on, as plain values."""
         return {
             "spent": self.spent,
-            "random": [json.dumps(noise.bit_generator.state) for noise in (self._first_noise, self._noise)],
+            "random": [random_state(noise) for noise in (self._first_noise, self._noise)],
             "incumbent": self.incumbent.state_dict() if self.incumbent else None,
             "raced": [candidate.state_dict() for candidate in self._raced if candidate is not self.incumbent],
             "waiting": [candidate.state_dict() for candidate in self._waiting],
@@ -227,9 +234,9 @@ class Race:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Return to a state that `state_dict` gave."""
-        self.spent = state["spent"]
+        self.spent = whole(state["spent"])
         for noise, saved in zip((self._first_noise, self._noise), state["random"], strict=True):
-            noise.bit_generator.state = json.loads(saved)
+            load_random(noise, saved)
         self.incumbent = Candidate.of_state(state["incumbent"]) if state["incumbent"] else None
         self._raced = [Candidate.of_state(saved) for saved in state["raced"]]
         self._waiting = [Candidate.of_state(saved) for saved in state["waiting"]]

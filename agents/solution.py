@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
+from agents.saved import number, optional, whole
 from memplace_env.plan import MemoryPlan
 from memplace_env.simulator import Report
 
@@ -35,6 +36,16 @@ class Progress(NamedTuple):
     seconds: float
     latency_s: float
     bound_s: float | None = None
+
+    @classmethod
+    def of_state(cls, saved: Any) -> Progress:
+        """What was saved as a list.
+
+        Raises:
+            ValueError: if it is no such list.
+        """
+        evaluations, seconds, latency_s, bound_s = saved
+        return cls(whole(evaluations), number(seconds, 0.0), number(latency_s, 0.0), optional(bound_s, 0.0))
 
 
 Callback = Callable[[Progress], None]

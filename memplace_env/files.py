@@ -6,7 +6,8 @@ import errno
 import fcntl
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Final
 
@@ -37,7 +38,7 @@ def write_together(folder: Path, files: Mapping[str, str | bytes | None]) -> Non
         files: contents by name; None removes an old one.
 
     Raises:
-        OSError: if that fails; the files are then still as they were, and nothing is left behind.
+        OSError: if one cannot be written; all are then still as they were, and nothing is left behind.
     """
     made = _made(folder)
     staged: list[Path] = []
@@ -47,8 +48,8 @@ def write_together(folder: Path, files: Mapping[str, str | bytes | None]) -> Non
             for name in sorted(contents):  # in one order, so that no two processes wait for each other
                 content, path = contents[name], folder / f".{name}.new"
                 handle = _opened(path)
-                file = open_files.enter_context(os.fdopen(handle, "wb"))
                 staged.append(path)
+                file = open_files.enter_context(os.fdopen(handle, "wb"))
                 file.write(content.encode() if isinstance(content, str) else content)
                 file.flush()
             for name in files:
@@ -89,21 +90,27 @@ def alone(folder: Path) -> Iterator[None]:
         _remove_empty(made)
 
 
+def is_empty(folder: Path) -> bool:
+    """Whether there is nothing in a folder, but perhaps what a killed process left of a file that it was writing."""
+    return not folder.exists() or all(fnmatch(path.name, ".*.new") for path in folder.iterdir())
+
+
 def _opened(path: Path) -> int:
     """An empty file that no other process writes at the same time; one that is left from a dead process is taken."""
     while True:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+        ours = False
         try:
             _locked(handle, fcntl.LOCK_EX)
-            try:
+            with suppress(FileNotFoundError):
                 ours = os.path.samestat(os.fstat(handle), os.stat(path))
-            except FileNotFoundError:
-                ours = False
             if ours:  # whoever had it before us has not renamed or removed it
                 os.ftruncate(handle, 0)
                 os.fchmod(handle, 0o644)
                 return handle
         except BaseException:
+            if ours:
+                path.unlink(missing_ok=True)
             os.close(handle)
             raise
         os.close(handle)

@@ -48,7 +48,9 @@ def read(path: str | os.PathLike[str], most: int, *, follow: bool = True) -> byt
         size = os.fstat(handle).st_size
         with os.fdopen(handle, "rb", closefd=False) as file:
             # Asked for at once, `most` bytes would be set aside even for a small file.
-            content = file.read(min(most, max(size, 2**16)) + 1) if size <= most else b""
+            content = file.read(size + 1) if size <= most else b""
+            if len(content) > size:  # it grows, or is one of those in /proc, which say 0
+                content += file.read(most + 1 - len(content))
     finally:
         os.close(handle)
     if max(size, len(content)) > most:
@@ -116,6 +118,14 @@ def described(value: object) -> str:
         return repr(value)
     except Exception:  # integers of over 4,300 digits, objects of strangers
         return f"an object of {type(value).__name__} that cannot be shown"
+
+
+def told(failure: BaseException) -> str:
+    """What an exception of a stranger's says, on one line."""
+    try:
+        return shown(failure)
+    except Exception:
+        return "it cannot be shown"
 
 
 def _bounded(text: object, most: int) -> str:

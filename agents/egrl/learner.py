@@ -19,7 +19,10 @@ from agents.egrl.config import EGRLConfig
 from agents.egrl.population import genome_of
 from agents.egrl.replay import Replay
 from agents.learning.graph_policy import SUB_ACTIONS, Graph, GraphPolicy
+from agents.learning.policy_file import fitting
 from agents.learning.population import PopulationForward
+from agents.learning.saved import like, load_optimiser, optimiser_state
+from agents.saved import number, whole
 from memplace_env.envs.one_shot.observation import FEATURES
 
 _CRITIC_WIDTH = 32
@@ -134,18 +137,19 @@ class Learner:
             "last": list(self._last),
             "actor": self._actor.detach(),
             "critics": self._critics.state_dict(),
-            "actor_optimiser": self._actor_optimiser.state_dict(),
-            "critic_optimiser": self._critic_optimiser.state_dict(),
+            "actor_optimiser": optimiser_state(self._actor_optimiser),
+            "critic_optimiser": optimiser_state(self._critic_optimiser),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Return to a state that `state_dict` gave."""
-        self._calls, self._last = int(state["calls"]), (state["last"][0], state["last"][1])
+        value, entropy = map(number, state["last"])
+        self._calls, self._last = whole(state["calls"]), (value, entropy)
         with torch.no_grad():
-            self._actor.copy_(state["actor"])
-        self._critics.load_state_dict(state["critics"])
-        self._actor_optimiser.load_state_dict(state["actor_optimiser"])
-        self._critic_optimiser.load_state_dict(state["critic_optimiser"])
+            self._actor.copy_(torch.from_numpy(like(state["actor"], self.genome)))
+        self._critics.load_state_dict(fitting(state["critics"], self._critics.state_dict()))
+        load_optimiser(self._actor_optimiser, state["actor_optimiser"])
+        load_optimiser(self._critic_optimiser, state["critic_optimiser"])
 
 
 def _straight_through(rng: np.random.Generator, log_chances: Tensor, mask: Tensor, count: int) -> Tensor:

@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 
 from agents.evaluator import MapEvaluator
 from agents.heuristic.local_search import AGAIN, measured_again, neighbour
+from agents.learning.saved import below, like
+from agents.saved import optional, whole
 from memplace_env.compiler.savings import move_costs
 from memplace_env.envs.one_shot import OneShotProblem
 from memplace_env.units import PS
@@ -175,14 +177,20 @@ class Refiner:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Return to a state that `state_dict` gave."""
-        self._best = self._stand(*_loaded(state["best"]))
-        self._stand(*_loaded(state["now"]))
-        self._made = int(state["made"])
+        self._best = self._stand(*self._loaded(state["best"]))
+        self._stand(*self._loaded(state["now"]))
+        self._made = whole(state["made"])
+
+    def _loaded(self, saved: list[Any]) -> _Stand:
+        entries, latency_s, level = saved
+        levels = self._problem.accelerator.num_levels
+        return _Stand(
+            below(like(entries, self._state.entries), levels),
+            optional(latency_s, 0.0) or np.inf,
+            below(like(level, self._state.level), levels),
+        )
 
 
 def _saved(stand: _Stand) -> list[Any]:
-    return [torch.from_numpy(stand.entries), float(stand.latency_s), torch.from_numpy(stand.level)]
-
-
-def _loaded(saved: list[Any]) -> _Stand:
-    return _Stand(saved[0].numpy(), saved[1], saved[2].numpy())
+    latency_s = None if np.isinf(stand.latency_s) else float(stand.latency_s)
+    return [torch.from_numpy(stand.entries), latency_s, torch.from_numpy(stand.level)]

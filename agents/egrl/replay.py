@@ -8,6 +8,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from agents.learning.saved import numbers
+from agents.saved import whole
+
 
 class Replay:
     """The last `capacity` maps uint8[., S] with their rewards, in a ring.
@@ -44,10 +47,13 @@ class Replay:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Return to a state that `state_dict` gave; of one with more room, the newest maps are kept."""
-        maps, rewards, added = state["maps"].numpy(), state["rewards"].numpy(), int(state["added"])
+        maps = numbers(state["maps"], np.uint8, (None, self._maps.shape[1]))
+        rewards, added = numbers(state["rewards"], np.float32, (len(maps),)), whole(state["added"], len(maps))
         capacity = len(self._rewards)
         if len(maps) > capacity:
             newest = (added - capacity + np.arange(capacity)) % len(maps)
             maps, rewards, added = maps[newest], rewards[newest], capacity
+        if added > len(maps) and len(maps) < capacity:
+            raise ValueError("maps are missing")
         self._maps[: len(maps)], self._rewards[: len(maps)] = maps, rewards
         self._added = added

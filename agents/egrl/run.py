@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -19,6 +18,9 @@ from agents.egrl.replay import Replay
 from agents.evaluator import Evaluated, MapEvaluator
 from agents.heuristic.first_maps import first_maps
 from agents.learning.graph_policy import Graph, GraphPolicy
+from agents.learning.policy_file import no_numbers
+from agents.learning.saved import below, like, numbers
+from agents.saved import load_random, random_state, whole
 
 _PURE_REFINEMENT = 64
 """Maps a round where nothing but refinement searches."""
@@ -33,6 +35,10 @@ class _Workload(NamedTuple):
     decisions: slice
 
 
+_PARTS = ("evaluator", "refiner", "replay")
+"""Of a workload: what has a state."""
+
+
 class Run:
     """Maps of one or several workloads at once; a member's map is the maps of all workloads in a row.
 
@@ -41,6 +47,9 @@ class Run:
         evaluators: of the workloads, on machines with equally many levels.
         policy: where to start from, or None for fresh networks.
         seed: of all randomness.
+
+    Raises:
+        AgentError: if the policy computes no numbers.
 
     Attributes:
         round: generations done.
@@ -72,6 +81,8 @@ class Run:
             fresh = [self._fresh_policy() for _ in range(config.population + 1)]
             self._learner = Learner(config, [Graph.of(problem) for problem in problems], policy or fresh[-1])
         self._best_graph = self._learner.genome
+        if policy is not None and not np.isfinite(self._learner.posterior(self._best_graph[None])).all():
+            raise no_numbers(problems[0].program.name)
         self._population = self._first_population(fresh[:-1])
         self.round = 0
         self.scalars: dict[str, float] = {}
@@ -250,25 +261,28 @@ class Run:
         """All that decides how the run goes on, as tensors and plain values."""
         return {
             "round": self.round,
-            "random": json.dumps(self._rng.bit_generator.state),
+            "random": random_state(self._rng),
             "population": [torch.from_numpy(array) for array in self._population],
             "learner": self._learner.state_dict(),
             "best_graph": torch.from_numpy(self._best_graph),
             "migrant": self._migrant,
             "workloads": [
-                {name: getattr(workload, name).state_dict() for name in ("evaluator", "refiner", "replay")}
-                for workload in self._workloads
+                {name: getattr(workload, name).state_dict() for name in _PARTS} for workload in self._workloads
             ],
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Return to a state that `state_dict` gave."""
-        self.round = int(state["round"])
-        self._rng.bit_generator.state = json.loads(state["random"])
-        self._population = Population(*(tensor.numpy() for tensor in state["population"]))
+        self.round = whole(state["round"])
+        load_random(self._rng, state["random"])
+        pairs = zip(state["population"], self._population, strict=True)
+        self._population = Population(*(like(saved, present) for saved, present in pairs))
+        if (self._population.temperature <= 0).any():
+            raise ValueError("a temperature is not above 0")
         self._learner.load_state_dict(state["learner"])
-        self._best_graph = state["best_graph"].numpy()
-        self._migrant = int(state["migrant"])
+        self._best_graph = like(state["best_graph"], self._best_graph)
+        self._migrant = whole(state["migrant"], -1)
         for workload, saved in zip(self._workloads, state["workloads"], strict=True):
-            for name, part in saved.items():
-                getattr(workload, name).load_state_dict(part)
+            below(numbers(saved["replay"]["maps"], np.uint8, (None, None)), self._mask.shape[1])
+            for name in _PARTS:
+                getattr(workload, name).load_state_dict(saved[name])

@@ -1,45 +1,177 @@
-"""Files of learned things: safe to load from strangers, whole or not there at all."""
+"""Files of learned things: safe to load from strangers, whole or not there at all.
+
+They are safetensors (https://huggingface.co/docs/safetensors): the length of a header, the header as JSON, and numbers.
+Nothing in them can run or unfold: reading one takes about twice its size. Plain values are JSON in the header, and a
+checksum tells damage from what was written.
+"""
 
 from __future__ import annotations
 
-import io
-import warnings
+import json
+from hashlib import sha256
+from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, NoReturn
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from memplace_env.errors import AgentError
 from memplace_env.files import write_atomically
+from memplace_env.foreign import parse_json, read
 
-_FORMAT = "memplace"
+POLICY_BYTES: Final = 2**28
+"""Largest file of a policy that is read; the largest that our agents train by default has 2 MB."""
+CHECKPOINT_BYTES: Final = 2**32
+"""Largest checkpoint: MuZero's replays of twenty programs."""
+_HEADERS: Final = 64
+"""A header takes at most one of so many parts of the largest file, as parsed JSON takes many times its size."""
+
+_FORMAT: Final = "memplace"
+_ARCHIVE: Final = b"PK\x03\x04"
+"""Begin of torch's own files, which memplace once wrote; as the length of a header it is beyond the limit."""
+_BLANK: Final = "0" * 64
+"""What stands in place of the checksum while it is computed."""
+_TYPES: Final[dict[str, Any]] = {
+    **{"F64": np.float64, "F32": np.float32, "F16": np.float16},
+    **{"I64": np.int64, "I8": np.int8, "U8": np.uint8, "BOOL": np.bool_},
+}
+_NAMES: Final = {np.dtype(kind): name for name, kind in _TYPES.items()}
+_TENSOR: Final = "tensor"
+"""Only key of what stands in the JSON for a tensor; its value is the tensor's name."""
 
 
 def save(path: Path, kind: str, content: dict[str, Any]) -> None:
-    """Write tensors and plain values; `kind` says what the file is, such as "graph-policy/1"."""
-    buffer = io.BytesIO()
-    torch.save({"format": _FORMAT, "kind": kind, "content": content}, buffer)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, buffer.getvalue())
+    """Write tensors, plain values, lists and dicts; `kind` says what the file is, such as "graph-policy/1"."""
+    write_atomically(path, encoded(kind, content))
 
 
-def load(path: Path, kind: str) -> dict[str, Any]:
-    """What `save` wrote. No code in the file is run (torch's `weights_only`).
+def encoded(kind: str, content: dict[str, Any]) -> bytes:
+    """What `save` writes."""
+    arrays: dict[str, NDArray[Any]] = {}
+    text = json.dumps(_without_tensors(content, "", arrays), allow_nan=False)
+    header: dict[str, Any] = {
+        "__metadata__": {"format": _FORMAT, "sha256": _BLANK, "kind": kind, "content": text},
+    }
+    end = 0
+    ordered = sorted(arrays, key=lambda name: -arrays[name].itemsize)  # so that all of them are aligned
+    for name in ordered:
+        begin, end = end, end + arrays[name].nbytes
+        header[name] = {
+            "dtype": _NAMES[arrays[name].dtype],
+            "shape": list(arrays[name].shape),
+            "data_offsets": [begin, end],
+        }
+    raw = json.dumps(header, separators=(",", ":")).encode()
+    raw += b" " * (-len(raw) % 8)
+    head, body = len(raw).to_bytes(8, "little") + raw, b"".join(arrays[name].tobytes() for name in ordered)
+    return head.replace(_BLANK.encode(), _checksum(head, memoryview(body)), 1) + body
+
+
+def load(path: Path, kind: str, most: int = POLICY_BYTES) -> dict[str, Any]:
+    """What `save` wrote.
+
+    Args:
+        path: the file.
+        kind: what it must be.
+        most: bytes above which it is not read.
 
     Raises:
-        AgentError: if there is no such file, it is damaged, or it is something else.
+        AgentError: if there is no such file, it is no regular file or too large, it is damaged, or something else.
     """
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of torch, about formats that are not its own
-            data = torch.load(path, map_location="cpu", weights_only=True)
-    except FileNotFoundError as error:
-        raise AgentError(f"There is no file {path}; pass one that 'memplace train' wrote.") from error
-    except Exception as error:  # whatever reading a broken pickle step by step may raise
-        raise AgentError(f"{path} is damaged or no file of memplace; pass one that 'memplace train' wrote.") from error
-    if not isinstance(data, dict) or data.get("format") != _FORMAT or not isinstance(data.get("content"), dict):
+        raw = read(path, most)
+    except FileNotFoundError:
+        raise AgentError(f"There is no file {path}; pass one that 'memplace train' wrote.") from None
+    except OSError as error:
+        raise AgentError(f"Cannot read {path}: {error.strerror}; pass a file that 'memplace train' wrote.") from None
+    if raw.startswith(_ARCHIVE):
+        raise AgentError(f"{path} is a file of torch or of an older memplace, which are not read; train it anew.")
+    size = int.from_bytes(raw[:8], "little")
+    if len(raw) < 8 or size > min(len(raw) - 8, most // _HEADERS):
+        _refuse(path)
+    try:
+        header = parse_json(raw[8 : 8 + size])
+    except ValueError:
+        _refuse(path)
+    said = header.pop("__metadata__", None) if isinstance(header, dict) else None
+    texts = isinstance(said, dict) and all(isinstance(value, str) for value in said.values())
+    if not texts or said.get("format") != _FORMAT:
         raise AgentError(f"{path} is no file of memplace; pass one that 'memplace train' wrote.")
-    if data.get("kind") != kind:
-        raise AgentError(f"{path} holds {data.get('kind')!r}, where {kind!r} is needed.")
-    content: dict[str, Any] = data["content"]
+    if said.get("kind") != kind:
+        raise AgentError(f"{path} holds {said.get('kind')!r}, where {kind!r} is needed.")
+    try:
+        body = _checked(raw[: 8 + size], memoryview(raw)[8 + size :], said["sha256"].encode())
+        content = _with_tensors(parse_json(said["content"]), _tensors(header, body))
+    except (KeyError, OverflowError, RecursionError, TypeError, ValueError):
+        _refuse(path)
+    if not isinstance(content, dict):
+        _refuse(path)
     return content
+
+
+def _refuse(path: Path) -> NoReturn:
+    raise AgentError(f"{path} is damaged or no file of memplace; pass one that 'memplace train' wrote.") from None
+
+
+def _checked(head: bytes, body: memoryview, checksum: bytes) -> memoryview:
+    """The body, if the checksum is that of the file.
+
+    Raises:
+        ValueError: if it is not.
+    """
+    blank = _BLANK.encode()
+    if len(checksum) != len(blank) or _checksum(head.replace(checksum, blank, 1), body) != checksum:
+        raise ValueError("another checksum")
+    return body
+
+
+def _checksum(head: bytes, body: memoryview) -> bytes:
+    digest = sha256(head)
+    digest.update(body)
+    return digest.hexdigest().encode()
+
+
+def _tensors(header: dict[str, Any], body: memoryview) -> dict[str, torch.Tensor]:
+    """The tensors of a header, which must lie one after the other and fill the body.
+
+    Raises:
+        KeyError, TypeError, ValueError: they do not, or the header is damaged.
+    """
+    found: dict[str, torch.Tensor] = {}
+    end = 0
+    for name, said in header.items():
+        dtype, shape, (begin, next_end) = np.dtype(_TYPES[said["dtype"]]), said["shape"], said["data_offsets"]
+        if len(shape) > 8 or not all(type(size) is int and 0 <= size < 2**31 for size in shape):
+            raise ValueError("a shape is none")
+        if begin != end or next_end != begin + prod(shape) * dtype.itemsize or next_end > len(body):
+            raise ValueError("a tensor is not where it should be")
+        part, end = body[begin:next_end], next_end
+        if dtype == np.bool_ and np.frombuffer(part, np.uint8).max(initial=0) > 1:
+            raise ValueError("a truth value is none")
+        found[name] = torch.from_numpy(np.frombuffer(part, dtype).reshape(shape).copy())
+    if end != len(body):
+        raise ValueError("something follows the last tensor")
+    return found
+
+
+def _without_tensors(value: Any, path: str, arrays: dict[str, NDArray[Any]]) -> Any:
+    """The value with names in the places of its tensors, which are put into `arrays`."""
+    if isinstance(value, torch.Tensor):
+        arrays[path] = value.detach().numpy()
+        return {_TENSOR: path}
+    if isinstance(value, dict):
+        return {key: _without_tensors(part, f"{path}/{key}" if path else key, arrays) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_tensors(part, f"{path}/{place}", arrays) for place, part in enumerate(value)]
+    return value
+
+
+def _with_tensors(value: Any, tensors: dict[str, torch.Tensor]) -> Any:
+    """The inverse of `_without_tensors`; each tensor may be taken once, so that none is another one's memory."""
+    if isinstance(value, dict):
+        if value.keys() == {_TENSOR}:
+            return tensors.pop(value[_TENSOR])
+        return {key: _with_tensors(part, tensors) for key, part in value.items()}
+    return [_with_tensors(part, tensors) for part in value] if isinstance(value, list) else value

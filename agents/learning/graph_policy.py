@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -71,8 +71,8 @@ class GraphPolicy(PolicyNetwork):
             from maps with everything there; how is not published.
     """
 
-    KIND = "graph-policy/1"
-    LEAST = 1
+    KIND = "graph-policy/2"
+    OPTIONS: ClassVar = {"levels": int, "hidden": int, "depth": int, "attention_heads": int}
 
     def __init__(
         self, levels: int, hidden: int = 128, depth: int = 4, attention_heads: int = 4, lean: float = 0.0

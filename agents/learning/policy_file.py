@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from agents.learning import files
 from memplace_env.errors import AgentError
@@ -20,12 +20,12 @@ class PolicyNetwork(nn.Module):
 
     Attributes:
         KIND: what its files are called inside, such as "graph-policy/1".
-        LEAST: smallest number that an option may be.
+        OPTIONS: the type of each option; numbers are more than 0 and at most 4096.
         options: numbers by name, keyword arguments of its class.
     """
 
     KIND: ClassVar[str]
-    LEAST: ClassVar[int]
+    OPTIONS: ClassVar[Mapping[str, type]]
     options: dict[str, Any]
 
 
@@ -42,17 +42,56 @@ def load_policy(path: Path, kind: type[P]) -> P:
     """What `save_policy` wrote of a network of that class.
 
     Raises:
-        AgentError: if the file is missing, damaged or something else.
+        AgentError: if the file is missing, damaged or something else, or its weights are no finite numbers.
     """
     content = files.load(path, kind.KIND)
-    options: Any = content.get("options")
     try:
-        if not all(kind.LEAST <= float(value) <= _LARGEST for value in options.values()):
-            raise ValueError
+        options = _sensible(content["options"], kind.OPTIONS)
+        with torch.device("meta"):  # shapes without memory: the options may claim anything
+            expected = kind(**options).state_dict()
+        weights = fitting(content["weights"], expected)
         with torch.random.fork_rng(devices=[]):  # modules draw their first weights from torch's own generator
             network = kind(**options)
-        network.load_state_dict(content["weights"])
-    except (AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
+        network.load_state_dict(weights)
+    except (KeyError, RuntimeError, TypeError, ValueError) as error:
         named = kind.KIND.split("/")[0].replace("-", " ")
         raise AgentError(f"{path} does not hold the weights of a {named}; train it anew.") from error
     return network
+
+
+def fitting(weights: Any, expected: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The weights, if they are as many, of the same names, shapes and types as expected, and finite.
+
+    Raises:
+        ValueError: if they are not.
+    """
+    if not isinstance(weights, dict) or weights.keys() != expected.keys():
+        raise ValueError("other weights")
+    for name, like in expected.items():
+        weight = weights[name]
+        if not isinstance(weight, Tensor) or weight.shape != like.shape or weight.dtype != like.dtype:
+            raise ValueError(f"{name} has another shape")
+        if not torch.isfinite(weight).all():
+            raise ValueError(f"{name} is not finite")
+    return weights
+
+
+def no_numbers(program: str) -> AgentError:
+    """What is said of a policy whose weights are finite, but not what it computes of them."""
+    return AgentError(f"The policy's weights are so large that it computes no numbers for {program}; train it anew.")
+
+
+def _sensible(options: Any, types: Mapping[str, type]) -> dict[str, Any]:
+    """The options, if they are those of the class and in range.
+
+    Raises:
+        ValueError: if they are not.
+    """
+    if not isinstance(options, dict) or options.keys() != types.keys():
+        raise ValueError("other options")
+    for name, kind in types.items():
+        value = options[name]
+        number = type(value) in ((int, float) if kind is float else (int,)) and 0 < value <= _LARGEST
+        if not (type(value) is bool if kind is bool else number):
+            raise ValueError(f"{name} is out of range")
+    return options

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any, Protocol, TypeVar
 
 from agents.evaluator import Evaluator
 from agents.learning import files
+from agents.learning.curves import Curves
 from memplace_env.errors import AgentError
 
 CHECKPOINT, POLICY, CURVES = "checkpoint.pt", "policy.pt", "tensorboard"
@@ -70,7 +72,7 @@ class Folder:
 
     def __init__(self, name: str, path: str | Path | None, resume: bool, every: int) -> None:
         self.path = Path(path) if path is not None else None
-        self._kind, self._resume, self._every = f"{name}-run/1", resume, every
+        self._kind, self._resume, self._every = f"{name}-run/2", resume, every
         if resume and path is None:
             raise AgentError(f"To resume, {name} needs the folder of the run: pass out.")
         if every < 1:
@@ -88,61 +90,44 @@ class Folder:
         Raises:
             AgentError: if the checkpoint is of another run, or damaged.
         """
-        identity = {
+        identity = self.identity(config, evaluators, seed)
+        checkpoint = self.path / CHECKPOINT if self.path else None
+        if self._resume and checkpoint and checkpoint.exists():
+            self._restore(run, checkpoint, identity)
+        else:
+            run.begin()
+        with Curves(self.path / CURVES if self.path else None, run.round) as curves:
+            while not run.done:
+                run.step()
+                best = {f"speedup/best/{place}": each.best_speedup for place, each in enumerate(evaluators)}
+                curves.write(run.scalars | best, run.round)
+                if checkpoint and run.round % self._every == 0:
+                    files.save(checkpoint, self._kind, {"identity": identity, "run": run.state_dict()})
+        if checkpoint:
+            files.save(checkpoint, self._kind, {"identity": identity, "run": run.state_dict()})
+
+    def identity(self, config: Any, evaluators: Sequence[Evaluator], seed: int) -> dict[str, Any]:
+        """What tells runs apart; as for `train`."""
+        return {
             "config": asdict(config),
             "programs": [evaluator.env.program.sha256 for evaluator in evaluators],
             "accelerators": [evaluator.env.accelerator.sha256 for evaluator in evaluators],
             "noise": [evaluator.noise for evaluator in evaluators],
             "seed": seed,
         }
-        checkpoint = self.path / CHECKPOINT if self.path else None
-        if self._resume and checkpoint and checkpoint.exists():
-            self._restore(run, checkpoint, identity)
-        else:
-            run.begin()
-        with _Curves(self.path / CURVES if self.path else None, run) as curves:
-            while not run.done:
-                run.step()
-                curves.write([evaluator.best_speedup for evaluator in evaluators])
-                if checkpoint and run.round % self._every == 0:
-                    files.save(checkpoint, self._kind, {"identity": identity, "run": run.state_dict()})
-        if checkpoint:
-            files.save(checkpoint, self._kind, {"identity": identity, "run": run.state_dict()})
 
     def _restore(self, run: Run[Any], checkpoint: Path, identity: dict[str, Any]) -> None:
-        content = files.load(checkpoint, self._kind)
+        content = files.load(checkpoint, self._kind, files.CHECKPOINT_BYTES)
         saved = content.get("identity")
-        if saved != identity:
-            other = [key for key, value in identity.items() if not isinstance(saved, dict) or saved.get(key) != value]
+        other = [key for key, value in identity.items() if not isinstance(saved, dict) or _other(saved.get(key), value)]
+        if other:
             raise AgentError(f"{checkpoint} is of another run (other {', '.join(other)}); pass another folder.")
         try:
             run.load_state_dict(content["run"])
-        except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
+        except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
             raise AgentError(f"{checkpoint} is damaged; start the run anew without resuming.") from error
 
 
-class _Curves:
-    """TensorBoard's scalars against rounds, or nothing."""
-
-    def __init__(self, folder: Path | None, run: Run[Any]) -> None:
-        self._folder, self._run = folder, run
-        self._writer: Any = None
-
-    def __enter__(self) -> _Curves:
-        if self._folder is not None:
-            from torch.utils.tensorboard import SummaryWriter
-
-            self._writer = SummaryWriter(str(self._folder), purge_step=self._run.round)
-        return self
-
-    def write(self, best: Sequence[float]) -> None:
-        """The last round's figures and the best speed-ups so far."""
-        if self._writer is None:
-            return
-        named = {f"speedup/best/{place}": value for place, value in enumerate(best)}
-        for tag, value in (self._run.scalars | named).items():
-            self._writer.add_scalar(tag, value, self._run.round)
-
-    def __exit__(self, *exception: object) -> None:
-        if self._writer is not None:
-            self._writer.close()
+def _other(saved: Any, value: Any) -> bool:
+    """Whether plain values differ; a tensor, which has a `==` of its own, is none."""
+    return json.dumps(saved, default=str) != json.dumps(value)

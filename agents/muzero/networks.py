@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -84,8 +84,8 @@ class MuZeroNetwork(PolicyNetwork):
         support: of rewards and values.
     """
 
-    KIND = "muzero-policy/2"
-    LEAST = 0
+    KIND = "muzero-policy/3"
+    OPTIONS: ClassVar = {"latent": int, "hidden": int, "bins": int, "reach": float, "lookahead": bool}
 
     def __init__(
         self, latent: int = 64, hidden: int = 128, bins: int = 61, reach: float = 200.0, lookahead: bool = True

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import torch
 
 from agents.evaluator import GameEvaluator
 from agents.muzero.config import MuZeroConfig
@@ -12,6 +13,7 @@ from agents.muzero.free_game import FreeGame
 from agents.muzero.networks import MuZeroNetwork
 from agents.muzero.replay import Replay
 from agents.muzero.selfplay import PlayedGames, play_games, play_greedily, play_policy
+from agents.saved import optional, whole
 
 
 class Player:
@@ -40,6 +42,15 @@ class Player:
     def done(self) -> bool:
         """Whether budget or time is spent, or there is nothing to choose."""
         return self.evaluator.remaining <= 0 or (not self._has_choice and self.evaluator.evaluations > 0)
+
+    def computes(self, network: MuZeroNetwork) -> bool:
+        """Whether a network computes numbers for the first decision."""
+        if not self._has_choice:
+            return True
+        with torch.inference_mode():
+            latents = network.representation(self._game.observe(self._game.new_states(1)))
+            outputs = [*network.prediction(latents), *network.dynamics(latents, torch.zeros(1, dtype=torch.int64))]
+        return all(bool(torch.isfinite(output).all()) for output in outputs)
 
     def begin(self) -> None:
         """Play what is known without search."""
@@ -92,12 +103,26 @@ class Player:
             self.best = Replay(len(episode.actions))
             self.best.add(episode.demonstration)
 
+    def _check_best(self) -> None:
+        """Find out whether the best game is one.
+
+        Raises:
+            ValueError: if it is not.
+        """
+        states, actions = self._game.new_states(1), self.best.episode().actions if self.best.size else []
+        for action in actions:
+            if self._game.problem.done(states)[0]:
+                raise ValueError("the best game is too long")
+            self._game.play(states, np.array([action]))
+        if len(actions) and not self._game.problem.done(states)[0]:
+            raise ValueError("the best game has no end")
+
     def state_dict(self) -> dict[str, Any]:
         """All that it remembers, as tensors and plain values."""
         return {
             "replay": self.replay.state_dict(),
             "best": self.best.state_dict(),
-            "best_points": self._best_points,
+            "best_points": None if np.isinf(self._best_points) else self._best_points,
             "decisions": self.decisions,
             "evaluator": self.evaluator.state_dict(),
         }
@@ -105,8 +130,10 @@ class Player:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Return to a state that `state_dict` gave."""
         self.replay.load_state_dict(state["replay"])
-        self.best = Replay(max(int(state["best"]["added"]), 1))
+        self.best = Replay(max(whole(state["best"]["added"], 0, self._game.problem.num_decisions), 1))
         self.best.load_state_dict(state["best"])
-        self._best_points = state["best_points"]
-        self.decisions = int(state["decisions"])
+        self._check_best()
+        points = optional(state["best_points"])
+        self._best_points = -np.inf if points is None else points
+        self.decisions = whole(state["decisions"])
         self.evaluator.load_state_dict(state["evaluator"])

@@ -8,9 +8,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from agents.learning.saved import below, numbers
 from agents.muzero.base import Floats, Floats32
 from agents.muzero.episodes import Episode, returns_to_go
 from agents.muzero.free_game import NUM_FEATURES, PROFILE_SIZE, Observation
+from agents.saved import whole
 from memplace_env.envs.malloc_game.state import ACTIONS
 from memplace_env.workload.program import Ints
 
@@ -152,9 +154,15 @@ class Replay:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Return to a state that `state_dict` gave."""
-        for name, array in self._arrays.items():
-            array[: len(state["arrays"][name])] = state["arrays"][name].numpy()
-        self._added = int(state["added"])
+        self._added, saved = whole(state["added"]), state["arrays"]
+        for name, held in self._arrays.items():
+            shape = (self.size, *held.shape[1:])
+            held[: self.size] = numbers(saved[name], held.dtype, shape, finite=name != "known_returns")
+        held = {name: held[: self.size] for name, held in self._arrays.items()}
+        below(held["actions"], len(ACTIONS))
+        below(held["decisions_left"], 2**31)
+        if (held["known_returns"] == np.inf).any() or (held["priorities"] <= 0).any() or (held["policies"] < 0).any():
+            raise ValueError("out of range")
 
 
 def concatenate(first: Windows, second: Windows) -> Windows:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,10 +9,12 @@ import numpy as np
 import torch
 
 from agents.evaluator import GameEvaluator
+from agents.learning.policy_file import no_numbers
 from agents.muzero.config import MuZeroConfig
 from agents.muzero.networks import MuZeroNetwork
 from agents.muzero.player import Player
 from agents.muzero.trainer import Losses, Trainer
+from agents.saved import load_random, random_state, whole
 
 
 class Run:
@@ -24,6 +25,9 @@ class Run:
         evaluators: of the programs' games.
         policy: where to start from, or None for a fresh network.
         seed: of all randomness.
+
+    Raises:
+        AgentError: if the policy computes no numbers.
 
     Attributes:
         players: one for each program.
@@ -42,6 +46,9 @@ class Run:
             network = new_network(config) if policy is None else MuZeroNetwork(**policy.options)
         if policy is not None:
             network.load_state_dict(policy.state_dict())
+            for player in self.players:
+                if not player.computes(network):
+                    raise no_numbers(player.evaluator.env.program.name)
         self._trainer = Trainer(config, network)
         self.round = 0
         self.scalars: dict[str, float] = {}
@@ -93,15 +100,15 @@ class Run:
         """All that decides how the run goes on, as tensors and plain values."""
         return {
             "round": self.round,
-            "random": json.dumps(self._rng.bit_generator.state),
+            "random": random_state(self._rng),
             "trainer": self._trainer.state_dict(),
             "players": [player.state_dict() for player in self.players],
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Return to a state that `state_dict` gave."""
-        self.round = state["round"]
-        self._rng.bit_generator.state = json.loads(state["random"])
+        self.round = whole(state["round"])
+        load_random(self._rng, state["random"])
         self._trainer.load_state_dict(state["trainer"])
         for player, saved in zip(self.players, state["players"], strict=True):
             player.load_state_dict(saved)

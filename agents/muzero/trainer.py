@@ -8,6 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from agents.learning.policy_file import fitting
+from agents.learning.saved import load_optimiser, optimiser_state
 from agents.muzero.base import Floats
 from agents.muzero.config import MuZeroConfig
 from agents.muzero.gumbel import Gumbel
@@ -118,12 +120,12 @@ class Trainer:
 
     def state_dict(self) -> dict[str, Any]:
         """Weights and the optimiser's memory."""
-        return {"network": self.network.state_dict(), "optimiser": self._optimiser.state_dict()}
+        return {"network": self.network.state_dict(), "optimiser": optimiser_state(self._optimiser)}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Return to a state that `state_dict` gave."""
-        self.network.load_state_dict(state["network"])
-        self._optimiser.load_state_dict(state["optimiser"])
+        self.network.load_state_dict(fitting(state["network"], self.network.state_dict()))
+        load_optimiser(self._optimiser, state["optimiser"])
 
 
 def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:

@@ -6,15 +6,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, ClassVar
 
+import torch
 from sb3_contrib import MaskablePPO
 from stable_baselines3 import A2C, PPO
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
+from stable_baselines3.common.utils import obs_as_tensor
 from stable_baselines3.common.vec_env import VecMonitor
 
 from agents.base import Agent
 from agents.evaluator import GameEvaluator, MapEvaluator
 from agents.learning import files
+from agents.learning.policy_file import fitting, no_numbers
 from agents.learning.threads import one_thread
 from agents.ppo.factored import FactoredRolloutBuffer
 from agents.ppo.game import GameFeatures
@@ -29,7 +32,7 @@ POLICY, CURVES = "policy.pt", "tensorboard"
 
 Settings = dict[str, Any]
 
-ONE_SHOT_KIND, GAME_KIND = "ppo-graph/1", "ppo-game/1"
+ONE_SHOT_KIND, GAME_KIND = "ppo-graph/2", "ppo-game/2"
 """Kinds of policy files, see `agents.learning.files`."""
 
 GRAPH: Settings = {
@@ -180,6 +183,21 @@ class _Watch(BaseCallback):
         self.logger.record("search/evaluations", progress.evaluations)
         self.logger.record("search/speedup", self.evaluator.baseline_s / progress.latency_s)
 
+    def _on_training_start(self) -> None:
+        """A policy of a stranger may be finite, but not what it computes.
+
+        Raises:
+            AgentError: if that is so.
+        """
+        observations = obs_as_tensor(self.model._last_obs, self.model.device)  # type: ignore[attr-defined]
+        with torch.no_grad(), torch.random.fork_rng(devices=[]):
+            try:
+                outputs = self.model.policy(observations)
+            except (RuntimeError, ValueError):  # of distributions of no numbers
+                raise no_numbers(self.evaluator.env.program.name) from None
+        if not all(bool(torch.isfinite(output).all()) for output in outputs):
+            raise no_numbers(self.evaluator.env.program.name)
+
     def _on_step(self) -> bool:
         return self.evaluator.remaining > 0
 
@@ -187,6 +205,9 @@ class _Watch(BaseCallback):
 def _restore(model: OnPolicyAlgorithm, path: Path, kind: str) -> None:
     content = files.load(path, kind)
     try:
-        model.policy.load_state_dict(content["policy"])
-    except (KeyError, TypeError, AttributeError, RuntimeError) as error:
-        raise AgentError(f"The policy in {path} has other layers; was it trained for as many memory levels?") from error
+        model.policy.load_state_dict(fitting(content["policy"], model.policy.state_dict()))
+    except (KeyError, ValueError) as error:
+        raise AgentError(
+            f"The policy in {path} has other layers, or weights that are not finite; was it trained for as many memory "
+            "levels?"
+        ) from error

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 from memplace_env.cli.console import note
 from memplace_env.cli.environments import baseline_of, formulation_of
 from memplace_env.cli.learner_flags import LearnerFlags
-from memplace_env.cli.output import slug, write_folder
+from memplace_env.cli.output import slug
 from memplace_env.cli.rivals import compared, rivals_of
 from memplace_env.cli.search import in_thread, new_bar
 from memplace_env.errors import MemPlaceError
-from memplace_env.files import write_atomically
+from memplace_env.files import is_empty, write_together
+from memplace_env.foreign import parse_json, read
 from memplace_env.registration import Formulation
 from memplace_env.views.text.quantities import ratio
 
@@ -33,6 +34,8 @@ RUN, PLAN, HISTORY = "run.json", "plan.json", "history.json"
 """What is written here."""
 CHECKPOINT, POLICY = "checkpoint.pt", "policy.pt"
 """What a learning agent leaves in the folder that it is given."""
+_BYTES, _POLICY_BYTES = 2**26, 2**28
+"""Largest files that are read: of this module, of a policy to begin with."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,8 +68,8 @@ class Job:
         config = getattr(learner.make(agent), "config", None)
         job = cls(agent, learner, dataclasses.asdict(config) if config else None, envs, budget, folder)
         identity = job._identity()
-        if not folder.exists() or not any(folder.iterdir()):
-            write_folder(folder, {RUN: _json(identity)})
+        if is_empty(folder):
+            write_together(folder, {RUN: _json(identity)})
             return job
         saved = _read(folder / RUN)
         if saved is None:
@@ -105,13 +108,19 @@ class Job:
         return {
             "agent": self.agent.name,
             "config": self.config,
-            "policy": sha256(policy.read_bytes()).hexdigest() if policy else None,
+            "policy": sha256(read(policy, _POLICY_BYTES)).hexdigest() if policy else None,
             "environments": [_env_identity(env) for env in self.envs.values()],
         }
 
     def _finished(self, seed: int) -> dict[str, Any] | None:
         """What an earlier run of that seed wrote when it had spent as much; None if there is more to do."""
-        done = _read(self.of_seed(seed) / HISTORY)
+        path = self.of_seed(seed) / HISTORY
+        done = _read(path)
+        if done is not None:
+            try:
+                _check_run(done, len(self.envs))
+            except (KeyError, TypeError, ValueError):
+                raise _damaged(path) from None
         if done is None or done["budget"] >= self.budget:
             return done
         if self.agent.resumes:
@@ -132,8 +141,7 @@ class Job:
             files[plan] = solution.plan.to_json().encode() if solution.plan else None
             results.append(_result(name, env, solution, plan))
         run = {"budget": self.budget, "workloads": results}
-        write_folder(folder, files)
-        write_atomically(folder / HISTORY, _json(run))  # last: it says that the run is finished
+        write_together(folder, files | {HISTORY: _json(run)})  # last: it says that the run is finished
         return run
 
     def _solutions(self, agent: Agent[Any], seed: int, bar: Bar) -> list[Solution]:
@@ -204,11 +212,39 @@ def _read(path: Path) -> dict[str, Any] | None:
         MemPlaceError: if it is damaged.
     """
     try:
-        value = json.loads(path.read_bytes())
+        value = parse_json(read(path, _BYTES))
     except FileNotFoundError:
         return None
-    except ValueError as error:
-        raise MemPlaceError(f"{path} is damaged; pass another --out.") from error
+    except OSError as error:
+        raise MemPlaceError(f"Cannot read {path}: {error.strerror}; pass another --out.") from None
+    except ValueError:
+        raise _damaged(path) from None
     if not isinstance(value, dict):
-        raise MemPlaceError(f"{path} is damaged; pass another --out.")
+        raise _damaged(path)
     return value
+
+
+def _damaged(path: Path) -> MemPlaceError:
+    return MemPlaceError(f"{path} is damaged; pass another --out.")
+
+
+def _check_run(value: Mapping[str, Any], workloads: int) -> None:
+    """Find out whether a history.json says what is shown of it.
+
+    Raises:
+        KeyError, TypeError, ValueError: if it does not.
+    """
+    from agents.saved import number, optional, whole
+
+    whole(value["budget"], 1)
+    for item in value["workloads"]:
+        for name in ("speedup", "native_latency_s", "seconds"):
+            number(item[name], 0.0)
+        optional(item["latency_s"], 0.0)
+        whole(item["evaluations"])
+        if not isinstance(item["workload"], str) or not isinstance(item["plan"], str | None):
+            raise TypeError("no name")
+        if not isinstance(item["history"], list):
+            raise TypeError("no history")
+    if len(value["workloads"]) != workloads:
+        raise ValueError("other workloads")

@@ -57,14 +57,16 @@ def train(
     _check_envs(spec, envs)
     from memplace_env.cli.output import check_folder, short_name, slug
     from memplace_env.cli.runs import Job
+    from memplace_env.files import alone, is_empty
 
     folder = out or Path("out") / slug(f"train-{agent}-" + "+".join(map(short_name, envs)))
     check_folder(folder)
-    if folder.exists() and any(folder.iterdir()) and not resume:
+    if not is_empty(folder) and not resume:
         raise MemPlaceError(f"{folder} is not empty; pass --resume to go on with the run in it, or another --out.")
     made = {name: _make(name, flags, formulation, spec) for name in envs}
-    job = Job.claim(spec, learner, made, budget, folder)
-    runs = job.run(range(seed, seed + seeds))
+    with alone(folder):
+        job = Job.claim(spec, learner, made, budget, folder)
+        runs = job.run(range(seed, seed + seeds))
     if json:
         for run in runs:
             for workload in run["workloads"]:

@@ -12,7 +12,7 @@ from agents.learning.graph_policy import GraphPolicy
 from agents.learning.policy_file import load_policy
 from agents.learning.training import CHECKPOINT, POLICY
 
-KIND = "egrl-run/1"
+KIND = "egrl-run/2"
 SMALL = {"population": 6, "elites": 2, "hidden": 8, "depth": 2, "attention_heads": 2, "batch": 8}
 VARIANTS = {
     **CONFIGS,

@@ -13,6 +13,7 @@ import pytest
 
 from agents.egrl import EGRL
 from agents.learning import files
+from agents.learning.graph_policy import GraphPolicy
 from agents.learning.training import CHECKPOINT
 from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.errors import AgentError
@@ -133,7 +134,7 @@ def test_damaged_checkpoints_are_refused(tmp_path):
         path.write_bytes(raw)
         with pytest.raises(AgentError, match="damaged"):
             resume()
-    files.save(path, "graph-policy/1", {})
+    files.save(path, GraphPolicy.KIND, {})
     with pytest.raises(AgentError, match="is needed"):
         resume()
     path.write_bytes(whole)

@@ -142,19 +142,19 @@ def test_files_that_are_something_else_are_named(tmp_path):
         def __reduce__(self):
             return (open, (str(tmp_path / "executed"), "w"))
 
-    torch.save({"format": "memplace", "kind": "muzero-policy/1", "content": Boom()}, tmp_path / "evil.pt")
+    torch.save({"format": "memplace", "kind": MuZeroNetwork.KIND, "content": Boom()}, tmp_path / "evil.pt")
     (tmp_path / "torn.pt").write_bytes(b"PK")
     files.save(tmp_path / "other.pt", "graph-policy/1", {})
-    files.save(tmp_path / "huge.pt", "muzero-policy/1", {"options": {"latent": 10**9}, "weights": {}})
-    files.save(tmp_path / "empty.pt", "muzero-policy/1", {"options": fresh_network().options, "weights": {}})
+    files.save(tmp_path / "huge.pt", MuZeroNetwork.KIND, {"options": {"latent": 10**9}, "weights": {}})
+    files.save(tmp_path / "empty.pt", MuZeroNetwork.KIND, {"options": fresh_network().options, "weights": {}})
     for name in ("evil", "torn", "other", "huge", "empty", "missing"):
         with pytest.raises(AgentError, match=name):
             MuZero(policy=tmp_path / f"{name}.pt")
     assert not (tmp_path / "executed").exists()
     MuZero(small(), out=tmp_path).solve(crowded(), budget=5)
-    content = files.load(tmp_path / CHECKPOINT, "muzero-run/1")
+    content = files.load(tmp_path / CHECKPOINT, "muzero-run/2")
     del content["run"]["players"][0]["replay"]["arrays"]["rewards"]
-    files.save(tmp_path / CHECKPOINT, "muzero-run/1", content)
+    files.save(tmp_path / CHECKPOINT, "muzero-run/2", content)
     with pytest.raises(AgentError, match="damaged"):
         MuZero(small(), out=tmp_path, resume=True).solve(crowded(), budget=9)
 
