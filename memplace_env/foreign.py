@@ -49,7 +49,9 @@ def read(path: str | os.PathLike[str], most: int, *, follow: bool = True) -> byt
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
             kind = _KINDS.get(stat.S_IFMT(status.st_mode), "something else")
-            raise _refused(path, errno.EISDIR if kind == "a folder" else errno.EINVAL, f"it is {kind}, not a regular file")
+            raise _refused(
+                path, errno.EISDIR if kind == "a folder" else errno.EINVAL, f"it is {kind}, not a regular file"
+            )
         content = file.read(most + 1)
     if len(content) > most:
         size = max(status.st_size, len(content))
@@ -110,7 +112,7 @@ def _refused(path: str | os.PathLike[str], number: int, why: str) -> OSError:
     return OSError(number, why, os.fspath(path))
 
 
-class _Refused(ValueError):
+class _Refused(ValueError):  # noqa: N818 - seen as a ValueError only
     """Of JSON that Python would take."""
 
 

@@ -14,11 +14,38 @@ STRANGE: tuple[Any, ...] = (
     *(0.5, -0.0, 1e-18, 1e-300, 1e18, 1e300, -1.5, 0.001),
     *("", " ", "a", "nnp-i", "tpu-v4i-streamed", "/dev/zero", "../../etc/passwd", "plan.json", "synthetic:chain"),
     *("synthetic:chain?accelerator=/dev/zero", "roofline", "tiled", "int8", "float32", "serial", "exposed"),
-    *("\x1b[2J\x07", "a\nb", "\u202e\u200b", "\ud800", "\0", "x" * 5000, "é" * 300, "%s{0}", "[red]a[/red]", "9" * 5000),
+    *(
+        "\x1b[2J\x07",
+        "a\nb",
+        "\u202e\u200b",
+        "\ud800",
+        "\0",
+        "x" * 5000,
+        "é" * 300,
+        "%s{0}",
+        "[red]a[/red]",
+        "9" * 5000,
+    ),
     *([], [[]], {}, {"a": 1}, {"a": {"b": {}}}, [1, 2, 3], [None], ["a"]),
 )
 PIECES = (
-    *(b"\x00", b"\xff", b"\xef\xbb\xbf", b"\x1b[2J", b"\n", b"\r", b'"', b"'", b"{", b"}", b"[", b"]", b",", b":", b"="),
+    *(
+        b"\x00",
+        b"\xff",
+        b"\xef\xbb\xbf",
+        b"\x1b[2J",
+        b"\n",
+        b"\r",
+        b'"',
+        b"'",
+        b"{",
+        b"}",
+        b"[",
+        b"]",
+        b",",
+        b":",
+        b"=",
+    ),
     *(b"1" * 5000, b"0x" + b"f" * 5000, b"[" * 3000, b"{" * 3000, b'{"a":' * 3000, b"NaN", b"Infinity", b"1e999", b"-"),
     *(b"\\ud800", b"\\u0000", b"true", b"null", b"1.0", b"[[a]]\n", b"[a]\n", b"a.b.c", b"." * 1500, b"a." * 400, b"#"),
 )
@@ -83,7 +110,9 @@ def _change(parent: Any, key: Any, rng: np.random.Generator) -> None:
 
 def _places(document: Any) -> Iterator[tuple[Any, Any]]:
     """Every (container, key) of it."""
-    items = document.items() if isinstance(document, dict) else enumerate(document) if isinstance(document, list) else ()
+    items = (
+        document.items() if isinstance(document, dict) else enumerate(document) if isinstance(document, list) else ()
+    )
     for key, value in items:
         yield document, key
         yield from _places(value)

@@ -77,7 +77,7 @@ def test_each_bad_array_is_named(changes, sentence):
 
 def test_energies_are_counted_as_far_as_they_fit():
     dear = np.full((7, 2), 2**57)
-    with pytest.raises(WorkloadError, match="takes over 1e.06 J"):
+    with pytest.raises(WorkloadError, match=r"takes over 1e\+06 J"):
         costs_of(Changed(use_pj=dear), PROGRAM, CHIP)
     level = replace(CHIP.levels[0], pj_per_byte=1e18)
     with pytest.raises(WorkloadError, match="more energy than the simulator counts"):

@@ -6,6 +6,7 @@ import json
 import math
 import tomllib
 import warnings
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -100,7 +101,7 @@ def _check(task: Task, report: Report) -> None:
 
 
 def _stretched(document: Any, rng: np.random.Generator) -> Any:
-    """One to five numbers set to extremes; rates of slower memories and other types follow, so that more is accepted."""
+    """One to five numbers set to extremes; half the time slower memories follow, so that more is accepted."""
     for _ in range(rng.integers(1, 6)):
         tables = [document["compute"], *document["compute"].values(), *document["memory"], document.get("tiling", {})]
         tables += [level.get("access", {}) for level in document["memory"]] + [document.get("dma", {})]
@@ -117,7 +118,7 @@ def _stretched(document: Any, rng: np.random.Generator) -> Any:
     if rng.random() < 0.5:
         levels = document["memory"]
         levels.sort(key=lambda level: level["capacity_bytes"])
-        for fast, slow in zip(levels, levels[1:], strict=False):
+        for fast, slow in pairwise(levels):
             slow["read_bytes_per_s"] = min(slow["read_bytes_per_s"], fast["read_bytes_per_s"])
             slow["capacity_bytes"] = max(slow["capacity_bytes"], fast["capacity_bytes"] + 1)
     return document

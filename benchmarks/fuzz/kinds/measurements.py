@@ -20,7 +20,11 @@ from memplace_env.resolve import resolve_task
 
 NAME = "measurements"
 CASES = 3_000
-MODELS = "synthetic:chain?ops=4&seed=1", "synthetic:random?ops=5&seed=2", "synthetic:matmul?factorisation=strassen&size=64&dtype=int8"
+MODELS = (
+    "synthetic:chain?ops=4&seed=1",
+    "synthetic:random?ops=5&seed=2",
+    "synthetic:matmul?factorisation=strassen&size=64&dtype=int8",
+)
 
 
 def prepare(folder: Path) -> list[list[str]]:
