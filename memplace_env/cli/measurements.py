@@ -57,7 +57,7 @@ def _rows(path: Path) -> list[Row]:
     try:
         header = [name.strip() for name in next(reader, [])]
         _check_header(header)
-        rows = []
+        rows: list[Row] = []
         for cells in reader:
             if not any(cell.strip() for cell in cells):
                 continue

@@ -143,7 +143,7 @@ def test_a_rival_that_stalls_much_says_so(run: Run, tmp_path: Path) -> None:
 
 
 def test_plans_of_a_resident_chip(run: Run, parsed: Callable[..., Any], tmp_path: Path) -> None:
-    """A shipped one and one's own: the streamed copy is played, said, and found again, the shipped one from the plan."""
+    """A shipped one, and one's own, which is named again: the streamed copy is played, said, and found again."""
     model = "synthetic:diamond?ops=9&seed=1&accelerator=edge-tpu"
     preset = Path(accelerator.__file__).parent / "presets" / "edge-tpu.toml"
     (tmp_path / "mine.toml").write_text(preset.read_text().replace('name = "edge-tpu"', 'name = "mine"'))
