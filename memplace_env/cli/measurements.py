@@ -52,12 +52,12 @@ def _rows(path: Path) -> list[Row]:
         text = foreign.read(path, FILE_BYTES).decode("utf-8-sig")
     except (OSError, ValueError) as error:  # ValueError: no UTF-8, or a null character in the path
         why = getattr(error, "strerror", None) or error
-        raise CalibrationError(f" cannot be read, {why}; pass a CSV file in UTF-8.") from None
+        raise CalibrationError(f": it cannot be read, {why}; pass a CSV file in UTF-8.") from None
     reader = csv.reader(StringIO(text, newline=""), strict=True, skipinitialspace=True)
     try:
         header = [name.strip() for name in next(reader, [])]
         _check_header(header)
-        rows = []
+        rows: list[Row] = []
         for cells in reader:
             if not any(cell.strip() for cell in cells):
                 continue
@@ -73,7 +73,7 @@ def _rows(path: Path) -> list[Row]:
     except csv.Error as error:
         raise CalibrationError(f", line {reader.line_num}: it is no CSV, {error}; correct the line.") from None
     if not rows:
-        raise CalibrationError(" has no measurements; write one below the header for each latency.")
+        raise CalibrationError(": it has no measurements; write one below the header for each latency.")
     return rows
 
 

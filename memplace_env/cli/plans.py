@@ -32,8 +32,8 @@ def register(app: typer.Typer) -> None:
 def simulate(model: Model, plan: PlanFile, flags: ModelFlags, json: JsonFlag = False) -> None:
     """Time a saved plan, beside the compiler's own.
 
-    How the program is built comes from the plan's settings; flags replace them. --json prints speedup,
-    native_latency_s, report and hurts.
+    How the program is built comes from the plan's settings; flags replace them, and name a chip that is not shipped.
+    --json prints speedup, native_latency_s, report and hurts.
     """
     from memplace_env.analysis import find_hurts, native_baseline
     from memplace_env.views.tables.results import hurts_table, result_table

@@ -74,7 +74,9 @@ def whole_pj(values: NDArray[np.float64]) -> Ints:
         WorkloadError: if an energy is beyond what the simulator counts.
     """
     if values.max(initial=0) > LIMIT_PJ:
-        raise WorkloadError("One op takes more energy than the simulator counts; pass smaller dims or batch.")
+        raise WorkloadError(
+            "One op takes more energy than the simulator counts; pass smaller dims or batch, or a chip that takes less."
+        )
     return np.rint(values).astype(np.int64)
 
 

@@ -90,7 +90,7 @@ def _suspects(task: Task, allocations: Ints, top: Ints) -> NDArray[np.bool_]:
     for fast in range(task.backing):
         here = np.flatnonzero(level == fast)
         suspect[here] |= in_the_way(offset[here], top[here], start[here], end[here])
-    return suspect | _again(tensor, level, start, end)
+    return np.asarray(suspect | _again(tensor, level, start, end))
 
 
 def in_the_way(offset: Ints, top: Ints, start: Ints, end: Ints) -> NDArray[np.bool_]:

@@ -20,9 +20,9 @@ from memplace_env.workload.program import Ints
 SCHEMA = 1
 ALLOCATION = ("tensor", "level", "offset", "start", "end")
 TRANSFER = ("tensor", "source", "target", "start", "end")
-FILE_BYTES: Final = 3 * 2**24
-"""Of a plan, above which it is not read: over half a million blocks and copies, and what any JSON of this size takes as
-objects stays below 2 GB. Our choice."""
+FILE_BYTES: Final = 2**25
+"""Of a plan, above which it is not read: some 400,000 blocks and copies, and what any JSON of this size takes as
+objects stays about 1 GB. Our choice."""
 TEXT: Final = 4_096
 """Characters of a name or a setting: what a path may have."""
 _IDENTITY = ("program", "program_sha256", "accelerator", "accelerator_sha256")

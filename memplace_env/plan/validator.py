@@ -18,12 +18,13 @@ def violations(task: Task, plan: MemoryPlan) -> list[Violation]:
     """Every rule that the plan breaks; an empty list means that the plan can run.
 
     Rules by name: `program`, `accelerator` (made for another one), `range` (an index, time, level or address that
-    does not exist, or copies without end), `capacity`, `reserved` (a block lies where an op keeps bytes for itself), `overlap` (two blocks
-    share bytes at some time), `duplicate` (two blocks of one tensor in one level at once), `prefetch`, `write-back` (a
-    copy without a block, or of data not there yet), `use` (served by a level that does not hold the data; without a
-    prefetch, the block of a resident weight does only if it covers ops 0..T-1), `result` (no block begins at its op),
-    `output` (not in the backing memory at the end), `alias` (a copy of a tensor whose place an output takes still runs
-    when that is made). Problems of the first three kinds hide the others, and a thousand of blocks those of copies.
+    does not exist, or copies without end), `capacity`, `reserved` (a block lies where an op keeps bytes for itself),
+    `overlap` (two blocks share bytes at some time), `duplicate` (two blocks of one tensor in one level at once),
+    `prefetch`, `write-back` (a copy without a block, or of data not there yet), `use` (served by a level that does not
+    hold the data; without a prefetch, the block of a resident weight does only if it covers ops 0..T-1), `result` (no
+    block begins at its op), `output` (not in the backing memory at the end), `alias` (a copy of a tensor whose place an
+    output takes still runs when that is made). Problems of the first three kinds hide the others, and a thousand of
+    blocks those of copies.
 
     A tensor and the output that takes its place may lie in the same bytes of a level; in the backing memory they do.
     """

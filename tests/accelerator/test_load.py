@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import re
 import tomllib
 from collections.abc import Callable, Iterator
@@ -298,6 +299,8 @@ def test_directory(tmp_path: Path) -> None:
         (b"x = 1e99999999999999999999", "not valid TOML.*too many digits"),
         (b"x = " + b"[" * 100_000, "not valid TOML.*nested too deeply"),
         (b"", "schema is missing"),
+        (b"a." * 2000 + b"a = 1", "not valid TOML.*line 1 has more than 1,000 dots"),
+        (b"#" * (2**17 + 1), "cannot be read, it has 131,073 bytes, and 131,072 are the most"),
     ],
 )
 def test_unreadable_content(tmp_path: Path, content: bytes, message: str) -> None:
@@ -306,6 +309,31 @@ def test_unreadable_content(tmp_path: Path, content: bytes, message: str) -> Non
     with pytest.raises(AcceleratorError, match=message) as error:
         load_accelerator(path)
     assert str(error.value).startswith(f"{path}: ")
+
+
+def test_devices_and_pipes_are_not_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.toml")
+    for path, kind in ((tmp_path / "pipe.toml", "pipe"), (Path("/dev/zero"), "device")):
+        with pytest.raises(AcceleratorError, match=f"{path}: cannot be read, it is a {kind}, not a regular file"):
+            load_accelerator(path)
+
+
+def test_a_key_cannot_fill_the_screen(read: Read) -> None:
+    with pytest.raises(AcceleratorError) as error:
+        read(changed(("x" * 50_000, 1)))
+    assert len(str(error.value)) < 1_000
+
+
+def test_no_more_blocks_than_a_memory_can_list(file: Path) -> None:
+    text = (PRESETS / "ethos-u85-512.toml").read_text()
+    file.write_text(text.replace("largest_block = [128, 128, 1024]", "largest_block = [4096, 4096, 4096]"))
+    with pytest.raises(AcceleratorError, match=r"tiling\.largest_block has more than 1,048,576 blocks"):
+        load_accelerator(file)
+
+
+def test_a_name_is_streamed_once() -> None:
+    with pytest.raises(AcceleratorError, match="is not a shipped accelerator"):
+        load_accelerator("edge-tpu" + "-streamed" * 5000)
 
 
 def test_byte_order_mark_and_windows_line_ends(tmp_path: Path) -> None:
@@ -372,6 +400,10 @@ MISTAKES = [
     ("compute.vector_ops_per_s.int8", ..., "compute.vector_ops_per_s and compute.matrix_macs_per_s must have"),
     ("compute.matrix_macs_per_s", {}, "dtype is bfloat16, which has no peak: add compute.matrix_macs_per_s.bfloat16"),
     ("dtype", "float32", "dtype is float32, which has no peak: add compute.matrix_macs_per_s.float32"),
+    ("name", "a" * 101, "name has 101 characters: shorten it to 100"),
+    ("memory[0].name", "a" * 101, "memory[0].name has 101 characters"),
+    ("description", "a" * 2001, "description has 2,001 characters"),
+    ("dma.source.efficiency", "a" * 2001, "has 2,001 characters"),
     ("tiling.unit", "systolik", "did you mean systolic?"),
     ("tiling.unit", ..., "tiling.unit is missing: add one of"),
     ("tiling.local_bytes", ..., "tiling.local_bytes is missing: add it"),

@@ -121,6 +121,8 @@ BAD = {
     "no model": (HEADER + "\n,1,,,,\n", "line 3, column model: it is empty"),
     "unknown model": (HEADER + "AlexNat,1,,,,\n", "line 2, column model: There is no workload 'AlexNat'"),
     "bad batch": (HEADER + "AlexNet,1,two,,,\n", "line 2, column batch: 'two'"),
+    "long batch": (HEADER + f"AlexNet,1,{'9' * 5000},,,\n", "line 2, column batch: "),
+    "long dims": (HEADER + f"BERT,1,,,sequence={'9' * 5000},\n", "line 2, column dims: it takes NAME=VALUE"),
     "bad dims": (HEADER + "BERT,1,,,sequence,\n", "line 2, column dims: it takes NAME=VALUE"),
     "unknown dim": (HEADER + "BERT,1,,,width=3,\n", "line 2, columns model, dims: "),
     "bad dtype": (HEADER + "AlexNet,1,,int9,,\n", "line 2, columns model, dtype: "),
@@ -139,10 +141,13 @@ def test_one_sentence_and_nothing_written(run: Run, tmp_path: Path, text: str, n
 
 def test_other_mistakes(run: Run, rows: Path, saved: Path, tmp_path: Path) -> None:
     (tmp_path / "bytes.csv").write_bytes(b"\xff\xfe")
+    (tmp_path / "long.csv").write_text(HEADER + "AlexNet,1,,,,\n" * 1001)
     (tmp_path / "plan.csv").write_text(f"model,latency_ms,plan\n{OTHER},1,{saved}\n")
     for arguments, named in (
-        (["none.csv"], "none.csv cannot be read"),
-        (["bytes.csv"], "bytes.csv cannot be read"),
+        (["none.csv"], "none.csv: it cannot be read, No such file or directory"),
+        (["bytes.csv"], "bytes.csv: it cannot be read"),
+        (["/dev/zero"], "it is a device, not a regular file"),
+        (["long.csv"], "line 1002: 1,000 measurements are the most"),
         (["plan.csv"], "line 2, column plan: The plan cannot run: the plan was made for another program"),
         ([rows, "--fit", "dram"], "'dram' is no constant of 'nnp-i'"),
         ([rows, "--fit", "SRAM.efficiency", "--fit", "SRAM.efficiency"], "once"),

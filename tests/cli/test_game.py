@@ -143,7 +143,7 @@ def test_a_rival_that_stalls_much_says_so(run: Run, tmp_path: Path) -> None:
 
 
 def test_plans_of_a_resident_chip(run: Run, parsed: Callable[..., Any], tmp_path: Path) -> None:
-    """A shipped one and one's own: the streamed copy is played, said, and found again from the plan."""
+    """A shipped one, and one's own, which is named again: the streamed copy is played, said, and found again."""
     model = "synthetic:diamond?ops=9&seed=1&accelerator=edge-tpu"
     preset = Path(accelerator.__file__).parent / "presets" / "edge-tpu.toml"
     (tmp_path / "mine.toml").write_text(preset.read_text().replace('name = "edge-tpu"', 'name = "mine"'))
@@ -152,10 +152,11 @@ def test_plans_of_a_resident_chip(run: Run, parsed: Callable[..., Any], tmp_path
         assert result.exit_code == 0, result.stderr
         assert f"on {name}:" in result.stdout
         plan = next((tmp_path / "out").glob(f"*{name}/plan.json"))
-        assert run("validate", model, plan).exit_code == 0
-        assert parsed("simulate", model, plan)["accelerator"] == name
+        own = ("-a", "mine.toml-streamed") if chip == "mine.toml" else ()
+        assert run("validate", model, plan, *own).exit_code == 0
+        assert parsed("simulate", model, plan, *own)["accelerator"] == name
         for command in ("explain", "compare"):
-            assert run(command, model, plan).exit_code == 0
+            assert run(command, model, plan, *own).exit_code == 0
         wrong = run("validate", model, plan, "-a", chip)
         assert wrong.exit_code == 1
         assert f"another accelerator ('{name}')" in wrong.stdout

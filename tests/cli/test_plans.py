@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from memplace_env.accelerator.load import find
 from tests.cli.conftest import MODEL, OTHER, Run
 
 
@@ -101,6 +102,32 @@ def test_settings_of_an_odd_kind(run: Run, saved: Path, tmp_path: Path) -> None:
     result = run("simulate", MODEL, path)
     assert result.exit_code == 2
     assert "'dims'" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"settings": {"accelerator": "/dev/zero", "workload": "/dev/zero"}},
+        {"settings": {"accelerator": "mine.toml"}},
+        {"settings": {}, "accelerator": "mine.toml"},
+        {"settings": {"accelerator": "nnp-i-streamed-streamed"}},
+    ],
+)
+def test_no_file_is_opened_because_a_plan_names_it(run: Run, saved: Path, tmp_path: Path, changes: Any) -> None:
+    (tmp_path / "mine.toml").write_bytes(find("nnp-i").read_bytes())
+    (tmp_path / "strange.json").write_text(json.dumps(json.loads(saved.read_text()) | changes))
+    result = run("validate", MODEL, "strange.json")
+    assert result.exit_code == 2
+    assert "no file is opened because a plan names it; pass it yourself with --accelerator" in result.stderr
+    assert run("validate", MODEL, "strange.json", "-a", "mine.toml").exit_code == 0
+
+
+@pytest.mark.parametrize("settings", [{"batch": True}, {"dims": {"a": "b"}}, {"dims": {"a": None}}, {"batch": "3"}])
+def test_sizes_that_are_none(run: Run, saved: Path, tmp_path: Path, settings: Any) -> None:
+    (tmp_path / "odd.json").write_text(json.dumps(json.loads(saved.read_text()) | {"settings": settings}))
+    result = run("simulate", MODEL, "odd.json")
+    assert result.exit_code == 2
+    assert "The plan's" in result.stderr
 
 
 def test_a_plan_of_another_model_is_named_before_its_dims(run: Run, saved: Path, tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """Cost models of third parties: anywhere a model may be named or passed, and one clear error for each mistake."""
 
+from dataclasses import replace
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -71,6 +73,15 @@ def test_each_bad_array_is_named(changes, sentence):
         costs_of(Changed(**changes), PROGRAM, CHIP)
     with pytest.raises(CostError, match=sentence):
         gym.make("MallocGame-v0", workload=PROGRAM, accelerator=CHIP, costs=Changed(**changes))
+
+
+def test_energies_are_counted_as_far_as_they_fit():
+    dear = np.full((7, 2), 2**57)
+    with pytest.raises(WorkloadError, match=r"takes over 1e\+06 J"):
+        costs_of(Changed(use_pj=dear), PROGRAM, CHIP)
+    level = replace(CHIP.levels[0], pj_per_byte=1e18)
+    with pytest.raises(WorkloadError, match="more energy than the simulator counts"):
+        make_task(PROGRAM, replace(CHIP, levels=(level, *CHIP.levels[1:])))
 
 
 def test_every_array_is_checked():

@@ -239,6 +239,16 @@ def test_a_file_that_unpacks_to_too_much(folder, monkeypatch):
     refused(folder, FIRST, "unpacks to more than")
 
 
+def test_files_that_together_unpack_to_too_much(folder, monkeypatch):
+    monkeypatch.setattr(files, "WHOLE_BYTES", 2**12)
+    refused(folder, "plans unpacks to more than 4,096 bytes")
+
+
+def test_too_many_lines(folder):
+    plans(folder).write_bytes(lzma.compress(b"\n" * (files.RUNS + 1)))
+    refused(folder, FIRST, "has more than 1,000 lines")
+
+
 @pytest.mark.parametrize("cut", [0, 10, -5])
 def test_a_damaged_file(folder, cut):
     plans(folder).write_bytes(plans(folder).read_bytes()[:cut])
@@ -253,7 +263,8 @@ def test_a_damaged_file(folder, cut):
         ("latency_ps", 10**30, "no whole number"),
         ("evaluations", 1.5, "no whole number"),
         ("seconds", "soon", "seconds"),
-        ("seconds", float("nan"), "seconds"),
+        ("seconds", float("nan"), "NaN is no number"),
+        ("seconds", 1e9, "seconds"),
         ("curve", [[1, 2]], "curve"),
         ("curve", {}, "curve"),
         ("plan", None, "plan"),
@@ -293,6 +304,11 @@ def test_lines_that_are_no_run(folder, text):
         ('budgets = ["10", "10"]', "twice"),
         ('deterministic = "yes"', "true or false"),
         ('agent = "x"', "'name' is missing"),
+        ("options = {a = {b = 1}}", "options.a must be a text, a number"),
+        ("hardware = {cpu = 0x" + "f" * 9999 + "}", "hardware.cpu must be a text, a number"),
+        ('hardware = {"\\u001b" = 1}', "a key of hardware must be one line"),
+        ("seeds = [0x" + "f" * 9999 + "]", "seeds must be a list of whole numbers from 0"),
+        ("x = " + "1" * 5000, "too many digits"),
         ('training = {ids = ["a"]}', "must have ids, plans and seconds"),
     ],
 )

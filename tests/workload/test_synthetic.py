@@ -55,7 +55,11 @@ def test_specs_name_programs():
         ("synthetic:chain?ops=many", "many.*int"),
         ("synthetic:chain?ops=3", "4..100000 ops"),
         ("synthetic:chain?hot=2", "hot"),
-        ("synthetic:random?ops=0", "ops >= 1"),
+        ("synthetic:random?ops=0", "1..100000 ops"),
+        ("synthetic:chain?accelerator=/dev/zero", "names a shipped accelerator"),
+        ("synthetic:chain?accelerator=mine.toml", "names a shipped accelerator"),
+        ("synthetic:chain?accelerator=", "names a shipped accelerator"),
+        ("synthetic://[", "No synthetic workload"),
         ("synthetic:random?hot=1", "hot"),
     ],
 )
