@@ -91,14 +91,6 @@ def shown(text: object, most: int = SENTENCE) -> str:
     return _cut(line, most)
 
 
-def described(value: object) -> str:
-    """What a value of any kind looks like, as `repr`, which may fail."""
-    try:
-        return repr(value)
-    except Exception:  # integers of over 4,300 digits, objects of strangers
-        return f"an object of {type(value).__name__} that cannot be shown"
-
-
 def _refused(path: str | os.PathLike[str], number: int, why: str) -> OSError:
     return OSError(number, why, os.fspath(path))
 
@@ -125,3 +117,11 @@ def _cut(text: str, most: int) -> str:
         return text
     tail = most // 3
     return f"{text[: most - tail]}[... {len(text) - most:,} characters ...]{text[len(text) - tail :]}"
+
+
+def described(value: object) -> str:
+    """What a value of any kind looks like, as `repr`, which may fail."""
+    try:
+        return repr(value)
+    except Exception:  # integers of over 4,300 digits, objects of strangers
+        return f"an object of {type(value).__name__} that cannot be shown"

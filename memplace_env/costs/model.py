@@ -13,6 +13,7 @@ from memplace_env.costs.costs import LIMIT_PS, Costs
 from memplace_env.costs.roofline import Roofline
 from memplace_env.costs.tiled import Tiled
 from memplace_env.errors import CostError, WorkloadError
+from memplace_env.foreign import described
 from memplace_env.plugins import COST_MODELS, installed, load_plugin
 from memplace_env.units import PS_PER_S
 from memplace_env.workload.program import Program
@@ -81,7 +82,7 @@ def resolve_cost_model(model: str | CostModel) -> CostModel:
         load_plugin(COST_MODELS, model, "cost model", BUILT_IN, CostError) if isinstance(model, str) else model
     )
     if not callable(getattr(found, "costs", None)):
-        raise CostError(f"{found!r} is no cost model: it needs costs(program, accelerator) -> Costs.")
+        raise CostError(f"{described(found)} is no cost model: it needs costs(program, accelerator) -> Costs.")
     return found
 
 

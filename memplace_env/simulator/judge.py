@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from numbers import Real
 
 from memplace_env.errors import SimulatorError
+from memplace_env.foreign import described
 from memplace_env.plan import MemoryPlan, require_valid
 from memplace_env.plugins import SIMULATORS, load_plugin
 from memplace_env.simulator.builtin import BuiltinSimulator, time_plan
@@ -94,14 +95,14 @@ def resolve_simulator(simulator: str | Simulator | None) -> Simulator | None:
     Raises:
         SimulatorError: if no such simulator is installed, the object has no `run`, or it is a class.
     """
-    if simulator is None or simulator == BuiltinSimulator.name:
+    if simulator is None or (isinstance(simulator, str) and simulator == BuiltinSimulator.name):
         return None
     if type(simulator) is BuiltinSimulator and simulator.model is None:
         return None
     if isinstance(simulator, str):
         simulator = load_plugin(SIMULATORS, simulator, "simulator", [BuiltinSimulator.name], SimulatorError)
     if not isinstance(simulator, Simulator):
-        raise SimulatorError(f"{simulator!r} is no simulator: it needs run(program, accelerator, plan) -> Report.")
+        raise SimulatorError(f"{described(simulator)} is no simulator: it needs run(program, accelerator, plan) -> Report.")
     if isinstance(simulator, type):
         raise SimulatorError(f"{simulator.__name__} is a class; pass an object of it, {simulator.__name__}(...).")
     return simulator

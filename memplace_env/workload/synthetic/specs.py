@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl
 
 from memplace_env.errors import WorkloadError
 from memplace_env.hints import instead
@@ -14,6 +14,10 @@ from memplace_env.workload.synthetic.matmul import matmul_program
 from memplace_env.workload.synthetic.planting import planted
 from memplace_env.workload.synthetic.random_programs import random_dag
 from memplace_env.workload.synthetic.topologies import TOPOLOGIES
+
+
+LONGEST: Final = 10_000
+"""Characters of settings, our choice: room for paths, and far below where reading numbers takes time."""
 
 
 class _Kind(NamedTuple):
@@ -32,13 +36,14 @@ def from_spec(spec: str) -> Program:
     Raises:
         WorkloadError: naming what it does not understand.
     """
-    parts = urlsplit(spec)
-    name = parts.path
+    name, _, query = spec.removeprefix("synthetic:").partition("?")
     if name not in _KINDS:
         raise WorkloadError(f"No synthetic workload is called {name!r}; {instead(name, _KINDS)}")
     kind = _KINDS[name]
     settings: dict[str, Any] = {}
-    for key, text in parse_qsl(parts.query, keep_blank_values=True):
+    if len(query) > LONGEST:
+        raise WorkloadError(f"What a synthetic workload is set to has at most {LONGEST:,} characters, not {len(query):,}.")
+    for key, text in parse_qsl(query, keep_blank_values=True):
         if key not in kind.settings:
             raise WorkloadError(f"{spec!r} sets {key!r}; a synthetic {name} takes {', '.join(kind.settings)}.")
         convert = kind.settings[key]
