@@ -102,7 +102,8 @@ def resolve_simulator(simulator: str | Simulator | None) -> Simulator | None:
     if isinstance(simulator, str):
         simulator = load_plugin(SIMULATORS, simulator, "simulator", [BuiltinSimulator.name], SimulatorError)
     if not isinstance(simulator, Simulator):
-        raise SimulatorError(f"{described(simulator)} is no simulator: it needs run(program, accelerator, plan) -> Report.")
+        name = described(simulator)
+        raise SimulatorError(f"{name} is no simulator: it needs run(program, accelerator, plan) -> Report.")
     if isinstance(simulator, type):
         raise SimulatorError(f"{simulator.__name__} is a class; pass an object of it, {simulator.__name__}(...).")
     return simulator

@@ -59,7 +59,7 @@ def test_specs_name_programs():
         ("synthetic:random?ops=1000000000000", "1..100000 ops"),
         ("synthetic:chain?ops=1000000000000", "4..100000 ops"),
         (f"synthetic:chain?seed={2**64}", "seed of 0..2"),
-        ("synthetic:chain?" + "&" * 10_001, "at most 10,000 characters"),
+        ("synthetic:chain?" + "&" * 10_001, "10,000 are the most"),
         ("synthetic://[", "called '//\\['"),
         ("synthetic:chain?ops=" + "9" * 5_000, "no int"),
         ("synthetic:random?hot=1", "hot"),

@@ -14,7 +14,11 @@ from benchmarks.fuzz import Wrong
 NAME = "states of environments"
 CASES = 20_000
 
-_GAMES = ("synthetic:random?ops=6&seed=3", "synthetic:diamond?ops=9&seed=1&accelerator=tpu-v4i", "synthetic:chain?ops=5")
+_GAMES = (
+    "synthetic:random?ops=6&seed=3",
+    "synthetic:diamond?ops=9&seed=1&accelerator=tpu-v4i",
+    "synthetic:chain?ops=5",
+)
 _HEAD = 15
 _ODD = (-(2**63), 2**63 - 1, 2**40, -1, 0, 1, 2, 7, 255, 2**31, -(2**31))
 
@@ -76,7 +80,16 @@ def _spoil(state: Any, other: Any, rng: np.random.Generator) -> Any:
         spoilt = other
     elif way == 7:
         cut = spoilt[: rng.integers(len(spoilt) + 1)]
-        forms = (cut, spoilt.astype(float), spoilt.astype(object), spoilt[None], spoilt.tolist(), bytes(spoilt), None, "")
+        forms = (
+            cut,
+            spoilt.astype(float),
+            spoilt.astype(object),
+            spoilt[None],
+            spoilt.tolist(),
+            bytes(spoilt),
+            None,
+            "",
+        )
         spoilt = forms[rng.integers(len(forms))]
     else:
         spoilt = np.concatenate([spoilt, spoilt])[::2] if rng.random() < 0.5 else np.repeat(spoilt, 2)[::2]
@@ -84,7 +97,7 @@ def _spoil(state: Any, other: Any, rng: np.random.Generator) -> Any:
 
 
 def _is_reached(env: Any, state: Any) -> bool:
-    """By play on arrays alone: every first part of a game's decisions in turn, with the actions that its levels allow."""
+    """By play on arrays alone, with the actions that its levels allow."""
     problem = env.problem
     reached = problem.new_states(1)
     for use in range(int(state[0])):

@@ -15,7 +15,6 @@ from memplace_env.workload.synthetic.planting import planted
 from memplace_env.workload.synthetic.random_programs import random_dag
 from memplace_env.workload.synthetic.topologies import TOPOLOGIES
 
-
 LONGEST: Final = 10_000
 """Characters of settings, our choice: room for paths, and far below where reading numbers takes time."""
 
@@ -42,7 +41,9 @@ def from_spec(spec: str) -> Program:
     kind = _KINDS[name]
     settings: dict[str, Any] = {}
     if len(query) > LONGEST:
-        raise WorkloadError(f"What a synthetic workload is set to has at most {LONGEST:,} characters, not {len(query):,}.")
+        raise WorkloadError(
+            f"The settings of a synthetic {name} have {len(query):,} characters; {LONGEST:,} are the most."
+        )
     for key, text in parse_qsl(query, keep_blank_values=True):
         if key not in kind.settings:
             raise WorkloadError(f"{spec!r} sets {key!r}; a synthetic {name} takes {', '.join(kind.settings)}.")
