@@ -125,3 +125,11 @@ def described(value: object) -> str:
         return repr(value)
     except Exception:  # integers of over 4,300 digits, objects of strangers
         return f"an object of {type(value).__name__} that cannot be shown"
+
+
+def told(failure: BaseException) -> str:
+    """What an exception of a stranger's says, on one line."""
+    try:
+        return shown(failure)
+    except Exception:
+        return "it cannot be shown"
