@@ -1,6 +1,6 @@
 """Whether environments that run for long keep their memory: `python -m benchmarks.fuzz.memory --out memory.jsonl`.
 
-Each kind of use runs in a process of its own and adds a JSON line: its resident memory after a tenth of the steps, and
+Each kind of use runs in a process of its own and adds a JSON line: its private memory after a tenth of the steps, and
 at the end. Kinds that have a line in the file already are not run again.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import gc
 import json
-import os
 import subprocess
 import sys
 import time
@@ -120,10 +119,10 @@ def measure(name: str, steps: int) -> dict[str, Any]:
     began, uses = time.monotonic(), kinds()[name]()
     for _ in range(steps // 10):
         next(uses)
-    warm = _resident_mib()
+    warm = _private_mib()
     for _ in range(steps - steps // 10):
         next(uses)
-    end = _resident_mib()
+    end = _private_mib()
     return {
         "kind": name,
         "steps": steps,
@@ -135,10 +134,11 @@ def measure(name: str, steps: int) -> dict[str, Any]:
     }
 
 
-def _resident_mib() -> float:
+def _private_mib() -> float:
+    """What belongs to this process alone, swapped out or not; code of libraries comes and goes as others need room."""
     gc.collect()
-    pages = int(Path("/proc/self/statm").read_text("ascii").split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+    fields = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text("ascii").splitlines())
+    return sum(int(fields[key].split()[0]) for key in ("RssAnon", "VmSwap")) / 2**10
 
 
 def main() -> int:

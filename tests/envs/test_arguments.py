@@ -134,7 +134,7 @@ def test_reward_functions_that_return_something_else(returned):
 
 @pytest.mark.parametrize("mode", [["ansi"], np.array(["ansi", "x"]), "human", 3])
 def test_modes_of_rendering(env, mode):
-    with pytest.raises(EnvError, match="render_mode .* is none of rgb_array, ansi"):
+    with pytest.raises(EnvError, match=r"render_mode .* is none of rgb_array, ansi"):
         type(env)(env.task, render_mode=mode)
 
 
