@@ -13,7 +13,7 @@ from __future__ import annotations
 from bisect import insort
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 import gymnasium as gym
@@ -25,6 +25,7 @@ from memplace_env.compiler import all_backing, all_backing_report
 from memplace_env.plan import MemoryPlan
 from memplace_env.simulator import Report, judge_plan
 from memplace_env.task import Task, derived
+from memplace_env.threads import cached_property
 from memplace_env.units import PS
 from memplace_env.wrappers.measurement_noise import noise_factors
 

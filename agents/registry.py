@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from importlib.metadata import EntryPoint
 from importlib.util import find_spec
 from inspect import signature
@@ -18,6 +17,7 @@ from memplace_env.errors import AgentError
 from memplace_env.hints import instead
 from memplace_env.plugins import AGENTS, installed
 from memplace_env.registration import Formulation
+from memplace_env.threads import cached_property
 
 if TYPE_CHECKING:
     from agents.base import Agent

@@ -48,6 +48,9 @@ def resolve_task(
         refuse_settings("A Task", simulator=simulator, costs=costs, batch=batch, dims=dims, dtype=dtype, fusion=fusion)
         _refuse_updates(workload)
         return _fitting(workload) if must_fit else workload
+    if not isinstance(accelerator, str | os.PathLike | Accelerator):
+        kind = type(accelerator).__name__
+        raise AcceleratorError(f"An accelerator is a name, the path of a TOML file or an Accelerator, not {kind}.")
     chip = load_accelerator(accelerator)
     synthetic = isinstance(workload, str) and workload.startswith("synthetic:")
     if synthetic and costs is None:
@@ -57,7 +60,7 @@ def resolve_task(
     if is_built(workload):
         program = resolve_workload(workload, batch=batch, dims=dims, dtype=dtype)
     else:
-        fusion = fusion or chip.fusion
+        fusion = chip.fusion if fusion is None else fusion
         if dtype is None and not has_own_types(workload):
             dtype = chip.dtype
         program = resolve_workload(workload, batch=batch, dims=dims, dtype=dtype, fusion=fusion)

@@ -1,15 +1,39 @@
-"""Work on many items at once, on all cores."""
+"""Work on many items at once, on all cores; and what must not stop processes that are forked meanwhile."""
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+if TYPE_CHECKING or sys.version_info >= (3, 12):
+    from functools import cached_property as cached_property
+else:
+
+    class cached_property:  # noqa: N801 - the name of the one in functools
+        """As `functools.cached_property` from Python 3.12 on: without the lock, which all objects of a class share.
+
+        A process that is forked while a thread of its parent holds that lock would wait for it for ever.
+        """
+
+        def __init__(self, make):
+            self._make, self.__doc__ = make, make.__doc__
+
+        def __set_name__(self, owner, name):
+            self._name = name
+
+        def __get__(self, instance, owner=None):
+            if instance is None:
+                return self
+            value = instance.__dict__[self._name] = self._make(instance)
+            return value
+
 
 _LEAST_EACH = 64
 """Items for which a thread of its own pays."""

@@ -9,7 +9,6 @@ propose.
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +21,7 @@ from agents.learning.saved import below, like
 from agents.saved import optional, whole
 from memplace_env.compiler.savings import move_costs
 from memplace_env.envs.one_shot import OneShotProblem
+from memplace_env.threads import cached_property
 from memplace_env.units import PS
 
 _GUIDED, _BACK, _FORTH = 0.8, 0.3, 0.2

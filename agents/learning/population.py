@@ -8,7 +8,6 @@ calls; here a population costs hardly more than one member.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 from math import ceil, prod
 
 import torch
@@ -16,6 +15,7 @@ from torch import Tensor
 from torch.nn.functional import leaky_relu
 
 from agents.learning.graph_policy import SUB_ACTIONS, Graph, GraphPolicy
+from memplace_env.threads import cached_property
 
 _SELF_LOOP = 2.0
 """Weight of self-loops in Gao and Ji's graph convolutions (torch-geometric's `improved`)."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -19,6 +19,7 @@ from agents.muzero import gumbel_kernels
 from agents.muzero.base import ROOT_INDEX, Floats, Floats32
 from agents.muzero.tree import Tree
 from memplace_env.errors import AgentError
+from memplace_env.threads import cached_property
 from memplace_env.workload.program import Ints
 
 NORMALISATIONS = {

@@ -6,10 +6,10 @@ import hashlib
 import json
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
-from functools import cached_property
 from typing import Literal
 
 from memplace_env.accelerator.tiling import Access, Unit
+from memplace_env.threads import cached_property
 
 Ports = Literal["parallel", "serial"]
 Weights = Literal["resident", "streamed"]

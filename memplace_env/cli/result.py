@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from memplace_env.cli.environments import baseline_of
 from memplace_env.cli.rivals import rivals_lines
 from memplace_env.errors import VisualizationError
 from memplace_env.registration import Formulation
+from memplace_env.threads import cached_property
 from memplace_env.views.style import to_png
 from memplace_env.views.tables.results import Finding, bound_of, findings_table, hurts_table, result_table
 from memplace_env.views.text.headlines import headline

@@ -12,7 +12,8 @@ from memplace_env.accelerator import Accelerator
 from memplace_env.costs.costs import LIMIT_PJ, LIMIT_PS, Costs
 from memplace_env.costs.roofline import Roofline
 from memplace_env.costs.tiled import Tiled
-from memplace_env.errors import CostError, WorkloadError
+from memplace_env.errors import CostError, MemPlaceError, WorkloadError
+from memplace_env.foreign import described, told
 from memplace_env.plugins import COST_MODELS, installed, load_plugin
 from memplace_env.units import PJ, PS_PER_S
 from memplace_env.workload.program import Program
@@ -81,7 +82,7 @@ def resolve_cost_model(model: str | CostModel) -> CostModel:
         load_plugin(COST_MODELS, model, "cost model", BUILT_IN, CostError) if isinstance(model, str) else model
     )
     if not callable(getattr(found, "costs", None)):
-        raise CostError(f"{found!r} is no cost model: it needs costs(program, accelerator) -> Costs.")
+        raise CostError(f"{described(found)} is no cost model: it needs costs(program, accelerator) -> Costs.")
     return found
 
 
@@ -89,10 +90,16 @@ def costs_of(model: CostModel, program: Program, accelerator: Accelerator) -> Co
     """What the model says, checked, as contiguous int64 arrays of the task's own.
 
     Raises:
-        CostError: if an array has the wrong shape, type or range.
+        CostError: if the model fails, or an array has the wrong shape, type or range.
         WorkloadError: if the program takes longer, or more energy, than fits into int64.
     """
-    named, said = f"Cost model {type(model).__name__}", model.costs(program, accelerator)
+    named = f"Cost model {type(model).__name__}"
+    try:
+        said = model.costs(program, accelerator)
+    except MemPlaceError:
+        raise
+    except Exception as failure:  # whatever a third party's code may raise
+        raise CostError(f"{named} raised {type(failure).__name__}: {told(failure)}") from failure
     if not isinstance(said, Costs):
         raise CostError(f"{named} returned {type(said).__name__}; it must return memplace_env.costs.Costs.")
     ops, tensors, uses, levels = program.num_ops, program.num_tensors, program.num_uses, accelerator.num_levels
@@ -110,12 +117,18 @@ def costs_of(model: CostModel, program: Program, accelerator: Accelerator) -> Co
     }
     _check_reserved(named, arrays["reserved_bytes"], accelerator)
     _check_totals(program, accelerator, arrays)
+    if not isinstance(said.serial, bool | np.bool_):
+        raise CostError(f"{named}: serial must be True or False, not {described(said.serial)}.")
     return Costs(serial=bool(said.serial), **arrays)
 
 
 def _checked(named: str, said: Costs, field: str, shape: tuple[int, ...], least: int = 0) -> NDArray[np.int64]:
-    array = np.asarray(getattr(said, field))
-    if array.shape != shape or not np.issubdtype(array.dtype, np.integer):
+    try:
+        array = np.asarray(getattr(said, field))
+    except Exception as failure:  # lists of unequal lengths, or what objects of strangers raise
+        kind = type(getattr(said, field)).__name__
+        raise CostError(f"{named}: {field} must be int64{list(shape)}; this {kind} is no array.") from failure
+    if array.shape != shape or array.dtype.kind not in "iu":
         raise CostError(f"{named}: {field} must be int64{list(shape)}, not {array.dtype}{list(array.shape)}.")
     if array.size and array.min() < least:
         raise CostError(f"{named}: {field} must be at least {least} everywhere; it holds {array.min()}.")

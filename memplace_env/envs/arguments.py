@@ -24,7 +24,7 @@ def checked_seed(seed: Any) -> int | None:
     """
     if seed is None:
         return None
-    if isinstance(seed, int | np.integer) and not isinstance(seed, bool) and 0 <= seed < SEEDS:
+    if _is_integer(seed) and 0 <= int(seed) < SEEDS:
         return int(seed)
     raise EnvError(f"A seed is None or an integer of at least 0 and below 2**128, not {described(seed)}.")
 
@@ -46,15 +46,16 @@ def checked_count(num_envs: Any, bytes_each: int) -> int:
     Raises:
         EnvError: if it is no integer of at least 1, or this machine has less memory.
     """
-    if not isinstance(num_envs, int | np.integer) or isinstance(num_envs, bool) or num_envs < 1:
+    if not _is_integer(num_envs) or num_envs < 1:
         raise EnvError(f"num_envs is an integer of at least 1, not {described(num_envs)}.")
     most = max(_memory_bytes() // bytes_each, 1)
-    if num_envs > most:
+    count = int(num_envs)
+    if count > most:
         raise EnvError(
-            f"num_envs {described(num_envs)} is more than the {most:,} copies of {bytes_each:,} bytes that the memory of "
+            f"num_envs {described(count)} is more than the {most:,} copies of {bytes_each:,} bytes that the memory of "
             "this machine holds."
         )
-    return int(num_envs)
+    return count
 
 
 def _memory_bytes() -> int:
@@ -79,6 +80,11 @@ def integers(actions: Any, shape: tuple[int | None, ...], what: str) -> NDArray[
     if not fits or array.dtype.kind not in "iu":
         raise ActionError(f"{what}; this one has shape {array.shape} and dtype {array.dtype}.")
     return array
+
+
+def _is_integer(value: Any) -> bool:
+    """Whether it is one of Python's or NumPy's, which count truth and durations among them."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64)
 
 
 def _fits(length: int, wanted: int | None) -> bool:

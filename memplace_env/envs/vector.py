@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -16,6 +15,7 @@ from memplace_env.envs.arguments import checked_count, checked_options, checked_
 from memplace_env.envs.base import Observation, PlacementEnv
 from memplace_env.errors import EnvError
 from memplace_env.foreign import described
+from memplace_env.threads import cached_property
 
 Env = TypeVar("Env", bound=PlacementEnv[Any])
 Bools = NDArray[np.bool_]

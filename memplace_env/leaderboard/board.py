@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from memplace_env.leaderboard.pinned import task_of
 from memplace_env.leaderboard.standings import Row, standings
 from memplace_env.leaderboard.submission import Submission
 from memplace_env.leaderboard.suite import Suite, load_suite
+from memplace_env.threads import cached_property
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from math import inf
 from typing import Final
 
@@ -14,6 +13,7 @@ from memplace_env.leaderboard.cells import curve
 from memplace_env.leaderboard.scores import Curve, mean_curve
 from memplace_env.leaderboard.submission import Submission
 from memplace_env.leaderboard.suite import Budget, Known, Suite, Track
+from memplace_env.threads import cached_property
 
 ROUNDING: Final = 1e-9
 """Of a mean of shares, whose terms may be added in another order."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from numbers import Real
 
 from memplace_env.errors import SimulatorError
+from memplace_env.foreign import described, told
 from memplace_env.plan import MemoryPlan, require_valid
 from memplace_env.plugins import SIMULATORS, load_plugin
 from memplace_env.simulator.builtin import BuiltinSimulator, time_plan
@@ -51,8 +52,7 @@ def judge_plans(task: Task, plans: Sequence[MemoryPlan]) -> list[Report]:
         else:
             reports = [simulator.run(*where, plan) for plan in plans]
     except Exception as failure:  # whatever a third party's code may raise
-        told = " ".join(str(failure).split())
-        raise SimulatorError(f"{name} raised {type(failure).__name__} on a valid plan: {told}") from failure
+        raise SimulatorError(f"{name} raised {type(failure).__name__} on a valid plan: {told(failure)}") from failure
     if len(reports) != len(plans):
         raise SimulatorError(
             f"{name} returned {len(reports)} reports for {len(plans)} plans; run_batch must return one each."
@@ -70,10 +70,11 @@ def require_report(simulator: Simulator, report: object) -> None:
         raise SimulatorError(f"{name} returned {kind}; it must return memplace_env.Report, see its docstring.")
     if not _is_finite(report.latency_ps) or report.latency_ps <= 0:
         raise SimulatorError(
-            f"{name}: latency_ps is {report.latency_ps!r}; it must be a number of picoseconds above 0."
+            f"{name}: latency_ps is {described(report.latency_ps)}; it must be a number of picoseconds above 0."
         )
     if not _is_finite(report.energy_j) or report.energy_j < 0:
-        raise SimulatorError(f"{name}: energy_j is {report.energy_j!r}; report joules, or 0.0 if nothing is known.")
+        said = described(report.energy_j)
+        raise SimulatorError(f"{name}: energy_j is {said}; report joules, or 0.0 if nothing is known.")
 
 
 def _name(simulator: Simulator) -> str:
@@ -83,7 +84,10 @@ def _name(simulator: Simulator) -> str:
 
 
 def _is_finite(value: object) -> bool:
-    return isinstance(value, Real) and math.isfinite(value)
+    try:
+        return isinstance(value, Real) and math.isfinite(value)
+    except OverflowError:  # an integer beyond every float
+        return False
 
 
 def resolve_simulator(simulator: str | Simulator | None) -> Simulator | None:
@@ -94,14 +98,15 @@ def resolve_simulator(simulator: str | Simulator | None) -> Simulator | None:
     Raises:
         SimulatorError: if no such simulator is installed, the object has no `run`, or it is a class.
     """
-    if simulator is None or simulator == BuiltinSimulator.name:
+    if simulator is None or (isinstance(simulator, str) and simulator == BuiltinSimulator.name):
         return None
     if type(simulator) is BuiltinSimulator and simulator.model is None:
         return None
     if isinstance(simulator, str):
         simulator = load_plugin(SIMULATORS, simulator, "simulator", [BuiltinSimulator.name], SimulatorError)
     if not isinstance(simulator, Simulator):
-        raise SimulatorError(f"{simulator!r} is no simulator: it needs run(program, accelerator, plan) -> Report.")
+        name = described(simulator)
+        raise SimulatorError(f"{name} is no simulator: it needs run(program, accelerator, plan) -> Report.")
     if isinstance(simulator, type):
         raise SimulatorError(f"{simulator.__name__} is a class; pass an object of it, {simulator.__name__}(...).")
     return simulator

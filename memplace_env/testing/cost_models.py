@@ -19,7 +19,7 @@ def check_cost_model(
 
     It is asked for the costs of a few small programs on different chips. Shapes, dtypes and ranges must be right; the
     same question must get the same answer, now, later and from a pickled copy, as environments in other processes
-    have. What the model itself raises passes through.
+    have. What the model itself raises stays as the cause.
 
     Args:
         model: the cost model, or the name of an installed one.

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from math import inf
 from typing import Self
 
@@ -16,6 +15,7 @@ import numpy as np
 
 from memplace_env.task import Task
 from memplace_env.testing import reference
+from memplace_env.threads import cached_property
 from memplace_env.workload.program import TensorKind
 
 FAST, BACKING = 0, 1

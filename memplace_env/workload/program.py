@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import os
 from dataclasses import dataclass, field, fields
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from memplace_env.errors import WorkloadError
+from memplace_env.threads import cached_property
 from memplace_env.workload.consistency import first_inconsistency
 from memplace_env.workload.names import clean
 from memplace_env.workload.terms import FLOAT_BYTES, GEOMETRY, TensorKind

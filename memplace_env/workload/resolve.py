@@ -7,7 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+import numpy as np
+
 from memplace_env.errors import WorkloadError
+from memplace_env.foreign import described
 from memplace_env.workload.program import Program
 
 STABLEHLO: Final = (".mlir", ".mlirbc", ".stablehlo")
@@ -39,6 +42,7 @@ def resolve_workload(
     Raises:
         WorkloadError: it names nothing, the model cannot be loaded, or settings are passed that cannot apply.
     """
+    _check_types(batch, dims, dtype, fusion)
     if isinstance(spec, Program):
         refuse_settings("A Program that is already built", batch=batch, dims=dims, dtype=dtype)
         return spec
@@ -74,6 +78,20 @@ def resolve_workload(
     taken = given.keys() | ({"batch"} if batch is not None else set())
     defaults = {dim: DEFAULT_DIMS[dim] for dim in model_dims(path) if dim in DEFAULT_DIMS and dim not in taken}
     return load_onnx(path, batch=batch, dims=defaults | given, dtype=dtype, fusion=fusion)
+
+
+def _check_types(batch: object, dims: object, dtype: object, fusion: object) -> None:
+    """Refuse settings of another kind; what they may be, loaders know."""
+    for name, text in (("dtype", dtype), ("fusion", fusion)):
+        if text is not None and not isinstance(text, str):
+            raise WorkloadError(f"{name} is a name, not {described(text)}.")
+    if dims is not None and not isinstance(dims, Mapping):
+        raise WorkloadError(f"dims are a dictionary from names to sizes, not {described(dims)}.")
+    for name, size in {"batch": batch, **(dims or {})}.items():
+        if not isinstance(name, str):
+            raise WorkloadError(f"dims have names, but {described(name)} is none.")
+        if size is not None and (not isinstance(size, int | np.integer) or abs(int(size)) >= 2**63):
+            raise WorkloadError(f"The size of {name!r} is {described(size)}; a dim is a whole number above 0.")
 
 
 def is_path(spec: str) -> bool:

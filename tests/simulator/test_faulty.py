@@ -11,7 +11,8 @@ import memplace_env
 from agents import LocalSearch
 from agents.game import GameLocalSearch
 from memplace_env.compiler import native_plan
-from memplace_env.errors import SimulatorError
+from memplace_env.costs import Roofline
+from memplace_env.errors import CostError, SimulatorError
 from memplace_env.resolve import make_task
 from memplace_env.simulator import BatchSimulator, BuiltinSimulator, judge_plan, judge_plans, resolve_simulator
 from tests.by_hand import machine, three_op_task, three_ops
@@ -51,6 +52,9 @@ FAULTS = [
     (latency(-7), "latency_ps is -7;"),
     (latency(None), "latency_ps is None;"),
     (latency("3"), "latency_ps is '3';"),
+    (latency(10**400), "latency_ps is 1000"),
+    (latency(10**5000), "latency_ps is an object of int that cannot be shown"),
+    (latency(np.array([3])), r"latency_ps is array\(\[3\]\)"),
     (lambda report: replace(report, energy_j=math.nan), "energy_j is nan; report joules, or 0.0"),
     (fails, r"raised KeyError on a valid plan: 'no such\\nboard'$"),
     (lambda report: latency(1), "returned function"),
@@ -113,6 +117,46 @@ def test_what_is_raised_stays_as_the_cause():
     with pytest.raises(SimulatorError) as caught:
         judge_plan(make_task(three_ops(), machine(), simulator=Odd(fails)), native_plan(three_op_task()))
     assert isinstance(caught.value.__cause__, KeyError)
+
+
+class UnspeakableError(Exception):
+    def __str__(self):
+        raise RuntimeError
+
+
+def test_what_cannot_be_shown():
+    def fails_in_silence(report):
+        raise UnspeakableError
+
+    task = make_task(three_ops(), machine(), simulator=Odd(fails_in_silence))
+    with pytest.raises(SimulatorError, match="raised UnspeakableError on a valid plan: it cannot be shown"):
+        judge_plan(task, native_plan(three_op_task()))
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        (lambda costs: 1 / 0, "raised ZeroDivisionError: division by zero"),
+        (lambda costs: None, "returned NoneType; it must return memplace_env.costs.Costs"),
+        (lambda costs: costs._replace(compute_ps=[[1], [2, 3]]), "compute_ps must be .*; this list is no array"),
+        (lambda costs: costs._replace(compute_ps=costs.compute_ps * math.nan), "compute_ps must be .* not float64"),
+        (
+            lambda costs: costs._replace(compute_ps=costs.compute_ps.astype("m8[s]")),
+            "compute_ps must be .* not timedelta64",
+        ),
+        (lambda costs: costs._replace(use_ps=-costs.use_ps), "use_ps must be at least 1"),
+        (lambda costs: costs._replace(serial=costs.use_ps), r"serial must be True or False, not array"),
+    ],
+)
+def test_faulty_cost_models(changed, sentence):
+    class Model:
+        def costs(self, program, accelerator):
+            return changed(Roofline().costs(program, accelerator))
+
+    for env_id, workload in (("MemPlace-v0", ONE_SHOT), ("MallocGame-v0", GAME)):
+        for make in (gym.make, gym.make_vec):
+            with pytest.raises(CostError, match=f"^Cost model Model:? {sentence}"):
+                make(env_id, workload=workload, costs=Model())
 
 
 def test_interrupts_pass_through():

@@ -86,12 +86,13 @@ def test_models_must_survive_pickling():
         check_cost_model(Forgetful(derated))
 
 
-def test_what_a_model_raises_passes_through():
+def test_what_a_model_raises_stays_as_the_cause():
     def fail(model, costs):
         raise ZeroDivisionError("own mistake")
 
-    with pytest.raises(ZeroDivisionError, match="own mistake"):
+    with pytest.raises(CostError, match=r"^Cost model Model raised ZeroDivisionError: own mistake$") as caught:
         check_cost_model(Model(fail))
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
 
 
 def test_parts_are_found_by_name(monkeypatch):

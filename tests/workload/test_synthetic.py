@@ -60,6 +60,12 @@ def test_specs_name_programs():
         ("synthetic:chain?accelerator=mine.toml", "names a shipped accelerator"),
         ("synthetic:chain?accelerator=", "names a shipped accelerator"),
         ("synthetic://[", "No synthetic workload"),
+        ("synthetic:random?ops=1000000000000", "1..100000 ops"),
+        ("synthetic:chain?ops=1000000000000", "4..100000 ops"),
+        (f"synthetic:chain?seed={2**64}", "seed of 0..2"),
+        ("synthetic:chain?" + "&" * 10_001, "10,000 are the most"),
+        ("synthetic://[", "called '//\\['"),
+        ("synthetic:chain?ops=" + "9" * 5_000, "no int"),
         ("synthetic:random?hot=1", "hot"),
     ],
 )

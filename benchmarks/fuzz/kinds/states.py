@@ -27,7 +27,10 @@ def prepare(folder: Path) -> list[Any]:
     """Environments of both formulations, and a second game of the same length as another one."""
     del folder
     games = [gym.make("MallocGame-v0", workload=name, accelerator="tpu-v4i").unwrapped for name in _GAMES]
-    return [*games, *(gym.make("MemPlace-v0", workload=name).unwrapped for name in (_GAMES[0], _GAMES[2]))]
+    envs = [*games, *(gym.make("MemPlace-v0", workload=name).unwrapped for name in (_GAMES[0], _GAMES[2]))]
+    for env in envs:  # so that no case waits for kernels
+        _play_on(env)
+    return envs
 
 
 def case(prepared: list[Any], rng: np.random.Generator, folder: Path) -> bool:
@@ -45,13 +48,17 @@ def case(prepared: list[Any], rng: np.random.Generator, folder: Path) -> bool:
     env.set_state(spoilt)
     if game and not np.array_equal(spoilt, state) and not _is_reached(env, spoilt):
         raise Wrong("a state was taken that no play of its decisions leads to")
+    _play_on(env)
+    return True
+
+
+def _play_on(env: Any) -> None:
     for _ in range(20):
         _, _, over, _, _ = env.step(env.action_space.sample())
         env.plan()
         if over:
             break
     env.fork().set_state(env.get_state())
-    return True
 
 
 def _spoil(state: Any, other: Any, rng: np.random.Generator) -> Any:
@@ -90,7 +97,7 @@ def _spoil(state: Any, other: Any, rng: np.random.Generator) -> Any:
 
 
 def _is_reached(env: Any, state: Any) -> bool:
-    """By play on arrays alone: every first part of a game's decisions in turn, with the actions that its levels allow."""
+    """By play on arrays alone, with the actions that its levels allow."""
     problem = env.problem
     reached = problem.new_states(1)
     for use in range(int(state[0])):

@@ -81,7 +81,4 @@ def is_reached(tables, layout, wanted):
         if not state[MASK] >> action & 1:
             return False
         play(tables, layout, state, action)
-    for place in range(len(state)):
-        if state[place] != wanted[place]:
-            return False
-    return True
+    return (state == wanted).all()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from memplace_env.envs.malloc_game.step import observe_all, step_all
 from memplace_env.plan import MemoryPlan
 from memplace_env.simulator import judge_plans
 from memplace_env.task import Task, streamed
-from memplace_env.threads import in_chunks
+from memplace_env.threads import cached_property, in_chunks
 from memplace_env.units import PS
 from memplace_env.workload.program import Ints
 

@@ -155,14 +155,10 @@ class OneShotEnv(PlacementEnv[NDArray[np.int64]]):
         Raises:
             EnvError: if that returns something else.
         """
-        rewards = self._reward(scores)
-        if not isinstance(rewards, np.ndarray) or rewards.shape != scores.latency_s.shape or rewards.dtype.kind != "f":
-            form = (
-                f"{rewards.dtype}{list(rewards.shape)}" if isinstance(rewards, np.ndarray) else type(rewards).__name__
-            )
-            raise EnvError(
-                f"The reward function returned {form} for {len(scores.latency_s)} maps; it must be float64[B]."
-            )
+        rewards, shape = self._reward(scores), scores.latency_s.shape
+        if not isinstance(rewards, np.ndarray) or rewards.shape != shape or rewards.dtype.kind not in "fiu":
+            form = f"{rewards.dtype}{list(rewards.shape)}" if hasattr(rewards, "dtype") else type(rewards).__name__
+            raise EnvError(f"The reward function returned {form}; it must return float64{list(shape)}, one per map.")
         return rewards
 
     def reward_change(self, factor: float) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from memplace_env.errors import ActionError
 from memplace_env.plan import MemoryPlan
 from memplace_env.simulator import Report, judge_plans
 from memplace_env.task import Task
+from memplace_env.threads import cached_property
 from memplace_env.units import PJ, PS
 from memplace_env.workload.program import Ints
 
@@ -98,8 +98,8 @@ class OneShotProblem:
         array = integers(
             maps,
             shape,
-            f"An action for {self.program.name!r} holds integers of shape {shape}, levels of memory, two for each of its "
-            f"{self.program.num_ops} ops",
+            f"An action for {self.program.name!r} holds integers of shape {shape}, levels of memory, two for each "
+            f"of its {self.program.num_ops} ops",
         )
         if array.size and (array.min() < 0 or array.max() > self.accelerator.backing):
             names = ", ".join(f"{i} = {level.name}" for i, level in enumerate(self.accelerator.levels))

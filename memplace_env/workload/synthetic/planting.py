@@ -19,7 +19,7 @@ from memplace_env.errors import WorkloadError
 from memplace_env.units import PS_PER_S
 from memplace_env.workload.builder import ProgramBuilder
 from memplace_env.workload.program import Ints, Program, TensorKind
-from memplace_env.workload.synthetic.topologies import TOPOLOGIES, Wiring
+from memplace_env.workload.synthetic.topologies import MOST_OPS, SEEDS, TOPOLOGIES, Wiring
 
 LARGEST = 2**62
 """Above sums of bytes, and of work, that fit int64."""
@@ -55,9 +55,10 @@ def planted(
     """
     if topology not in TOPOLOGIES:
         raise WorkloadError(f"No synthetic topology is called {topology!r}; there are {', '.join(TOPOLOGIES)}.")
-    if not 4 <= ops <= 100_000 or not 0 <= hot <= 1 or seed < 0:
+    if not 4 <= ops <= MOST_OPS or not 0 <= hot <= 1 or not 0 <= seed < SEEDS:
         raise WorkloadError(
-            f"A planted program has 4..100000 ops, hot in [0, 1] and seed >= 0, not ops={ops}, hot={hot}, seed={seed}."
+            f"A planted program has 4..{MOST_OPS} ops, hot in [0, 1] and a seed of 0..2**64 - 1, not ops={ops}, "
+            f"hot={hot}, seed={seed}."
         )
     chip = load_accelerator(accelerator)
     rng = np.random.default_rng(seed)

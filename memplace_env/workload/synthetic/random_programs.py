@@ -7,6 +7,7 @@ import numpy as np
 from memplace_env.errors import WorkloadError
 from memplace_env.workload.builder import ProgramBuilder
 from memplace_env.workload.program import Program, TensorKind
+from memplace_env.workload.synthetic.topologies import MOST_OPS, SEEDS
 
 
 def random_dag(seed: int, *, ops: int = 12, dtype: str = "int8", largest: int = 6_000_000) -> Program:
@@ -19,10 +20,12 @@ def random_dag(seed: int, *, ops: int = 12, dtype: str = "int8", largest: int = 
         largest: bytes that every tensor stays below; sizes are drawn evenly on a logarithmic scale.
 
     Raises:
-        WorkloadError: no ops, too many of them, or a negative seed.
+        WorkloadError: no ops or too many, or a seed out of range.
     """
-    if not 1 <= ops <= 100_000 or seed < 0:
-        raise WorkloadError(f"A random program has 1..100000 ops and seed >= 0, not ops={ops}, seed={seed}.")
+    if not 1 <= ops <= MOST_OPS or not 0 <= seed < SEEDS:
+        raise WorkloadError(
+            f"A random program has 1..{MOST_OPS} ops and a seed of 0..2**64 - 1, not ops={ops}, seed={seed}."
+        )
     rng = np.random.default_rng(seed)
     builder = ProgramBuilder(f"synthetic:random?ops={ops}&seed={seed}", dtype)
 

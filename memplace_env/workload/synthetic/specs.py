@@ -16,6 +16,9 @@ from memplace_env.workload.synthetic.planting import planted
 from memplace_env.workload.synthetic.random_programs import random_dag
 from memplace_env.workload.synthetic.topologies import TOPOLOGIES
 
+LONGEST: Final = 10_000
+"""Characters of settings, our choice: room for paths, and far below where reading numbers takes time."""
+
 
 class _Kind(NamedTuple):
     """A kind of synthetic program: who makes it, and the type of each of its settings."""
@@ -38,6 +41,10 @@ def from_spec(spec: str) -> Program:
         raise WorkloadError(f"No synthetic workload is called {name!r}; {instead(name, _KINDS)}")
     kind = _KINDS[name]
     settings: dict[str, Any] = {}
+    if len(query) > LONGEST:
+        raise WorkloadError(
+            f"The settings of a synthetic {name} have {len(query):,} characters; {LONGEST:,} are the most."
+        )
     for key, text in parse_qsl(query, keep_blank_values=True):
         if key not in kind.settings:
             raise WorkloadError(f"{spec!r} sets {key!r}; a synthetic {name} takes {', '.join(kind.settings)}.")

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
+
+MOST_OPS: Final = 100_000
+"""Of a synthetic program, our choice: what is built in seconds."""
+SEEDS: Final = 2**64
+"""How many seeds synthetic programs have."""
 
 Wiring = list[tuple[int, ...]]
 """For each op, the ops whose results it reads; -1 is the graph input."""

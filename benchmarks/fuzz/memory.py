@@ -1,0 +1,169 @@
+"""Whether environments that run for long keep their memory: `python -m benchmarks.fuzz.memory --out memory.jsonl`.
+
+Each kind of use runs in a process of its own and adds a JSON line: its private memory after a tenth of the steps, and
+at the end. Kinds that have a line in the file already are not run again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import gymnasium as gym
+import numpy as np
+
+import memplace_env  # noqa: F401
+from memplace_env.simulator import BuiltinSimulator
+from memplace_env.wrappers import MeasurementNoise, SkipForced
+
+STEPS: Final = 200_000
+FLAT_MIB: Final = 8.0
+"""Growth that counts as none, our choice: an int64 kept at each step would be more."""
+
+_SETTINGS: Final[dict[str, dict[str, Any]]] = {
+    "MemPlace-v0": {"workload": "synthetic:diamond?ops=9&seed=1"},
+    "MallocGame-v0": {"workload": "synthetic:diamond?ops=9&seed=1&accelerator=tpu-v4i"},
+}
+_NAMES: Final = {"MemPlace-v0": "one-shot", "MallocGame-v0": "game"}
+
+
+class _BlackBox(BuiltinSimulator):
+    """The built-in simulator as somebody else's."""
+
+
+def _steps(env: Any) -> Iterator[None]:
+    """Random steps for ever, episode after episode; those of vector environments begin anew by themselves."""
+    env.reset(seed=0)
+    env.action_space.seed(0)
+    while True:
+        over = env.step(env.action_space.sample())[2]
+        if np.ndim(over) == 0 and over:
+            env.reset()
+        yield
+
+
+def _rendered(env: Any, every: int = 1000) -> Iterator[None]:
+    for count, _ in enumerate(_steps(env)):
+        if count % every == 0:
+            env.render()
+        yield
+
+
+def _resets(env: Any) -> Iterator[None]:
+    while True:
+        env.reset(seed=1)
+        yield
+
+
+def _copies(env: Any) -> Iterator[None]:
+    """States are taken and set, forks made and played."""
+    core = env.unwrapped
+    for _ in _steps(env):
+        state, twin = core.get_state(), core.fork()
+        if twin.action_masks().any():
+            twin.step(env.action_space.sample())
+        core.set_state(state)
+        yield
+
+
+def _made(env_id: str, every: int = 100) -> Iterator[None]:
+    """Environments are made, played once and closed; one of them counts as that many steps."""
+    while True:
+        with gym.make(env_id, **_SETTINGS[env_id]) as env:
+            env.reset()
+            env.step(env.action_space.sample())
+        for _ in range(every):
+            yield
+
+
+def kinds() -> dict[str, Callable[[], Iterator[None]]]:
+    """Every kind of use, by name: steps without end."""
+    found: dict[str, Callable[[], Iterator[None]]] = {}
+    for env_id, settings in _SETTINGS.items():
+
+        def make(env_id: str = env_id, settings: dict[str, Any] = settings, **more: Any) -> Any:
+            return gym.make(env_id, **settings, **more)
+
+        def many(env_id: str = env_id, settings: dict[str, Any] = settings, **more: Any) -> Any:
+            return gym.make_vec(env_id, num_envs=8, **settings, **more)
+
+        name = _NAMES[env_id]
+        found |= {
+            name: lambda make=make: _steps(make()),
+            f"{name}, flat": lambda make=make: _steps(make(observation="flat")),
+            f"{name}, black box": lambda make=make: _steps(make(simulator=_BlackBox())),
+            f"{name}, noise": lambda make=make: _steps(MeasurementNoise(make())),
+            f"{name}, rendered": lambda make=make: _rendered(make(render_mode="rgb_array")),
+            f"{name}, resets": lambda make=make: _resets(make()),
+            f"{name}, states and forks": lambda make=make: _copies(make()),
+            f"{name}, made and closed": lambda env_id=env_id: _made(env_id),
+            f"{name}, vector": lambda many=many: _steps(many()),
+            f"{name}, vector, flat, same step": lambda many=many: _steps(
+                many(observation="flat", autoreset_mode="SameStep")
+            ),
+            f"{name}, vector, black box": lambda many=many: _steps(many(simulator=_BlackBox())),
+        }
+    found["game, forced skipped"] = lambda: _steps(SkipForced(gym.make("MallocGame-v0", **_SETTINGS["MallocGame-v0"])))
+    return found
+
+
+def measure(name: str, steps: int) -> dict[str, Any]:
+    """What that many steps of a kind did to the memory of this process, in MiB."""
+    began, uses = time.monotonic(), kinds()[name]()
+    for _ in range(steps // 10):
+        next(uses)
+    warm = _private_mib()
+    for _ in range(steps - steps // 10):
+        next(uses)
+    end = _private_mib()
+    return {
+        "kind": name,
+        "steps": steps,
+        "warm_mib": round(warm, 1),
+        "end_mib": round(end, 1),
+        "growth_mib": round(end - warm, 1),
+        "flat": end - warm < FLAT_MIB,
+        "seconds": round(time.monotonic() - began, 1),
+    }
+
+
+def _private_mib() -> float:
+    """What belongs to this process alone, swapped out or not; code of libraries comes and goes as others need room."""
+    gc.collect()
+    fields = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text("ascii").splitlines())
+    return sum(int(fields[key].split()[0]) for key in ("RssAnon", "VmSwap")) / 2**10
+
+
+def main() -> int:
+    """Run what the file lacks; 1 if anything grew."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=Path("memory.jsonl"))
+    parser.add_argument("--steps", type=int, default=STEPS)
+    parser.add_argument("--kind", choices=list(kinds()), help="this one only, in this process, to standard output")
+    asked = parser.parse_args()
+    if asked.kind:
+        print(json.dumps(measure(asked.kind, asked.steps)))
+        return 0
+    done = [json.loads(line) for line in asked.out.read_text("utf-8").splitlines()] if asked.out.exists() else []
+    for name in [name for name in kinds() if name not in {line["kind"] for line in done}]:
+        command = [sys.executable, "-m", "benchmarks.fuzz.memory", "--kind", name, "--steps", str(asked.steps)]
+        told = subprocess.run(command, capture_output=True, text=True, check=False)
+        if told.returncode:
+            print(f"{name}: {told.stderr}", file=sys.stderr)
+            return 1
+        done.append(json.loads(told.stdout))
+        print(told.stdout, end="", flush=True)
+        with asked.out.open("a", encoding="utf-8") as file:
+            file.write(told.stdout)
+    return int(not all(line["flat"] for line in done))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,159 @@
+"""What is handed to environments when they are made, reset and stepped: one sentence for what makes no sense."""
+
+from contextlib import suppress
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from benchmarks.fuzz.kinds import env_arguments as campaign
+from memplace_env.envs import arguments
+from memplace_env.errors import ActionError, EnvError, MemPlaceError, WorkloadError
+from tests.test_all_envs import GENERIC
+
+HUGE = 10**5000
+"""Too long to be written in decimal, which Python refuses."""
+OVER, UNDER = pytest.param(HUGE, id="over"), pytest.param(-HUGE, id="under")
+SENTENCE = "integer of at least 0 and below"
+
+
+@pytest.fixture(params=sorted(GENERIC))
+def env_id(request):
+    return request.param
+
+
+@pytest.fixture
+def env(env_id):
+    return gym.make(env_id, **GENERIC[env_id]).unwrapped
+
+
+@pytest.fixture
+def many(env_id):
+    return gym.make_vec(env_id, num_envs=3, **GENERIC[env_id])
+
+
+@pytest.mark.parametrize("seed", [-1, True, 2**128, OVER, UNDER, 1.0, "1", np.timedelta64(1, "s"), {}, np.array(1.5)])
+def test_seeds_are_refused(env, many, seed):
+    for asked in (env, many):
+        with pytest.raises(EnvError, match=SENTENCE):
+            asked.reset(seed=seed)
+    with pytest.raises(EnvError, match=SENTENCE):
+        many.reset(seed=[1, seed, 2])
+
+
+@pytest.mark.parametrize("seed", [None, 0, 2**64, 2**128 - 1, np.uint64(2**63)])
+def test_seeds_are_taken(env, many, seed):
+    env.reset(seed=seed)
+    many.reset(seed=seed)
+    many.reset(seed=[seed, 1, None])
+
+
+@pytest.mark.parametrize("options", ["a", 3, [("reset_mask", 1)], np.ones(3, bool)])
+def test_options_are_refused(env, many, options):
+    for asked in (env, many):
+        with pytest.raises(EnvError, match="options of a reset are None or a dictionary"):
+            asked.reset(options=options)
+
+
+@pytest.mark.parametrize("number", [True, np.True_, 0, UNDER, np.timedelta64(2, "s"), np.array(2), [2]])
+def test_numbers_of_environments_are_refused(env_id, number):
+    with pytest.raises(EnvError, match="num_envs is an integer of at least 1"):
+        gym.make_vec(env_id, num_envs=number, **GENERIC[env_id])
+
+
+@pytest.mark.parametrize("number", [2**40, 2**63, OVER, np.uint64(2**64 - 1)])
+def test_no_more_environments_than_there_is_memory_for(env_id, number):
+    with pytest.raises(EnvError, match=r"is more than the [\d,]+ copies of [\d,]+ bytes"):
+        gym.make_vec(env_id, num_envs=number, **GENERIC[env_id])
+
+
+def test_the_limit_is_that_of_the_machine(monkeypatch):
+    monkeypatch.setattr(arguments, "_memory_bytes", lambda: 1000)
+    assert arguments.checked_count(np.int8(10), 100) == 10
+    with pytest.raises(EnvError, match="num_envs 11 is more than the 10 copies of 100 bytes"):
+        arguments.checked_count(11, 100)
+
+
+class Refuses:
+    def __array__(self, *_, **__):
+        raise RuntimeError
+
+
+@pytest.mark.parametrize(
+    "action",
+    [np.nan, None, "a", [[1], [2, 3]], Refuses(), OVER, np.timedelta64(1, "s"), np.ones(3, "m8[s]"), [None] * 3],
+)
+def test_actions_are_refused(env, many, action):
+    env.reset()
+    many.reset()
+    for asked in (env, many):
+        with pytest.raises(ActionError, match=r"An action .*; this"):
+            asked.step(action)
+
+
+def test_before_a_reset_and_after_closing(env, many):
+    for asked in (env, many):
+        asked.action_space.seed(0)
+        asked.step(asked.action_space.sample())
+        asked.reset()
+        asked.close()
+        asked.step(asked.action_space.sample())
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"observation": np.array(["flat", "dict"])}, "neither 'dict' nor 'flat'"),
+        ({"workload": "x" * 100_000}, "There is no workload"),
+        ({"workload": "synthetic:chain?ops=" + "1" * 13}, r"4\.\.100000 ops"),
+        ({"accelerator": 3}, "not int"),
+        ({"accelerator": b"nnp-i"}, "not bytes"),
+        ({"simulator": np.zeros(3)}, "is no simulator"),
+        ({"costs": HUGE}, "is no cost model"),
+        ({"batch": "2"}, "'batch' is '2'; a dim is a whole number"),
+        ({"batch": HUGE}, "'batch' is an object of int that cannot be shown"),
+        ({"dims": [1]}, r"dims are a dictionary from names to sizes, not \[1\]"),
+        ({"dims": {1: 2}}, "dims have names, but 1 is none"),
+        ({"dtype": ["int8"]}, r"dtype is a name, not \['int8'\]"),
+        ({"fusion": np.zeros(2)}, "fusion is a name"),
+    ],
+)
+def test_settings_are_refused(env_id, settings, sentence):
+    with pytest.raises(MemPlaceError, match=sentence) as caught:
+        gym.make(env_id, **GENERIC[env_id] | {"workload": "ResNet50"} | settings)
+    assert len(str(caught.value)) < 2100
+
+
+@pytest.mark.parametrize("returned", [3.0, [1.0], np.ones((1, 1)), np.array(["a"]), None])
+def test_reward_functions_that_return_something_else(returned):
+    env = gym.make("MemPlace-v0", **GENERIC["MemPlace-v0"], reward=lambda scores: returned)
+    env.reset()
+    with pytest.raises(EnvError, match=r"The reward function returned .*; it must return float64\[1\]"):
+        env.step(env.action_space.sample())
+
+
+@pytest.mark.parametrize("mode", [["ansi"], np.array(["ansi", "x"]), "human", 3])
+def test_modes_of_rendering(env, mode):
+    with pytest.raises(EnvError, match=r"render_mode .* is none of rgb_array, ansi"):
+        type(env)(env.task, render_mode=mode)
+
+
+def test_rewards_without_a_name():
+    with pytest.raises(MemPlaceError, match=r"No reward is called \['latency'\]"):
+        gym.make("MemPlace-v0", **GENERIC["MemPlace-v0"], reward=["latency"])
+
+
+def test_texts_that_are_no_url():
+    with pytest.raises(WorkloadError, match="No synthetic workload is called"):
+        gym.make("MemPlace-v0", workload="synthetic://[")
+
+
+def test_some_cases_of_the_campaign(tmp_path):
+    prepared, refused = campaign.prepare(tmp_path), 0
+    for number in range(200):
+        with suppress(OSError):  # names of files that are too long
+            try:
+                campaign.case(prepared, np.random.default_rng([2, number]), tmp_path)
+            except MemPlaceError as error:
+                refused += len(str(error)) < 2100 and str(error).isprintable()
+    assert refused > 100

@@ -1,0 +1,39 @@
+"""That long use keeps its memory, in short; in full: `python -m benchmarks.fuzz.memory`."""
+
+import json
+
+import numpy as np
+import pytest
+
+from benchmarks.fuzz import memory
+
+SHORT = ("one-shot", "game", "game, black box", "game, states and forks", "one-shot, made and closed", "game, vector")
+
+
+@pytest.mark.parametrize("kind", SHORT)
+def test_memory_is_flat(kind):
+    line = memory.measure(kind, 1500)
+    assert line["growth_mib"] < 3, line
+
+
+def test_a_leak_is_seen(monkeypatch):
+    kept = []
+
+    def leaks():
+        while True:
+            kept.append(np.ones(1000))
+            yield
+
+    monkeypatch.setattr(memory, "kinds", lambda: {"leak": leaks})
+    line = memory.measure("leak", 2000)
+    assert line["growth_mib"] > 10
+    assert not line["flat"]
+
+
+def test_kinds_that_have_a_line_are_not_run_again(tmp_path, monkeypatch):
+    out = tmp_path / "memory.jsonl"
+    lines = [{"kind": kind, "flat": kind != "game"} for kind in memory.kinds()]
+    out.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+    monkeypatch.setattr(memory.subprocess, "run", None)
+    monkeypatch.setattr("sys.argv", ["memory", "--out", str(out)])
+    assert memory.main() == 1
