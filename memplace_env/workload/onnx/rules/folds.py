@@ -1,8 +1,8 @@
 """Results of operators that shape arithmetic uses, from known operands.
 
-Nothing here takes a size from an attribute: results have the shapes that ONNX's inference gave and that were found to be
-small, or are bounded by operands. What cannot be computed in that way raises or is None: the contents are then merely
-unknown.
+Nothing here takes a size from an attribute: results have the shapes that ONNX's inference gave and that were found to
+be small, or are bounded by operands. What cannot be computed in that way raises or is None: the contents are then
+merely unknown.
 """
 
 from __future__ import annotations
