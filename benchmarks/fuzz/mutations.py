@@ -14,7 +14,8 @@ INTEGERS: Final = (
 )  # fmt: skip
 FLOATS: Final = (float("nan"), float("inf"), -float("inf"), 0.0, -0.0, 1e-45, 3.4e38, -1.0, 0.5, 1e6)
 NAMES: Final = (
-    "", " ", "/", ".", "a\nb", "\0", "\x1b[2J\x1b[31mred", "\a\a", "\u202eleft", "\u0301" * 50, "\U000e0041", "$x^$", "%s%n{0}",
+    "", " ", "/", ".", "a\nb", "\0", "\x1b[2J\x1b[31mred", "\a\a", "\u202eleft", "\u0301" * 50, "\U000e0041",
+    "$x^$", "%s%n{0}",
     "</script>", "../../etc/passwd", "ai.onnx", "n" * 300, "long name " * 10_000, "\x1b" * 100_000,
 )  # fmt: skip
 
@@ -109,7 +110,9 @@ def _scalar(field: FieldDescriptor, rng: np.random.Generator, words: Sequence[st
             if field.type == FieldDescriptor.TYPE_STRING:
                 return text
             numbers = [pick(rng, INTEGERS) for _ in range(int(rng.integers(1, 5)))]
-            return text.encode() if rng.random() < 0.5 else b"".join(n.to_bytes(8, "little", signed=True) for n in numbers)
+            return (
+                text.encode() if rng.random() < 0.5 else b"".join(n.to_bytes(8, "little", signed=True) for n in numbers)
+            )
         case FieldDescriptor.CPPTYPE_FLOAT | FieldDescriptor.CPPTYPE_DOUBLE:
             return pick(rng, FLOATS)
         case FieldDescriptor.CPPTYPE_ENUM:

@@ -25,7 +25,11 @@ def prepare(folder: Path) -> tuple[list[ModelProto], list[bytes], list[list[str]
     models = seeds()
     words = [{word for node in model.graph.node for word in (*node.input, *node.output)} for model in models]
     op_types = {node.op_type for model in models for node in model.graph.node}
-    return models, [model.SerializeToString() for model in models], [sorted(own) * 3 + sorted(op_types) for own in words]
+    return (
+        models,
+        [model.SerializeToString() for model in models],
+        [sorted(own) * 3 + sorted(op_types) for own in words],
+    )
 
 
 def case(prepared: Any, rng: np.random.Generator, folder: Path) -> bool:

@@ -103,7 +103,8 @@ class _ForwardPass:
         elif operator.loops or any(subgraphs(node)):
             _refuse_control_flow(node)
         elif operator.value is not None:
-            self._enter(node.output[0], operator.value(node, self._inputs(node)))
+            inputs = [self._value(name, f"an input of {describe(node)}") for name in node.input]
+            self._enter(node.output[0], operator.value(node, inputs))
         elif operator.sequence is not None:
             self._run_sequence(node, operator.sequence)
         else:

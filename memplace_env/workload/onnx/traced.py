@@ -12,7 +12,6 @@ from memplace_env.workload.onnx.dims import Binding, how_to_pass, is_batch, symb
 from memplace_env.workload.onnx.inference import infer
 from memplace_env.workload.onnx.node_checks import MisfitError
 
-
 _MOST_TRIES: Final = 20
 """Each is a pass over the whole model."""
 

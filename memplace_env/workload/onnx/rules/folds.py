@@ -106,10 +106,10 @@ def reduced(function: Callable[..., Any]) -> Fold:
 def quotient(a: Array, b: Array) -> Array:
     """Of whole numbers the part before the point."""
     if a.dtype.kind not in "iu":
-        return np.divide(a, b)
+        return np.asarray(np.divide(a, b))
     if not b.all():
         raise ZeroDivisionError
-    return np.sign(a) * np.sign(b) * (np.abs(a) // np.abs(b))
+    return np.asarray(np.sign(a) * np.sign(b) * (np.abs(a) // np.abs(b)))
 
 
 def remainder(site: FoldSite) -> Results:
