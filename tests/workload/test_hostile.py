@@ -92,14 +92,6 @@ def test_only_shape_arithmetic_is_computed() -> None:
     assert program.op_type == ("Add",)
 
 
-def test_a_range_whose_length_leaves_int64_is_not_made() -> None:
-    """NumPy's own would take the difference of start and limit for 2^33 elements; ONNX infers none."""
-    nodes = [node("Range", "start limit step", "r"), node("Cast", "r", "f", to=1), node("Concat", "f x", "y", axis=0)]
-    constants = {"start": np.array(2**63 - 2**33), "limit": np.array(-(2**63)), "step": np.array(1)}
-    program = load([*nodes, node("Relu", "y", "z")], {"x": [2]}, "z", constants=constants)
-    assert program.tensor_bytes.tolist() == [8, 8]
-
-
 def test_ranks() -> None:
     with pytest.raises(WorkloadError, match="64 are the most"):
         load(RELU, {"x": [2**40] * 10_000})
@@ -175,6 +167,12 @@ def test_comparisons_that_do_not_fit(operator: str, opset: int, operands: str, d
 def test_operands_that_are_absent(operator: str) -> None:
     with pytest.raises(WorkloadError):
         load([node(operator, "_", "n"), node("Cast", "n", "f", to=1), node("Add", "f x", "y")], {"x": [4]})
+
+
+def test_sizes_of_pieces_that_are_no_list() -> None:
+    nodes = [node("SplitToSequence", "x sizes", "s"), node("ConcatFromSequence", "s", "y", axis=0)]
+    with pytest.raises(WorkloadError, match="'sizes' is neither a number nor a list"):
+        load(nodes, {"x": [4]}, constants={"sizes": np.array([[1, 3]])})
 
 
 def test_comparisons_that_are_too_large() -> None:
