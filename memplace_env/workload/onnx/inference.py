@@ -94,6 +94,15 @@ class _ForwardPass:
             self._run_node(node)
 
     def _run_node(self, node: NodeProto) -> None:
+        try:
+            self._run_kind(node)
+        except WorkloadError:
+            raise
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:  # what a rule trips over
+            text = f"Attributes and operands of {describe(node)} do not fit together: {one_line(error)}"
+            raise WorkloadError(text) from error
+
+    def _run_kind(self, node: NodeProto) -> None:
         self._meter.add("nodes", 1)
         self._meter.add("operands and results", len(node.input) + len(node.output))
         self._checker.check(node)
