@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
-from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
+
+IMPORTS: Final = (helper.make_opsetid("", 20), helper.make_opsetid("own", 1))
 
 
 def node(op_type: str, inputs: str, outputs: str, **attributes: Any) -> NodeProto:
@@ -20,7 +22,7 @@ def seeds() -> list[ModelProto]:
     numbers = np.arange
     x = {"x": ["batch", 4, 8, 8]}
     return [
-        _model([
+        made_model([
             node("Conv", "x w", "c", kernel_shape=[3, 3], pads=[1, 1, 1, 1], strides=[1, 1], dilations=[1, 1], group=1),
             node("BatchNormalization", "c b b b b", "n"), node("Relu", "n", "r"), node("Add", "r x", "a"),
             node("MaxPool", "a", "m", kernel_shape=[2, 2], strides=[2, 2]),
@@ -30,7 +32,7 @@ def seeds() -> list[ModelProto]:
             node("GlobalAveragePool", "v", "g"), node("Flatten", "g", "f", axis=1),
             node("Gemm", "f k", "y", transB=1),
         ], x, {"w": (4, 4, 3, 3), "b": (4,), "t": (4, 4, 2, 2), "k": (10, 4), "scales": np.float32([1, 1, 2, 2])}),
-        _model([
+        made_model([
             node("Shape", "x", "dims"), node("Gather", "dims zero", "rows", axis=0),
             node("Unsqueeze", "rows axes", "row"),
             node("Mul", "row two", "more"), node("Div", "more two", "same"),
@@ -49,21 +51,21 @@ def seeds() -> list[ModelProto]:
             "rest": np.array([-1]), "four": np.array([4]),
             "step": np.array(1), "repeats": np.array([2]), "halves": np.array([128, 128]),
         }, "y s"),
-        _model([
+        made_model([
             node("Identity", "flag", "c"),
             node("If", "c", "h", then_branch=_branch("Relu", "x"), else_branch=_branch("Tanh", "x")),
             node("If", "c", "y", then_branch=GraphProto(
                 node=[node("If", "c", "o", then_branch=_branch("Exp", "h"), else_branch=_branch("Abs", "h"))],
                 output=[helper.make_tensor_value_info("o", 1, None)]), else_branch=_branch("Neg", "h")),
         ], x, {"flag": np.array(True)}),
-        _model([
+        made_model([
             node("Loop", "count flag x", "y", body=helper.make_graph(
                 [node("Identity", "c", "d"),
                 node("Relu", "v", "o")], "body", [helper.make_tensor_value_info("i", 7, []),
                  helper.make_tensor_value_info("c", 9, []), helper.make_tensor_value_info("v", 1, None)],
                 [helper.make_tensor_value_info("d", 9, []), helper.make_tensor_value_info("o", 1, None)])),
         ], x, {"count": np.array(3), "flag": np.array(True)}),
-        _model([
+        made_model([
             node("SplitToSequence", "x pieces", "s", axis=1), node("SequenceInsert", "s x two", "t"),
             node("SequenceErase", "t two", "u"),
             node("SequenceAt", "u zero", "e"), node("SequenceLength", "u", "l"),
@@ -72,7 +74,7 @@ def seeds() -> list[ModelProto]:
             node("SplitToSequence", "x", "w", axis=2, keepdims=0), node("ConcatFromSequence", "w", "v", axis=0),
             node("SequenceEmpty", "", "o"),
         ], x, {"pieces": np.array([1, 3]), "two": np.array(2), "zero": np.array(0)}, "q r v"),
-        _model([
+        made_model([
             node("QuantizeLinear", "x scale zp", "q"), node("DequantizeLinear", "q scale zp", "d"),
             node("DequantizeLinear", "qw ws", "w", axis=0),
             node("Conv", "d w", "c"), node("QuantizeLinear", "c scale zp", "e"),
@@ -84,7 +86,7 @@ def seeds() -> list[ModelProto]:
             "qm": TensorProto(dims=[8, 8], data_type=3),
         }, "y j"),
         _functions(),
-        _model([
+        made_model([
             node("MatMul", "x wq", "q"), node("MatMul", "x wk", "k"), node("Reshape", "q heads", "qh"),
             node("Reshape", "k heads", "kh"),
             node("Transpose", "qh", "qt", perm=[0, 2, 1, 3]), node("Transpose", "kh", "kt", perm=[0, 2, 3, 1]),
@@ -98,7 +100,7 @@ def seeds() -> list[ModelProto]:
             "wq": (8, 8), "wk": (8, 8), "heads": np.array([0, -1, 2, 4]), "scale": np.float32(0.5), "g": (8,),
             "g2": (6,), "cos": (64, 2), "sin": (64, 2),
         }, "o e y r", opset=23),
-        _model([
+        made_model([
             node("Gather", "table x", "e"), node("Transpose", "e", "t", perm=[1, 0, 2]),
             node("LSTM", "t w r b", "h h1 c1", hidden_size=4),
             node("Squeeze", "h axes", "s"), node("GRU", "s gw gr", "u u1", hidden_size=4),
@@ -116,7 +118,7 @@ def seeds() -> list[ModelProto]:
             "at": numbers(6).reshape(2, 3) * 0, "add": np.float32([1, 2]),
             "low": np.float32(0), "depth": np.array(4), "off": np.float32([0, 1]),
         }, "y oh z sc u", types={"x": TensorProto.INT64}),
-        _model([
+        made_model([
             node("RoiAlign", "x rois which", "r", output_height=2, output_width=2, sampling_ratio=2),
             node("GridSample", "x grid", "s"),
             node("LRN", "x", "l", size=3), node("InstanceNormalization", "l b b", "i"),
@@ -135,7 +137,7 @@ def seeds() -> list[ModelProto]:
     ]  # fmt: skip
 
 
-def _model(
+def made_model(
     nodes: Sequence[NodeProto],
     inputs: Mapping[str, Sequence[int | str]],
     constants: Mapping[str, Any],
@@ -144,7 +146,7 @@ def _model(
     opset: int = 20,
     **more: Any,
 ) -> ModelProto:
-    """A constant is given by its dims (a tuple), its contents, or as a TensorProto."""
+    """A model; a constant is given by its dims (a tuple), its contents, or as a TensorProto."""
     types = types or {}
     given = [helper.make_tensor_value_info(k, types.get(k, TensorProto.FLOAT), dims) for k, dims in inputs.items()]
     wanted = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs.split()]
@@ -152,6 +154,11 @@ def _model(
     graph = helper.make_graph(nodes, "graph", given, wanted, initializer=stored)
     imports = [helper.make_opsetid("", opset), helper.make_opsetid("own", 1)]
     return helper.make_model(graph, opset_imports=imports, ir_version=10, **more)
+
+
+def one_value(name: str) -> ValueInfoProto:
+    """A graph's output of any shape."""
+    return helper.make_tensor_value_info(name, TensorProto.FLOAT, None)
 
 
 def _constant(name: str, value: Any) -> TensorProto:
@@ -164,17 +171,15 @@ def _constant(name: str, value: Any) -> TensorProto:
 
 
 def _branch(op_type: str, read: str) -> GraphProto:
-    made = helper.make_tensor_value_info("o", TensorProto.FLOAT, None)
-    return helper.make_graph([node(op_type, read, "i"), node("Identity", "i", "o")], "branch", [], [made])
+    return helper.make_graph([node(op_type, read, "i"), node("Identity", "i", "o")], "branch", [], [one_value("o")])
 
 
 def _functions() -> ModelProto:
     """Local functions that call each other, one with an attribute that stands for that of the call."""
-    imports = [helper.make_opsetid("", 20), helper.make_opsetid("own", 1)]
     leaky = node("LeakyRelu", "a", "b")
     leaky.attribute.add(name="alpha", type=1, ref_attr_name="slope")
-    inner = helper.make_function("own", "Inner", ["a"], ["b"], [leaky], imports, ["slope"])
+    inner = helper.make_function("own", "Inner", ["a"], ["b"], [leaky], IMPORTS, ["slope"])
     calls = [node("Inner", "a", "c", domain="own", slope=0.5), node("Inner", "c", "b", domain="own", slope=0.1)]
-    outer = helper.make_function("own", "Outer", ["a"], ["b"], calls, imports)
+    outer = helper.make_function("own", "Outer", ["a"], ["b"], calls, IMPORTS)
     nodes = [node("Outer", "x", "h", domain="own"), node("Outer", "h", "y", domain="own")]
-    return _model(nodes, {"x": ["batch", 4]}, {}, functions=[inner, outer])
+    return made_model(nodes, {"x": ["batch", 4]}, {}, functions=[inner, outer])

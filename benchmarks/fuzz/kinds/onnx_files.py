@@ -10,6 +10,7 @@ from onnx import ModelProto
 
 from benchmarks.fuzz import Wrong
 from benchmarks.fuzz.mutations import change_field, damaged, pick
+from benchmarks.fuzz.onnx_bombs import bomb
 from benchmarks.fuzz.onnx_seeds import seeds
 from memplace_env.workload.names import LONGEST
 from memplace_env.workload.onnx import load_onnx
@@ -36,7 +37,10 @@ def case(prepared: Any, rng: np.random.Generator, folder: Path) -> bool:
     """Loads one damaged file with settings that fit or do not."""
     models, files, words = prepared
     number = int(rng.integers(len(models)))
-    if rng.random() < 0.25:
+    kind = rng.random()
+    if kind < 0.1:
+        data = bomb(rng).SerializeToString()
+    elif kind < 0.3:
         data = damaged(files[number], rng, files)
     else:
         model = ModelProto()
