@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from memplace_env.workload.terms import FLOAT_BYTES, TensorKind
+
+MAX_TOTAL: Final = 2.0**62
+"""Sums of bytes or work above this would leave int64."""
 
 if TYPE_CHECKING:
     from memplace_env.workload.program import Program
@@ -38,6 +42,10 @@ def first_inconsistency(program: Program) -> str | None:
         return f"dtype {program.dtype!r} is none of {', '.join(FLOAT_BYTES)}"
     if (program.tensor_bytes < 1).any():
         return "a tensor has no bytes"
+    if (program.gemm < 0).any() or (program.vector_ops < 0).any():
+        return "an op does less than no work"
+    if any(np.abs(total).sum() > MAX_TOTAL for total in _totals(program)):
+        return "its sums of bytes or work are absurd; check the dims"
     if program.use_ptr[0] != 0 or program.use_ptr[-1] != uses or (np.diff(program.use_ptr) < 0).any():
         return "use_ptr does not run from 0 to the number of uses"
     if uses and not (0 <= program.use_tensor.min() and program.use_tensor.max() < tensors):
@@ -61,6 +69,12 @@ def first_inconsistency(program: Program) -> str | None:
     if ((made < 0) != constant).any():
         return "exactly the weights and inputs must have no producer"
     return _wrong_alias(program)
+
+
+def _totals(program: Program) -> Iterator[NDArray[np.float64]]:
+    yield program.gemm.astype(float).prod(axis=1)
+    for array in (program.tensor_bytes, program.vector_ops, program.use_bytes, program.geometry):
+        yield array.astype(float)
 
 
 def _wrong_alias(program: Program) -> str | None:

@@ -15,8 +15,8 @@ MAX_RANK: Final = 64
 """Dims of a tensor, as NumPy has it."""
 
 LIMITS: Final[Mapping[str, int]] = {
-    "nodes": 200_000,
-    "operands and results": 2_000_000,
+    "nodes": 100_000,
+    "operands and results": 1_000_000,
     "bytes of local functions": 2**28,
     "elements of computed constants": 2**26,
 }

@@ -34,7 +34,8 @@ def test_rows_make_sense() -> None:
         sentences = {
             "its key is its name": row.name == name,
             "an op or view, or one thing that is gone before": 1
-            == sum((is_op, bool(row.value), bool(row.sequence), row.branches, row.loops, row.sized_by_data)),
+            == sum((is_op, bool(row.value), bool(row.sequence), row.branches, row.loops, bool(row.fold and not is_op))),
+            "only what is folded can be sized by its data": bool(row.fold) or not row.sized_by_data,
             "only ops gather rows, are element-wise or have parameters": row.works
             or not (row.gathers or row.elementwise or row.parameters),
             "a matrix product is not element-wise": not (row.elementwise and row.product),

@@ -15,7 +15,7 @@ from memplace_env.workload.lowered.graph import Node
 from memplace_env.workload.lowered.values import MAX_KNOWN_ELEMENTS, Array, Value, checked_value
 from memplace_env.workload.onnx.rules.folds import FoldSite
 
-_PAYLOADS: Final = (
+PAYLOADS: Final = (
     "raw_data", "float_data", "int32_data", "string_data", "int64_data", "double_data", "uint64_data", "external_data",
     "data_location",
 )  # fmt: skip
@@ -25,7 +25,7 @@ def drop_payload(tensor: TensorProto) -> None:
     """Removes what is never used: the contents of a large tensor, and where contents outside of the file are."""
     external = tensor.data_location == TensorProto.EXTERNAL
     if external or len(tensor.dims) > MAX_RANK or math.prod(tensor.dims) > MAX_KNOWN_ELEMENTS:
-        for field in _PAYLOADS:
+        for field in PAYLOADS:
             tensor.ClearField(field)
 
 

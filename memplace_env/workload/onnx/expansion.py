@@ -1,4 +1,4 @@
-"""How large a model becomes once its local functions stand in place of their calls, found without putting them there."""
+"""How large a model becomes once its local functions stand in place of their calls, found beforehand."""
 
 from __future__ import annotations
 

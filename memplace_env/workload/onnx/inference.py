@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from onnx import ModelProto, NodeProto, TensorProto, TypeProto, defs, helper, numpy_helper, shape_inference
@@ -12,7 +13,7 @@ from memplace_env.errors import WorkloadError
 from memplace_env.workload.limits import Meter
 from memplace_env.workload.lowered.graph import Graph, Node
 from memplace_env.workload.lowered.operator import Operator
-from memplace_env.workload.lowered.values import Value, as_bool, checked_value
+from memplace_env.workload.lowered.values import Shape, Value, as_bool, checked_value
 from memplace_env.workload.onnx.constants import folded, stored_value
 from memplace_env.workload.onnx.control_flow import inlined_branch
 from memplace_env.workload.onnx.dims import Binding, how_to_pass, inner_dims, input_shapes, named_dims, symbolic_dims
@@ -93,6 +94,15 @@ class _ForwardPass:
             self._run_node(node)
 
     def _run_node(self, node: NodeProto) -> None:
+        try:
+            self._run_kind(node)
+        except WorkloadError:
+            raise
+        except (ArithmeticError, LookupError, TypeError, ValueError) as error:  # what a rule trips over
+            text = f"Attributes and operands of {describe(node)} do not fit together: {one_line(error)}"
+            raise WorkloadError(text) from error
+
+    def _run_kind(self, node: NodeProto) -> None:
         self._meter.add("nodes", 1)
         self._meter.add("operands and results", len(node.input) + len(node.output))
         self._checker.check(node)
@@ -102,7 +112,8 @@ class _ForwardPass:
         elif operator.loops or any(subgraphs(node)):
             _refuse_control_flow(node)
         elif operator.value is not None:
-            self._enter(node.output[0], operator.value(node, self._inputs(node)))
+            inputs = [self._value(name, f"an input of {describe(node)}") for name in node.input]
+            self._enter(node.output[0], operator.value(node, inputs))
         elif operator.sequence is not None:
             self._run_sequence(node, operator.sequence)
         else:
@@ -158,7 +169,7 @@ class _ForwardPass:
         inputs = self._inputs(node)
         check_attributes(node, inputs)
         types = self._inferred(node)
-        outputs = self._shaped(node, operator, types)
+        outputs = self._shaped(node, operator, inputs, types)
         read = _node(node, operator, len(self._nodes))
         if not operator.random and all(value is None or value.constant for value in inputs):
             outputs = folded(read, inputs, outputs, self._meter)
@@ -173,7 +184,7 @@ class _ForwardPass:
     def _inferred(self, node: NodeProto) -> dict[str, TypeProto]:
         """What ONNX knows of the outputs, by name."""
         known = {name: self._values[name] for name in node.input if name}
-        types = {name: helper.make_tensor_type_proto(value.element_type, value.shape) for name, value in known.items()}
+        types = {name: _tensor_type(value.element_type, value.shape) for name, value in known.items()}
         data = {name: numpy_helper.from_array(value.data) for name, value in known.items() if value.data is not None}
         schema = defs.get_schema(node.op_type, self._opset, "")
         try:
@@ -181,15 +192,19 @@ class _ForwardPass:
         except Exception as error:  # the inference functions' C++ raises more than InferenceError
             raise self._misfit(node, error) from error
 
-    def _shaped(self, node: NodeProto, operator: Operator, types: Mapping[str, TypeProto]) -> dict[str, Value]:
+    def _shaped(
+        self, node: NodeProto, operator: Operator, inputs: Sequence[Value | None], types: Mapping[str, TypeProto]
+    ) -> dict[str, Value]:
         """The outputs whose shape is known, by name."""
         outputs = {name: _static(f"{name!r}, made by {describe(node)},", type_) for name, type_ in types.items()}
         static = {name: value for name, value in outputs.items() if value is not None}
         if not static and operator.fallback_shape is not None:
             try:
-                static[node.output[0]] = operator.fallback_shape(*(self._values[name] for name in node.input))
-            except ValueError as error:
+                made = operator.fallback_shape(*(value for value in inputs if value is not None))
+            except (TypeError, ValueError) as error:  # TypeError: operands are missing
                 raise self._misfit(node, error) from error
+            what = f"{node.output[0]!r}, made by {describe(node)},"
+            static[node.output[0]] = checked_value(what, made.shape, made.element_type)
         return static
 
     def _misfit(self, node: NodeProto, error: Exception) -> MisfitError:
@@ -208,6 +223,12 @@ class _ForwardPass:
         self._unasked -= set(dims)
         shape = tuple(self._sizes[dim] if isinstance(dim, str) else dim for dim in dims)
         return checked_value(f"{name!r}, made by {describe(node)},", shape, type_.tensor_type.elem_type)
+
+
+@lru_cache(maxsize=4096)
+def _tensor_type(element_type: int, shape: Shape) -> TypeProto:
+    """Not to be changed. Kept, as the same few types come again and again."""
+    return helper.make_tensor_type_proto(element_type, shape)
 
 
 def _refuse_control_flow(node: NodeProto) -> None:

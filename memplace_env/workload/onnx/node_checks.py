@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from onnx import ModelProto, NodeProto, checker, defs
+from onnx import AttributeProto, ModelProto, NodeProto, checker, defs
 
 from memplace_env.errors import WorkloadError
 from memplace_env.workload.lowered.operator import Operator
 from memplace_env.workload.lowered.values import Value
+from memplace_env.workload.onnx.constants import PAYLOADS
 from memplace_env.workload.onnx.topology import describe, subgraphs
 
 _STANDARD_DOMAINS: Final = ("", "ai.onnx")
@@ -80,12 +81,22 @@ class NodeChecker:
                 "export the model with standard ONNX operators only."
             )
         node.ClearField("domain")
-        if any(subgraphs(node)):
-            return  # the checker, given a node alone, takes what its subgraphs capture for undefined
+        if any(subgraphs(node)) or _is_emptied_constant(node):
+            # The checker, given a node alone, takes what its subgraphs capture for undefined, and it wants the contents
+            # of large constants that were dropped.
+            return
         try:
             checker.check_node(node, self._context)
         except Exception as error:  # the checker's C++ raises more than ValidationError on damaged files
             raise WorkloadError(f"ONNX rejects {describe(node)}: {one_line(error)}") from error
+
+
+def _is_emptied_constant(node: NodeProto) -> bool:
+    if node.input or len(node.attribute) != 1:
+        return False
+    only = node.attribute[0]
+    contents = {field.name for field, _ in only.t.ListFields()}.intersection(PAYLOADS)
+    return only.name == "value" and only.type == AttributeProto.TENSOR and not contents
 
 
 def check_attributes(node: NodeProto, inputs: Sequence[Value | None]) -> None:

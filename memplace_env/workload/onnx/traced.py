@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from onnx import ModelProto
 
@@ -10,6 +11,9 @@ from memplace_env.errors import WorkloadError
 from memplace_env.workload.onnx.dims import Binding, how_to_pass, is_batch, symbolic_dims
 from memplace_env.workload.onnx.inference import infer
 from memplace_env.workload.onnx.node_checks import MisfitError
+
+_MOST_TRIES: Final = 20
+"""Each is a pass over the whole model."""
 
 
 def advised(model: ModelProto, binding: Binding, misfit: MisfitError) -> WorkloadError:
@@ -34,7 +38,10 @@ def _fitting(model: ModelProto, binding: Binding, misfit: MisfitError) -> dict[s
     """Other sizes for some dims, found by giving way at one misfit after the other, each dim once; None if none fit."""
     groups = _groups(symbolic_dims(binding.inputs))
     sizes: dict[str, int] = {}
-    while step := _step([group for group in groups if group[0] not in sizes], binding.sizes, misfit.pairs):
+    for _ in range(_MOST_TRIES):
+        step = _step([group for group in groups if group[0] not in sizes], binding.sizes, misfit.pairs)
+        if not step:
+            return None
         sizes |= step
         try:
             infer(model, binding.resized(sizes))

@@ -1,8 +1,8 @@
 """Results of operators that shape arithmetic uses, from known operands.
 
-Nothing here takes a size from an attribute: results have the shapes that ONNX's inference gave and that were found to be
-small, or are bounded by operands. What cannot be computed in that way raises or is None: the contents are then merely
-unknown.
+Nothing here takes a size from an attribute: results have the shapes that ONNX's inference gave and that were found to
+be small, or are bounded by operands. What cannot be computed in that way raises or is None: the contents are then
+merely unknown.
 """
 
 from __future__ import annotations
@@ -106,10 +106,10 @@ def reduced(function: Callable[..., Any]) -> Fold:
 def quotient(a: Array, b: Array) -> Array:
     """Of whole numbers the part before the point."""
     if a.dtype.kind not in "iu":
-        return np.divide(a, b)
+        return np.asarray(np.divide(a, b))
     if not b.all():
         raise ZeroDivisionError
-    return np.sign(a) * np.sign(b) * (np.abs(a) // np.abs(b))
+    return np.asarray(np.sign(a) * np.sign(b) * (np.abs(a) // np.abs(b)))
 
 
 def remainder(site: FoldSite) -> Results:

@@ -81,6 +81,9 @@ class SequenceSite:
                 f"The sequence at {describe(self.node)} depends on the data through {self.node.input[position]!r}; "
                 "only sequences of known length are supported, so export the model with fixed sizes there."
             )
+        if value.data.ndim > 1:
+            name = self.node.input[position]
+            raise WorkloadError(f"{name!r} is neither a number nor a list at {describe(self.node)}; fix the model.")
         return value.data
 
     def tensor_name(self, position: int) -> str:
