@@ -29,8 +29,8 @@ class Format(StrEnum):
 def register(app: typer.Typer) -> None:
     """Add the command."""
     app.command(
-        epilog="Examples: memplace export BERT out/BERT-nnp-i/plan.json --format c --out bert_plan.h; "
-        "memplace export net.tflite plan.json --format tflite --out planned.tflite"
+        epilog="Example: memplace export BERT out/BERT-nnp-i/plan.json --format c --out bert_plan.h; "
+        "for TensorFlow Lite Micro: memplace export net.tflite plan.json --format tflite --out planned.tflite"
     )(export)
 
 

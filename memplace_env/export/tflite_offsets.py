@@ -29,7 +29,7 @@ class OfflinePlan:
         arena_bytes: up to the last byte of a tensor with an offset; those placed at run time may need more.
         left: how many tensors that are no constants have none, by reason: "not in the plan" (fused away, or no tensor
             of its own to the plan), "elsewhere" (not in fast memory at one address for its whole life), "unaligned"
-            (no multiple of 16), "order" (would meet another in the order in which the file runs its operators).
+            (no multiple of 16), "conflict" (would meet another, as the file runs operators that the plan leaves out).
     """
 
     offsets: tuple[int, ...]
@@ -46,8 +46,8 @@ def offline_plan(task: Task, plan: MemoryPlan, lives: Mapping[int, Life], count:
     """The offsets that hold whatever else the run time places around them.
 
     The run time copies nothing, so a tensor has an offset only where its block is in fast memory for all of its life.
-    It runs operators in the file's order and each by itself, so lives are checked again in that order. A view has the
-    offset of what it is a view of where its kernel works in place.
+    It runs every operator of the file, those too whose results nobody uses, so lives are checked again by these. A view
+    has the offset of what it is a view of where its kernel works in place.
 
     Args:
         task: what the plan was made for.
@@ -87,7 +87,7 @@ def offline_plan(task: Task, plan: MemoryPlan, lives: Mapping[int, Life], count:
         elif offset % ALIGNMENT:
             left["unaligned"] += len(members)
         elif not placed.add(offset, top, *lifetime):
-            left["order"] += len(members)
+            left["conflict"] += len(members)
         else:
             for index in members:
                 offsets[index] = offset
