@@ -92,7 +92,7 @@ def _header(task: Task, plan: MemoryPlan, prefix: str | None) -> tuple[bytes, di
     from memplace_env import __version__
     from memplace_env.export import text_of
 
-    text = text_of(task, plan, prefix=prefix or "memplace", written_by=f"memplace {__version__}")
+    text = text_of(task, plan, prefix="memplace" if prefix is None else prefix, written_by=f"memplace {__version__}")
     counts = {
         "levels": task.accelerator.num_levels,
         "tensors": task.program.num_tensors,

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -84,6 +85,7 @@ def printer() -> str:
     return PRINTER.replace("TABLES", body)
 
 
+@cache
 def hostile_game() -> tuple[Task, MemoryPlan]:
     """A game with copies in both directions, over tensors whose names would do something if they could."""
     plain = resolve_task("synthetic:diamond?ops=9&seed=1", machine(weights="streamed")).program

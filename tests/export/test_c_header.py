@@ -21,7 +21,7 @@ from tests.by_hand import A, B, W, three_op_task
 from tests.export.expected import require_tables_of, tables_in, text_in
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(st.data())
 def test_a_map_is_said_exactly(data: st.DataObject) -> None:
     task = data.draw(tasks(programs(max_ops=8), accelerators()))
@@ -32,7 +32,7 @@ def test_a_map_is_said_exactly(data: st.DataObject) -> None:
     assert [tuple(row[:2]) for row in tables["ops"]] == [*zip(task.program.op_name, task.program.op_type, strict=True)]
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(game_tasks(programs(max_ops=8)), st.integers(0, 2**32))
 def test_a_game_is_said_exactly(task: Task, seed: int) -> None:
     """Games copy to and fro, and tensors have several blocks."""
