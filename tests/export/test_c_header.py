@@ -18,7 +18,9 @@ from memplace_env.plan import MemoryPlan
 from memplace_env.task import Task
 from memplace_env.testing.strategies import accelerators, game_tasks, mappings, programs, tasks
 from tests.by_hand import A, B, W, three_op_task
-from tests.export.expected import require_tables_of, tables_in, text_in
+from tests.export.expected import NO_ADDRESS, require_tables_of, tables_in, text_in
+from tests.plan.test_validate_alias import GOOD as ALIAS_PLAN
+from tests.plan.test_validate_alias import TASK as ALIAS_TASK
 
 
 @settings(max_examples=25)
@@ -74,6 +76,13 @@ def test_by_hand() -> None:
     assert tables["levels"] == [["fast", 100, 90, 2], ["slow", 10**9, 138, 64]]
     assert tables["copies"] == [[W, 1, 0, 64, 50, 0, 1]]
     assert [row[:2] for row in tables["ops"]] == [["A_0", "A"], ["B_1", "B"], ["C_2", "C"]]
+
+
+def test_an_output_in_another_tensors_place_has_the_same_address() -> None:
+    tables = tables_in(text_of(ALIAS_TASK, ALIAS_PLAN))
+    require_tables_of(ALIAS_TASK, ALIAS_PLAN, tables)
+    (output,) = np.flatnonzero(ALIAS_TASK.program.alias_of >= 0)
+    assert tables["tensors"][output][3] == tables["tensors"][ALIAS_TASK.program.alias_of[output]][3] != NO_ADDRESS
 
 
 @pytest.mark.parametrize("prefix", ["", "1st", "a-b", "_own", "a b", "x" * 65, "é", "a\n"])

@@ -222,6 +222,26 @@ def test_an_input_has_an_offset_only_if_its_block_is_there_from_the_start() -> N
     assert exported(task, late)[0] == {"b": 512}
 
 
+def test_an_input_that_is_read_late_is_there_from_the_start_too() -> None:
+    ops = [op("LOGISTIC", "x", "a"), op("LOGISTIC", "a", "b"), op("ADD", "b z", "y")]
+    data = write(ops, dict.fromkeys("xzaby", FLAT), inputs="x z")
+    fast, slow = machine().levels
+    task = make_task(load_bytes(data, fusion="none"), machine(levels=(replace(fast, capacity_bytes=4096), slow)))
+    for first, expected in ((0, 512), (1, -1)):
+        plan = planned(task, ("z", first, 1), z=(512, first, 2), a=(0, 0, 1))
+        assert with_offline_plan(data, task, plan)[1].offsets == (-1, expected, 0, -1, -1)
+
+
+def test_a_result_that_leaves_fast_memory_early_has_no_offset() -> None:
+    task = views_task()
+    plan = planned(task, a=(256, 0, 1), b=(512, 1, 3))
+    a, last_read = task.program.tensor_name.index("a"), 2
+    use_level = plan.use_level.copy()
+    use_level[(task.program.use_tensor == a) & (task.program.use_op == last_read)] = 1
+    saved = replace(plan, use_level=use_level, transfers=np.array([[a, 0, 1, 1, 1]]))
+    assert exported(task, saved)[0] == {"b": 512}
+
+
 def test_offsets_are_multiples_of_16() -> None:
     task = views_task()
     offsets, left = exported(task, planned(task, a=(8, 0, 2), b=(512, 1, 3)))
@@ -266,7 +286,8 @@ def test_variables_outlive_an_inference() -> None:
     fast, slow = machine().levels
     task = make_task(load_bytes(data, fusion="none"), machine(levels=(replace(fast, capacity_bytes=4096), slow)))
     assert "state" in task.program.tensor_name
-    _, offline = with_offline_plan(data, task, planned(task, z=(0, 0, 1)))
+    kept = planned(task, ("state", 0, 0), z=(0, 0, 1), state=(256, 0, 1))
+    _, offline = with_offline_plan(data, task, kept)
     assert dict(zip(tensors, offline.offsets, strict=True)) == dict.fromkeys(tensors, -1) | {"z": 0}
 
 
