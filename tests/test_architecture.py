@@ -19,7 +19,7 @@ LAYERS = (
     ("workload.synthetic", "workload.resolve"),  # a planted optimum is one at certain costs
     ("task",),
     ("plan",),
-    ("simulator",),
+    ("export", "simulator"),
     ("compiler",),
     ("resolve",),
     ("api",),
@@ -85,7 +85,8 @@ ONLY_IN = {
     "numba": ("memplace_env.kernel",),
     "networkx": ("memplace_env.workload.program",),
     "onnx": ("memplace_env.workload.onnx", "memplace_env.workload.lowered"),
-    "tflite": ("memplace_env.workload.tflite",),
+    "tflite": ("memplace_env.workload.tflite", "memplace_env.export.tflite_file", "memplace_env.export.tflite_lives"),
+    "flatbuffers": ("memplace_env.export.tflite_file",),
     "jax": ("memplace_env.workload.stablehlo.library",),
     "ray": ("memplace_env.leaderboard.ray_cluster",),
     "matplotlib": ("memplace_env.views",),

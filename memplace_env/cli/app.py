@@ -17,7 +17,7 @@ import typer
 from typer.core import TyperGroup
 
 from memplace_env import __version__
-from memplace_env.cli import calibrate, explain, inspect, leaderboard, lists, plans, play, render, solve, train
+from memplace_env.cli import calibrate, explain, export, inspect, leaderboard, lists, plans, play, render, solve, train
 from memplace_env.cli.interrupts import Interrupted
 from memplace_env.errors import MemPlaceError
 from memplace_env.foreign import shown
@@ -113,7 +113,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (solve, train, leaderboard, inspect, calibrate, plans, explain, play, render, lists):
+for module in (solve, train, leaderboard, inspect, calibrate, plans, explain, export, play, render, lists):
     module.register(app)
 
 

@@ -23,6 +23,7 @@ COMMANDS = (
     "simulate",
     "validate",
     "compare",
+    "export",
     "workloads",
     "accelerators",
     "envs",

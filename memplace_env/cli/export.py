@@ -1,0 +1,133 @@
+"""`memplace export`."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from memplace_env.cli.console import print_json, stdout
+from memplace_env.cli.model_flags import ModelFlags, model_flags
+from memplace_env.cli.options import JsonFlag, Model, PlanFile
+from memplace_env.cli.saved_plans import load_plan
+from memplace_env.errors import MemPlaceError
+
+if TYPE_CHECKING:
+    from memplace_env.plan import MemoryPlan
+    from memplace_env.task import Task
+
+
+class Format(StrEnum):
+    """What a plan is written as."""
+
+    C = "c"
+    TFLITE = "tflite"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command(
+        epilog="Example: memplace export BERT out/BERT-nnp-i/plan.json --format c --out bert_plan.h; "
+        "for TensorFlow Lite Micro: memplace export net.tflite plan.json --format tflite --out planned.tflite"
+    )(export)
+
+
+@model_flags(without=["simulator"])
+def export(
+    model: Model,
+    plan: PlanFile,
+    *,
+    flags: ModelFlags,
+    form: Annotated[
+        Format,
+        typer.Option(
+            "--format",
+            help="c: a header for C11 and C++ with all of the plan; tflite: a copy of a .tflite MODEL with the offsets "
+            "in fast memory as TensorFlow Lite Micro's offline plan.",
+        ),
+    ] = Format.C,
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The file to write; an old one is replaced.")],
+    prefix: Annotated[
+        str | None, typer.Option("--prefix", metavar="NAME", help="Begins every name in a header; default memplace.")
+    ] = None,
+    json: JsonFlag = False,
+) -> None:
+    """Write a saved plan for what runs on the device: a C header, or an offline plan for TensorFlow Lite Micro.
+
+    How the program is built comes from the plan's settings; flags replace them. A plan that is not valid is refused.
+    --json prints written, format, bytes, the hashes of program and accelerator, and counts of what was written.
+    """
+    if form is Format.TFLITE:
+        _check_tflite(model, out, prefix)
+    if out.is_dir():
+        raise MemPlaceError(f"--out {out} is a folder; pass the name of a file.")
+    task, saved = load_plan(model, plan, flags)
+    if form is Format.C:
+        content, counts = _header(task, saved, prefix)
+    else:
+        content, counts = _model(Path(model), task, saved)
+    _write(out, content)
+    if json:
+        identity = {"program_sha256": task.program.sha256, "accelerator_sha256": task.accelerator.sha256}
+        print_json({"written": str(out), "format": form.value, "bytes": len(content), **identity, **counts})
+        return
+    said = _said(counts) if form is Format.TFLITE else ", ".join(f"{n} {name}" for name, n in counts.items())
+    stdout().print(f"Written: {out} ({said})", markup=False, soft_wrap=True)
+
+
+def _check_tflite(model: str, out: Path, prefix: str | None) -> None:
+    """What can be said against the arguments before anything is read."""
+    if not model.lower().endswith(".tflite"):
+        raise MemPlaceError(f"--format tflite writes a copy of a .tflite file, and {model!r} is none; pass --format c.")
+    if prefix is not None:
+        raise MemPlaceError("--prefix begins names in a C header; leave it out with --format tflite.")
+    if out.exists() and Path(model).exists() and out.samefile(model):
+        raise MemPlaceError(f"--out {out} is the model itself; pass another file for the copy.")
+
+
+def _header(task: Task, plan: MemoryPlan, prefix: str | None) -> tuple[bytes, dict[str, Any]]:
+    """The header, and what is counted in it."""
+    from memplace_env import __version__
+    from memplace_env.export import text_of
+
+    text = text_of(task, plan, prefix="memplace" if prefix is None else prefix, written_by=f"memplace {__version__}")
+    counts = {
+        "levels": task.accelerator.num_levels,
+        "tensors": task.program.num_tensors,
+        "allocations": len(plan.allocations),
+        "copies": len(plan.transfers),
+        "ops": task.program.num_ops,
+    }
+    return text.encode(), counts
+
+
+def _model(path: Path, task: Task, plan: MemoryPlan) -> tuple[bytes, dict[str, Any]]:
+    """The model's copy, and what is counted in it."""
+    from memplace_env.export.tflite_file import with_offline_plan
+    from memplace_env.workload.model_file import read_bytes
+
+    content, offline = with_offline_plan(read_bytes(path, ".tflite"), task, plan)
+    counts = {
+        "tensors": len(offline.offsets),
+        "planned": offline.planned,
+        "arena_bytes": offline.arena_bytes,
+        "at_run_time": dict(offline.left),
+    }
+    return content, counts
+
+
+def _said(counts: dict[str, Any]) -> str:
+    left = ", ".join(f"{n} {reason}" for reason, n in counts["at_run_time"].items())
+    offsets = f"{counts['planned']} tensors with offsets below {counts['arena_bytes']:,} bytes"
+    return f"{offsets}; at run time: {left}" if left else offsets
+
+
+def _write(path: Path, content: bytes) -> None:
+    from memplace_env.files import write_atomically
+
+    try:
+        write_atomically(path, content)
+    except OSError as error:
+        raise MemPlaceError(f"--out {path} cannot be written: {error.strerror or error}; pass another place.") from None

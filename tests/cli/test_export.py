@@ -1,0 +1,93 @@
+"""`memplace export`."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memplace_env.compiler.density import density_greedy
+from memplace_env.resolve import resolve_task
+from tests.cli.conftest import MODEL, OTHER, Run
+from tests.export.expected import tables_in
+from tests.export.test_tflite import NETWORKS, metadata_in
+
+
+@pytest.fixture
+def network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
+    """A .tflite file and a plan for it, in the folder that `run` works in."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(NETWORKS / "resnet8.tflite", "net.tflite")
+    density_greedy(resolve_task("net.tflite", "ethos-u65", fusion="none")).save("plan.json")
+    return "net.tflite", "plan.json"
+
+
+def test_a_header(saved: Path, run: Run, parsed: Callable[..., Any]) -> None:
+    said = parsed("export", MODEL, saved, "--format", "c", "--out", "new/plan.h", "--prefix", "memplace")
+    text = Path("new/plan.h").read_text()
+    tables = tables_in(text)
+    assert said["written"] == "new/plan.h"
+    assert said["format"] == "c"
+    assert said["bytes"] == len(text)
+    assert {name: said[name] for name in tables if name in said} == {
+        name: len(rows) for name, rows in tables.items() if name != "uses"
+    }
+    assert f'memplace_program_sha256[] = "{said["program_sha256"]}"' in text
+    assert f'memplace_accelerator_sha256[] = "{said["accelerator_sha256"]}"' in text
+    assert "Written: again.h (3 levels, 19 tensors" in run("export", MODEL, saved, "--out", "again.h").stdout
+    assert Path("again.h").read_text() == text
+
+
+def test_an_offline_plan(network: tuple[str, str], run: Run, parsed: Callable[..., Any]) -> None:
+    said = parsed("export", *network, "--format", "tflite", "--out", "planned.tflite")
+    offsets = metadata_in(Path("planned.tflite").read_bytes())[3:]
+    assert said["bytes"] == Path("planned.tflite").stat().st_size
+    assert said["tensors"] == len(offsets)
+    assert said["planned"] == sum(offset >= 0 for offset in offsets) > 0
+    assert max(offsets) < said["arena_bytes"]
+    assert run("validate", "planned.tflite", network[1]).exit_code == 0
+    told = run("export", *network, "--format", "tflite", "--out", "planned.tflite").stdout
+    assert f"{said['planned']} tensors with offsets below {said['arena_bytes']:,} bytes; at run time: " in told
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((MODEL, "--format", "tflite", "--out", "x.h"), "writes a copy of a .tflite file"),
+        ((MODEL, "--format", "tflight", "--out", "x.h"), "'tflight'"),
+        ((OTHER, "--out", "x.h"), "made for another program"),
+        ((MODEL, "--out", "."), "is a folder"),
+        ((MODEL, "--out", "plan.json/x.h"), "cannot be written"),
+        ((MODEL, "--out", "x.h", "--prefix", "a b"), "cannot begin names in C"),
+        ((MODEL, "--out", "x.h", "--prefix", ""), "cannot begin names in C"),
+        ((MODEL, "--out", "x.h", "--accelerator", "tpu-v4i"), "made for another accelerator"),
+        (("no.tflite", "--format", "tflite", "--out", "x.h"), "There is no file no.tflite"),
+        ((MODEL,), "--out"),
+    ],
+)
+def test_what_makes_no_sense_is_said_in_one_sentence(
+    arguments: tuple[str, ...], said: str, saved: Path, run: Run
+) -> None:
+    shutil.copy(saved, "plan.json")
+    refused = run("export", arguments[0], "plan.json", *arguments[1:])
+    assert refused.exit_code == 2
+    assert said in refused.stderr
+    assert len(refused.stderr.splitlines()) == 1
+    assert [path.name for path in Path().iterdir()] == ["plan.json"]
+
+
+def test_what_makes_no_sense_for_a_tflite_file(network: tuple[str, str], run: Run) -> None:
+    before = Path("net.tflite").read_bytes()
+    for more, said in (
+        (("--out", "net.tflite"), "is the model itself"),
+        (("--out", "x.tflite", "--prefix", "net"), "--prefix begins names"),
+        (("--out", "x.tflite", "--fusion", "conv"), "another program"),
+    ):
+        refused = run("export", *network, "--format", "tflite", *more)
+        assert (refused.exit_code, len(refused.stderr.splitlines())) == (2, 1)
+        assert said in refused.stderr
+    assert Path("net.tflite").read_bytes() == before
+    assert not Path("x.tflite").exists()
