@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import pickle
 import signal
 import sys
@@ -19,10 +21,12 @@ from typer.testing import CliRunner
 from agents.egrl import EGRLConfig
 from agents.ppo import PPOAgent
 from agents.registry import agent_spec, agent_specs
+from memplace_env import files
 from memplace_env.cli.app import app
 from memplace_env.cli.learner_flags import configured
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.errors import AgentError
+from memplace_env.files import alone
 from memplace_env.plan import MemoryPlan
 from tests.cli.conftest import MODEL, OTHER, Run, started
 
@@ -57,6 +61,60 @@ def test_several_seeds_are_independent_and_tell_how_to_use_the_policy(run: Run, 
     out = tmp_path / "out" / "train-egrl-synthetic-diamond-ops-9-seed-1"
     assert {path.name for path in out.iterdir()} == {"run.json", "seed-3", "seed-4"}
     assert f"memplace solve '{MODEL}' --agent egrl --policy out/" in result.stdout
+
+
+RECORDS = [
+    *(b"", b"{", b"[]", b"null", b"[" * 10**5, b'{"budget": ' + b"9" * 5000 + b"}", b"\xff", b"{}"),
+    *(b'{"budget": "40", "workloads": []}', b'{"budget": 40}', b'{"budget": 40, "workloads": []}'),
+    *(b'{"budget": 40, "workloads": [{}]}', b'{"budget": 40, "workloads": 3}', b'{"budget": 0, "workloads": [{}]}'),
+]
+
+
+@pytest.mark.parametrize("name", ["run.json", "seed-0/history.json"])
+def test_damaged_records_are_refused(run: Run, trained: Path, name: str) -> None:
+    before = (trained / name).read_bytes()
+    try:
+        for raw in RECORDS:
+            (trained / name).write_bytes(raw)
+            result = run("train", "egrl", MODEL, "--out", trained, *SMALL, "--budget", 40, "--resume")
+            assert result.exit_code == 2, raw[:50]
+            assert result.stderr.count("\n") == 1
+            assert str(trained) in result.stderr
+    finally:
+        (trained / name).write_bytes(before)
+
+
+def test_two_runs_do_not_share_a_folder(run: Run, tmp_path: Path) -> None:
+    with alone(tmp_path / "o"):
+        result = run("train", "egrl", MODEL, "--out", "o", *SMALL)
+        assert result.exit_code == 2
+        assert result.stderr == "memplace: Another run writes into o; wait for it, or pass another --out.\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["run.json", "checkpoint.pt", "policy.pt", "plan.json", "history.json"])
+def test_without_room_nothing_is_half_written(
+    run: Run, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """And with room again the run goes on to the end that it would have had."""
+    real = files._opened
+
+    def full(path: Path) -> int:
+        if path.name == f".{name}.new":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        return real(path)
+
+    train = ("train", "egrl", MODEL, "--out", "o", *SMALL, "--budget", 40, "--resume")
+    with monkeypatch.context() as patched:
+        patched.setattr(files, "_opened", full)
+        result = run(*train)
+    assert result.exit_code == 2
+    assert "No space left on device" in result.stderr
+    assert list(tmp_path.rglob("*.new")) == []
+    assert not (tmp_path / "o" / "seed-0" / "history.json").exists()
+    assert run(*train).exit_code == 0
+    for same in ("policy.pt", "plan.json"):
+        assert (tmp_path / "o" / "seed-0" / same).read_bytes() == (trained / "seed-0" / same).read_bytes()
 
 
 def test_resume(run: Run, parsed: Callable[..., Any], trained: Path) -> None:
