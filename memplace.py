@@ -61,9 +61,9 @@ def _forget() -> None:
 def _again(lost: Any) -> None:
     """An interrupt in a finaliser, which Python would report and forget, comes again a moment later."""
     if issubclass(lost.exc_type, KeyboardInterrupt):
-        from threading import Timer
+        from threading import Timer, main_thread
 
-        Timer(0.02, signal.raise_signal, [signal.SIGINT]).start()
+        Timer(0.02, signal.pthread_kill, [main_thread().ident, signal.SIGINT]).start()
     else:
         sys.__unraisablehook__(lost)
 

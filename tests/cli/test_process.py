@@ -69,7 +69,7 @@ def test_closed_streams(tmp_path: Path, closed: str) -> None:
 
 
 def test_a_terminal_that_knows_no_letters_but_ascii() -> None:
-    environment = os.environ | {"PYTHONIOENCODING": "ascii", "LC_ALL": "C", "COLUMNS": "40", "TERM": "dumb"}
+    environment = os.environ | {"PYTHONIOENCODING": "ascii", "LC_ALL": "C", "TERM": "dumb"}
     done = subprocess.run([*MEMPLACE, "agents"], capture_output=True, timeout=60, env=environment)
     assert (done.returncode, done.stderr) == (0, b"")
     assert done.stdout.isascii()
@@ -77,7 +77,7 @@ def test_a_terminal_that_knows_no_letters_but_ascii() -> None:
 
 
 def test_a_folder_that_is_gone(tmp_path: Path) -> None:
-    command = f"mkdir gone && cd gone && rmdir ../gone && exec {sys.executable} -m memplace solve BERT --agent native"
+    command = f"mkdir gone && cd gone && rmdir ../gone && exec {sys.executable} -m memplace solve '{MODEL}'"
     environment = os.environ | {"PYTHONPATH": str(REPOSITORY)}
     done = subprocess.run(
         ["/bin/sh", "-c", command], capture_output=True, text=True, timeout=60, cwd=tmp_path, env=environment

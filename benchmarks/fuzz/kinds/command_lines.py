@@ -95,6 +95,8 @@ def prepare(folder: Path) -> Prepared:
     with _inside(folder):  # so that kernels are compiled
         CliRunner().invoke(app, ["play", MODEL], input="cndgu\ng\nq\n")
         CliRunner().invoke(app, ["explain", MODEL, plan])
+        CliRunner().invoke(app, ["compare", MODEL, plan, game])
+        CliRunner().invoke(app, ["simulate", MODEL, game])
         CliRunner().invoke(app, ["render", MODEL, game, "--out", "x.png"])
     return Prepared(list(_commands(get_command(app))), files, plan, game)
 
