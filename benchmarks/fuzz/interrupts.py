@@ -129,7 +129,7 @@ def resumptions(moments: int) -> Iterator[tuple[int, Trial]]:
             whole.append(submission(place / "whole" / "out"))
         told, wrong = [], ""
         for _ in range(20):
-            number, after = _SIGNALS[rng.integers(3)], float(rng.uniform(0, lasts[0]))
+            number, after = _SIGNALS[rng.integers(3)], float(rng.uniform(0, 0.7 * lasts[0]))
             ended = run(LEADERBOARD, place / "cut", after, number)
             told.append([number.name, round(after, 3), ended.code])
             wrong = wrong or wrong_end(ended, number)

@@ -93,7 +93,7 @@ def _say(message: str) -> None:
         sys.stderr.flush()
 
 
-def _show_warning(message: Warning | str, *where: Any) -> None:
+def _show_warning(message: Warning | str, *where: Any, **more: Any) -> None:
     """A library's warning, in place of one with its source code."""
     _say(f"warning: {message}")
 
