@@ -95,7 +95,7 @@ def load(path: Path, kind: str, most: int = POLICY_BYTES) -> dict[str, Any]:
         header = parse_json(raw[8 : 8 + size])
     except ValueError:
         _refuse(path)
-    said = header.pop("__metadata__", None) if isinstance(header, dict) else None
+    said: Any = header.pop("__metadata__", None) if isinstance(header, dict) else None
     texts = isinstance(said, dict) and all(isinstance(value, str) for value in said.values())
     if not texts or said.get("format") != _FORMAT:
         raise AgentError(f"{path} is no file of memplace; pass one that 'memplace train' wrote.")

@@ -109,7 +109,7 @@ class Player:
         Raises:
             ValueError: if it is not.
         """
-        states, actions = self._game.new_states(1), self.best.episode().actions if self.best.size else []
+        states, actions = self._game.new_states(1), self.best.episode().actions
         for action in actions:
             if self._game.problem.done(states)[0]:
                 raise ValueError("the best game is too long")

@@ -158,10 +158,10 @@ class Replay:
         for name, held in self._arrays.items():
             shape = (self.size, *held.shape[1:])
             held[: self.size] = numbers(saved[name], held.dtype, shape, finite=name != "known_returns")
-        held = {name: held[: self.size] for name, held in self._arrays.items()}
-        below(held["actions"], len(ACTIONS))
-        below(held["decisions_left"], 2**31)
-        if (held["known_returns"] == np.inf).any() or (held["priorities"] <= 0).any() or (held["policies"] < 0).any():
+        now = {name: held[: self.size] for name, held in self._arrays.items()}
+        below(now["actions"], len(ACTIONS))
+        below(now["decisions_left"], 2**31)
+        if (now["known_returns"] == np.inf).any() or (now["priorities"] <= 0).any() or (now["policies"] < 0).any():
             raise ValueError("out of range")
 
 

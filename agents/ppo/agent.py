@@ -189,7 +189,9 @@ class _Watch(BaseCallback):
         Raises:
             AgentError: if that is so.
         """
-        observations = obs_as_tensor(self.model._last_obs, self.model.device)  # type: ignore[attr-defined]
+        seen = self.model._last_obs
+        assert seen is not None
+        observations = obs_as_tensor(seen, self.model.device)
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
             try:
                 outputs = self.model.policy(observations)

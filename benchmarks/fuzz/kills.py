@@ -204,7 +204,7 @@ def check_whole(agent: str, out: Path) -> None:
                 raise Wrong(f"{path.name} is not whole: {error}") from error
 
 
-def check_end(ended: Ended, disturbance: Disturbance, out: Path) -> None:
+def check_end(ended: Ended, disturbance: Disturbance, left: set[Path]) -> None:
     """Find out whether a disturbed run ended as it should.
 
     Raises:
@@ -215,8 +215,8 @@ def check_end(ended: Ended, disturbance: Disturbance, out: Path) -> None:
         raise Wrong(f"{disturbance} ended with {ended.code}: {ended.stderr[-2000:]}")
     if "Traceback" in ended.stderr:
         raise Wrong(f"{disturbance} ended with a traceback: {ended.stderr[-3000:]}")
-    if ended.code == 2 and list(out.rglob("*.new")):
-        raise Wrong(f"{disturbance} left {list(out.rglob('*.new'))}")
+    if ended.code == 2 and left:
+        raise Wrong(f"{disturbance} left {left}")
 
 
 def moments(agent: str, numbers: range, seed: int, folder: Path) -> Iterator[dict[str, Any]]:
@@ -258,9 +258,10 @@ def _disturb(agent: str, out: Path, happened: list[Disturbance], expected: dict[
     """
     codes = []
     for disturbance in happened:
+        before = set(out.rglob("*.new"))  # of one that was killed
         ended = train(agent, out, disturbance)
         codes.append(ended.code)
-        check_end(ended, disturbance, out)
+        check_end(ended, disturbance, set(out.rglob("*.new")) - before)
         check_whole(agent, out)
     going_on = train(agent, out)
     if going_on.code:

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from agents.egrl import EGRL
 from agents.learning import files
@@ -148,6 +149,15 @@ def test_damaged_checkpoints_are_refused(tmp_path):
             files.save(path, KIND, content | {"run": run})
             with pytest.raises(AgentError, match="damaged"):
                 resume()
+
+
+def test_a_policy_that_overflows_is_refused():
+    policy = GraphPolicy(planted_env().accelerator.num_levels, hidden=8, depth=2)
+    with torch.no_grad():
+        for weight in policy.parameters():
+            weight.fill_(3e38)
+    with pytest.raises(AgentError, match="computes no numbers"):
+        EGRL(small(), policy=policy).solve(planted_env(), budget=5)
 
 
 SCRIPT = """

@@ -159,6 +159,27 @@ def test_files_that_are_something_else_are_named(tmp_path):
         MuZero(small(), out=tmp_path, resume=True).solve(crowded(), budget=9)
 
 
+def test_a_policy_that_overflows_is_refused():
+    network = fresh_network()
+    with torch.no_grad():
+        for weight in network.parameters():
+            weight.fill_(3e38)
+    with pytest.raises(AgentError, match="computes no numbers"):
+        MuZero(small(), policy=network).solve(crowded(), budget=5)
+
+
+def test_a_best_game_that_is_none_is_refused(tmp_path):
+    MuZero(small(), out=tmp_path).solve(crowded(), budget=5)
+    path = tmp_path / CHECKPOINT
+    content = files.load(path, "muzero-run/2")
+    best = content["run"]["players"][0]["best"]
+    best["arrays"] = {name: tensor[:-1] for name, tensor in best["arrays"].items()}
+    best["added"] -= 1
+    files.save(path, "muzero-run/2", content)
+    with pytest.raises(AgentError, match="damaged"):
+        MuZero(small(), out=tmp_path, resume=True).solve(crowded(), budget=9)
+
+
 def test_time_limit_ends_games_early():
     env = crowded(ops=60)
     solution = MuZero(MuZeroConfig(games=16, simulations=200)).solve(env, budget=10**6, time_limit=0.5)

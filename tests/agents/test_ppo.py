@@ -298,6 +298,12 @@ def test_foreign_policies_are_refused(formulation, tmp_path):
     files.save(path, other, {"policy": {}})
     with pytest.raises(AgentError, match=f"{kind}.* is needed"):
         PPOAgent(policy=path).solve(env, budget=1)
+    PPOAgent(out=tmp_path / "own").solve(env, budget=1)
+    own = files.load(tmp_path / "own" / POLICY, kind)["policy"]
+    for value, said in ((torch.nan, "not finite"), (3e38, "computes no numbers")):
+        files.save(path, kind, {"policy": {name: torch.full_like(weight, value) for name, weight in own.items()}})
+        with pytest.raises(AgentError, match=said):
+            PPOAgent(policy=path).solve(env, budget=1)
     for content in ({}, {"policy": 3}, {"policy": {}}, {"policy": {"critic.weight": torch.zeros(3)}}):
         files.save(path, kind, content)
         with pytest.raises(AgentError, match="other layers"):
