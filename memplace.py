@@ -11,7 +11,7 @@ import sys
 
 TYPE_CHECKING = False  # `typing` takes its time
 if TYPE_CHECKING:
-    from typing import Any, NoReturn
+    from typing import Any
 
 _SIGNALS = signal.SIGINT, signal.SIGTERM
 _INTERRUPTED = 130
@@ -45,7 +45,7 @@ def _hear(numbers: list[signal.Signals], handler: Any) -> None:
 
 
 # While modules come and go an exception could be swallowed, or meet names that are None: so none is raised.
-def _leave(*_: object, write: Any = os.write, leave: Any = os._exit) -> NoReturn:
+def _leave(*_: object, write: Any = os.write, leave: Any = os._exit) -> None:
     """End at once; nothing is being written."""
     try:
         write(2, b"memplace: interrupted.\n")
