@@ -2,6 +2,7 @@
 PYTHON ?= python3
 PIP = .venv/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 PIP_MIN = .venv-min/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-min.txt
+FOUND = benchmarks/results/fuzz
 SHORT = tests/cli/test_agent_choice.py::test_an_agent_that_returns_nothing tests/cli/test_bad_input.py \
 	tests/cli/test_plans.py tests/leaderboard/test_page.py tests/cli/test_train.py::test_learners_are_listed tests/envs/test_vector.py tests/test_api.py \
 	tests/testing/test_part_checks.py tests/views tests/workload/test_load_errors.py tests/workload/tflite \
@@ -26,8 +27,15 @@ lint: .venv/dev
 bench: .venv/dev  ## how fast, as JSON
 	.venv/bin/python -m benchmarks.speed
 
-fuzz: .venv/dev  ## the campaign of hostile input in docs/reliability.md; about an hour, goes on where it was stopped
-	.venv/bin/python -m benchmarks.fuzz --write docs/reliability.md
+fuzz: .venv/dev  ## the campaigns of docs/reliability.md; about two hours, they go on where they were stopped
+	.venv/bin/python -m benchmarks.fuzz
+	.venv/bin/python -m benchmarks.fuzz.kills --agent egrl --moments 125 --log $(FOUND)-kills-egrl.jsonl
+	.venv/bin/python -m benchmarks.fuzz.kills --agent muzero --moments 125 --log $(FOUND)-kills-muzero.jsonl
+	.venv/bin/python -m benchmarks.fuzz.interrupts --command solve --moments 160 --log $(FOUND)-interrupts-solve.jsonl
+	.venv/bin/python -m benchmarks.fuzz.interrupts --command leaderboard --moments 30 --log $(FOUND)-interrupts-leaderboard.jsonl
+	.venv/bin/python -m benchmarks.fuzz.memory --log $(FOUND)-memory.jsonl
+	.venv/bin/python -m benchmarks.fuzz.load --log $(FOUND)-load.jsonl
+	.venv/bin/python -m benchmarks.fuzz.tables --write docs/reliability.md
 
 tables: .venv/dev  ## the tables in docs/; some hours
 	.venv/bin/python -m benchmarks.headroom --write docs/headroom.md

@@ -1,7 +1,7 @@
 """The campaign, `make fuzz`: hostile input of every kind, in workers that may die; goes on where it was stopped.
 
-`python -m benchmarks.fuzz` runs what is missing and prints the table, `--write docs/reliability.md` puts it there,
-`--replay KIND CASE` runs one case here and shows its traceback.
+`python -m benchmarks.fuzz` runs what is missing and prints the table and what failed as JSON, `--replay KIND CASE` runs
+one case here and shows its traceback.
 """
 
 from __future__ import annotations
@@ -15,12 +15,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from benchmarks.fuzz import kinds
-from benchmarks.fuzz.campaign import FAILURES, Record, run_chunk
+from benchmarks.fuzz.campaign import Record, run_chunk
+from benchmarks.fuzz.tables import RESULTS, table
 from benchmarks.fuzz.worker import kind_module, outcome
 from benchmarks.ledger import Ledger
-from benchmarks.tables import markdown, write_between_markers
 
-RESULTS = Path(__file__).parents[1] / "results" / "fuzz.jsonl"
 CHUNK = 1000
 
 
@@ -38,33 +37,6 @@ def settings(kind: str, seed: int, share: float) -> list[Record]:
     ]
 
 
-def table(records: list[Record]) -> str:
-    """Markdown: a row for each kind, and all of them."""
-    rows = []
-    for kind in dict.fromkeys(record["kind"] for record in records):
-        rows.append(_row(kind_module(kind).NAME, [record for record in records if record["kind"] == kind]))
-    rows.append(_row("all", records))
-    headers = ["input", "cases", "accepted", "refused", *_SHOWN, "slowest", "highest peak"]
-    return markdown(headers, rows)
-
-
-_SHOWN = {
-    "traceback": "tracebacks",
-    "unreadable": "unreadable messages",
-    "wrong": "wrong ones accepted",
-    "crash": "crashes",
-    "hang": "over 10 s",
-    "memory": "over 2 GiB",
-}
-assert tuple(_SHOWN) == FAILURES
-
-
-def _row(name: str, records: list[Record]) -> list[str]:
-    counts = [sum(record[field] for record in records) for field in ("accepted", "refused", *FAILURES)]
-    slowest, peak = (max(record[field] for record in records) for field in ("slowest_s", "peak_mib"))
-    return [name, *(f"{count:,}" for count in (sum(counts), *counts)), f"{slowest:.1f} s", f"{peak:,} MiB"]
-
-
 def replay(kind: str, seed: int, number: int) -> None:
     """Run one case here and print what became of it."""
     module = kind_module(kind)
@@ -80,8 +52,7 @@ def main() -> None:
     parser.add_argument("--kind", nargs="+", choices=names(), default=names(), metavar="KIND", help="these only")
     parser.add_argument("--share", type=float, default=1.0, help="share of each kind's cases, above 0")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--ledger", type=Path, default=RESULTS, help="file that is gone on with")
-    parser.add_argument("--write", type=Path, help="document with the markers of the table")
+    parser.add_argument("--ledger", type=Path, default=RESULTS / "fuzz.jsonl", help="file that is gone on with")
     parser.add_argument("--replay", nargs=2, metavar=("KIND", "CASE"))
     arguments = parser.parse_args()
     if arguments.replay:
@@ -90,11 +61,8 @@ def main() -> None:
     ledger = Ledger(arguments.ledger, ("kind", "seed", "first", "stop"))
     with ThreadPoolExecutor(arguments.workers) as pool:
         records = ledger.complete(wanted, run_chunk, pool)
-    text = table(records)
-    print(text)
+    print(table(records))
     print(json.dumps([failure | {"kind": each["kind"]} for each in records for failure in each["failures"]], indent=1))
-    if arguments.write:
-        write_between_markers(arguments.write, "fuzz", text)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Environments in threads, forks and other processes: `python -m benchmarks.fuzz.load --out load.jsonl`.
+"""Environments in threads, forks and other processes: `python -m benchmarks.fuzz.load --log load.jsonl`.
 
 Every round plays seeded actions in an unusual way and must get what plain play gets, bit by bit. Each adds a JSON line;
 rounds that have one already are not run again.
@@ -178,10 +178,10 @@ def run(kind: str, env_id: str, seed: int) -> dict[str, Any]:
 def main() -> int:
     """Run what the file lacks; 1 if anything was not equal."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=Path("load.jsonl"))
+    parser.add_argument("--log", type=Path, default=Path("load.jsonl"))
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     asked = parser.parse_args()
-    done = [json.loads(line) for line in asked.out.read_text("utf-8").splitlines()] if asked.out.exists() else []
+    done = [json.loads(line) for line in asked.log.read_text("utf-8").splitlines()] if asked.log.exists() else []
     known = {(line["kind"], line["env"], line["seed"]) for line in done}
     for seed in range(asked.rounds):
         for kind in KINDS:
@@ -190,7 +190,7 @@ def main() -> int:
                     continue
                 done.append(run(kind, env_id, seed))
                 print(json.dumps(done[-1]), flush=True)
-                with asked.out.open("a", encoding="utf-8") as file:
+                with asked.log.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(done[-1]) + "\n")
     return int(not all(line["equal"] for line in done))
 

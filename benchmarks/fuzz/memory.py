@@ -1,4 +1,4 @@
-"""Whether environments that run for long keep their memory: `python -m benchmarks.fuzz.memory --out memory.jsonl`.
+"""Whether environments that run for long keep their memory: `python -m benchmarks.fuzz.memory --log memory.jsonl`.
 
 Each kind of use runs in a process of its own and adds a JSON line: its private memory after a tenth of the steps, and
 at the end. Kinds that have a line in the file already are not run again.
@@ -144,14 +144,14 @@ def _private_mib() -> float:
 def main() -> int:
     """Run what the file lacks; 1 if anything grew."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--out", type=Path, default=Path("memory.jsonl"))
+    parser.add_argument("--log", type=Path, default=Path("memory.jsonl"))
     parser.add_argument("--steps", type=int, default=STEPS)
     parser.add_argument("--kind", choices=list(kinds()), help="this one only, in this process, to standard output")
     asked = parser.parse_args()
     if asked.kind:
         print(json.dumps(measure(asked.kind, asked.steps)))
         return 0
-    done = [json.loads(line) for line in asked.out.read_text("utf-8").splitlines()] if asked.out.exists() else []
+    done = [json.loads(line) for line in asked.log.read_text("utf-8").splitlines()] if asked.log.exists() else []
     for name in [name for name in kinds() if name not in {line["kind"] for line in done}]:
         command = [sys.executable, "-m", "benchmarks.fuzz.memory", "--kind", name, "--steps", str(asked.steps)]
         told = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -160,7 +160,7 @@ def main() -> int:
             return 1
         done.append(json.loads(told.stdout))
         print(told.stdout, end="", flush=True)
-        with asked.out.open("a", encoding="utf-8") as file:
+        with asked.log.open("a", encoding="utf-8") as file:
             file.write(told.stdout)
     return int(not all(line["flat"] for line in done))
 

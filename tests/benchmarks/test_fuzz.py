@@ -5,7 +5,8 @@ from itertools import pairwise
 import pytest
 
 from benchmarks.fuzz import campaign
-from benchmarks.fuzz.__main__ import CHUNK, names, settings, table
+from benchmarks.fuzz.__main__ import CHUNK, names, settings
+from benchmarks.fuzz.tables import table
 
 BAD = "tests.benchmarks.bad_kind"
 SHORT = 60

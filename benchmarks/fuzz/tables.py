@@ -1,0 +1,116 @@
+"""The tables of docs/reliability.md, out of what the campaigns have written down.
+
+`python -m benchmarks.fuzz.tables` prints them, `--write docs/reliability.md` puts them there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.fuzz.campaign import FAILURES
+from benchmarks.fuzz.worker import kind_module
+from benchmarks.tables import markdown, write_between_markers
+
+Record = dict[str, Any]
+
+RESULTS = Path(__file__).parents[1] / "results"
+_SHOWN = {
+    "traceback": "tracebacks",
+    "unreadable": "unreadable messages",
+    "wrong": "wrong ones accepted",
+    "crash": "crashes",
+    "hang": "over 10 s",
+    "memory": "over 2 GiB",
+}
+assert tuple(_SHOWN) == FAILURES
+
+
+def table(records: Sequence[Record]) -> str:
+    """Hostile input: a row for each kind, and all of them."""
+    rows = []
+    for kind in dict.fromkeys(record["kind"] for record in records):
+        rows.append(_row(kind_module(kind).NAME, [record for record in records if record["kind"] == kind]))
+    rows.append(_row("all", records))
+    headers = ["input", "cases", "accepted", "refused", *_SHOWN.values(), "slowest", "highest peak"]
+    return markdown(headers, rows)
+
+
+def _row(name: str, records: Sequence[Record]) -> list[str]:
+    counts = [sum(record[field] for record in records) for field in ("accepted", "refused", *FAILURES)]
+    slowest, peak = (max(record[field] for record in records) for field in ("slowest_s", "peak_mib"))
+    return [name, *(f"{count:,}" for count in (sum(counts), *counts)), f"{slowest:.1f} s", f"{peak:,} MiB"]
+
+
+def kills(records: Sequence[Record]) -> str:
+    """Training that is disturbed and resumed, by agent and way."""
+    rows = [
+        [agent, way, len(moments), sum(len(moment["happened"]) for moment in moments), sum(m["same"] for m in moments)]
+        for (agent, way), moments in _grouped(records, lambda one: (one["agent"], one["happened"][0]["way"]))
+    ]
+    return markdown(["agent", "first disturbed by", "runs", "disturbances", "bit-equal in the end"], rows)
+
+
+def interrupts(records: Sequence[Record]) -> str:
+    """Commands that are interrupted or killed, by command and signal."""
+    rows = [
+        [*key, len(moments), len({one.get("agent") for one in moments}), sum(bool(one["wrong"]) for one in moments)]
+        for key, moments in _grouped(records, lambda one: (one["command"], one["signal"]))
+    ]
+    return markdown(["command", "signal", "moments", "agents", "wrong"], rows)
+
+
+def memory(records: Sequence[Record]) -> str:
+    """How memory grows over many steps."""
+    rows = [
+        [one["kind"], f"{one['steps']:,}", one["warm_mib"], one["end_mib"], "yes" if one["flat"] else "NO"]
+        for one in records
+    ]
+    return markdown(["use", "steps", "MiB after a tenth", "MiB in the end", "flat"], rows)
+
+
+def load(records: Sequence[Record]) -> str:
+    """Unusual ways of playing, against plain play."""
+    rows = [
+        [kind, len(rounds), sum(one["equal"] for one in rounds)]
+        for kind, rounds in _grouped(records, lambda one: one["kind"])
+    ]
+    return markdown(["way", "rounds", "bit-equal to plain play"], rows)
+
+
+TABLES: dict[str, tuple[Callable[[Sequence[Record]], str], tuple[str, ...]]] = {
+    "fuzz": (table, ("fuzz",)),
+    "kills": (kills, ("fuzz-kills-egrl", "fuzz-kills-muzero")),
+    "interrupts": (interrupts, ("fuzz-interrupts-solve", "fuzz-interrupts-leaderboard")),
+    "memory": (memory, ("fuzz-memory",)),
+    "load": (load, ("fuzz-load",)),
+}
+"""By the markers of the document: what makes the table, and the files in `RESULTS` with a JSON object a line."""
+
+
+def _grouped(records: Iterable[Record], key: Callable[[Record], Any]) -> list[tuple[Any, list[Record]]]:
+    groups: dict[Any, list[Record]] = defaultdict(list)
+    for record in records:
+        groups[key(record)].append(record)
+    return sorted(groups.items())
+
+
+def main() -> None:
+    """Print the tables, and put them into a document."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--write", type=Path, help="document with the markers of the tables")
+    asked = parser.parse_args()
+    for name, (make, files) in TABLES.items():
+        lines = [line for file in files for line in (RESULTS / f"{file}.jsonl").read_text("utf-8").splitlines()]
+        text = make([json.loads(line) for line in lines])
+        print(text, end="\n\n")
+        if asked.write:
+            write_between_markers(asked.write, name, text)
+
+
+if __name__ == "__main__":
+    main()
