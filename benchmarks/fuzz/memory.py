@@ -39,14 +39,15 @@ class _BlackBox(BuiltinSimulator):
 
 
 def _steps(env: Any) -> Iterator[None]:
-    """Random steps for ever, episode after episode; those of vector environments begin anew by themselves."""
+    """Random steps for ever, episode after episode; a vector environment makes several at once."""
     env.reset(seed=0)
     env.action_space.seed(0)
     while True:
         over = env.step(env.action_space.sample())[2]
         if np.ndim(over) == 0 and over:
             env.reset()
-        yield
+        for _ in range(np.size(over)):
+            yield
 
 
 def _rendered(env: Any, every: int = 1000) -> Iterator[None]:
