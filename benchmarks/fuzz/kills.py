@@ -254,7 +254,7 @@ def moments(agent: str, numbers: range, seed: int, folder: Path) -> Iterator[dic
 def _disturb(
     agent: str, out: Path, happened: list[Disturbance], expected: dict[str, Any]
 ) -> tuple[list[int], list[int]]:
-    """A run that is disturbed, goes on and comes to the expected end; the exit codes on the way, and the rounds in the checkpoints.
+    """A run that is disturbed, goes on and comes to the expected end; exit codes and rounds in checkpoints on the way.
 
     Raises:
         Wrong: if it leaves what is not whole, or does not come to that end.
