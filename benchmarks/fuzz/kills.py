@@ -40,8 +40,8 @@ from memplace_env.plan import MemoryPlan
 PROGRAM = "synthetic:diamond?ops=9&seed=1"
 GAME = "synthetic:diamond?ops=6&seed=1&accelerator=tpu-v4i"
 COMMANDS = {
-    "egrl": f"{PROGRAM} --budget 140 --set population=6 --set elites=2 --set hidden=8 --set depth=2 --set batch=8",
-    "muzero": f"{GAME} --formulation game --budget 60 --set games=4 --set simulations=2 --set batch=8 --set hidden=8 "
+    "egrl": f"{PROGRAM} --budget 400 --set population=6 --set elites=2 --set hidden=8 --set depth=2 --set batch=8",
+    "muzero": f"{GAME} --formulation game --budget 90 --set games=4 --set simulations=2 --set batch=8 --set hidden=8 "
     "--set latent=4 --set most_steps=2 --set replay=200",
 }
 """Small runs, with some ten checkpoints each."""
@@ -243,26 +243,32 @@ def moments(agent: str, numbers: range, seed: int, folder: Path) -> Iterator[dic
             happened.append(Disturbance(way, seconds, call, int(np.exp(rng.uniform(0, np.log(size))))))
         row = {"agent": agent, "seed": seed, "number": number, "happened": [each._asdict() for each in happened]}
         try:
-            row |= {"codes": _disturb(agent, folder / str(number), happened, expected), "same": True}
+            codes, rounds = _disturb(agent, folder / str(number), happened, expected)
+            row |= {"codes": codes, "rounds": rounds, "same": True}
         except Wrong as wrong:
             row |= {"same": False, "wrong": str(wrong)}
         shutil.rmtree(folder / str(number), ignore_errors=True)
         yield row
 
 
-def _disturb(agent: str, out: Path, happened: list[Disturbance], expected: dict[str, Any]) -> list[int]:
-    """A run that is disturbed, goes on and comes to the expected end; the exit codes on the way.
+def _disturb(
+    agent: str, out: Path, happened: list[Disturbance], expected: dict[str, Any]
+) -> tuple[list[int], list[int]]:
+    """A run that is disturbed, goes on and comes to the expected end; exit codes and rounds in checkpoints on the way.
 
     Raises:
         Wrong: if it leaves what is not whole, or does not come to that end.
     """
-    codes = []
+    codes, rounds = [], []
     for disturbance in happened:
         before = set(out.rglob("*.new"))  # of one that was killed
         ended = train(agent, out, disturbance)
         codes.append(ended.code)
         check_end(ended, disturbance, set(out.rglob("*.new")) - before)
         check_whole(agent, out)
+        checkpoint = out / "seed-0" / CHECKPOINT
+        there = checkpoint.exists()
+        rounds.append(files.load(checkpoint, f"{agent}-run/2", files.CHECKPOINT_BYTES)["run"]["round"] if there else 0)
     going_on = train(agent, out)
     if going_on.code:
         raise Wrong(f"it does not go on: {going_on.stderr}")
@@ -270,7 +276,7 @@ def _disturb(agent: str, out: Path, happened: list[Disturbance], expected: dict[
     other = [part for part, value in expected.items() if found[part] != value]
     if other:
         raise Wrong(f"other {', '.join(other)} in the end")
-    return codes
+    return codes, rounds
 
 
 def _warm_up(agent: str, out: Path) -> None:
