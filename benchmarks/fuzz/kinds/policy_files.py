@@ -32,7 +32,7 @@ from memplace_env.plan import require_valid
 from memplace_env.workload.synthetic import random_dag
 
 NAME = "policies, checkpoints and records of training"
-CASES = 6_000
+CASES = 3_000
 
 _SCALARS = [None, True, False, 0, -1, 1, 2, 255, 2**31, 2**63, 2**70, 0.5, -0.0, 1e308, -1e308, 1e-320]
 _TEXTS = ["", "x", "\x1b[2J", "\ud800", "x" * 10_000, "[" * 5_000, "{}", "9" * 5_000, "../../etc/passwd"]
