@@ -179,33 +179,23 @@ print([step[4]["latency_s"] for step in steps], [step[4]["played"] for step in s
 
 @pytest.mark.slow
 def test_edits_of_the_rules_are_seen_by_the_environment(tmp_path):
-    shutil.copytree(PACKAGE, tmp_path / "memplace_env", ignore=shutil.ignore_patterns("*.onnx", "__pycache__"))
-    seen = [output("-c", GAME, path=tmp_path)]
-    for module, old, new in (
-        (
-            "envs/malloc_game/rules.py",
-            "    gain = state[ESTIMATE] - estimate\n",
-            "    estimate += 1000\n    gain = 0\n",
-        ),
-        ("costs/kernels.py", "+ costs.overhead_ps[op], busy", "+ costs.overhead_ps[op] + 10**6, busy"),
-    ):
-        path = tmp_path / "memplace_env" / module
-        assert old in path.read_text()
-        path.write_text(path.read_text().replace(old, new))
-        seen.append(output("-c", GAME, path=tmp_path))
-    assert len(set(seen)) == 3
+    shutil.copytree(PACKAGE, tmp_path / "memplace_env", ignore=shutil.ignore_patterns("*.onnx"))
+    before = output("-c", GAME, path=tmp_path)  # by code that other tests have compiled, where they have
+    path = tmp_path / "memplace_env" / "envs/malloc_game/rules.py"
+    old, new = "    gain = state[ESTIMATE] - estimate\n", "    estimate += 1000\n    gain = 0\n"
+    assert old in path.read_text()
+    path.write_text(path.read_text().replace(old, new))
+    assert output("-c", GAME, path=tmp_path) != before
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("unprivileged")
-@pytest.mark.parametrize("keeps", [True, False], ids=["temporary files", "nothing"])
-def test_a_read_only_installation_plays(tmp_path, places, keeps):
+def test_a_read_only_installation_plays(tmp_path, places):
     """As another user's site-packages: no right to write there, nor in one's home, nor even for temporary files."""
     shutil.copytree(PACKAGE, tmp_path / "memplace_env", ignore=shutil.ignore_patterns("*.onnx", "__pycache__"))
-    lock(tmp_path, places["home"], *([] if keeps else [places["temporary"]]))
+    lock(tmp_path, *places.values())
     code = confined(places) + GAME
     assert output("-c", code, path=tmp_path, unprivileged=True, HOME=str(places["home"])).startswith("[")
-    assert any(places["temporary"].rglob("kernels-*")) == keeps
 
 
 @pytest.mark.usefixtures("unprivileged")
