@@ -38,7 +38,7 @@ class PlanError(MemPlaceError):
 
 
 class ExecutionError(MemPlaceError):
-    """A program that cannot be run: from no ONNX file, with an operator ONNX Runtime lacks, with inputs that do not fit."""
+    """A program that cannot be run, because of its origin, an operator that ONNX Runtime lacks, or its inputs."""
 
 
 class ActionError(MemPlaceError):

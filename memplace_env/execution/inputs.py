@@ -22,6 +22,22 @@ MOST_BYTES: Final = 2**31
 """Of a file of inputs; our choice."""
 
 
+Inputs = Mapping[str, NDArray[Any]] | str | os.PathLike[str] | None
+
+
+def given_inputs(source: Source, names: Iterable[str], seed: int, inputs: Inputs) -> Arrays:
+    """A model's inputs, whatever says them: arrays by name, the path of an .npz file, or with None the seed.
+
+    Raises:
+        ExecutionError: they cannot be read, or do not fit the model.
+    """
+    if inputs is None:
+        return drawn_inputs(source, names, seed)
+    if isinstance(inputs, Mapping):
+        return checked_inputs(source, names, inputs)
+    return read_inputs(source, names, inputs)
+
+
 def drawn_inputs(source: Source, names: Iterable[str], seed: int) -> Arrays:
     """Inputs from a seed: normal floating-point numbers; indices into every table that they select rows of, else ones.
 
@@ -79,7 +95,7 @@ def checked_inputs(source: Source, names: Iterable[str], given: Mapping[str, NDA
 
 
 def _rows(source: Source) -> dict[str, int]:
-    """For each value that selects rows, the fewest rows of a table that it selects from; also for what it is cast of."""
+    """For each value that selects rows, and what it is made of, the fewest rows of a table that it selects from."""
     rows: dict[str, int] = {}
     nodes = {id(node): node for node in source.nodes.values()}.values()
     for node in nodes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +18,7 @@ EXACT_ALIGNMENT: Final = 16
 """Bytes; kernels compute the same bits at all multiples of it."""
 
 
-@dataclass(frozen=True)
-class Difference:
+class Difference(NamedTuple):
     """A value that is not what the plain run says.
 
     Attributes:

@@ -16,7 +16,7 @@ from memplace_env.errors import ExecutionError, WorkloadError
 from memplace_env.task import Task
 from memplace_env.workload.lowered.values import Value, deployed_bits, type_name
 from memplace_env.workload.onnx import inferred_graph
-from memplace_env.workload.program import Program
+from memplace_env.workload.program import Program, TensorKind
 from memplace_env.workload.resolve import named_file, onnx_dims
 
 
@@ -55,6 +55,11 @@ class Source:
         if name not in self.values:
             raise ExecutionError(f"{self.file.name} cannot be executed: nothing is known of its value {name!r}.")
         return self.values[name]
+
+    def tensors(self, kind: TensorKind) -> list[int]:
+        """The program's tensors of one kind."""
+        found: list[int] = np.flatnonzero(self.program.tensor_kind == kind).tolist()
+        return found
 
     def bytes_of(self, name: str) -> int:
         """What a value takes in the file's own type."""

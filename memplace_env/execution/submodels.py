@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from memplace_env.errors import ExecutionError
 from memplace_env.execution.carving import Carved, carve
@@ -18,8 +15,6 @@ from memplace_env.workload.program import TensorKind
 
 if TYPE_CHECKING:
     import onnxruntime
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -106,7 +101,7 @@ def folded_shift(source: Source, op: int) -> str:
 def tail_model(source: Source, constants: Constants) -> OpModel | None:
     """What makes the graph's outputs of the tensors that hold them, where they are views; None if none are."""
     program = source.program
-    tensors = {program.tensor_value[tensor]: tensor for tensor in _of_kind(source, TensorKind.OUTPUT)}
+    tensors = {program.tensor_value[tensor]: tensor for tensor in source.tensors(TensorKind.OUTPUT)}
     views = [name for name in source.outputs if name not in tensors and not source.value(name).constant]
     if not views:
         return None
@@ -120,19 +115,14 @@ def tail_model(source: Source, constants: Constants) -> OpModel | None:
 def plain_model(source: Source, wanted: Sequence[str], constants: Constants) -> Carved:
     """The whole model, which reads inputs and weights and makes all values that are wanted."""
     program = source.program
-    weights = {program.tensor_value[tensor] for tensor in _of_kind(source, TensorKind.WEIGHT)}
+    weights = {program.tensor_value[tensor] for tensor in source.tensors(TensorKind.WEIGHT)}
     return carve(source, wanted, weights | _inputs(source), constants.__getitem__)
 
 
 def _inputs(source: Source) -> frozenset[str]:
     """Names of the values that come from outside."""
-    made = {name for name in source.nodes} | source.stored.keys()
+    made = source.nodes.keys() | source.stored.keys()
     return frozenset(name for name, value in source.values.items() if name not in made and not value.constant)
-
-
-def _of_kind(source: Source, kind: TensorKind) -> list[int]:
-    tensors: list[int] = np.flatnonzero(source.program.tensor_kind == kind).tolist()
-    return tensors
 
 
 def _port(source: Source, name: str, tensor: int) -> Port:
