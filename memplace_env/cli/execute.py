@@ -101,7 +101,7 @@ def _run_document(run: Execution) -> dict[str, Any]:
         "ops": run.ops,
         "bit_equal": run.bit_equal,
         "within_tolerance": run.within_tolerance,
-        "wrong_outputs": list(run.wrong_outputs),
+        "wrong_outputs": dict(run.wrong_outputs),
         "first_difference": None if found is None else found._asdict(),
         "seconds": list(run.seconds),
     }

@@ -65,15 +65,15 @@ class Constants:
             return self._draw(name)
         source = self._source
         if name in source.stored:
-            return np.ascontiguousarray(self._stored(source.stored[name]))
+            return np.asarray(self._stored(source.stored[name]), order="C")
         data = source.value(name).data
         if data is not None and not any(map(self._is_drawn, self._ancestors(name))):
-            return np.ascontiguousarray(data, dtype=source.dtype(name)).reshape(source.value(name).shape)
+            return np.asarray(data, dtype=source.dtype(name), order="C").reshape(source.value(name).shape)
         node = source.nodes.get(name)
         if node is None or not source.value(name).constant:
             raise ExecutionError(f"{source.file.name} cannot be executed: the constant {name!r} is not in the file.")
         if node.op_type == "Constant":
-            return np.ascontiguousarray(self._stored(node.attribute[0].t))
+            return np.asarray(self._stored(node.attribute[0].t), order="C")
         return self._computed(name)
 
     def _computed(self, name: str) -> Array:
@@ -81,7 +81,7 @@ class Constants:
         inputs = {each: self[each] for each in node.input if each}
         carved: Carved = carve(self._source, [name], frozenset(inputs), inputs.__getitem__)
         result: Array = session_of(carved.model, f"node {node.name!r} ({node.op_type})").run([name], inputs)[0]
-        return np.ascontiguousarray(result)
+        return np.asarray(result, order="C")
 
     def _ancestors(self, name: str) -> Iterator[str]:
         """The constants that a constant is computed of."""
@@ -152,5 +152,5 @@ def _fans_in(source: Source) -> Iterator[tuple[str, int]]:
     """For each weight of a product the numbers that are added up for one element of the result."""
     program = source.program
     for op in np.flatnonzero(program.gemm[:, 2] > 0):
-        for tensor in program.operands(op):
+        for tensor in program.operands(int(op)):
             yield program.tensor_value[tensor], int(program.gemm[op, 2])

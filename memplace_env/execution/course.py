@@ -39,7 +39,7 @@ class Course:
         self._bindings = [model.bound(self._places.addresses(op).__getitem__) for op, model in enumerate(network.ops)]
         self._equal = self._near = self._ran = 0
         self._first: Difference | None = None
-        self._wrong: dict[str, None] = {}
+        self._wrong: dict[str, int] = {}
 
     def run(self, inferences: int, copies: Copies, seed: int, progress: Progress) -> Execution:
         """Run so many inferences; one in which an op fails is the last."""
@@ -54,7 +54,7 @@ class Course:
             seconds.append(taken)
             self._compare_outputs(number)
         return Execution(
-            copies, inferences, self._ran, self._equal, self._near, self._first, tuple(self._wrong), tuple(seconds)
+            copies, inferences, self._ran, self._equal, self._near, self._first, self._wrong, tuple(seconds)
         )
 
     def _load(self) -> None:
@@ -85,7 +85,7 @@ class Course:
                 failure = self._failure(step.op)
                 if failure is not None:
                     self._differs(number, step.op, self._task.program.op_name[step.op], f"the op failed: {failure}")
-                    self._wrong.update(dict.fromkeys(self._network.source.outputs))
+                    self._wrong = dict.fromkeys(self._network.source.outputs, number) | self._wrong
                     return None
                 paused = time.perf_counter()
                 self._compare(number, step.op)
@@ -116,7 +116,7 @@ class Course:
     def _compare_outputs(self, number: int) -> None:
         for port, content in self._outputs():
             if not self._is_right(content, port):
-                self._wrong[port.name] = None
+                self._wrong.setdefault(port.name, number)
                 self._differs(number, self._task.program.num_ops, port.name, "it is not the plain run's graph output")
 
     def _outputs(self) -> Iterator[tuple[Port, Bytes]]:
@@ -147,7 +147,7 @@ class Course:
 
 
 def _raw(array: Array) -> Bytes:
-    return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    return np.asarray(array, order="C").reshape(-1).view(np.uint8)
 
 
 def _typed(content: Bytes, port: Port) -> Array:

@@ -91,7 +91,7 @@ def checked_inputs(source: Source, names: Iterable[str], given: Mapping[str, NDA
         if given[name].shape != shape or given[name].dtype != dtype:
             has = f"{given[name].dtype} {list(given[name].shape)}"
             raise ExecutionError(f"The input {name!r} is {has}; the model takes {dtype} {list(shape)}.")
-    return {name: np.ascontiguousarray(given[name]) for name in wanted}
+    return {name: np.asarray(given[name], order="C") for name in wanted}
 
 
 def _rows(source: Source) -> dict[str, int]:

@@ -75,7 +75,8 @@ class Memory:
         start = offset * self.scale
         if start + size > len(self._levels[level]):
             raise ExecutionError(f"Allocation {row} ends behind the capacity of level {level}.")
-        return self._levels[level][start : start + size]
+        part: Bytes = self._levels[level][start : start + size]
+        return part
 
 
 def _aligned(size: int) -> Bytes:

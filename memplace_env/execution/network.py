@@ -78,7 +78,7 @@ def network_of(task: Task, seed: int, inputs: Inputs, progress: Progress) -> Net
     except Exception as error:  # the package's own exceptions have no base in common but this
         raise ExecutionError(f"ONNX Runtime cannot execute {source.file.name} as a whole: {error}.") from error
     seconds = time.perf_counter() - began
-    expected = {name: np.ascontiguousarray(array) for name, array in zip(wanted, made, strict=True)}
+    expected = {name: np.asarray(array, order="C") for name, array in zip(wanted, made, strict=True)}
     _check_finite(source, expected)
     mine = {tensor: given[source.program.tensor_value[tensor]] for tensor in source.tensors(TensorKind.INPUT)}
     return Network(source, tuple(ops), tail, weights, mine, expected, constants.drawn, seconds)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -46,7 +47,7 @@ class Execution:
         within_tolerance: how often they did not, at addresses where `TOLERANCE` is allowed, and kept to it. The plain
             results were then put in their place, so that what is allowed does not grow with depth.
         first_difference: the first wrong result, None if there is none.
-        wrong_outputs: names of the graph outputs that were wrong at the end of any inference.
+        wrong_outputs: the graph outputs that were wrong at the end of an inference, and the first such inference.
         seconds: of each inference: ops, copies and poison, without comparing.
     """
 
@@ -56,7 +57,7 @@ class Execution:
     bit_equal: int
     within_tolerance: int
     first_difference: Difference | None
-    wrong_outputs: tuple[str, ...]
+    wrong_outputs: Mapping[str, int]
     seconds: tuple[float, ...]
 
     @property
