@@ -134,7 +134,7 @@ def judged(executor: Executor, plan: MemoryPlan) -> dict[str, bool]:
 
 
 def judged_valid(executor: Executor, plan: MemoryPlan, number: int) -> dict[str, bool]:
-    """Whether outputs, or any op's result, are wrong; each moment of copies in turn."""
+    """Whether outputs, or any op's result or copy, are wrong; each moment of copies in turn."""
     run = executor.run(plan, inferences=2, copies=list(Copies)[number % len(Copies)])
     wrong = bool(run.wrong_outputs)
     return dict.fromkeys(COUNTS[1:-1], wrong) | {"results": not run.right}
@@ -163,7 +163,7 @@ def table(records: list[Record]) -> str:
     valid = [record for record in records if record["kind"] == "valid"]
     totals = [["**all corrupted**", "", *sums(mutants)], ["**all valid**", "", *sums(valid)]]
     heads = ("", "program, chip, plans", "plans", "one inference", "two", "with earliest copies", "with random copies",
-             "any op's result")  # fmt: skip
+             "any op or copy")  # fmt: skip
     return markdown(heads, rows + totals)
 
 

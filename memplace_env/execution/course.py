@@ -37,6 +37,8 @@ class Course:
         self._plan = plan
         self._places = Places(task, plan, memory)
         self._bindings = [model.bound(self._places.addresses(op).__getitem__) for op, model in enumerate(network.ops)]
+        made = {port.tensor: network.expected[port.name] for model in network.ops for port in model.results}
+        self._contents = {**network.weights, **network.inputs, **made}
         self._equal = self._near = self._ran = 0
         self._first: Difference | None = None
         self._wrong: dict[str, int] = {}
@@ -81,6 +83,9 @@ class Course:
             elif isinstance(step, Copy):
                 source, target = self._places.ends(step.row)
                 target[:] = source
+                paused = time.perf_counter()
+                self._compare_copy(number, step.row, target)
+                comparing += time.perf_counter() - paused
             else:
                 failure = self._failure(step.op)
                 if failure is not None:
@@ -112,6 +117,12 @@ class Course:
             self._near += 1
             for port in wrong:
                 self._result(op, port)[:] = _raw(self._network.expected[port.name])
+
+    def _compare_copy(self, number: int, row: int, copied: Bytes) -> None:
+        tensor, _, _, start, _ = self._plan.transfers[row].tolist()
+        if not same_bits(copied, _raw(self._contents[tensor])):
+            name = self._task.program.tensor_name[tensor]
+            self._differs(number, start, name, f"transfer {row} copies other bytes than it has")
 
     def _compare_outputs(self, number: int) -> None:
         for port, content in self._outputs():

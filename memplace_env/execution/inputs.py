@@ -39,7 +39,7 @@ def given_inputs(source: Source, names: Iterable[str], seed: int, inputs: Inputs
 
 
 def drawn_inputs(source: Source, names: Iterable[str], seed: int) -> Arrays:
-    """Inputs from a seed: normal floating-point numbers; indices into every table that they select rows of, else ones.
+    """Inputs from a seed: normal floating-point numbers; indices into every table that they select rows of; else masks.
 
     Args:
         source: the model.
@@ -53,8 +53,8 @@ def drawn_inputs(source: Source, names: Iterable[str], seed: int) -> Arrays:
         shape, dtype = source.value(name).shape, source.dtype(name)
         if dtype.kind in "iu" and name in rows:
             drawn[name] = rng.integers(0, rows[name], shape).astype(dtype)
-        elif dtype.kind in "iub":  # masks, most of all
-            drawn[name] = np.ones(shape, dtype)
+        elif dtype.kind in "iub":
+            drawn[name] = _mask(shape, dtype)
         else:
             drawn[name] = rng.standard_normal(shape, dtype=np.float32).astype(dtype)
     return drawn
@@ -92,6 +92,14 @@ def checked_inputs(source: Source, names: Iterable[str], given: Mapping[str, NDA
             has = f"{given[name].dtype} {list(given[name].shape)}"
             raise ExecutionError(f"The input {name!r} is {has}; the model takes {dtype} {list(shape)}.")
     return {name: np.asarray(given[name], order="C") for name in wanted}
+
+
+def _mask(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Ones, and zeros in the last quarter of the last axis, as if a text were shorter than there is room for."""
+    mask = np.ones(shape, dtype)
+    if shape:
+        mask[..., shape[-1] - shape[-1] // 4 :] = 0
+    return mask
 
 
 def _rows(source: Source) -> dict[str, int]:

@@ -24,7 +24,7 @@ class Difference(NamedTuple):
 
     Attributes:
         inference: in which it was found, from 0.
-        op: that made it; T for a graph output at the end.
+        op: that made it, or before which its copy may begin; T for a graph output at the end.
         value: its name.
         why: in words.
     """
@@ -46,7 +46,7 @@ class Execution:
         bit_equal: how often all its results equalled the plain run's bit for bit.
         within_tolerance: how often they did not, at addresses where `TOLERANCE` is allowed, and kept to it. The plain
             results were then put in their place, so that what is allowed does not grow with depth.
-        first_difference: the first wrong result, None if there is none.
+        first_difference: the first wrong result, or copy of other bytes than the plain run has; None if there is none.
         wrong_outputs: the graph outputs that were wrong at the end of an inference, and the first such inference.
         seconds: of each inference: ops, copies and poison, without comparing.
     """
