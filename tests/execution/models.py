@@ -36,7 +36,7 @@ def task_of(path: Path, **options) -> Task:
     return resolve_task(path, chip(**options), dtype=dtype)
 
 
-def written(path: Path, nodes, inputs, outputs, constants, opset: int = 20, **options) -> Path:
+def written(path: Path, nodes, inputs, outputs, constants, **options) -> Path:
     """The file of a model; inputs and outputs by name, with element type and shape."""
     graph = helper.make_graph(
         nodes, "small",
@@ -44,7 +44,7 @@ def written(path: Path, nodes, inputs, outputs, constants, opset: int = 20, **op
         [helper.make_tensor_value_info(name, *value) for name, value in outputs.items()],
         [numpy_helper.from_array(array, name) for name, array in constants.items()],
     )  # fmt: skip
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
     onnx.save(model, path, **options)
     return path
 
