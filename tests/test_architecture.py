@@ -20,7 +20,7 @@ LAYERS = (
     ("task",),
     ("plan",),
     ("simulator",),
-    ("compiler",),
+    ("compiler", "execution"),
     ("resolve",),
     ("api",),
     ("registration", "envs"),
@@ -84,7 +84,8 @@ ONLY_IN = {
     "benchmarks": (),
     "numba": ("memplace_env.kernel",),
     "networkx": ("memplace_env.workload.program",),
-    "onnx": ("memplace_env.workload.onnx", "memplace_env.workload.lowered"),
+    "onnx": ("memplace_env.workload.onnx", "memplace_env.workload.lowered", "memplace_env.execution"),
+    "onnxruntime": ("memplace_env.execution.sessions",),
     "tflite": ("memplace_env.workload.tflite",),
     "jax": ("memplace_env.workload.stablehlo.library",),
     "ray": ("memplace_env.leaderboard.ray_cluster",),
@@ -229,7 +230,7 @@ def test_every_exported_name_exists(name):
 
 PICTURE = re.compile(r"^    (\w+)(?:\[.*?\])? --> (\w+)(?:\[.*\])?$", re.MULTILINE)
 OUTSIDE_THE_PICTURE = (
-    "errors", "units", "files", "hints", "threads", "plugins", "processes", "kernel", "registration", "__main__",
+    "errors", "units", "files", "foreign", "hints", "threads", "plugins", "processes", "kernel", "registration", "__main__",
 )  # fmt: skip
 """What stands under everything, and a package's own modules, which register or run."""
 
