@@ -22,9 +22,14 @@ from benchmarks.ledger import Ledger, Record
 from benchmarks.tables import markdown, write_between_markers
 from memplace_env.compiler import native_plan
 from memplace_env.execution import Copies, Executor
+from memplace_env.execution.carving import carve
+from memplace_env.execution.constants import Constants
+from memplace_env.execution.inputs import drawn_inputs
 from memplace_env.execution.sessions import runtime
+from memplace_env.execution.source import source_of
 from memplace_env.resolve import resolve_task
 from memplace_env.task import Task
+from memplace_env.workload.program import TensorKind
 
 RESULTS = Path(__file__).parent / "results" / "execution.jsonl"
 NETWORKS = (
@@ -107,20 +112,13 @@ def speed(network: str, chip: str) -> Record:
 
 
 def plain_seconds(task: Task) -> dict[str, float]:
-    """Medians of a session of the whole model on one thread, with and without optimisations."""
-    from memplace_env.execution.constants import Constants
-    from memplace_env.execution.inputs import drawn_inputs
-    from memplace_env.execution.source import source_of
-    from memplace_env.execution.submodels import plain_model
-    from memplace_env.workload.program import TensorKind
-
+    """Medians of a session of the whole model with its weights, on one thread, with and without optimisations."""
     source = source_of(task)
     constants = Constants(source, 0)
     outputs = [name for name in source.outputs if not source.value(name).constant]
-    carved = plain_model(source, outputs, constants)
-    weights = {task.program.tensor_value[tensor] for tensor in source.tensors(TensorKind.WEIGHT)} & {*carved.inputs}
-    feeds = {name: constants[name] for name in weights}
-    feeds |= drawn_inputs(source, [name for name in carved.inputs if name not in weights], 0)
+    inputs = [task.program.tensor_value[tensor] for tensor in source.tensors(TensorKind.INPUT)]
+    carved = carve(source, outputs, frozenset(inputs), constants.__getitem__)
+    feeds = drawn_inputs(source, carved.inputs, 0)
     found = {}
     levels = runtime().GraphOptimizationLevel
     for key, level in (("plain_s", levels.ORT_DISABLE_ALL), ("plain_optimised_s", levels.ORT_ENABLE_ALL)):

@@ -230,7 +230,8 @@ def test_every_exported_name_exists(name):
 
 PICTURE = re.compile(r"^    (\w+)(?:\[.*?\])? --> (\w+)(?:\[.*\])?$", re.MULTILINE)
 OUTSIDE_THE_PICTURE = (
-    "errors", "units", "files", "foreign", "hints", "threads", "plugins", "processes", "kernel", "registration", "__main__",
+    "errors", "units", "files", "foreign", "hints", "threads", "plugins", "processes", "kernel", "registration",
+    "__main__",
 )  # fmt: skip
 """What stands under everything, and a package's own modules, which register or run."""
 
