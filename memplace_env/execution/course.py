@@ -39,6 +39,7 @@ class Course:
         self._bindings = [model.bound(self._places.addresses(op).__getitem__) for op, model in enumerate(network.ops)]
         made = {port.tensor: network.expected[port.name] for model in network.ops for port in model.results}
         self._contents = {**network.weights, **network.inputs, **made}
+        self._made_behind = _made_behind(task, plan)
         self._equal = self._near = self._ran = 0
         self._first: Difference | None = None
         self._wrong: dict[str, int] = {}
@@ -69,7 +70,7 @@ class Course:
 
     def _begin(self) -> None:
         """What is there before each inference: the inputs, and nothing of what the last one made."""
-        for tensor in np.flatnonzero(self._task.program.producer >= 0).tolist():
+        for tensor in self._made_behind:
             self._memory.backing(tensor)[:] = POISON
         for tensor, content in self._network.inputs.items():
             self._memory.backing(tensor)[:] = _raw(content)
@@ -155,6 +156,16 @@ class Course:
     def _differs(self, number: int, op: int, value: str, why: str) -> None:
         if self._first is None:
             self._first = Difference(number, op, value, why)
+
+
+def _made_behind(task: Task, plan: MemoryPlan) -> list[int]:
+    """The results that the plan ever looks for in the backing memory, outputs included."""
+    program = task.program
+    there = program.tensor_kind == TensorKind.OUTPUT
+    there[program.use_tensor[plan.use_level == task.backing]] = True
+    there[plan.transfers[:, 0]] = True
+    found: list[int] = np.flatnonzero(there & (program.producer >= 0)).tolist()
+    return found
 
 
 def _raw(array: Array) -> Bytes:

@@ -51,11 +51,10 @@ class Memory:
         return sum(map(len, self._levels))
 
     def clear(self, plan: MemoryPlan) -> None:
-        """Poison everything that the plan can reach."""
+        """Poison what the plan can reach of the fast levels."""
         for level, arena in enumerate(self._levels[:-1]):
             tensor, _, offset = plan.allocations[plan.allocations[:, 1] == level, :3].T
             arena[: int((offset + self._planned[tensor]).max(initial=0)) * self.scale] = POISON
-        self._levels[-1][:] = POISON
 
     def backing(self, tensor: int) -> Bytes:
         """The bytes of a tensor in the backing memory."""
