@@ -54,6 +54,9 @@ tables: .venv/dev  ## the tables in docs/; some hours
 	.venv/bin/python -m benchmarks.scale --plot docs/pictures/scale.png --write docs/scale.md
 	.venv/bin/python -m benchmarks.parallel --write docs/leaderboard.md
 	.venv/bin/python -m benchmarks.leaderboard --write
+	.venv/bin/python -m benchmarks.mutants --write docs/execution.md
+	.venv/bin/python -m benchmarks.execution --write docs/execution.md
+	.venv/bin/python -m benchmarks.execution --speed --write docs/execution.md
 
 zoo: .venv/dev  ## export the zoo again; needs its own heavy packages
 	$(PIP) -r scripts/requirements-export.txt
@@ -71,7 +74,7 @@ zoo: .venv/dev  ## export the zoo again; needs its own heavy packages
 	touch $@
 
 .venv/dev: .venv/run
-	$(PIP) --editable ".[agents,viz,tflite,jax,distributed,page,dev]"
+	$(PIP) --editable ".[agents,viz,tflite,jax,execute,distributed,page,dev]"
 	touch $@
 
 # Old versions warn of what newer ones mended, so warnings are no errors there.

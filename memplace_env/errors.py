@@ -37,6 +37,10 @@ class PlanError(MemPlaceError):
     """A plan that cannot be read, belongs to another program, or is not valid."""
 
 
+class ExecutionError(MemPlaceError):
+    """A program that cannot be run, because of its origin, an operator that ONNX Runtime lacks, or its inputs."""
+
+
 class ActionError(MemPlaceError):
     """An action or mapping of the wrong shape, dtype or range."""
 

@@ -1,7 +1,7 @@
 """The application: its commands and, for all of them, how errors end.
 
-Exit codes: 0 done; 1 `validate` found violations, or a search ended without a plan; 2 bad input, with one sentence on
-stderr; 130 interrupted.
+Exit codes: 0 done; 1 `validate` found violations, `execute` a wrong result, or a search ended without a plan; 2 bad
+input, with one sentence on stderr; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -17,7 +17,20 @@ import typer
 from typer.core import TyperGroup
 
 from memplace_env import __version__
-from memplace_env.cli import calibrate, explain, export, inspect, leaderboard, lists, plans, play, render, solve, train
+from memplace_env.cli import (
+    calibrate,
+    execute,
+    explain,
+    export,
+    inspect,
+    leaderboard,
+    lists,
+    plans,
+    play,
+    render,
+    solve,
+    train,
+)
 from memplace_env.cli.interrupts import Interrupted
 from memplace_env.errors import MemPlaceError
 from memplace_env.foreign import shown
@@ -113,7 +126,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (solve, train, leaderboard, inspect, calibrate, plans, explain, export, play, render, lists):
+for module in (solve, train, leaderboard, inspect, calibrate, plans, explain, execute, export, play, render, lists):
     module.register(app)
 
 

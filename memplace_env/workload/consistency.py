@@ -32,6 +32,8 @@ def first_inconsistency(program: Program) -> str | None:
         ("use_is_result", len(program.use_is_result), uses),
         ("use_bytes", len(program.use_bytes), uses),
         ("alias_of", len(program.alias_of), tensors),
+        ("op_nodes", len(program.op_nodes) or ops, ops),
+        ("tensor_value", len(program.tensor_value) or tensors, tensors),
     )
     for name, have, want in lengths:
         if have != want:

@@ -51,6 +51,9 @@ class Program:
             update writes into the place of a tensor that is there already.
         alias_of: int64[K], for an output that takes the place of a weight or input of its size that no later op reads,
             as an updated parameter does, that tensor; -1 for all others. Left out, no tensor takes another's place.
+        op_nodes: for each op the names of the nodes that it covers, as the model's file has them, views left out; empty
+            for a Program that comes from no model file, or from a saved one.
+        tensor_value: K names of the values that the tensors are in the model's file; empty as `op_nodes`.
 
     Raises:
         WorkloadError: if the arrays contradict each other.
@@ -72,6 +75,8 @@ class Program:
     use_is_result: NDArray[np.bool_]
     use_bytes: Ints
     alias_of: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    op_nodes: tuple[tuple[str, ...], ...] = ()
+    tensor_value: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", clean(self.name))

@@ -68,16 +68,28 @@ def resolve_workload(
 
         return load_tflite(path, batch=batch, dims=dims, dtype=dtype, fusion=fusion)
     # onnx takes 0.1 s to import, which synthetic workloads need not pay.
-    from memplace_env.workload.onnx import load_onnx, model_dims
+    from memplace_env.workload.onnx import load_onnx
 
+    return load_onnx(path, batch=batch, dims=onnx_dims(spec, batch, dims), dtype=dtype, fusion=fusion)
+
+
+def onnx_dims(
+    spec: str | os.PathLike[str], batch: int | None, dims: Mapping[str, int] | None
+) -> Mapping[str, int] | None:
+    """The sizes of an ONNX model's symbolic dims: those given, and for a name of the zoo its defaults.
+
+    Raises:
+        WorkloadError: there is no such model, or it cannot be read.
+    """
     if not isinstance(spec, str) or is_path(spec):
-        return load_onnx(spec, batch=batch, dims=dims, dtype=dtype, fusion=fusion)
+        return dims
+    from memplace_env.workload.onnx import model_dims
     from memplace_env.workload.zoo import DEFAULT_DIMS
 
     given = {} if dims is None else dict(dims)
     taken = given.keys() | ({"batch"} if batch is not None else set())
-    defaults = {dim: DEFAULT_DIMS[dim] for dim in model_dims(path) if dim in DEFAULT_DIMS and dim not in taken}
-    return load_onnx(path, batch=batch, dims=defaults | given, dtype=dtype, fusion=fusion)
+    known = model_dims(named_file(spec))
+    return {dim: DEFAULT_DIMS[dim] for dim in known if dim in DEFAULT_DIMS and dim not in taken} | given
 
 
 def _check_types(batch: object, dims: object, dtype: object, fusion: object) -> None:

@@ -55,6 +55,8 @@ def assemble(graph: OpGraph, *, name: str, dtype: str) -> Program:
         use_is_result=np.array(use_is_result, dtype=np.bool_),
         use_bytes=np.array(use_bytes, dtype=np.int64),
         alias_of=np.array([tensors.get(graph.alias_of.get(buffer, ""), -1) for buffer in tensors], dtype=np.int64),
+        op_nodes=tuple(op.nodes for op in graph.ops),
+        tensor_value=tuple(tensors),
     )
 
 

@@ -94,7 +94,7 @@ class _Lowering:
         reads = {name: self._buffers[name].elements for name in inputs if name is not None}
         if operator.gathers and inputs[0] is not None and inputs[0] not in inputs[1:]:
             reads[inputs[0]] = min(reads[inputs[0]], site.result.elements)
-        return Op(operator, node.name, inputs, outputs, reads, gemm, vector_ops, geometry)
+        return Op(operator, node.name, inputs, outputs, reads, gemm, vector_ops, geometry, nodes=(node.name,))
 
     def _operand(self, name: str, position: int, operator: Operator) -> str | None:
         """The buffer at an input position; None if it takes no memory."""

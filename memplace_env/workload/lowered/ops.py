@@ -44,6 +44,7 @@ class Op:
         vector_ops: element operations.
         geometry: as in `Program.geometry`.
         writes: elements written of results that are not written as a whole.
+        nodes: names of the source graph's nodes that it covers, where that is known.
     """
 
     operator: Operator
@@ -55,6 +56,7 @@ class Op:
     vector_ops: int
     geometry: tuple[int, ...]
     writes: Mapping[str, int] = field(default_factory=dict)
+    nodes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

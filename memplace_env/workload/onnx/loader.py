@@ -67,6 +67,17 @@ def load_onnx(
         raise WorkloadError(f"{file.name}: {error}") from error
 
 
+def inferred_graph(
+    path: str | os.PathLike[str], *, batch: int | None = None, dims: Mapping[str, int] | None = None
+) -> Graph:
+    """The graph that `load_onnx` makes a Program of: all shapes known, names and types as in the file.
+
+    Raises:
+        WorkloadError: see `load_onnx`.
+    """
+    return _inferred(read_model(path), batch, dims)
+
+
 def model_dims(path: str | os.PathLike[str]) -> list[str]:
     """Names of the symbolic dims of a model's inputs, in order of appearance.
 

@@ -81,4 +81,5 @@ def _merged(graph: OpGraph, links: Links, group: Group) -> Op:
         gemm=main.gemm,
         vector_ops=sum(op.vector_ops for op in members),
         geometry=main.geometry,
+        nodes=tuple(name for op in members for name in op.nodes),
     )

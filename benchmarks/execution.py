@@ -1,0 +1,218 @@
+"""Plans of every agent, executed; and what executing costs beside a plain run.
+
+`python -m benchmarks.execution` measures what is missing in `benchmarks/results/execution.jsonl` and prints tables,
+`--write docs/execution.md` puts them there. `--speed` measures the speed anew and prints it as JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import statistics
+import time
+from concurrent.futures import ProcessPoolExecutor
+from functools import cache
+from multiprocessing import get_context
+from pathlib import Path
+
+import gymnasium as gym
+
+from benchmarks.ledger import Ledger, Record
+from benchmarks.tables import markdown, write_between_markers
+from memplace_env.compiler import native_plan
+from memplace_env.execution import Copies, Executor
+from memplace_env.execution.carving import carve
+from memplace_env.execution.constants import Constants
+from memplace_env.execution.inputs import drawn_inputs
+from memplace_env.execution.sessions import runtime
+from memplace_env.execution.source import source_of
+from memplace_env.resolve import resolve_task
+from memplace_env.task import Task
+from memplace_env.workload.program import TensorKind
+
+RESULTS = Path(__file__).parent / "results" / "execution.jsonl"
+NETWORKS = (
+    "MobileNetV2", "SqueezeNet", "ResNet18", "ResNet50", "ShuffleNetV2", "ELECTRA-small", "MobileNetV3", "GhostNet",
+)  # fmt: skip
+CHIPS = {"one-shot": "nnp-i", "game": "ethos-u65", "dynamic": "intel-npu-4000"}
+IDS = {"one-shot": "MemPlace-v0", "game": "MallocGame-v0", "dynamic": "MemPlace-v0"}
+BUDGET, SECONDS, LEARNING_SECONDS = 30, 4.0, 25.0
+SPEED = (("ResNet50", "nnp-i"), ("BERT", "nnp-i"))
+"""Both in float32, batch 1; BERT with 128 tokens."""
+RUNS = 5
+
+
+@cache
+def executor_of(network: str, chip: str) -> Executor:
+    """The network on the chip, prepared once per process."""
+    return Executor(resolve_task(network, chip))
+
+
+def measured(setting: Record) -> Record:
+    """An agent's plan after a short search, executed with copies at every moment, two inferences each."""
+    from agents.registry import agent_specs
+
+    formulation = setting["formulation"]
+    executor = executor_of(setting["network"], CHIPS[formulation])
+    spec = agent_specs()[setting["agent"]]
+    limit = LEARNING_SECONDS if spec.learns else SECONDS
+    env = gym.make(f"memplace_env:{IDS[formulation]}", workload=executor.task).unwrapped
+    try:
+        plan = spec.make().solve(env, budget=BUDGET, seed=0, time_limit=limit).plan
+    except Exception as error:  # an agent that cannot play there is told, not hidden
+        return {**setting, "ops": executor.task.program.num_ops, "failed": f"{type(error).__name__}: {error}"}
+    if plan is None:
+        return {**setting, "ops": executor.task.program.num_ops, "failed": "no plan"}
+    runs = [
+        executor.run(plan, inferences=2, copies=copies)
+        for copies in (Copies if len(plan.transfers) else [Copies.LATEST])
+    ]
+    return {
+        **setting,
+        "ops": executor.task.program.num_ops,
+        "copies": len(plan.transfers),
+        "ran": sum(run.ops for run in runs),
+        "bit_equal": sum(run.bit_equal for run in runs),
+        "near": sum(run.within_tolerance for run in runs),
+        "right": all(run.right for run in runs),
+        "seconds": statistics.median(second for run in runs for second in run.seconds),
+        "plain_seconds": executor.plain_seconds,
+    }
+
+
+def settings() -> list[Record]:
+    """Every agent on every network, in each formulation that it plays."""
+    from agents.registry import agent_specs
+
+    return [
+        {"network": network, "formulation": str(formulation), "agent": name}
+        for network in NETWORKS
+        for name, spec in agent_specs().items()
+        for formulation in spec.formulations
+    ]
+
+
+def speed(network: str, chip: str) -> Record:
+    """Executing beside plain sessions with and without ONNX Runtime's optimisations; run it in its own process."""
+    task = resolve_task(network, chip)
+    before = peak_mb()
+    executor = Executor(task)
+    executed = executor.run(native_plan(task), inferences=RUNS)
+    peak = peak_mb() - before
+    return {
+        "network": network,
+        "chip": chip,
+        "right": executed.right,
+        "setup_s": executor.setup_seconds + executor.plain_seconds,
+        "executed_s": statistics.median(executed.seconds),
+        **plain_seconds(task),
+        "arenas_mb": executor.arena_bytes / 1e6,
+        "peak_mb": peak,
+    }
+
+
+def plain_seconds(task: Task) -> dict[str, float]:
+    """Medians of a session of the whole model with its weights, on one thread, with and without optimisations."""
+    source = source_of(task)
+    constants = Constants(source, 0)
+    outputs = [name for name in source.outputs if not source.value(name).constant]
+    inputs = [task.program.tensor_value[tensor] for tensor in source.tensors(TensorKind.INPUT)]
+    carved = carve(source, outputs, frozenset(inputs), constants.__getitem__)
+    feeds = drawn_inputs(source, carved.inputs, 0)
+    found = {}
+    levels = runtime().GraphOptimizationLevel
+    for key, level in (("plain_s", levels.ORT_DISABLE_ALL), ("plain_optimised_s", levels.ORT_ENABLE_ALL)):
+        options = runtime().SessionOptions()
+        options.graph_optimization_level = level
+        options.intra_op_num_threads = options.inter_op_num_threads = 1
+        session = runtime().InferenceSession(carved.model.SerializeToString(), options)
+        found[key] = statistics.median([timed(session, outputs, feeds) for _ in range(RUNS)])
+    return found
+
+
+def timed(session: object, outputs: list[str], feeds: Record) -> float:
+    """Seconds of one run."""
+    began = time.perf_counter()
+    session.run(outputs, feeds)  # type: ignore[attr-defined]
+    return time.perf_counter() - began
+
+
+def peak_mb() -> float:
+    """The most memory that this process has had."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
+
+
+def table(records: list[Record]) -> str:
+    """A row per agent and formulation: how many networks, how many of its ops' runs were bit-equal."""
+    rows = []
+    for name, formulation in dict.fromkeys((record["agent"], record["formulation"]) for record in records):
+        mine = [record for record in records if (record["agent"], record["formulation"]) == (name, formulation)]
+        done = [record for record in mine if "failed" not in record]
+        ran, equal, near = (sum(record[key] for record in done) for key in ("ran", "bit_equal", "near"))
+        slower = [record["seconds"] / record["plain_seconds"] for record in done]
+        right = f"{sum(record['right'] for record in done)} of {len(mine)}"
+        times = f"{statistics.median(slower):.2f}" if slower else "–"
+        copies = f"{sum(record['copies'] for record in done):,}"
+        rows.append([name, formulation, right, f"{ran:,}", f"{equal:,}", f"{near:,}", copies, times])
+    heads = ("agent", "formulation", "networks right", "ops run", "bit-equal", "within tolerance", "copies planned",
+             "time / plain run")  # fmt: skip
+    return markdown(heads, rows)
+
+
+def network_table(records: list[Record]) -> str:
+    """A row per network: ops, plans, how many were right and bit-equal, times."""
+    rows = []
+    for network in NETWORKS:
+        done = [record for record in records if record["network"] == network and "failed" not in record]
+        if done:
+            equal = sum(record["bit_equal"] == record["ran"] for record in done)
+            times = [f"{statistics.median(r[key] for r in done) * 1e3:.0f} ms" for key in ("plain_seconds", "seconds")]
+            ops = "–".join(str(n) for n in sorted({record["ops"] for record in done}))
+            rows.append([network, ops, str(len(done)), str(sum(r["right"] for r in done)), str(equal), *times])
+    heads = ("network", "ops", "plans", "right", "bit-equal throughout", "plain run", "executed")
+    return markdown(heads, rows)
+
+
+def speed_table(records: list[Record]) -> str:
+    """A row per network."""
+    heads = ("network", "right", "plain, as it is", "plain, optimised", "executed", "factor", "set-up", "arenas",
+             "peak memory")  # fmt: skip
+    rows = [
+        [
+            record["network"], "yes" if record["right"] else "no",
+            *(f"{1e3 * record[key]:.0f} ms" for key in ("plain_s", "plain_optimised_s", "executed_s")),
+            f"{record['executed_s'] / record['plain_s']:.2f}", f"{record['setup_s']:.1f} s",
+            f"{record['arenas_mb']:.0f} MB", f"{record['peak_mb']:.0f} MB",
+        ]
+        for record in records
+    ]  # fmt: skip
+    return markdown(heads, rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--speed", action="store_true", help="measure the speed alone")
+    parser.add_argument("--write", type=Path, help="a document with markers for the tables")
+    arguments = parser.parse_args()
+    spawned = get_context("spawn")
+    if arguments.speed:
+        speeds = []
+        for subject in SPEED:  # each in a process of its own, for the sake of the peak
+            with ProcessPoolExecutor(1, mp_context=spawned) as pool:
+                speeds.append(pool.submit(speed, *subject).result())
+        print(json.dumps(speeds, indent=2))
+        if arguments.write:
+            write_between_markers(arguments.write, "execution-speed", speed_table(speeds))
+        return
+    ledger = Ledger(RESULTS, ("network", "formulation", "agent"))
+    with ProcessPoolExecutor(1, mp_context=spawned) as pool:
+        records = ledger.complete(settings(), measured, pool, lambda record: "failed" not in record)
+    for name, text in (("execution-networks", network_table(records)), ("execution-agents", table(records))):
+        print(text, end="\n\n")
+        if arguments.write:
+            write_between_markers(arguments.write, name, text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,156 @@
+"""What a model's constants contain: the file's bytes, what nodes compute of them, or numbers drawn from a seed."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from onnx import NodeProto, TensorProto, external_data_helper, numpy_helper
+
+from memplace_env.errors import ExecutionError
+from memplace_env.execution.carving import Carved, carve
+from memplace_env.execution.sessions import session_of
+from memplace_env.execution.source import Source
+
+Array = NDArray[Any]
+
+_AROUND_ONE: Final = {("BatchNormalization", 4), ("Div", 1)}
+"""Operators and input positions where a number near 0 gives infinite results."""
+
+
+class Constants:
+    """The contents of a model's constants, each made once.
+
+    Weights that the file does not hold are drawn: initialisers whose bytes lie in a file that is not there, and a
+    `ConstantOfShape` of zeros with more than one element, as the zoo stores its weights. Products keep the size of
+    what goes through them (the deviation is the square root of 1 / fan-in), so that no softmax saturates.
+
+    Args:
+        source: the model.
+        seed: of what is drawn; the same for the same name.
+    """
+
+    def __init__(self, source: Source, seed: int) -> None:
+        self._source = source
+        self._seed = seed
+        self._known: dict[str, Array] = {}
+        self._drawn: dict[str, bool] = {}
+        self._fan_in = dict(_fans_in(source))
+        nodes = {id(node): node for node in source.nodes.values()}.values()
+        self._readers = {(name, node.op_type, at) for node in nodes for at, name in enumerate(node.input)}
+        self._near_one = {
+            name for name, kind, at in self._readers if (kind, at) in _AROUND_ONE or (kind[-13:], at) == _SCALE
+        }
+
+    def __getitem__(self, name: str) -> Array:
+        """The contents of a constant in its shape and type.
+
+        Raises:
+            ExecutionError: they cannot be found out.
+        """
+        if name not in self._known:
+            self._known[name] = self._made(name)
+        return self._known[name]
+
+    @property
+    def drawn(self) -> int:
+        """How many constants were drawn so far."""
+        return sum(map(self._is_drawn, self._known))
+
+    def _made(self, name: str) -> Array:
+        if self._is_drawn(name):
+            return self._draw(name)
+        source = self._source
+        if name in source.stored:
+            return np.asarray(self._stored(source.stored[name]), order="C")
+        data = source.value(name).data
+        if data is not None and not any(map(self._is_drawn, self._ancestors(name))):
+            return np.asarray(data, dtype=source.dtype(name), order="C").reshape(source.value(name).shape)
+        node = source.nodes.get(name)
+        if node is None or not source.value(name).constant:
+            raise ExecutionError(f"{source.file.name} cannot be executed: the constant {name!r} is not in the file.")
+        if node.op_type == "Constant":
+            return np.asarray(self._stored(node.attribute[0].t), order="C")
+        return self._computed(name)
+
+    def _computed(self, name: str) -> Array:
+        node = self._source.nodes[name]
+        inputs = {each: self[each] for each in node.input if each}
+        carved: Carved = carve(self._source, [name], frozenset(inputs), inputs.__getitem__)
+        result: Array = session_of(carved.model, f"node {node.name!r} ({node.op_type})").run([name], inputs)[0]
+        return np.asarray(result, order="C")
+
+    def _ancestors(self, name: str) -> Iterator[str]:
+        """The constants that a constant is computed of."""
+        seen, waiting = {name}, [name]
+        while waiting:
+            node = self._source.nodes.get(waiting.pop())
+            for each in () if node is None else node.input:
+                if each and each not in seen and each in self._source.values and self._source.values[each].constant:
+                    seen.add(each)
+                    waiting.append(each)
+                    yield each
+
+    def _is_drawn(self, name: str) -> bool:
+        if name not in self._drawn:
+            stored, node = self._source.stored.get(name), self._source.nodes.get(name)
+            if stored is not None:
+                self._drawn[name] = not self._has_bytes(stored)
+            else:
+                self._drawn[name] = node is not None and self._is_placeholder(name, node)
+        return self._drawn[name]
+
+    def _is_placeholder(self, name: str, node: NodeProto) -> bool:
+        """Whether a node stands for a weight whose bytes were left out."""
+        if node.op_type != "ConstantOfShape" or self._source.dtype(name).kind not in "fV":
+            return False
+        fill = numpy_helper.to_array(node.attribute[0].t) if node.attribute else np.zeros(1, np.float32)
+        several = self._source.value(name).elements > 1 or name in self._near_one
+        return several and not fill.astype(np.float64).any()
+
+    def _has_bytes(self, tensor: TensorProto) -> bool:
+        if not external_data_helper.uses_external_data(tensor):
+            return True
+        try:
+            external_data_helper.load_external_data_for_tensor(tensor, str(self._source.file.parent))
+        except Exception:  # no such file, outside of the folder, too short: a model without its weights is fine
+            return False
+        tensor.data_location = TensorProto.DEFAULT
+        return True
+
+    def _stored(self, tensor: TensorProto) -> Array:
+        try:
+            return np.asarray(numpy_helper.to_array(tensor))
+        except Exception as error:  # raises whatever the damage leads to
+            raise ExecutionError(
+                f"{self._source.file.name} cannot be executed: the bytes of {tensor.name!r} are damaged."
+            ) from error
+
+    def _draw(self, name: str) -> Array:
+        value, dtype = self._source.value(name), self._source.dtype(name)
+        rng = np.random.default_rng([self._seed, zlib.crc32(name.encode())])
+        if dtype.kind in "iu":
+            most = 8 if dtype.itemsize == 1 else 1
+            return rng.integers(0, most, value.shape).astype(dtype)
+        if dtype.kind == "b":
+            return rng.integers(0, 2, value.shape).astype(bool)
+        numbers = rng.standard_normal(value.shape, dtype=np.float32)
+        if name in self._near_one:
+            return np.asarray(1 + 0.25 * np.tanh(numbers)).astype(dtype)
+        fan_in = self._fan_in.get(name) or (value.shape[-1] if value.shape else 1)
+        numbers *= np.float32(max(1, fan_in) ** -0.5)
+        return numbers.astype(dtype, copy=False)
+
+
+_SCALE: Final = ("Normalization", 1)
+
+
+def _fans_in(source: Source) -> Iterator[tuple[str, int]]:
+    """For each weight of a product the numbers that are added up for one element of the result."""
+    program = source.program
+    for op in np.flatnonzero(program.gemm[:, 2] > 0):
+        for tensor in program.operands(int(op)):
+            yield program.tensor_value[tensor], int(program.gemm[op, 2])

@@ -1,0 +1,177 @@
+"""The course of several inferences in the memory of one plan."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import numpy as np
+from onnx import helper
+
+from memplace_env.execution.constants import Array
+from memplace_env.execution.memory import POISON, Bytes, Memory
+from memplace_env.execution.network import Network, Progress
+from memplace_env.execution.places import Places
+from memplace_env.execution.result import Difference, Execution, nearly_same, same_bits
+from memplace_env.execution.schedule import Copies, Copy, Poison, resident_rows, steps_of
+from memplace_env.execution.submodels import Port
+from memplace_env.plan import MemoryPlan
+from memplace_env.task import Task
+from memplace_env.workload.program import TensorKind
+
+
+class Course:
+    """One plan, executed once.
+
+    Args:
+        task: what the plan is for.
+        network: the task's.
+        memory: whose contents do not matter.
+        plan: valid or not.
+    """
+
+    def __init__(self, task: Task, network: Network, memory: Memory, plan: MemoryPlan) -> None:
+        self._task = task
+        self._network = network
+        self._memory = memory
+        self._plan = plan
+        self._places = Places(task, plan, memory)
+        self._bindings = [model.bound(self._places.addresses(op).__getitem__) for op, model in enumerate(network.ops)]
+        made = {port.tensor: network.expected[port.name] for model in network.ops for port in model.results}
+        self._contents = {**network.weights, **network.inputs, **made}
+        self._made_behind = _made_behind(task, plan)
+        self._equal = self._near = self._ran = 0
+        self._first: Difference | None = None
+        self._wrong: dict[str, int] = {}
+
+    def run(self, inferences: int, copies: Copies, seed: int, progress: Progress) -> Execution:
+        """Run so many inferences; one in which an op fails is the last."""
+        self._load()
+        rng = np.random.default_rng(seed)
+        seconds = []
+        for number in range(inferences):
+            self._begin()
+            taken = self._infer(number, copies, rng, progress)
+            if taken is None:
+                break
+            seconds.append(taken)
+            self._compare_outputs(number)
+        return Execution(
+            copies, inferences, self._ran, self._equal, self._near, self._first, self._wrong, tuple(seconds)
+        )
+
+    def _load(self) -> None:
+        """What is there before the first inference."""
+        self._memory.clear(self._plan)
+        for tensor, content in self._network.weights.items():
+            self._memory.backing(tensor)[:] = _raw(content)
+        for row in np.flatnonzero(resident_rows(self._task, self._plan)).tolist():
+            self._memory.block(self._plan, row)[:] = _raw(self._network.weights[int(self._plan.allocations[row, 0])])
+
+    def _begin(self) -> None:
+        """What is there before each inference: the inputs, and nothing of what the last one made."""
+        for tensor in self._made_behind:
+            self._memory.backing(tensor)[:] = POISON
+        for tensor, content in self._network.inputs.items():
+            self._memory.backing(tensor)[:] = _raw(content)
+
+    def _infer(self, number: int, copies: Copies, rng: np.random.Generator, progress: Progress) -> float | None:
+        """Seconds that one inference took, without comparing; None if an op failed."""
+        began, comparing = time.perf_counter(), 0.0
+        for step in steps_of(self._task, self._plan, copies, rng):
+            if isinstance(step, Poison):
+                self._memory.whole_block(self._plan, step.row)[:] = POISON
+            elif isinstance(step, Copy):
+                source, target = self._places.ends(step.row)
+                target[:] = source
+                paused = time.perf_counter()
+                self._compare_copy(number, step.row, target)
+                comparing += time.perf_counter() - paused
+            else:
+                failure = self._failure(step.op)
+                if failure is not None:
+                    self._differs(number, step.op, self._task.program.op_name[step.op], f"the op failed: {failure}")
+                    self._wrong = dict.fromkeys(self._network.source.outputs, number) | self._wrong
+                    return None
+                paused = time.perf_counter()
+                self._compare(number, step.op)
+                progress()
+                comparing += time.perf_counter() - paused
+        return time.perf_counter() - began - comparing
+
+    def _failure(self, op: int) -> Exception | None:
+        """Run an op; what its kernels tripped over, as they may in wrong data."""
+        try:
+            self._network.ops[op].session.run_with_iobinding(self._bindings[op])
+        except Exception as error:  # the package's own exceptions have no base in common but this
+            return error
+        return None
+
+    def _compare(self, number: int, op: int) -> None:
+        self._ran += 1
+        wrong = [port for port in self._network.ops[op].results if not self._is_right(self._result(op, port), port)]
+        if not wrong:
+            self._equal += 1
+        elif self._places.is_aligned(op) or not all(self._is_near(op, port) for port in wrong):
+            self._differs(number, op, wrong[0].name, "it is not what the plain run makes")
+        else:
+            self._near += 1
+            for port in wrong:
+                self._result(op, port)[:] = _raw(self._network.expected[port.name])
+
+    def _compare_copy(self, number: int, row: int, copied: Bytes) -> None:
+        tensor, _, _, start, _ = self._plan.transfers[row].tolist()
+        if not same_bits(copied, _raw(self._contents[tensor])):
+            name = self._task.program.tensor_name[tensor]
+            self._differs(number, start, name, f"transfer {row} copies other bytes than it has")
+
+    def _compare_outputs(self, number: int) -> None:
+        for port, content in self._outputs():
+            if not self._is_right(content, port):
+                self._wrong.setdefault(port.name, number)
+                self._differs(number, self._task.program.num_ops, port.name, "it is not the plain run's graph output")
+
+    def _outputs(self) -> Iterator[tuple[Port, Bytes]]:
+        """The graph outputs as the backing memory holds them, and those that are views of them."""
+        outputs = set(self._network.source.tensors(TensorKind.OUTPUT))
+        for port in (port for model in self._network.ops for port in model.results if port.tensor in outputs):
+            yield port, self._memory.backing(port.tensor)
+        tail = self._network.tail
+        if tail is None:
+            return
+        held = {port.name: _typed(self._memory.backing(port.tensor), port) for port in tail.operands}
+        made = tail.session.run([port.name for port in tail.results], held)
+        for port, array in zip(tail.results, made, strict=True):
+            yield port, _raw(array)
+
+    def _result(self, op: int, port: Port) -> Bytes:
+        return self._places.result(op, port.tensor)
+
+    def _is_right(self, found: Bytes, port: Port) -> bool:
+        return same_bits(found, _raw(self._network.expected[port.name]))
+
+    def _is_near(self, op: int, port: Port) -> bool:
+        return nearly_same(_typed(self._result(op, port), port), self._network.expected[port.name])
+
+    def _differs(self, number: int, op: int, value: str, why: str) -> None:
+        if self._first is None:
+            self._first = Difference(number, op, value, why)
+
+
+def _made_behind(task: Task, plan: MemoryPlan) -> list[int]:
+    """The results that the plan ever looks for in the backing memory, outputs included."""
+    program = task.program
+    there = program.tensor_kind == TensorKind.OUTPUT
+    there[program.use_tensor[plan.use_level == task.backing]] = True
+    there[plan.transfers[:, 0]] = True
+    found: list[int] = np.flatnonzero(there & (program.producer >= 0)).tolist()
+    return found
+
+
+def _raw(array: Array) -> Bytes:
+    return np.asarray(array, order="C").reshape(-1).view(np.uint8)
+
+
+def _typed(content: Bytes, port: Port) -> Array:
+    array: Array = content.view(helper.tensor_dtype_to_np_dtype(port.element_type)).reshape(port.shape)
+    return array

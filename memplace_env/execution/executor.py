@@ -1,0 +1,99 @@
+"""Runs the network of a task in the memory of any plan for it."""
+
+from __future__ import annotations
+
+import time
+
+from memplace_env.errors import ExecutionError
+from memplace_env.execution.course import Course
+from memplace_env.execution.inputs import Inputs
+from memplace_env.execution.memory import Memory
+from memplace_env.execution.network import Progress, network_of
+from memplace_env.execution.result import Execution
+from memplace_env.execution.schedule import Copies
+from memplace_env.plan import MemoryPlan, require_valid
+from memplace_env.task import Task
+
+
+class Executor:
+    """A task's network, ready to run in the memory of any plan for that task.
+
+    It is made of the ONNX file anew: one session of ONNX Runtime for each op, which reads and writes at addresses of
+    the arenas alone, and one of the whole model, whose results are what every op's must equal.
+
+    Example:
+        >>> from memplace_env import resolve_task
+        >>> from memplace_env.compiler import native_plan
+        >>> task = resolve_task("AlexNet", "nnp-i")
+        >>> Executor(task).run(native_plan(task), inferences=1).right
+        True
+
+    Args:
+        task: its program comes from an ONNX file.
+        seed: of weights that the file lacks, and of the inputs.
+        inputs: arrays by name, or the path of an .npz file; drawn from the seed if None.
+        progress: called for each op that is prepared.
+
+    Attributes:
+        task: what it executes plans for.
+        plain_seconds: of the run of the whole model.
+        setup_seconds: of everything else before the first plan.
+        drawn: how many constants are from the seed.
+
+    Raises:
+        ExecutionError: naming what cannot be executed.
+    """
+
+    def __init__(self, task: Task, *, seed: int = 0, inputs: Inputs = None, progress: Progress | None = None) -> None:
+        began = time.perf_counter()
+        self.task = task
+        self._network = network_of(task, seed, inputs, progress or _silent)
+        self._memory = Memory(task, self._network.source)
+        self.drawn = self._network.drawn
+        self.plain_seconds = self._network.plain_seconds
+        self.setup_seconds = time.perf_counter() - began - self.plain_seconds
+
+    @property
+    def arena_bytes(self) -> int:
+        """Of all arenas together."""
+        return self._memory.total_bytes
+
+    @property
+    def scale(self) -> int:
+        """Bytes of the arenas for each byte of the plan, see `Memory`."""
+        return self._memory.scale
+
+    def run(
+        self,
+        plan: MemoryPlan,
+        *,
+        inferences: int = 3,
+        copies: Copies | str = Copies.LATEST,
+        seed: int = 0,
+        progress: Progress | None = None,
+        even_if_invalid: bool = False,
+    ) -> Execution:
+        """Execute a plan and compare each op's results with the plain run's.
+
+        Args:
+            plan: for the task.
+            inferences: one after the other, on the same inputs; resident weights are loaded once.
+            copies: when in their windows copies are made.
+            seed: of `Copies.RANDOM`.
+            progress: called for each op that has run.
+            even_if_invalid: for tests of this very proof, execute what the validator refuses.
+
+        Raises:
+            PlanError: the plan is not valid.
+            ExecutionError: there is no inference to run, or an invalid plan leaves a use without any address.
+        """
+        if inferences < 1:
+            raise ExecutionError(f"inferences is {inferences}; at least 1 is needed.")
+        if not even_if_invalid:
+            require_valid(self.task, plan)
+        course = Course(self.task, self._network, self._memory, plan)
+        return course.run(inferences, Copies(copies), seed, progress or _silent)
+
+
+def _silent() -> None:
+    pass

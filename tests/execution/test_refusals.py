@@ -1,0 +1,165 @@
+"""What cannot be executed is said in one sentence that names it."""
+
+import json
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+from typer.testing import CliRunner
+
+from memplace_env.cli.app import app
+from memplace_env.compiler import native_plan
+from memplace_env.errors import ExecutionError
+from memplace_env.execution import Executor, course
+from memplace_env.resolve import resolve_task
+from memplace_env.workload.program import Program
+from memplace_env.workload.resolve import resolve_workload
+from tests.execution.models import FLOAT, INT64, attentive, chip, convolutional, task_of, written
+
+
+def test_programs_from_no_onnx_file(tmp_path):
+    for task in (
+        resolve_task("synthetic:chain?ops=5", "nnp-i"),
+        resolve_task("DLRM-train", "tpu-v4i"),
+        resolve_task(resolve_workload("synthetic:chain?ops=5"), "nnp-i"),
+    ):
+        with pytest.raises(ExecutionError, match=r"does not come from an ONNX file.*JAX"):
+            Executor(task)
+
+
+def model(path, op_type, **attributes):
+    inputs, outputs = {"x": (FLOAT, [2, 8])}, {"y": (FLOAT, [2, 8])}
+    return written(path, [helper.make_node(op_type, ["x"], ["y"], "it", **attributes)], inputs, outputs, {})
+
+
+def test_random_operators(tmp_path):
+    with pytest.raises(ExecutionError, match=r"'it' \(RandomNormalLike\) draws random numbers"):
+        Executor(task_of(model(tmp_path / "m.onnx", "RandomNormalLike")))
+
+
+def test_operators_that_onnx_runtime_lacks(tmp_path):
+    node = helper.make_node("Conv", ["x", "w"], ["y"], "it")
+    shape = [TensorProto.DOUBLE, [1, 2, 1, 1]]
+    path = written(tmp_path / "m.onnx", [node], {"x": shape, "w": shape}, {"y": (TensorProto.DOUBLE, [1, 1, 1, 1])}, {})
+    with pytest.raises(
+        ExecutionError, match=r"ONNX Runtime cannot execute op 0 of 'm' \(Conv, nodes it\): .*IMPLEMENT"
+    ):
+        Executor(task_of(path))
+
+
+def test_branches(tmp_path):
+    branch = helper.make_graph(
+        [helper.make_node("Relu", ["x"], ["r"], "inner")], "branch", [],
+        [helper.make_tensor_value_info("r", FLOAT, [2, 8])],
+    )  # fmt: skip
+    node = helper.make_node("If", ["yes"], ["y"], "choice", then_branch=branch, else_branch=branch)
+    path = written(tmp_path / "m.onnx", [node], {"x": (FLOAT, [2, 8])}, {"y": (FLOAT, [2, 8])}, {"yes": np.array(True)})
+    with pytest.raises(ExecutionError, match=r"'inner' \(Relu\) comes from the branch of an If"):
+        Executor(task_of(path))
+
+
+def test_a_plain_run_without_finite_results(tmp_path):
+    with pytest.raises(ExecutionError, match=r"not finite in 'y'"):
+        Executor(task_of(model(tmp_path / "m.onnx", "Log")))
+
+
+def test_inputs(tmp_path):
+    task = task_of(attentive(tmp_path / "m.onnx"))
+    good = np.zeros((1, 6), dtype=np.int64)
+    for inputs, message in (
+        ({}, "'ids' is missing"),
+        ({"ids": good, "more": good}, "no input 'more'"),
+        ({"ids": good.astype(np.int32)}, r"'ids' is int32 \[1, 6\]; the model takes int64 \[1, 6\]"),
+        ({"ids": good + 99}, "cannot execute m.onnx as a whole"),
+        (tmp_path / "none.npz", "No such file"),
+        (tmp_path / "m.onnx", "it is no .npz file"),
+    ):
+        with pytest.raises(ExecutionError, match=message):
+            Executor(task, inputs=inputs)
+    np.savez(tmp_path / "ids.npz", ids=good)
+    executor = Executor(task, inputs=tmp_path / "ids.npz")
+    assert executor.run(native_plan(task)).right
+    with pytest.raises(ExecutionError, match="at least 1"):
+        executor.run(native_plan(task), inferences=0)
+
+
+def test_without_the_package(tmp_path, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "onnxruntime", None)
+    with pytest.raises(ExecutionError, match=r"pip install 'memplace\[execute\]'"):
+        Executor(task_of(convolutional(tmp_path / "m.onnx")))
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture
+def solved(tmp_path, monkeypatch):
+    """A model and a plan for it, as files."""
+    monkeypatch.chdir(tmp_path)
+    convolutional(tmp_path / "m.onnx")
+    task = resolve_task("m.onnx", "ethos-u65")
+    native_plan(task).save("plan.json")
+    return "m.onnx", "plan.json"
+
+
+def test_command(solved):
+    result = run("execute", *solved)
+    assert result.exit_code == 0, result.stderr
+    assert "All results and outputs are those of the plain run." in result.stdout
+    assert [word in result.stdout for word in ("earliest", "latest", "random")] == [True] * 3
+    document = json.loads(run("execute", *solved, "--copies", "latest", "--inferences", 1, "--json").stdout)
+    assert document["right"]
+    assert document["bytes_per_planned_byte"] == 4
+    assert [(each["copies"], each["bit_equal"]) for each in document["runs"]] == [("latest", document["ops"])]
+
+
+def test_command_ends_with_1_if_a_result_is_wrong(solved, monkeypatch):
+    monkeypatch.setattr(course, "same_bits", lambda found, expected: False)
+    result = run("execute", *solved)
+    assert result.exit_code == 1
+    assert "WRONG:" in result.stdout
+    assert json.loads(run("execute", *solved, "--json").stdout)["right"] is False
+
+
+def test_command_refuses(solved, tmp_path):
+    text = (tmp_path / "plan.json").read_text().replace('"start": 0', '"start": 1', 1)
+    (tmp_path / "bad.json").write_text(text)
+    for arguments, message in (
+        (("m.onnx", "bad.json"), "The plan cannot run"),
+        (("m.onnx", "none.json"), "none.json"),
+        ((*solved, "--inputs", "none.npz"), "none.npz"),
+    ):
+        result = run("execute", *arguments)
+        assert result.exit_code == 2, result.stdout
+        assert message in result.stderr
+        assert len(result.stderr.strip().splitlines()) == 1
+
+
+def test_a_program_says_which_nodes_its_ops_cover(tmp_path):
+    path = convolutional(tmp_path / "m.onnx")
+    program = resolve_workload(path)
+    assert program.op_nodes == (
+        ("conv0", "norm0", "relu0"), ("conv1", "add1", "relu1"), ("pool",), ("average",), ("gemm",),
+    )  # fmt: skip
+    assert set(program.tensor_value) >= {"x", "w0", "r0", "w1", "b1", "r1", "p", "g", "w2", "b2", "y"}
+    unfused = resolve_workload(path, fusion="none")
+    assert [name for nodes in unfused.op_nodes for name in nodes] == [
+        "conv0", "norm0", "relu0", "conv1", "add1", "relu1", "pool", "average", "gemm",
+    ]  # fmt: skip
+    program.save(tmp_path / "m.program")
+    loaded = Program.load(tmp_path / "m.program")
+    assert loaded.op_nodes == () == loaded.tensor_value
+    assert loaded.sha256 == program.sha256
+    with pytest.raises(ExecutionError, match="does not come from an ONNX file"):
+        Executor(resolve_task(tmp_path / "m.program", chip()))
+
+
+def test_ids_stay_in_the_tables_rows(tmp_path):
+    """Whatever the seed: rows behind the table would end the run."""
+    path = attentive(tmp_path / "m.onnx")
+    values = [Executor(task_of(path), seed=seed)._network.inputs for seed in range(3)]
+    drawn = [next(iter(each.values())) for each in values]
+    assert all(array.max() < 20 and len(np.unique(array)) > 1 for array in drawn)
+    assert drawn[0].dtype == np.int64
+    assert INT64 == 7
