@@ -136,7 +136,8 @@ def _bounded(text: object, most: int) -> str:
 def _check(path: str | os.PathLike[str], status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
         kind = _KINDS.get(stat.S_IFMT(status.st_mode), "something else")
-        raise OSError(errno.EINVAL, f"it is {kind}, not a regular file", str(path))
+        number = errno.EISDIR if kind == "a folder" else errno.EINVAL  # OSError makes its subclass of it
+        raise OSError(number, f"it is {kind}, not a regular file", str(path))
 
 
 class _RefusedError(ValueError):

@@ -12,11 +12,12 @@ from pathlib import Path
 from reprlib import repr as shorten
 from typing import Any, Final
 
-from memplace_env import foreign
 from memplace_env.accelerator.accelerator import STREAMED, Accelerator, MemoryLevel, Systolic
 from memplace_env.accelerator.schema import DOCUMENT, MAX_BLOCKS, hint, schema_version
 from memplace_env.accelerator.tiling import EthosU
 from memplace_env.errors import AcceleratorError
+from memplace_env.foreign import parse_toml
+from memplace_env.foreign import read as read_file
 
 _PRESETS = Path(__file__).with_name("presets")
 FILE_BYTES: Final = 2**17
@@ -87,7 +88,7 @@ def read(path: Path) -> str:
     if os.path.isdir(path):
         raise AcceleratorError("this is a directory: pass the path of a TOML file")
     try:
-        return foreign.read(path, FILE_BYTES).decode("utf-8-sig")
+        return read_file(path, FILE_BYTES).decode("utf-8-sig")
     except FileNotFoundError:
         names = accelerator_names()
         raise AcceleratorError(
@@ -108,7 +109,7 @@ def parse(text: str) -> dict[str, Any]:
         AcceleratorError: if the text is no TOML.
     """
     try:
-        return foreign.parse_toml(text, parse_float=Decimal)
+        return parse_toml(text, parse_float=Decimal)
     except ValueError as error:
         raise AcceleratorError(f"not valid TOML: correct the file, {error}") from None
 

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from memplace_env import foreign
 from memplace_env.errors import LeaderboardError, PlanError
 from memplace_env.files import write_atomically
+from memplace_env.foreign import parse_json, read
 from memplace_env.leaderboard.entry import Entry, Point
 from memplace_env.plan import MemoryPlan
 
@@ -64,7 +64,7 @@ def read_bytes(path: Path, limit: int) -> bytes:
         LeaderboardError: if it is none.
     """
     try:
-        return foreign.read(path, limit, follow=False)
+        return read(path, limit, follow=False)
     except OSError as error:
         raise LeaderboardError(f"{path} cannot be read: {error.strerror or error}.") from None
 
@@ -131,7 +131,7 @@ def of_line(line: str) -> Entry:
         LeaderboardError: if it is another thing.
     """
     try:
-        document = foreign.parse_json(line)
+        document = parse_json(line)
     except ValueError as error:
         raise LeaderboardError(f"it is no JSON ({error}).") from None
     if not isinstance(document, dict) or set(document) != set(_FIELDS):

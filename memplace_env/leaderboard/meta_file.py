@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import tomlkit
 
-from memplace_env import foreign
 from memplace_env.errors import LeaderboardError
 from memplace_env.files import write_atomically
+from memplace_env.foreign import parse_toml
 from memplace_env.leaderboard.folder import META_BYTES, read_bytes
 from memplace_env.leaderboard.splits import FORMULATIONS
 from memplace_env.leaderboard.submission import Meta, Training
@@ -39,7 +39,7 @@ def read_meta(path: Path) -> Meta:
         LeaderboardError: naming the field that is missing, unknown or of the wrong kind.
     """
     try:
-        table = foreign.parse_toml(read_bytes(path, META_BYTES).decode())
+        table = parse_toml(read_bytes(path, META_BYTES).decode())
     except LeaderboardError:
         raise
     except ValueError as error:

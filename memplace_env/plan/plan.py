@@ -11,9 +11,9 @@ from typing import Any, Final, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
-from memplace_env import foreign
 from memplace_env.errors import PlanError
 from memplace_env.files import write_atomically
+from memplace_env.foreign import WORD, parse_json, read, shown
 from memplace_env.task import Task
 from memplace_env.workload.program import Ints
 
@@ -60,9 +60,9 @@ class MemoryPlan:
         """A plan for this task, with its settings."""
         none = np.empty((0, len(TRANSFER)), dtype=np.int64)
         return cls(
-            program=foreign.shown(task.program.name, foreign.WORD),
+            program=shown(task.program.name, WORD),
             program_sha256=task.program.sha256,
-            accelerator=foreign.shown(task.accelerator.name, foreign.WORD),
+            accelerator=shown(task.accelerator.name, WORD),
             accelerator_sha256=task.accelerator.sha256,
             use_level=use_level.astype(np.int8),
             allocations=allocations.astype(np.int64).reshape(-1, len(ALLOCATION)),
@@ -113,7 +113,7 @@ class MemoryPlan:
             PlanError: if the file is missing, truncated or not such a plan.
         """
         try:
-            text = foreign.read(path, FILE_BYTES)
+            text = read(path, FILE_BYTES)
         except (OSError, ValueError) as error:  # ValueError: a null character in the path
             why = getattr(error, "strerror", None) or error
             raise PlanError(f"Cannot read the plan {path}: {why}; pass a plan.json that memplace wrote.") from None
@@ -130,7 +130,7 @@ class MemoryPlan:
             PlanError: naming the field that is missing or wrong.
         """
         try:
-            document = foreign.parse_json(text)
+            document = parse_json(text)
         except ValueError as error:
             raise PlanError(f"it is no complete JSON document ({error}).") from None
         return cls.from_document(document)

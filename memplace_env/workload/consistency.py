@@ -47,7 +47,7 @@ def first_inconsistency(program: Program) -> str | None:
     if (program.gemm < 0).any() or (program.vector_ops < 0).any():
         return "an op does less than no work"
     if any(np.abs(total).sum() > MAX_TOTAL for total in _totals(program)):
-        return "its sums of bytes or work are absurd; check the dims"
+        return "its sums of bytes or work are absurd; bind smaller dims"
     if program.use_ptr[0] != 0 or program.use_ptr[-1] != uses or (np.diff(program.use_ptr) < 0).any():
         return "use_ptr does not run from 0 to the number of uses"
     if uses and not (0 <= program.use_tensor.min() and program.use_tensor.max() < tensors):

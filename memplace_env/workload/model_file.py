@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from memplace_env import foreign
 from memplace_env.errors import WorkloadError
+from memplace_env.foreign import read
 from memplace_env.workload.limits import MAX_FILE_BYTES
 
 
@@ -21,7 +21,7 @@ def read_bytes(file: Path, suffix: str) -> bytes:
             readable.
     """
     try:
-        data = foreign.read(file, MAX_FILE_BYTES)
+        data = read(file, MAX_FILE_BYTES)
     except IsADirectoryError as error:
         raise WorkloadError(f"{file} is a directory; pass the {suffix} file in it.") from error
     except (FileNotFoundError, NotADirectoryError) as error:

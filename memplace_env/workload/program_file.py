@@ -24,9 +24,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from memplace_env import foreign
 from memplace_env.errors import WorkloadError
 from memplace_env.files import write_atomically
+from memplace_env.foreign import parse_json
 from memplace_env.workload.model_file import read_bytes
 from memplace_env.workload.program import Program
 from memplace_env.workload.terms import GEOMETRY, TensorKind
@@ -108,7 +108,7 @@ def _parsed(data: bytes) -> Program:
     line, _, packed = body.partition(b"\n")
     if len(line) > _MAX_HEADER:
         raise ValueError("its header is too long")
-    header = foreign.parse_json(line)
+    header = parse_json(line)
     counts = {name: _count(header[name]) for name in _COUNTS}
     shapes = {
         name: tuple({**counts, "ends": counts["ops"] + 1}[dim] if isinstance(dim, str) else dim for dim in dims)
@@ -122,7 +122,7 @@ def _parsed(data: bytes) -> Program:
         place += sizes[name]
     _check_ranges(arrays)
     typed = {name: array.astype(_TYPES.get(name, np.int64)) for name, array in arrays.items()}
-    names = foreign.parse_json(content[place:])
+    names = parse_json(content[place:])
     texts = {name: tuple(_text(each) for each in _list(names[name])) for name in _NAMES}
     return Program(_text(header["name"]), _text(header["dtype"]), **typed, **texts)  # type: ignore[arg-type]
 

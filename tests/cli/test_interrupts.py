@@ -15,7 +15,7 @@ from types import SimpleNamespace
 import pytest
 
 import memplace
-from memplace_env.cli import output
+from memplace_env import files
 from memplace_env.cli.interrupts import finishing
 from memplace_env.cli.result import Result
 from tests.cli.conftest import MODEL, Run
@@ -76,9 +76,9 @@ def test_a_folder_is_written_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         if target.name == "a":
             signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(output.os, "replace", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        output.write_folder(tmp_path / "new", {"a": b"1", "b": b"2"})
+    monkeypatch.setattr(files.os, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt), finishing():
+        files.write_together(tmp_path / "new", {"a": b"1", "b": b"2"})
     assert sorted(path.name for path in (tmp_path / "new").iterdir()) == ["a", "b"]
 
 

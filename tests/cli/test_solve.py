@@ -13,6 +13,7 @@ import pytest
 
 from agents import Solution
 from agents.heuristic import RandomSearch
+from memplace_env import files
 from memplace_env.accelerator import Accelerator
 from memplace_env.plan import MemoryPlan
 from memplace_env.simulator import BuiltinSimulator, Report
@@ -186,10 +187,10 @@ def test_no_plan_found(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_failing_write_leaves_nothing(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(path: Path, data: bytes) -> int:
+    def full(path: Path) -> int:
         raise OSError(28, "No space left on device", str(path))
 
-    monkeypatch.setattr(Path, "write_bytes", full)
+    monkeypatch.setattr(files, "_opened", full)
     result = run("solve", MODEL, *QUICK, "--out", "deep/down")
     assert result.exit_code == 2
     assert "No space left on device" in result.stderr

@@ -74,7 +74,7 @@ def test_an_agent_that_breaks_its_contract_is_refused_at_once(place):
         (["local-search", "--option", "depth", "--out", "x"], "NAME=VALUE"),
         (["local-search", "--nominal", "--out", "x"], "black-box"),
         (["local-search", "--trained-on", "x", "--out", "x"], "--training-plans"),
-        (["local-search", "--out", "climber.py"], "no submission"),
+        (["local-search", "--out", "climber.py"], "is no folder"),
     ],
 )
 def test_what_makes_no_sense_is_said_at_once(place, arguments, said, monkeypatch):
