@@ -39,7 +39,7 @@ class Agent(ABC, Generic[E]):
     name: ClassVar[str]
     formulations: ClassVar[tuple[Formulation, ...]]
     budgeted: ClassVar[bool] = True
-    anytime: ClassVar[bool] = False
+    anytime: ClassVar[bool] = True
     deterministic: ClassVar[bool] = False
 
     def solve(
@@ -58,7 +58,8 @@ class Agent(ABC, Generic[E]):
             env: an id such as "MemPlace-BERT-v0", or a made environment; one in `MeasurementNoise` is measured so.
             budget: plans to evaluate at most, those that a noisy measurement is repeated for included.
             seed: of all randomness: same seed, same plan (unless `time_limit` strikes first).
-            callback: called after each round of evaluations; an exception from it ends the search.
+            callback: called after each round of evaluations; an exception from it ends the search. An interrupt
+                (Ctrl-C, or a KeyboardInterrupt from the callback) ends it with the best plan so far, if there is one.
             time_limit: seconds to spend at most, or None.
             workers: processes in which a black box judges plans that are evaluated together: same seed, same plan, in
                 less time. Where the cost arrays judge there is nothing to share out.
@@ -76,10 +77,19 @@ class Agent(ABC, Generic[E]):
             workers=workers,
         )
         try:
-            solution: Solution = evaluator.solution(self.name, seed, self.run(evaluator, seed) or Verdict())
+            verdict = self._verdict(evaluator, seed)
+            solution: Solution = evaluator.solution(self.name, seed, verdict)
         finally:
             evaluator.close()
         return solution
+
+    def _verdict(self, evaluator: E, seed: int) -> Verdict:
+        try:
+            return self.run(evaluator, seed) or Verdict()
+        except KeyboardInterrupt:
+            if evaluator.incumbent is None:
+                raise
+            return Verdict()
 
     @abstractmethod
     def run(self, evaluator: E, seed: int) -> Verdict | None:

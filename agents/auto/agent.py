@@ -39,7 +39,6 @@ class Auto(Agent[MapEvaluator]):
 
     name = "auto"
     formulations = (Formulation.ONE_SHOT,)
-    anytime = True
 
     def run(self, evaluator: MapEvaluator, seed: int) -> Verdict:
         """Nothing is searched once the best plan is proven."""

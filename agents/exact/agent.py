@@ -52,7 +52,6 @@ class Exact(Agent[Evaluator]):
     name = "exact"
     formulations = (Formulation.ONE_SHOT, Formulation.GAME)
     budgeted = False
-    anytime = True
     deterministic = True
 
     def __init__(self, mip_gap: float | None = None, cheap: bool = True) -> None:
@@ -97,7 +96,6 @@ class ExactDynamic(Agent[MapEvaluator]):
     name = "exact-dynamic"
     formulations = (Formulation.DYNAMIC,)
     budgeted = False
-    anytime = True
 
     def __init__(self, mip_gap: float = 1e-4) -> None:
         _check_gap(mip_gap)

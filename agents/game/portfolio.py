@@ -38,7 +38,6 @@ class Portfolio(Agent[GameEvaluator]):
 
     name = "portfolio"
     formulations = (Formulation.GAME,)
-    anytime = True
 
     def __init__(
         self,

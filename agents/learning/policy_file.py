@@ -47,6 +47,8 @@ def load_policy(path: Path, kind: type[P]) -> P:
     content = files.load(path, kind.KIND)
     try:
         options = _sensible(content["options"], kind.OPTIONS)
+        if options.get("depth", 0) > len(content["weights"]):  # each layer has some
+            raise ValueError("fewer weights than layers")
         with torch.device("meta"):  # shapes without memory: the options may claim anything
             expected = kind(**options).state_dict()
         weights = fitting(content["weights"], expected)

@@ -53,7 +53,6 @@ class XlaAutotune(Agent[GameEvaluator]):
 
     name = "xla-autotune"
     formulations = (Formulation.GAME,)
-    anytime = True
 
     def __init__(self, width: int = 8) -> None:
         if width < len(PUBLIC_SETS):

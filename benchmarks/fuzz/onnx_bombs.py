@@ -61,6 +61,23 @@ def _branches(rng: np.random.Generator) -> ModelProto:
     return made_model([*nodes, node("Sum", "v0 v1 v2", "y")], {"x": [1, 4]}, {"c": np.array(True)})
 
 
+def _deep(rng: np.random.Generator) -> ModelProto:
+    """Many nodes inside of branches inside of branches, or many choices inside of one, and imports of no use."""
+    wide, last = rng.random() < 0.5, "y"
+    chain = _chain("Relu", int(rng.integers(1, 2000)))
+    for _ in range(1 if wide else int(rng.integers(1, 30))):
+        if wide:
+            small = GraphProto(node=_chain("Relu", 2), output=[one_value("y")])
+            names = [f"i{n}" for n in range(len(chain))]
+            chain = [helper.make_node("If", ["c"], [name], then_branch=small, else_branch=small) for name in names]
+            last = names[-1]
+        inner = GraphProto(node=chain, output=[one_value(last)])
+        chain, last = [helper.make_node("If", ["c"], ["y"], then_branch=inner, else_branch=GraphProto())], "y"
+    made = made_model(chain, {"x": [1, 4]}, {"c": np.array(True)})
+    made.opset_import.extend(helper.make_opsetid(f"d{n}", 1) for n in range(int(rng.integers(1, 500))))
+    return made
+
+
 def _numbers(rng: np.random.Generator) -> ModelProto:
     """Constant arithmetic that asks for more than it gives."""
     a, b, c = (pick(rng, INTEGERS) for _ in range(3))
@@ -98,4 +115,4 @@ def _chain(op_type: str, count: int, domain: str = "") -> list[NodeProto]:
     return [node(op_type, read, name, domain=domain) for read, name in zip(["x", *made], made, strict=False)]
 
 
-_BOMBS: Final[tuple[Bomb, ...]] = (_functions, _operands, _sequence, _branches, *(4 * (_numbers,)))
+_BOMBS: Final[tuple[Bomb, ...]] = (_functions, _operands, _sequence, _branches, _deep, *(4 * (_numbers,)))

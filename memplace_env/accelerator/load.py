@@ -46,7 +46,8 @@ def load_accelerator(name_or_path: str | Path | Accelerator) -> Accelerator:
     """
     if isinstance(name_or_path, Accelerator):
         return name_or_path
-    streamed = str(name_or_path).endswith(STREAMED) and not os.path.exists(name_or_path)
+    shipped = isinstance(name_or_path, str) and is_shipped(name_or_path)
+    streamed = str(name_or_path).endswith(STREAMED) and (shipped or not os.path.exists(name_or_path))
     path = find(str(name_or_path).removesuffix(STREAMED) if streamed else name_or_path)
     try:
         chip = build(parse(read(path)))

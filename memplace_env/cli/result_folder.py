@@ -37,7 +37,7 @@ class ResultFolder:
     """
 
     def __init__(self, path: Path, task: Task, force: bool = False) -> None:
-        self.path = path
+        self.path, self._task, self._force = path, task, force
         self.standing = None if force else _standing(task, path / PLAN)
         self._kept: Judged | None = None
         self._has_picture = False
@@ -76,6 +76,8 @@ class ResultFolder:
 
     def _keep(self, result: Result) -> None:
         judged = result.judged
+        if not self._force and self._kept is None:  # another run may have written since this one began
+            self.standing = _standing(self._task, self.path / PLAN)
         faster = self.standing and self.standing.report.latency_ps < judged.report.latency_ps
         if faster or (self._kept and self._kept.plan == judged.plan):
             return

@@ -54,7 +54,8 @@ def search(
 ) -> Solution:
     """Let the agent solve the environment and show on stderr how far it is above the baseline.
 
-    An interrupt ends the process; of an agent with a true attribute `anytime`, the first one ends only the search.
+    The first interrupt ends only the search, with the best plan so far, but for agents of others without a true
+    attribute `anytime`; a second one, or one before there is a plan, ends the process.
 
     Args:
         agent: who searches.

@@ -83,6 +83,13 @@ def changed(*changes: tuple[str, Any]) -> Document:
 # Shipped accelerators
 
 
+def test_a_file_of_that_name_is_no_streamed_chip(tmp_path, monkeypatch):
+    """What a plan names is shipped, whatever lies in the working folder."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "nnp-i-streamed").write_text("a stranger's")
+    assert load_accelerator("nnp-i-streamed").name == "nnp-i-streamed"
+
+
 def test_names_are_those_of_the_files() -> None:
     ethos = "ethos-u65", "ethos-u65-256", "ethos-u65-512", "ethos-u85-2048", "ethos-u85-512"
     assert accelerator_names() == ("edge-tpu", *ethos, "intel-npu-4000", "nnp-i", "tpu-v4i")

@@ -41,3 +41,21 @@ def test_a_strangers_agent_that_breaks_it_is_told_so():
 
     with pytest.raises(AgentError, match=r"Agent 'theirs' evaluated .* plans with a budget of 100; count every plan"):
         check_agent(Greedy(), planted_env(ops=6))
+
+
+def test_an_interrupt_ends_a_search_with_the_best_plan_so_far():
+    """Of any agent; before there is a plan, it goes through."""
+
+    def interrupt(progress):
+        raise KeyboardInterrupt
+
+    solution = third_party.Theirs().solve(planted_env(ops=6), budget=1000, callback=interrupt)
+    assert solution.plan is not None
+    assert solution.evaluations == 16
+
+    class Stopped(third_party.Theirs):
+        def run(self, evaluator, seed):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Stopped().solve(planted_env(ops=6), budget=1000)

@@ -317,6 +317,13 @@ def test_what_a_small_file_claims_takes_no_memory(tmp_path):
     tracemalloc.stop()
 
 
+def test_layers_that_no_weights_are_there_for_are_not_built(tmp_path, monkeypatch):
+    path, policy = tmp_path / "policy.pt", new_policy(hidden=4, depth=1, heads=1)
+    files.save(path, KIND, {"options": policy.options | {"depth": 4096}, "weights": policy.state_dict()})
+    monkeypatch.setattr(type(policy), "__init__", lambda self, **options: pytest.fail("it was built"))
+    refused(path, "does not hold")
+
+
 TENSORS = {"a": torch.arange(6.0).reshape(2, 3), "b": torch.tensor([True]), "c": torch.zeros(0, 2, dtype=torch.int64)}
 
 

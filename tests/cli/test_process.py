@@ -128,13 +128,14 @@ def interrupted(run: subprocess.Popen[str]) -> str:
 
 
 def test_interrupt_ends_a_search(tmp_path: Path) -> None:
-    """Also while the search would take days; nothing is left behind."""
+    """Also while the search would take days; what it has found is kept, unless it has found nothing yet."""
     command = ["solve", MODEL, "--agent", "random", "--budget", str(10**12)]
     with begun(command, "agents.heuristic:RandomSearch", tmp_path) as run:
         stderr = interrupted(run)
-    assert run.returncode == 130
-    assert stderr == "memplace: interrupted, nothing was written.\n"
-    assert list((tmp_path / "empty").iterdir()) == []
+    plans = list((tmp_path / "empty").rglob("plan.json"))
+    assert (run.returncode, len(plans)) in ((0, 1), (130, 0)), stderr
+    assert "interrupted" in stderr
+    assert "Traceback" not in stderr
 
 
 def _give_up_privileges() -> None:

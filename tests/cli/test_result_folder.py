@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from agents.heuristic import RandomSearch
 from memplace_env.plan import MemoryPlan
 from tests.cli.conftest import MODEL, OTHER, Run
 
@@ -39,6 +40,25 @@ def test_a_faster_plan_stays(run: Run, parsed: Callable[..., Any], best: Path) -
     assert set(summary["files"].values()) == {None}
     assert summary["standing_s"] < summary["report"]["latency_s"]
     assert {path: path.read_bytes() for path in best.parent.iterdir()} == before
+
+
+def test_a_faster_plan_that_came_meanwhile_stays(
+    run: Run, best: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of another run into the same folder, while this one searched."""
+    best.rename(tmp_path / "later.json")
+    fast = (tmp_path / "later.json").read_bytes()
+    monkeypatch.setattr(RandomSearch, "run", arriving(RandomSearch.run, tmp_path / "later.json", best))
+    assert "Not written: o/plan.json is faster" in run("solve", MODEL, *SLOW).stdout
+    assert best.read_bytes() == fast
+
+
+def arriving(work: Callable[..., Any], source: Path, target: Path) -> Callable[..., Any]:
+    def run(*arguments: Any) -> Any:
+        source.rename(target)
+        return work(*arguments)
+
+    return run
 
 
 def test_force(parsed: Callable[..., Any], best: Path) -> None:

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -293,3 +294,47 @@ def test_external_data_is_never_opened(tmp_path: Path, made: Callable[[str], Mod
             assert names(load_onnx(path), TensorKind.INPUT) == {"x"}
         assert str(path) in OPENED
         assert not any("secret" in opened for opened in OPENED)
+
+
+def nested_branches(levels: int, nodes: int) -> ModelProto:
+    """Branches within branches, the innermost with so many nodes."""
+    chain = [node("Relu", "x" if index == 0 else f"r{index - 1}", f"r{index}") for index in range(nodes)]
+    last = f"r{nodes - 1}"
+    for level in range(levels):
+        branch = helper.make_graph(chain, "b", [], [helper.make_tensor_value_info(last, TensorProto.FLOAT, [4])])
+        last = f"o{level}"
+        chain = [helper.make_node("If", ["c"], [last], then_branch=branch, else_branch=branch)]
+    return model(chain, {"x": [4]}, last, constants={"c": np.array(True)})
+
+
+def test_branches_within_branches_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load_model(nested_branches(4, 10), fusion="none").num_ops == 10
+    monkeypatch.setitem(limits.LIMITS, "nodes in branches within branches", 40)  # type: ignore[arg-type]
+    with pytest.raises(WorkloadError, match="over 40 nodes in branches within branches"):
+        load_model(nested_branches(4, 10))
+
+
+def test_names_of_a_branch_are_hidden_by_those_within() -> None:
+    """A name that an inner branch makes itself is its own, whatever the outer one calls so."""
+    value = partial(helper.make_tensor_value_info, elem_type=TensorProto.FLOAT, shape=[4])
+    inner = helper.make_graph([node("Neg", "t", "u"), node("Abs", "u", "v")], "b", [], [value("v")])
+    shadowed = helper.make_graph([node("Exp", "t", "u"), node("Abs", "u", "v")], "b", [], [value("v")])
+    choice = helper.make_node("If", ["c"], ["w"], then_branch=inner, else_branch=shadowed)
+    outer = helper.make_graph(
+        [node("Relu", "x", "t"), node("Sqrt", "t", "u"), choice, node("Add", "u w", "z")], "b", [], [value("z")]
+    )
+    whole = helper.make_node("If", ["c"], ["y"], then_branch=outer, else_branch=outer)
+    program = load_model(model([whole], {"x": [4]}, constants={"c": np.array(True)}), fusion="none")
+    assert [program.op_type[op] for op in range(program.num_ops)] == ["Relu", "Sqrt", "Neg", "Abs", "Add"]
+
+
+def test_imports_that_nothing_uses_cost_nothing() -> None:
+    proto = model(RELU, {"x": [4]})
+    proto.opset_import.extend(helper.make_opsetid(f"d{index}", 1) for index in range(1000))
+    assert load_model(proto).num_ops == 1
+
+
+def test_reading_ends_after_some_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "SECONDS", -1.0)
+    with pytest.raises(WorkloadError, match="takes over -1 s"):
+        load(RELU, {"x": [4]})

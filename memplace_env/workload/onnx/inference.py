@@ -52,8 +52,8 @@ def infer(model: ModelProto, binding: Binding) -> Graph:
 class _ForwardPass:
     def __init__(self, model: ModelProto, binding: Binding) -> None:
         self._graph = model.graph
-        self._imports = model.opset_import
         self._opset = standard_opset(model)
+        self._imports = [helper.make_opsetid("", self._opset)]
         self._checker = NodeChecker(model.ir_version, self._opset)
         self._values = binding.values
         self._meter = Meter()
@@ -147,7 +147,7 @@ class _ForwardPass:
                 f"The condition of {describe(node)} depends on the data; only control flow that shapes decide is "
                 "supported, so export the model without it."
             )
-        initializers, nodes = inlined_branch(node, taken)
+        initializers, nodes = inlined_branch(node, taken, self._meter)
         self._add_initializers(initializers)
         self._run_nodes(nodes, list(filter(None, node.output)), self._known)
 

@@ -13,7 +13,8 @@ from memplace_env.workload.onnx.inference import infer
 from memplace_env.workload.onnx.node_checks import MisfitError
 
 _MOST_TRIES: Final = 20
-"""Each is a pass over the whole model."""
+_MOST_NODES: Final = 20_000
+"""Each try is a pass over the whole model; of large models there are fewer."""
 
 
 def advised(model: ModelProto, binding: Binding, misfit: MisfitError) -> WorkloadError:
@@ -38,7 +39,7 @@ def _fitting(model: ModelProto, binding: Binding, misfit: MisfitError) -> dict[s
     """Other sizes for some dims, found by giving way at one misfit after the other, each dim once; None if none fit."""
     groups = _groups(symbolic_dims(binding.inputs))
     sizes: dict[str, int] = {}
-    for _ in range(_MOST_TRIES):
+    for _ in range(min(_MOST_TRIES, 1 + _MOST_NODES // len(model.graph.node))):
         step = _step([group for group in groups if group[0] not in sizes], binding.sizes, misfit.pairs)
         if not step:
             return None
