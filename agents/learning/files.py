@@ -25,7 +25,7 @@ POLICY_BYTES: Final = 2**28
 """Largest file of a policy that is read; the largest that our agents train by default has 2 MB."""
 CHECKPOINT_BYTES: Final = 2**32
 """Largest checkpoint: MuZero's replays of twenty programs."""
-_HEADERS: Final = 64
+_HEADERS: Final = 256
 """A header takes at most one of so many parts of the largest file, as parsed JSON takes many times its size."""
 
 _FORMAT: Final = "memplace"
