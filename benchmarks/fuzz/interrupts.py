@@ -96,7 +96,7 @@ def solves(moments: int) -> Iterator[tuple[int, Trial]]:
         def tried(rng: np.random.Generator, place: Path) -> dict[str, Any]:
             if agent not in lasts:
                 begun = time.monotonic()
-                ended = run(command, place / "whole")
+                ended = run(command, place / "whole", limit_s=600)  # kernels may have to be compiled
                 lasts[agent] = time.monotonic() - begun
                 assert ended.code == 0, ended
             number, after = _SIGNALS[rng.integers(3)], float(rng.uniform(0, 1.05 * lasts[agent]))

@@ -56,10 +56,15 @@ def kills(records: Sequence[Record]) -> str:
 
 
 def interrupts(records: Sequence[Record]) -> str:
-    """Commands that are interrupted or killed, by command and signal."""
+    """Commands that are interrupted or killed, by command and signal; a run of the leaderboard is so several times."""
+    moments = [
+        {"command": one["command"], "signal": signal, "agent": one.get("agent", "random"), "wrong": one["wrong"]}
+        for one in records
+        for signal in ([one["signal"]] if "signal" in one else [each[0] for each in one["interrupts"]])
+    ]
     rows = [
-        [*key, len(moments), len({one.get("agent") for one in moments}), sum(bool(one["wrong"]) for one in moments)]
-        for key, moments in _grouped(records, lambda one: (one["command"], one["signal"]))
+        [*key, len(group), len({one["agent"] for one in group}), sum(bool(one["wrong"]) for one in group)]
+        for key, group in _grouped(moments, lambda one: (one["command"], one["signal"]))
     ]
     return markdown(["command", "signal", "moments", "agents", "wrong"], rows)
 
