@@ -47,7 +47,7 @@ class PlacementVectorEnv(VectorEnv[Observation, NDArray[np.int64], NDArray[Any]]
         self.num_envs = checked_count(num_envs, bytes_each)
         try:
             self.autoreset_mode = AutoresetMode(autoreset_mode)
-        except ValueError as error:
+        except Exception as error:  # whatever comparing or showing an object of a stranger raises
             modes = ", ".join(repr(mode.value) for mode in AutoresetMode)
             raise EnvError(f"autoreset_mode {described(autoreset_mode)} is none of {modes}.") from error
         self.env = env
