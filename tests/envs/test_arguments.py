@@ -1,12 +1,9 @@
 """What is handed to environments when they are made, reset and stepped: one sentence for what makes no sense."""
 
-from contextlib import suppress
-
 import gymnasium as gym
 import numpy as np
 import pytest
 
-from benchmarks.fuzz.kinds import env_arguments as campaign
 from memplace_env.envs import arguments
 from memplace_env.errors import ActionError, EnvError, MemPlaceError, WorkloadError
 from tests.test_all_envs import GENERIC
@@ -148,12 +145,11 @@ def test_texts_that_are_no_url():
         gym.make("MemPlace-v0", workload="synthetic://[")
 
 
-def test_some_cases_of_the_campaign(tmp_path):
-    prepared, refused = campaign.prepare(tmp_path), 0
-    for number in range(200):
-        with suppress(OSError):  # names of files that are too long
-            try:
-                campaign.case(prepared, np.random.default_rng([2, number]), tmp_path)
-            except MemPlaceError as error:
-                refused += len(str(error)) < 2100 and str(error).isprintable()
-    assert refused > 100
+def test_any_object_may_be_handed_in_as_a_mode():
+    class Mute:
+        def __repr__(self):
+            raise RuntimeError
+
+    for mode in (Mute(), np.zeros(3, dtype=[("field", int)]), "Next"):
+        with pytest.raises(EnvError, match="is none of 'NextStep'"):
+            gym.make_vec("MemPlace-v0", num_envs=2, autoreset_mode=mode, **GENERIC["MemPlace-v0"])
