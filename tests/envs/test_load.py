@@ -27,7 +27,7 @@ def test_rounds_that_have_a_line_are_not_run_again(tmp_path, monkeypatch):
     lines = [{"kind": kind, "env": env_id, "seed": 0, "equal": True} for kind, env_id in rounds[1:]]
     out.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
     monkeypatch.setattr(load, "KINDS", {kind: lambda env_id, seed: False for kind in load.KINDS})
-    monkeypatch.setattr("sys.argv", ["load", "--out", str(out), "--rounds", "1"])
+    monkeypatch.setattr("sys.argv", ["load", "--log", str(out), "--rounds", "1"])
     assert load.main() == 1
     assert len(out.read_text("utf-8").splitlines()) == len(rounds)
 
