@@ -49,10 +49,19 @@ def _row(name: str, records: Sequence[Record]) -> list[str]:
 def kills(records: Sequence[Record]) -> str:
     """Training that is disturbed and resumed, by agent and way."""
     rows = [
-        [agent, way, len(moments), sum(len(moment["happened"]) for moment in moments), sum(m["same"] for m in moments)]
+        [
+            *(agent, way, len(moments), sum(len(moment["happened"]) for moment in moments)),
+            *(sum(map(_behind_a_checkpoint, moments)), sum(moment["same"] for moment in moments)),
+        ]
         for (agent, way), moments in _grouped(records, lambda one: (one["agent"], one["happened"][0]["way"]))
     ]
-    return markdown(["agent", "first disturbed by", "runs", "disturbances", "bit-equal in the end"], rows)
+    headers = ["agent", "first", "runs", "disturbances", "runs ended behind a checkpoint", "bit-equal in the end"]
+    return _table(headers, rows)
+
+
+def _behind_a_checkpoint(moment: Record) -> bool:
+    """Whether the run went on from a checkpoint, as it had been ended after at least one round."""
+    return any(rounds and code for rounds, code in zip(moment.get("rounds", ()), moment.get("codes", ()), strict=False))
 
 
 def interrupts(records: Sequence[Record]) -> str:
@@ -66,7 +75,7 @@ def interrupts(records: Sequence[Record]) -> str:
         [*key, len(group), len({one["agent"] for one in group}), sum(bool(one["wrong"]) for one in group)]
         for key, group in _grouped(moments, lambda one: (one["command"], one["signal"]))
     ]
-    return markdown(["command", "signal", "moments", "agents", "wrong"], rows)
+    return _table(["command", "signal", "moments", "agents", "wrong"], rows)
 
 
 def memory(records: Sequence[Record]) -> str:
@@ -75,7 +84,7 @@ def memory(records: Sequence[Record]) -> str:
         [one["kind"], f"{one['steps']:,}", one["warm_mib"], one["end_mib"], "yes" if one["flat"] else "NO"]
         for one in records
     ]
-    return markdown(["use", "steps", "MiB after a tenth", "MiB in the end", "flat"], rows)
+    return _table(["use", "steps", "MiB after a tenth", "MiB in the end", "flat"], rows)
 
 
 def load(records: Sequence[Record]) -> str:
@@ -84,7 +93,7 @@ def load(records: Sequence[Record]) -> str:
         [kind, len(rounds), sum(one["equal"] for one in rounds)]
         for kind, rounds in _grouped(records, lambda one: one["kind"])
     ]
-    return markdown(["way", "rounds", "bit-equal to plain play"], rows)
+    return _table(["way", "rounds", "bit-equal to plain play"], rows)
 
 
 TABLES: dict[str, tuple[Callable[[Sequence[Record]], str], tuple[str, ...]]] = {
@@ -95,6 +104,10 @@ TABLES: dict[str, tuple[Callable[[Sequence[Record]], str], tuple[str, ...]]] = {
     "load": (load, ("fuzz-load",)),
 }
 """By the markers of the document: what makes the table, and the files in `RESULTS` with a JSON object a line."""
+
+
+def _table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    return markdown(headers, [[str(cell) for cell in row] for row in rows])
 
 
 def _grouped(records: Iterable[Record], key: Callable[[Record], Any]) -> list[tuple[Any, list[Record]]]:

@@ -18,7 +18,7 @@ MAX_RANK: Final = 64
 LIMITS: Final[Mapping[str, int]] = {
     "nodes": 100_000,
     "operands and results": 400_000,
-    "nodes in branches within branches": 200_000,
+    "nodes in branches within branches": 100_000,
     "bytes of local functions": 2**28,
     "elements of computed constants": 2**26,
 }

@@ -137,11 +137,13 @@ def command_line(prepared: Prepared, rng: np.random.Generator) -> list[str]:
     refused = name in _NEVER or (name in _SLOW and rng.random() < _HARD)
     for argument in command.arguments:
         line += _argument(prepared, rng, argument, refused)
+    if name == "leaderboard run":
+        line += ["--suite", "none"]  # as a text of no meaning may be an agent's name
     if name == "solve":
         line += ["--agent", "random", *SEARCH]
     for option in command.required:
         if rng.random() < 0.9:
-            line += [option, str(rng.choice(["x.png", "x.gif", "o"]))]
+            line += [option, str(rng.choice(["x.png", "x.svg", "o"]))]
     for _ in range(rng.integers(4)):
         if command.options and rng.random() < 0.8:
             option = str(rng.choice(command.options))
