@@ -106,7 +106,12 @@ class StableBaselinesAgent(Agent[MapEvaluator | GameEvaluator]):
         if self._policy is not None:
             _restore(model, self._policy, kind)
         rounds = -(-evaluator.budget // venv.num_envs)
-        model.learn(rounds * venv.num_envs * steps, watch, tb_log_name=self.name)
+        try:
+            model.learn(rounds * venv.num_envs * steps, watch, tb_log_name=self.name)
+        except ValueError:  # of a distribution, where a policy computes no numbers of what comes later
+            if _computes_numbers(model):
+                raise
+            raise no_numbers(evaluator.env.program.name) from None
         if self._out is not None:
             files.save(self._out / POLICY, kind, {"policy": model.policy.state_dict()})
 
@@ -189,19 +194,23 @@ class _Watch(BaseCallback):
         Raises:
             AgentError: if that is so.
         """
-        seen = self.model._last_obs
-        assert seen is not None
-        observations = obs_as_tensor(seen, self.model.device)
-        with torch.no_grad(), torch.random.fork_rng(devices=[]):
-            try:
-                outputs = self.model.policy(observations)
-            except (RuntimeError, ValueError):  # of distributions of no numbers
-                raise no_numbers(self.evaluator.env.program.name) from None
-        if not all(bool(torch.isfinite(output).all()) for output in outputs):
+        if not _computes_numbers(self.model):
             raise no_numbers(self.evaluator.env.program.name)
 
     def _on_step(self) -> bool:
         return self.evaluator.remaining > 0
+
+
+def _computes_numbers(model: OnPolicyAlgorithm) -> bool:
+    """Whether the policy does, of what it sees just now."""
+    seen = model._last_obs
+    assert seen is not None
+    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        try:
+            outputs = model.policy(obs_as_tensor(seen, model.device))
+        except (RuntimeError, ValueError):  # of distributions of no numbers
+            return False
+    return all(bool(torch.isfinite(output).all()) for output in outputs)
 
 
 def _restore(model: OnPolicyAlgorithm, path: Path, kind: str) -> None:

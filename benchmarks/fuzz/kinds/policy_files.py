@@ -7,6 +7,7 @@ import io
 import json
 import os
 import pickle
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -83,6 +84,8 @@ def case(prepared: list[Subject], rng: np.random.Generator, folder: Path) -> boo
     """One file that is changed, read."""
     subject = prepared[rng.integers(len(prepared))]
     path = folder / "file"
+    if os.path.lexists(path):  # of an earlier case
+        shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
     way = rng.random()
     if way < 0.05:
         _something_else(rng, path)
