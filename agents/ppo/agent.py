@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import torch
 from sb3_contrib import MaskablePPO
 from stable_baselines3 import A2C, PPO
+from stable_baselines3.common.base_class import BaseAlgorithm
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 from stable_baselines3.common.utils import obs_as_tensor
@@ -201,7 +202,7 @@ class _Watch(BaseCallback):
         return self.evaluator.remaining > 0
 
 
-def _computes_numbers(model: OnPolicyAlgorithm) -> bool:
+def _computes_numbers(model: BaseAlgorithm) -> bool:
     """Whether the policy does, of what it sees just now."""
     seen = model._last_obs
     assert seen is not None
