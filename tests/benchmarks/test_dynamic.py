@@ -14,10 +14,10 @@ def test_settings_are_the_registered_ones():
 
 
 def test_a_table_of_one_line(tmp_path):
-    measure = partial(dynamic.measure, proof_seconds=20.0)
+    measure = partial(dynamic.measure, proof_seconds=60.0)
     with ThreadPoolExecutor(1) as pool:
         (record,) = Ledger(tmp_path / "dynamic.jsonl", dynamic.FIELDS).complete(
-            dynamic.runs(["AlexNet"], 20.0), measure, pool
+            dynamic.runs(["AlexNet"], 60.0), measure, pool
         )
     assert record["bound_s"] <= record["dynamic_s"] <= record["static_s"] <= record["native_s"]
     (line,) = dynamic.table([record]).splitlines()[2:]
