@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import stat
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from fnmatch import fnmatch
@@ -15,10 +16,14 @@ from memplace_env.errors import MemPlaceError
 
 _NO_LOCKS: Final = (errno.EBADF, errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 """What file systems say that know no such locks; there it is up to the user."""
+_LINKS: Final = 40
+"""As many as Linux follows."""
 
 
 def write_atomically(path: str | Path, content: str | bytes) -> Path:
     """Write a file beside `path`, then rename it; parent folders are made.
+
+    Links, pipes and devices are dealt with as by `write_together`.
 
     Raises:
         OSError: if the place cannot be written; nothing is left behind then.
@@ -31,35 +36,47 @@ def write_atomically(path: str | Path, content: str | bytes) -> Path:
 def write_together(folder: Path, files: Mapping[str, str | bytes | None]) -> None:
     """Write files of one moment: they are renamed, in their order, after all of them are safely there.
 
-    Until then they are called `.NAME.new`. What a killed process leaves of that is overwritten the next time.
+    Until then they are called `.NAME.new`. What a killed process leaves of that is overwritten the next time. A file
+    that is replaced hands on its permissions. A link stays, and what it leads to is replaced or made. A pipe or a
+    character device stays too, and so does what this process has open, as /dev/stdout: it is written before anything is
+    renamed.
 
     Args:
         folder: it is made, with its parents.
         files: contents by name; None removes an old one.
 
     Raises:
-        OSError: if one cannot be written; all are then still as they were, and nothing is left behind.
+        OSError: if one cannot be written; all files are then still as they were, and nothing is left behind.
     """
     made = _made(folder)
     staged: list[Path] = []
     with ExitStack() as open_files:
         try:
-            contents = {name: content for name, content in files.items() if content is not None}
-            for name in sorted(contents):  # in one order, so that no two processes wait for each other
-                content, path = contents[name], folder / f".{name}.new"
-                handle = _opened(path)
-                staged.append(path)
+            contents = {
+                folder / name: content.encode() if isinstance(content, str) else content
+                for name, content in files.items()
+                if content is not None
+            }
+            targets = {folder / name: _target(folder / name) for name in files}
+            new = {path: target for path, target in targets.items() if target is not None and path in contents}
+            if len(set(map(os.path.realpath, new.values()))) < len(new):
+                raise OSError(errno.EINVAL, "two of its files are links to one", str(folder))
+            # In one order, so that no two processes wait for each other.
+            for path, replaced in sorted(new.items(), key=lambda item: os.path.realpath(item[1])):
+                made = [*_made(replaced.parent), *made]
+                handle = _opened(_beside(replaced), like=replaced)
+                staged.append(_beside(replaced))
                 file = open_files.enter_context(os.fdopen(handle, "wb"))
-                file.write(content.encode() if isinstance(content, str) else content)
+                file.write(contents[path])
                 file.flush()
-            for name in files:
-                if (folder / name).is_dir():
-                    raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(folder / name))
-            for name in files:
-                if name in contents:
-                    os.replace(folder / f".{name}.new", folder / name)
-                else:
-                    (folder / name).unlink(missing_ok=True)
+            for path in [path for path in contents if path not in new]:
+                with os.fdopen(_through(path), "wb") as file:
+                    file.write(contents[path])
+            for path, target in targets.items():
+                if path in new:
+                    os.replace(_beside(new[path]), new[path])
+                elif target is not None:
+                    path.unlink(missing_ok=True)
         except BaseException:
             for path in staged:
                 path.unlink(missing_ok=True)
@@ -95,10 +112,63 @@ def is_empty(folder: Path) -> bool:
     return not folder.exists() or all(fnmatch(path.name, ".*.new") for path in folder.iterdir())
 
 
-def _opened(path: Path) -> int:
-    """An empty file that no other process writes at the same time; one that is left from a dead process is taken."""
+def _target(path: Path) -> Path | None:
+    """The file that is renamed over when a path is written, there or not; None if what is there is written itself.
+
+    Raises:
+        OSError: a folder is there, or another thing that can be neither; `strerror` is the end of a sentence.
+    """
+    if _descriptor(path) is not None:
+        return None
+    target = Path(os.path.realpath(path)) if path.is_symlink() else path
+    try:
+        there = os.stat(path)
+    except FileNotFoundError:
+        return target
+    if stat.S_ISDIR(there.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if stat.S_ISFIFO(there.st_mode) or stat.S_ISCHR(there.st_mode):
+        return None
+    if not stat.S_ISREG(there.st_mode):
+        raise OSError(errno.EINVAL, "it is no file, pipe or character device", str(path))
+    return target
+
+
+def _descriptor(path: Path) -> int | None:
+    """The number of what this process has open, if a path such as /dev/stdout means that.
+
+    To rename over it, or to open it anew, would lose what was written to it before.
+    """
+    mine = f"/proc/{os.getpid()}/fd"
+    for _ in range(_LINKS):
+        if path.name.isdecimal() and os.path.realpath(path.parent) == mine:
+            return int(path.name)
+        if not path.is_symlink():
+            break
+        path = path.parent / os.readlink(path)
+    return None
+
+
+def _through(path: Path) -> int:
+    """A pipe, a device or what is open already, to be written."""
+    number = _descriptor(path)
+    if number is not None:
+        return os.dup(number)
+    return os.open(path, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC | os.O_NOCTTY)
+
+
+def _beside(path: Path) -> Path:
+    """What a file is called until it is renamed."""
+    return path.with_name(f".{path.name}.new")
+
+
+def _opened(path: Path, like: Path) -> int:
+    """An empty file that no other process writes at the same time; one that is left from a dead process is taken.
+
+    It has the permissions of the file `like`, if that is there.
+    """
     while True:
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
         ours = False
         try:
             _locked(handle, fcntl.LOCK_EX)
@@ -106,7 +176,8 @@ def _opened(path: Path) -> int:
                 ours = os.path.samestat(os.fstat(handle), os.stat(path))
             if ours:  # whoever had it before us has not renamed or removed it
                 os.ftruncate(handle, 0)
-                os.fchmod(handle, 0o644)
+                with suppress(FileNotFoundError):
+                    os.fchmod(handle, stat.S_IMODE(os.stat(like).st_mode))
                 return handle
         except BaseException:
             if ours:

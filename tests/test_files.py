@@ -3,7 +3,8 @@
 import errno
 import os
 import signal
-from contextlib import contextmanager
+import socket
+from contextlib import closing, contextmanager
 from threading import Thread
 
 import pytest
@@ -82,6 +83,109 @@ def test_links_and_pipes_that_lie_in_wait_are_not_written(tmp_path):
         with pytest.raises(OSError, match=rf"\.{name}\.new"):
             write_atomically(tmp_path / name, "new")
     assert victim.read_text() == "mine"
+
+
+def test_links_stay_and_lead_to_what_is_written(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "real").write_text("old")
+    (tmp_path / "a").symlink_to("second")
+    (tmp_path / "second").symlink_to("elsewhere/real")
+    (tmp_path / "b").symlink_to("nowhere/yet")  # dangles
+    write_together(tmp_path, {"a": "new a", "b": "new b"})
+    assert all((tmp_path / name).is_symlink() for name in ("a", "b", "second"))
+    assert contents(tmp_path / "elsewhere") == {"real": "new a"}
+    assert contents(tmp_path / "nowhere") == {"yet": "new b"}
+    write_together(tmp_path, {"a": None})
+    assert not (tmp_path / "a").is_symlink()
+    assert contents(tmp_path / "elsewhere") == {"real": "new a"}
+
+
+@pytest.mark.parametrize(
+    ("leads", "said"),
+    [("loop", "symbolic links"), ("b", "links to one"), ("gone/file", "No space")],
+)
+def test_links_that_cannot_be_followed_stop_all(leads, said, tmp_path, monkeypatch):
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "gone").symlink_to("new")
+    (tmp_path / "a").symlink_to(leads)
+    with no_room(monkeypatch, ["open"], 2), pytest.raises(OSError, match=said):
+        write_together(tmp_path, {"a": "1", "b": "2"})
+    assert {path.name for path in tmp_path.iterdir()} == {"loop", "gone", "a"}
+
+
+def received(writing, reading):
+    """What comes through a pipe while something is written into it."""
+    writing()
+    return os.read(reading, 100)
+
+
+def test_pipes_are_written_through_and_stay(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("pipe")
+    reading = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    for name in ("pipe", "link"):
+        assert received(lambda name=name: write_atomically(tmp_path / name, "new"), reading) == b"new"
+    assert received(lambda: write_together(tmp_path, {"pipe": "through", "a": "beside"}), reading) == b"through"
+    write_together(tmp_path, {"pipe": None})
+    os.close(reading)
+    assert (tmp_path / "pipe").is_fifo()
+    assert {path.name for path in tmp_path.iterdir()} == {"pipe", "link", "a"}
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_what_standard_output_is_may_have_a_name_or_none(named, tmp_path):
+    """A link as /dev/stdout is one: what was written before stays, and what is written afterwards comes behind it."""
+    with open(tmp_path / "file", "w+") as file:
+        (tmp_path / "link").symlink_to(f"/proc/self/fd/{file.fileno()}")
+        if not named:
+            (tmp_path / "file").unlink()
+        file.write("before, ")
+        file.flush()
+        write_atomically(tmp_path / "link", "new")
+        file.seek(0, os.SEEK_END)
+        file.write(", after")
+        file.seek(0)
+        assert file.read() == "before, new, after"
+    assert (tmp_path / "link").is_symlink()
+
+
+def test_permissions_are_handed_on(tmp_path):
+    path = tmp_path / "file"
+    path.write_text("old")
+    for mode in (0o600, 0o664, 0o400):
+        path.chmod(mode)
+        write_atomically(path, f"{mode}")
+        assert path.stat().st_mode & 0o777 == mode
+    before = os.umask(0o077)
+    try:
+        write_atomically(tmp_path / "fresh", "new")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "fresh").stat().st_mode & 0o777 == 0o600
+
+
+def test_devices_are_written_through(tmp_path, monkeypatch):
+    """A pipe that says it is a device, as no test should write into one."""
+    reading, writing = os.pipe()
+    monkeypatch.setattr(files.stat, "S_ISFIFO", lambda mode: False)
+    monkeypatch.setattr(files.stat, "S_ISCHR", files.stat.S_IFMT)
+    (tmp_path / "device").symlink_to(f"/proc/self/fd/{writing}")
+    assert received(lambda: write_atomically(tmp_path / "device", "new"), reading) == b"new"
+    assert (tmp_path / "device").is_symlink()
+    os.close(reading)
+    os.close(writing)
+
+
+def test_a_socket_in_the_place_of_a_file_stops_all(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # as sockets take only short paths
+    write_together(tmp_path, OLD)
+    with closing(socket.socket(socket.AF_UNIX)) as there:
+        there.bind("c")
+        with pytest.raises(OSError, match="it is no file, pipe or character device"):
+            write_together(tmp_path, NEW)
+    assert (tmp_path / "c").is_socket()
+    (tmp_path / "c").unlink()
+    assert contents(tmp_path) == OLD
 
 
 def test_writers_of_one_file_wait_for_each_other(tmp_path):
