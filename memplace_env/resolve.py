@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from memplace_env.accelerator import STREAMED, Accelerator, accelerator_names, load_accelerator
-from memplace_env.costs import CostModel, Roofline, Tiled, costs_of, resolve_cost_model
+from memplace_env.costs import CostModel, Measured, Roofline, Tiled, costs_of, resolve_cost_model
 from memplace_env.errors import AcceleratorError, WorkloadError
 from memplace_env.simulator import Simulator, resolve_simulator
 from memplace_env.task import Task
@@ -96,7 +96,7 @@ def make_task(
 
 def _check_unit(program: Program, chip: Accelerator, model: CostModel) -> None:
     """Our own cost models need a unit of the program's dtype, which cannot be another one any more."""
-    if not isinstance(model, Roofline | Tiled) or program.dtype in chip.matrix_macs_per_s:
+    if not isinstance(model, Roofline | Tiled | Measured) or program.dtype in chip.matrix_macs_per_s:
         return
     able = [name for name in accelerator_names() if program.dtype in load_accelerator(name).matrix_macs_per_s]
     raise WorkloadError(

@@ -60,6 +60,20 @@ class Systolic:
 
 
 @dataclass(frozen=True)
+class MeasuredTimes:
+    """What a device itself was timed at, for the cost model "measured".
+
+    Attributes:
+        copy_latency_ps: picoseconds that a copy between the device and its host takes beyond its bytes.
+        op_ps: picoseconds of an op with all that it reads and makes in the device, at least 1, by
+            `memplace_env.costs.op_key`.
+    """
+
+    copy_latency_ps: int
+    op_ps: dict[str, int]
+
+
+@dataclass(frozen=True)
 class Accelerator:
     """A chip as the simulator sees it. Rates and clocks are the effective ones: the description's peaks times its
     `compute.efficiency`, the share of them that ops reach.
@@ -83,6 +97,7 @@ class Accelerator:
         levels: memories, fastest first, the backing memory last.
         tiling: what the unit holds and works on at once, for tiled costs; None if the description does not say.
         cost_model: name of the cost model unless the user says otherwise, see `memplace_env.costs`.
+        measured: what was measured on the device itself, for measured costs; None if the description does not say.
     """
 
     name: str
@@ -102,6 +117,7 @@ class Accelerator:
     levels: tuple[MemoryLevel, ...]
     tiling: Unit | None = None
     cost_model: str = "roofline"
+    measured: MeasuredTimes | None = None
 
     @property
     def num_levels(self) -> int:
@@ -129,6 +145,8 @@ class Accelerator:
     def sha256(self) -> str:
         """Hex digest of the chip; names take no part, nor does the cost model, which a task can choose."""
         values = {key: value for key, value in asdict(self).items() if key not in _NOT_HASHED}
+        if self.measured is None:  # as digests that are recorded everywhere are from before there was such a field
+            del values["measured"]
         return hashlib.sha256(json.dumps(values, sort_keys=True, default=str).encode()).hexdigest()
 
     def __hash__(self) -> int:

@@ -20,8 +20,9 @@ from memplace_env.foreign import parse_toml
 from memplace_env.foreign import read as read_file
 
 _PRESETS = Path(__file__).with_name("presets")
-FILE_BYTES: Final = 2**17
-"""Of a description, above which it is not read: many times the longest that is shipped. Our choice."""
+FILE_BYTES: Final = 2**19
+"""Of a description, above which it is not read: room for the times of 2,500 measured ops with keys of the greatest
+length, and many times the longest that is shipped. Our choice."""
 
 
 def accelerator_names() -> tuple[str, ...]:
@@ -142,6 +143,7 @@ def build(document: dict[str, Any]) -> Accelerator:
         levels=levels,
         tiling=_slowed(values["tiling"], compute) if "tiling" in values else None,
         cost_model=values.get("cost_model", "roofline"),
+        measured=values.get("measured"),
     )
     if min(accelerator.dma_bytes_per_s) < 1:
         raise AcceleratorError("dma.efficiency leaves transfers less than 1 byte/s: raise it")

@@ -9,7 +9,7 @@ from functools import partial
 from reprlib import repr as shorten
 from typing import Any, get_args
 
-from memplace_env.accelerator.accelerator import Fusion, Ports, Weights
+from memplace_env.accelerator.accelerator import Fusion, MeasuredTimes, Ports, Weights
 from memplace_env.accelerator.tiling import Access, Engines, EthosU, LocalMemory, OutputCycles
 from memplace_env.errors import AcceleratorError
 from memplace_env.hints import nearest
@@ -158,6 +158,19 @@ def _levels(value: Any, where: str) -> Any:
     return [_LEVEL(level, f"{where}[{index}]") for index, level in enumerate(value)]
 
 
+def _by_text(rule: Rule, most: int) -> Rule:
+    """A table from any lines of text of at most so many characters to values of one kind."""
+    line = _line(most)
+
+    def read(value: Any, where: str) -> Any:
+        _check_table(value, where)
+        for key in value:
+            line(key, f"{where}: the key {shorten(key)}")
+        return {key: rule(each, f"{where}.{shorten(key)}") for key, each in value.items()}
+
+    return read
+
+
 def _kind(value: Any) -> str:
     names = {
         bool: "true or false",
@@ -242,6 +255,14 @@ _TILING = _unit(
         "systolic": _made(LocalMemory, _table({"local_bytes": _COUNT})),
     }
 )
+MAX_KEY = 150
+"""Characters of an op's key, see `memplace_env.costs.op_key`. Our choice."""
+_MEASURED = _table(
+    {
+        "copy_latency_ns": _NANOSECONDS,
+        "op_ns": _by_text(_number("0.001", _MOST // 1000, step="0.001"), MAX_KEY),
+    }
+)
 DOCUMENT = _table(
     {
         "schema": schema_version,
@@ -255,9 +276,10 @@ DOCUMENT = _table(
         "compute": _COMPUTE,
         "memory": _levels,
         "tiling": _TILING,
+        "measured": _made(MeasuredTimes, _MEASURED),
         "dma": _table({"efficiency": _SHARE}, optional=["efficiency"]),
     },
-    optional=["dma", "cost_model", "tiling"],
+    optional=["dma", "cost_model", "tiling", "measured"],
 )
 """Rule for a whole document, parsed with `parse_float=Decimal`. Counts and picoseconds come out as int, the rest of the
 numbers as Fraction, so nothing is rounded yet; optional fields that the file leaves out stay out."""

@@ -1,6 +1,7 @@
 """Costs: what a program's ops, uses and copies take on a chip, as arrays, and the models that say so."""
 
 from memplace_env.costs.costs import Costs, OpTimes, op_times, whole_op_ps
+from memplace_env.costs.measured import Measured, op_key
 from memplace_env.costs.model import CostModel, KnownCosts, cost_model_names, costs_of, resolve_cost_model
 from memplace_env.costs.roofline import Roofline
 from memplace_env.costs.tiled import Tiled
@@ -9,11 +10,13 @@ __all__ = [
     "CostModel",
     "Costs",
     "KnownCosts",
+    "Measured",
     "OpTimes",
     "Roofline",
     "Tiled",
     "cost_model_names",
     "costs_of",
+    "op_key",
     "op_times",
     "resolve_cost_model",
     "whole_op_ps",

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from memplace_env.accelerator import Accelerator
 from memplace_env.costs.costs import LIMIT_PJ, LIMIT_PS, Costs
+from memplace_env.costs.measured import Measured
 from memplace_env.costs.roofline import Roofline
 from memplace_env.costs.tiled import Tiled
 from memplace_env.errors import CostError, MemPlaceError, WorkloadError
@@ -37,7 +38,7 @@ class CostModel(Protocol):
         ...
 
 
-BUILT_IN: dict[str, Callable[[], CostModel]] = {"roofline": Roofline, "tiled": Tiled}
+BUILT_IN: dict[str, Callable[[], CostModel]] = {"roofline": Roofline, "tiled": Tiled, "measured": Measured}
 
 
 class KnownCosts:

@@ -29,13 +29,8 @@ class Roofline:
         Raises:
             WorkloadError: if the accelerator has no unit for the program's dtype, or a time or an energy leaves int64.
         """
+        check_unit(program, accelerator)
         dtype = program.dtype
-        if dtype not in accelerator.matrix_macs_per_s:
-            supported = ", ".join(repr(name) for name in accelerator.matrix_macs_per_s)
-            raise WorkloadError(
-                f"Accelerator {accelerator.name!r} has no {dtype} unit for {program.name!r}; pass a dtype of "
-                f"{supported}."
-            )
         read_rate, write_rate = accelerator.dma_bytes_per_s
         picojoules = np.array([level.pj_per_byte for level in accelerator.levels])
         work_pj = program.macs * accelerator.mac_pj[dtype] + program.vector_ops * accelerator.vector_pj[dtype]
@@ -51,6 +46,20 @@ class Roofline:
             use_pj=whole_pj(program.use_bytes[:, None] * picojoules),
             copy_pj=whole_pj(program.tensor_bytes[:, None] * (picojoules + picojoules[-1])),
             reserved_bytes=np.zeros((program.num_ops, accelerator.num_levels), dtype=np.int64),
+        )
+
+
+def check_unit(program: Program, accelerator: Accelerator) -> None:
+    """The chip computes in the program's dtype.
+
+    Raises:
+        WorkloadError: if not.
+    """
+    if program.dtype not in accelerator.matrix_macs_per_s:
+        supported = ", ".join(repr(name) for name in accelerator.matrix_macs_per_s)
+        raise WorkloadError(
+            f"Accelerator {accelerator.name!r} has no {program.dtype} unit for {program.name!r}; pass a dtype of "
+            f"{supported}."
         )
 
 

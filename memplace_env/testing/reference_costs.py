@@ -1,4 +1,5 @@
-"""The roofline's arrays, number by number with exact fractions: what `costs.Roofline` is held equal to."""
+"""The arrays of the roofline and of measured costs, number by number with exact fractions: what `costs.Roofline` and
+`costs.Measured` are held equal to."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from math import ceil
 import numpy as np
 
 from memplace_env.accelerator import Accelerator
-from memplace_env.costs import Costs
+from memplace_env.costs import Costs, op_key
 from memplace_env.units import PS_PER_S
 from memplace_env.workload.program import Program
 
@@ -29,6 +30,38 @@ def roofline(program: Program, accelerator: Accelerator) -> Costs:
         use_pj=_table([[use_pj(program, accelerator, use, level) for level in levels] for use in uses], len(levels)),
         copy_pj=_table([[copy_pj(program, accelerator, k, level) for level in levels] for k in tensors], len(levels)),
         reserved_bytes=np.zeros((len(ops), len(levels)), dtype=np.int64),
+    )
+
+
+def measured(program: Program, accelerator: Accelerator) -> Costs:
+    """What `Measured().costs` must say on a chip with the times of all ops."""
+    times = accelerator.measured
+    assert times is not None
+    ops, tensors, uses = range(program.num_ops), range(program.num_tensors), range(program.num_uses)
+    fast, copy = [1] * accelerator.backing, times.copy_latency_ps
+    level = accelerator.levels[-1]
+    bus = []
+    for use in uses:
+        rate = level.write_bytes_per_s if program.use_is_result[use] else level.read_bytes_per_s
+        size = int(program.tensor_bytes[program.use_tensor[use]])
+        bus.append(copy + ceil(Fraction(size * PS_PER_S, rate)))
+    fetched, brought = (
+        [copy + copy_ps(program, accelerator, tensor, prefetch=prefetch) for tensor in tensors]
+        for prefetch in (True, False)
+    )
+    levels = accelerator.num_levels
+    return Costs(
+        compute_ps=np.array([0 for _ in ops], dtype=np.int64),
+        overhead_ps=np.array([times.op_ps[op_key(program, op)] for op in ops], dtype=np.int64),
+        use_ps=_table([[*fast, time] for time in bus], levels),
+        latency_ps=np.array([0] * levels, dtype=np.int64),
+        serial=True,
+        prefetch_ps=np.array(fetched, dtype=np.int64),
+        writeback_ps=np.array(brought, dtype=np.int64),
+        compute_pj=np.array([0 for _ in ops], dtype=np.int64),
+        use_pj=_table([[0] * levels for _ in uses], levels),
+        copy_pj=_table([[0] * levels for _ in tensors], levels),
+        reserved_bytes=_table([[0] * levels for _ in ops], levels),
     )
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import copy
-import json
 import os
 import re
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
@@ -18,67 +16,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import memplace_env.accelerator.load as load_module
+from benchmarks.fuzz.documents import document_to_toml
 from memplace_env.accelerator import Accelerator, accelerator_names, load_accelerator
 from memplace_env.accelerator.schema import DTYPES
 from memplace_env.errors import AcceleratorError
 from memplace_env.workload.program import FLOAT_BYTES
-
-PRESETS = Path(load_module.__file__).with_name("presets")
-GOOD: dict[str, Any] = tomllib.loads((PRESETS / "tpu-v4i.toml").read_text())
-GOOD["memory"][1]["efficiency"] = 0.75
-
-Document = dict[str, Any]
-Read = Callable[[Document], Accelerator]
-
-
-def to_toml(value: Any) -> str:
-    """A value as TOML on one line, all tables inline."""
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{json.dumps(key)} = {to_toml(item)}" for key, item in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(to_toml, value)) + "]"
-    if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False)
-    return repr(value).lower()  # Python's True, inf, nan and 1e-05 are TOML's but for the case.
-
-
-def document_to_toml(document: Document) -> str:
-    return "".join(f"{json.dumps(key)} = {to_toml(value)}\n" for key, value in document.items())
-
-
-def put(document: Document, path: str, value: Any) -> None:
-    """Sets `a.b[1].c`, or removes it if the value is `...`."""
-    *parents, last = [int(part) if part.isdigit() else part for part in re.findall(r"[\w-]+", path)]
-    at: Any = document
-    for part in parents:
-        at = at[part]
-    if value is ...:
-        del at[last]
-    else:
-        at[last] = value
-
-
-@pytest.fixture(scope="module")
-def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("accelerator") / "mine.toml"
-
-
-@pytest.fixture(scope="module")
-def read(file: Path) -> Read:
-    def write_and_load(document: Document) -> Accelerator:
-        file.write_text(document_to_toml(document), encoding="utf-8")
-        return load_accelerator(file)
-
-    return write_and_load
-
-
-def changed(*changes: tuple[str, Any]) -> Document:
-    document = copy.deepcopy(GOOD)
-    for path, value in changes:
-        put(document, path, value)
-    return document
-
+from tests.accelerator.documents import GOOD, NO_NUMBERS, PRESETS, Document, Read, changed
 
 # Shipped accelerators
 
@@ -263,6 +206,20 @@ def test_hash_tells_apart_whatever_counts(read: Read, path: str, value: Any) -> 
     assert read(changed((path, value))).sha256 != read(GOOD).sha256
 
 
+def test_hashes_of_presets_are_those_that_results_were_recorded_with() -> None:
+    assert {name: load_accelerator(name).sha256[:16] for name in accelerator_names()} == {
+        "edge-tpu": "f0abc2b5d58ac466",
+        "ethos-u65": "fc852ef57835b881",
+        "ethos-u65-256": "79665dc467bcb167",
+        "ethos-u65-512": "392b34f8aac56a7e",
+        "ethos-u85-2048": "9020605c71a0de18",
+        "ethos-u85-512": "ed4b850ee8cc568b",
+        "intel-npu-4000": "3b38c8f29d4189c4",
+        "nnp-i": "df73c9515f0541ca",
+        "tpu-v4i": "bb2afd5e7b9c11fb",
+    }
+
+
 def test_hashes_of_presets_differ() -> None:
     assert len({load_accelerator(name).sha256 for name in accelerator_names()}) == len(accelerator_names())
 
@@ -307,7 +264,7 @@ def test_directory(tmp_path: Path) -> None:
         (b"x = " + b"[" * 100_000, "not valid TOML.*nested too deeply"),
         (b"", "schema is missing"),
         (b"a." * 2000 + b"a = 1", "not valid TOML.*line 1 has more than 1,000 dots"),
-        (b"#" * (2**17 + 1), "cannot be read, it has 131,073 bytes, and 131,072 are the most"),
+        (b"#" * (2**19 + 1), "cannot be read, it has 524,289 bytes, and 524,288 are the most"),
     ],
 )
 def test_unreadable_content(tmp_path: Path, content: bytes, message: str) -> None:
@@ -369,7 +326,6 @@ TEXTS = ["name", "description", "memory[1].name", "dma.source.efficiency"]
 CHOICES = ["ports", "weights", "fusion", "dtype", "compute.systolic.fill"]
 TABLES = ["compute", "compute.mac_pj", "compute.systolic", "compute.source", "memory[1]", "memory[1].source", "dma"]
 UNKNOWN = ["x", "compute.x", "compute.mac_pj.x", "compute.systolic.x", "compute.source.x", "memory[1].x", "dma.x"]
-NO_NUMBERS: list[Any] = [True, False, "5", [5], {"a": 5}, float("nan"), float("inf"), -float("inf")]
 NO_TEXTS: list[Any] = [5, True, "", "  ", "a\tb", [], {}]
 NO_CHOICES: list[Any] = [5, True, "", "nothing", [], {}]
 ORDER = "order the levels fastest first"

@@ -4,39 +4,22 @@ from __future__ import annotations
 
 import copy
 import tomllib
-from collections.abc import Callable
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-import memplace_env.accelerator.load as load_module
-from memplace_env.accelerator import Accelerator, accelerator_names, load_accelerator
+from memplace_env.accelerator import accelerator_names, load_accelerator
 from memplace_env.accelerator.tiling import Access, EthosU
 from memplace_env.errors import AcceleratorError
-from tests.accelerator.test_load import NO_NUMBERS, Document, document_to_toml, put
+from tests.accelerator.documents import NO_NUMBERS, PRESETS, Document, Read, put
 
-PRESETS = Path(load_module.__file__).with_name("presets")
 DOCUMENTS: dict[str, Document] = {
     name: tomllib.loads((PRESETS / f"{name}.toml").read_text()) for name in accelerator_names()
 }
 ETHOS_U = [name for name in DOCUMENTS if DOCUMENTS[name].get("tiling", {}).get("unit", "").startswith("ethos-u")]
 OLD, NEW = "ethos-u65-256", "ethos-u85-512"
 BOXES = ["largest_block", "microblocks[0]", "vector_microblocks[0]"]
-
-Read = Callable[[Document], Accelerator]
-
-
-@pytest.fixture(scope="module")
-def read(tmp_path_factory: pytest.TempPathFactory) -> Read:
-    file = tmp_path_factory.mktemp("tiling") / "mine.toml"
-
-    def write_and_load(document: Document) -> Accelerator:
-        file.write_text(document_to_toml(document), encoding="utf-8")
-        return load_accelerator(file)
-
-    return write_and_load
 
 
 def changed(name: str, path: str, value: Any) -> Document:

@@ -147,13 +147,13 @@ def test_environments_run_on_any_costs(family, program, seed):
 
 def test_installed_models_are_found_by_name(monkeypatch):
     install(monkeypatch, "memplace.cost_models", mine=Roofline, seeded=RandomCosts(4), broken=OSError("no table"))
-    assert cost_model_names() == ("roofline", "tiled", "broken", "mine", "seeded")
+    assert cost_model_names() == ("roofline", "tiled", "measured", "broken", "mine", "seeded")
     assert isinstance(resolve_cost_model("mine"), Roofline)
     env = gym.make("MemPlace-v0", workload=PROGRAM, accelerator=CHIP, costs="seeded").unwrapped
     plain = gym.make("MemPlace-v0", workload=PROGRAM, accelerator=CHIP, costs="roofline").unwrapped
     assert (env.task.settings["costs"], plain.task.settings["costs"]) == ("seeded", "roofline")
     assert env.report().latency_ps != plain.report().latency_ps
-    with pytest.raises(CostError, match="there are roofline, tiled, broken, mine, seeded"):
+    with pytest.raises(CostError, match="there are roofline, tiled, measured, broken, mine, seeded"):
         resolve_cost_model("nothing")
     with pytest.raises(CostError, match=r"'broken' cannot be loaded \(no table\)"):
         resolve_cost_model("broken")
