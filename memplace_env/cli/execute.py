@@ -135,12 +135,16 @@ def _show(executor: Executor, runs: Sequence[Execution], copied: int) -> None:
 
 
 def _table(runs: Sequence[Execution], moving: bool) -> Table:
-    from memplace_env.execution import TOLERANCE
+    from memplace_env.execution import ROUNDING, TOLERANCE
     from memplace_env.views.tables.base import NONE, add_row, new_table
     from memplace_env.views.text.quantities import seconds
 
-    caption = f"Of every op that ran: within {TOLERANCE:g} is allowed only off multiples of 16 bytes."
-    columns = ("copies", "inferences", "ops run", "bit-equal", f"within {TOLERANCE:g}", "wrong", "outputs", "each")
+    half, brain = ROUNDING.values()
+    caption = (
+        f"Of every op that ran. Tolerance, of a result's largest number: {TOLERANCE:g} off multiples of 16 bytes, "
+        f"{half:.2g} in float16, {brain:.2g} in bfloat16, else none."
+    )
+    columns = ("copies", "inferences", "ops run", "bit-equal", "within tolerance", "wrong", "outputs", "each")
     table = new_table(None, *columns, caption=caption)
     for run in runs:
         wrong = run.ops - run.bit_equal - run.within_tolerance

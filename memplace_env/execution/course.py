@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 from onnx import helper
 
 from memplace_env.execution.constants import Array
-from memplace_env.execution.memory import POISON, Bytes, Memory
+from memplace_env.execution.layout import Layout
+from memplace_env.execution.memory import POISON, Bytes, Memory, raw
 from memplace_env.execution.network import Network, Progress
 from memplace_env.execution.places import Places
-from memplace_env.execution.result import Difference, Execution, nearly_same, same_bits
+from memplace_env.execution.result import EXACT_ALIGNMENT, TOLERANCE, Difference, Execution, nearly_same, same_bits
 from memplace_env.execution.schedule import Copies, Copy, Poison, resident_rows, steps_of
 from memplace_env.execution.submodels import Port
 from memplace_env.plan import MemoryPlan
@@ -26,17 +28,19 @@ class Course:
     Args:
         task: what the plan is for.
         network: the task's.
-        memory: whose contents do not matter.
+        layout: the task's.
+        memory: of that layout, whose contents do not matter.
         plan: valid or not.
     """
 
-    def __init__(self, task: Task, network: Network, memory: Memory, plan: MemoryPlan) -> None:
+    def __init__(self, task: Task, network: Network, layout: Layout, memory: Memory, plan: MemoryPlan) -> None:
         self._task = task
         self._network = network
+        self._layout = layout
         self._memory = memory
         self._plan = plan
-        self._places = Places(task, plan, memory)
-        self._bindings = [model.bound(self._places.addresses(op).__getitem__) for op, model in enumerate(network.ops)]
+        self._places = Places(task, plan, layout)
+        self._bindings = [model.bound(partial(self._address, op)) for op, model in enumerate(network.ops)]
         made = {port.tensor: network.expected[port.name] for model in network.ops for port in model.results}
         self._contents = {**network.weights, **network.inputs, **made}
         self._made_behind = _made_behind(task, plan)
@@ -62,27 +66,29 @@ class Course:
 
     def _load(self) -> None:
         """What is there before the first inference."""
-        self._memory.clear(self._plan)
+        for span in self._layout.reached(self._plan):
+            self._memory.at(span)[:] = POISON
         for tensor, content in self._network.weights.items():
-            self._memory.backing(tensor)[:] = _raw(content)
+            self._backing(tensor)[:] = raw(content)
         for row in np.flatnonzero(resident_rows(self._task, self._plan)).tolist():
-            self._memory.block(self._plan, row)[:] = _raw(self._network.weights[int(self._plan.allocations[row, 0])])
+            block = self._memory.at(self._layout.block(self._plan, row))
+            block[:] = raw(self._network.weights[int(self._plan.allocations[row, 0])])
 
     def _begin(self) -> None:
         """What is there before each inference: the inputs, and nothing of what the last one made."""
         for tensor in self._made_behind:
-            self._memory.backing(tensor)[:] = POISON
+            self._backing(tensor)[:] = POISON
         for tensor, content in self._network.inputs.items():
-            self._memory.backing(tensor)[:] = _raw(content)
+            self._backing(tensor)[:] = raw(content)
 
     def _infer(self, number: int, copies: Copies, rng: np.random.Generator, progress: Progress) -> float | None:
         """Seconds that one inference took, without comparing; None if an op failed."""
         began, comparing = time.perf_counter(), 0.0
         for step in steps_of(self._task, self._plan, copies, rng):
             if isinstance(step, Poison):
-                self._memory.whole_block(self._plan, step.row)[:] = POISON
+                self._memory.at(self._layout.whole_block(self._plan, step.row))[:] = POISON
             elif isinstance(step, Copy):
-                source, target = self._places.ends(step.row)
+                source, target = map(self._memory.at, self._places.ends(step.row))
                 target[:] = source
                 paused = time.perf_counter()
                 self._compare_copy(number, step.row, target)
@@ -112,46 +118,61 @@ class Course:
         wrong = [port for port in self._network.ops[op].results if not self._is_right(self._result(op, port), port)]
         if not wrong:
             self._equal += 1
-        elif self._places.is_aligned(op) or not all(self._is_near(op, port) for port in wrong):
+        elif self._must_be_exact(op) or not all(self._is_near(op, port) for port in wrong):
             self._differs(number, op, wrong[0].name, "it is not what the plain run makes")
         else:
             self._near += 1
             for port in wrong:
-                self._result(op, port)[:] = _raw(self._network.expected[port.name])
+                self._result(op, port)[:] = raw(self._network.expected[port.name])
 
     def _compare_copy(self, number: int, row: int, copied: Bytes) -> None:
         tensor, _, _, start, _ = self._plan.transfers[row].tolist()
-        if not same_bits(copied, _raw(self._contents[tensor])):
+        if not same_bits(copied, raw(self._contents[tensor])):
             name = self._task.program.tensor_name[tensor]
             self._differs(number, start, name, f"transfer {row} copies other bytes than it has")
 
     def _compare_outputs(self, number: int) -> None:
-        for port, content in self._outputs():
-            if not self._is_right(content, port):
+        for port, content, tolerance in self._outputs():
+            if not self._is_right(content, port) and not (tolerance and self._is_within(content, port, tolerance)):
                 self._wrong.setdefault(port.name, number)
                 self._differs(number, self._task.program.num_ops, port.name, "it is not the plain run's graph output")
 
-    def _outputs(self) -> Iterator[tuple[Port, Bytes]]:
-        """The graph outputs as the backing memory holds them, and those that are views of them."""
+    def _outputs(self) -> Iterator[tuple[Port, Bytes, float]]:
+        """The graph outputs as the backing memory holds them, then those that are views; what each may be off."""
         outputs = set(self._network.source.tensors(TensorKind.OUTPUT))
         for port in (port for model in self._network.ops for port in model.results if port.tensor in outputs):
-            yield port, self._memory.backing(port.tensor)
+            yield port, self._backing(port.tensor), 0.0
         tail = self._network.tail
         if tail is None:
             return
-        held = {port.name: _typed(self._memory.backing(port.tensor), port) for port in tail.operands}
+        held = {port.name: _typed(self._backing(port.tensor), port) for port in tail.operands}
         made = tail.session.run([port.name for port in tail.results], held)
         for port, array in zip(tail.results, made, strict=True):
-            yield port, _raw(array)
+            yield port, raw(array), tail.tolerance
 
     def _result(self, op: int, port: Port) -> Bytes:
-        return self._places.result(op, port.tensor)
+        return self._memory.at(self._places.of_op(op)[port.tensor])
+
+    def _backing(self, tensor: int) -> Bytes:
+        return self._memory.at(self._layout.backing(tensor))
+
+    def _address(self, op: int, tensor: int) -> int:
+        return int(self._memory.at(self._places.of_op(op)[tensor]).ctypes.data)
+
+    def _must_be_exact(self, op: int) -> bool:
+        """Whether kernels compute the same bits there as in the plain run."""
+        return not self._network.ops[op].tolerance and all(
+            self._address(op, tensor) % EXACT_ALIGNMENT == 0 for tensor in self._places.of_op(op)
+        )
 
     def _is_right(self, found: Bytes, port: Port) -> bool:
-        return same_bits(found, _raw(self._network.expected[port.name]))
+        return same_bits(found, raw(self._network.expected[port.name]))
 
     def _is_near(self, op: int, port: Port) -> bool:
-        return nearly_same(_typed(self._result(op, port), port), self._network.expected[port.name])
+        return self._is_within(self._result(op, port), port, self._network.ops[op].tolerance or TOLERANCE)
+
+    def _is_within(self, found: Bytes, port: Port, tolerance: float) -> bool:
+        return nearly_same(_typed(found, port), self._network.expected[port.name], tolerance)
 
     def _differs(self, number: int, op: int, value: str, why: str) -> None:
         if self._first is None:
@@ -166,10 +187,6 @@ def _made_behind(task: Task, plan: MemoryPlan) -> list[int]:
     there[plan.transfers[:, 0]] = True
     found: list[int] = np.flatnonzero(there & (program.producer >= 0)).tolist()
     return found
-
-
-def _raw(array: Array) -> Bytes:
-    return np.asarray(array, order="C").reshape(-1).view(np.uint8)
 
 
 def _typed(content: Bytes, port: Port) -> Array:

@@ -7,6 +7,7 @@ import time
 from memplace_env.errors import ExecutionError
 from memplace_env.execution.course import Course
 from memplace_env.execution.inputs import Inputs
+from memplace_env.execution.layout import Layout
 from memplace_env.execution.memory import Memory
 from memplace_env.execution.network import Progress, network_of
 from memplace_env.execution.result import Execution
@@ -19,7 +20,8 @@ class Executor:
     """A task's network, ready to run in the memory of any plan for that task.
 
     It is made of the ONNX file anew: one session of ONNX Runtime for each op, which reads and writes at addresses of
-    the arenas alone, and one of the whole model, whose results are what every op's must equal.
+    the arenas alone, and one of the whole model, whose results are what every op's must equal, but for `TOLERANCE` and
+    `ROUNDING`.
 
     Example:
         >>> from memplace_env import resolve_task
@@ -41,14 +43,15 @@ class Executor:
         drawn: how many constants are from the seed.
 
     Raises:
-        ExecutionError: naming what cannot be executed.
+        ExecutionError: naming what cannot be executed, or a negative seed.
     """
 
     def __init__(self, task: Task, *, seed: int = 0, inputs: Inputs = None, progress: Progress | None = None) -> None:
         began = time.perf_counter()
         self.task = task
         self._network = network_of(task, seed, inputs, progress or _silent)
-        self._memory = Memory(task, self._network.source)
+        self._layout = Layout(task, self._network.source)
+        self._memory = Memory(self._layout)
         self.drawn = self._network.drawn
         self.plain_seconds = self._network.plain_seconds
         self.setup_seconds = time.perf_counter() - began - self.plain_seconds
@@ -56,12 +59,12 @@ class Executor:
     @property
     def arena_bytes(self) -> int:
         """Of all arenas together."""
-        return self._memory.total_bytes
+        return sum(self._layout.arena_bytes)
 
     @property
     def scale(self) -> int:
-        """Bytes of the arenas for each byte of the plan, see `Memory`."""
-        return self._memory.scale
+        """Bytes of the arenas for each byte of the plan, see `Layout`."""
+        return self._layout.scale
 
     def run(
         self,
@@ -85,13 +88,16 @@ class Executor:
 
         Raises:
             PlanError: the plan is not valid.
-            ExecutionError: there is no inference to run, or an invalid plan leaves a use without any address.
+            ExecutionError: there is no inference to run, the seed is negative, or an invalid plan leaves a use without
+                any address.
         """
         if inferences < 1:
             raise ExecutionError(f"inferences is {inferences}; at least 1 is needed.")
+        if seed < 0:
+            raise ExecutionError(f"seed is {seed}; it cannot be negative.")
         if not even_if_invalid:
             require_valid(self.task, plan)
-        course = Course(self.task, self._network, self._memory, plan)
+        course = Course(self.task, self._network, self._layout, self._memory, plan)
         return course.run(inferences, Copies(copies), seed, progress or _silent)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import zipfile
@@ -10,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from memplace_env import foreign
 from memplace_env.errors import ExecutionError
@@ -19,10 +20,10 @@ from memplace_env.execution.source import Source
 Arrays = dict[str, NDArray[Any]]
 
 MOST_BYTES: Final = 2**31
-"""Of a file of inputs; our choice."""
+"""Of a file of inputs, and of what it unpacks to; our choice."""
 
 
-Inputs = Mapping[str, NDArray[Any]] | str | os.PathLike[str] | None
+Inputs = Mapping[str, ArrayLike] | str | os.PathLike[str] | None
 
 
 def given_inputs(source: Source, names: Iterable[str], seed: int, inputs: Inputs) -> Arrays:
@@ -67,31 +68,53 @@ def read_inputs(source: Source, names: Iterable[str], path: str | os.PathLike[st
         ExecutionError: it cannot be read, or holds other inputs than the model has.
     """
     try:
-        with np.load(io.BytesIO(foreign.read(path, MOST_BYTES)), allow_pickle=False) as file:
-            read = {name: file[name] for name in file.files}
-    except (OSError, ValueError, EOFError, KeyError, AttributeError, zipfile.BadZipFile, zlib.error) as error:
+        read = _unpacked(foreign.read(path, MOST_BYTES))
+    except Exception as error:  # numpy, zipfile and what it unpacks with raise whatever the damage leads to
         why = getattr(error, "strerror", None) or "it is no .npz file of arrays"
         raise ExecutionError(f"Cannot read the inputs {os.fspath(path)}: {why}; write them with numpy.savez.") from None
     return checked_inputs(source, names, read)
 
 
-def checked_inputs(source: Source, names: Iterable[str], given: Mapping[str, NDArray[Any]]) -> Arrays:
-    """Inputs that fit the model.
+def checked_inputs(source: Source, names: Iterable[str], given: Mapping[str, ArrayLike]) -> Arrays:
+    """Inputs that fit the model, as arrays.
 
     Raises:
         ExecutionError: naming the first that is missing, unknown or of another shape or type.
     """
     wanted = list(names)
+    checked: Arrays = {}
     for name in given.keys() - set(wanted):
         raise ExecutionError(f"The model has no input {name!r}; it has: {', '.join(wanted)}.")
     for name in wanted:
         if name not in given:
             raise ExecutionError(f"The input {name!r} is missing; pass all of: {', '.join(wanted)}.")
         shape, dtype = source.value(name).shape, source.dtype(name)
-        if given[name].shape != shape or given[name].dtype != dtype:
-            has = f"{given[name].dtype} {list(given[name].shape)}"
+        array = _array(name, given[name])
+        if array.shape != shape or array.dtype != dtype:
+            has = f"{array.dtype} {list(array.shape)}"
             raise ExecutionError(f"The input {name!r} is {has}; the model takes {dtype} {list(shape)}.")
-    return {name: np.asarray(given[name], order="C") for name in wanted}
+        checked[name] = array
+    return checked
+
+
+def _unpacked(content: bytes) -> Arrays:
+    """The arrays in an .npz file; what it says of its sizes is believed, as no more than that is ever unpacked."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        size = sum(member.file_size for member in archive.infolist())
+    if size > MOST_BYTES:
+        raise OSError(errno.EFBIG, f"it unpacks to {size:,} bytes, and {MOST_BYTES:,} are the most")
+    with np.load(io.BytesIO(content), allow_pickle=False) as file:
+        read = {name: file[name] for name in file.files}
+    if not all(isinstance(array, np.ndarray) for array in read.values()):
+        raise ValueError("a member that is no array comes as bytes")
+    return read
+
+
+def _array(name: str, given: ArrayLike) -> NDArray[Any]:
+    try:
+        return np.asarray(given, order="C")
+    except (TypeError, ValueError) as error:
+        raise ExecutionError(f"The input {name!r} is no array: {str(error).rstrip('.')}.") from error
 
 
 def _mask(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:

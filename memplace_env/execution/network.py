@@ -28,10 +28,10 @@ class Network:
     Attributes:
         source: its ONNX file.
         ops: a model for each op of the program.
-        tail: makes those graph outputs that are views of others' results, None if none are.
+        tail: makes those graph outputs that are views of inputs and of others' results, None if none are.
         weights: contents by tensor.
         inputs: contents by tensor.
-        expected: results of all ops and all graph outputs, by name, as one session of the whole model makes them.
+        expected: results of all ops and of `tail`, by name, as one session of the whole model makes them.
         drawn: how many constants the file lacks, so that they are from the seed.
         plain_seconds: of the run of that session.
     """
@@ -56,8 +56,10 @@ def network_of(task: Task, seed: int, inputs: Inputs, progress: Progress) -> Net
         progress: called for each op that is prepared.
 
     Raises:
-        ExecutionError: naming what cannot be executed.
+        ExecutionError: naming what cannot be executed, or a negative seed.
     """
+    if seed < 0:
+        raise ExecutionError(f"seed is {seed}; it cannot be negative.")
     source = source_of(task)
     constants = Constants(source, seed)
     ops = []

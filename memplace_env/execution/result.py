@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from onnx import TensorProto
 
 from memplace_env.execution.schedule import Copies
 
@@ -15,8 +16,12 @@ TOLERANCE: Final = 1e-5
 """How far, as a share of the largest number of a result, an op may be off whose data do not lie at multiples of
 `EXACT_ALIGNMENT` bytes: some kernels add up in another order there."""
 
+ROUNDING: Final = {TensorProto.FLOAT16: 2**-7, TensorProto.BFLOAT16: 2**-4}
+"""The same for an op that has to do with numbers of such an ONNX type, wherever its data lie: ONNX Runtime computes
+most of them in float32, and rounds a value between two ops to that type only if the ops run each by itself."""
+
 EXACT_ALIGNMENT: Final = 16
-"""Bytes; kernels compute the same bits at all multiples of it."""
+"""Bytes; kernels compute the same bits of the same operands at all multiples of it."""
 
 
 class Difference(NamedTuple):
@@ -44,8 +49,8 @@ class Execution:
         inferences: how many, one after the other.
         ops: how often an op ran.
         bit_equal: how often all its results equalled the plain run's bit for bit.
-        within_tolerance: how often they did not, at addresses where `TOLERANCE` is allowed, and kept to it. The plain
-            results were then put in their place, so that what is allowed does not grow with depth.
+        within_tolerance: how often they did not, but kept to `TOLERANCE` at addresses where it is allowed, or to
+            `ROUNDING`. The plain results were then put in their place: what is allowed does not grow with depth.
         first_difference: the first wrong result, or copy of other bytes than the plain run has; None if there is none.
         wrong_outputs: the graph outputs that were wrong at the end of an inference, and the first such inference.
         seconds: of each inference: ops, copies and poison, without comparing.
@@ -62,7 +67,7 @@ class Execution:
 
     @property
     def right(self) -> bool:
-        """Whether every result and every output was what the plain run says."""
+        """Whether every result and every output was what the plain run says, or within what is allowed of it."""
         return self.first_difference is None and not self.wrong_outputs
 
 
@@ -73,8 +78,11 @@ def same_bits(found: NDArray[np.uint8], expected: NDArray[np.uint8]) -> bool:
     return bool(np.array_equal(found, expected))
 
 
-def nearly_same(found: NDArray[Any], expected: NDArray[Any]) -> bool:
-    """Whether two arrays agree within `TOLERANCE`; quantised numbers may be off by one, others not at all."""
+def nearly_same(found: NDArray[Any], expected: NDArray[Any], tolerance: float = TOLERANCE) -> bool:
+    """Whether two arrays agree within that share of the largest number expected.
+
+    Integers of a byte, which are quantised numbers, may be off by one, others and truth values not at all.
+    """
     if expected.dtype.kind == "b" or (expected.dtype.kind in "iu" and expected.dtype.itemsize > 1):
         return bool(np.array_equal(found, expected))
     a, b = found.astype(np.float64), expected.astype(np.float64)
@@ -84,4 +92,4 @@ def nearly_same(found: NDArray[Any], expected: NDArray[Any]) -> bool:
     if not np.array_equal(a[~finite], b[~finite], equal_nan=True):
         return False
     most = np.abs(b[finite]).max(initial=0.0)
-    return bool((np.abs(a[finite] - b[finite]) <= TOLERANCE * most).all())
+    return bool((np.abs(a[finite] - b[finite]) <= tolerance * most).all())

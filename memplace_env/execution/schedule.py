@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,19 +23,22 @@ class Copies(StrEnum):
     RANDOM = "random"
 
 
-class Poison(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Poison:
     """The bytes of a block of the plan, by its row, hold nothing any more, or nothing yet."""
 
     row: int
 
 
-class Copy(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Copy:
     """A transfer of the plan, by its row, is made."""
 
     row: int
 
 
-class Run(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Run:
     """An op runs."""
 
     op: int

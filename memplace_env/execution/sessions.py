@@ -1,4 +1,8 @@
-"""Sessions of ONNX Runtime that compute the same bits whatever else is in the model."""
+"""Sessions of ONNX Runtime that compute an op's bits whatever else is in the model, but for types that it widens.
+
+Where it has no kernel for float16 or bfloat16 it casts to float32 and back, and leaves out the casts between two such
+ops: there, what stands beside an op decides whether its operands are rounded.
+"""
 
 from __future__ import annotations
 

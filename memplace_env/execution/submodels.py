@@ -6,9 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from onnx import ModelProto
+
 from memplace_env.errors import ExecutionError
 from memplace_env.execution.carving import Carved, carve
 from memplace_env.execution.constants import Constants
+from memplace_env.execution.result import ROUNDING
 from memplace_env.execution.sessions import session_of
 from memplace_env.execution.source import Source
 from memplace_env.workload.program import TensorKind
@@ -39,14 +42,19 @@ class OpModel:
     """An op that can run.
 
     Attributes:
-        session: of its model.
+        model: that computes it, with its constants but without its weights.
+        session: of the model.
         operands: what the session reads from memory.
         results: what it writes there.
+        tolerance: how far results may be off wherever data lie, as a share of the largest number of each; above 0 if
+            any value in it is of a type in `ROUNDING`.
     """
 
+    model: ModelProto
     session: onnxruntime.InferenceSession
     operands: tuple[Port, ...]
     results: tuple[Port, ...]
+    tolerance: float = 0.0
 
     def bound(self, address: Callable[[int], int]) -> onnxruntime.IOBinding:
         """The session's inputs and outputs at addresses of this machine, by tensor; results last."""
@@ -75,9 +83,11 @@ def op_model(source: Source, op: int, constants: Constants) -> OpModel:
     _check_nodes(source, op, carved)
     what = f"op {op} of {program.name!r} ({program.op_type[op]}, nodes {', '.join(program.op_nodes[op])})"
     return OpModel(
+        carved.model,
         session_of(carved.model, what),
         tuple(_port(source, name, tensors[name]) for name in carved.inputs),
         tuple(_port(source, name, tensors[name]) for name in made),
+        _tolerance(source, carved),
     )
 
 
@@ -99,17 +109,32 @@ def folded_shift(source: Source, op: int) -> str:
 
 
 def tail_model(source: Source, constants: Constants) -> OpModel | None:
-    """What makes the graph's outputs of the tensors that hold them, where they are views; None if none are."""
-    program = source.program
-    tensors = {program.tensor_value[tensor]: tensor for tensor in source.tensors(TensorKind.OUTPUT)}
-    views = [name for name in source.outputs if name not in tensors and not source.value(name).constant]
+    """What makes the graph's outputs of the tensors that hold them, where they are views; None if none are.
+
+    Left out are inputs that are outputs as they are, and views of inputs that no op reads: no memory has to do with
+    either. So are outputs without any element, of which no backing memory has to hold what they rest on.
+    """
+    program, outside = source.program, _inputs(source)
+    holding = (*source.tensors(TensorKind.INPUT), *source.tensors(TensorKind.OUTPUT))
+    tensors = {program.tensor_value[tensor]: tensor for tensor in holding}
+    inside = {program.tensor_value[tensor] for tensor in source.tensors(TensorKind.ACTIVATION)}
+
+    def carved(*views: str) -> Carved:
+        return carve(source, views, frozenset(tensors) | inside | outside, constants.__getitem__)
+
+    views = [
+        name
+        for name in dict.fromkeys(source.outputs)
+        if name not in tensors.keys() | outside
+        and not source.value(name).constant
+        and tensors.keys() >= set(carved(name).inputs)
+    ]
     if not views:
         return None
-    carved = carve(source, views, frozenset(tensors) | _inputs(source), constants.__getitem__)
-    ports = tuple(_port(source, name, tensors[name]) for name in carved.inputs if name in tensors)
-    if len(ports) < len(carved.inputs):  # an input handed out again, which no memory has to do with
-        return None
-    return OpModel(session_of(carved.model, "the graph's outputs"), ports, tuple(_port(source, v, -1) for v in views))
+    tail = carved(*views)
+    ports = tuple(_port(source, name, tensors[name]) for name in tail.inputs)
+    results = tuple(_port(source, view, -1) for view in views)
+    return OpModel(tail.model, session_of(tail.model, "the graph's outputs"), ports, results, _tolerance(source, tail))
 
 
 def plain_model(source: Source, wanted: Sequence[str], constants: Constants) -> Carved:
@@ -129,6 +154,12 @@ def _port(source: Source, name: str, tensor: int) -> Port:
     value = source.value(name)
     source.dtype(name)
     return Port(name, tensor, value.element_type, value.shape)
+
+
+def _tolerance(source: Source, carved: Carved) -> float:
+    names = {name for node in carved.model.graph.node for name in (*node.input, *node.output)}
+    types = {source.values[name].element_type for name in names & source.values.keys()}
+    return max((share for kind, share in ROUNDING.items() if kind in types), default=0.0)
 
 
 def _check_nodes(source: Source, op: int, carved: Carved) -> None:

@@ -14,6 +14,7 @@ from memplace_env.task import Task
 from tests.by_hand import machine
 
 FLOAT, INT64, INT8, UINT8 = TensorProto.FLOAT, TensorProto.INT64, TensorProto.INT8, TensorProto.UINT8
+FLOAT16, BFLOAT16 = TensorProto.FLOAT16, TensorProto.BFLOAT16
 _RATES = dict.fromkeys(("float32", "int8"), 10**9)
 _PICOJOULES = dict.fromkeys(("float32", "int8"), 1.0)
 
@@ -133,6 +134,28 @@ def quantised(path: Path) -> Path:
         "s": np.float32(0.02), "zero": np.uint8(128), "zero_w": np.int8(0),
     }  # fmt: skip
     return written(path, nodes, {"x": (FLOAT, [1, 3, 8, 8])}, {"y": (FLOAT, [1, 5])}, constants)
+
+
+def half(path: Path, casting: bool) -> Path:
+    """Products of float16 numbers; input and output of float32 if casting."""
+    rng = np.random.default_rng(4)
+    node = helper.make_node
+    nodes = [
+        node("MatMul", ["x16", "w0"], ["h"], "first"),
+        node("Relu", ["h"], ["r"], "relu"),
+        node("MatMul", ["r", "w1"], ["s"], "second"),
+        node("Add", ["s", "x16"], ["y16"], "add"),
+    ]
+    if casting:
+        nodes = [
+            node("Cast", ["x"], ["x16"], "narrow", to=FLOAT16),
+            *nodes,
+            node("Cast", ["y16"], ["y"], "widen", to=FLOAT),
+        ]
+    constants = {name: normal(rng, 16, 16).astype(np.float16) for name in ("w0", "w1")}
+    read, made = ("x", "y") if casting else ("x16", "y16")
+    kind = FLOAT if casting else FLOAT16
+    return written(path, nodes, {read: (kind, [4, 16])}, {made: (kind, [4, 16])}, constants)
 
 
 MODELS = {"convolutional": convolutional, "attentive": attentive, "quantised": quantised}

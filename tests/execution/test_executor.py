@@ -7,6 +7,7 @@ import onnxruntime
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from onnx import helper
 
 from memplace_env.compiler import place_mapping
 from memplace_env.envs.malloc_game.problem import MallocGameProblem
@@ -15,7 +16,7 @@ from memplace_env.execution import Copies, Executor
 from memplace_env.plan import MemoryPlan, violations
 from memplace_env.resolve import resolve_task
 from memplace_env.workload.program import TensorKind
-from tests.execution.models import MODELS, attentive, chip, convolutional, task_of
+from tests.execution.models import FLOAT, MODELS, attentive, chip, convolutional, half, normal, task_of, written
 
 
 @pytest.fixture(scope="module")
@@ -131,6 +132,62 @@ def blocks_of(task, *rows) -> MemoryPlan:
     for use, (op, tensor) in enumerate(zip(program.use_op, program.use_tensor, strict=True)):
         level[use] = not any(row[0] == tensor and row[3] <= op <= row[4] for row in rows)
     return MemoryPlan.of(task, level, np.array(rows))
+
+
+@pytest.mark.parametrize("casting", [False, True])
+def test_float16_is_rounded_between_ops_as_the_plain_run_does_not(folder, casting):
+    """Its kernels are of float32. int8 makes no op of casts, so that the last one is a view of an output."""
+    path = half(folder / f"half-{casting}.onnx", casting)
+    for seed in range(5):
+        executor = Executor(task_of(path, dtype="int8" if seed % 2 else None), seed=seed)
+        for plan in plans(executor.task):
+            run = executor.run(plan, inferences=2)
+            assert run.right, run
+            assert run.within_tolerance > 0
+            assert run.bit_equal + run.within_tolerance == run.ops
+
+
+def test_poison_is_found_in_float16(folder):
+    executor = Executor(task_of(half(folder / "freed.onnx", casting=False), weights="resident"))
+    task = executor.task
+    tensor = activations(task)[0]
+    start, end = int(task.program.live_start[tensor]), int(task.program.live_end[tensor])
+    plan = blocks_of(task, (tensor, 0, 0, start, end))
+    assert executor.run(plan).right
+    plan.allocations[0, 4] = end - 1
+    run = executor.run(plan, even_if_invalid=True)
+    assert (run.first_difference.op, run.wrong_outputs) == (end, {"y16": 0})
+    assert not run.right
+
+
+def returning(path):
+    """A model that hands out its input, views of all its inputs, of which no op reads the second, and of its result.
+
+    And nothing of what is between.
+    """
+    node = helper.make_node
+    nodes = [
+        node("MatMul", ["x", "w"], ["h"], "product"),
+        node("Slice", ["h", "zero", "zero"], ["e"], "part"),
+        node("Relu", ["e"], ["none"], "idle"),
+        node("Relu", ["h"], ["y"], "relu"),
+        *(node("Reshape", [name, "flat"], [f"{name}_flat"], f"flatten_{name}") for name in ("x", "unread", "y")),
+    ]
+    constants = {"w": normal(np.random.default_rng(6), 16, 16), "flat": np.array([64]), "zero": np.array([0])}
+    outputs = {"none": [0, 16], "x": [4, 16], "x_flat": [64], "unread_flat": [64], "y": [4, 16], "y_flat": [64]}
+    inputs = {name: (FLOAT, [4, 16]) for name in ("x", "unread")}
+    return written(path, nodes, inputs, {name: (FLOAT, shape) for name, shape in outputs.items()}, constants)
+
+
+def test_outputs_that_are_views_of_inputs(folder):
+    executor = Executor(task_of(returning(folder / "returning.onnx")))
+    assert [port.name for port in executor._network.tail.results] == ["x_flat", "y_flat"]
+    for plan in plans(executor.task):
+        run = executor.run(plan, inferences=2)
+        assert run.right, run
+    wrong = executor._network.expected["y_flat"] + 1
+    executor._network = replace(executor._network, expected={**executor._network.expected, "y_flat": wrong})
+    assert executor.run(plan).wrong_outputs == {"y_flat": 0}
 
 
 def activations(task) -> list[int]:

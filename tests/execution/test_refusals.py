@@ -1,6 +1,8 @@
 """What cannot be executed is said in one sentence that names it."""
 
+import io
 import json
+import zipfile
 
 import numpy as np
 import pytest
@@ -14,7 +16,7 @@ from memplace_env.execution import Executor, course
 from memplace_env.resolve import resolve_task
 from memplace_env.workload.program import Program
 from memplace_env.workload.resolve import resolve_workload
-from tests.execution.models import FLOAT, INT64, attentive, chip, convolutional, task_of, written
+from tests.execution.models import FLOAT, INT64, attentive, chip, convolutional, quantised, task_of, written
 
 
 def test_programs_from_no_onnx_file(tmp_path):
@@ -81,6 +83,79 @@ def test_inputs(tmp_path):
     assert executor.run(native_plan(task)).right
     with pytest.raises(ExecutionError, match="at least 1"):
         executor.run(native_plan(task), inferences=0)
+
+
+def packed(path, member=None, **options):
+    """An archive with the float32 input that `quantised` has, or with another member."""
+    file = io.BytesIO()
+    np.lib.format.write_array(file, np.zeros((1, 3, 8, 8), np.float32))
+    with zipfile.ZipFile(path, "w", **options) as archive:
+        archive.writestr(*member or ("x.npy", file.getvalue()))
+    return path.read_bytes()
+
+
+def changed(content, *places):
+    """With these bytes of a member's two headers, the one before it and the one in the directory, set."""
+    directory = content.find(b"PK\x01\x02")
+    damaged = bytearray(content)
+    for before, behind, value in places:
+        damaged[before] = damaged[directory + behind] = value
+    return bytes(damaged)
+
+
+@pytest.fixture
+def archive(tmp_path):
+    return tmp_path / "x.npz"
+
+
+def test_archives_that_cannot_be_unpacked(archive, tmp_path):
+    task = task_of(quantised(tmp_path / "m.onnx"))
+    packed(archive, compression=zipfile.ZIP_LZMA)
+    assert Executor(task, inputs=archive).plain_seconds > 0
+    lzma = bytearray(archive.read_bytes())
+    lzma[60:80] = bytes(20)
+    header = np.lib.format.magic(1, 0) + b"\x76\x00" + b"{'descr': '<f4', 'fortran_order': False, 'shape': (2**40,)}"
+    shape = header.replace(b"2**40", str(2**40).encode()).ljust(127) + b"\n"
+    for content in (
+        bytes(lzma),
+        changed(packed(archive), (6, 8, 1)),  # encrypted
+        changed(packed(archive), (8, 10, 99)),  # compressed in a way that nobody knows
+        packed(archive, ("x", b"no array")),
+        packed(archive, ("x.npy", shape)),  # which says that it has terabytes
+        shape,
+    ):
+        archive.write_bytes(content)
+        with pytest.raises(ExecutionError, match=r"Cannot read the inputs .*: it is no \.npz file of arrays"):
+            Executor(task, inputs=archive)
+
+
+def test_archives_that_unpack_to_too_much(archive, tmp_path, monkeypatch):
+    task = task_of(quantised(tmp_path / "m.onnx"))
+    packed(archive, compression=zipfile.ZIP_DEFLATED)
+    size = 3 * 8 * 8 * 4 + 128
+    monkeypatch.setattr("memplace_env.execution.inputs.MOST_BYTES", size)
+    assert archive.stat().st_size < size / 2
+    assert Executor(task, inputs=archive).plain_seconds > 0
+    monkeypatch.setattr("memplace_env.execution.inputs.MOST_BYTES", size - 1)
+    with pytest.raises(ExecutionError, match=f"unpacks to {size} bytes, and {size - 1} are the most"):
+        Executor(task, inputs=archive)
+
+
+def test_lists_are_inputs_too(tmp_path):
+    task = task_of(attentive(tmp_path / "m.onnx"))
+    executor = Executor(task, inputs={"ids": [[0, 1, 2, 3, 4, 5]]})
+    assert executor.run(native_plan(task), inferences=1).right
+    for given, message in (([1, 2], r"is int64 \[2\]; the model"), ([[1], [1, 2]], "'ids' is no array")):
+        with pytest.raises(ExecutionError, match=message):
+            Executor(task, inputs={"ids": given})
+
+
+def test_seeds(tmp_path):
+    task = task_of(attentive(tmp_path / "m.onnx"))
+    with pytest.raises(ExecutionError, match="seed is -1"):
+        Executor(task, seed=-1)
+    with pytest.raises(ExecutionError, match="seed is -2"):
+        Executor(task).run(native_plan(task), copies="random", seed=-2)
 
 
 def test_without_the_package(tmp_path, monkeypatch):
