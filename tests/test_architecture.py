@@ -22,7 +22,7 @@ LAYERS = (
     ("export", "simulator"),
     ("compiler", "execution"),
     ("resolve",),
-    ("api",),
+    ("api", "device"),
     ("registration", "envs"),
     ("wrappers", "testing"),
     ("analysis",),
@@ -73,7 +73,7 @@ FROM_ENVS_UP = tuple(
 ONLY_IN = {
     "gymnasium": (*FROM_ENVS_UP, "agents"),
     "agents": ("memplace_env.leaderboard", "memplace_env.cli", "agents"),
-    "torch": ("agents",),
+    "torch": ("agents", "memplace_env.device"),
     "torch_geometric": ("agents",),
     "tensorboard": ("agents",),
     "stable_baselines3": ("agents", "memplace_env.wrappers.sb3"),
@@ -84,7 +84,13 @@ ONLY_IN = {
     "benchmarks": (),
     "numba": ("memplace_env.kernel",),
     "networkx": ("memplace_env.workload.program",),
-    "onnx": ("memplace_env.workload.onnx", "memplace_env.workload.lowered", "memplace_env.execution"),
+    "onnx": (
+        "memplace_env.workload.onnx",
+        "memplace_env.workload.lowered",
+        "memplace_env.execution",
+        "memplace_env.device.dtypes",
+        "memplace_env.device.lowering",
+    ),
     "onnxruntime": ("memplace_env.execution.sessions",),
     "tflite": ("memplace_env.workload.tflite", "memplace_env.export.tflite_file", "memplace_env.export.tflite_lives"),
     "flatbuffers": ("memplace_env.export.tflite_file",),
@@ -126,8 +132,12 @@ MAY_TAKE_BOTH = (
     "memplace_env.testing",
 )
 """Where tasks are made, and what outsiders call or write."""
-SIMULATORS = ("memplace_env.simulator.builtin", "memplace_env.simulator.parallel", "memplace_env.leaderboard.black_box")
+SIMULATORS = (
+    "memplace_env.simulator.builtin", "memplace_env.simulator.parallel", "memplace_env.leaderboard.black_box",
+    "memplace_env.device.simulator",
+)  # fmt: skip
 """Where `Simulator` is implemented, which takes both."""
+METHODS = ("run", "run_batch", "task_of", "bench", "disturbed")
 
 
 def takes_both(node: ast.FunctionDef) -> bool:
@@ -143,7 +153,7 @@ def test_tasks_are_handed_on_whole():
         for function in functions()
         if takes_both(function.node)
         and not any(function.module == home or function.module.startswith(f"{home}.") for home in MAY_TAKE_BOTH)
-        and not (function.module in SIMULATORS and function.node.name in ("run", "run_batch", "task_of", "disturbed"))
+        and not (function.module in SIMULATORS and function.node.name in METHODS)
     ]
     assert [each for each in both if not is_front_door(each)] == []
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -24,17 +24,29 @@ def register(app: typer.Typer) -> None:
     app.command(epilog="Example: memplace calibrate measured.csv --accelerator my-chip.toml")(calibrate)
 
 
-@model_flags(without=["batch", "dim", "dtype", "simulator"])
+@model_flags(without=["dtype", "simulator"])
 def calibrate(
-    measurements: Annotated[Path, typer.Argument(metavar="MEASUREMENTS", help="A .csv file of measured latencies.")],
+    measurements: Annotated[
+        Path | None, typer.Argument(metavar="MEASUREMENTS", help="A .csv file of measured latencies.")
+    ] = None,
     *,
     flags: ModelFlags,
     fit: Annotated[
         list[str] | None,
         typer.Option("--fit", metavar="NAME", help="A constant to fit, such as DRAM.efficiency; repeat."),
     ] = None,
+    device: Annotated[Literal["cuda"] | None, typer.Option("--device", help="Measure this device instead.")] = None,
+    model: Annotated[
+        list[str] | None,
+        typer.Option("--model", metavar="MODEL", help="A network whose ops are timed on the device; repeat."),
+    ] = None,
+    capacity: Annotated[
+        int | None, typer.Option("--capacity", min=1, help="MiB of the device that plans may use; default 64.")
+    ] = None,
+    name: Annotated[str | None, typer.Option("--name", help="What the device's chip is called; default cuda.")] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", help="The .toml file to write; default CHIP-calibrated.toml.")
+        Path | None,
+        typer.Option("--output", help="The .toml file to write; default CHIP-calibrated.toml or NAME.toml."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the output.")] = False,
     json: JsonFlag = False,
@@ -44,18 +56,54 @@ def calibrate(
     Columns: model and latency_ms; where wanted batch, dtype, dims ("sequence=384 decoder_sequence=128") and plan, a
     saved plan that was measured (otherwise the compiler's own). Constants: compute.efficiency, op_overhead_ns and each
     LEVEL.efficiency; without --fit as many as there are measurements.
+
+    Or, with --device cuda and at least one --model, measure a GPU: its bus, memory and units, and each different op of
+    these models in float32 (--batch, --dim), and write it as a chip with the cost model 'measured'.
     """
+    if (measurements is None) == (device is None):
+        raise CalibrationError("Pass either a .csv file of measured latencies, or --device cuda with --model MODEL.")
+    of_file = {"--fit": fit, "--accelerator": flags.accelerator, "--fusion": flags.fusion, "--costs": flags.costs}
+    of_device = {"--model": model, "--capacity": capacity, "--name": name, "--batch": flags.batch, "--dim": flags.dims}
+    if measurements is not None:
+        _refuse(of_device, "a file of measurements; it is for --device")
+        _fit(measurements, flags, fit, output=output, force=force, json=json)
+        return
+    _refuse(of_file, "--device; it is for a file of measurements")
+    if not model:
+        raise CalibrationError("--device needs the networks whose ops are to be timed: pass --model MODEL.")
+    from memplace_env.cli.calibrate_device import DEFAULT_MIB, DEFAULT_NAME, calibrate_device
+
+    name = DEFAULT_NAME if name is None else name
+    path = _path(output, name, force)
+    calibrate_device(model, flags, path, name=name, capacity_mib=capacity or DEFAULT_MIB, json=json)
+
+
+def _refuse(options: dict[str, Any], why: str) -> None:
+    for option, value in options.items():
+        if value not in (None, []):
+            raise CalibrationError(f"{option} cannot go with {why}: leave it out.")
+
+
+def _path(output: Path | None, name: str, force: bool) -> Path:
+    from memplace_env.cli.output import slug
+
+    path = output or Path(f"{slug(name)}.toml")
+    if path.is_dir() or (path.exists() and not force):
+        raise CalibrationError(f"{path} exists already; pass another --output, or --force to overwrite a file.")
+    return path
+
+
+def _fit(
+    measurements: Path, flags: ModelFlags, fit: list[str] | None, *, output: Path | None, force: bool, json: bool
+) -> None:
     from memplace_env.accelerator.description import Description
     from memplace_env.analysis.calibration import calibrate
-    from memplace_env.cli.output import slug
     from memplace_env.files import write_atomically
     from memplace_env.views.tables.calibration import calibration_tables, error_text
 
     description = Description.read(flags.chip)
     name = str(description.document["name"]) + CALIBRATED
-    path = output or Path(f"{slug(name)}.toml")
-    if path.is_dir() or (path.exists() and not force):
-        raise CalibrationError(f"{path} exists already; pass another --output, or --force to overwrite a file.")
+    path = _path(output, name, force)
     with stderr().status("simulating candidates"):
         measured = read_measurements(measurements, flags)
         calibration = calibrate(description, measured, costs=flags.costs, fit=fit)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from memplace_env.cli.console import print_json, stdout
+from memplace_env.cli.console import print_json, stderr, stdout
 from memplace_env.cli.model_flags import ModelFlags, model_flags
 from memplace_env.cli.options import JsonFlag, Model, PlanFile
 from memplace_env.cli.saved_plans import load_plan
@@ -68,13 +69,14 @@ def export(
         content, counts = _header(task, saved, prefix)
     else:
         content, counts = _model(Path(model), task, saved)
+    console = stderr() if _is_stdout(out) else stdout()
     _write(out, content)
     if json:
         identity = {"program_sha256": task.program.sha256, "accelerator_sha256": task.accelerator.sha256}
         print_json({"written": str(out), "format": form.value, "bytes": len(content), **identity, **counts})
         return
     said = _said(counts) if form is Format.TFLITE else ", ".join(f"{n} {name}" for name, n in counts.items())
-    stdout().print(f"Written: {out} ({said})", markup=False, soft_wrap=True)
+    console.print(f"Written: {out} ({said})", markup=False, soft_wrap=True)
 
 
 def _check_tflite(model: str, out: Path, prefix: str | None) -> None:
@@ -122,6 +124,14 @@ def _said(counts: dict[str, Any]) -> str:
     left = ", ".join(f"{n} {reason}" for reason, n in counts["at_run_time"].items())
     offsets = f"{counts['planned']} tensors with offsets below {counts['arena_bytes']:,} bytes"
     return f"{offsets}; at run time: {left}" if left else offsets
+
+
+def _is_stdout(path: Path) -> bool:
+    """Whether what is written there comes where results are shown."""
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(1))
+    except OSError:
+        return False
 
 
 def _write(path: Path, content: bytes) -> None:

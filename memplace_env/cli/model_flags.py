@@ -25,7 +25,9 @@ _OPTIONS = {
     ],
     "dtype": Annotated[str | None, typer.Option("--dtype", help="int8, float16, bfloat16 or float32.")],
     "fusion": Annotated[str | None, typer.Option("--fusion", help="none, activation, chain, conv or epilogue.")],
-    "costs": Annotated[str | None, typer.Option("--costs", help="Name of a cost model, such as roofline.")],
+    "costs": Annotated[
+        str | None, typer.Option("--costs", help="A cost model: roofline, tiled, measured or an installed one.")
+    ],
     "simulator": Annotated[str | None, typer.Option("--simulator", help="Name of an installed simulator.")],
 }
 

@@ -147,17 +147,19 @@ def _readiness(task: Task, plan: MemoryPlan) -> tuple[Ints, Ints, list[Violation
             mine = rows.get((copied, min(source, target)), ())
             blocks = [block for block in mine if starts[block] <= covers[0] and ends[block] >= covers[1]]
             rule = "prefetch" if prefetch else "write-back"
-            what = f"transfer {row} ({rule} of {named(program, copied)})"
+            wrong = ""
             if len(blocks) == 0:
-                broken.append(Violation(rule, f"{what} has no block that covers ops {covers[0]}..{covers[1]}."))
+                wrong = f"has no block that covers ops {covers[0]}..{covers[1]}."
             elif prefetch and backing_ready[copied] > first:
-                broken.append(Violation(rule, f"{what} starts at op {first}, before the backing memory has the data."))
+                wrong = f"starts at op {first}, before the backing memory has the data."
             elif not prefetch and min(block_ready[block] for block in blocks) > first - 1:
-                broken.append(Violation(rule, f"{what} starts at op {first}, before its block has the data."))
+                wrong = f"starts at op {first}, before its block has the data."
             elif prefetch and block_ready[blocks[0]] > last + 1:
                 block_ready[blocks[0]], changed = last + 1, True
             elif not prefetch and backing_ready[copied] > last + 1:
                 backing_ready[copied], changed = last + 1, True
+            if wrong:
+                broken.append(Violation(rule, f"transfer {row} ({rule} of {named(program, copied)}) {wrong}"))
     return block_ready, backing_ready, broken
 
 

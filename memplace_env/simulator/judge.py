@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from numbers import Real
 
 from memplace_env.errors import SimulatorError
@@ -37,7 +38,8 @@ def judge_plan(task: Task, plan: MemoryPlan, *, trusted: bool = False) -> Report
 def judge_plans(task: Task, plans: Sequence[MemoryPlan]) -> list[Report]:
     """What the task's simulator, or else its cost arrays, say of each of these plans, which are known to be valid.
 
-    Several plans go to the simulator's `run_batch` together if it has one.
+    Several plans go to the simulator's `run_batch` together if it has one. Their settings are the task's: those in a
+    stranger's file name nothing.
 
     Raises:
         SimulatorError: if the simulator fails, or says what cannot be.
@@ -46,6 +48,7 @@ def judge_plans(task: Task, plans: Sequence[MemoryPlan]) -> list[Report]:
     if simulator is None:
         return [time_plan(task, plan) for plan in plans]
     name, where = _name(simulator), (task.program, task.accelerator)
+    plans = [plan if plan.settings == task.settings else replace(plan, settings=task.settings) for plan in plans]
     try:
         if len(plans) > 1 and isinstance(simulator, BatchSimulator):
             reports = list(simulator.run_batch(*where, plans))

@@ -82,7 +82,8 @@ def test_runs_with_other_costs_are_other_runs(run: Run, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("_doubled")
 @pytest.mark.parametrize(
-    ("typed", "named"), [("doubledd", "did you mean 'doubled'?"), ("tpu", "there are roofline, tiled, doubled")]
+    ("typed", "named"),
+    [("doubledd", "did you mean 'doubled'?"), ("tpu", "there are roofline, tiled, measured, doubled")],
 )
 def test_unknown_names(run: Run, tmp_path: Path, typed: str, named: str) -> None:
     for command in (["solve", MODEL], ["inspect", MODEL], ["play", GAME]):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -39,6 +42,23 @@ def test_a_header(saved: Path, run: Run, parsed: Callable[..., Any]) -> None:
     assert f'memplace_accelerator_sha256[] = "{said["accelerator_sha256"]}"' in text
     assert "Written: again.h (3 levels, 19 tensors" in run("export", MODEL, saved, "--out", "again.h").stdout
     assert Path("again.h").read_text() == text
+
+
+def test_a_header_through_a_pipe(saved: Path, run: Run) -> None:
+    assert run("export", MODEL, saved, "--out", "plan.h").exit_code == 0
+    text = Path("plan.h").read_bytes()
+    os.mkfifo("pipe")
+    reading = os.open("pipe", os.O_RDONLY | os.O_NONBLOCK)
+    assert run("export", MODEL, saved, "--out", "pipe").exit_code == 0
+    assert os.read(reading, len(text) + 1) == text
+    os.close(reading)
+    assert Path("pipe").is_fifo()
+    Path("stdout").symlink_to("/proc/self/fd/1")
+    command = [sys.executable, "-m", "memplace_env.cli", "export", MODEL, str(saved), "--out", "stdout"]
+    done = subprocess.run(command, capture_output=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, text)
+    assert done.stderr.startswith(b"Written: stdout (")
+    assert Path("stdout").is_symlink()
 
 
 def test_an_offline_plan(network: tuple[str, str], run: Run, parsed: Callable[..., Any]) -> None:

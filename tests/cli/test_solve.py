@@ -187,7 +187,7 @@ def test_no_plan_found(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_failing_write_leaves_nothing(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(path: Path) -> int:
+    def full(path: Path, like: Path) -> int:
         raise OSError(28, "No space left on device", str(path))
 
     monkeypatch.setattr(files, "_opened", full)

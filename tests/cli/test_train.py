@@ -99,10 +99,10 @@ def test_without_room_nothing_is_half_written(
     """And with room again the run goes on to the end that it would have had."""
     real = files._opened
 
-    def full(path: Path) -> int:
+    def full(path: Path, like: Path) -> int:
         if path.name == f".{name}.new":
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
-        return real(path)
+        return real(path, like)
 
     train = ("train", "egrl", MODEL, "--out", "o", *SMALL, "--budget", 40, "--resume")
     with monkeypatch.context() as patched:

@@ -1,0 +1,236 @@
+"""Plans on a GPU: what the cost model says of them against what they take; and what searching by the clock is worth.
+
+`python -m benchmarks.device` calibrates the GPU (`benchmarks/results/device/cuda.toml`), times 100 plans of each of
+three networks, goes on where it was stopped, and prints a table; `--write docs/device.md` puts it there, and
+`--plot docs/pictures/device.png` draws a point per plan. Without a GPU the table says that nothing was measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import gymnasium as gym
+import numpy as np
+from rich.progress import track
+from scipy.stats import spearmanr
+
+from agents.registry import agent_specs
+from benchmarks.ledger import Ledger, Record
+from benchmarks.tables import markdown, write_between_markers
+from memplace_env.compiler import native_plan, place_mapping
+from memplace_env.device.bench import RUNS, Bench
+from memplace_env.device.protocol import Device
+from memplace_env.device.simulator import DeviceSimulator, report_of
+from memplace_env.envs.malloc_game import MallocGameProblem
+from memplace_env.errors import CostError, ExecutionError
+from memplace_env.files import write_atomically
+from memplace_env.plan import MemoryPlan
+from memplace_env.resolve import resolve_task
+from memplace_env.simulator import judge_plan
+from memplace_env.task import Task
+
+RESULTS = Path(__file__).parent / "results" / "device"
+NETWORKS: Final = ("ResNet50", "BERT", "MobileNetV2")
+"""A network of convolutions and one of attention, both of EGRL's paper, and one whose ops are small."""
+CAPACITY_MIB: Final = 32
+PLANS: Final = 100
+SECONDS: Final = 60
+"""That the exact search by the cost model may take."""
+MEASUREMENTS: Final = 200
+"""That the search by the clock may take."""
+KEY: Final = ("network", "device", "chip", "plan")
+RULE, MODEL, CLOCK = "greedy player", "best by the cost model", "best by the clock"
+NOT_MEASURED: Final = "Not measured: no GPU could be reached where this page was written."
+
+
+def sample(task: Task, count: int = PLANS) -> Iterator[MemoryPlan]:
+    """Native's plan, and in turn a random map, which wants a random share of the tensors in fast memory, and a game of
+    random legal moves.
+
+    Maps of one share are all much alike; with shares from none to all they spread from the slowest to what a search
+    would look at.
+    """
+    yield native_plan(task)
+    problem = MallocGameProblem(task)
+    for number in range(1, count):
+        rng = np.random.default_rng(number)
+        if number % 2:
+            yield place_mapping(task, (rng.random(task.program.num_tensors) < rng.random()).astype(np.int64)).plan
+        else:
+            states = problem.new_states(1)
+            problem.finish_randomly(states, number)
+            yield problem.plan(states[0])
+
+
+def timed(bench: Bench, plan: MemoryPlan, runs: int = RUNS) -> Record:
+    """A plan's latency by the cost model and by the clock, and how far apart the clock's runs are."""
+    timing = bench.measure(plan, runs)
+    low, high = np.quantile(timing.inference_s, [0.1, 0.9])
+    return {
+        "simulated_s": judge_plan(bench.task, plan).latency_s,
+        "measured_s": report_of(bench.task, plan, timing).latency_s,
+        "spread": float((high - low) / np.median(timing.inference_s)),
+        "captured": timing.captured,
+    }
+
+
+def searched(
+    bench: Bench,
+    simulator: DeviceSimulator,
+    seconds: float = SECONDS,
+    measurements: int = MEASUREMENTS,
+    runs: int = RUNS,
+) -> dict[str, Record]:
+    """Both times of the greedy player's plan, of the portfolio's, which works by the cost model, and of that of a local
+    search by the clock."""
+    task = bench.task
+    games = {
+        RULE: ("greedy-player", task, 1, None),
+        MODEL: ("portfolio", task, 10**6, seconds),
+        CLOCK: ("game-local-search", task.judged_by(simulator), measurements, None),
+    }
+    found = {}
+    for name, (agent, judged, budget, limit) in games.items():
+        env = gym.make("memplace_env:MallocGame-v0", workload=judged).unwrapped
+        plan = agent_specs()[agent].make().solve(env, budget=budget, seed=0, time_limit=limit).plan
+        found[name] = timed(bench, plan, runs)
+    return found
+
+
+def measure(network: str, chip: Path, device: Device, ledger: Ledger, plans: int = PLANS) -> list[Record]:
+    """A network's records; what is missing is measured."""
+    task = resolve_task(network, chip)
+    of: Record = {"network": network, "device": device.name, "chip": task.accelerator.sha256}
+    wanted: list[Record] = [{**of, "plan": number} for number in range(plans)]
+    searches = [{**of, "plan": name} for name in (RULE, MODEL, CLOCK)]
+    if ledger.missing([*wanted, *searches]):
+        simulator = DeviceSimulator(lambda: device, task=task)
+        bench = simulator.bench(task.program, task.accelerator, native_plan(task))
+        for number, plan in enumerate(track(sample(task, plans), network, plans)):
+            if ledger.missing([wanted[number]]):
+                ledger.add({**wanted[number], **timed(bench, plan)})
+        if ledger.missing(searches):
+            for name, record in searched(bench, simulator).items():
+                ledger.add({**of, "plan": name, **record})
+    return ledger.of([*wanted, *searches])
+
+
+def table(records: Sequence[Record]) -> str:
+    """A row per network."""
+    rows = []
+    for network in dict.fromkeys(record["network"] for record in records):
+        mine = {record["plan"]: record for record in records if record["network"] == network}
+        plans = {plan: record for plan, record in mine.items() if isinstance(plan, int)}
+        kinds = [
+            [record for plan, record in plans.items() if plan and plan % 2 == odd] for odd in (1, 0)
+        ]  # native's plan is of neither kind
+        ratio = statistics.median(record["simulated_s"] / record["measured_s"] for record in plans.values())
+        optimum, search = mine[MODEL], mine[CLOCK]
+        best = min(record["measured_s"] for record in plans.values())
+        rows.append(
+            [
+                network, str(len(plans)), str(sum(record["captured"] for record in plans.values())),
+                " / ".join(f"{correlation(records):.3f}" for records in (list(plans.values()), *kinds)), f"{ratio:.2f}",
+                f"{100 * statistics.median(record['spread'] for record in plans.values()):.1f} %",
+                milliseconds(mine[0]["measured_s"]), milliseconds(mine[RULE]["measured_s"]), milliseconds(best),
+                milliseconds(optimum["simulated_s"]),
+                milliseconds(optimum["measured_s"]), milliseconds(search["measured_s"]),
+            ]
+        )  # fmt: skip
+    heads = (
+        "network", "plans", "captured", "rank correlation: all / maps / games", "simulated / measured",
+        "spread of runs", "native", "greedy player", "best of the plans",
+        "best by cost model, simulated", "the same, measured", "best by measured search",
+    )  # fmt: skip
+    return markdown(heads, rows)
+
+
+def correlation(records: Sequence[Record]) -> float:
+    """Spearman's, of simulated and measured times."""
+    return float(spearmanr(*([record[key] for record in records] for key in ("simulated_s", "measured_s"))).statistic)
+
+
+def milliseconds(seconds: float) -> str:
+    """For people."""
+    return f"{1e3 * seconds:.2f} ms"
+
+
+def picture(records: Sequence[Record]) -> bytes:
+    """A PNG: simulated against measured, a point per plan, a panel per network."""
+    from memplace_env.views.style import new_figure, to_png
+
+    networks = list(dict.fromkeys(record["network"] for record in records))
+    figure = new_figure(560 * len(networks), 560)
+    panels = figure.subplots(1, len(networks), squeeze=False)[0]
+    for panel, network in zip(panels, networks, strict=True):
+        mine = [record for record in records if record["network"] == network]
+        for colour, label, odd in (("#1f6fb4", "random maps", 1), ("#d1495b", "random games", 0)):
+            points = [
+                (1e3 * record["simulated_s"], 1e3 * record["measured_s"])
+                for record in mine
+                if isinstance(record["plan"], int) and record["plan"] and record["plan"] % 2 == odd
+            ]
+            if points:
+                panel.scatter(*zip(*points, strict=True), s=14, color=colour, label=label, alpha=0.7, linewidths=0)
+        for marker, size, plan in (("D", 60, 0), ("s", 110, RULE), ("o", 170, MODEL), ("^", 260, CLOCK)):
+            for record in (record for record in mine if record["plan"] == plan):
+                at = 1e3 * record["simulated_s"], 1e3 * record["measured_s"]
+                style = {"s": size, "marker": marker, "facecolors": "none", "edgecolors": "#222222", "zorder": 3}
+                panel.scatter(*at, label=plan or "native", **style)
+        both = [1e3 * record[key] for record in mine for key in ("simulated_s", "measured_s")]
+        ends = 0.9 * min(both), 1.1 * max(both)
+        panel.plot(ends, ends, color="#999999", linewidth=0.8, zorder=0)
+        panel.set(xscale="log", yscale="log", xlim=ends, ylim=ends, xlabel="simulated, ms", title=network)
+        panel.set_aspect("equal")
+        panel.grid(which="major", color="#dddddd", linewidth=0.6)
+        panel.legend(fontsize=7, frameon=False, loc="upper left", labelspacing=1)
+    panels[0].set_ylabel("measured, ms")
+    figure.tight_layout()
+    return to_png(figure)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--networks", nargs="+", default=NETWORKS)
+    parser.add_argument("--write", type=Path, help="a document with markers for the table")
+    parser.add_argument("--plot", type=Path, help="where to draw a picture")
+    arguments = parser.parse_args()
+    records, text = measured(arguments.networks)
+    print(text)
+    if arguments.write:
+        write_between_markers(arguments.write, "device", text)
+    if arguments.plot and records:
+        write_atomically(arguments.plot, picture(records))
+
+
+def measured(networks: Sequence[str]) -> tuple[list[Record], str]:
+    """All records of these networks, and their table; none, and a sentence, without a GPU."""
+    from memplace_env.device.cuda import open_cuda
+
+    try:
+        device = open_cuda()
+    except ExecutionError as error:
+        print(error)
+        return [], NOT_MEASURED
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    chip = RESULTS / "cuda.toml"
+    if not chip.exists():
+        models = [word for network in networks for word in ("--model", network)]
+        calibrate = ["calibrate", "--device", "cuda", *models, "--capacity", str(CAPACITY_MIB), "--output", str(chip)]
+        subprocess.run([sys.executable, "-m", "memplace_env.cli", *calibrate], check=True)
+    ledger = Ledger(RESULTS / "plans.jsonl", KEY)
+    try:
+        records = [record for network in networks for record in measure(network, chip, device, ledger)]
+    except CostError as error:
+        raise SystemExit(f"{error} Delete {chip} to calibrate anew.") from None
+    return records, f"On {device.name}, {CAPACITY_MIB} MiB of it.\n\n{table(records)}"
+
+
+if __name__ == "__main__":
+    main()

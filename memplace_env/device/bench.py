@@ -1,0 +1,195 @@
+"""A network on a device: any plan's inference issued there, timed and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from memplace_env.device.commands import commands_of
+from memplace_env.device.ops import Ops, bytes_of, differs, typed
+from memplace_env.device.protocol import Device, Work
+from memplace_env.device.steps import Steps
+from memplace_env.device.timing import median_seconds, repeated, timed
+from memplace_env.errors import ExecutionError
+from memplace_env.execution.inputs import Inputs
+from memplace_env.execution.layout import Layout, Span
+from memplace_env.execution.memory import POISON
+from memplace_env.execution.network import Progress, network_of
+from memplace_env.execution.places import Places
+from memplace_env.execution.schedule import Copy, Run, resident_rows
+from memplace_env.plan import MemoryPlan, require_valid
+from memplace_env.task import Task
+
+RUNS: Final = 50
+"""Of a plan, of which the median counts."""
+OP_RUNS, OP_REPEATS = 20, 100
+"""Of an op that is timed alone: of so many runs the median, each so often, one behind the other. Our choice."""
+
+
+class Timing(NamedTuple):
+    """What an inference took, in seconds.
+
+    Attributes:
+        inference_s: float64[N], of each run.
+        op_s: float64[T], of each op in one more run with clocks between them: what it fetches from the host and brings
+            there counts.
+        wait_s: float64[T], before each op, for copies.
+        tail_s: behind the last op.
+        captured: whether the inference was one graph; else the host's work for each op is in the times.
+    """
+
+    inference_s: NDArray[np.float64]
+    op_s: NDArray[np.float64]
+    wait_s: NDArray[np.float64]
+    tail_s: float
+    captured: bool
+
+
+class Bench:
+    """A task's network in the memory of a device and its host.
+
+    The fast level is an arena in the device, as large as the chip's, the backing one lies in the host. An op reads fast
+    memory in place; what lies in the backing memory it fetches first, and results are copied to where they belong, on
+    its own stream. Copies of the plan have the other stream. What kernels make is in memory of PyTorch's own.
+
+    Args:
+        task: its program comes from an ONNX file, its chip has two levels.
+        device: where it runs.
+        seed: of weights that the file lacks, and of the inputs.
+        inputs: arrays by name, or the path of an .npz file; drawn from the seed if None.
+        progress: called for each op that is prepared.
+
+    Raises:
+        ExecutionError: naming what cannot be executed, or what the device computes otherwise than the plain run.
+    """
+
+    def __init__(
+        self, task: Task, device: Device, *, seed: int = 0, inputs: Inputs = None, progress: Progress | None = None
+    ) -> None:
+        if task.accelerator.num_levels != 2:
+            raise ExecutionError(
+                f"{task.accelerator.name!r} has {task.accelerator.num_levels} memories; a device has two, its own and "
+                "its host's: pass a chip with two, such as one that `memplace calibrate --device cuda` writes."
+            )
+        self.task, self.device = task, device
+        self._network = network_of(task, seed, inputs, progress or (lambda: None))
+        self._layout = Layout(task, self._network.source)
+        if self._layout.scale > 1:
+            raise ExecutionError(
+                f"{task.program.name!r} is deployed in smaller types than its file has, so that other bytes would be "
+                "timed than are planned; pass a file in those types, or the dtype of the file."
+            )
+        self._arenas = [
+            device.arena(size, fast=level < task.backing) for level, size in enumerate(self._layout.arena_bytes)
+        ]
+        self._ops = Ops(task, self._network, device)
+        self._outputs = self._ops.outputs()
+        self._captures: bool | None = None
+        self._results: list[int] = np.flatnonzero(task.program.producer >= 0).tolist()
+        for tensor, content in {**self._network.weights, **self._network.inputs}.items():
+            self._at(self._layout.backing(tensor)).copy_(bytes_of(content))
+
+    def measure(self, plan: MemoryPlan, runs: int = RUNS) -> Timing:
+        """Time inferences of a plan; the outputs of the first and of the last must be those of the ops without it.
+
+        Raises:
+            PlanError: the plan is not valid.
+            ExecutionError: an op fails there, an output is wrong, or the plan cannot be captured as others were.
+        """
+        require_valid(self.task, plan)
+        steps = Steps(self.device, list(commands_of(self.task, plan)), self._works(plan))
+        play = self._replay(steps.issue)
+        inferences = []
+        for number in range(runs):
+            if number in (0, runs - 1):
+                self._load(plan)  # so that nothing of an earlier run can stand in for what comes too late
+            inferences.append(timed(self.device, play))
+            if number in (0, runs - 1):
+                self._check_outputs()
+        play = self._replay(steps.issue_with_clocks)
+        self._load(plan)
+        timed(self.device, play)
+        self._check_outputs()
+        return Timing(np.array(inferences), *steps.parts(), captured=bool(self._captures))
+
+    def op_seconds(
+        self,
+        ops: Sequence[int],
+        runs: int = OP_RUNS,
+        repeats: int = OP_REPEATS,
+        progress: Progress = lambda: None,
+    ) -> list[float]:
+        """Median time of each of these ops with everything that it reads and makes in the device, in seconds.
+
+        If one cannot be captured, no inference of the network can; then all are timed as they are issued.
+
+        Raises:
+            ExecutionError: an op computes something else than the plain run.
+        """
+        seconds = []
+        for op in ops:
+            places = self._ops.in_device(op)
+            asked = self._captures is not False
+            replay = repeated(self.device, self._ops.work(op, places), repeats, step=Run(op), capture=asked)
+            if asked and not replay.captured:
+                self._captures = False
+                return self.op_seconds(ops, runs, repeats, progress)
+            self._ops.forget(op, places)
+            seconds.append(median_seconds(self.device, replay.play, runs) / repeats)
+            self._ops.check(op, places)
+            progress()
+        return seconds
+
+    def _replay(self, issue: Work) -> Work:
+        """All plans of a network are captured, or none: times with and without the host's work do not compare."""
+        replay = self.device.replay(issue, capture=self._captures is not False)
+        if self._captures and not replay.captured:
+            raise ExecutionError(
+                f"{self.device.name} could not capture an inference of {self.task.program.name!r} as a graph, as it "
+                "could others before, so that its time would not compare with theirs; start again."
+            )
+        self._captures = replay.captured
+        return replay.play
+
+    def _load(self, plan: MemoryPlan) -> None:
+        """What is there before the first inference: weights and inputs, and nothing of what was computed before."""
+        for span in (*self._layout.reached(plan), *map(self._layout.backing, self._results)):
+            self._at(span).fill_(POISON)
+        for row in np.flatnonzero(resident_rows(self.task, plan)).tolist():
+            weight = self._network.weights[int(plan.allocations[row, 0])]
+            self._at(self._layout.block(plan, row)).copy_(bytes_of(weight))
+        self.device.finish()  # the streams do not wait for what is done outside of them
+
+    def _works(self, plan: MemoryPlan) -> Callable[[Run | Copy], Work]:
+        """What each step of a plan does."""
+        places = Places(self.task, plan, self._layout)
+
+        def work(step: Run | Copy) -> Work:
+            if isinstance(step, Copy):
+                source, target = map(self._at, places.ends(step.row))
+                return partial(_copy, target, source)
+            return self._ops.work(step.op, {tensor: self._at(span) for tensor, span in places.of_op(step.op).items()})
+
+        return work
+
+    def _check_outputs(self) -> None:
+        self.device.finish()
+        for port, expected, tolerance in self._outputs:
+            found = typed(self._at(self._layout.backing(port.tensor)), port)
+            if differs(found, expected, tolerance):
+                raise ExecutionError(
+                    f"{self.device.name} computes another {port.name!r} with this plan than without; its time means "
+                    "nothing. Please report the model and the plan."
+                )
+
+    def _at(self, span: Span) -> Tensor:
+        return self._arenas[span.level][span.start : span.stop]
+
+
+def _copy(target: Tensor, source: Tensor) -> None:
+    target.copy_(source, non_blocking=True)

@@ -1,0 +1,192 @@
+"""What a device's bus, memory and units do, and how long ops take on it, measured."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import torch
+from torch import Tensor
+
+from memplace_env.costs import op_key
+from memplace_env.device.bench import Bench
+from memplace_env.device.commands import Stream
+from memplace_env.device.protocol import Device, Work
+from memplace_env.device.timing import median_seconds, repeated
+from memplace_env.task import Task
+
+SMALL_BYTES: Final = 4096
+"""Of a copy whose time is nearly all latency. Our choice."""
+CHAIN: Final = 100
+"""Short steps that are timed as one, so that the clocks take no part. Our choice."""
+MEASUREMENTS: Final = 6
+"""Calls of `progress` by `measure_numbers`."""
+
+
+class Sizes(NamedTuple):
+    """How much is copied and computed to measure rates; our choice, large enough for any GPU to be busy.
+
+    Attributes:
+        copy_bytes: of a copy.
+        side: rows and columns of the matrices that are multiplied.
+        elements: that are added.
+        runs: of which the median is taken.
+    """
+
+    copy_bytes: int = 2**28
+    side: int = 4096
+    elements: int = 2**26
+    runs: int = 20
+
+
+SIZES: Final = Sizes()
+
+
+@dataclass(frozen=True)
+class DeviceNumbers:
+    """What a chip's description has to say of a device, in SI units.
+
+    Attributes:
+        name: of the chip.
+        device: what people call the device.
+        host_to_device_bytes_per_s, device_to_host_bytes_per_s: of a large copy over the bus.
+        copy_latency_s: what a copy takes beyond its bytes, the mean of both directions.
+        device_bytes_per_s: of the device's memory, read and written together.
+        launch_s: from one tiny op to the next.
+        macs_per_s: multiply-accumulates of a large float32 product.
+        vector_ops_per_s: additions of many float32 numbers.
+        capacity_bytes: that a plan may use of the device, as asked for.
+        host_bytes: of the host's memory.
+        sizes: what was copied and computed.
+    """
+
+    name: str
+    device: str
+    host_to_device_bytes_per_s: float
+    device_to_host_bytes_per_s: float
+    copy_latency_s: float
+    device_bytes_per_s: float
+    launch_s: float
+    macs_per_s: float
+    vector_ops_per_s: float
+    capacity_bytes: int
+    host_bytes: int
+    sizes: Sizes = SIZES
+
+
+def unmeasured(*, name: str, capacity_bytes: int, host_bytes: int) -> DeviceNumbers:
+    """A device of which nothing is known but its memories: enough of a chip to make tasks for."""
+    rate = 1e12
+    return DeviceNumbers(name, "a device", rate, rate, 0, rate, 0, rate, rate, capacity_bytes, host_bytes)
+
+
+def measure_numbers(
+    device: Device,
+    *,
+    name: str,
+    capacity_bytes: int,
+    host_bytes: int,
+    sizes: Sizes = SIZES,
+    progress: Callable[[], None] = lambda: None,
+) -> DeviceNumbers:
+    """Measure a device; it should have nothing else to do.
+
+    Args:
+        device: which one.
+        name, capacity_bytes, host_bytes: as in the result.
+        sizes: what is copied and computed.
+        progress: called `MEASUREMENTS` times.
+
+    Raises:
+        ExecutionError: the device has no room for what is copied and computed.
+    """
+
+    def seconds(work: Work, repeats: int = 1) -> float:
+        return median_seconds(device, repeated(device, work, repeats).play, sizes.runs) / repeats
+
+    def told(value: float) -> float:
+        progress()
+        return value
+
+    far, near, other = (device.arena(sizes.copy_bytes, fast=fast) for fast in (False, True, True))
+    to_device, to_host = (told(sizes.copy_bytes / seconds(_copying(*ends))) for ends in ((near, far), (far, near)))
+    short = [
+        max(0.0, seconds(_copying(target[:SMALL_BYTES], source[:SMALL_BYTES]), CHAIN) - SMALL_BYTES / rate)
+        for target, source, rate in ((near, far, to_device), (far, near, to_host))
+    ]
+    return DeviceNumbers(
+        name=name,
+        device=device.name,
+        host_to_device_bytes_per_s=to_device,
+        device_to_host_bytes_per_s=to_host,
+        copy_latency_s=told(statistics.mean(short)),
+        device_bytes_per_s=2 * sizes.copy_bytes / seconds(_copying(other, near)),
+        launch_s=told(seconds(_adding(device, 1), CHAIN)),
+        macs_per_s=told(sizes.side**3 / seconds(_multiplying(device, sizes.side))),
+        vector_ops_per_s=told(sizes.elements / seconds(_adding(device, sizes.elements))),
+        capacity_bytes=capacity_bytes,
+        host_bytes=host_bytes,
+        sizes=sizes,
+    )
+
+
+def measure_ops(
+    task: Task, device: Device, known: Collection[str] = (), progress: Callable[[], None] = lambda: None
+) -> dict[str, float]:
+    """Nanoseconds of a network's ops by `op_key`, each with all that it reads and makes in the device.
+
+    Args:
+        task: of the network.
+        device: which one.
+        known: keys of ops that need not be measured.
+        progress: called for each op that is prepared, and for each that is measured.
+
+    Raises:
+        ExecutionError: naming what cannot be executed.
+    """
+    first: dict[str, int] = {}
+    for op in range(task.program.num_ops):
+        first.setdefault(op_key(task.program, op), op)
+    new = {key: op for key, op in first.items() if key not in known}
+    if not new:
+        return {}
+    seconds = Bench(task, device, progress=progress).op_seconds(list(new.values()), progress=progress)
+    return {key: 1e9 * each for key, each in zip(new, seconds, strict=True)}
+
+
+def _copying(target: Tensor, source: Tensor) -> Work:
+    def work() -> None:
+        target.copy_(source, non_blocking=True)
+
+    return work
+
+
+def _adding(device: Device, elements: int) -> Work:
+    one, other, result = (_floats(device, elements) for _ in range(3))
+
+    def work() -> None:
+        torch.add(one, other, out=result)
+
+    return work
+
+
+def _multiplying(device: Device, side: int) -> Work:
+    one, other, result = (_floats(device, side * side).view(side, side) for _ in range(3))
+
+    def work() -> None:
+        torch.matmul(one, other, out=result)
+
+    return work
+
+
+def _floats(device: Device, elements: int) -> Tensor:
+    """float32[elements] in the device, of all sizes up to 1: how fast a unit is can depend on the numbers."""
+    numbers = device.arena(4 * elements, fast=True).view(torch.float32)
+
+    def fill() -> None:
+        torch.linspace(-1, 1, elements, out=numbers)
+
+    device.issue(Stream.COMPUTE, fill)
+    return numbers
