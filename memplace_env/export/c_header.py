@@ -54,7 +54,8 @@ def text_of(task: Task, plan: MemoryPlan, *, prefix: str = "memplace", written_b
     Args:
         task: what the plan was made for.
         plan: valid for it.
-        prefix: begins every name that the header defines, so that one file can include several.
+        prefix: begins every name that the header defines, those of macros in capitals, so that one file can include
+            several whose prefixes differ in more than case.
         written_by: what the header says of its origin.
 
     Raises:

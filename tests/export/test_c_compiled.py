@@ -127,9 +127,11 @@ def test_nothing_to_say_compiles_too(tmp_path: Path) -> None:
 
 
 def test_two_plans_in_one_file(tmp_path: Path) -> None:
+    """Their prefixes must differ in more than case."""
     task, plan = hostile_game()
-    both = text_of(task, plan, prefix="first") + text_of(task, plan, prefix="second")
-    compiled("gcc", tmp_path, '#include "plan.h"\n#include "plan.h"\nint main(void) { return 0; }\n', both)
+    both = text_of(task, plan, prefix="first") + text_of(task, plan, prefix="Second")
+    use = "int main(void) { return first_tensors[0].kind > 9 || Second_tensors[0].kind > 9; }\n"
+    compiled("gcc", tmp_path, f'#include "plan.h"\n#include "plan.h"\n{use}', both)
 
 
 def test_the_example_in_the_documentation(tmp_path: Path) -> None:
