@@ -35,6 +35,19 @@ class Ledger:
         keys = [self._key(setting) for setting in settings]
         return [known[key] for key in keys if key in known]
 
+    def missing(
+        self, settings: Sequence[Record], finished: Callable[[Record], bool] = lambda record: True
+    ) -> list[Record]:
+        """The settings, in their order, that have no record, or none that is `finished`."""
+        known = {self._key(record) for record in self.of(settings) if finished(record)}
+        return [setting for setting in settings if self._key(setting) not in known]
+
+    def add(self, record: Record) -> None:
+        """Write a record, at once; it counts instead of an earlier one of its setting."""
+        with self._path.open("a", encoding="utf-8") as lines:
+            lines.write(json.dumps(record) + "\n")
+        self.records.append(record)
+
     def complete(
         self,
         settings: Sequence[Record],
@@ -50,20 +63,14 @@ class Ledger:
             pool: where it runs.
             finished: whether a record is whole; one that is not is measured anew, and the later record counts.
         """
-        known = {self._key(record) for record in self.of(settings) if finished(record)}
-        runs = [pool.submit(measure, setting) for setting in settings if self._key(setting) not in known]
+        runs = [pool.submit(measure, setting) for setting in self.missing(settings, finished)]
         try:
             for run in track(as_completed(runs), "measuring", len(runs)):
-                self._add(run.result())
+                self.add(run.result())
         finally:
             for run in runs:
                 run.cancel()
         return self.of(settings)
-
-    def _add(self, record: Record) -> None:
-        with self._path.open("a", encoding="utf-8") as lines:
-            lines.write(json.dumps(record) + "\n")
-        self.records.append(record)
 
     def _key(self, record: Record) -> str:
         return json.dumps({field: record[field] for field in self._fields if field in record}, sort_keys=True)

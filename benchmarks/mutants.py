@@ -1,7 +1,7 @@
 """Whether executing plans proves anything: corrupted ones must give wrong outputs, valid ones may not.
 
 `python -m benchmarks.mutants` measures what is missing in `benchmarks/results/mutants.jsonl` and prints the counts,
-`--write docs/execution.md` puts them there.
+`--write docs/execution.md docs/reliability.md` puts them there, or their sums.
 """
 
 from __future__ import annotations
@@ -34,6 +34,8 @@ SUBJECTS = (
 """Programs of the zoo, the chip, and what makes the plans: random maps, compiled, or random games."""
 
 KINDS = ("moved", "ended early", "lasting longer")
+HEADS = ("", "program, chip, plans", "plans", "one inference", "two", "with earliest copies", "with random copies",
+         "any op or copy")  # fmt: skip
 RULES = {"overlap", "use", "result", "prefetch", "write-back"}
 """Of the validator, about overlap and lifetime."""
 
@@ -159,12 +161,14 @@ def table(records: list[Record]) -> str:
             mine = [r for r in records if r["kind"] == kind and (r["program"], r["chip"], r["formulation"]) == subject]
             if mine:
                 rows.append([kind, f"{subject[0]}, {subject[1]}, {subject[2]}", *sums(mine)])
+    return markdown(HEADS, rows + totals(records))
+
+
+def totals(records: list[Record]) -> list[list[str]]:
+    """Counts of all that were corrupted, and of all that were not."""
     mutants = [record for record in records if record["kind"] != "valid"]
     valid = [record for record in records if record["kind"] == "valid"]
-    totals = [["**all corrupted**", "", *sums(mutants)], ["**all valid**", "", *sums(valid)]]
-    heads = ("", "program, chip, plans", "plans", "one inference", "two", "with earliest copies", "with random copies",
-             "any op or copy")  # fmt: skip
-    return markdown(heads, rows + totals)
+    return [["**all corrupted**", "", *sums(mutants)], ["**all valid**", "", *sums(valid)]]
 
 
 def sums(records: list[Record]) -> list[str]:
@@ -174,15 +178,17 @@ def sums(records: list[Record]) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--write", type=Path, help="a document with markers for the table")
+    parser.add_argument("--write", type=Path, nargs="+", default=[], help="documents with markers for table or sums")
     arguments = parser.parse_args()
     ledger = Ledger(RESULTS, ("program", "chip", "formulation", "kind", "batch"))
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         records = ledger.complete(settings(), measured, pool)
     text = table(records)
     print(text)
-    if arguments.write:
-        write_between_markers(arguments.write, "mutants", text)
+    for document in arguments.write:
+        whole = "<!-- mutants:begin -->" in document.read_text(encoding="utf-8")
+        name, content = ("mutants", text) if whole else ("mutants-sums", markdown(HEADS, totals(records)))
+        write_between_markers(document, name, content)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,41 +15,16 @@ STRANGE: tuple[Any, ...] = (
     *(0.5, -0.0, 1e-18, 1e-300, 1e18, 1e300, -1.5, 0.001),
     *("", " ", "a", "nnp-i", "tpu-v4i-streamed", "/dev/zero", "../../etc/passwd", "plan.json", "synthetic:chain"),
     *("synthetic:chain?accelerator=/dev/zero", "roofline", "tiled", "int8", "float32", "serial", "exposed"),
-    *(
-        "\x1b[2J\x07",
-        "a\nb",
-        "\u202e\u200b",
-        "\ud800",
-        "\0",
-        "x" * 5000,
-        "é" * 300,
-        "%s{0}",
-        "[red]a[/red]",
-        "9" * 5000,
-    ),
+    *("\x1b[2J\x07", "a\nb", "\u202e\u200b", "\ud800", "\0", "x" * 5000, "é" * 300),
+    *("%s{0}", "[red]a[/red]", "9" * 5000),
     *([], [[]], {}, {"a": 1}, {"a": {"b": {}}}, [1, 2, 3], [None], ["a"]),
-)
+)  # fmt: skip
 PIECES = (
-    *(
-        b"\x00",
-        b"\xff",
-        b"\xef\xbb\xbf",
-        b"\x1b[2J",
-        b"\n",
-        b"\r",
-        b'"',
-        b"'",
-        b"{",
-        b"}",
-        b"[",
-        b"]",
-        b",",
-        b":",
-        b"=",
-    ),
+    *(b"\x00", b"\xff", b"\xef\xbb\xbf", b"\x1b[2J", b"\n", b"\r", b'"', b"'", b"{", b"}", b"[", b"]", b","),
+    *(b":", b"="),
     *(b"1" * 5000, b"0x" + b"f" * 5000, b"[" * 3000, b"{" * 3000, b'{"a":' * 3000, b"NaN", b"Infinity", b"1e999", b"-"),
     *(b"\\ud800", b"\\u0000", b"true", b"null", b"1.0", b"[[a]]\n", b"[a]\n", b"a.b.c", b"." * 1500, b"a." * 400, b"#"),
-)
+)  # fmt: skip
 
 
 def mutated(document: Any, rng: np.random.Generator) -> Any:
@@ -88,6 +64,24 @@ def damaged(content: bytes, rng: np.random.Generator) -> bytes:
 def strange(rng: np.random.Generator) -> Any:
     """Something that is seldom right."""
     return copy.deepcopy(STRANGE[rng.integers(len(STRANGE))])
+
+
+def document_to_toml(document: Mapping[str, Any]) -> str:
+    """A document of TOML, a line for each key at its top."""
+    return "".join(f"{to_toml(key)} = {to_toml(value)}\n" for key, value in document.items())
+
+
+def to_toml(value: Any) -> str:
+    """A value as TOML on one line, all tables inline; None, which TOML lacks, is nan."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{to_toml(key)} = {to_toml(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(to_toml, value)) + "]"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, int) and abs(value) > 10**50:
+        return hex(value)  # Python writes no decimals of that many digits
+    return "nan" if value is None else repr(value).lower()  # Python's True, inf and 1e-05 are TOML's but for the case
 
 
 def _change(parent: Any, key: Any, rng: np.random.Generator) -> None:

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import memplace
+from benchmarks.ledger import Ledger
 
 MODEL = "synthetic:diamond?ops=9&seed=1"
 AGENTS = {
@@ -54,31 +55,21 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--log", type=Path, help="Lines are kept here too; those that are there are not tried again.")
     given = parser.parse_args()
-    done = {line["moment"]: line for line in _logged(given.log) if (line["command"], line["seed"]) == _named(given)}
+    ledger = Ledger(given.log or Path(os.devnull), ("command", "seed", "moment"))
     for module in _MODULES:
         import_module(module)
     tried = solves if given.command == "solve" else resumptions
     wrong = 0
     for number, trial in tried(given.moments):
-        line = done.get(number)
-        if line is None:
+        setting = {"command": given.command, "seed": given.seed, "moment": number}
+        if ledger.missing([setting]):
             with tempfile.TemporaryDirectory(prefix="interrupts-") as place:
                 found = trial(np.random.default_rng([given.seed, number]), Path(place))
-            line = {"command": given.command, "seed": given.seed, "moment": number, **found}
-            if given.log:
-                with given.log.open("a") as log:
-                    log.write(json.dumps(line) + "\n")
+            ledger.add(setting | found)
+        (line,) = ledger.of([setting])
         wrong += bool(line["wrong"])
         print(json.dumps(line), flush=True)
     sys.exit(1 if wrong else 0)
-
-
-def _logged(path: Path | None) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text().splitlines()] if path and path.exists() else []
-
-
-def _named(given: argparse.Namespace) -> tuple[str, int]:
-    return given.command, given.seed
 
 
 Trial = Callable[[np.random.Generator, Path], dict[str, Any]]

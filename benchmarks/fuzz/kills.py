@@ -20,8 +20,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,6 +33,7 @@ from agents.learning import files
 from agents.learning.training import CHECKPOINT
 from agents.muzero import MuZero
 from benchmarks.fuzz import Wrong
+from benchmarks.ledger import Ledger
 from memplace_env.cli.app import app
 from memplace_env.plan import MemoryPlan
 
@@ -219,7 +219,7 @@ def check_end(ended: Ended, disturbance: Disturbance, left: set[Path]) -> None:
         raise Wrong(f"{disturbance} left {left}")
 
 
-def moments(agent: str, numbers: range, seed: int, folder: Path) -> Iterator[dict[str, Any]]:
+def moments(agent: str, numbers: Iterable[int], seed: int, folder: Path) -> Iterator[dict[str, Any]]:
     """Disturb runs of an agent: a row for each number, with what was wrong, if anything was.
 
     Raises:
@@ -300,19 +300,18 @@ def main() -> None:
     given = parser.parse_args()
     log = given.log or Path("out") / "fuzz" / f"kills-{given.agent}-{given.seed}.jsonl"
     log.parent.mkdir(parents=True, exist_ok=True)
-    lines = log.read_text().splitlines()[: given.moments] if log.exists() else []
-    say = partial(os.write, os.dup(1))
+    ledger = Ledger(log, ("agent", "seed", "number"))
+    settings = [{"agent": given.agent, "seed": given.seed, "number": number} for number in range(given.moments)]
+    table = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # what the command says is not a line of the table
-    for line in lines:
-        say(f"{line}\n".encode())
-    numbers = range(len(lines), given.moments)
-    with tempfile.TemporaryDirectory() as folder, log.open("a") as file:
+    for row in ledger.of(settings):
+        print(json.dumps(row), file=table)
+    numbers = [setting["number"] for setting in ledger.missing(settings)]
+    with tempfile.TemporaryDirectory() as folder:
         for row in moments(given.agent, numbers, given.seed, Path(folder)) if numbers else ():
-            lines.append(json.dumps(row))
-            file.write(f"{lines[-1]}\n")
-            file.flush()
-            say(f"{lines[-1]}\n".encode())
-    sys.exit(int(any(not json.loads(line)["same"] for line in lines)))
+            ledger.add(row)
+            print(json.dumps(row), file=table)
+    sys.exit(int(not all(row["same"] for row in ledger.of(settings))))
 
 
 if __name__ == "__main__":

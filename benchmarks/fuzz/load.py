@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import product
 from pathlib import Path
 from threading import Event
 from typing import Any, Final
@@ -28,6 +29,7 @@ import numpy as np
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 
 import memplace_env  # noqa: F401
+from benchmarks.ledger import Ledger
 
 ROUNDS: Final = 25
 STEPS: Final = 60
@@ -181,18 +183,12 @@ def main() -> int:
     parser.add_argument("--log", type=Path, default=Path("load.jsonl"))
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     asked = parser.parse_args()
-    done = [json.loads(line) for line in asked.log.read_text("utf-8").splitlines()] if asked.log.exists() else []
-    known = {(line["kind"], line["env"], line["seed"]) for line in done}
-    for seed in range(asked.rounds):
-        for kind in KINDS:
-            for env_id in _SETTINGS:
-                if (kind, env_id, seed) in known:
-                    continue
-                done.append(run(kind, env_id, seed))
-                print(json.dumps(done[-1]), flush=True)
-                with asked.log.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(done[-1]) + "\n")
-    return int(not all(line["equal"] for line in done))
+    ledger = Ledger(asked.log, ("kind", "env", "seed"))
+    rounds = product(range(asked.rounds), KINDS, _SETTINGS)
+    for setting in ledger.missing([{"kind": kind, "env": env_id, "seed": seed} for seed, kind, env_id in rounds]):
+        ledger.add(run(*setting.values()))
+        print(json.dumps(ledger.records[-1]), flush=True)
+    return int(not all(line["equal"] for line in ledger.records))
 
 
 def _answer(pipe: Any, env_id: str, seed: int) -> None:

@@ -20,6 +20,7 @@ import gymnasium as gym
 import numpy as np
 
 import memplace_env  # noqa: F401
+from benchmarks.ledger import Ledger
 from memplace_env.simulator import BuiltinSimulator
 from memplace_env.wrappers import MeasurementNoise, SkipForced
 
@@ -152,18 +153,17 @@ def main() -> int:
     if asked.kind:
         print(json.dumps(measure(asked.kind, asked.steps)))
         return 0
-    done = [json.loads(line) for line in asked.log.read_text("utf-8").splitlines()] if asked.log.exists() else []
-    for name in [name for name in kinds() if name not in {line["kind"] for line in done}]:
+    ledger = Ledger(asked.log, ["kind"])
+    for setting in ledger.missing([{"kind": name} for name in kinds()]):
+        name = setting["kind"]
         command = [sys.executable, "-m", "benchmarks.fuzz.memory", "--kind", name, "--steps", str(asked.steps)]
         told = subprocess.run(command, capture_output=True, text=True, check=False)
         if told.returncode:
             print(f"{name}: {told.stderr}", file=sys.stderr)
             return 1
-        done.append(json.loads(told.stdout))
+        ledger.add(json.loads(told.stdout))
         print(told.stdout, end="", flush=True)
-        with asked.log.open("a", encoding="utf-8") as file:
-            file.write(told.stdout)
-    return int(not all(line["flat"] for line in done))
+    return int(not all(line["flat"] for line in ledger.records))
 
 
 if __name__ == "__main__":

@@ -14,10 +14,11 @@ import numpy as np
 
 from agents.solution import Solution
 from benchmarks.fuzz import Wrong
-from benchmarks.fuzz.documents import damaged, mutated
+from benchmarks.fuzz.documents import damaged, document_to_toml, mutated
 from memplace_env.accelerator import Accelerator, accelerator_names, load_accelerator
 from memplace_env.accelerator.load import find
 from memplace_env.compiler import native_report
+from memplace_env.costs import op_key
 from memplace_env.resolve import make_task
 from memplace_env.simulator import Report, judge_plan
 from memplace_env.task import Task, streamed
@@ -38,13 +39,24 @@ class Seeds(NamedTuple):
 
 
 def prepare(folder: Path) -> Seeds:
-    """All shipped chips, and a random and a blocked program for each dtype."""
+    """All shipped chips and one with measured times, and a random and a blocked program for each dtype."""
     texts = [find(name).read_bytes() for name in accelerator_names()]
     programs = {
         dtype: [random_dag(1, ops=6, dtype=dtype, largest=10**5), matmul_program("strassen", 64, dtype)]
         for dtype in ("int8", "float16", "bfloat16", "float32")
     }
-    return Seeds([tomllib.loads(text.decode()) for text in texts], texts, programs)
+    documents = [tomllib.loads(text.decode()) for text in texts]
+    measured = _measured(documents[0], programs)
+    texts.append(document_to_toml(measured).encode())
+    return Seeds([*documents, measured], texts, programs)
+
+
+def _measured(document: dict[str, Any], programs: dict[str, list[Program]]) -> dict[str, Any]:
+    """A chip as calibrating a device writes it."""
+    mine = programs[document["dtype"]]
+    keys = {op_key(program, op) for program in mine for op in range(program.num_ops)}
+    times = {key: 1000 * (place + 1) for place, key in enumerate(sorted(keys))}
+    return {**document, "cost_model": "measured", "measured": {"copy_latency_ns": 1500.5, "op_ns": times}}
 
 
 def case(seeds: Seeds, rng: np.random.Generator, folder: Path) -> bool:
@@ -55,7 +67,7 @@ def case(seeds: Seeds, rng: np.random.Generator, folder: Path) -> bool:
     else:
         document = json.loads(json.dumps(seeds.documents[which]))
         document = _stretched(document, rng) if kind < 0.7 else mutated(document, rng)
-        content = "".join(f"{_key(key)} = {_toml(value)}\n" for key, value in document.items()).encode(errors="ignore")
+        content = document_to_toml(document).encode(errors="ignore")
     path = folder / "chip.toml"
     path.write_bytes(content)
     with warnings.catch_warnings(), np.errstate(all="raise", under="ignore"):
@@ -122,20 +134,3 @@ def _stretched(document: Any, rng: np.random.Generator) -> Any:
             slow["read_bytes_per_s"] = min(slow["read_bytes_per_s"], fast["read_bytes_per_s"])
             slow["capacity_bytes"] = max(slow["capacity_bytes"], fast["capacity_bytes"] + 1)
     return document
-
-
-def _toml(value: Any) -> str:
-    """On one line, tables inline."""
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{_key(key)} = {_toml(item)}" for key, item in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_toml, value)) + "]"
-    if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False)
-    if isinstance(value, int) and abs(value) > 10**50:
-        return hex(value)
-    return "nan" if value is None else repr(value).lower()
-
-
-def _key(key: str) -> str:
-    return json.dumps(key, ensure_ascii=False)
