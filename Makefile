@@ -1,6 +1,8 @@
 # `make run` and `make test` do all set-up: they create .venv from constraints.txt.
 PYTHON ?= python3
-PIP = .venv/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+# Python compiles what it imports, once, instead of pip all of the packages: half a minute less.
+unexport PYTHONDONTWRITEBYTECODE
+PIP = .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
 PIP_MIN = .venv-min/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-min.txt
 FOUND = benchmarks/results/fuzz
 SHORT = tests/cli/test_agent_choice.py::test_an_agent_that_returns_nothing tests/cli/test_bad_input.py \
@@ -54,9 +56,10 @@ tables: .venv/dev  ## the tables in docs/; some hours
 	.venv/bin/python -m benchmarks.scale --plot docs/pictures/scale.png --write docs/scale.md
 	.venv/bin/python -m benchmarks.parallel --write docs/leaderboard.md
 	.venv/bin/python -m benchmarks.leaderboard --write
-	.venv/bin/python -m benchmarks.mutants --write docs/execution.md
+	.venv/bin/python -m benchmarks.mutants --write docs/execution.md docs/reliability.md
 	.venv/bin/python -m benchmarks.execution --write docs/execution.md
 	.venv/bin/python -m benchmarks.execution --speed --write docs/execution.md
+	.venv/bin/python -m benchmarks.device --plot docs/pictures/device.png --write docs/device.md
 
 zoo: .venv/dev  ## export the zoo again; needs its own heavy packages
 	$(PIP) -r scripts/requirements-export.txt

@@ -43,7 +43,7 @@ _TENSOR: Final = "tensor"
 
 
 def save(path: Path, kind: str, content: dict[str, Any]) -> None:
-    """Write tensors, plain values, lists and dicts; `kind` says what the file is, such as "graph-policy/1"."""
+    """Write tensors, plain values, lists and dicts; `kind` says what the file is, such as "graph-policy/2"."""
     write_atomically(path, encoded(kind, content))
 
 

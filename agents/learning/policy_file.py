@@ -19,7 +19,7 @@ class PolicyNetwork(nn.Module):
     """A network that can be made anew from its options.
 
     Attributes:
-        KIND: what its files are called inside, such as "graph-policy/1".
+        KIND: what its files are called inside, such as "graph-policy/2".
         OPTIONS: the type of each option; numbers are more than 0 and at most 4096.
         options: numbers by name, keyword arguments of its class.
     """

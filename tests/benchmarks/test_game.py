@@ -70,6 +70,17 @@ def test_what_is_on_file_is_not_measured_again(tmp_path: Path) -> None:
     assert len(path.read_text().splitlines()) == 6
 
 
+def test_a_log_that_one_process_adds_to(tmp_path: Path) -> None:
+    path, settings = tmp_path / "runs.jsonl", [{"number": number} for number in range(3)]
+    ledger = Ledger(path, ["number"])
+    assert ledger.missing(settings) == settings
+    ledger.add({"number": 1, "double": None})
+    assert Ledger(path, ["number"]).missing(settings) == [settings[0], settings[2]]
+    assert ledger.missing(settings, lambda record: record["double"] is not None) == settings
+    ledger.add({"number": 1, "double": 2})
+    assert Ledger(path, ["number"]).of(settings) == [{"number": 1, "double": 2}]
+
+
 def test_an_interrupt_keeps_what_was_measured(tmp_path: Path) -> None:
     path, settings = tmp_path / "runs.jsonl", [{"number": number} for number in range(50)]
 

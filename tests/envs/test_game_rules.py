@@ -208,7 +208,7 @@ def test_all_games_of_tiny_programs(task):
 
 
 @pytest.mark.slow
-@settings(max_examples=120)
+@settings(max_examples=30)
 @given(game_tasks(programs_with_idle_ops(4)))
 def test_more_games_of_tiny_programs(task):
     play_all_games(task, most=1000)
