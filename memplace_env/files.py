@@ -6,7 +6,7 @@ import errno
 import fcntl
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from fnmatch import fnmatch
 from pathlib import Path
@@ -33,7 +33,9 @@ def write_atomically(path: str | Path, content: str | bytes) -> Path:
     return path
 
 
-def write_together(folder: Path, files: Mapping[str, str | bytes | None]) -> None:
+def write_together(
+    folder: Path, files: Mapping[str, str | bytes | None], wanted: Callable[[], bool] = lambda: True
+) -> bool:
     """Write files of one moment: they are renamed, in their order, after all of them are safely there.
 
     Until then they are called `.NAME.new`. What a killed process leaves of that is overwritten the next time. A file
@@ -44,6 +46,10 @@ def write_together(folder: Path, files: Mapping[str, str | bytes | None]) -> Non
     Args:
         folder: it is made, with its parents.
         files: contents by name; None removes an old one.
+        wanted: asked when no other process can write files of these names any more; if not, all stay as they were.
+
+    Returns:
+        whether they were wanted.
 
     Raises:
         OSError: if one cannot be written; all files are then still as they were, and nothing is left behind.
@@ -69,6 +75,9 @@ def write_together(folder: Path, files: Mapping[str, str | bytes | None]) -> Non
                 file = open_files.enter_context(os.fdopen(handle, "wb"))
                 file.write(contents[path])
                 file.flush()
+            if not wanted():
+                _discard(staged, made)
+                return False
             for path in [path for path in contents if path not in new]:
                 with os.fdopen(_through(path), "wb") as file:
                     file.write(contents[path])
@@ -78,10 +87,9 @@ def write_together(folder: Path, files: Mapping[str, str | bytes | None]) -> Non
                 elif target is not None:
                     path.unlink(missing_ok=True)
         except BaseException:
-            for path in staged:
-                path.unlink(missing_ok=True)
-            _remove_empty(made)
+            _discard(staged, made)
             raise
+    return True
 
 
 @contextmanager
@@ -204,6 +212,12 @@ def _made(folder: Path) -> list[Path]:
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     return missing
+
+
+def _discard(staged: Iterable[Path], made: list[Path]) -> None:
+    for path in staged:
+        path.unlink(missing_ok=True)
+    _remove_empty(made)
 
 
 def _remove_empty(folders: list[Path]) -> None:

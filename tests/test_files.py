@@ -237,3 +237,18 @@ def test_a_lock_ends_with_its_process(tmp_path):
     os.waitpid(child, 0)
     with alone(tmp_path):
         pass
+
+
+def test_files_that_are_not_wanted_any_more(tmp_path):
+    write_together(tmp_path, OLD)
+    asked = []
+
+    def wanted():
+        asked.append(sorted(path.name for path in tmp_path.iterdir() if path.name.endswith(".new")))
+        return False
+
+    assert not write_together(tmp_path, NEW, wanted=wanted)
+    assert asked == [sorted(f".{name}.new" for name in NEW)]
+    assert contents(tmp_path) == OLD
+    assert not write_together(tmp_path / "new" / "folder", NEW, wanted=lambda: False)
+    assert not (tmp_path / "new").exists()

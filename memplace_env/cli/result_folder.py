@@ -76,17 +76,21 @@ class ResultFolder:
 
     def _keep(self, result: Result) -> None:
         judged = result.judged
-        if not self._force and self._kept is None:  # another run may have written since this one began
-            self.standing = _standing(self._task, self.path / PLAN)
-        faster = self.standing and self.standing.report.latency_ps < judged.report.latency_ps
-        if faster or (self._kept and self._kept.plan == judged.plan):
+        if (self._kept and self._kept.plan == judged.plan) or not self._fastest(judged):
             return
         picture = result.picture()
-        write_together(
-            self.path,
-            {PLAN: judged.plan.to_json().encode(), PICTURE: picture, TRACE: result.trace().encode()},
-        )
-        self._kept, self._has_picture = judged, picture is not None
+        files = {PLAN: judged.plan.to_json(), PICTURE: picture, TRACE: result.trace()}
+        if write_together(self.path, files, wanted=lambda: self._fastest(judged)):
+            self._kept, self._has_picture = judged, picture is not None
+
+    def _fastest(self, judged: Judged) -> bool:
+        """Whether nothing faster stands here; another run may have written since this one began, or last wrote."""
+        if not self._force:
+            self.standing = _standing(self._task, self.path / PLAN)
+        if self.standing is None or self.standing.report.latency_ps >= judged.report.latency_ps:
+            return True
+        self._kept = None
+        return False
 
 
 def _standing(task: Task, path: Path) -> Judged | None:

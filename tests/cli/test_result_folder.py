@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from agents.heuristic import RandomSearch
+from agents.heuristic import LocalSearch, RandomSearch
+from memplace_env.cli.result import Result
 from memplace_env.plan import MemoryPlan
 from tests.cli.conftest import MODEL, OTHER, Run
 
@@ -51,6 +52,27 @@ def test_a_faster_plan_that_came_meanwhile_stays(
     monkeypatch.setattr(RandomSearch, "run", arriving(RandomSearch.run, tmp_path / "later.json", best))
     assert "Not written: o/plan.json is faster" in run("solve", MODEL, *SLOW).stdout
     assert best.read_bytes() == fast
+
+
+def test_a_faster_plan_that_came_between_two_agents_stays(
+    run: Run, best: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    best.rename(tmp_path / "later.json")
+    fast = (tmp_path / "later.json").read_bytes()
+    monkeypatch.setattr(LocalSearch, "run", arriving(LocalSearch.run, tmp_path / "later.json", best))
+    assert "Not written: o/plan.json is faster" in run("solve", MODEL, *SLOW, "--agent", "local-search").stdout
+    assert best.read_bytes() == fast
+
+
+def test_a_faster_plan_that_came_at_the_last_moment_stays(
+    run: Run, best: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    best.rename(tmp_path / "later.json")
+    before = {path.name: path.read_bytes() for path in best.parent.iterdir()}
+    fast = (tmp_path / "later.json").read_bytes()
+    monkeypatch.setattr(Result, "trace", arriving(Result.trace, tmp_path / "later.json", best))
+    assert "Not written: o/plan.json is faster" in run("solve", MODEL, *SLOW).stdout
+    assert {path.name: path.read_bytes() for path in best.parent.iterdir()} == {**before, "plan.json": fast}
 
 
 def arriving(work: Callable[..., Any], source: Path, target: Path) -> Callable[..., Any]:
