@@ -12,10 +12,12 @@ from dataclasses import replace
 from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
 from benchmarks.ledger import Ledger, Record
+from benchmarks.small_models import SMALL_MODELS
 from benchmarks.tables import markdown, write_between_markers
 from memplace_env.compiler import place_mapping
 from memplace_env.envs.malloc_game.problem import MallocGameProblem
@@ -30,12 +32,15 @@ SUBJECTS = (
     ("SqueezeNet", "ethos-u65", "one-shot"),
     ("MobileNetV3", "ethos-u65", "game"),
     ("ELECTRA-small", "intel-npu-4000", "game"),
+    ("layers in float16", "nnp-i", "one-shot"),
+    ("convolutions in int8", "ethos-u65", "game"),
 )
-"""Programs of the zoo, the chip, and what makes the plans: random maps, compiled, or random games."""
+"""Programs of the zoo or of `SMALL_MODELS`, the chip, and what makes the plans: random maps, compiled, or random games.
+The two small ones have types whose rounding might hide faults."""
 
 KINDS = ("moved", "ended early", "lasting longer")
 HEADS = ("", "program, chip, plans", "plans", "one inference", "two", "with earliest copies", "with random copies",
-         "any op or copy")  # fmt: skip
+         "anything")  # fmt: skip
 RULES = {"overlap", "use", "result", "prefetch", "write-back"}
 """Of the validator, about overlap and lifetime."""
 
@@ -47,7 +52,12 @@ TRIES = 200
 @cache
 def executor_of(program: str, chip: str) -> Executor:
     """The program on the chip, prepared once per process."""
-    return Executor(resolve_task(program, chip))
+    if program not in SMALL_MODELS:
+        return Executor(resolve_task(program, chip))
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "model.onnx")
+        SMALL_MODELS[program](path)
+        return Executor(resolve_task(path, chip, dtype="float16" if "float16" in program else None))
 
 
 def random_plan(executor: Executor, formulation: str, rng: np.random.Generator) -> MemoryPlan:
@@ -136,7 +146,7 @@ def judged(executor: Executor, plan: MemoryPlan) -> dict[str, bool]:
 
 
 def judged_valid(executor: Executor, plan: MemoryPlan, number: int) -> dict[str, bool]:
-    """Whether outputs, or any op's result or copy, are wrong; each moment of copies in turn."""
+    """Whether outputs, or any operand, result or copy, are wrong; each moment of copies in turn."""
     run = executor.run(plan, inferences=2, copies=list(Copies)[number % len(Copies)])
     wrong = bool(run.wrong_outputs)
     return dict.fromkeys(COUNTS[1:-1], wrong) | {"results": not run.right}

@@ -12,6 +12,7 @@ from onnx import NodeProto, TensorProto, external_data_helper, numpy_helper
 
 from memplace_env.errors import ExecutionError
 from memplace_env.execution.carving import Carved, carve
+from memplace_env.execution.inputs import selected_rows
 from memplace_env.execution.sessions import session_of
 from memplace_env.execution.source import Source
 
@@ -20,13 +21,20 @@ Array = NDArray[Any]
 _AROUND_ONE: Final = {("BatchNormalization", 4), ("Div", 1)}
 """Operators and input positions where a number near 0 gives infinite results."""
 
+_QUANTISED: Final = {("DequantizeLinear", 0), ("QLinearConv", 3), ("QLinearConv", 8), ("QLinearMatMul", 3),
+                     ("ConvInteger", 1), ("MatMulInteger", 1)}  # fmt: skip
+"""Operators and input positions of quantised weights."""
+_DEVIATION: Final = {1: 32, 2: 1000, 4: 1000}
+"""Of quantised weights, by the bytes of each: numbers of a byte fill their range, longer ones are sums of products."""
+
 
 class Constants:
     """The contents of a model's constants, each made once.
 
     Weights that the file does not hold are drawn: initialisers whose bytes lie in a file that is not there, and a
     `ConstantOfShape` of zeros with more than one element, as the zoo stores its weights. Products keep the size of
-    what goes through them (the deviation is the square root of 1 / fan-in), so that no softmax saturates.
+    what goes through them (the deviation is the square root of 1 / fan-in), so that no softmax saturates. Integers are
+    quantised weights, indices into tables, or small.
 
     Args:
         source: the model.
@@ -41,6 +49,8 @@ class Constants:
         self._fan_in = dict(_fans_in(source))
         nodes = {id(node): node for node in source.nodes.values()}.values()
         self._readers = {(name, node.op_type, at) for node in nodes for at, name in enumerate(node.input)}
+        self._quantised = {name for name, kind, at in self._readers if (kind, at) in _QUANTISED}
+        self._selected = selected_rows(source)
         self._near_one = {
             name for name, kind, at in self._readers if (kind, at) in _AROUND_ONE or (kind[-13:], at) == _SCALE
         }
@@ -132,8 +142,13 @@ class Constants:
     def _draw(self, name: str) -> Array:
         value, dtype = self._source.value(name), self._source.dtype(name)
         rng = np.random.default_rng([self._seed, zlib.crc32(name.encode())])
+        if dtype.kind in "iu" and name in self._quantised and dtype.itemsize in _DEVIATION:
+            limits = np.iinfo(dtype)
+            middle = 0 if dtype.kind == "i" else (limits.max + 1) // 2
+            whole = np.rint(middle + _DEVIATION[dtype.itemsize] * rng.standard_normal(value.shape))
+            return np.clip(whole, limits.min, limits.max).astype(dtype)
         if dtype.kind in "iu":
-            most = 8 if dtype.itemsize == 1 else 1
+            most = self._selected.get(name, 8 if dtype.itemsize == 1 else 1)
             return rng.integers(0, most, value.shape).astype(dtype)
         if dtype.kind == "b":
             return rng.integers(0, 2, value.shape).astype(bool)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 
 import numpy as np
 from onnx import helper
 
 from memplace_env.execution.constants import Array
-from memplace_env.execution.layout import Layout
+from memplace_env.execution.layout import Layout, Span
 from memplace_env.execution.memory import POISON, Bytes, Memory, raw
 from memplace_env.execution.network import Network, Progress
 from memplace_env.execution.places import Places
@@ -44,7 +45,9 @@ class Course:
         made = {port.tensor: network.expected[port.name] for model in network.ops for port in model.results}
         self._contents = {**network.weights, **network.inputs, **made}
         self._made_behind = _made_behind(task, plan)
+        self._resident = np.flatnonzero(resident_rows(task, plan)).tolist()
         self._equal = self._near = self._ran = 0
+        self._comparing = 0.0
         self._first: Difference | None = None
         self._wrong: dict[str, int] = {}
 
@@ -59,6 +62,7 @@ class Course:
             if taken is None:
                 break
             seconds.append(taken)
+            self._compare_residents(number)
             self._compare_outputs(number)
         return Execution(
             copies, inferences, self._ran, self._equal, self._near, self._first, self._wrong, tuple(seconds)
@@ -70,9 +74,10 @@ class Course:
             self._memory.at(span)[:] = POISON
         for tensor, content in self._network.weights.items():
             self._backing(tensor)[:] = raw(content)
-        for row in np.flatnonzero(resident_rows(self._task, self._plan)).tolist():
-            block = self._memory.at(self._layout.block(self._plan, row))
-            block[:] = raw(self._network.weights[int(self._plan.allocations[row, 0])])
+        for row in self._resident:
+            tensor, block = self._block(row)
+            self._memory.at(block)[:] = raw(self._contents[tensor])
+            self._mark(tensor, block)
 
     def _begin(self) -> None:
         """What is there before each inference: the inputs, and nothing of what the last one made."""
@@ -83,27 +88,33 @@ class Course:
 
     def _infer(self, number: int, copies: Copies, rng: np.random.Generator, progress: Progress) -> float | None:
         """Seconds that one inference took, without comparing; None if an op failed."""
-        began, comparing = time.perf_counter(), 0.0
+        began, self._comparing = time.perf_counter(), 0.0
         for step in steps_of(self._task, self._plan, copies, rng):
             if isinstance(step, Poison):
                 self._memory.at(self._layout.whole_block(self._plan, step.row))[:] = POISON
             elif isinstance(step, Copy):
-                source, target = map(self._memory.at, self._places.ends(step.row))
-                target[:] = source
-                paused = time.perf_counter()
-                self._compare_copy(number, step.row, target)
-                comparing += time.perf_counter() - paused
+                source, target = self._places.ends(step.row)
+                self._memory.at(target)[:] = self._memory.at(source)
+                with self._off_the_clock():
+                    self._compare_copy(number, step.row)
             else:
+                with self._off_the_clock():
+                    self._compare_operands(number, step.op)
                 failure = self._failure(step.op)
                 if failure is not None:
                     self._differs(number, step.op, self._task.program.op_name[step.op], f"the op failed: {failure}")
                     self._wrong = dict.fromkeys(self._network.source.outputs, number) | self._wrong
                     return None
-                paused = time.perf_counter()
-                self._compare(number, step.op)
-                progress()
-                comparing += time.perf_counter() - paused
-        return time.perf_counter() - began - comparing
+                with self._off_the_clock():
+                    self._compare(number, step.op)
+                    progress()
+        return time.perf_counter() - began - self._comparing
+
+    @contextmanager
+    def _off_the_clock(self) -> Iterator[None]:
+        paused = time.perf_counter()
+        yield
+        self._comparing += time.perf_counter() - paused
 
     def _failure(self, op: int) -> Exception | None:
         """Run an op; what its kernels tripped over, as they may in wrong data."""
@@ -113,9 +124,17 @@ class Course:
             return error
         return None
 
+    def _compare_operands(self, number: int, op: int) -> None:
+        """Bit for bit: what results may be off was put right, and wrong bytes need not show in a result."""
+        for port in self._network.ops[op].operands:
+            if not self._is_whole(port.tensor, self._places.of_op(op)[port.tensor]):
+                self._differs(number, op, port.name, "the op reads other bytes than it has")
+
     def _compare(self, number: int, op: int) -> None:
         self._ran += 1
-        wrong = [port for port in self._network.ops[op].results if not self._is_right(self._result(op, port), port)]
+        for port in self._network.ops[op].results:
+            self._mark(port.tensor, self._places.of_op(op)[port.tensor])
+        wrong = [port for port in self._network.ops[op].results if not self._is_right(self._used(op, port), port)]
         if not wrong:
             self._equal += 1
         elif self._must_be_exact(op) or not all(self._is_near(op, port) for port in wrong):
@@ -123,13 +142,23 @@ class Course:
         else:
             self._near += 1
             for port in wrong:
-                self._result(op, port)[:] = raw(self._network.expected[port.name])
+                self._used(op, port)[:] = raw(self._network.expected[port.name])
 
-    def _compare_copy(self, number: int, row: int, copied: Bytes) -> None:
+    def _compare_copy(self, number: int, row: int) -> None:
         tensor, _, _, start, _ = self._plan.transfers[row].tolist()
-        if not same_bits(copied, raw(self._contents[tensor])):
+        source, target = self._places.ends(row)
+        self._mark(tensor, target)
+        if not self._is_whole(tensor, source):
             name = self._task.program.tensor_name[tensor]
             self._differs(number, start, name, f"transfer {row} copies other bytes than it has")
+
+    def _compare_residents(self, number: int) -> None:
+        """Weights that stay must still be there for the next inference."""
+        for row in self._resident:
+            tensor, block = self._block(row)
+            if not self._is_whole(tensor, block):
+                name = self._task.program.tensor_name[tensor]
+                self._differs(number, self._task.program.num_ops, name, "the weight does not stay what it is")
 
     def _compare_outputs(self, number: int) -> None:
         for port, content, tolerance in self._outputs():
@@ -150,7 +179,20 @@ class Course:
         for port, array in zip(tail.results, made, strict=True):
             yield port, raw(array), tail.tolerance
 
-    def _result(self, op: int, port: Port) -> Bytes:
+    def _block(self, row: int) -> tuple[int, Span]:
+        """The tensor of a block, and where its bytes are."""
+        return int(self._plan.allocations[row, 0]), self._layout.block(self._plan, row)
+
+    def _mark(self, tensor: int, span: Span) -> None:
+        """Fill what a tensor leaves of its block, so that it is seen who writes there."""
+        self._memory.at(self._layout.rest(tensor, span))[:] = _own_byte(tensor)
+
+    def _is_whole(self, tensor: int, span: Span) -> bool:
+        """Whether a tensor's bytes are its own, those that it leaves of its block too."""
+        rest = self._memory.at(self._layout.rest(tensor, span))
+        return same_bits(self._memory.at(span), raw(self._contents[tensor])) and bool((rest == _own_byte(tensor)).all())
+
+    def _used(self, op: int, port: Port) -> Bytes:
         return self._memory.at(self._places.of_op(op)[port.tensor])
 
     def _backing(self, tensor: int) -> Bytes:
@@ -169,7 +211,7 @@ class Course:
         return same_bits(found, raw(self._network.expected[port.name]))
 
     def _is_near(self, op: int, port: Port) -> bool:
-        return self._is_within(self._result(op, port), port, self._network.ops[op].tolerance or TOLERANCE)
+        return self._is_within(self._used(op, port), port, self._network.ops[op].tolerance or TOLERANCE)
 
     def _is_within(self, found: Bytes, port: Port, tolerance: float) -> bool:
         return nearly_same(_typed(found, port), self._network.expected[port.name], tolerance)
@@ -187,6 +229,11 @@ def _made_behind(task: Task, plan: MemoryPlan) -> list[int]:
     there[plan.transfers[:, 0]] = True
     found: list[int] = np.flatnonzero(there & (program.producer >= 0)).tolist()
     return found
+
+
+def _own_byte(tensor: int) -> int:
+    """Hardly another tensor's, and never poison."""
+    return tensor % POISON
 
 
 def _typed(content: Bytes, port: Port) -> Array:

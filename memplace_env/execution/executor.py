@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import threading
 import time
+from typing import Final
 
 from memplace_env.errors import ExecutionError
 from memplace_env.execution.course import Course
 from memplace_env.execution.inputs import Inputs
 from memplace_env.execution.layout import Layout
 from memplace_env.execution.memory import Memory
-from memplace_env.execution.network import Progress, network_of
+from memplace_env.execution.network import Progress, network_of, whole
 from memplace_env.execution.result import Execution
 from memplace_env.execution.schedule import Copies
-from memplace_env.plan import MemoryPlan, require_valid
+from memplace_env.plan import MemoryPlan, require_valid, violations
 from memplace_env.task import Task
+
+_NOWHERE: Final = ("program", "accelerator", "range")
+"""Rules of the validator; a plan that breaks one says of some use or copy nothing that could be done."""
 
 
 class Executor:
@@ -21,7 +26,7 @@ class Executor:
 
     It is made of the ONNX file anew: one session of ONNX Runtime for each op, which reads and writes at addresses of
     the arenas alone, and one of the whole model, whose results are what every op's must equal, but for `TOLERANCE` and
-    `ROUNDING`.
+    `ROUNDING`. There is one set of arenas: threads that share an executor run their plans one after the other.
 
     Example:
         >>> from memplace_env import resolve_task
@@ -52,6 +57,7 @@ class Executor:
         self._network = network_of(task, seed, inputs, progress or _silent)
         self._layout = Layout(task, self._network.source)
         self._memory = Memory(self._layout)
+        self._free = threading.Lock()
         self.drawn = self._network.drawn
         self.plain_seconds = self._network.plain_seconds
         self.setup_seconds = time.perf_counter() - began - self.plain_seconds
@@ -84,21 +90,21 @@ class Executor:
             copies: when in their windows copies are made.
             seed: of `Copies.RANDOM`.
             progress: called for each op that has run.
-            even_if_invalid: for tests of this very proof, execute what the validator refuses.
+            even_if_invalid: for tests of this very proof, execute what the validator refuses in a plan of the task.
 
         Raises:
-            PlanError: the plan is not valid.
-            ExecutionError: there is no inference to run, the seed is negative, or an invalid plan leaves a use without
-                any address.
+            PlanError: the plan is not valid, or not for the task.
+            ExecutionError: there is no inference to run, no such moment, no such seed, or an invalid plan leaves a use
+                without any address.
         """
-        if inferences < 1:
-            raise ExecutionError(f"inferences is {inferences}; at least 1 is needed.")
-        if seed < 0:
-            raise ExecutionError(f"seed is {seed}; it cannot be negative.")
-        if not even_if_invalid:
+        inferences, seed = whole("inferences", inferences, 1), whole("seed", seed, 0)
+        if copies not in tuple(Copies):
+            raise ExecutionError(f"copies is {copies!r}; it must be one of: {', '.join(Copies)}.")
+        if not even_if_invalid or any(violation.rule in _NOWHERE for violation in violations(self.task, plan)):
             require_valid(self.task, plan)
-        course = Course(self.task, self._network, self._layout, self._memory, plan)
-        return course.run(inferences, Copies(copies), seed, progress or _silent)
+        with self._free:
+            course = Course(self.task, self._network, self._layout, self._memory, plan)
+            return course.run(inferences, Copies(copies), seed, progress or _silent)
 
 
 def _silent() -> None:

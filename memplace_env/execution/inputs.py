@@ -40,22 +40,25 @@ def given_inputs(source: Source, names: Iterable[str], seed: int, inputs: Inputs
 
 
 def drawn_inputs(source: Source, names: Iterable[str], seed: int) -> Arrays:
-    """Inputs from a seed: normal floating-point numbers; indices into every table that they select rows of; else masks.
+    """Inputs from a seed: normal floating-point numbers, pixels of one byte, indices into every table that they select
+    rows of; else masks, no two alike.
 
     Args:
         source: the model.
         names: of its inputs.
         seed: of what is drawn; the same for the same name.
     """
-    rows = _rows(source)
+    rows = selected_rows(source)
     drawn: Arrays = {}
     for name in names:
         rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
         shape, dtype = source.value(name).shape, source.dtype(name)
         if dtype.kind in "iu" and name in rows:
             drawn[name] = rng.integers(0, rows[name], shape).astype(dtype)
+        elif dtype.kind in "iu" and dtype.itemsize == 1:
+            drawn[name] = rng.integers(0, 1 << 8, shape, dtype=np.uint8).view(dtype)
         elif dtype.kind in "iub":
-            drawn[name] = _mask(shape, dtype)
+            drawn[name] = _mask(shape, dtype, rng)
         else:
             drawn[name] = rng.standard_normal(shape, dtype=np.float32).astype(dtype)
     return drawn
@@ -117,15 +120,17 @@ def _array(name: str, given: ArrayLike) -> NDArray[Any]:
         raise ExecutionError(f"The input {name!r} is no array: {str(error).rstrip('.')}.") from error
 
 
-def _mask(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Ones, and zeros in the last quarter of the last axis, as if a text were shorter than there is room for."""
+def _mask(shape: tuple[int, ...], dtype: np.dtype[Any], rng: np.random.Generator) -> NDArray[Any]:
+    """Ones, and zeros at the end of the last axis, as if each text were a bit shorter than there is room for."""
     mask = np.ones(shape, dtype)
     if shape:
-        mask[..., shape[-1] - shape[-1] // 4 :] = 0
+        room = shape[-1]
+        texts = rng.integers(room - room // 4, room + 1, shape[:-1])
+        mask[np.arange(room) >= texts[..., None]] = 0
     return mask
 
 
-def _rows(source: Source) -> dict[str, int]:
+def selected_rows(source: Source) -> dict[str, int]:
     """For each value that selects rows, and what it is made of, the fewest rows of a table that it selects from."""
     rows: dict[str, int] = {}
     nodes = {id(node): node for node in source.nodes.values()}.values()

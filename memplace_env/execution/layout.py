@@ -60,8 +60,15 @@ class Layout:
         return self._part(plan, row, int(self._bytes[plan.allocations[row, 0]]))
 
     def whole_block(self, plan: MemoryPlan, row: int) -> Span:
-        """All of a block of a plan; a tensor of a type that was not made smaller leaves some of it unused."""
+        """All of a block of a plan, with its `rest`."""
         return self._part(plan, row, int(self._planned[plan.allocations[row, 0]]) * self.scale)
+
+    def rest(self, tensor: int, span: Span) -> Span:
+        """What a tensor of a type that was not made smaller leaves of its block; nothing in the backing memory."""
+        fast = span.level < len(self.arena_bytes) - 1
+        return span._replace(
+            start=span.stop, stop=span.start + int(self._planned[tensor]) * self.scale if fast else span.stop
+        )
 
     def reached(self, plan: MemoryPlan) -> list[Span]:
         """What a plan can reach of each fast level."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from operator import index
+from typing import SupportsIndex
 
 import numpy as np
 
@@ -56,10 +58,9 @@ def network_of(task: Task, seed: int, inputs: Inputs, progress: Progress) -> Net
         progress: called for each op that is prepared.
 
     Raises:
-        ExecutionError: naming what cannot be executed, or a negative seed.
+        ExecutionError: naming what cannot be executed, or what is no seed.
     """
-    if seed < 0:
-        raise ExecutionError(f"seed is {seed}; it cannot be negative.")
+    seed = whole("seed", seed, 0)
     source = source_of(task)
     constants = Constants(source, seed)
     ops = []
@@ -84,6 +85,21 @@ def network_of(task: Task, seed: int, inputs: Inputs, progress: Progress) -> Net
     _check_finite(source, expected)
     mine = {tensor: given[source.program.tensor_value[tensor]] for tensor in source.tensors(TensorKind.INPUT)}
     return Network(source, tuple(ops), tail, weights, mine, expected, constants.drawn, seconds)
+
+
+def whole(name: str, value: SupportsIndex, least: int) -> int:
+    """An argument as a whole number.
+
+    Raises:
+        ExecutionError: it is none, or less than that.
+    """
+    try:
+        number = index(value)
+    except TypeError:
+        raise ExecutionError(f"{name} is {value!r}; it must be a whole number.") from None
+    if number < least:
+        raise ExecutionError(f"{name} is {number}; at least {least} is needed.")
+    return number
 
 
 def _stored_as(source: Source, ops: list[OpModel], tensor: int) -> str:

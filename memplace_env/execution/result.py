@@ -29,7 +29,8 @@ class Difference(NamedTuple):
 
     Attributes:
         inference: in which it was found, from 0.
-        op: that made it, or before which its copy may begin; T for a graph output at the end.
+        op: that read or made it, or before which its copy may begin; T for a graph output, or a weight that was to
+            stay, at the end.
         value: its name.
         why: in words.
     """
@@ -51,7 +52,8 @@ class Execution:
         bit_equal: how often all its results equalled the plain run's bit for bit.
         within_tolerance: how often they did not, but kept to `TOLERANCE` at addresses where it is allowed, or to
             `ROUNDING`. The plain results were then put in their place: what is allowed does not grow with depth.
-        first_difference: the first wrong result, or copy of other bytes than the plain run has; None if there is none.
+        first_difference: the first wrong operand or result, copy of other bytes than the plain run has, or weight that
+            did not stay; None if there is none.
         wrong_outputs: the graph outputs that were wrong at the end of an inference, and the first such inference.
         seconds: of each inference: ops, copies and poison, without comparing.
     """
@@ -67,7 +69,7 @@ class Execution:
 
     @property
     def right(self) -> bool:
-        """Whether every result and every output was what the plain run says, or within what is allowed of it."""
+        """Whether every operand was what the plain run says, and every result and output, but for what is allowed."""
         return self.first_difference is None and not self.wrong_outputs
 
 

@@ -17,7 +17,7 @@ from memplace_env.task import Task
 from memplace_env.workload.lowered.values import Value, deployed_bits, type_name
 from memplace_env.workload.onnx import inferred_graph
 from memplace_env.workload.program import Program, TensorKind
-from memplace_env.workload.resolve import named_file, onnx_dims
+from memplace_env.workload.resolve import named_file, onnx_dims, resolve_workload
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,8 @@ def source_of(task: Task) -> Source:
     """The model that a task's program was made of.
 
     Raises:
-        ExecutionError: it was made of no ONNX file, or of nodes that stand in no graph of their own.
+        ExecutionError: it was made of no ONNX file, of one that has changed, or of nodes that stand in no graph of
+            their own.
         WorkloadError: the file cannot be read any more.
     """
     program, settings = task.program, task.settings
@@ -96,6 +97,12 @@ def source_of(task: Task) -> Source:
             "computes. Training steps from JAX, .tflite and .program files and synthetic programs are simulated only."
         )
     file = named_file(workload)
+    named: dict[str, Any] = {key: settings.get(key) for key in ("batch", "dims", "dtype", "fusion")}
+    if resolve_workload(workload, **named).sha256 != program.sha256:
+        raise ExecutionError(
+            f"{file} cannot be executed: it is not the model any more that {program.name!r} was made of; make the task "
+            "and the plan anew."
+        )
     batch = settings.get("batch")
     graph = inferred_graph(file, batch=batch, dims=onnx_dims(workload, batch, settings.get("dims")))
     model = _model(file)

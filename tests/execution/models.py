@@ -158,4 +158,24 @@ def half(path: Path, casting: bool) -> Path:
     return written(path, nodes, {read: (kind, [4, 16])}, {made: (kind, [4, 16])}, constants)
 
 
+def biased(path: Path) -> Path:
+    """Two small biases of float16 on large numbers."""
+    rng = np.random.default_rng(7)
+    nodes = [helper.make_node("Add", [f"x{i}", f"b{i}"], [f"x{i + 1}"], f"add{i}") for i in range(2)]
+    constants = {f"b{i}": (0.001 * normal(rng, 16)).astype(np.float16) for i in range(2)}
+    return written(path, nodes, {"x0": (FLOAT16, [4, 16])}, {"x2": (FLOAT16, [4, 16])}, constants)
+
+
+def stereo(path: Path) -> Path:
+    """Two pictures of bytes, and which of their pixels count."""
+    node = helper.make_node
+    nodes = [
+        *(node("Cast", [name], [f"{name}_f"], f"cast_{name}", to=FLOAT) for name in ("left", "right", "counts")),
+        node("Sub", ["left_f", "right_f"], ["d"], "difference"),
+        node("Mul", ["d", "counts_f"], ["y"], "product"),
+    ]
+    inputs = {"left": (UINT8, [1, 3, 8, 8]), "right": (INT8, [1, 3, 8, 8]), "counts": (INT64, [1, 3, 8, 8])}
+    return written(path, nodes, inputs, {"y": (FLOAT, [1, 3, 8, 8])}, {})
+
+
 MODELS = {"convolutional": convolutional, "attentive": attentive, "quantised": quantised}

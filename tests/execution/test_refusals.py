@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from memplace_env.cli.app import app
 from memplace_env.compiler import native_plan
-from memplace_env.errors import ExecutionError
+from memplace_env.errors import ExecutionError, PlanError
 from memplace_env.execution import Executor, course
 from memplace_env.resolve import resolve_task
 from memplace_env.workload.program import Program
@@ -156,6 +156,39 @@ def test_seeds(tmp_path):
         Executor(task, seed=-1)
     with pytest.raises(ExecutionError, match="seed is -2"):
         Executor(task).run(native_plan(task), copies="random", seed=-2)
+
+
+def test_arguments_of_a_run(tmp_path):
+    executor = Executor(task_of(attentive(tmp_path / "m.onnx")))
+    plan = native_plan(executor.task)
+    for given, message in (
+        ({"copies": "all"}, "copies is 'all'; it must be one of: earliest, latest, random"),
+        ({"inferences": 0}, "inferences is 0; at least 1 is needed"),
+        ({"inferences": 1.5}, "inferences is 1.5; it must be a whole number"),
+        ({"seed": "3"}, "seed is '3'; it must be a whole number"),
+    ):
+        with pytest.raises(ExecutionError, match=message):
+            executor.run(plan, **given)
+    assert executor.run(plan, inferences=np.int64(1), seed=np.uint8(2)).right
+
+
+def test_a_stranger_s_plan_is_never_executed(tmp_path):
+    executor = Executor(task_of(attentive(tmp_path / "m.onnx")))
+    plan = native_plan(task_of(convolutional(tmp_path / "other.onnx")))
+    with pytest.raises(PlanError, match="made for another program"):
+        executor.run(plan, even_if_invalid=True)
+    nowhere = native_plan(executor.task)
+    nowhere.use_level[0] = 9
+    with pytest.raises(PlanError, match="level"):
+        executor.run(nowhere, even_if_invalid=True)
+
+
+def test_a_file_that_has_changed(tmp_path):
+    path = attentive(tmp_path / "m.onnx")
+    task = task_of(path)
+    convolutional(path)
+    with pytest.raises(ExecutionError, match=r"m\.onnx cannot be executed: it is not the model any more that 'm' was"):
+        Executor(task)
 
 
 def test_without_the_package(tmp_path, monkeypatch):

@@ -1,0 +1,63 @@
+"""What is drawn where the file or the user gives nothing: numbers that let faults be seen."""
+
+import numpy as np
+import pytest
+from onnx import helper
+
+from memplace_env.execution import Executor
+from tests.execution.models import FLOAT, stereo, task_of, written
+
+ABSENT = {"save_as_external_data": True, "location": "weights.bin", "size_threshold": 0}
+
+
+def network_of(path):
+    return Executor(task_of(path))._network
+
+
+def named(network, contents):
+    return {network.source.program.tensor_value[tensor]: array for tensor, array in contents.items()}
+
+
+def test_inputs(tmp_path):
+    network = network_of(stereo(tmp_path / "m.onnx"))
+    left, right, counts = (named(network, network.inputs)[name] for name in ("left", "right", "counts"))
+    assert left.min() < 10
+    assert left.max() > 245
+    assert right.min() < -110
+    assert right.max() > 110
+    assert not np.array_equal(left.view(np.int8), right)
+    assert set(np.unique(counts)) == {0, 1}
+    assert (np.diff(counts) <= 0).all(), "zeros at the end"
+
+
+@pytest.fixture
+def drawn(tmp_path):
+    """Constants of a quantised model, whose weights are lost."""
+    node = helper.make_node
+    nodes = [
+        *(node("DequantizeLinear", [name, "s"], [f"{name}_d"], f"{name}_decode") for name in ("w", "b", "v")),
+        node("Gather", ["x", "rows"], ["e"], "embed"),
+        node("Gemm", ["e", "w_d", "b_d"], ["h"], "gemm"),
+        node("Add", ["h", "v_d"], ["y"], "add"),
+    ]
+    constants = {
+        "w": np.zeros((64, 64), np.int8), "b": np.zeros(64, np.int32), "v": np.zeros(64, np.uint8),
+        "rows": np.zeros(50, np.int64), "s": np.float32(0.01),
+    }  # fmt: skip
+    path = written(tmp_path / "m.onnx", nodes, {"x": (FLOAT, [100, 64])}, {"y": (FLOAT, [50, 64])}, constants, **ABSENT)
+    (tmp_path / "weights.bin").unlink()
+    network = network_of(path)
+    return named(network, network.weights)
+
+
+def test_quantised_weights(drawn):
+    assert (drawn["w"].dtype, drawn["b"].dtype, drawn["v"].dtype) == (np.int8, np.int32, np.uint8)
+    assert 28 < drawn["w"].std() < 36
+    assert abs(drawn["w"].mean()) < 3
+    assert 700 < drawn["b"].std() < 1300
+    assert 110 < drawn["v"].mean() < 146
+
+
+def test_indices(drawn):
+    assert drawn["rows"].min() < 15
+    assert 85 < drawn["rows"].max() < 100
