@@ -53,7 +53,9 @@ class Source:
             ExecutionError: nothing is known of it.
         """
         if name not in self.values:
-            raise ExecutionError(f"{self.file.name} cannot be executed: nothing is known of its value {name!r}.")
+            node = self.nodes.get(name)
+            made = "" if node is None else f", which a {node.op_type} makes"
+            raise ExecutionError(f"{self.file.name} cannot be executed: nothing is known of the value {name!r}{made}.")
         return self.values[name]
 
     def tensors(self, kind: TensorKind) -> list[int]:

@@ -134,11 +134,15 @@ def test_two_plans_in_one_file(tmp_path: Path) -> None:
     compiled("gcc", tmp_path, f'#include "plan.h"\n#include "plan.h"\n{use}', both)
 
 
-def test_the_example_in_the_documentation(tmp_path: Path) -> None:
+@pytest.mark.parametrize("compiler", LANGUAGES)
+@pytest.mark.parametrize("copies", [True, False])
+def test_the_example_in_the_documentation(copies: bool, compiler: str, tmp_path: Path) -> None:
     (code,) = re.findall(r"```c\n(.*?)```", (ROOT / "docs" / "export.md").read_text(encoding="utf-8"), re.DOTALL)
     task = resolve_task("synthetic:chain?ops=4", "tpu-v4i")
-    plan = native_plan(task)
-    lines = compiled("gcc", tmp_path, code, text_of(task, plan)).splitlines()
+    behind = np.full(task.program.num_uses, task.backing)
+    plan = native_plan(task) if copies else MemoryPlan.of(task, behind, np.empty((0, 5)))
+    lines = compiled(compiler, tmp_path, code, text_of(task, plan)).splitlines()
     assert [line for line in lines if line.startswith("run ")] == [f"run {name}" for name in task.program.op_name]
-    assert sum(line.startswith("start copying ") for line in lines) == len(plan.transfers) > 0
+    assert sum(line.startswith("start copying ") for line in lines) == len(plan.transfers)
+    assert bool(len(plan.transfers)) == copies
     assert lines[-1] == f"{(plan.use_level == 0).sum()} uses in {task.accelerator.levels[0].name}"
