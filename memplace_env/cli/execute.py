@@ -45,7 +45,7 @@ def execute(
     inputs: Annotated[Path | None, typer.Option("--inputs", help="An .npz file with all inputs by name.")] = None,
     json: JsonFlag = False,
 ) -> None:
-    """Run the network in the memory of a saved plan, and compare every op's result with a plain run.
+    """Run the network in the memory of a saved plan, and compare what every op reads and makes with a plain run.
 
     One arena of bytes per memory; each op runs in ONNX Runtime on what lies at the plan's addresses, copies are made
     when the plan says, freed bytes are overwritten. Needs the extra 'execute'. Exit code 0: all results are right; 1:
