@@ -108,8 +108,7 @@ class Bench:
         steps = Steps(self.device, list(commands_of(self.task, plan)), self._works(plan))
         play = self._warm(steps.issue)
         inferences = [
-            self._checked(plan, play) if number in (0, runs - 1) else timed(self.device, play)
-            for number in range(runs)
+            self._checked(plan, play) if number in (0, runs - 1) else timed(self.device, play) for number in range(runs)
         ]
         self._checked(plan, self._warm(steps.issue_with_clocks))
         return Timing(np.array(inferences), *steps.parts(), captured=bool(self._captures))

@@ -167,8 +167,8 @@ class CudaDevice:
             # PyTorch cannot end such a capture either, and says so in place of why; an op's own error says that.
             reason = error if isinstance(error, ExecutionError) else error.__context__ or error
             warnings.warn(
-                f"Work for {self.name} cannot be captured as a graph ({shown(reason, _REASON)}), so all of it is issued "
-                "anew each time from now on.",
+                f"Work for {self.name} cannot be captured as a graph ({shown(reason, _REASON)}), so that all of it is "
+                "issued anew each time from now on.",
                 RuntimeWarning,
                 stacklevel=2,
             )
