@@ -108,8 +108,7 @@ def test_one_plan_is_recorded_once(benches):
 class Slow(FakeDevice):
     """Its host takes too long at the times that are `late`, of those that it was `asked`."""
 
-    def __post_init__(self) -> None:
-        self.late, self.asked = set(), 0
+    late, asked = frozenset(), 0
 
     def held(self, first):
         self.asked += 1
