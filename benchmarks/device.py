@@ -9,7 +9,6 @@ point per plan. Without a GPU the table says that nothing was measured.
 from __future__ import annotations
 
 import argparse
-import gc
 import statistics
 import subprocess
 import sys
@@ -114,7 +113,6 @@ def measure(network: str, chip: Path, device: Device, ledger: Ledger, plans: int
     wanted: list[Record] = [{**of, "plan": plan} for plan in (*range(plans), *SEARCHES)]
     missing = [setting["plan"] for setting in ledger.missing(wanted)]
     if missing:
-        gc.collect()  # the last network's environments are in cycles, and keep its memory on the device
         simulator = DeviceSimulator(lambda: device, task=task)
         bench = simulator.bench(task.program, task.accelerator, native_plan(task))
         for number, plan in enumerate(track(sample(task, plans), network, plans)):

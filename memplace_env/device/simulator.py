@@ -75,7 +75,7 @@ class DeviceSimulator:
         """What measures such plans; the same object while program and chip stay the same."""
         if self._last is None or self._last[0] is not program or self._last[1] is not accelerator:
             self._last = None  # before the next one, or two would need their memory at once
-            gc.collect()  # as cycles may keep the old one, such as those of environments
+            gc.collect()  # as cycles may keep the old one, or that of another simulator, such as those of environments
             if self._device is None:
                 self._device = self._open()
             task = self._task or _task_of(accelerator, plan)

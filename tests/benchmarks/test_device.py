@@ -1,5 +1,7 @@
 """The comparison of simulated and measured plans, on a fake device whose times follow the cost model."""
 
+import gc
+import weakref
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -8,16 +10,23 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from agents.learning.threads import one_thread
 from benchmarks import device as script
 from benchmarks.ledger import Ledger
 from memplace_env.compiler import native_plan
+from memplace_env.device import simulator
 from memplace_env.device.bench import Bench
-from memplace_env.device.simulator import DeviceSimulator
 from memplace_env.execution.schedule import Run
 from memplace_env.plan import violations
 from memplace_env.simulator import judge_plan
 from tests.device.fake_device import FakeDevice
 from tests.execution.models import convolutional, task_of
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread():
+    with one_thread():
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +91,30 @@ def test_it_goes_on_where_it_was_stopped(task, tmp_path, monkeypatch, after):
     assert len(plans) == 5 + 1, "each is timed once, and that which was stopped again"
 
 
+def test_the_device_has_one_network_at_a_time(task, tmp_path, monkeypatch):
+    """The bench of the last one is gone before the next, even if it is in a cycle, as those of environments are."""
+    alive = []
+
+    class Watched(Bench):
+        def __init__(self, *asked, **options):
+            assert not any(bench() for bench in alive)
+            alive.append(weakref.ref(self))
+            self.cycle = self
+            super().__init__(*asked, **options)
+
+    monkeypatch.setattr(simulator, "Bench", Watched)
+    monkeypatch.setattr(script, "resolve_task", lambda network, chip: task)
+    monkeypatch.setattr(script, "searched", lambda *of: iter(()))
+    ledger = Ledger(tmp_path / "plans.jsonl", script.KEY)
+    gc.disable()  # it could come by chance
+    try:
+        for network in ("one", "other"):
+            script.measure(network, "chip", FakeDevice(recorded), ledger, plans=1)
+    finally:
+        gc.enable()
+    assert len(alive) == 2
+
+
 def test_searches_end(task, monkeypatch):
     limits = {}
 
@@ -94,9 +127,9 @@ def test_searches_end(task, monkeypatch):
 
     agents = ("greedy-player", "portfolio", "game-local-search")
     monkeypatch.setattr(script, "agent_specs", lambda: {name: agent(name) for name in agents})
-    simulator = DeviceSimulator(lambda: FakeDevice(recorded), task=task)
-    bench = simulator.bench(task.program, task.accelerator, native_plan(task))
-    assert [name for name, _ in script.searched(bench, simulator, runs=1)] == list(script.SEARCHES)
+    judge = simulator.DeviceSimulator(lambda: FakeDevice(recorded), task=task)
+    bench = judge.bench(task.program, task.accelerator, native_plan(task))
+    assert [name for name, _ in script.searched(bench, judge, runs=1)] == list(script.SEARCHES)
     assert [limits[name] for name in agents] == [(1, None), (10**6, 60), (200, 200)]
 
 
