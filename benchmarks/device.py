@@ -1,8 +1,9 @@
 """Plans on a GPU: what the cost model says of them against what they take; and what searching by the clock is worth.
 
 `python -m benchmarks.device` calibrates the GPU (`benchmarks/results/device/cuda.toml`), times 100 plans of each of
-three networks, goes on where it was stopped, and prints a table; `--write docs/device.md` puts it there, and
-`--plot docs/pictures/device.png` draws a point per plan. Without a GPU the table says that nothing was measured.
+three networks, goes on where it was stopped, and prints a table; `--networks BERT` measures one of them and leaves the
+others to other commands, `--write docs/device.md` puts the table there, and `--plot docs/pictures/device.png` draws a
+point per plan. Without a GPU the table says that nothing was measured.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import argparse
 import statistics
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -35,7 +36,8 @@ from memplace_env.resolve import resolve_task
 from memplace_env.simulator import judge_plan
 from memplace_env.task import Task
 
-RESULTS = Path(__file__).parent / "results" / "device"
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results" / "device"
 NETWORKS: Final = ("ResNet50", "BERT", "MobileNetV2")
 """A network of convolutions and one of attention, both of EGRL's paper, and one whose ops are small."""
 CAPACITY_MIB: Final = 32
@@ -43,9 +45,10 @@ PLANS: Final = 100
 SECONDS: Final = 60
 """That the exact search by the cost model may take."""
 MEASUREMENTS: Final = 200
-"""That the search by the clock may take."""
+CLOCK_SECONDS: Final = 200
+"""That the search by the clock may take, whichever is used up first."""
 KEY: Final = ("network", "device", "chip", "plan")
-RULE, MODEL, CLOCK = "greedy player", "best by the cost model", "best by the clock"
+RULE, MODEL, CLOCK = SEARCHES = "greedy player", "best by the cost model", "best by the clock"
 NOT_MEASURED: Final = "Not measured: no GPU could be reached where this page was written."
 
 
@@ -83,42 +86,41 @@ def timed(bench: Bench, plan: MemoryPlan, runs: int = RUNS) -> Record:
 def searched(
     bench: Bench,
     simulator: DeviceSimulator,
+    names: Collection[str] = SEARCHES,
     seconds: float = SECONDS,
     measurements: int = MEASUREMENTS,
     runs: int = RUNS,
-) -> dict[str, Record]:
+) -> Iterator[tuple[str, Record]]:
     """Both times of the greedy player's plan, of the portfolio's, which works by the cost model, and of that of a local
-    search by the clock."""
+    search by the clock, or only of some of these; each when it is there."""
     task = bench.task
     games = {
         RULE: ("greedy-player", task, 1, None),
         MODEL: ("portfolio", task, 10**6, seconds),
-        CLOCK: ("game-local-search", task.judged_by(simulator), measurements, None),
+        CLOCK: ("game-local-search", task.judged_by(simulator), measurements, CLOCK_SECONDS),
     }
-    found = {}
-    for name, (agent, judged, budget, limit) in games.items():
+    for name in names:
+        agent, judged, budget, limit = games[name]
         env = gym.make("memplace_env:MallocGame-v0", workload=judged).unwrapped
         plan = agent_specs()[agent].make().solve(env, budget=budget, seed=0, time_limit=limit).plan
-        found[name] = timed(bench, plan, runs)
-    return found
+        yield name, timed(bench, plan, runs)
 
 
 def measure(network: str, chip: Path, device: Device, ledger: Ledger, plans: int = PLANS) -> list[Record]:
     """A network's records; what is missing is measured."""
     task = resolve_task(network, chip)
     of: Record = {"network": network, "device": device.name, "chip": task.accelerator.sha256}
-    wanted: list[Record] = [{**of, "plan": number} for number in range(plans)]
-    searches = [{**of, "plan": name} for name in (RULE, MODEL, CLOCK)]
-    if ledger.missing([*wanted, *searches]):
+    wanted: list[Record] = [{**of, "plan": plan} for plan in (*range(plans), *SEARCHES)]
+    missing = [setting["plan"] for setting in ledger.missing(wanted)]
+    if missing:
         simulator = DeviceSimulator(lambda: device, task=task)
         bench = simulator.bench(task.program, task.accelerator, native_plan(task))
         for number, plan in enumerate(track(sample(task, plans), network, plans)):
-            if ledger.missing([wanted[number]]):
-                ledger.add({**wanted[number], **timed(bench, plan)})
-        if ledger.missing(searches):
-            for name, record in searched(bench, simulator).items():
-                ledger.add({**of, "plan": name, **record})
-    return ledger.of([*wanted, *searches])
+            if number in missing:
+                ledger.add({**of, "plan": number, **timed(bench, plan)})
+        for name, record in searched(bench, simulator, [name for name in SEARCHES if name in missing]):
+            ledger.add({**of, "plan": name, **record})
+    return ledger.of(wanted)
 
 
 def table(records: Sequence[Record]) -> str:
@@ -221,9 +223,10 @@ def measured(networks: Sequence[str]) -> tuple[list[Record], str]:
     RESULTS.mkdir(parents=True, exist_ok=True)
     chip = RESULTS / "cuda.toml"
     if not chip.exists():
-        models = [word for network in networks for word in ("--model", network)]
+        # Of all networks, as a chip that is calibrated anew for one more is another one, with no records.
+        models = [word for network in dict.fromkeys([*NETWORKS, *networks]) for word in ("--model", network)]
         calibrate = ["calibrate", "--device", "cuda", *models, "--capacity", str(CAPACITY_MIB), "--output", str(chip)]
-        subprocess.run([sys.executable, "-m", "memplace_env.cli", *calibrate], check=True)
+        subprocess.run([sys.executable, "-m", "memplace_env.cli", *calibrate], check=True, cwd=ROOT)
     ledger = Ledger(RESULTS / "plans.jsonl", KEY)
     try:
         records = [record for network in networks for record in measure(network, chip, device, ledger)]

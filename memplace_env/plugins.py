@@ -29,7 +29,8 @@ def load_plugin(group: str, name: str, what: str, built_in: Iterable[str], error
         error: what to raise.
 
     Raises:
-        MemPlaceError: of the given kind, if nothing of that name is installed or it cannot be loaded.
+        MemPlaceError: of the given kind, if nothing of that name is installed or it cannot be loaded; in the words of
+            the part itself if it raises one.
     """
     points = installed(group)
     if name not in points:
@@ -37,5 +38,7 @@ def load_plugin(group: str, name: str, what: str, built_in: Iterable[str], error
     try:
         part = points[name].load()
         return part() if isinstance(part, type) else part
+    except MemPlaceError as failure:
+        raise error(str(failure)) from failure
     except Exception as failure:  # whatever a third party's module may raise
         raise error(f"The {what} {name!r} cannot be loaded ({failure}); install its package anew.") from failure

@@ -27,6 +27,8 @@ from memplace_env.task import Task
 
 RUNS: Final = 50
 """Of a plan, of which the median counts."""
+WARM_RUNS: Final = 5
+"""Of a plan before it is timed, in which the device's clocks rise and a graph gets there. Our choice."""
 OP_RUNS, OP_REPEATS = 20, 100
 """Of an op that is timed alone: of so many runs the median, each so often, one behind the other. Our choice."""
 
@@ -40,7 +42,8 @@ class Timing(NamedTuple):
             there counts.
         wait_s: float64[T], before each op, for copies.
         tail_s: behind the last op.
-        captured: whether the inference was one graph; else the host's work for each op is in the times.
+        captured: whether the inference was one graph; else the host's work is in the times where an inference takes it
+            longer than the device can be held, about 0.1 s.
     """
 
     inference_s: NDArray[np.float64]
@@ -103,18 +106,11 @@ class Bench:
         """
         require_valid(self.task, plan)
         steps = Steps(self.device, list(commands_of(self.task, plan)), self._works(plan))
-        play = self._replay(steps.issue)
-        inferences = []
-        for number in range(runs):
-            if number in (0, runs - 1):
-                self._load(plan)  # so that nothing of an earlier run can stand in for what comes too late
-            inferences.append(timed(self.device, play))
-            if number in (0, runs - 1):
-                self._check_outputs()
-        play = self._replay(steps.issue_with_clocks)
-        self._load(plan)
-        timed(self.device, play)
-        self._check_outputs()
+        play = self._warm(steps.issue)
+        inferences = [
+            self._checked(plan, play) if number in (0, runs - 1) else timed(self.device, play) for number in range(runs)
+        ]
+        self._checked(plan, self._warm(steps.issue_with_clocks))
         return Timing(np.array(inferences), *steps.parts(), captured=bool(self._captures))
 
     def op_seconds(
@@ -145,8 +141,11 @@ class Bench:
             progress()
         return seconds
 
-    def _replay(self, issue: Work) -> Work:
-        """All plans of a network are captured, or none: times with and without the host's work do not compare."""
+    def _warm(self, issue: Work) -> Work:
+        """What issues the same again, and has done so as it will be timed.
+
+        All plans of a network are captured, or none: times of graphs and of steps issued one by one do not compare.
+        """
         replay = self.device.replay(issue, capture=self._captures is not False)
         if self._captures and not replay.captured:
             raise ExecutionError(
@@ -154,7 +153,19 @@ class Bench:
                 "could others before, so that its time would not compare with theirs; start again."
             )
         self._captures = replay.captured
+        for _ in range(WARM_RUNS):
+            timed(self.device, replay.play)
         return replay.play
+
+    def _checked(self, plan: MemoryPlan, play: Work) -> float:
+        """Seconds of an inference that makes the right outputs.
+
+        It finds nothing of an earlier one, not even of one that had to be timed again, which could stand in for what
+        comes too late.
+        """
+        seconds = timed(self.device, play, before=partial(self._load, plan))
+        self._check_outputs()
+        return seconds
 
     def _load(self, plan: MemoryPlan) -> None:
         """What is there before the first inference: weights and inputs, and nothing of what was computed before."""

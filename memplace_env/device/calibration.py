@@ -59,6 +59,7 @@ class DeviceNumbers:
         vector_ops_per_s: additions of many float32 numbers.
         capacity_bytes: that a plan may use of the device, as asked for.
         host_bytes: of the host's memory.
+        captured: whether all that was measured was graphs.
         sizes: what was copied and computed.
     """
 
@@ -73,13 +74,19 @@ class DeviceNumbers:
     vector_ops_per_s: float
     capacity_bytes: int
     host_bytes: int
+    captured: bool
     sizes: Sizes = SIZES
+
+    @property
+    def issued(self) -> str:
+        """How the device was given its work."""
+        return "replayed as a graph" if self.captured else "issued one by one"
 
 
 def unmeasured(*, name: str, capacity_bytes: int, host_bytes: int) -> DeviceNumbers:
     """A device of which nothing is known but its memories: enough of a chip to make tasks for."""
     rate = 1e12
-    return DeviceNumbers(name, "a device", rate, rate, 0, rate, 0, rate, rate, capacity_bytes, host_bytes)
+    return DeviceNumbers(name, "a device", rate, rate, 0, rate, 0, rate, rate, capacity_bytes, host_bytes, True)
 
 
 def measure_numbers(
@@ -103,8 +110,12 @@ def measure_numbers(
         ExecutionError: the device has no room for what is copied and computed.
     """
 
+    captured: list[bool] = []
+
     def seconds(work: Work, repeats: int = 1) -> float:
-        return median_seconds(device, repeated(device, work, repeats).play, sizes.runs) / repeats
+        replay = repeated(device, work, repeats)
+        captured.append(replay.captured)
+        return median_seconds(device, replay.play, sizes.runs) / repeats
 
     def told(value: float) -> float:
         progress()
@@ -128,6 +139,7 @@ def measure_numbers(
         vector_ops_per_s=told(sizes.elements / seconds(_adding(device, sizes.elements))),
         capacity_bytes=capacity_bytes,
         host_bytes=host_bytes,
+        captured=all(captured),
         sizes=sizes,
     )
 

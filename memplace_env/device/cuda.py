@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import torch
 from torch import Tensor
@@ -13,20 +15,25 @@ from memplace_env.device.commands import Stream
 from memplace_env.device.protocol import Replay, Work
 from memplace_env.errors import ExecutionError
 from memplace_env.execution.schedule import Copy, Run
+from memplace_env.foreign import shown
 
 WARM: Final = 3
 """Runs before a capture, in which kernels are loaded and choose their workspaces."""
 _BUSY: Final = 4096
 """Rows and columns of a product that takes milliseconds, longer by far than a host needs to start a graph."""
+_PRODUCTS: Final = 32
+"""Most of them in a row, about 0.1 s, where a host needs longer."""
+_REASON: Final = 300
+"""Characters of what PyTorch says of a failure; all of it fills a screen."""
 
 
-def open_cuda() -> CudaDevice:
-    """The first GPU.
+def require_cuda() -> None:
+    """Nothing of CUDA is begun here, so that a process which only asks can be forked.
 
     Raises:
-        ExecutionError: there is none.
+        ExecutionError: there is no GPU, or PyTorch is too old.
     """
-    if not torch.cuda.is_available():
+    if not torch.cuda.device_count():
         built = "" if torch.version.cuda else " (this PyTorch was built without CUDA)"
         raise ExecutionError(
             f"No CUDA device can be reached{built}; run this on a machine with an NVIDIA GPU, its driver, and a build "
@@ -36,6 +43,15 @@ def open_cuda() -> CudaDevice:
         raise ExecutionError(
             f"PyTorch {torch.__version__} cannot be told how exact products are; install 2.9 or newer."
         )
+
+
+def open_cuda() -> CudaDevice:
+    """The first GPU.
+
+    Raises:
+        ExecutionError: there is none, or it cannot be used.
+    """
+    require_cuda()
     return CudaDevice(0)
 
 
@@ -47,14 +63,24 @@ class CudaDevice:
 
     Args:
         index: which GPU.
+
+    Raises:
+        ExecutionError: it cannot be used, in PyTorch's words.
     """
 
+    _captures: ClassVar[bool] = True
+    _failed: ClassVar[torch.cuda.CUDAGraph | None] = None
+    """Of the process, as its allocator is: what a failed capture leaves there points to the graph."""
+
     def __init__(self, index: int) -> None:
-        self.name = torch.cuda.get_device_name(index)
         self.torch_name = f"cuda:{index}"
-        self._streams = {stream: torch.cuda.Stream(index) for stream in Stream}  # type: ignore[no-untyped-call]
-        self._busy, self._product = (torch.zeros((_BUSY, _BUSY), device=self.torch_name) for _ in range(2))
-        self._capturing, self._captures = False, True
+        self._capturing, self._products = False, 1
+        try:
+            self.name = torch.cuda.get_device_name(index)
+            self._streams = {stream: torch.cuda.Stream(index) for stream in Stream}  # type: ignore[no-untyped-call]
+            self._busy, self._product = (torch.zeros((_BUSY, _BUSY), device=self.torch_name) for _ in range(2))
+        except RuntimeError as error:  # such as a driver that is too old, or a card that is full
+            raise ExecutionError(f"The GPU {self.torch_name} cannot be used ({shown(error, _REASON)}).") from error
 
     def arena(self, size: int, *, fast: bool) -> Tensor:
         """uint8[size], in the device or in pinned host memory."""
@@ -62,7 +88,9 @@ class CudaDevice:
             if fast:
                 return torch.empty(size, dtype=torch.uint8, device=self.torch_name)
             return torch.empty(size, dtype=torch.uint8, pin_memory=True)
-        except RuntimeError as error:  # out of memory, of either kind
+        except RuntimeError as error:
+            if fast and not isinstance(error, torch.cuda.OutOfMemoryError):
+                raise ExecutionError(f"{self.name} gives no memory ({shown(error, _REASON)}).") from error
             where = f"{self.name} has" if fast else "The host can pin"
             raise ExecutionError(f"{where} no {size:,} bytes for an arena; take a smaller model or batch.") from error
 
@@ -96,14 +124,23 @@ class CudaDevice:
         torch.cuda.synchronize(self.torch_name)
 
     def hold(self, stream: Stream) -> None:
-        """Give a stream a product to compute, of numbers that nobody needs."""
+        """Give a stream products to compute, of numbers that nobody needs."""
         with self._on(stream), torch.no_grad(), _all_bits():
-            torch.mm(self._busy, self._busy, out=self._product)
+            for _ in range(self._products):
+                torch.mm(self._busy, self._busy, out=self._product)
+
+    def held(self, first: Any) -> bool:
+        """Whether an event has not passed yet; else there are twice as many products from now on."""
+        if self._products == _PRODUCTS or not first.query():
+            return True
+        self._products *= 2
+        return False
 
     def replay(self, issue: Work, *, capture: bool = True) -> Replay:
         """A captured CUDA graph, or, where a kernel cannot be captured, the work issued anew each time.
 
-        After a capture that failed no other is tried: what it leaves in PyTorch's allocator is not known.
+        After a capture that failed, of which a warning tells, no other is tried in this process: what it leaves in
+        PyTorch's allocator is not known.
         """
         for _ in range(WARM):
             issue()
@@ -122,11 +159,19 @@ class CudaDevice:
         graph, before = torch.cuda.CUDAGraph(), torch.cuda.current_stream(self.torch_name)
         self._capturing = True
         try:
-            with torch.cuda.graph(graph, stream=self._streams[Stream.COMPUTE]):
+            with _no_collection(), torch.cuda.graph(graph, stream=self._streams[Stream.COMPUTE]):
                 issue()
-        except (RuntimeError, ExecutionError):  # of an op, which could be issued a moment ago
+        except (RuntimeError, ExecutionError) as error:  # of an op, which could be issued a moment ago
             torch.cuda.set_stream(before)  # the other one may be left behind
-            self._captures = False
+            CudaDevice._captures, CudaDevice._failed = False, graph
+            # PyTorch cannot end such a capture either, and says so in place of why; an op's own error says that.
+            reason = error if isinstance(error, ExecutionError) else error.__context__ or error
+            warnings.warn(
+                f"Work for {self.name} cannot be captured as a graph ({shown(reason, _REASON)}), so that all of it is "
+                "issued anew each time from now on.",
+                RuntimeWarning,
+                stacklevel=2,
+            )
             return None
         finally:
             self._capturing = False
@@ -139,23 +184,38 @@ class CudaDevice:
 
 
 @contextmanager
+def _no_collection() -> Iterator[None]:
+    """Garbage stays: freeing pinned memory would break a capture, before which PyTorch does not collect."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+@contextmanager
 def _all_bits() -> Iterator[None]:
-    """Products of single precision with all their bits, whatever the user's switches say.
+    """Products of single precision with all their bits, whatever the user's switches say, and by the same kernels each
+    time.
 
     PyTorch has older and newer switches and refuses products while they disagree: the older one is used unless the
     newer one was.
     """
     backends: Any = torch.backends
     kinds = (backends.cuda.matmul, backends.cudnn.conv, backends.cudnn.rnn)
-    before = [kind.fp32_precision for kind in kinds]
+    before, tries = [kind.fp32_precision for kind in kinds], backends.cudnn.benchmark
     older = _older_switch()
     try:
+        backends.cudnn.benchmark = False
         if older is not None:
             torch.set_float32_matmul_precision("highest")
         for kind in kinds[older is not None :]:
             kind.fp32_precision = "ieee"
         yield
     finally:
+        backends.cudnn.benchmark = tries
         if older is not None:
             torch.set_float32_matmul_precision(older)
         for kind, precision in zip(kinds, before, strict=True):

@@ -70,7 +70,12 @@ class Device(Protocol):
         ...
 
     def hold(self, stream: Stream) -> None:
-        """Keep a stream busy for as long as a host may need to start what it issues next."""
+        """Keep a stream busy for as long as a host may need to issue what comes next."""
+        ...
+
+    def held(self, first: Any) -> bool:
+        """Whether a clock behind `hold` has not passed yet, so that the stream was busy until the host had issued
+        everything, or no longer hold is possible; else later holds are twice as long."""
         ...
 
     def replay(self, issue: Work, *, capture: bool = True) -> Replay:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import statistics
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,7 +12,7 @@ import numpy as np
 
 from memplace_env.accelerator import Accelerator
 from memplace_env.device.bench import RUNS, Bench, Timing
-from memplace_env.device.cuda import open_cuda
+from memplace_env.device.cuda import open_cuda, require_cuda
 from memplace_env.device.protocol import Device
 from memplace_env.errors import ExecutionError
 from memplace_env.plan import MemoryPlan
@@ -35,6 +36,9 @@ class DeviceSimulator:
         seed: of weights that files lack, and of inputs.
         runs: of which the median counts.
 
+    Raises:
+        ExecutionError: no GPU can be reached, if it is to be the first one, or there are no runs.
+
     Example:
         >>> from memplace_env.device.simulator import DeviceSimulator
         >>> env = gym.make("MallocGame-v0", workload="BERT", accelerator="cuda.toml", simulator=DeviceSimulator())
@@ -52,6 +56,8 @@ class DeviceSimulator:
     ) -> None:
         if runs < 1:
             raise ExecutionError(f"runs is {runs}; at least 1 is needed.")
+        if open_device is open_cuda:
+            require_cuda()
         self._open, self._task, self._seed, self._runs = open_device, task, seed, runs
         self._device: Device | None = None
         self._last: tuple[Program, Accelerator, Bench] | None = None
@@ -69,6 +75,7 @@ class DeviceSimulator:
         """What measures such plans; the same object while program and chip stay the same."""
         if self._last is None or self._last[0] is not program or self._last[1] is not accelerator:
             self._last = None  # before the next one, or two would need their memory at once
+            gc.collect()  # as cycles may keep the old one, or that of another simulator, such as those of environments
             if self._device is None:
                 self._device = self._open()
             task = self._task or _task_of(accelerator, plan)

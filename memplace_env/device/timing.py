@@ -9,18 +9,27 @@ from memplace_env.device.protocol import Device, Replay, Work
 from memplace_env.execution.schedule import Run
 
 
-def timed(device: Device, play: Work) -> float:
+def timed(device: Device, play: Work, before: Work = lambda: None) -> float:
     """Seconds between the compute stream's clocks before and behind whatever is issued.
 
-    The stream is kept busy until the host has issued it, so that what starting a graph takes stays out of both an op's
-    time and a plan's.
+    The stream is kept busy until the host has issued it, so that what the host takes stays out of both an op's time and
+    a plan's. Where it was not kept so for long enough, all is done again.
+
+    Args:
+        device: where.
+        play: issues it.
+        before: done before each time that it is issued, and not timed.
     """
-    device.hold(Stream.COMPUTE)
-    first = device.clock(Stream.COMPUTE)
-    play()
-    last = device.clock(Stream.COMPUTE)
-    device.finish()
-    return device.seconds(first, last)
+    while True:
+        before()
+        device.hold(Stream.COMPUTE)
+        first = device.clock(Stream.COMPUTE)
+        play()
+        last = device.clock(Stream.COMPUTE)
+        held = device.held(first)
+        device.finish()
+        if held:
+            return device.seconds(first, last)
 
 
 def median_seconds(device: Device, play: Work, runs: int) -> float:

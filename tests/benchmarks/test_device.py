@@ -1,18 +1,32 @@
 """The comparison of simulated and measured plans, on a fake device whose times follow the cost model."""
 
+import gc
+import weakref
 from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 
+from agents.learning.threads import one_thread
 from benchmarks import device as script
 from benchmarks.ledger import Ledger
+from memplace_env.compiler import native_plan
+from memplace_env.device import simulator
 from memplace_env.device.bench import Bench
 from memplace_env.execution.schedule import Run
 from memplace_env.plan import violations
 from memplace_env.simulator import judge_plan
 from tests.device.fake_device import FakeDevice
 from tests.execution.models import convolutional, task_of
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread():
+    with one_thread():
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +64,88 @@ def measured(task, tmp_path_factory):
     assert device.recordings == recordings, "what is known is not measured again"
     assert again == ledger.records
     return again
+
+
+class StoppedError(Exception):
+    """As when the machine is taken away."""
+
+
+@pytest.mark.parametrize("after", [1, 3])
+def test_it_goes_on_where_it_was_stopped(task, tmp_path, monkeypatch, after):
+    timed, ledger, plans = script.timed, Ledger(tmp_path / "plans.jsonl", script.KEY), []
+
+    def stopped(bench, plan, runs=1):
+        plans.append(plan)
+        if len(plans) == after + 1:
+            raise StoppedError
+        return timed(bench, plan, 1)
+
+    monkeypatch.setattr(script, "resolve_task", lambda network, chip: task)
+    monkeypatch.setattr(script, "searched", partial(script.searched, seconds=60, measurements=5, runs=1))
+    monkeypatch.setattr(script, "timed", stopped)
+    with pytest.raises(StoppedError):
+        script.measure("small", "chip", FakeDevice(recorded), ledger, plans=2)
+    assert [record["plan"] for record in ledger.records] == [0, 1, *script.SEARCHES][:after]
+    again = script.measure("small", "chip", FakeDevice(recorded), ledger, plans=2)
+    assert [record["plan"] for record in again] == [0, 1, *script.SEARCHES]
+    assert len(plans) == 5 + 1, "each is timed once, and that which was stopped again"
+
+
+def test_the_device_has_one_network_at_a_time(task, tmp_path, monkeypatch):
+    """The bench of the last one is gone before the next, even if it is in a cycle, as those of environments are."""
+    alive = []
+
+    class Watched(Bench):
+        def __init__(self, *asked, **options):
+            assert not any(bench() for bench in alive)
+            alive.append(weakref.ref(self))
+            self.cycle = self
+            super().__init__(*asked, **options)
+
+    monkeypatch.setattr(simulator, "Bench", Watched)
+    monkeypatch.setattr(script, "resolve_task", lambda network, chip: task)
+    monkeypatch.setattr(script, "searched", lambda *of: iter(()))
+    ledger = Ledger(tmp_path / "plans.jsonl", script.KEY)
+    gc.disable()  # it could come by chance
+    try:
+        for network in ("one", "other"):
+            script.measure(network, "chip", FakeDevice(recorded), ledger, plans=1)
+    finally:
+        gc.enable()
+    assert len(alive) == 2
+
+
+def test_searches_end(task, monkeypatch):
+    limits = {}
+
+    def agent(name):
+        def solve(env, budget, seed, time_limit):
+            limits[name] = budget, time_limit
+            return SimpleNamespace(plan=native_plan(task))
+
+        return SimpleNamespace(make=lambda: SimpleNamespace(solve=solve))
+
+    agents = ("greedy-player", "portfolio", "game-local-search")
+    monkeypatch.setattr(script, "agent_specs", lambda: {name: agent(name) for name in agents})
+    judge = simulator.DeviceSimulator(lambda: FakeDevice(recorded), task=task)
+    bench = judge.bench(task.program, task.accelerator, native_plan(task))
+    assert [name for name, _ in script.searched(bench, judge, runs=1)] == list(script.SEARCHES)
+    assert [limits[name] for name in agents] == [(1, None), (10**6, 60), (200, 200)]
+
+
+def test_the_chip_is_for_all_networks_from_the_start(tmp_path, monkeypatch):
+    def run(command, check, cwd):
+        models = [word for flag, word in pairwise(command) if flag == "--model"]
+        assert models == ["ResNet50", "BERT", "MobileNetV2", "AlexNet"]
+        assert (Path(cwd) / "memplace_env" / "cli").is_dir()
+        assert check
+        raise StoppedError
+
+    monkeypatch.setattr("memplace_env.device.cuda.open_cuda", lambda: FakeDevice(recorded))
+    monkeypatch.setattr(script, "RESULTS", tmp_path)
+    monkeypatch.setattr(script.subprocess, "run", run)
+    with pytest.raises(StoppedError):
+        script.measured(["BERT", "AlexNet"])
 
 
 def test_records_are_what_model_and_clock_say(task, measured):

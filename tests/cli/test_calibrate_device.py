@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
 from memplace_env.accelerator import load_accelerator
 from memplace_env.costs import op_key
@@ -43,6 +44,7 @@ def test_what_is_written_is_a_chip_for_the_models(parsed: Callable[..., Any], tm
     chip = load_accelerator(tmp_path / "cuda.toml")
     assert (chip.name, chip.levels[0].capacity_bytes) == ("cuda", 8 * 2**20)
     assert chip.measured
+    assert found["captured"] is False, "the CPU has no graphs"
     assert {key: time / 1000 for key, time in chip.measured.op_ps.items()} == pytest.approx(found["op_ns"])
     assert chip.levels[-1].read_bytes_per_s == round(found["host_to_device_bytes_per_s"])
     for model in found["models"]:
@@ -67,7 +69,15 @@ def test_table_and_overwriting(run: Run, tmp_path: Path) -> None:
     command = (*DEVICE, "--model", "AlexNet", "--name", "my gpu")
     first = run(*command)
     assert first.exit_code == 0, first.stderr
-    for part in ("my gpu: a CPU", "host to device", "B/s", "different ops", "64 MiB", "Written: my-gpu.toml"):
+    for part in (
+        "my gpu: a CPU",
+        "host to device",
+        "B/s",
+        "start of an op, issued one by one",
+        "different ops",
+        "64 MiB",
+        "Written: my-gpu.toml",
+    ):
         assert part in first.stdout
     written = (tmp_path / "my-gpu.toml").read_text()
     again = run(*command, "--capacity", 32)
@@ -133,6 +143,15 @@ def test_without_a_device(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     _refused(run(*DEVICE, "--model", "AlexNet"), "No CUDA device can be reached")
     monkeypatch.setattr("memplace_env.cli.calibrate_device.find_spec", lambda name: None)
     _refused(run(*DEVICE, "--model", "AlexNet"), "Measuring a device needs PyTorch")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_searching_by_the_clock_needs_a_device(run: Run, tmp_path: Path) -> None:
+    result = run("solve", "ResNet50", "--simulator", "cuda")
+    assert result.exit_code == 2
+    assert result.stdout == ""
+    assert result.stderr.splitlines()[-1].startswith("memplace: No CUDA device can be reached")
     assert list(tmp_path.iterdir()) == []
 
 

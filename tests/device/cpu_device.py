@@ -49,6 +49,10 @@ class CpuDevice:
     def hold(self, stream: Stream) -> None:
         """What is issued is done at once."""
 
+    def held(self, first: Any) -> bool:
+        """No hold is possible."""
+        return True
+
     def replay(self, issue: Work, *, capture: bool = True) -> Replay:
         """The same again."""
         return Replay(issue, captured=False)

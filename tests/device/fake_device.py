@@ -83,6 +83,9 @@ class FakeDevice:
     def hold(self, stream: Stream) -> None:
         """Virtual hosts need no time."""
 
+    def held(self, first: Any) -> bool:
+        return True
+
     def replay(self, issue: Work, *, capture: bool = True) -> Replay:
         self.recordings += 1
         issue()

@@ -105,6 +105,34 @@ def test_one_plan_is_recorded_once(benches):
     assert bench.device.recordings == 2
 
 
+class Slow(FakeDevice):
+    """Its host takes too long at the times that are `late`, of those that it was `asked`."""
+
+    late, asked = frozenset(), 0
+
+    def held(self, first):
+        self.asked += 1
+        return self.asked - 1 not in self.late
+
+
+def test_runs_that_come_too_late_are_made_again(folder):
+    """Behind memory in which nothing stands, where it is checked: another run could have made what this one did not."""
+    bench = Bench(task_of(convolutional(folder / "late.onnx")), Slow(lambda step: 1.0))
+    plan, device, loads = game_plan(bench.task), bench.device, []
+    load = bench._load
+    bench._load = lambda plan: loads.append(device.asked) or load(plan)
+    warm = bench_module.WARM_RUNS
+    timing = bench.measure(plan, runs=4)
+    assert device.asked == 2 * warm + 5
+    assert loads == [warm, warm + 3, 2 * warm + 4], "runs that warm up come before"
+    loads.clear()
+    device.asked, device.late = 0, {0, warm + 1, warm + 2, warm + 4}
+    again = bench.measure(plan, runs=4)
+    assert device.asked == 2 * warm + 9
+    assert loads == [warm + 1, warm + 2, warm + 3, warm + 7, 2 * warm + 8]
+    assert np.allclose(again.inference_s, timing.inference_s)
+
+
 def test_a_device_that_does_nothing_is_seen(folder):
     """Wherever it begins to: results do not start from what they should be."""
     task = task_of(convolutional(folder / "idle.onnx"))

@@ -12,6 +12,7 @@ from memplace_env.accelerator import load_accelerator
 from memplace_env.costs import op_key
 from memplace_env.device import calibration
 from memplace_env.device.calibration import CHAIN, MEASUREMENTS, SMALL_BYTES, Sizes, measure_numbers, measure_ops
+from memplace_env.device.protocol import Replay
 from memplace_env.device.timing import median_seconds, repeated
 from memplace_env.resolve import make_task, resolve_task
 from memplace_env.task import Task
@@ -27,10 +28,25 @@ def test_numbers_are_positive_and_as_asked() -> None:
     numbers = measure_numbers(CpuDevice(), **ASKED, progress=lambda: steps.append(None))
     found = asdict(numbers)
     assert found.pop("copy_latency_s") >= 0
+    assert found.pop("captured") is False
     assert all(value > 0 for value in found.values() if isinstance(value, int | float))
     assert (numbers.name, numbers.device) == ("mine", "a CPU")
     assert (numbers.capacity_bytes, numbers.host_bytes, numbers.sizes) == (2**20, 2**30, SIZES)
     assert len(steps) == MEASUREMENTS
+
+
+@pytest.mark.parametrize("first_without", [0, 3, 100])
+def test_it_is_told_whether_all_of_it_was_graphs(first_without: int) -> None:
+    class Sometimes(CpuDevice):
+        asked = 0
+
+        def replay(self, issue: Any, *, capture: bool = True) -> Replay:
+            self.asked += 1
+            return Replay(issue, captured=self.asked <= first_without)
+
+    numbers = measure_numbers(Sometimes(), **ASKED)
+    assert numbers.captured == (first_without == 100)
+    assert numbers.issued == ("replayed as a graph" if numbers.captured else "issued one by one")
 
 
 class Clockwork(CpuDevice):

@@ -19,7 +19,7 @@ from memplace_env.errors import CalibrationError
 from memplace_env.resolve import make_task
 from memplace_env.workload.synthetic import random_dag
 
-NUMBERS = DeviceNumbers("cuda", "a GPU", 25e9, 26e9, 8e-6, 1.6e12, 2e-6, 9e12, 4e11, 2**26, 2**36)
+NUMBERS = DeviceNumbers("cuda", "a GPU", 25e9, 26e9, 8e-6, 1.6e12, 2e-6, 9e12, 4e11, 2**26, 2**36, True)
 
 RATES = st.floats(1, 1e17)
 TIMES = st.floats(0, 1e3)
@@ -37,6 +37,7 @@ def device_numbers(draw: st.DrawFn) -> DeviceNumbers:
         device=draw(st.text(max_size=200)),
         capacity_bytes=capacity,
         host_bytes=capacity + draw(st.integers(1, 2**40)),
+        captured=draw(st.booleans()),
         **rates,
         **times,
     )
@@ -56,7 +57,9 @@ def loaded(file: Path, text: str) -> Accelerator:
 def test_all_of_it_is_read_again(file: Path, numbers: DeviceNumbers, op_ns: dict[str, float]) -> None:
     chip = loaded(file, description(numbers, op_ns))
     assert chip.measured is not None
-    assert {key: time / 1000 for key, time in chip.measured.op_ps.items()} == pytest.approx(op_ns, abs=0.0005)
+    assert {key: time / 1000 for key, time in chip.measured.op_ps.items()} == pytest.approx(
+        op_ns, rel=1e-15, abs=0.0005
+    )
     near, bus = chip.levels
     for read, measured in (
         (bus.read_bytes_per_s, numbers.host_to_device_bytes_per_s),
@@ -89,6 +92,14 @@ def test_every_number_has_a_source() -> None:
     document = tomllib.loads(description(NUMBERS, {"Add x": 5.0}))
     for table in (document["compute"], *document["memory"], document["measured"]):
         assert table["source"].keys() == table.keys() - {"name", "source"}
+
+
+@pytest.mark.parametrize(("captured", "issued"), [(True, "replayed as a graph"), (False, "issued one by one")])
+def test_it_says_how_the_device_was_given_its_work(captured: bool, issued: str) -> None:
+    document = tomllib.loads(description(replace(NUMBERS, captured=captured), {}))
+    assert document["compute"]["source"]["op_overhead_ns"] == (
+        f"Measured: 100 additions of one number, {issued}, median of 20, over 100."
+    )
 
 
 def test_programs_run_on_the_chip(file: Path) -> None:

@@ -1,25 +1,33 @@
 """What is asked of PyTorch's CUDA, with something in its place that writes it down; kernels run on the CPU."""
 
-from contextlib import contextmanager
+import gc
+from contextlib import contextmanager, nullcontext
 
 import numpy as np
 import pytest
 import torch
 
+from memplace_env.device import cuda as cuda_module
 from memplace_env.device.bench import Bench
 from memplace_env.device.commands import Stream
-from memplace_env.device.cuda import WARM, CudaDevice
+from memplace_env.device.cuda import WARM, CudaDevice, open_cuda, require_cuda
 from memplace_env.device.timing import timed
 from memplace_env.errors import ExecutionError
 from tests.execution.models import convolutional, task_of
 from tests.execution.test_executor import game_plan
 
+CANNOT = (
+    r"^Work for a GPU cannot be captured as a graph \({}\), so that all of it is issued anew each time from now on\.$"
+)
+
 
 class FakeCuda:
-    """Takes the place of `torch.cuda`; `fails` says whether a capture ends in an error."""
+    """Takes the place of `torch.cuda`; `fails` says whether a capture ends in an error, `passed` whether the next
+    clocks that are asked have passed already, and none has that comes after these."""
 
     def __init__(self) -> None:
         self.log: list[tuple] = []
+        self.passed: list[bool] = []
         self.current, self.fails, self.streams = "default", False, 0
         self.CUDAGraph = lambda: _Graph(self)
         self.Event = lambda **options: _Event(self, **options)
@@ -50,9 +58,11 @@ class FakeCuda:
     def graph(self, graph, stream):
         self.log.append(("capture", str(stream)))
         self.current = stream
-        yield
-        if self.fails:  # and leaves its stream behind, as PyTorch does
-            raise RuntimeError("operation not permitted when stream is capturing")
+        try:
+            yield
+        finally:
+            if self.fails:  # and leaves its stream behind, as PyTorch does
+                raise RuntimeError("the capture\n  cannot be ended")
         self.current = "default"
         self.log.append(("captured",))
 
@@ -78,6 +88,9 @@ class _Event:
     def record(self, stream):
         self.cuda.log.append(("record", stream.name, self.number, self.options))
 
+    def query(self):
+        return bool(self.cuda.passed) and self.cuda.passed.pop(0)
+
     def elapsed_time(self, other):
         return 1000.0 * (other.number - self.number)
 
@@ -96,6 +109,9 @@ def cuda(monkeypatch):
     for name in ("Stream", "Event", "CUDAGraph", "graph", "stream", "current_stream", "set_stream", "synchronize",
                  "get_device_name"):  # fmt: skip
         monkeypatch.setattr(torch.cuda, name, getattr(fake, name))
+    monkeypatch.setattr(CudaDevice, "_captures", True)
+    monkeypatch.setattr(CudaDevice, "_failed", None)
+    monkeypatch.setattr(cuda_module, "_BUSY", 2)
     zeros = torch.zeros
     monkeypatch.setattr(torch, "zeros", lambda *size, device=None: zeros(*size))
     return fake
@@ -139,6 +155,15 @@ def switches() -> tuple[str, str, str]:
     return backends.cuda.matmul.fp32_precision, backends.cudnn.conv.fp32_precision, backends.cudnn.rnn.fp32_precision
 
 
+@pytest.mark.parametrize("tries", [False, True])
+def test_kernels_are_not_chosen_by_trying_them(cuda, device, monkeypatch, tries):
+    monkeypatch.setattr(torch.backends.cudnn, "benchmark", tries)
+    seen = []
+    device.issue(Stream.COMPUTE, lambda: seen.append(torch.backends.cudnn.benchmark))
+    assert seen == [False]
+    assert torch.backends.cudnn.benchmark == tries
+
+
 @pytest.mark.usefixtures("_as_before")
 @pytest.mark.parametrize("said", ["nothing", "older", "newer"])
 def test_work_runs_on_its_stream_with_all_bits(cuda, device, said):
@@ -155,16 +180,36 @@ def test_work_runs_on_its_stream_with_all_bits(cuda, device, said):
         assert torch.get_float32_matmul_precision() == ("high" if said == "older" else "highest")
 
 
-def test_the_stream_of_ops_is_kept_busy_while_the_host_starts_what_is_timed(cuda, device, monkeypatch):
+@pytest.fixture
+def _products(cuda, monkeypatch):
+    """Are in the log, too."""
     product = torch.mm
     monkeypatch.setattr(
         torch, "mm", lambda *of, out: cuda.log.append(("busy", str(cuda.current))) or product(*of, out=out)
     )
-    device._busy, device._product = torch.ones(2, 2), torch.ones(2, 2)
+
+
+@pytest.mark.usefixtures("_products")
+def test_the_stream_of_ops_is_kept_busy_while_the_host_starts_what_is_timed(cuda, device):
     timed(device, lambda: cuda.log.append(("play",)))
     assert [entry[:2] for entry in cuda.log] == [
         ("busy", "stream 1"), ("record", "stream 1"), ("play",), ("record", "stream 1"), ("finish",)
     ]  # fmt: skip
+
+
+@pytest.mark.usefixtures("_products")
+def test_a_host_that_takes_longer_has_it_kept_busy_for_longer(cuda, device):
+    """What was played too late is not timed; in the end it is, as no hold is long enough."""
+    cuda.passed = [True, True, False, *[True] * 10]
+    timed(device, lambda: cuda.log.append(("play",)), before=lambda: cuda.log.append(("before",)))
+    run = ["record", "play", "record", "finish"]
+    assert [entry[0] for entry in cuda.log] == [
+        each for products in (1, 2, 4) for each in ("before", *["busy"] * products, *run)
+    ]
+    for products in ([4, 8, 16, 32], [32]):
+        cuda.log.clear()
+        timed(device, lambda: None)
+        assert [entry[0] for entry in cuda.log].count("busy") == sum(products)
 
 
 def test_what_can_be_captured_is_replayed(cuda, device):
@@ -181,10 +226,28 @@ def test_what_can_be_captured_is_replayed(cuda, device):
     assert not device.clock(Stream.COMPUTE).options["external"], "a clock outside of a graph"
 
 
+@pytest.mark.parametrize("before", [True, False])
+def test_nothing_is_collected_during_a_capture(cuda, device, before):
+    """It could be memory whose release a capture does not survive."""
+    seen, enabled = [], gc.isenabled()
+    try:
+        (gc.enable if before else gc.disable)()
+        device.replay(lambda: seen.append(gc.isenabled()))
+        assert seen == [before] * WARM + [False]
+        assert gc.isenabled() == before
+        cuda.fails = True
+        with pytest.warns(RuntimeWarning, match="cannot be captured"):
+            device.replay(lambda: None)
+        assert gc.isenabled() == before
+    finally:
+        (gc.enable if enabled else gc.disable)()
+
+
 def test_what_cannot_be_captured_is_issued_anew(cuda, device):
     cuda.fails = True
     issued = []
-    replay = device.replay(lambda: issued.append(device.clock(Stream.COMPUTE).options["external"]))
+    with pytest.warns(RuntimeWarning, match=CANNOT.format("the capture cannot be ended")):
+        replay = device.replay(lambda: issued.append(device.clock(Stream.COMPUTE).options["external"]))
     assert not replay.captured
     assert cuda.current == "default", "the stream of the capture is not left behind"
     replay.play()
@@ -193,6 +256,25 @@ def test_what_cannot_be_captured_is_issued_anew(cuda, device):
     cuda.fails = False
     assert not device.replay(lambda: None).captured
     assert [entry[0] for entry in cuda.log] == ["finish"], "what a failed capture leaves behind is not known"
+    assert not CudaDevice(0).replay(lambda: None).captured, "nor where: it is PyTorch's, not the device's"
+    assert isinstance(CudaDevice._failed, _Graph), "what is left may point to it"
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_the_reason_is_told(cuda, device, ends):
+    """PyTorch says that the capture cannot be ended; why is what the op said."""
+    cuda.fails = not ends
+
+    def issue():
+        if device._capturing:
+            try:
+                raise RuntimeError("CUDA error:\n  not permitted")
+            except RuntimeError as error:
+                raise ExecutionError("Op 3 (sort) fails: not\npermitted " + "x " * 1000) from error
+
+    with pytest.warns(RuntimeWarning, match=CANNOT.format(r"Op 3 \(sort\) fails: not permitted x x .*")) as caught:
+        device.replay(issue)
+    assert len(str(caught[0].message)) < 500
 
 
 def test_a_capture_that_is_not_wanted_is_not_tried(cuda, device):
@@ -204,12 +286,49 @@ def test_a_capture_that_is_not_wanted_is_not_tried(cuda, device):
 def test_memory_that_is_not_there(cuda, monkeypatch, fast, where):
     def none(*size, **options):
         assert options.get("pin_memory", False) != fast
-        raise RuntimeError("out of memory")
+        raise torch.cuda.OutOfMemoryError if fast else RuntimeError("out of memory")
 
     device = CudaDevice(0)
     monkeypatch.setattr(torch, "empty", none)
     with pytest.raises(ExecutionError, match=f"{where} no 1,000 bytes for an arena; take a smaller model or batch"):
         device.arena(1000, fast=fast)
+
+
+def test_a_device_that_is_broken_is_not_full(cuda, monkeypatch):
+    def broken(*size, **options):
+        raise RuntimeError("CUDA error: an illegal memory access\nwas encountered")
+
+    device = CudaDevice(0)
+    monkeypatch.setattr(torch, "empty", broken)
+    with pytest.raises(
+        ExecutionError, match=r"^a GPU gives no memory \(.* an illegal memory access was encountered\)\.$"
+    ):
+        device.arena(1000, fast=True)
+
+
+@pytest.mark.parametrize("fails", ["get_device_name", "Stream"])
+def test_a_device_that_cannot_be_used(cuda, monkeypatch, fails):
+    def old(*of):
+        raise RuntimeError("The NVIDIA driver on your system\nis too old")
+
+    monkeypatch.setattr(torch.cuda, fails, old)
+    with pytest.raises(ExecutionError, match=r"^The GPU cuda:0 cannot be used \(The NVIDIA driver .* is too old\)\.$"):
+        CudaDevice(0)
+
+
+def test_what_is_required_is_there_before_anything_is_opened(cuda, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    require_cuda()
+    assert cuda.streams == 0
+    assert open_cuda().name == "a GPU"
+    monkeypatch.setattr(torch.backends, "cudnn", object())
+    for asks in (require_cuda, open_cuda):
+        with pytest.raises(ExecutionError, match=r"cannot be told how exact products are; install 2\.9 or newer"):
+            asks()
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    for asks in (require_cuda, open_cuda):
+        with pytest.raises(ExecutionError, match="No CUDA device can be reached"):
+            asks()
 
 
 def test_a_plan_on_it(cuda, device, tmp_path):
@@ -219,7 +338,8 @@ def test_a_plan_on_it(cuda, device, tmp_path):
     for seed in range(3):
         plan = game_plan(bench.task, seed)
         cuda.log.clear()
-        timing = bench.measure(plan, runs=2)
+        with pytest.warns(RuntimeWarning, match="cannot be captured") if not seed else nullcontext():
+            timing = bench.measure(plan, runs=2)
         assert not timing.captured
         assert np.isfinite(timing.op_s).all()
         waits = [entry for entry in cuda.log if entry[0] == "wait"]

@@ -1,6 +1,8 @@
 """A device as a simulator: reports, environments, agents, and machines without a GPU."""
 
+import gc
 import pickle
+import weakref
 
 import gymnasium as gym
 import numpy as np
@@ -9,13 +11,14 @@ import torch
 
 from agents.registry import agent_specs
 from memplace_env.compiler import native_plan
+from memplace_env.device import simulator as simulator_module
 from memplace_env.device.cuda import open_cuda
 from memplace_env.device.simulator import DeviceSimulator
 from memplace_env.errors import ExecutionError, SimulatorError
 from memplace_env.execution.schedule import Run
 from memplace_env.plugins import SIMULATORS, installed
 from memplace_env.resolve import resolve_task
-from memplace_env.simulator import judge_plan, resolve_simulator
+from memplace_env.simulator import judge_plan
 from memplace_env.testing import check_simulator
 from tests.device.fake_device import FakeDevice
 from tests.execution.models import convolutional, task_of
@@ -86,18 +89,56 @@ def test_a_copy_opens_the_device_anew(task):
 
 
 def test_it_is_installed_by_name():
-    assert "cuda" in installed(SIMULATORS)
-    assert isinstance(resolve_simulator("cuda"), DeviceSimulator)
+    assert installed(SIMULATORS)["cuda"].load() is DeviceSimulator
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_without_a_gpu_it_says_so(task):
-    with pytest.raises(ExecutionError, match="No CUDA device can be reached"):
-        open_cuda()
-    with pytest.raises(SimulatorError, match=r"No CUDA device can be reached.*run this on a machine with"):
-        judge_plan(resolve_task(task.program, task.accelerator, "cuda"), native_plan(task))
+def test_without_a_gpu_it_says_so_at_once(task):
+    said = r"^No CUDA device can be reached.*; run this on a machine with an NVIDIA GPU.* for it\.$"
+    for asks in (open_cuda, DeviceSimulator):
+        with pytest.raises(ExecutionError, match=said):
+            asks()
+    with pytest.raises(SimulatorError, match=said):
+        resolve_task(task.program, task.accelerator, "cuda")
+    with pytest.raises(SimulatorError, match=said):
+        gym.make("memplace_env:MemPlace-ResNet50-v0", simulator="cuda")
+
+
+def test_where_there_is_one_it_is_opened_with_the_first_plan(task, monkeypatch):
+    """And so in the process in which that comes."""
+    monkeypatch.setattr(simulator_module, "require_cuda", lambda: None)
+    simulator = pickle.loads(pickle.dumps(DeviceSimulator(task=task, runs=2)))
+    assert simulator._open is open_cuda
+    monkeypatch.setattr(simulator, "_open", fake)
+    assert simulator.run(task.program, task.accelerator, native_plan(task)).latency_s > 0
+
+
+def test_there_is_memory_for_one_network_at_a_time(task, tmp_path, monkeypatch):
+    """The bench of the last one is gone before the next, even if it is in a cycle."""
+    monkeypatch.setattr(simulator_module, "_task_of", lambda accelerator, plan: tasks[accelerator.name, plan.program])
+    other = task_of(convolutional(tmp_path / "other.onnx"), kibibytes=8)
+    tasks = {(each.accelerator.name, each.program.name): each for each in (task, other)}
+    alive = []
+
+    class Watched(simulator_module.Bench):
+        def __init__(self, *asked, **options):
+            assert not any(bench() for bench in alive)
+            alive.append(weakref.ref(self))
+            self.cycle = self
+            super().__init__(*asked, **options)
+
+    monkeypatch.setattr(simulator_module, "Bench", Watched)
+    device = fake()
+    simulator = DeviceSimulator(lambda: device, runs=2)
+    gc.disable()  # it could come by chance
+    try:
+        for each in (task, other, task):
+            simulator.run(each.program, each.accelerator, native_plan(each))
+    finally:
+        gc.enable()
+    assert len(alive) == 3
 
 
 def test_it_needs_runs():
     with pytest.raises(ExecutionError, match="runs is 0; at least 1"):
-        DeviceSimulator(runs=0)
+        DeviceSimulator(fake, runs=0)

@@ -8,7 +8,7 @@ import pytest
 import memplace_env
 from memplace_env.compiler import native_plan
 from memplace_env.costs import KnownCosts
-from memplace_env.errors import CostError, SimulatorError
+from memplace_env.errors import CostError, ExecutionError, SimulatorError
 from memplace_env.resolve import make_task
 from memplace_env.simulator import BuiltinSimulator, Simulator, judge_plan, resolve_simulator
 from memplace_env.testing import RandomCosts
@@ -48,16 +48,20 @@ def test_what_is_no_simulator_is_refused():
 
 
 def test_installed_simulators_are_found_by_name(monkeypatch):
-    install(monkeypatch, "memplace.simulators", slow=Slow, ready=Slow(), broken=ImportError("no chip"), wrong=int)
+    asking = ExecutionError("Plug in a chip.")
+    broken = ImportError("no chip")
+    install(monkeypatch, "memplace.simulators", slow=Slow, ready=Slow(), broken=broken, wrong=int, asking=asking)
     assert isinstance(resolve_simulator("slow"), Slow)
     assert isinstance(resolve_simulator("ready"), Simulator)
     plain = gym.make("MemPlace-v0", workload=WORKLOAD).unwrapped
     env = gym.make("MemPlace-v0", workload=WORKLOAD, simulator="slow").unwrapped
     assert env.report().latency_ps == 2 * plain.report().latency_ps
-    with pytest.raises(SimulatorError, match="there are builtin, broken, ready, slow, wrong"):
+    with pytest.raises(SimulatorError, match="there are builtin, asking, broken, ready, slow, wrong"):
         resolve_simulator("nothing")
     with pytest.raises(SimulatorError, match=r"'broken' cannot be loaded \(no chip\); install"):
         resolve_simulator("broken")
+    with pytest.raises(SimulatorError, match=r"^Plug in a chip\.$"):
+        resolve_simulator("asking")
     with pytest.raises(SimulatorError, match="needs run"):
         resolve_simulator("wrong")
 

@@ -20,7 +20,7 @@ def device_table(numbers: DeviceNumbers, op_ns: Mapping[str, float]) -> Table:
         ("device to host", rate(numbers.device_to_host_bytes_per_s)),
         ("latency of a copy", seconds(numbers.copy_latency_s)),
         ("device memory, read and written", rate(numbers.device_bytes_per_s)),
-        ("start of an op", seconds(numbers.launch_s)),
+        (f"start of an op, {numbers.issued}", seconds(numbers.launch_s)),
         ("float32 product", count(numbers.macs_per_s, "MAC/s")),
         ("float32 additions", count(numbers.vector_ops_per_s, "op/s")),
         ("different ops", len(op_ns)),
