@@ -24,8 +24,8 @@ _AROUND_ONE: Final = {("BatchNormalization", 4), ("Div", 1)}
 _QUANTISED: Final = {("DequantizeLinear", 0), ("QLinearConv", 3), ("QLinearConv", 8), ("QLinearMatMul", 3),
                      ("ConvInteger", 1), ("MatMulInteger", 1)}  # fmt: skip
 """Operators and input positions of quantised weights."""
-_DEVIATION: Final = {1: 32, 2: 1000, 4: 1000}
-"""Of quantised weights, by the bytes of each: numbers of a byte fill their range, longer ones are sums of products."""
+_MOST: Final = {1: 7, 2: 100, 4: 100}
+"""Size of quantised weights, by the bytes of each: small, as what they are multiplied with may be drawn too."""
 
 
 class Constants:
@@ -142,11 +142,9 @@ class Constants:
     def _draw(self, name: str) -> Array:
         value, dtype = self._source.value(name), self._source.dtype(name)
         rng = np.random.default_rng([self._seed, zlib.crc32(name.encode())])
-        if dtype.kind in "iu" and name in self._quantised and dtype.itemsize in _DEVIATION:
-            limits = np.iinfo(dtype)
-            middle = 0 if dtype.kind == "i" else (limits.max + 1) // 2
-            whole = np.rint(middle + _DEVIATION[dtype.itemsize] * rng.standard_normal(value.shape))
-            return np.clip(whole, limits.min, limits.max).astype(dtype)
+        if dtype.kind == "i" and name in self._quantised and dtype.itemsize in _MOST:
+            most = _MOST[dtype.itemsize]
+            return rng.integers(-most, most + 1, value.shape).astype(dtype)
         if dtype.kind in "iu":
             most = self._selected.get(name, 8 if dtype.itemsize == 1 else 1)
             return rng.integers(0, most, value.shape).astype(dtype)

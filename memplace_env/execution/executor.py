@@ -90,7 +90,8 @@ class Executor:
             copies: when in their windows copies are made.
             seed: of `Copies.RANDOM`.
             progress: called for each op that has run.
-            even_if_invalid: for tests of this very proof, execute what the validator refuses in a plan of the task.
+            even_if_invalid: for tests of this very proof, execute what the validator refuses in a plan of the task;
+                kernels that trip over it may end the process.
 
         Raises:
             PlanError: the plan is not valid, or not for the task.
@@ -98,13 +99,15 @@ class Executor:
                 without any address.
         """
         inferences, seed = whole("inferences", inferences, 1), whole("seed", seed, 0)
-        if copies not in tuple(Copies):
-            raise ExecutionError(f"copies is {copies!r}; it must be one of: {', '.join(Copies)}.")
+        try:
+            moment = Copies(copies)
+        except (TypeError, ValueError):
+            raise ExecutionError(f"copies is {copies!r}; it must be one of: {', '.join(Copies)}.") from None
         if not even_if_invalid or any(violation.rule in _NOWHERE for violation in violations(self.task, plan)):
             require_valid(self.task, plan)
         with self._free:
             course = Course(self.task, self._network, self._layout, self._memory, plan)
-            return course.run(inferences, Copies(copies), seed, progress or _silent)
+            return course.run(inferences, moment, seed, progress or _silent)
 
 
 def _silent() -> None:

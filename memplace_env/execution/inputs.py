@@ -40,8 +40,8 @@ def given_inputs(source: Source, names: Iterable[str], seed: int, inputs: Inputs
 
 
 def drawn_inputs(source: Source, names: Iterable[str], seed: int) -> Arrays:
-    """Inputs from a seed: normal floating-point numbers, pixels of one byte, indices into every table that they select
-    rows of; else masks, no two alike.
+    """Inputs from a seed: normal floating-point numbers; indices into every table that they select rows of; other
+    integers of one byte are random bits, larger ones masks, as both may be masks or indices.
 
     Args:
         source: the model.
@@ -56,7 +56,7 @@ def drawn_inputs(source: Source, names: Iterable[str], seed: int) -> Arrays:
         if dtype.kind in "iu" and name in rows:
             drawn[name] = rng.integers(0, rows[name], shape).astype(dtype)
         elif dtype.kind in "iu" and dtype.itemsize == 1:
-            drawn[name] = rng.integers(0, 1 << 8, shape, dtype=np.uint8).view(dtype)
+            drawn[name] = _bits(shape, dtype, rng)
         elif dtype.kind in "iub":
             drawn[name] = _mask(shape, dtype, rng)
         else:
@@ -118,6 +118,13 @@ def _array(name: str, given: ArrayLike) -> NDArray[Any]:
         return np.asarray(given, order="C")
     except (TypeError, ValueError) as error:
         raise ExecutionError(f"The input {name!r} is no array: {str(error).rstrip('.')}.") from error
+
+
+def _bits(shape: tuple[int, ...], dtype: np.dtype[Any], rng: np.random.Generator) -> NDArray[Any]:
+    """Ones and zeros, the first of each row a one, so that a mask leaves something of it."""
+    bits = np.asarray(rng.integers(0, 2, shape), dtype)
+    bits[(..., slice(1)) if shape else ()] = 1
+    return bits
 
 
 def _mask(shape: tuple[int, ...], dtype: np.dtype[Any], rng: np.random.Generator) -> NDArray[Any]:

@@ -87,8 +87,8 @@ def source_of(task: Task) -> Source:
     """The model that a task's program was made of.
 
     Raises:
-        ExecutionError: it was made of no ONNX file, of one that has changed, or of nodes that stand in no graph of
-            their own.
+        ExecutionError: it was made of no ONNX file, of one that gives another program by now, or of nodes that stand in
+            no graph of their own.
         WorkloadError: the file cannot be read any more.
     """
     program, settings = task.program, task.settings
@@ -102,8 +102,8 @@ def source_of(task: Task) -> Source:
     named: dict[str, Any] = {key: settings.get(key) for key in ("batch", "dims", "dtype", "fusion")}
     if resolve_workload(workload, **named).sha256 != program.sha256:
         raise ExecutionError(
-            f"{file} cannot be executed: it is not the model any more that {program.name!r} was made of; make the task "
-            "and the plan anew."
+            f"{file} cannot be executed: its ops or sizes are not those any more of which {program.name!r} was made; "
+            "make the task and the plan anew."
         )
     batch = settings.get("batch")
     graph = inferred_graph(file, batch=batch, dims=onnx_dims(workload, batch, settings.get("dims")))

@@ -242,6 +242,19 @@ def test_what_is_overwritten_where_no_result_shows_it_is_found(folder):
     assert run.first_difference == (0, 0, "table", "the op reads other bytes than it has")
 
 
+def test_an_op_may_not_write_over_what_it_reads(executors):
+    """Its kernel happens to be done with each row when it writes there; a chip's need not be."""
+    executor = executors["attentive", "resident"]
+    task, program = executor.task, executor.task.program
+    read, made = (program.tensor_value.index(name) for name in ("s", "p"))
+    lives = [(int(program.live_start[tensor]), int(program.live_end[tensor])) for tensor in (read, made)]
+    plan = blocks_of(task, (read, 0, 0, *lives[0]), (made, 0, 0, *lives[1]))
+    assert {violation.rule for violation in violations(task, plan)} == {"overlap"}
+    run = executor.run(plan, even_if_invalid=True)
+    assert not run.wrong_outputs
+    assert run.first_difference == (0, lives[0][1], "s", "the op writes over it while it reads it")
+
+
 def test_tolerances_hide_no_overwritten_operand(folder):
     """Of float16, one bias lies on another that is nearly the same."""
     executor = Executor(task_of(biased(folder / "biased.onnx"), weights="resident"))
