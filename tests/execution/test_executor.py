@@ -243,7 +243,7 @@ def test_what_is_overwritten_where_no_result_shows_it_is_found(folder):
 
 
 def test_an_op_may_not_write_over_what_it_reads(executors):
-    """Its kernel happens to be done with each row when it writes there; a chip's need not be."""
+    """A kernel might be done with each number when it writes there; a chip's need not be."""
     executor = executors["attentive", "resident"]
     task, program = executor.task, executor.task.program
     read, made = (program.tensor_value.index(name) for name in ("s", "p"))
@@ -251,8 +251,7 @@ def test_an_op_may_not_write_over_what_it_reads(executors):
     plan = blocks_of(task, (read, 0, 0, *lives[0]), (made, 0, 0, *lives[1]))
     assert {violation.rule for violation in violations(task, plan)} == {"overlap"}
     run = executor.run(plan, even_if_invalid=True)
-    assert not run.wrong_outputs
-    assert run.first_difference == (0, lives[0][1], "s", "the op writes over it while it reads it")
+    assert run.first_difference == (0, lives[0][1], "s", "the op reads other bytes than it has")
 
 
 def test_tolerances_hide_no_overwritten_operand(folder):
