@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from functools import partial
 
 import numpy as np
-from onnx import helper
+from onnx import TensorProto, helper
 
 from memplace_env.execution.constants import Array
 from memplace_env.execution.layout import Layout, Span
@@ -100,8 +100,8 @@ class Course:
                     self._compare_copy(number, step.row)
             else:
                 with self._off_the_clock():
-                    self._compare_operands(number, step.op)
-                failure = self._failure(step.op)
+                    lost = self._compare_operands(number, step.op)
+                failure = self._failure(step.op) if not lost else f"the indices {lost!r} are lost"
                 if failure is not None:
                     self._differs(number, step.op, self._task.program.op_name[step.op], f"the op failed: {failure}")
                     self._wrong = dict.fromkeys(self._network.source.outputs, number) | self._wrong
@@ -117,24 +117,32 @@ class Course:
         yield
         self._comparing += time.perf_counter() - paused
 
-    def _failure(self, op: int) -> Exception | None:
+    def _failure(self, op: int) -> str | None:
         """Run an op; what its kernels tripped over, as they may in wrong data."""
         try:
             self._network.ops[op].session.run_with_iobinding(self._bindings[op])
         except Exception as error:  # the package's own exceptions have no base in common but this
-            return error
+            return str(error)
         return None
 
-    def _compare_operands(self, number: int, op: int) -> None:
+    def _compare_operands(self, number: int, op: int) -> str | None:
         """Bit for bit: what results may be off was put right, and wrong bytes need not show in a result.
 
         Weights and inputs in the backing memory are there from the start, and nobody else has a place there.
+
+        Returns:
+            the name of wrong numbers that may be indices, with which a kernel could end this process; None without.
         """
-        for port in self._network.ops[op].operands:
+        model, lost = self._network.ops[op], None
+        selects = any(node.op_type.startswith(("Gather", "Scatter")) for node in model.model.graph.node)
+        for port in model.operands:
             tensor, span = port.tensor, self._places.of_op(op)[port.tensor]
             stays = span.level == self._task.backing and tensor not in self._made
             if not stays and not self._is_whole(tensor, span):
                 self._differs(number, op, port.name, "the op reads other bytes than it has")
+                if selects and port.element_type in (TensorProto.INT32, TensorProto.INT64):
+                    lost = port.name
+        return lost
 
     def _compare(self, number: int, op: int) -> None:
         self._ran += 1

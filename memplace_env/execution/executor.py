@@ -90,8 +90,7 @@ class Executor:
             copies: when in their windows copies are made.
             seed: of `Copies.RANDOM`.
             progress: called for each op that has run.
-            even_if_invalid: for tests of this very proof, execute what the validator refuses in a plan of the task;
-                kernels that trip over it may end the process.
+            even_if_invalid: for tests of this very proof, execute what the validator refuses in a plan of the task.
 
         Raises:
             PlanError: the plan is not valid, or not for the task.
