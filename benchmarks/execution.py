@@ -40,7 +40,7 @@ IDS = {"one-shot": "MemPlace-v0", "game": "MallocGame-v0", "dynamic": "MemPlace-
 BUDGET, SECONDS, LEARNING_SECONDS = 30, 4.0, 25.0
 SPEED = (("ResNet50", "nnp-i"), ("BERT", "nnp-i"))
 """Both in float32, batch 1; BERT with 128 tokens."""
-RUNS = 5
+RUNS = 15
 
 
 @cache
