@@ -31,7 +31,7 @@ class Carved:
 def carve(source: Source, outputs: Sequence[str], given: Set[str], contents: Callable[[str], NDArray[Any]]) -> Carved:
     """The part of a model that makes some values from others.
 
-    Constants that depend on no given value stand in it with their contents.
+    Constants that depend on no given value stand in it with their contents, as do inputs without any element.
 
     Args:
         source: the whole model.
@@ -87,7 +87,8 @@ class _Carving:
         return [each for each in node.input if each]
 
     def _is_constant(self, name: str) -> bool:
-        return self._source.value(name).constant
+        value = self._source.value(name)
+        return value.constant or (value.elements == 0 and name not in self._source.nodes)
 
     def _rests_on_given(self, name: str) -> bool:
         """Whether a constant is computed of given ones."""

@@ -74,6 +74,8 @@ class Constants:
         if self._is_drawn(name):
             return self._draw(name)
         source = self._source
+        if source.value(name).elements == 0:
+            return np.empty(source.value(name).shape, source.dtype(name))
         if name in source.stored:
             return np.asarray(self._stored(source.stored[name]), order="C")
         data = source.value(name).data

@@ -12,7 +12,7 @@ from onnx import helper
 
 from memplace_env.compiler import place_mapping
 from memplace_env.envs.malloc_game.problem import MallocGameProblem
-from memplace_env.errors import PlanError
+from memplace_env.errors import ExecutionError, PlanError
 from memplace_env.execution import Copies, Executor
 from memplace_env.plan import MemoryPlan, violations
 from memplace_env.resolve import resolve_task
@@ -189,6 +189,28 @@ def test_outputs_that_are_views_of_inputs(folder):
     wrong = executor._network.expected["y_flat"] + 1
     executor._network = replace(executor._network, expected={**executor._network.expected, "y_flat": wrong})
     assert executor.run(plan).wrong_outputs == {"y_flat": 0}
+
+
+def test_inputs_without_any_element_are_read(folder):
+    """As the first call of a decoder reads an empty cache, here also by a cast and a result that is none."""
+    node = helper.make_node
+    nodes = [
+        node("Cast", ["past"], ["cast"], "cast", to=FLOAT),
+        node("Concat", ["cast", "x"], ["joined"], "join", axis=0),
+        node("MatMul", ["joined", "w"], ["h"], "product"),
+        node("Relu", ["past"], ["none"], "idle"),
+        node("Relu", ["h"], ["y"], "relu"),
+    ]
+    constants = {"w": normal(np.random.default_rng(7), 16, 16)}
+    outputs = {"none": (FLOAT, [0, 16]), "y": (FLOAT, [4, 16])}
+    path = written(folder / "cache.onnx", nodes, {"past": (FLOAT, [0, 16]), "x": (FLOAT, [4, 16])}, outputs, constants)
+    given_too = {"past": np.zeros((0, 16), np.float32), "x": np.ones((4, 16), np.float32)}
+    for executor in (Executor(task_of(path)), Executor(task_of(path), inputs=given_too)):
+        for plan in plans(executor.task):
+            run = executor.run(plan, inferences=2)
+            assert run.right, run
+    with pytest.raises(ExecutionError, match=r"input 'past' is float32 \[1, 16\]; the model takes float32 \[0, 16\]"):
+        Executor(task_of(path), inputs={**given_too, "past": np.ones((1, 16), np.float32)})
 
 
 def activations(task) -> list[int]:
