@@ -41,7 +41,7 @@ def check(task, solution, budget):
 
 
 def examples(name):
-    return settings(max_examples=20 if name in PROVERS else 60)
+    return settings(max_examples=12 if name in PROVERS else 40)
 
 
 @pytest.mark.parametrize("name", SEARCHES[Formulation.ONE_SHOT])
@@ -87,7 +87,7 @@ def on_a_chip_that_says_otherwise(task):
     return replace(task, accelerator=replace(chip, levels=levels, systolic=None, **changes))
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(tasks(programs(max_ops=6)), st.integers(0, 99))
 def test_one_shot_searches_read_no_cost_from_the_chip(task, seed):
     other = on_a_chip_that_says_otherwise(task)
@@ -98,7 +98,7 @@ def test_one_shot_searches_read_no_cost_from_the_chip(task, seed):
         assert one.bound_s == two.bound_s
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(game_tasks())
 def test_the_greedy_player_reads_no_cost_from_the_chip(task):
     """XLA's solver, from which the others begin, asks the chip how long a copy of all fast memory would take."""
@@ -109,7 +109,7 @@ def test_the_greedy_player_reads_no_cost_from_the_chip(task):
     assert one.plan.allocations.tolist() == two.plan.allocations.tolist()
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(game_tasks(), st.sampled_from([each.options for each in PUBLIC_SETS]))
 def test_xlas_own_order_is_what_it_says(task, options):
     """Whatever ops reserve; and every order of a search from there gives a plan that can run."""

@@ -118,7 +118,7 @@ def best_compiled(task):
     return min(int(evaluate_choices(schedule_of(task, order), mappings, slot).latency_ps.min()) for order in ORDERS)
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(tasks(programs(max_ops=3)))
 def test_bound_holds_and_optimal_means_optimal(task):
     """Whatever things cost, and whatever ops reserve."""
@@ -138,7 +138,7 @@ def latency_without_addresses(task, level):
     return judge_plan(task, plan_of_levels(task, level, nowhere, nowhere), trusted=True).latency_ps
 
 
-@settings(max_examples=200)
+@settings(max_examples=130)
 @given(tasks(programs(max_ops=3)))
 def test_model_is_the_latency_of_mappings_whose_sums_fit(task):
     fitting = [level for level in all_mappings(task, most=3000) if fits_by_sums(task, level)]

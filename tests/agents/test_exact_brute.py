@@ -104,27 +104,27 @@ def check_honest(task, best):
     return solution
 
 
-@settings(max_examples=125)
+@settings(max_examples=75)
 @given(reserving_tasks("resident"))
 def test_uneven_reservations_never_give_a_wrong_optimum(task):
     best = best_of_all_plans(task)
     assert check_honest(task, best).report.latency_ps >= best
 
 
-@settings(max_examples=125)
+@settings(max_examples=75)
 @given(tasks(programs(max_ops=4), accelerators("resident")))
 def test_nothing_beats_an_optimum_whatever_things_cost(task):
     best = best_of_all_plans(task)
     assert check_honest(task, best).report.latency_ps >= best
 
 
-@settings(max_examples=75)
+@settings(max_examples=50)
 @given(reserving_tasks("streamed"))
 def test_uneven_reservations_beside_streamed_weights(task):
     check_honest(task, best_compiled(task))
 
 
-@settings(max_examples=75)
+@settings(max_examples=50)
 @given(tasks(programs(max_ops=4), accelerators("resident")))
 def test_where_everything_fits_it_is_the_best_of_all_mappings(task):
     task = with_room(task)
@@ -132,7 +132,7 @@ def test_where_everything_fits_it_is_the_best_of_all_mappings(task):
     assert check_honest(task, best).outcome == "optimal"
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(tasks(programs(max_ops=5), accelerators("streamed")), st.integers(0, 2**32))
 def test_no_copy_at_any_time_beats_the_bound(task, seed):
     """Plans with copies that begin earlier than the compiler's, or so late that ops wait for them."""

@@ -86,7 +86,7 @@ def least_ps(task: Task, plan: MemoryPlan) -> float:
     return np.inf if values is None else float(program.cost @ values) * model.unit_ps
 
 
-@settings(max_examples=50)
+@settings(max_examples=35)
 @given(tasks(programs_with_idle_ops()), st.data())
 def test_plans_that_move_nothing_fit_the_program_and_its_bound(task, data):
     """Where weights are resident they copy nothing, so nothing of them can be done better."""
@@ -100,7 +100,7 @@ def test_plans_that_move_nothing_fit_the_program_and_its_bound(task, data):
         assert task.streams_weights or found_ps >= latency_ps / CLOSE
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.filter_too_much])
+@settings(max_examples=80, suppress_health_check=[HealthCheck.filter_too_much])
 @given(tasks(programs_with_idle_ops()), st.data())
 def test_plans_that_move_tensors_fit_the_program_and_its_bound(task, data):
     plan = data.draw(moving_plans(task))
@@ -109,7 +109,7 @@ def test_plans_that_move_tensors_fit_the_program_and_its_bound(task, data):
     assert least_ps(task, plan) <= latency_ps * CLOSE
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(SMALL)
 def test_one_level_serves_a_use(task):
     model = build(task)
@@ -118,7 +118,7 @@ def test_one_level_serves_a_use(task):
     assert (Decisions.of_values(model, values).fast.sum(axis=1) <= 1).all()
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(tasks(programs_with_idle_ops(max_ops=10)))
 def test_the_static_optimum_fits_at_its_latency(task):
     static = Exact().solve(OneShotEnv(task))

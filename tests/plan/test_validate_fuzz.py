@@ -78,7 +78,7 @@ def test_nearly_valid_plans_get_the_same_verdict(data):
 
 
 @pytest.mark.slow
-@settings(max_examples=800)
+@settings(max_examples=500)
 @given(st.data())
 def test_many_nearly_valid_plans_get_the_same_verdict(data):
     verdict_on_a_nearly_valid_plan(data)

@@ -119,7 +119,7 @@ def test_damaged_text(file, data):
 
 
 @pytest.mark.slow
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(st.data())
 def test_damaged_bytecode(file, data):
     """Some of it brings the parser's process down."""
