@@ -19,7 +19,8 @@ def traffic_bound_ps(task: Task) -> int:
     1. An op takes at least its compute time, and at least the least port time that any way of serving its uses
        gives it. Serial ports: each use at its cheapest level. Parallel ports: for weights w >= 0 over the levels
        with sum 1, the slowest port takes at least sum_u min_l w_l cost[u, l] (linear programming duality); w in
-       proportion to the read bandwidths or to the write bandwidths, whichever proves more.
+       proportion to the chip's read bandwidths or to its write bandwidths, whichever proves more. Any weights prove a
+       bound, so this holds too where a cost model says something else than the bandwidths do.
     2. The backing memory's port must move every input and every graph output once, and every weight too where
        weights are streamed: by a use or by a copy, whichever is cheaper. Ops and copies never share that port, and
        a copy that hides in no op's leftover is paid as stall or tail.

@@ -80,9 +80,20 @@ def test_learners_find_plans_that_can_run(name, formulation, data):
 
 
 def on_a_chip_that_says_otherwise(task):
-    """The same costs on a chip whose description would give others."""
+    """The same costs on a chip whose description would give others.
+
+    Only the levels' shares of the bandwidth stay: the traffic bound weighs ports by them, right whatever uses cost.
+    """
     chip = task.accelerator
-    levels = tuple(replace(level, latency_ps=level.latency_ps + 9, read_bytes_per_s=10**6) for level in chip.levels)
+    levels = tuple(
+        replace(
+            level,
+            latency_ps=level.latency_ps + 9,
+            read_bytes_per_s=2 * level.read_bytes_per_s,
+            write_bytes_per_s=2 * level.write_bytes_per_s,
+        )
+        for level in chip.levels
+    )
     changes = {"dma_efficiency": chip.dma_efficiency / 2, "op_overhead_ps": chip.op_overhead_ps + 77, "ports": "serial"}
     return replace(task, accelerator=replace(chip, levels=levels, systolic=None, **changes))
 

@@ -165,7 +165,7 @@ import sys
 from agents.egrl import EGRL
 from tests.agents.planted import planted_env
 from tests.agents.egrl import small
-EGRL(small(), out=sys.argv[1], resume=True, every=1).solve(planted_env(ops=10), budget=1500, seed=3)
+EGRL(small(), out=sys.argv[1], resume=True, every=1).solve(planted_env(ops=10), budget=1000, seed=3)
 print("finished")
 """
 
@@ -189,9 +189,9 @@ def test_a_killed_process_resumes_as_if_it_had_lived(tmp_path):
     assert killed > 0
     assert [file.name for file in path.parent.glob("*.pt")] == [CHECKPOINT]
     done = files.load(path, KIND)["run"]["workloads"][0]["evaluator"]["evaluations"]
-    assert 0 < done < 1500
+    assert 0 < done < 1000
     runs = [
-        EGRL(small(), out=folder, resume=True).solve(planted_env(ops=10), budget=1500, seed=3)
+        EGRL(small(), out=folder, resume=True).solve(planted_env(ops=10), budget=1000, seed=3)
         for folder in (path.parent, tmp_path / "whole")
     ]
     assert outcome(runs[0]) == outcome(runs[1])
