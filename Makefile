@@ -4,15 +4,17 @@ PYTHON ?= python3
 unexport PYTHONDONTWRITEBYTECODE
 PIP = .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
 PIP_MIN = .venv-min/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints-min.txt
-FOUND = benchmarks/results/fuzz
+PIP_MAX = .venv-max/bin/python -m pip install --quiet --disable-pip-version-check --upgrade
+FUZZ = benchmarks/results/fuzz
 SHORT = tests/cli/test_agent_choice.py::test_an_agent_that_returns_nothing tests/cli/test_bad_input.py \
 	tests/cli/test_plans.py tests/leaderboard/test_page.py tests/cli/test_train.py::test_learners_are_listed tests/envs/test_vector.py tests/test_api.py \
-	tests/testing/test_part_checks.py tests/views tests/workload/test_load_errors.py tests/workload/tflite \
-	tests/wrappers/test_wrappers.py::test_any_algorithm_trains_through_the_adapter
+	tests/testing/test_part_checks.py tests/report/drawing tests/program/test_load_errors.py tests/program/tflite \
+	tests/envs/wrappers/test_wrappers.py::test_any_algorithm_trains_through_the_adapter \
+	tests/agents/test_exact.py::test_solving_prints_json_and_nothing_else
 
-.PHONY: run test test-min lint bench fuzz tables zoo clean
+.PHONY: run test test-min test-max lint bench fuzz tables zoo clean
 
-run: .venv/run  ## the main job: the best memory map for BERT on nnp-i, proven, beside EGRL's; with picture and trace
+run: .venv/run  ## the main job: the best plan of BERT on nnp-i, proven, beside EGRL's; with picture and trace
 	.venv/bin/memplace solve BERT --agent auto --agent egrl
 
 test: .venv/dev lint  ## every test, the slow ones too
@@ -20,6 +22,9 @@ test: .venv/dev lint  ## every test, the slow ones too
 
 test-min: .venv-min/done  ## a short suite with the oldest versions that setup.cfg allows
 	NUMBA_CACHE_DIR=$(CURDIR)/.venv-min/numba .venv-min/bin/python -m pytest -q -W default -m "not slow" $(SHORT)
+
+test-max: .venv-max/done  ## the same suite with the newest versions of everything, as `pip install .` without constraints takes
+	NUMBA_CACHE_DIR=$(CURDIR)/.venv-max/numba .venv-max/bin/python -m pytest -q -W default -m "not slow" $(SHORT)
 
 lint: .venv/dev
 	.venv/bin/ruff check .
@@ -29,34 +34,31 @@ lint: .venv/dev
 bench: .venv/dev  ## how fast, as JSON
 	.venv/bin/python -m benchmarks.speed
 
-fuzz: .venv/dev  ## the campaigns of docs/reliability.md; about two hours, they go on where they were stopped
-	.venv/bin/python -m benchmarks.fuzz
-	.venv/bin/python -m benchmarks.fuzz.kills --agent egrl --moments 125 --log $(FOUND)-kills-egrl.jsonl
-	.venv/bin/python -m benchmarks.fuzz.kills --agent muzero --moments 125 --log $(FOUND)-kills-muzero.jsonl
-	.venv/bin/python -m benchmarks.fuzz.interrupts --command solve --moments 160 --log $(FOUND)-interrupts-solve.jsonl
-	.venv/bin/python -m benchmarks.fuzz.interrupts --command leaderboard --moments 30 --log $(FOUND)-interrupts-leaderboard.jsonl
-	.venv/bin/python -m benchmarks.fuzz.memory --log $(FOUND)-memory.jsonl
-	.venv/bin/python -m benchmarks.fuzz.load --log $(FOUND)-load.jsonl
-	.venv/bin/python -m benchmarks.fuzz.tables --write docs/reliability.md
+fuzz: .venv/dev  ## the campaigns of docs/reliability.md; about two hours; they continue where they were stopped
+	.venv/bin/python -m tests.fuzz
+	.venv/bin/python -m tests.fuzz.kills --agent egrl --moments 125 --log $(FUZZ)-kills-egrl.jsonl
+	.venv/bin/python -m tests.fuzz.kills --agent muzero --moments 125 --log $(FUZZ)-kills-muzero.jsonl
+	.venv/bin/python -m tests.fuzz.interrupts --command solve --moments 160 --log $(FUZZ)-interrupts-solve.jsonl
+	.venv/bin/python -m tests.fuzz.interrupts --command leaderboard --moments 30 --log $(FUZZ)-interrupts-leaderboard.jsonl
+	.venv/bin/python -m tests.fuzz.memory --log $(FUZZ)-memory.jsonl
+	.venv/bin/python -m tests.fuzz.load --log $(FUZZ)-load.jsonl
+	.venv/bin/python -m tests.fuzz.plan_mutants --write docs/execution.md docs/reliability.md
+	.venv/bin/python -m tests.fuzz.tables --write docs/reliability.md
 
 tables: .venv/dev  ## the tables in docs/; some hours
-	.venv/bin/python -m benchmarks.headroom --write docs/headroom.md
-	.venv/bin/python -m benchmarks.headroom --all --write docs/headroom.md
-	.venv/bin/python -m benchmarks.dynamic --write docs/headroom.md
-	.venv/bin/python -m benchmarks.agents --write docs/agents.md README.md
-	.venv/bin/python -m benchmarks.egrl_table --write docs/egrl.md
-	.venv/bin/python -m benchmarks.generalisation --write docs/egrl.md
+	.venv/bin/python -m benchmarks.agents --write README.md docs/agents.md
+	.venv/bin/python -m benchmarks.dynamic --write docs/agents.md
+	.venv/bin/python -m benchmarks.anchors --write docs/model.md
 	.venv/bin/python -m benchmarks.compiler_rules --write docs/model.md
-	.venv/bin/python -m benchmarks.game --seconds 4 --write docs/game.md
-	.venv/bin/python -m benchmarks.muzero_table --write docs/muzero.md
-	.venv/bin/python -m benchmarks.muzero_table --ablations --seconds 25 --seeds 1 --write docs/muzero.md
-	.venv/bin/python -m benchmarks.muzero_reuse --write docs/muzero.md
+	.venv/bin/python -m benchmarks.cost_models --seconds 4 --write docs/model.md
+	.venv/bin/python -m benchmarks.vela --write docs/model.md
+	.venv/bin/python -m benchmarks.vela --data benchmarks/data/vela-more --write docs/model.md
+	.venv/bin/python -m benchmarks.game --write docs/game.md
 	.venv/bin/python -m benchmarks.programs --write docs/programs.md
 	.venv/bin/python -m benchmarks.suite --write docs/programs.md
 	.venv/bin/python -m benchmarks.scale --plot docs/pictures/scale.png --write docs/scale.md
 	.venv/bin/python -m benchmarks.parallel --write docs/leaderboard.md
 	.venv/bin/python -m benchmarks.leaderboard --write
-	.venv/bin/python -m benchmarks.mutants --write docs/execution.md docs/reliability.md
 	.venv/bin/python -m benchmarks.execution --write docs/execution.md
 	.venv/bin/python -m benchmarks.execution --speed --write docs/execution.md
 	.venv/bin/python -m benchmarks.device --plot docs/pictures/device.png --write docs/device.md
@@ -87,6 +89,14 @@ zoo: .venv/dev  ## export the zoo again; needs its own heavy packages
 	$(PIP_MIN) --editable ".[agents,viz,tflite,page,testing]" pytest
 	touch $@
 
+# torch is the one exception: newer releases may come without a CPU build. The versions are those of the day on which
+# .venv-max was made; `rm -r .venv-max` takes today's.
+.venv-max/done: setup.cfg
+	$(PYTHON) -m venv .venv-max
+	$(PIP_MAX) torch==2.13.0
+	$(PIP_MAX) --editable ".[agents,viz,tflite,page,testing]" pytest
+	touch $@
+
 clean:
-	rm -rf .venv .venv-min out build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-min .venv-max out build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +

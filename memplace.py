@@ -1,6 +1,7 @@
 """The console script `memplace`: the application behind a guard, so that Ctrl-C ends it in one line at any moment.
 
-It stands beside the package, as an import from there takes a good part of a second.
+It is beside the package, since an import from there takes a good part of a second. While a command runs,
+`memplace_env/cli/interrupts.py` handles both signals.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import os
 import signal
 import sys
 
-TYPE_CHECKING = False  # `typing` takes its time
+TYPE_CHECKING = False  # importing `typing` takes milliseconds
 if TYPE_CHECKING:
     from typing import Any
 
@@ -18,35 +19,35 @@ _INTERRUPTED = 130
 
 
 def main() -> None:
-    """Run the command line and end the process; exit code 130 if it is interrupted or told to end."""
-    heard = [number for number in _SIGNALS if signal.getsignal(number) != signal.SIG_IGN]  # as under `nohup`
-    _hear(heard, _leave)
+    """Run the command line and end the process; exit code 130 after an interrupt or SIGTERM."""
+    handled = [number for number in _SIGNALS if signal.getsignal(number) != signal.SIG_IGN]  # ignored as under `nohup`
+    _handle(handled, _leave)
     _open_streams()
     sys.unraisablehook = _again
     from memplace_env.cli.app import app
 
     os.register_at_fork(after_in_child=_forget)
     try:
-        _hear(heard, signal.default_int_handler)
+        _handle(handled, signal.default_int_handler)
         app(prog_name="memplace")
-    except KeyboardInterrupt:  # one more, while the first is dealt with
+    except KeyboardInterrupt:  # a second one, while the first is handled
         _leave()
     except SystemExit as end:
-        if end.code == _INTERRUPTED:  # at once: an interrupt in an `exec` has Python end as if it were not handled
+        if end.code == _INTERRUPTED:  # at once: after an interrupt in `exec`, Python ends as if it were unhandled
             os._exit(_INTERRUPTED)
         raise
     finally:
-        _hear(heard, _leave)
+        _handle(handled, _leave)
 
 
-def _hear(numbers: list[signal.Signals], handler: Any) -> None:
+def _handle(numbers: list[signal.Signals], handler: Any) -> None:
     for number in numbers:
         signal.signal(number, handler)
 
 
-# While modules come and go an exception could be swallowed, or meet names that are None: so none is raised.
+# While modules are loaded or unloaded, an exception could be swallowed, or meet names that are None: none is raised.
 def _leave(*_: object, write: Any = os.write, leave: Any = os._exit) -> None:
-    """End at once; nothing is being written."""
+    """End the process at once; no file is being written."""
     try:
         write(2, b"memplace: interrupted.\n")
     finally:
@@ -54,12 +55,12 @@ def _leave(*_: object, write: Any = os.write, leave: Any = os._exit) -> None:
 
 
 def _forget() -> None:
-    """A forked worker ends as its pool tells it to."""
+    """Restore SIGTERM in a forked worker, which its pool ends."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def _again(lost: Any) -> None:
-    """An interrupt in a finaliser, which Python would report and forget, comes again a moment later."""
+    """Repeat an interrupt in a finaliser, which Python would report and forget, a moment later."""
     if issubclass(lost.exc_type, KeyboardInterrupt):
         from threading import Timer, main_thread
 
@@ -69,7 +70,7 @@ def _again(lost: Any) -> None:
 
 
 def _open_streams() -> None:
-    """Streams that take every text; one that is closed leads nowhere, lest a file that is opened takes its place."""
+    """Let streams take every text, and reopen closed ones to nowhere, lest an opened file takes their numbers."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         mode = "w" if number else "r"
         if getattr(sys, name) is None:

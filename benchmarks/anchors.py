@@ -1,4 +1,4 @@
-"""Published figures beside what the simulator says.
+"""Compare published figures with the simulator's.
 
 python -m benchmarks.anchors                        # all tables; about a minute
 python -m benchmarks.anchors --write docs/model.md
@@ -6,7 +6,6 @@ python -m benchmarks.anchors --write docs/model.md
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -15,14 +14,14 @@ from typing import NamedTuple
 import onnx
 
 from benchmarks import estimators, nnp_i, tpu_cmem
-from benchmarks.tables import markdown, write_between_markers
-from memplace_env.compiler import native_report
-from memplace_env.costs import CostModel, Roofline
-from memplace_env.costs.tiled import Tiled
-from memplace_env.resolve import resolve_task
+from benchmarks.tables import benchmark_parser, markdown_table, publish
+from memplace_env.machine.costs import CostModel, Roofline
+from memplace_env.machine.costs.tiled import Tiled
+from memplace_env.placement.compiler import native_report
+from memplace_env.placement.resolve_task import resolve_task
 
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
-"""Public networks without weights, which the package onnx brings."""
+"""Folder of public networks without weights in the package onnx."""
 
 EDGE_TPU_MS: dict[str, tuple[str | Path, float]] = {
     "MobileNetV2": ("MobileNetV2", 2.6),
@@ -31,7 +30,7 @@ EDGE_TPU_MS: dict[str, tuple[str | Path, float]] = {
     "DenseNet": (LIGHT / "light_densenet121.onnx", 25.0),
     "VGG19": (LIGHT / "light_vgg19.onnx", 357.0),
 }
-"""Milliseconds on Coral's Dev Board, those of its networks that are 224 x 224 and at hand (coral.ai, benchmarks)."""
+"""Workload and milliseconds on Coral's Dev Board (coral.ai, benchmarks), of its networks at 224 x 224 that we have."""
 
 HC31, MLPERF, ISCA = "Intel, Hot Chips 31", "MLPerf 0.5, offline", "Jouppi et al., ISCA 2021, fig. 10"
 
@@ -40,13 +39,13 @@ class Anchor(NamedTuple):
     """One published figure.
 
     Attributes:
-        name: what it is of, and its unit.
+        name: the subject of the figure, and its unit.
         published: the figure.
-        source: where it was published.
-        simulate: our figure under a cost model.
-        digits: behind the point.
-        bound: largest relative error that was asked for; None if none was.
-        has_tiling: whether the chip's description says how its unit tiles.
+        source: publication.
+        simulate: function that returns our figure under a cost model.
+        digits: digits behind the point.
+        bound: largest relative error that is required; None if none is.
+        has_tiling: True if the chip's description has a section on tiling.
     """
 
     name: str
@@ -58,17 +57,17 @@ class Anchor(NamedTuple):
     has_tiling: bool = True
 
     def simulated(self) -> dict[str, float]:
-        """Our figures by the name of the cost model."""
+        """Return our figures by the name of the cost model."""
         models: dict[str, CostModel] = {"roofline": Roofline()} | ({"tiled": Tiled()} if self.has_tiling else {})
         return {name: self.simulate(model) for name, model in models.items()}
 
     def error(self, simulated: float) -> float:
-        """Relative error of one of our figures."""
+        """Return the relative error of one of our figures."""
         return simulated / self.published - 1
 
 
 def edge_tpu_ms(workload: str | Path, model: CostModel) -> float:
-    """Latency on edge-tpu under the native compiler's plan."""
+    """Return the latency on edge-tpu under the native compiler's plan."""
     return native_report(resolve_task(workload, "edge-tpu", costs=model)).latency_s * 1e3
 
 
@@ -108,19 +107,19 @@ ANCHORS = (*NNP_I, *TPU_V4I, *TPU_V4I_BERT, ZIGZAG, *EDGE_TPU)
 
 
 def table() -> str:
-    """One line an anchor; the error is that of the tiled figure where there is one."""
+    """Return a Markdown table with a row for each anchor; the error is the tiled figure's where there is one."""
     heads = ["anchor", "published", "source", "roofline", "tiled", "error", "bound", "met"]
-    return markdown(heads, [_row(anchor) for anchor in ANCHORS])
+    return markdown_table(heads, [_row(anchor) for anchor in ANCHORS])
 
 
 def _row(anchor: Anchor) -> list[str]:
     figures = anchor.simulated()
     error = anchor.error(figures.get("tiled", figures["roofline"]))
-    said = [f"{figures[name]:.{anchor.digits}f}" if name in figures else "–" for name in ("roofline", "tiled")]
+    ours = [f"{figures[name]:.{anchor.digits}f}" if name in figures else "–" for name in ("roofline", "tiled")]
     bound, met = "–", "–"
     if anchor.bound is not None:
         bound, met = f"{anchor.bound:.0%}", "yes" if abs(error) <= anchor.bound else "no"
-    return [anchor.name, f"{anchor.published:.{anchor.digits}f}", anchor.source, *said, f"{error:+.0%}", bound, met]
+    return [anchor.name, f"{anchor.published:.{anchor.digits}f}", anchor.source, *ours, f"{error:+.0%}", bound, met]
 
 
 TABLES: dict[str, Callable[[], str]] = {
@@ -131,18 +130,12 @@ TABLES: dict[str, Callable[[], str]] = {
     "anchors-scale-sim": estimators.scale_sim_table,
     "anchors-zigzag": estimators.zigzag_table,
 }
-"""What stands between which markers of a document."""
+"""Functions that make the tables, by the name of their markers."""
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", type=Path, metavar="FILE", help="document whose tables are replaced")
-    options = parser.parse_args()
-    for name, made in TABLES.items():
-        content = made()
-        print(content, end="\n\n")
-        if options.write:
-            write_between_markers(options.write, name, content)
+    options = benchmark_parser(__doc__).parse_args()
+    publish({name: make() for name, make in TABLES.items()}, options.write)
 
 
 if __name__ == "__main__":

@@ -1,79 +1,78 @@
-"""Who steps back when a map asks for too much: the environment's rule, and the one that decides by size.
+"""Compare two orders in which tensors get fast memory when an assignment requests more than there is.
 
-    python -m benchmarks.compiler_rules                       # the registered one-shot settings
+    python -m benchmarks.compiler_rules                       # ten registered one-shot settings on nnp-i
     python -m benchmarks.compiler_rules --write docs/model.md
 
-A counts bytes in execution order ("weights-before-results"), B lets results ask by falling size and then weights by
-what a byte of them saves ("by-size"). Addresses are chosen the same way under both.
+Rule A serves tensors in execution order ("weights-before-results"); the environments use it. Rule B serves results by
+falling size, then weights by the time that a byte of them saves ("by-size"). Both choose addresses the same way.
 """
 
 from __future__ import annotations
 
-import argparse
-from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 from rich.progress import track
 
-import agents
-from benchmarks.as_measured import ONE_SHOT, as_measured
-from benchmarks.tables import markdown, write_between_markers
-from memplace_env.compiler.evaluate import evaluate_choices
-from memplace_env.compiler.schedule import Order, schedule_of
-from memplace_env.envs.one_shot import OneShotEnv
-from memplace_env.registration import Formulation
-from memplace_env.workload.program import Ints
+import memplace_agents
+from benchmarks.tables import SHOWN, benchmark_parser, markdown_table, publish
+from memplace_env.envs.registration import Formulation
+from memplace_env.placement.compiler.evaluate import evaluate_assignments
+from memplace_env.placement.compiler.placing_order import Order, schedule_of
+from memplace_env.program.program import Ints
 
 RULES: dict[str, Order] = {"A": "weights-before-results", "B": "by-size"}
-RANDOM_MAPS = 2000
+RANDOM_ASSIGNMENTS = 2000
 
 
 def measure(name: str, time_limit: float) -> dict[str, Any]:
-    """Speed-ups over native by rule: of random maps (mean), of the map that asks for the fastest level; share kept."""
-    env = OneShotEnv(**as_measured({"workload": name, **ONE_SHOT[name]}, Formulation.ONE_SHOT))
-    problem, task, native_ps = env.problem, env.task, env.problem.native_report.latency_ps
-    exact = agents.Exact().solve(env, time_limit=time_limit)
+    """Return the optimum's gain over native and, by rule, three figures.
+
+    "random" is the mean speed-up of random assignments over native, "fastest" the speed-up where every tensor asks for
+    the fastest level, "kept" the gain of the optimum's levels when they are compiled.
+    """
+    env = gym.make(Formulation.ONE_SHOT.traits.env_id(name)).unwrapped
+    problem, task, native_ps = env.problem, env.task, env.problem.native_report.latency_ps  # type: ignore[attr-defined]
+    exact = memplace_agents.Exact().solve(env, time_limit=time_limit)
     optimal = np.full(task.program.num_tensors, task.backing)
     optimal[task.program.use_tensor] = exact.plan.use_level
     every = np.arange(task.program.num_tensors)
-    random = np.random.default_rng(0).integers(0, task.accelerator.num_levels, (RANDOM_MAPS, problem.map_size))
+    shape = RANDOM_ASSIGNMENTS, problem.num_decisions
+    random = np.random.default_rng(0).integers(0, task.accelerator.num_levels, shape)
     figures: dict[str, Any] = {"gain": exact.speedup - 1}
-    for name, order in RULES.items():
+    for rule, order in RULES.items():
 
-        def latency_ps(maps: Ints, slot: Ints, order: Order = order) -> Ints:
-            return evaluate_choices(schedule_of(task, order), maps, slot).latency_ps
+        def latency_ps(assignments: Ints, decision_of: Ints, order: Order = order) -> Ints:
+            return evaluate_assignments(schedule_of(task, order), assignments, decision_of).latency_ps
 
-        fastest, kept = latency_ps(np.stack([np.zeros_like(optimal), optimal]), every)
-        figures[name] = {
-            "random": float((native_ps / latency_ps(random, problem.slot)).mean()),
+        fastest, compiled = latency_ps(np.stack([np.zeros_like(optimal), optimal]), every)
+        figures[rule] = {
+            "random": float((native_ps / latency_ps(random, problem.decision_of)).mean()),
             "fastest": native_ps / fastest,
-            "kept": native_ps / kept - 1,
+            "kept": native_ps / compiled - 1,
         }
     return figures
 
 
 def table(results: dict[str, dict[str, Any]]) -> str:
-    """One line a program."""
+    """Return a Markdown table with a row for each program."""
     rows = []
     for name, figures in results.items():
         cells = [f"{figures[rule][key]:.3f}" for key in ("random", "fastest") for rule in RULES]
         gain = figures["gain"]
-        cells += ["–" if gain < 1e-4 else f"{figures[rule]['kept'] / gain:.3f}" for rule in RULES]
+        cells += ["–" if gain < 1e-4 else f"{figures['A']['kept'] / gain:.3f}"]
         rows.append([name, *cells, f"{1 + gain:.3f}"])
-    heads = [f"{what}, {rule}" for what in ("random maps", "map of all-fastest", "optimum kept") for rule in RULES]
-    return markdown(["id", *heads, "optimum"], rows)
+    heads = [f"{subject}, {rule}" for subject in ("random", "all-fastest") for rule in RULES]
+    return markdown_table(["program", *heads, "optimum's gain kept, A", "optimum"], rows)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--time-limit", type=float, default=30.0, help="seconds for the exact solver")
-    parser.add_argument("--write", type=Path, help="document whose table is replaced")
+    parser = benchmark_parser(__doc__)
+    parser.add_argument("--time-limit", type=float, default=30.0, help="seconds for the exact solver (default 30)")
     options = parser.parse_args()
-    results = {name: measure(name, options.time_limit) for name in track(ONE_SHOT, "measuring")}
-    print(table(results))
-    if options.write:
-        write_between_markers(options.write, "rules", table(results))
+    results = {name: measure(name, options.time_limit) for name in track(SHOWN, "measuring")}
+    publish({"rules": table(results)}, options.write)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Processes that have a core each, so that times compare whatever uses threads."""
+"""Processes with one core each, so that times compare whatever uses threads."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from multiprocessing.queues import Queue
 
 
 def single_cores(jobs: int) -> ProcessPoolExecutor:
-    """A pool of so many processes, each on its own core."""
+    """Return a pool of at most `jobs` processes, each on its own core."""
     context = get_context("spawn")
     cores: Queue[int] = context.Queue()
     for core in sorted(os.sched_getaffinity(0))[:jobs]:

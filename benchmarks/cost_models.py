@@ -1,19 +1,18 @@
-"""What the cost model does to placement: plans chosen under roofline costs, judged by tiled ones.
+"""Compare cost models by their plans: evaluate plans chosen under roofline costs by tiled costs.
 
-    python -m benchmarks.cost_models                       # every registered id; prints a table
+    python -m benchmarks.cost_models                       # the ids of FIRST on chips with tiling; prints a table
     python -m benchmarks.cost_models --write docs/model.md
-    python -m benchmarks.cost_models --name BERT --json    # records, one a line
+    python -m benchmarks.cost_models --name BERT --json    # records, one per line
 
-Goes on where it was stopped, from results/cost_models.jsonl; without this file, anew. For each id the exact agent looks
-for the fastest plan under either model, each for so many seconds. The one-shot ids take over the levels of roofline's
-plan, which the compiler places anew; the games take over the plan, or, where tiled costs keep staging bytes that it
-uses, what it wishes for, played as a game. Random plans are maps and games drawn evenly, made under tiled costs; both
-models judge them.
+A run that was stopped continues with what is missing in results/cost_models.jsonl. For each id the exact agent searches
+for the fastest plan under either model, with the same time limit. For one-shot ids the levels of roofline's plan are
+compiled again under tiled costs. For games the plan itself is taken; where it uses bytes that tiled costs reserve for
+staging, its preferred actions are played as a game instead. Random plans are random assignments and random games, made
+under tiled costs and evaluated under both models.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,22 +21,21 @@ from typing import Any
 import numpy as np
 from scipy.stats import spearmanr
 
-import agents
-from agents.game.wishes import finished, plan_wishes
-from agents.xla_msa import PUBLIC_SETS
-from benchmarks.as_measured import GAME, ONE_SHOT
+import memplace_agents
 from benchmarks.cores import single_cores
-from benchmarks.headroom import FIELDS as SETTING
-from benchmarks.ledger import Ledger, Record
-from benchmarks.tables import markdown, setting_text, write_between_markers
-from memplace_env.accelerator import load_accelerator
-from memplace_env.compiler import place_mapping
+from benchmarks.ledger import SETTING, Ledger, Record
+from benchmarks.suite import FIRST
+from benchmarks.tables import benchmark_parser, markdown_table, publish, setting_text
+from memplace_agents.game.preferences import finished, preferences_of_plan
+from memplace_agents.xla_msa import PUBLIC_SETS
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.one_shot import OneShotEnv
-from memplace_env.plan import MemoryPlan
-from memplace_env.plan.validator import violations
-from memplace_env.registration import Formulation
-from memplace_env.simulator import judge_plan, judge_plans
+from memplace_env.envs.registration import Formulation
+from memplace_env.machine.accelerator import load_accelerator
+from memplace_env.placement.compiler import place_levels
+from memplace_env.placement.memory_plan import MemoryPlan
+from memplace_env.placement.simulator import evaluate_plan, evaluate_plans
+from memplace_env.placement.validation.validator import violations
 
 RESULTS = Path(__file__).parent / "results" / "cost_models.jsonl"
 FIELDS = ("name", "formulation", *SETTING, "seconds")
@@ -46,7 +44,7 @@ ENVS: dict[str, type[OneShotEnv] | type[MallocGameEnv]] = {"one-shot": OneShotEn
 
 
 def runs(names: Sequence[str], seconds: float) -> list[Record]:
-    """Everything that is measured of the ids with these names, but for those on chips that know no tiling."""
+    """Return the settings of the ids with these names, without those on chips that have no tiling."""
     return [
         {
             "name": name,
@@ -63,68 +61,59 @@ def runs(names: Sequence[str], seconds: float) -> list[Record]:
 
 
 def measure(run: Record) -> Record:
-    """Latencies under tiled costs, in seconds, and how alike both models rank random plans."""
+    """Return latencies under tiled costs, in seconds, and the rank correlation of random plans under both models."""
     make, settings = ENVS[run["formulation"]], {key: run[key] for key in SETTING if key in run}
-    ours, plain = (make(**settings, costs=model) for model in ("tiled", "roofline"))
-    chosen = {env: agents.Exact().solve(env, time_limit=run["seconds"]) for env in (ours, plain)}
-    taken = _taken_over(ours, chosen[plain].plan)
-    plans = _random_plans(ours)
-    ranks = [[report.latency_ps for report in judge_plans(env.task, plans)] for env in (ours, plain)]
+    tiled, roofline = (make(**settings, costs=model) for model in ("tiled", "roofline"))
+    chosen = {env: memplace_agents.Exact().solve(env, time_limit=run["seconds"]) for env in (tiled, roofline)}
+    taken = _taken_over(tiled, chosen[roofline].plan)
+    plans = _random_plans(tiled)
+    ranks = [[report.latency_ps for report in evaluate_plans(env.task, plans)] for env in (tiled, roofline)]
     return {
         **run,
-        "start_s": chosen[ours].native_latency_s,
-        "cheap_s": _cheap_s(ours),
-        "taken_s": judge_plan(ours.task, taken).latency_s,
-        "best_s": min(judge_plan(ours.task, taken).latency_s, chosen[ours].report.latency_s),
-        "bound_s": chosen[ours].bound_s,
+        "start_s": chosen[tiled].native_latency_s,
+        "cheap_s": _cheap_s(tiled),
+        "taken_s": evaluate_plan(tiled.task, taken).latency_s,
+        "best_s": min(evaluate_plan(tiled.task, taken).latency_s, chosen[tiled].report.latency_s),
+        "bound_s": chosen[tiled].bound_s,
         "rank": float(spearmanr(*ranks)[0]),
     }
 
 
 def _taken_over(env: Any, plan: MemoryPlan) -> MemoryPlan:
-    """Another model's plan on this environment's task."""
-    if isinstance(env, OneShotEnv):
+    """Return another model's plan on this environment's task."""
+    if env.formulation is Formulation.ONE_SHOT:
         program = env.task.program
         levels = np.full(program.num_tensors, env.task.backing)
         np.minimum.at(levels, program.use_tensor, plan.use_level)
-        return place_mapping(env.task, levels).plan
+        return place_levels(env.task, levels).plan
     if not violations(env.task, plan):
         return plan
-    return env.problem.plan(finished(env.problem, plan_wishes(env.problem, plan)[None])[0])
+    return env.problem.plan(finished(env.problem, preferences_of_plan(env.problem, plan)[None])[0])
 
 
 def _random_plans(env: Any) -> list[MemoryPlan]:
     draw, task = np.random.default_rng(0), env.task
-    if isinstance(env, OneShotEnv):
-        maps = draw.integers(0, task.accelerator.num_levels, (RANDOM_PLANS, task.program.num_tensors))
-        return [place_mapping(task, levels).plan for levels in maps]
-    wishes = draw.integers(0, 3, (RANDOM_PLANS, env.problem.num_decisions)).astype(np.int8)
-    return [env.problem.plan(state) for state in finished(env.problem, wishes)]
+    if env.formulation is Formulation.ONE_SHOT:
+        drawn = draw.integers(0, task.accelerator.num_levels, (RANDOM_PLANS, task.program.num_tensors))
+        return [place_levels(task, levels).plan for levels in drawn]
+    preferences = draw.integers(0, 3, (RANDOM_PLANS, env.problem.num_decisions)).astype(np.int8)
+    return [env.problem.plan(state) for state in finished(env.problem, preferences)]
 
 
 def _cheap_s(env: Any) -> float:
-    """The best plan that costs no search: greedy's maps, or the greedy player's game and XLA's option sets."""
-    if isinstance(env, OneShotEnv):
-        cheap: list[agents.Agent[Any]] = [agents.DensityGreedy()]
+    """Return the latency of the best cheap plan: density-greedy's ten, or the greedy player's and XLA's option sets."""
+    if env.formulation is Formulation.ONE_SHOT:
+        cheap: list[memplace_agents.Agent[Any]] = [memplace_agents.DensityGreedy()]
     else:
-        cheap = [agents.GreedyPlayer(), *(agents.XlaMsa(each.options) for each in PUBLIC_SETS)]
+        cheap = [memplace_agents.GreedyPlayer(), *(memplace_agents.XlaMsa(public.options) for public in PUBLIC_SETS)]
     reports = [agent.solve(env, budget=10).report for agent in cheap]
     return min(report.latency_s for report in reports if report is not None)
 
 
 def table(records: Sequence[Record]) -> str:
-    """One line an id: speed-ups over its baseline, what roofline's plan loses, how far tiled's may be from optimal."""
-    heads = [
-        "id",
-        "setting",
-        "cheap rules",
-        "roofline's plan",
-        "best plan",
-        "roofline's loses",
-        "gap",
-        "rank correlation",
-    ]
-    return markdown(heads, map(_row, records))
+    """Return a Markdown table with a row for each id: speed-ups over its baseline, roofline's loss, tiled's gap."""
+    heads = ["id", "setting", "cheap rules", "roofline's plan", "best plan", "roofline's loses", "gap"]
+    return markdown_table([*heads, "rank correlation"], map(_row, records))
 
 
 def _row(record: Record) -> list[str]:
@@ -132,29 +121,24 @@ def _row(record: Record) -> list[str]:
     speedups = [f"{record['start_s'] / record[key]:.3f}" for key in ("cheap_s", "taken_s", "best_s")]
     gap = f"{best_s / record['bound_s'] - 1:.1%}" if record["bound_s"] else "–"
     name = formulation.traits.env_id(record["name"])
-    return [
-        name,
-        setting_text(record),
-        *speedups,
-        f"{record['taken_s'] / best_s - 1:.1%}",
-        gap,
-        f"{record['rank']:.2f}",
-    ]
+    loss = f"{record['taken_s'] / best_s - 1:.1%}"
+    return [name, setting_text(record), *speedups, loss, gap, f"{record['rank']:.2f}"]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=20.0, help="wall time of the exact agent, each time")
-    parser.add_argument("--name", nargs="+", default=[*ONE_SHOT, *GAME], metavar="NAME", help="only these")
+    parser = benchmark_parser(__doc__)
+    names = [name for settings in FIRST.values() for name in settings]
+    parser.add_argument("--seconds", type=float, default=20.0, help="time limit of the exact agent, each time")
+    parser.add_argument("--name", nargs="+", default=names, metavar="NAME", help="parts of ids")
     parser.add_argument("--jobs", type=int, default=2, help="ids side by side, each on its own core")
     parser.add_argument("--json", action="store_true", help="print records rather than a table")
-    parser.add_argument("--write", type=Path, help="document whose table is replaced")
     options = parser.parse_args()
     with single_cores(options.jobs) as pool:
         records = Ledger(RESULTS, FIELDS).complete(runs(options.name, options.seconds), measure, pool)
-    print("\n".join(map(json.dumps, records)) if options.json else table(records))
-    if options.write:
-        write_between_markers(options.write, "cost-models", table(records))
+    if options.json:
+        print("\n".join(map(json.dumps, records)))
+    else:
+        publish({"cost-models": table(records)}, options.write)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,13 @@
-"""Plans on a GPU: what the cost model says of them against what they take; and what searching by the clock is worth.
+"""Compare simulated and measured latencies of plans on a GPU, and search by either.
 
 `python -m benchmarks.device` calibrates the GPU (`benchmarks/results/device/cuda.toml`), times 100 plans of each of
-three networks, goes on where it was stopped, and prints a table; `--networks BERT` measures one of them and leaves the
-others to other commands, `--write docs/device.md` puts the table there, and `--plot docs/pictures/device.png` draws a
-point per plan. Without a GPU the table says that nothing was measured.
+three networks, continues where it was stopped, and prints a table. `--networks BERT` measures one of them and leaves
+the others to other commands, `--write docs/device.md` puts the table there, and `--plot docs/pictures/device.png` draws
+a point per plan. Without a GPU the table says that nothing was measured.
 """
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import subprocess
 import sys
@@ -21,20 +20,20 @@ import numpy as np
 from rich.progress import track
 from scipy.stats import spearmanr
 
-from agents.registry import agent_specs
 from benchmarks.ledger import Ledger, Record
-from benchmarks.tables import markdown, write_between_markers
-from memplace_env.compiler import native_plan, place_mapping
-from memplace_env.device.bench import RUNS, Bench
-from memplace_env.device.protocol import Device
-from memplace_env.device.simulator import DeviceSimulator, report_of
+from benchmarks.tables import benchmark_parser, markdown_table, publish
+from memplace_agents.registry import agent_specs
+from memplace_env._lib.errors import CostError, ExecutionError
+from memplace_env._lib.files import write_atomically
+from memplace_env.backends.cuda.bench import RUNS, Bench
+from memplace_env.backends.cuda.device_protocol import Device
+from memplace_env.backends.cuda.simulator import DeviceSimulator, report_of
 from memplace_env.envs.malloc_game import MallocGameProblem
-from memplace_env.errors import CostError, ExecutionError
-from memplace_env.files import write_atomically
-from memplace_env.plan import MemoryPlan
-from memplace_env.resolve import resolve_task
-from memplace_env.simulator import judge_plan
-from memplace_env.task import Task
+from memplace_env.placement.compiler import native_plan, place_levels
+from memplace_env.placement.memory_plan import MemoryPlan
+from memplace_env.placement.resolve_task import resolve_task
+from memplace_env.placement.simulator import evaluate_plan
+from memplace_env.placement.task import Task
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "device"
@@ -43,28 +42,27 @@ NETWORKS: Final = ("ResNet50", "BERT", "MobileNetV2")
 CAPACITY_MIB: Final = 32
 PLANS: Final = 100
 SECONDS: Final = 60
-"""That the exact search by the cost model may take."""
+"""Time limit of the search by the cost model."""
 MEASUREMENTS: Final = 200
 CLOCK_SECONDS: Final = 200
-"""That the search by the clock may take, whichever is used up first."""
+"""Time limit of the search by the clock; it ends with this or with `MEASUREMENTS`."""
 KEY: Final = ("network", "device", "chip", "plan")
 RULE, MODEL, CLOCK = SEARCHES = "greedy player", "best by the cost model", "best by the clock"
 NOT_MEASURED: Final = "Not measured: no GPU could be reached where this page was written."
 
 
 def sample(task: Task, count: int = PLANS) -> Iterator[MemoryPlan]:
-    """Native's plan, and in turn a random map, which wants a random share of the tensors in fast memory, and a game of
-    random legal moves.
+    """Yield native's plan, then alternately compiled random levels and a game of random legal moves.
 
-    Maps of one share are all much alike; with shares from none to all they spread from the slowest to what a search
-    would look at.
+    Random levels put a random fraction of the tensors into fast memory. Plans of one fraction are much alike; with
+    fractions from 0 to 1 they spread from the slowest plans to those that a search would visit.
     """
     yield native_plan(task)
     problem = MallocGameProblem(task)
     for number in range(1, count):
         rng = np.random.default_rng(number)
         if number % 2:
-            yield place_mapping(task, (rng.random(task.program.num_tensors) < rng.random()).astype(np.int64)).plan
+            yield place_levels(task, (rng.random(task.program.num_tensors) < rng.random()).astype(np.int64)).plan
         else:
             states = problem.new_states(1)
             problem.finish_randomly(states, number)
@@ -72,11 +70,11 @@ def sample(task: Task, count: int = PLANS) -> Iterator[MemoryPlan]:
 
 
 def timed(bench: Bench, plan: MemoryPlan, runs: int = RUNS) -> Record:
-    """A plan's latency by the cost model and by the clock, and how far apart the clock's runs are."""
+    """Return a plan's latency by the cost model and by the clock, and the spread of the clock's runs."""
     timing = bench.measure(plan, runs)
     low, high = np.quantile(timing.inference_s, [0.1, 0.9])
     return {
-        "simulated_s": judge_plan(bench.task, plan).latency_s,
+        "simulated_s": evaluate_plan(bench.task, plan).latency_s,
         "measured_s": report_of(bench.task, plan, timing).latency_s,
         "spread": float((high - low) / np.median(timing.inference_s)),
         "captured": timing.captured,
@@ -91,40 +89,40 @@ def searched(
     measurements: int = MEASUREMENTS,
     runs: int = RUNS,
 ) -> Iterator[tuple[str, Record]]:
-    """Both times of the greedy player's plan, of the portfolio's, which works by the cost model, and of that of a local
-    search by the clock, or only of some of these; each when it is there."""
+    """Yield both times of the plans of the greedy player, of the portfolio by the cost model, and of a local search by
+    the clock, or of some of these."""
     task = bench.task
     games = {
         RULE: ("greedy-player", task, 1, None),
         MODEL: ("portfolio", task, 10**6, seconds),
-        CLOCK: ("game-local-search", task.judged_by(simulator), measurements, CLOCK_SECONDS),
+        CLOCK: ("game-local-search", task.with_simulator(simulator), measurements, CLOCK_SECONDS),
     }
     for name in names:
-        agent, judged, budget, limit = games[name]
-        env = gym.make("memplace_env:MallocGame-v0", workload=judged).unwrapped
+        agent, evaluated, budget, limit = games[name]
+        env = gym.make("memplace_env:MallocGame-v0", workload=evaluated).unwrapped
         plan = agent_specs()[agent].make().solve(env, budget=budget, seed=0, time_limit=limit).plan
         yield name, timed(bench, plan, runs)
 
 
 def measure(network: str, chip: Path, device: Device, ledger: Ledger, plans: int = PLANS) -> list[Record]:
-    """A network's records; what is missing is measured."""
+    """Return a network's records; measure what is missing."""
     task = resolve_task(network, chip)
-    of: Record = {"network": network, "device": device.name, "chip": task.accelerator.sha256}
-    wanted: list[Record] = [{**of, "plan": plan} for plan in (*range(plans), *SEARCHES)]
-    missing = [setting["plan"] for setting in ledger.missing(wanted)]
+    key: Record = {"network": network, "device": device.name, "chip": task.accelerator.sha256}
+    settings: list[Record] = [{**key, "plan": plan} for plan in (*range(plans), *SEARCHES)]
+    missing = [setting["plan"] for setting in ledger.missing(settings)]
     if missing:
         simulator = DeviceSimulator(lambda: device, task=task)
         bench = simulator.bench(task.program, task.accelerator, native_plan(task))
         for number, plan in enumerate(track(sample(task, plans), network, plans)):
             if number in missing:
-                ledger.add({**of, "plan": number, **timed(bench, plan)})
+                ledger.add({**key, "plan": number, **timed(bench, plan)})
         for name, record in searched(bench, simulator, [name for name in SEARCHES if name in missing]):
-            ledger.add({**of, "plan": name, **record})
-    return ledger.of(wanted)
+            ledger.add({**key, "plan": name, **record})
+    return ledger.of(settings)
 
 
 def table(records: Sequence[Record]) -> str:
-    """A row per network."""
+    """Return a Markdown table with a row for each network."""
     rows = []
     for network in dict.fromkeys(record["network"] for record in records):
         mine = {record["plan"]: record for record in records if record["network"] == network}
@@ -146,33 +144,33 @@ def table(records: Sequence[Record]) -> str:
             ]
         )  # fmt: skip
     heads = (
-        "network", "plans", "captured", "rank correlation: all / maps / games", "simulated / measured",
+        "network", "plans", "captured", "rank correlation: all / levels / games", "simulated / measured",
         "spread of runs", "native", "greedy player", "best of the plans",
         "best by cost model, simulated", "the same, measured", "best by measured search",
     )  # fmt: skip
-    return markdown(heads, rows)
+    return markdown_table(heads, rows)
 
 
 def correlation(records: Sequence[Record]) -> float:
-    """Spearman's, of simulated and measured times."""
+    """Return Spearman's correlation of simulated and measured times."""
     return float(spearmanr(*([record[key] for record in records] for key in ("simulated_s", "measured_s"))).statistic)
 
 
 def milliseconds(seconds: float) -> str:
-    """For people."""
+    """Return a time in milliseconds with its unit."""
     return f"{1e3 * seconds:.2f} ms"
 
 
 def picture(records: Sequence[Record]) -> bytes:
-    """A PNG: simulated against measured, a point per plan, a panel per network."""
-    from memplace_env.views.style import new_figure, to_png
+    """Return a PNG of simulated against measured times: a panel for each network, a point for each plan."""
+    from memplace_env.report.style import new_figure, to_png
 
     networks = list(dict.fromkeys(record["network"] for record in records))
     figure = new_figure(560 * len(networks), 560)
     panels = figure.subplots(1, len(networks), squeeze=False)[0]
     for panel, network in zip(panels, networks, strict=True):
         mine = [record for record in records if record["network"] == network]
-        for colour, label, odd in (("#1f6fb4", "random maps", 1), ("#d1495b", "random games", 0)):
+        for colour, label, odd in (("#1f6fb4", "random levels", 1), ("#d1495b", "random games", 0)):
             points = [
                 (1e3 * record["simulated_s"], 1e3 * record["measured_s"])
                 for record in mine
@@ -198,22 +196,19 @@ def picture(records: Sequence[Record]) -> bytes:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = benchmark_parser(__doc__)
     parser.add_argument("--networks", nargs="+", default=NETWORKS)
-    parser.add_argument("--write", type=Path, help="a document with markers for the table")
     parser.add_argument("--plot", type=Path, help="where to draw a picture")
     arguments = parser.parse_args()
     records, text = measured(arguments.networks)
-    print(text)
-    if arguments.write:
-        write_between_markers(arguments.write, "device", text)
+    publish({"device": text}, arguments.write)
     if arguments.plot and records:
         write_atomically(arguments.plot, picture(records))
 
 
 def measured(networks: Sequence[str]) -> tuple[list[Record], str]:
-    """All records of these networks, and their table; none, and a sentence, without a GPU."""
-    from memplace_env.device.cuda import open_cuda
+    """Return all records of these networks and their table; without a GPU no records, and a sentence."""
+    from memplace_env.backends.cuda.cuda import open_cuda
 
     try:
         device = open_cuda()
@@ -226,7 +221,7 @@ def measured(networks: Sequence[str]) -> tuple[list[Record], str]:
         # Of all networks, as a chip that is calibrated anew for one more is another one, with no records.
         models = [word for network in dict.fromkeys([*NETWORKS, *networks]) for word in ("--model", network)]
         calibrate = ["calibrate", "--device", "cuda", *models, "--capacity", str(CAPACITY_MIB), "--output", str(chip)]
-        subprocess.run([sys.executable, "-m", "memplace_env.cli", *calibrate], check=True, cwd=ROOT)
+        subprocess.run([sys.executable, "-m", "memplace", *calibrate], check=True, cwd=ROOT)
     ledger = Ledger(RESULTS / "plans.jsonl", KEY)
     try:
         records = [record for network in networks for record in measure(network, chip, device, ledger)]

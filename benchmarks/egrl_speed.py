@@ -1,4 +1,4 @@
-"""Where the time of an EGRL run goes, as JSON.
+"""Profile an EGRL run, as JSON.
 
 python -m benchmarks.egrl_speed
 python -m benchmarks.egrl_speed --config paper --workloads BERT --budget 1000
@@ -6,37 +6,37 @@ python -m benchmarks.egrl_speed --config paper --workloads BERT --budget 1000
 
 from __future__ import annotations
 
-import argparse
 import cProfile
 import json
 import pstats
 import resource
 from typing import Any
 
-import agents
-from agents.egrl.config import CONFIGS
-from memplace_env.registration import one_shot_id
+import memplace_agents
+from benchmarks.tables import benchmark_parser
+from memplace_agents.egrl.egrl_config import CONFIGS
+from memplace_env.envs.registration import Formulation
 
 PARTS = {
     "simulator": [("evaluator.py", "__call__"), ("evaluator.py", "offer"), ("evaluator.py", "solution")],
-    "networks": [("learner.py", "posterior"), ("learner.py", "learn"), ("run.py", "__init__")],
+    "networks": [("learner.py", "posterior"), ("learner.py", "learn"), ("egrl_run.py", "__init__")],
     "proposals": [("refine.py", "_propose")],
 }
-"""Functions, none of which calls another, whose time is that of a part; what remains is bookkeeping."""
+"""Functions of each part; none of them calls another, and the remaining time is bookkeeping."""
 
 
 def measure(workload: str, config: str, budget: int, seed: int = 0) -> dict[str, Any]:
-    """Seconds of a run by the clock, and the share of each part under the profiler, which slows Python down."""
-    env = one_shot_id(workload)
-    agents.EGRL(CONFIGS[config]).solve(env, budget=64)  # imports, compiled kernels
-    seconds = agents.EGRL(CONFIGS[config]).solve(env, budget=budget, seed=seed).seconds
+    """Return the seconds of a run, and each part's fraction of the time under the profiler, which slows Python down."""
+    env = Formulation.ONE_SHOT.traits.env_id(workload)
+    memplace_agents.EGRL(CONFIGS[config]).solve(env, budget=64)  # imports, compiled kernels
+    seconds = memplace_agents.EGRL(CONFIGS[config]).solve(env, budget=budget, seed=seed).seconds
     profiler = cProfile.Profile()
     profiler.enable()
-    agents.EGRL(CONFIGS[config]).solve(env, budget=budget, seed=seed)
+    memplace_agents.EGRL(CONFIGS[config]).solve(env, budget=budget, seed=seed)
     profiler.disable()
     stats: Any = pstats.Stats(profiler)
     spent = {(file.rsplit("/", 1)[-1], name): value[3] for (file, _, name), value in stats.stats.items()}
-    shares = {part: sum(spent.get(place, 0.0) for place in places) / stats.total_tt for part, places in PARTS.items()}
+    shares = {part: sum(spent[name] for name in names) / stats.total_tt for part, names in PARTS.items()}
     return {
         "workload": workload,
         "config": config,
@@ -48,7 +48,7 @@ def measure(workload: str, config: str, budget: int, seed: int = 0) -> dict[str,
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = benchmark_parser(__doc__, writes=False)
     parser.add_argument("--config", choices=CONFIGS, default="default")
     parser.add_argument("--workloads", nargs="+", default=["ResNet50", "BERT"])
     parser.add_argument("--budget", type=int, default=4000)

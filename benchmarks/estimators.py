@@ -1,4 +1,4 @@
-"""What other simulators say of the same layers: SCALE-Sim and ZigZag."""
+"""Compare our cycles with those of other simulators on the same layers: SCALE-Sim and ZigZag."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from benchmarks.tables import markdown
-from memplace_env.accelerator import load_accelerator
-from memplace_env.costs import CostModel, Roofline, op_times
-from memplace_env.costs.folds import scale_sim_cycles
-from memplace_env.costs.tiled import Tiled
-from memplace_env.workload.program import Program
-from memplace_env.workload.resolve import resolve_workload
+from benchmarks.tables import markdown_table
+from memplace_env.machine.accelerator import load_accelerator
+from memplace_env.machine.costs import CostModel, Roofline, op_times
+from memplace_env.machine.costs.systolic_folds import scale_sim_cycles
+from memplace_env.machine.costs.tiled import Tiled
+from memplace_env.placement.workloads import resolve_workload
+from memplace_env.program.program import Program
 
 TPU_LIKE = Path(__file__).parent / "data" / "zigzag-tpu-like.toml"
 ZIGZAG_CYCLES = 8_002_606
 """ZigZag's total for the 54 convolutions and products of ResNet-50 on `TPU_LIKE`."""
 ZIGZAG_ROOFLINE = 7_578_525
-"""The sum of the larger of its compute and DRAM cycles of each of these layers."""
+"""Sum over these layers of the larger of its compute and its DRAM cycles."""
 
 
 class Layer(NamedTuple):
@@ -46,25 +46,25 @@ SCALE_SIM = (
 
 
 def closed_form(layer: Layer) -> int:
-    """Our cycles for the layer."""
+    """Return our cycles for the layer."""
     return scale_sim_cycles(layer.product, (layer.size, layer.size), layer.dataflow)
 
 
 def scale_sim_table() -> str:
-    """One line a layer."""
+    """Return a Markdown table with a row for each layer."""
     rows = [
         [layer.name, f"{layer.size} x {layer.size}", layer.dataflow, f"{layer.cycles}", f"{closed_form(layer)}"]
         for layer in SCALE_SIM
     ]
-    return markdown(["layer of ResNet-50", "array", "what stays", "SCALE-Sim, cycles", "closed form"], rows)
+    return markdown_table(["layer of ResNet-50", "array", "what stays", "SCALE-Sim, cycles", "closed form"], rows)
 
 
 def zigzag_cycles(model: CostModel, result_bytes: int = 1) -> float:
-    """Our total for the same 54 layers, everything in DRAM; a cycle is 1 ns there.
+    """Return our total for the same 54 layers, everything in DRAM; a cycle is 1 ns there.
 
     Args:
-        model: of the costs; the roofline knows the unit's peak only, not its shape.
-        result_bytes: of each element that a layer writes.
+        model: cost model; the roofline uses the unit's peak only, not its shape.
+        result_bytes: bytes of each element that a layer writes.
     """
     chip = load_accelerator(TPU_LIKE)
     if isinstance(model, Roofline):
@@ -78,13 +78,13 @@ def zigzag_cycles(model: CostModel, result_bytes: int = 1) -> float:
 
 
 def _with_results(program: Program, result_bytes: int) -> Program:
-    """The same program whose ops write elements of so many bytes."""
+    """Return the program with results of so many bytes for each element."""
     use_bytes = np.where(program.use_is_result, result_bytes, 1) * program.use_bytes
     return replace(program, tensor_bytes=program.tensor_bytes * result_bytes, use_bytes=use_bytes)
 
 
 def zigzag_table() -> str:
-    """One line for each width of results."""
+    """Return a Markdown table with a row for each width of results."""
     rows = []
     for width in (1, 2):
         ideal, tiled = zigzag_cycles(Roofline(), width), zigzag_cycles(Tiled(), width)
@@ -92,4 +92,4 @@ def zigzag_table() -> str:
     rows.append(["ZigZag", f"{ZIGZAG_ROOFLINE}", f"{ZIGZAG_CYCLES}"])
     for row in rows:
         row.append(f"{float(row[2]) / float(row[1]) - 1:+.1%}")
-    return markdown(["ResNet-50, 54 layers, cycles", "roofline", "with losses", "losses"], rows)
+    return markdown_table(["ResNet-50, 54 layers, cycles", "roofline", "with losses", "losses"], rows)

@@ -1,4 +1,4 @@
-"""Plans of every agent, executed; and what executing costs beside a plain run.
+"""Execute plans of every agent, and compare the speed of executing with a plain run.
 
 `python -m benchmarks.execution` measures what is missing in `benchmarks/results/execution.jsonl` and prints tables,
 `--write docs/execution.md` puts them there. `--speed` measures the speed anew and prints it as JSON.
@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import resource
 import statistics
@@ -19,17 +18,17 @@ from pathlib import Path
 import gymnasium as gym
 
 from benchmarks.ledger import Ledger, Record
-from benchmarks.tables import markdown, write_between_markers
-from memplace_env.compiler import native_plan
-from memplace_env.execution import Copies, Executor
-from memplace_env.execution.carving import carve
-from memplace_env.execution.constants import Constants
-from memplace_env.execution.inputs import drawn_inputs
-from memplace_env.execution.sessions import runtime
-from memplace_env.execution.source import source_of
-from memplace_env.resolve import resolve_task
-from memplace_env.task import Task
-from memplace_env.workload.program import TensorKind
+from benchmarks.tables import benchmark_parser, markdown_table, publish
+from memplace_env.backends.ort import CopyMoment, Executor
+from memplace_env.backends.ort.carving import carve
+from memplace_env.backends.ort.inputs import drawn_inputs
+from memplace_env.backends.ort.model_constants import Constants
+from memplace_env.backends.ort.sessions import runtime
+from memplace_env.backends.ort.source import source_of
+from memplace_env.placement.compiler import native_plan
+from memplace_env.placement.resolve_task import resolve_task
+from memplace_env.placement.task import Task
+from memplace_env.program.program import TensorKind
 
 RESULTS = Path(__file__).parent / "results" / "execution.jsonl"
 NETWORKS = (
@@ -39,19 +38,19 @@ CHIPS = {"one-shot": "nnp-i", "game": "ethos-u65", "dynamic": "intel-npu-4000"}
 IDS = {"one-shot": "MemPlace-v0", "game": "MallocGame-v0", "dynamic": "MemPlace-v0"}
 BUDGET, SECONDS, LEARNING_SECONDS = 30, 4.0, 25.0
 SPEED = (("ResNet50", "nnp-i"), ("BERT", "nnp-i"))
-"""Both in float32, batch 1; BERT with 128 tokens."""
+"""Network and chip; both in float32, batch 1, BERT with 128 tokens."""
 RUNS = 15
 
 
 @cache
 def executor_of(network: str, chip: str) -> Executor:
-    """The network on the chip, prepared once per process."""
+    """Return the network's executor on the chip, prepared once per process."""
     return Executor(resolve_task(network, chip))
 
 
 def measured(setting: Record) -> Record:
-    """An agent's plan after a short search, executed with copies at every moment, two inferences each."""
-    from agents.registry import agent_specs
+    """Return the record of an agent's plan after a short search: two inferences for each moment of copies."""
+    from memplace_agents.registry import agent_specs
 
     formulation = setting["formulation"]
     executor = executor_of(setting["network"], CHIPS[formulation])
@@ -60,13 +59,13 @@ def measured(setting: Record) -> Record:
     env = gym.make(f"memplace_env:{IDS[formulation]}", workload=executor.task).unwrapped
     try:
         plan = spec.make().solve(env, budget=BUDGET, seed=0, time_limit=limit).plan
-    except Exception as error:  # an agent that cannot play there is told, not hidden
+    except Exception as error:  # the record names an agent that fails
         return {**setting, "ops": executor.task.program.num_ops, "failed": f"{type(error).__name__}: {error}"}
     if plan is None:
         return {**setting, "ops": executor.task.program.num_ops, "failed": "no plan"}
     runs = [
         executor.run(plan, inferences=2, copies=copies)
-        for copies in (Copies if len(plan.transfers) else [Copies.LATEST])
+        for copies in (CopyMoment if len(plan.transfers) else [CopyMoment.LATEST])
     ]
     return {
         **setting,
@@ -82,8 +81,8 @@ def measured(setting: Record) -> Record:
 
 
 def settings() -> list[Record]:
-    """Every agent on every network, in each formulation that it plays."""
-    from agents.registry import agent_specs
+    """Return every agent on every network, in each of its formulations."""
+    from memplace_agents.registry import agent_specs
 
     return [
         {"network": network, "formulation": str(formulation), "agent": name}
@@ -94,7 +93,10 @@ def settings() -> list[Record]:
 
 
 def speed(network: str, chip: str) -> Record:
-    """Executing beside plain sessions with and without ONNX Runtime's optimisations; run it in its own process."""
+    """Return times of executing and of plain sessions, with and without ONNX Runtime's optimisations.
+
+    It needs a process of its own, as it measures the peak of memory.
+    """
     task = resolve_task(network, chip)
     before = peak_mb()
     executor = Executor(task)
@@ -113,38 +115,38 @@ def speed(network: str, chip: str) -> Record:
 
 
 def plain_seconds(task: Task) -> dict[str, float]:
-    """Medians of a session of the whole model with its weights, on one thread, with and without optimisations."""
+    """Return median seconds of a session of the whole model, on one thread, with and without optimisations."""
     source = source_of(task)
     constants = Constants(source, 0)
     outputs = [name for name in source.outputs if not source.value(name).constant]
     inputs = [task.program.tensor_value[tensor] for tensor in source.tensors(TensorKind.INPUT)]
     carved = carve(source, outputs, frozenset(inputs), constants.__getitem__)
     feeds = drawn_inputs(source, carved.inputs, 0)
-    found = {}
+    medians = {}
     levels = runtime().GraphOptimizationLevel
     for key, level in (("plain_s", levels.ORT_DISABLE_ALL), ("plain_optimised_s", levels.ORT_ENABLE_ALL)):
         options = runtime().SessionOptions()
         options.graph_optimization_level = level
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         session = runtime().InferenceSession(carved.model.SerializeToString(), options)
-        found[key] = statistics.median([timed(session, outputs, feeds) for _ in range(RUNS)])
-    return found
+        medians[key] = statistics.median([timed(session, outputs, feeds) for _ in range(RUNS)])
+    return medians
 
 
 def timed(session: object, outputs: list[str], feeds: Record) -> float:
-    """Seconds of one run."""
+    """Return the seconds of one run."""
     began = time.perf_counter()
     session.run(outputs, feeds)  # type: ignore[attr-defined]
     return time.perf_counter() - began
 
 
 def peak_mb() -> float:
-    """The most memory that this process has had."""
+    """Return the peak of this process's resident memory in MB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
 
 
 def table(records: list[Record]) -> str:
-    """A row per agent and formulation: how many networks, how many of its ops' runs were bit-equal."""
+    """Return a Markdown table with a row for each agent and formulation: networks, and bit-equal runs of ops."""
     rows = []
     for name, formulation in dict.fromkeys((record["agent"], record["formulation"]) for record in records):
         mine = [record for record in records if (record["agent"], record["formulation"]) == (name, formulation)]
@@ -157,11 +159,11 @@ def table(records: list[Record]) -> str:
         rows.append([name, formulation, right, f"{ran:,}", f"{equal:,}", f"{near:,}", copies, times])
     heads = ("agent", "formulation", "networks right", "ops run", "bit-equal", "within tolerance", "copies planned",
              "time / plain run")  # fmt: skip
-    return markdown(heads, rows)
+    return markdown_table(heads, rows)
 
 
 def network_table(records: list[Record]) -> str:
-    """A row per network: ops, plans, how many were right and bit-equal, times."""
+    """Return a Markdown table with a row for each network: ops, plans, right and bit-equal ones, times."""
     rows = []
     for network in NETWORKS:
         done = [record for record in records if record["network"] == network and "failed" not in record]
@@ -171,11 +173,11 @@ def network_table(records: list[Record]) -> str:
             ops = "–".join(str(n) for n in sorted({record["ops"] for record in done}))
             rows.append([network, ops, str(len(done)), str(sum(r["right"] for r in done)), str(equal), *times])
     heads = ("network", "ops", "plans", "right", "bit-equal throughout", "plain run", "executed")
-    return markdown(heads, rows)
+    return markdown_table(heads, rows)
 
 
 def speed_table(records: list[Record]) -> str:
-    """A row per network."""
+    """Return a Markdown table of speeds with a row for each network."""
     heads = ("network", "right", "plain, as it is", "plain, optimised", "executed", "/ plain", "/ optimised",
              "set-up", "arenas", "peak memory")  # fmt: skip
     rows = [
@@ -188,13 +190,12 @@ def speed_table(records: list[Record]) -> str:
         ]
         for record in records
     ]  # fmt: skip
-    return markdown(heads, rows)
+    return markdown_table(heads, rows)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = benchmark_parser(__doc__)
     parser.add_argument("--speed", action="store_true", help="measure the speed alone")
-    parser.add_argument("--write", type=Path, help="a document with markers for the tables")
     arguments = parser.parse_args()
     spawned = get_context("spawn")
     if arguments.speed:
@@ -203,16 +204,12 @@ def main() -> None:
             with ProcessPoolExecutor(1, mp_context=spawned) as pool:
                 speeds.append(pool.submit(speed, *subject).result())
         print(json.dumps(speeds, indent=2))
-        if arguments.write:
-            write_between_markers(arguments.write, "execution-speed", speed_table(speeds))
+        publish({"execution-speed": speed_table(speeds)}, arguments.write)
         return
     ledger = Ledger(RESULTS, ("network", "formulation", "agent"))
     with ProcessPoolExecutor(1, mp_context=spawned) as pool:
         records = ledger.complete(settings(), measured, pool, lambda record: "failed" not in record)
-    for name, text in (("execution-networks", network_table(records)), ("execution-agents", table(records))):
-        print(text, end="\n\n")
-        if arguments.write:
-            write_between_markers(arguments.write, name, text)
+    publish({"execution-networks": network_table(records), "execution-agents": table(records)}, arguments.write)
 
 
 if __name__ == "__main__":

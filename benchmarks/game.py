@@ -1,69 +1,72 @@
-"""mallocGame: XLA's memory-space assignment, its autotuner, searches, and what is proven.
+"""Compare searches of mallocGame: XLA's memory-space assignment, its autotuner, our searches, and the proven bound.
 
-    python -m benchmarks.game                              # every registered MallocGame id, as a table
-    python -m benchmarks.game --seconds 60 --write docs/game.md
-    python -m benchmarks.game --grid --write docs/game.md  # every setting that might have an id, see game_grid.py
-    python -m benchmarks.game --choose                     # the settings that the rule chooses, from the saved grid
+    python -m benchmarks.game                                   # the games of suite quick-v1, as a table
+    python -m benchmarks.game --names BERT GPT2 --seconds 60    # other registered games, with more time
+    python -m benchmarks.game --write docs/game.md
 
-Both go on where they were stopped, from results/game.jsonl and results/game_grid.jsonl; without these files, anew. Each
-search has one core and the same wall time: two side by side use two, so times compare whatever uses threads.
+A run that was stopped continues with what is missing in results/game.jsonl. Each search has one core and the same wall
+time. Two searches side by side use two cores, so times compare whatever uses threads.
 """
 
 from __future__ import annotations
 
-import argparse
 import statistics
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-import agents
-from agents.xla_msa import PUBLIC_SETS
-from benchmarks import game_grid
-from benchmarks.as_measured import GAME, as_measured
+import memplace_agents
 from benchmarks.cores import single_cores
-from benchmarks.headroom import FIELDS as SETTING
-from benchmarks.ledger import Ledger, Record
-from benchmarks.tables import markdown, setting_text, write_between_markers
+from benchmarks.ledger import SETTING, Ledger, Record
+from benchmarks.tables import benchmark_parser, markdown_table, milliseconds, publish
+from memplace_agents.xla_msa import PUBLIC_SETS
 from memplace_env.envs.malloc_game import MallocGameEnv
-from memplace_env.registration import Formulation
-from memplace_env.views.text.headlines import stall_note
+from memplace_env.envs.registration import GAME, Formulation
+from memplace_env.leaderboard.suite import load_suite
+from memplace_env.report.plans.headlines import stall_note
 
 RESULTS = Path(__file__).parent / "results" / "game.jsonl"
 FIELDS = ("name", *SETTING, "solver", "seed", "seconds")
-XLA = {f"xla-msa {each.name}": each.options for each in PUBLIC_SETS}
-AT_ONCE = (*XLA, "greedy-player")
-"""Take no time to speak of."""
-RANDOM = ("xla-autotune", "game-local-search", "portfolio")
-"""Depend on the seed."""
-COLUMNS = (*XLA, "xla-autotune", "greedy-player", "beam-search", "game-local-search", "portfolio")
-SOLVERS = (*COLUMNS, "exact")
+XLA = {f"xla-msa {public.name}": public.options for public in PUBLIC_SETS}
+INSTANT = (*XLA, "greedy-player")
+"""Solvers without a time limit, as they take milliseconds."""
+SEEDED = ("xla-autotune", "game-local-search", "portfolio")
+"""Solvers whose plan depends on the seed."""
+COLUMNS = ("greedy-player", "xla-autotune", "beam-search", "game-local-search", "portfolio")
+SOLVERS = (*XLA, *COLUMNS, "exact")
 ENDLESS = 10**9
 TINY = "synthetic:diamond?ops=9&seed=1"
+"""Program whose game loads compiled code before the first measurement."""
+
+
+def quick_games() -> list[str]:
+    """Return the names of the games in suite quick-v1."""
+    ids = {Formulation.GAME.traits.env_id(name): name for name in GAME}
+    return [ids[env_id] for env_id in load_suite("quick-v1").instances if env_id in ids]
 
 
 def runs(names: Sequence[str], seconds: float, proof_seconds: float, seeds: int) -> list[Record]:
-    """Everything that is measured of the ids with these names."""
-    limits: dict[str, float | None] = dict.fromkeys(AT_ONCE) | {"exact": proof_seconds}
+    """Return the settings of all runs on the games with these names."""
+    limits: dict[str, float | None] = dict.fromkeys(INSTANT) | {"exact": proof_seconds}
     return [
         {"name": name, "workload": name, **GAME[name], "solver": solver, "seed": seed, "seconds": limit}
         for name in names
         for solver in SOLVERS
         for limit in [limits.get(solver, seconds)]
-        for seed in range(seeds if solver in RANDOM else 1)
+        for seed in range(seeds if solver in SEEDED else 1)
     ]
 
 
-def solver_of(name: str) -> agents.Agent[Any]:
-    """The agent of a column."""
-    return agents.XlaMsa(XLA[name]) if name in XLA else agents.make_agent(name)
+def solver_of(name: str) -> memplace_agents.Agent[Any]:
+    """Return the agent of a solver's name."""
+    return memplace_agents.XlaMsa(XLA[name]) if name in XLA else memplace_agents.make_agent(name)
 
 
 def measure(run: Record) -> Record:
-    """What one solver finds with one seed, in seconds."""
+    """Return a run's setting with its latency, its bound, its seconds and its stalls."""
     _load_compiled_code()
-    env = MallocGameEnv(**as_measured({key: run[key] for key in SETTING if key in run}, Formulation.GAME))
+    env = MallocGameEnv(**{key: run[key] for key in SETTING if key in run})
     limit, seed = run["seconds"], run["seed"]
     solution = solver_of(run["solver"]).solve(env, budget=ENDLESS, time_limit=limit, seed=seed)
     assert solution.report is not None
@@ -71,7 +74,6 @@ def measure(run: Record) -> Record:
         **run,
         "chip": env.accelerator.name,
         "decisions": env.problem.num_decisions,
-        "all_backing_s": solution.native_latency_s,
         "latency_s": solution.report.latency_s,
         "bound_s": solution.bound_s,
         "took_s": solution.seconds,
@@ -87,31 +89,26 @@ def _load_compiled_code() -> None:
 
 
 def table(records: Sequence[Record]) -> str:
-    """One line an id: the latency of the best of XLA's public option sets, then speed-ups over it.
+    """Return a Markdown table with a row for each game: speed-ups over the faster of XLA's public option sets.
 
-    Of several seeds the mean of the latencies counts; behind it, from the slowest to the fastest.
+    A solver with several seeds has the mean of its latencies, and in brackets the slowest and the fastest run.
     """
     by_name: dict[str, dict[str, list[Record]]] = {}
     for record in records:
         by_name.setdefault(record["name"], {}).setdefault(record["solver"], []).append(record)
-    heads = ["workload", "setting", "decisions", "all-backing ms", "best of xla-msa ms", "all-backing", *COLUMNS]
-    heads += ["exact", "bound", "gap of exact", "exact s"]
-    return markdown(heads, [_row(name, found) for name, found in by_name.items()])
+    heads = ["game", "decisions", "xla-msa ms", *COLUMNS, "exact", "bound"]
+    return markdown_table(heads, [_row(name, by_solver) for name, by_solver in by_name.items()])
 
 
-def _row(name: str, found: dict[str, list[Record]]) -> list[str]:
-    some = found["greedy-player"][0]
-    reference_s = min(found[solver][0]["latency_s"] for solver in XLA)
-    setting = ", ".join(filter(None, [some["chip"], setting_text(some)]))
-    row = [name, setting, str(some["decisions"]), f"{some['all_backing_s'] * 1e3:.3f}", f"{reference_s * 1e3:.3f}"]
-    row += [f"{reference_s / some['all_backing_s']:.3f}", *(_cell(found[solver], reference_s) for solver in COLUMNS)]
-    exact = found["exact"][0]
-    row += [_cell([exact], reference_s), f"{reference_s / exact['bound_s']:.3f}"]
-    return [*row, f"{exact['latency_s'] / exact['bound_s'] - 1:.3%}", f"{exact['took_s']:.1f}"]
+def _row(name: str, by_solver: dict[str, list[Record]]) -> list[str]:
+    reference_s = min(by_solver[solver][0]["latency_s"] for solver in XLA)
+    row = [name, str(by_solver["greedy-player"][0]["decisions"]), milliseconds(reference_s)]
+    row += [_cell(by_solver[solver], reference_s) for solver in (*COLUMNS, "exact")]
+    return [*row, f"{reference_s / by_solver['exact'][0]['bound_s']:.3f}"]
 
 
 def _cell(records: Sequence[Record], reference_s: float) -> str:
-    """Mean speed-up, the range if there is one, and how much the first plan stalls if it does."""
+    """Return the mean speed-up, the range if there is one, and the first plan's stalls if it has any."""
     speedups = [reference_s / record["latency_s"] for record in records]
     mean = reference_s / statistics.mean(record["latency_s"] for record in records)
     low, high = f"{min(speedups):.3f}", f"{max(speedups):.3f}"
@@ -119,34 +116,17 @@ def _cell(records: Sequence[Record], reference_s: float) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=10.0, help="wall time of each search")
-    parser.add_argument("--proof-seconds", type=float, help="wall time of the exact agent; default: as each search")
-    parser.add_argument("--seeds", type=int, default=3, help="of what is random")
-    parser.add_argument("--grid", action="store_true", help="every setting that might have an id")
-    parser.add_argument("--choose", action="store_true", help="what the rule chooses from the saved grid")
-    parser.add_argument("--time-limit", type=float, default=20.0, help="seconds for the proof of a setting of the grid")
-    parser.add_argument("--workload", help="only this one")
-    parser.add_argument("--jobs", type=int, default=2, help="searches side by side, each on its own core")
-    parser.add_argument("--write", type=Path, help="document whose table is replaced")
+    parser = benchmark_parser(__doc__)
+    parser.add_argument("--names", nargs="+", choices=GAME, default=quick_games(), metavar="NAME", help="games")
+    parser.add_argument("--seconds", type=float, default=6.0, help="wall time of each search (default 6)")
+    parser.add_argument("--proof-seconds", type=float, default=30.0, help="wall time of the exact agent (default 30)")
+    parser.add_argument("--seeds", type=int, default=3, help="seeds of each solver that depends on one (default 3)")
+    parser.add_argument("--jobs", type=int, default=2, help="searches side by side, each on its own core (default 2)")
     options = parser.parse_args()
-    if options.choose:
-        records = game_grid.saved()
-        content = f"{game_grid.table(game_grid.choose(records))}\n{game_grid.summary(records)}"
-    elif options.grid:
-        settings = [each for each in game_grid.grid() if options.workload in (None, each["workload"])]
-        records = game_grid.complete(settings, options.time_limit, options.jobs)
-        content = f"{game_grid.summary(records)}\n{game_grid.table(records)}"
-    else:
-        names = [name for name in GAME if options.workload in (None, name)]
-        proof_seconds = options.seconds if options.proof_seconds is None else options.proof_seconds
-        asked = runs(names, options.seconds, proof_seconds, options.seeds)
-        with single_cores(options.jobs) as pool:
-            content = table(Ledger(RESULTS, FIELDS).complete(asked, measure, pool))
-    print(content)
-    if options.write:
-        marker = "choice" if options.choose else "grid" if options.grid else "game"
-        write_between_markers(options.write, marker, content)
+    settings = runs(options.names, options.seconds, options.proof_seconds, options.seeds)
+    with single_cores(options.jobs) as pool:
+        records = Ledger(RESULTS, FIELDS).complete(settings, measure, pool)
+    publish({"game": table(records)}, options.write)
 
 
 if __name__ == "__main__":

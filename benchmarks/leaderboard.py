@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from benchmarks.tables import write_between_markers
+from benchmarks.tables import publish
 from memplace_env.leaderboard.board import Board
 from memplace_env.leaderboard.folder import META
 from memplace_env.leaderboard.meta_file import read_meta
@@ -21,12 +21,12 @@ DOCUMENT = Path(__file__).parents[1] / "docs" / "leaderboard.md"
 
 
 def folders(suite: str) -> list[Path]:
-    """Our submissions to a suite."""
+    """Return the folders of our submissions to a suite."""
     return sorted(path.parent for path in SUBMISSIONS.glob(f"*/{META}") if read_meta(path).suite == suite)
 
 
 def table(suite: str) -> str:
-    """The standings of our submissions to a suite, after replaying them."""
+    """Replay our submissions to a suite and return their standings."""
     return Board.of(verified(folders(suite))).markdown()
 
 
@@ -35,10 +35,7 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="replace the tables in docs/leaderboard.md")
     options = parser.parse_args()
     for suite in suite_names():
-        content = table(suite)
-        print(content)
-        if options.write:
-            write_between_markers(DOCUMENT, suite, content)
+        publish({suite: table(suite)}, [DOCUMENT] if options.write else [])
 
 
 if __name__ == "__main__":

@@ -1,12 +1,11 @@
-"""What is known of the leaderboard's instances: best plans in hand, and bounds.
+"""Best known plans and bounds of the leaderboard's instances.
 
     python -m benchmarks.leaderboard_known        # measures what is missing, writes suites/best-known.toml
 
-Of an instance it starts with what `benchmarks.suite` found when ids were chosen; a faster plan of any of our verified
-submissions replaces that. Of an instance on the machine of the black-box tracks, its maintainers may look inside: the
-exact agent under the machine's additive costs gives a bound, as waits are never negative, and its plan, the nominal
-optimum and annealing without noise are measured, the fastest counts. Goes on where it was stopped, from
-results/black_box.jsonl.
+Each instance starts with the results of `benchmarks.suite`; a faster plan of any of our verified submissions replaces
+them. For the machine of the black-box tracks its costs are read: the exact agent under the machine's additive costs
+gives a bound, as waits are never negative; its plan, the nominal optimum and annealing without noise are measured, and
+the fastest counts. Continues from results/black_box.jsonl.
 """
 
 from __future__ import annotations
@@ -18,20 +17,21 @@ from typing import Any
 import gymnasium as gym
 import tomlkit
 
-import agents
+import memplace_agents
 from benchmarks.cores import single_cores
 from benchmarks.leaderboard_suites import FOLDER, measured
 from benchmarks.ledger import Ledger, Record
-from memplace_env.compiler import HEURISTICS
-from memplace_env.files import write_atomically
+from memplace_env._lib.files import write_atomically
+from memplace_env._lib.units import PS
+from memplace_env.envs.registration import Formulation, formulation_of_id
 from memplace_env.leaderboard.black_box import BlackBox
 from memplace_env.leaderboard.jobs import BOX_SEED, true_latency_ps
-from memplace_env.leaderboard.pinned import baseline_plan, is_game, made, task_of
+from memplace_env.leaderboard.pinned import baseline_plan, make_env, task_of
 from memplace_env.leaderboard.references import BLACK_BOX
 from memplace_env.leaderboard.suite import Suite, load_suite, suite_names
 from memplace_env.leaderboard.verifying import verified
-from memplace_env.plan import MemoryPlan
-from memplace_env.units import PS
+from memplace_env.placement.compiler import HEURISTICS
+from memplace_env.placement.memory_plan import MemoryPlan
 
 RESULTS = Path(__file__).parent / "results" / "black_box.jsonl"
 SUBMISSIONS = Path(__file__).parent / "submissions"
@@ -39,29 +39,30 @@ SECONDS, EVALUATIONS = 10.0, 4000
 
 
 def boxed(suite: Suite) -> bool:
-    """Whether a suite is played on the machine."""
+    """Return whether a suite has black-box tracks."""
     return any(track.is_black_box for track in suite.tracks.values())
 
 
 def measure(record: Record) -> Record:
-    """Cheap plans, best plan and bound of one instance on the machine, in ps."""
+    """Measure the rules without search, the best plan and the bound of one instance on the machine, in ps."""
     env_id = record["env_id"]
-    track, task, game = load_suite("quick-v1").track("black-box-2"), task_of(env_id), is_game(env_id)
-    generic = "MallocGame-v0" if game else "MemPlace-v0"
+    track, task, formulation = load_suite("quick-v1").track("black-box-2"), task_of(env_id), formulation_of_id(env_id)
+    game = formulation is Formulation.GAME
+    generic = formulation.traits.env_id()
     box = BlackBox(BOX_SEED)
 
     def fastest(plans: list[MemoryPlan]) -> int:
         return min(true_latency_ps(track, env_id, plan) for plan in plans)
 
-    cheap = [baseline_plan(task, game), HEURISTICS["all-fastest"](task)]
-    rule = agents.GreedyPlayer() if game else agents.DensityGreedy()
-    cheap += [found for found in [rule.solve(made(env_id)).plan] if found]
-    nominal = agents.Exact().solve(made(env_id), time_limit=SECONDS)
+    cheap = [baseline_plan(task, formulation), HEURISTICS["all-fastest"](task)]
+    rule = memplace_agents.GreedyPlayer() if game else memplace_agents.DensityGreedy()
+    cheap += [plan for plan in [rule.solve(make_env(env_id)).plan] if plan]
+    nominal = memplace_agents.Exact().solve(make_env(env_id), time_limit=SECONDS)
     inside = gym.make(generic, workload=box.additive_task(task), disable_env_checker=True)
-    exact = agents.Exact().solve(inside, time_limit=SECONDS)
+    exact = memplace_agents.Exact().solve(inside, time_limit=SECONDS)
     best = [plan for plan in (nominal.plan, exact.plan) if plan] + cheap
     if not game:
-        annealed = agents.LocalSearch().solve(made(env_id, box), budget=EVALUATIONS)
+        annealed = memplace_agents.LocalSearch().solve(make_env(env_id, box), budget=EVALUATIONS)
         best += [annealed.plan] if annealed.plan else []
     bound = exact.bound_s or exact.report.traffic_bound_s  # type: ignore[union-attr]
     return {
@@ -73,7 +74,7 @@ def measure(record: Record) -> Record:
 
 
 def known(machine: list[Record], submissions: list[Path]) -> dict[str, dict[str, int]]:
-    """The contents of best-known.toml."""
+    """Return the contents of best-known.toml."""
     fields = ("cheap_ps", "best_ps", "bound_ps")
     table: dict[str, dict[str, int]] = {
         env_id: {field: row[field] for field in fields} for env_id, row in measured().items()

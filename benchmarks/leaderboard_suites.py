@@ -1,9 +1,9 @@
-"""The leaderboard's suites as data: what is pinned of each instance, and what is known of it.
+"""The leaderboard's suites as data: the pinned properties of each instance.
 
-    python -m benchmarks.leaderboard_suites    # writes suites that do not exist yet; those that do never change
+    python -m benchmarks.leaderboard_suites    # writes suites that do not exist; existing ones never change
 
-`one-shot-v1` and `game-v1` are all ids that were registered when the suites were written. The rule of `quick-v1`,
-written down before anything was run on it: an id counts if it leaves `LEAST_GAIN` over the baseline; of each
+`one-shot-v1` and `game-v1` are all ids registered when the suites were written. The rule of `quick-v1`, fixed before
+anything was run on it: an id counts if it leaves `LEAST_GAIN` over the baseline; of each
 formulation the four chips with most ids (ties by name) of which any counts, and of each of these the one with the
 fewest ops that does.
 """
@@ -22,16 +22,16 @@ from rich.progress import track as progress
 
 from benchmarks import suite as grid
 from benchmarks.ledger import Ledger
-from memplace_env.files import write_atomically
+from memplace_env._lib.files import write_atomically
+from memplace_env._lib.units import PS
+from memplace_env.envs.registration import Formulation
 from memplace_env.leaderboard.pinned import pinned
 from memplace_env.leaderboard.splits import FORMULATIONS
 from memplace_env.leaderboard.suite import LEAST_GAIN
-from memplace_env.registration import Formulation
-from memplace_env.units import PS
 
 FOLDER = Path(str(files("memplace_env.leaderboard"))) / "suites"
 SEEDS = 5
-TRACKS = {
+TRACKS: dict[str, dict[str, Any]] = {
     "search": {
         "summary": "each environment by itself; the cost arrays may be read",
         "budgets": ["10", "100", "1000", "4000", "1s", "10s", "60s"],
@@ -58,13 +58,13 @@ SUMMARIES = {
     "quick-v1": "four maps and four games on the chips that have most: minutes",
 }
 NOT_BOXED = ("game-v1",)
-"""Suites without black-box tracks, as nobody looked for the best plans of their instances on that machine."""
+"""Suites without black-box tracks: best plans of their instances on that machine are unknown."""
 FIRST_LINE = "Pinned: never edit. Written by `python -m benchmarks.leaderboard_suites`, see there for the rules."
 
 
 def measured() -> dict[str, dict[str, Any]]:
-    """What `benchmarks.suite` found of each id: cheap, best and bound in ps, and the chip."""
-    records = Ledger(grid.RESULTS, grid.FIELDS).of(grid.places())
+    """Return the results of `benchmarks.suite` by id: cheap, best and bound in ps, and the chip."""
+    records = Ledger(grid.RESULTS, grid.FIELDS).of(grid.candidates())
     table = {}
     for record in grid.chosen(records):
         formulation = Formulation(record["formulation"])
@@ -73,29 +73,29 @@ def measured() -> dict[str, dict[str, Any]]:
             "formulation": formulation,
             "accelerator": record["accelerator"],
             "cheap_ps": round(cheap / PS),
-            "best_ps": round(record.get("plan_s", cheap) / PS),
+            "best_ps": round(float(record.get("plan_s", cheap)) / PS),
             "bound_ps": round(record["bound_s"] / PS),
         }
     return table
 
 
 def quick(table: dict[str, dict[str, Any]], facts: dict[str, dict[str, Any]]) -> list[str]:
-    """Ids of quick-v1, by its rule."""
+    """Return the ids of quick-v1, by its rule."""
     ids = []
     for formulation in FORMULATIONS:
-        mine = {env_id: each for env_id, each in table.items() if each["formulation"] is formulation}
-        count = Counter(each["accelerator"] for each in mine.values())
-        able: dict[str, list[str]] = {chip: [] for chip in sorted(count, key=lambda chip: (-count[chip], chip))}
-        for env_id, each in mine.items():
-            if facts[env_id]["baseline_ps"] >= (1 + LEAST_GAIN) * each["best_ps"]:
-                able[each["accelerator"]].append(env_id)
-        chips = [chip for chip in able if able[chip]][:4]
-        ids += [min(able[chip], key=lambda env_id: (facts[env_id]["ops"], env_id)) for chip in chips]
+        rows = {env_id: row for env_id, row in table.items() if row["formulation"] is formulation}
+        count = Counter(row["accelerator"] for row in rows.values())
+        candidates: dict[str, list[str]] = {chip: [] for chip in sorted(count, key=lambda chip: (-count[chip], chip))}
+        for env_id, row in rows.items():
+            if facts[env_id]["baseline_ps"] >= (1 + LEAST_GAIN) * row["best_ps"]:
+                candidates[row["accelerator"]].append(env_id)
+        chips = [chip for chip in candidates if candidates[chip]][:4]
+        ids += [min(candidates[chip], key=lambda env_id: (facts[env_id]["ops"], env_id)) for chip in chips]
     return ids
 
 
 def write(name: str, ids: Iterable[str], facts: dict[str, dict[str, Any]]) -> None:
-    """A suite's file."""
+    """Write a suite's file."""
     document = tomlkit.document()
     document.add(tomlkit.comment(FIRST_LINE))
     tracks = {track: fields for track, fields in TRACKS.items() if name not in NOT_BOXED or "noise" not in fields}
@@ -111,7 +111,7 @@ def main() -> None:
     table = measured()
     if not all((FOLDER / f"{name}.toml").exists() for name in SUMMARIES):
         facts = {env_id: pinned(env_id) for env_id in progress(table, "pinning")}
-        chosen = {f"{each}-v1": [i for i, row in table.items() if row["formulation"] is each] for each in FORMULATIONS}
+        chosen = {f"{kind}-v1": [i for i, row in table.items() if row["formulation"] is kind] for kind in FORMULATIONS}
         for name, ids in {**chosen, "quick-v1": quick(table, facts)}.items():
             if not (FOLDER / f"{name}.toml").exists():
                 write(name, ids, facts)

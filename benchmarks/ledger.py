@@ -1,4 +1,4 @@
-"""Measurements that go on where they were stopped: a file with a JSON object a line."""
+"""Measurements that continue where they were stopped: a file with one JSON object per line."""
 
 from __future__ import annotations
 
@@ -11,17 +11,19 @@ from typing import Any
 from rich.progress import track
 
 Record = dict[str, Any]
+SETTING = ("workload", "accelerator", "batch", "dtype", "dims")
+"""Fields of a record that are arguments of an environment."""
 
 
 class Ledger:
-    """What has been measured.
+    """The records of a file, and the runs that are missing in it.
 
     Args:
         path: the file; it need not exist.
-        fields: what tells measurements apart; a record or a setting may lack some.
+        fields: the fields that identify a measurement; a record or a setting may lack some.
 
     Attributes:
-        records: in the order in which they were measured.
+        records: the records in the order in which they were measured.
     """
 
     def __init__(self, path: Path, fields: Sequence[str]) -> None:
@@ -30,20 +32,20 @@ class Ledger:
         self.records: list[Record] = [json.loads(line) for line in lines]
 
     def of(self, settings: Iterable[Record]) -> list[Record]:
-        """The records of these settings, in their order; those that were not measured are left out."""
-        known = {self._key(record): record for record in self.records}
+        """Return the records of these settings, in their order; settings without a record are left out."""
+        by_key = {self._key(record): record for record in self.records}
         keys = [self._key(setting) for setting in settings]
-        return [known[key] for key in keys if key in known]
+        return [by_key[key] for key in keys if key in by_key]
 
     def missing(
         self, settings: Sequence[Record], finished: Callable[[Record], bool] = lambda record: True
     ) -> list[Record]:
-        """The settings, in their order, that have no record, or none that is `finished`."""
-        known = {self._key(record) for record in self.of(settings) if finished(record)}
-        return [setting for setting in settings if self._key(setting) not in known]
+        """Return the settings, in their order, that have no record or none that is `finished`."""
+        done = {self._key(record) for record in self.of(settings) if finished(record)}
+        return [setting for setting in settings if self._key(setting) not in done]
 
     def add(self, record: Record) -> None:
-        """Write a record, at once; it counts instead of an earlier one of its setting."""
+        """Append a record to the file; it replaces an earlier one of its setting."""
         with self._path.open("a", encoding="utf-8") as lines:
             lines.write(json.dumps(record) + "\n")
         self.records.append(record)
@@ -55,13 +57,13 @@ class Ledger:
         pool: Executor,
         finished: Callable[[Record], bool] = lambda record: True,
     ) -> list[Record]:
-        """The records of these settings; what is missing is measured, and each record written as soon as it is there.
+        """Return the records of these settings; measure what is missing, and write each record as soon as it is there.
 
         Args:
             settings: plain JSON values.
-            measure: makes a record of a setting, with all the setting's fields; must be picklable.
+            measure: returns a setting's record, with all the setting's fields; must be picklable.
             pool: where it runs.
-            finished: whether a record is whole; one that is not is measured anew, and the later record counts.
+            finished: returns False for a record that is to be measured again; the later record counts.
         """
         runs = [pool.submit(measure, setting) for setting in self.missing(settings, finished)]
         try:

@@ -1,9 +1,9 @@
-"""How fast MuZero's search is with its network: prints JSON. `python -m benchmarks.muzero_speed`.
+"""Measure the speed of MuZero's search, as JSON: `python -m benchmarks.muzero_speed`.
 
 Simulations/s of whole searches of 128 games half way through GPT2's, on one core and one thread, with the learned
-model and with the true rules, and which share of the time goes into the trees, the network and the rules. The best of
-20 searches by processor time, so that other processes on the machine matter little. Then where the time of a whole run
-of the default agent goes, and the memory that it takes.
+model and with the true rules, and the fractions of the time for the trees, the network and the rules. The best of
+20 searches by processor time, so that other processes on the machine matter little. Then a profile of a whole run of
+the default agent, and its memory.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ import gymnasium as gym
 import numpy as np
 
 import memplace_env  # noqa: F401  (registers the environments)
-from agents.learning.threads import one_thread
-from agents.muzero import MuZero
-from agents.muzero.base import Floats
-from agents.muzero.config import MuZeroConfig
-from agents.muzero.free_game import FreeGame, Observation
-from agents.muzero.gumbel import Gumbel
-from agents.muzero.models import LearnedModel, SimulatorModel
-from agents.muzero.networks import MuZeroNetwork
-from agents.muzero.run import new_network
-from agents.muzero.search import search
-from memplace_env.workload.program import Ints
+from memplace_agents.learning.torch_threads import one_thread
+from memplace_agents.muzero import MuZero
+from memplace_agents.muzero.batched_search import search
+from memplace_agents.muzero.free_game import FreeGame, Observation
+from memplace_agents.muzero.gumbel import Gumbel
+from memplace_agents.muzero.models import LearnedModel, SimulatorModel
+from memplace_agents.muzero.muzero_config import MuZeroConfig
+from memplace_agents.muzero.muzero_run import new_network
+from memplace_agents.muzero.networks import MuZeroNetwork
+from memplace_agents.muzero.search_types import Floats
+from memplace_env.program.program import Ints
 
 ID = "MallocGame-GPT2-v0"
 GAMES, SIMULATIONS, ROUNDS = 128, 16, 20
@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 
 class Stopwatch:
-    """Processor time spent in what it is wrapped around."""
+    """Processor time spent in the functions that it wraps."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -54,7 +54,7 @@ class Stopwatch:
 
 
 class TimedGame(FreeGame):
-    """The rules under a stopwatch, observations included."""
+    """Rules of the game under a stopwatch, observations included."""
 
     def watch(self, watch: Stopwatch) -> None:
         self._played, self._observed = watch(super().play), watch(super().observe)
@@ -67,12 +67,12 @@ class TimedGame(FreeGame):
 
 
 def once(model_name: str, network: MuZeroNetwork, game: TimedGame, states: Ints) -> tuple[float, float, float]:
-    """Seconds of one search: in all, in the model, and of those in the rules."""
+    """Return the seconds of one search: in all, in the model, and of those in the rules."""
     rules, inside = Stopwatch(), Stopwatch()
     game.watch(rules)
     model: LearnedModel | SimulatorModel
     legal, rng, config = game.problem.legal(states), np.random.default_rng(0), MuZeroConfig()
-    method = Gumbel(c_visit=config.c_visit, c_scale=config.c_scale, normalise="none")
+    settings = Gumbel(c_visit=config.c_visit, c_scale=config.c_scale, normalise=False)
     begin = time.process_time()
     if model_name == "learned":
         model = LearnedModel(network, game.observe(states), SIMULATIONS)
@@ -80,22 +80,22 @@ def once(model_name: str, network: MuZeroNetwork, game: TimedGame, states: Ints)
         model = SimulatorModel(network, game, states, SIMULATIONS)
     inside.seconds = time.process_time() - begin
     model.evaluate = inside(model.evaluate)  # type: ignore[method-assign, assignment]
-    search(model, model.root, legal, num_simulations=SIMULATIONS, rng=rng, method=method)
+    search(model, model.root, legal, num_simulations=SIMULATIONS, rng=rng, settings=settings)
     return time.process_time() - begin, inside.seconds, rules.seconds
 
 
 PARTS = {
-    "search": ("search.py", "search"),
+    "search": ("batched_search.py", "search"),
     "observations": ("free_game.py", "observe"),
     "representation": ("models.py", "__init__"),
     "rules": ("free_game.py", "play"),
     "training": ("trainer.py", "step"),
 }
-"""Functions, none of which calls another in a run with the learned model."""
+"""Function of each part; none calls another in a run with the learned model."""
 
 
 def whole_run(games: int = 900) -> dict[str, Any]:
-    """Seconds of a run by the clock, the share of each part under the profiler, and the most memory so far."""
+    """Return the seconds of a run, each part's fraction of the time under the profiler, and the peak of memory."""
     MuZero().solve(ID, budget=1)
     solution, profiler = MuZero().solve(ID, budget=games), cProfile.Profile()
     profiler.enable()
@@ -106,13 +106,13 @@ def whole_run(games: int = 900) -> dict[str, Any]:
     return {
         "games": games,
         "seconds": round(solution.seconds, 1),
-        "shares": {part: round(spent.get(place, 0.0) / stats.total_tt, 3) for part, place in PARTS.items()},
+        "shares": {part: round(spent[function] / stats.total_tt, 3) for part, function in PARTS.items()},
         "resident_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
     }
 
 
 def measure() -> dict[str, Any]:
-    """Rates and shares by model."""
+    """Return rates and fractions by model."""
     game = TimedGame(gym.make(ID).unwrapped.problem)  # type: ignore[attr-defined]
     states, rng = FreeGame.new_states(game, GAMES), np.random.default_rng(0)
     for _ in range(60):

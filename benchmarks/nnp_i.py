@@ -1,4 +1,4 @@
-"""ResNet-50 on Intel's NNP-I in its modes of work, beside the published rates.
+"""Compare ResNet-50 on Intel's NNP-I in its modes of work with the published rates.
 
 Published: 3,600 images/s at 48 TOPS (Intel at Hot Chips 31); 10,579.5 samples/s of two chips in MLPerf 0.5, offline,
 int8, at 85 TOPS each. The product's mode for throughput is "4x6", its mode for latency "1x2" (slides of that talk):
@@ -11,35 +11,35 @@ from dataclasses import replace
 from functools import cache
 from typing import Literal, NamedTuple
 
-from benchmarks.tables import markdown
-from memplace_env.accelerator import Accelerator, MemoryLevel, load_accelerator
-from memplace_env.accelerator.tiling import Engines
-from memplace_env.compiler import all_backing_report, native_report
-from memplace_env.costs import CostModel
-from memplace_env.costs.tiled import Tiled
-from memplace_env.resolve import make_task
-from memplace_env.task import Task
-from memplace_env.workload.program import Program
-from memplace_env.workload.resolve import resolve_workload
+from benchmarks.tables import markdown_table
+from memplace_env.machine.accelerator import Accelerator, MemoryLevel, load_accelerator
+from memplace_env.machine.accelerator.tiling_description import Engines
+from memplace_env.machine.costs import CostModel
+from memplace_env.machine.costs.tiled import Tiled
+from memplace_env.placement.compiler import all_backing_report, native_report
+from memplace_env.placement.resolve_task import make_task
+from memplace_env.placement.task import Task
+from memplace_env.placement.workloads import resolve_workload
+from memplace_env.program.program import Program
 
 PUBLISHED = {48: 3600.0, 85: 5289.75}
 """Images per second of one chip by its TOPS."""
 
 QUOTED_TOPS = 48
-"""At which the chip's description gives its rates."""
+"""TOPS for which the chip's description gives its rates."""
 
 MIB = 2**20
 
 
 class Mode(NamedTuple):
-    """Equal groups of engines, each with a program of its own and its share of what all have.
+    """Equal groups of engines, each with a program of its own and its part of what all have.
 
     Attributes:
-        groups: how many.
+        groups: number of groups.
         batch: images of each program.
-        sram_mib: of a group; None: what the description says.
-        llc_mib: of a group; None: its share.
-        loads: see `Engines`; None: what the description says.
+        sram_mib: SRAM of a group; None for the description's value.
+        llc_mib: LLC of a group; None for an equal part.
+        loads: see `Engines`; None for the description's value.
     """
 
     groups: int
@@ -50,7 +50,7 @@ class Mode(NamedTuple):
 
 
 THROUGHPUT = Mode(groups=6, batch=4, sram_mib=8)
-"""The anchor: six pairs, each with the memories of its two engines, 4 MiB each, and a sixth of what all share."""
+"""Mode of the anchor: six pairs, each with the 4 MiB of both of its engines and a sixth of what all share."""
 
 BRACKET = (
     ("six pairs, batch 4: the anchor", THROUGHPUT),
@@ -66,12 +66,12 @@ BRACKET = (
 
 @cache
 def resnet50(batch: int) -> Program:
-    """ResNet-50 in int8 as the chip's compiler fuses it."""
+    """Return ResNet-50 in int8 as the chip's compiler fuses it."""
     return resolve_workload("ResNet50", batch=batch, dtype="int8", fusion=load_accelerator("nnp-i").fusion)
 
 
 def group_of(chip: Accelerator, mode: Mode) -> Accelerator:
-    """One of the groups: a share of the engines, of the peaks, and of each memory's bandwidth."""
+    """Return one of the groups: a part of the engines, of the peaks, and of each memory's bandwidth."""
     unit, (sram, llc, dram) = chip.tiling, chip.levels
     assert isinstance(unit, Engines)
 
@@ -91,7 +91,7 @@ def group_of(chip: Accelerator, mode: Mode) -> Accelerator:
 
 
 def at_tops(chip: Accelerator, tops: int) -> Accelerator:
-    """The chip at another clock; its memories keep their rates."""
+    """Return the chip at another clock; its memories keep their rates."""
     return replace(
         chip,
         matrix_macs_per_s={dtype: rate * tops // QUOTED_TOPS for dtype, rate in chip.matrix_macs_per_s.items()},
@@ -100,22 +100,22 @@ def at_tops(chip: Accelerator, tops: int) -> Accelerator:
 
 
 def task_of(mode: Mode, tops: int, model: CostModel) -> Task:
-    """What one group does."""
+    """Return the task of one group."""
     return make_task(resnet50(mode.batch), group_of(at_tops(load_accelerator("nnp-i"), tops), mode), costs=model)
 
 
 def images_per_s(mode: Mode, tops: int, model: CostModel) -> float:
-    """Rate of all groups together, each placed by the native compiler."""
+    """Return the rate of all groups together, each placed by the native compiler."""
     return mode.groups * mode.batch / native_report(task_of(mode, tops, model)).latency_s
 
 
 def slowest_images_per_s(mode: Mode, tops: int, model: CostModel) -> float:
-    """The same with everything in DRAM."""
+    """Return the rate with everything in DRAM."""
     return mode.groups * mode.batch / all_backing_report(task_of(mode, tops, model)).latency_s
 
 
 def bracket_table() -> str:
-    """One line a mode, under tiled costs."""
+    """Return a Markdown table with a row for each mode, under tiled costs."""
     rows = [
         [name, *(_beside(images_per_s(mode, tops, Tiled()), PUBLISHED[tops]) for tops in PUBLISHED)]
         for name, mode in BRACKET
@@ -123,7 +123,7 @@ def bracket_table() -> str:
     slowest = [_beside(slowest_images_per_s(THROUGHPUT, tops, Tiled()), PUBLISHED[tops]) for tops in PUBLISHED]
     rows.append(["six pairs, batch 4, everything in DRAM", *slowest])
     rows.append(["published", *(f"{rate:.0f}" for rate in PUBLISHED.values())])
-    return markdown(["images/s, tiled", *(f"{tops} TOPS" for tops in PUBLISHED)], rows)
+    return markdown_table(["images/s, tiled", *(f"{tops} TOPS" for tops in PUBLISHED)], rows)
 
 
 def _beside(rate: float, published: float) -> str:

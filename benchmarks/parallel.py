@@ -1,11 +1,10 @@
-"""What more workers are worth: batches of plans, whole runs, and what one driver can keep up with.
+"""Measure parallel efficiency: batches of plans, whole runs, and the load on one driver.
 
 `python -m benchmarks.parallel` prints Markdown and JSON, `--write docs/leaderboard.md` puts the tables there.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import lzma
 import pickle
@@ -13,21 +12,20 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
-from benchmarks.tables import markdown, write_between_markers
-from memplace_env.compiler import native_plan, place_mapping
+from benchmarks.tables import benchmark_parser, markdown_table, publish
+from memplace_env._lib.processes import Crew
+from memplace_env._lib.threads import available_cores
 from memplace_env.leaderboard.black_box import BlackBox
 from memplace_env.leaderboard.executors import run_all
-from memplace_env.plan import MemoryPlan
-from memplace_env.processes import Crew
-from memplace_env.simulator import in_parallel, judge_plan, judge_plans
-from memplace_env.task import Task
-from memplace_env.threads import available_cores
+from memplace_env.placement.compiler import native_plan, place_levels
+from memplace_env.placement.memory_plan import MemoryPlan
+from memplace_env.placement.simulator import ParallelSimulator, evaluate_plan, evaluate_plans
+from memplace_env.placement.task import Task
 
 ENV_ID = "MemPlace-BERT-v0"
 WORKERS = (1, 2, 4, 8)
@@ -38,7 +36,7 @@ SMALL_TASKS = 2000
 
 @dataclass(frozen=True)
 class Waiting:
-    """A run that waits for something else, as for a chip."""
+    """A run that waits, as for a chip."""
 
     seconds: float
 
@@ -48,8 +46,8 @@ class Waiting:
 
 
 def searching(seed: int) -> int:
-    """A run that keeps a core busy."""
-    from agents import LocalSearch  # takes seconds to import, which runs that only wait need not pay
+    """Return the latency of a run that keeps a core busy."""
+    from memplace_agents import LocalSearch  # takes seconds to import, which runs that only wait need not pay
 
     solution = LocalSearch().solve(ENV_ID, budget=BUDGET, seed=seed)
     return solution.report.latency_ps if solution.report else 0
@@ -57,7 +55,7 @@ def searching(seed: int) -> int:
 
 @dataclass(frozen=True)
 class Returning:
-    """A run that takes no time and returns what an entry of the leaderboard holds: a plan, compressed."""
+    """A run that takes no time and returns the content of a leaderboard entry: a compressed plan."""
 
     content: bytes
 
@@ -66,46 +64,46 @@ class Returning:
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """Wall time."""
+    """Return the wall time of a call."""
     begin = time.perf_counter()
     work()
     return time.perf_counter() - begin
 
 
 def some_plans(task: Task, count: int) -> list[MemoryPlan]:
-    """Plans of random maps."""
+    """Return plans of random levels."""
     rng = np.random.default_rng(0)
-    maps = rng.integers(0, task.accelerator.num_levels, size=(count, task.program.num_tensors))
-    return [place_mapping(task, mapping).plan for mapping in maps]
+    drawn = rng.integers(0, task.accelerator.num_levels, size=(count, task.program.num_tensors))
+    return [place_levels(task, levels).plan for levels in drawn]
 
 
 def batches(task: Task, delay_s: float, count: int) -> Iterator[dict[str, Any]]:
-    """A batch of plans, by one process and by more; workers have started and know the program."""
+    """Yield the seconds of a batch of plans by number of workers, which have started and know the program."""
     plans, box = some_plans(task, count), BlackBox(delay_s=delay_s)
-    expected = [report.latency_ps for report in judge_plans(replace(task, simulator=box), plans)]
+    expected = [report.latency_ps for report in evaluate_plans(replace(task, simulator=box), plans)]
     for workers in WORKERS:
-        judge = box if workers == 1 else in_parallel(box, workers)
-        judged = replace(task, simulator=judge)
-        judge_plans(judged, plans[: 4 * workers])
+        simulator = box if workers == 1 else ParallelSimulator(box, workers)
+        evaluated = replace(task, simulator=simulator)
+        evaluate_plans(evaluated, plans[: 4 * workers])
         begin = time.perf_counter()
-        said = [report.latency_ps for report in judge_plans(judged, plans)]
+        latencies = [report.latency_ps for report in evaluate_plans(evaluated, plans)]
         spent = time.perf_counter() - begin
-        if said != expected:
-            raise SystemExit(f"{workers} workers say something else than one.")
+        if latencies != expected:
+            raise SystemExit(f"{workers} workers give other latencies than one.")
         if workers > 1:
-            judge.close()
+            simulator.close()
         yield {"workers": workers, "seconds": spent}
 
 
 def runs(work: Callable[[int], int], ray: bool, most: int = max(WORKERS)) -> Iterator[dict[str, Any]]:
-    """Whole runs, the start of the workers included."""
-    for workers in [each for each in WORKERS if each <= most]:
+    """Yield the seconds of whole runs by number of workers, the start of the workers included."""
+    for workers in [count for count in WORKERS if count <= most]:
         where = {"ray": f"local:{workers}"} if ray else {"workers": workers}
         yield {"workers": workers, "seconds": seconds(lambda: list(run_all(range(RUNS), work, **where)))}  # noqa: B023
 
 
 def driver(task: Task, ray: bool) -> dict[str, float]:
-    """What a run that takes no time costs the process that hands them out."""
+    """Return the rate of runs that take no time, and the processor time that each costs the driver."""
     work = Returning(lzma.compress(native_plan(task).to_json().encode()))
 
     def all_results() -> tuple[float, float, int]:
@@ -120,15 +118,15 @@ def driver(task: Task, ray: bool) -> dict[str, float]:
 
 
 def batch_overhead(task: Task) -> float:
-    """Milliseconds of the parent's processor that a plan in a parallel batch costs: plan out, report in."""
-    report = judge_plan(task, native_plan(task))
+    """Return the processor time in ms that a plan in a parallel batch costs the parent: plan out, report in."""
+    report = evaluate_plan(task, native_plan(task))
     with Crew(2) as crew:
-        list(crew.each(Returning(b""), range(8)))
+        list(crew.map_unordered(Returning(b""), range(8)))
         plans = some_plans(task, 500)
         answer = partial(_same, report)
-        list(crew.each(answer, plans[:8]))
+        list(crew.map_unordered(answer, plans[:8]))
         cpu = time.process_time()
-        list(crew.each(answer, plans))
+        list(crew.map_unordered(answer, plans))
         return 1000 * (time.process_time() - cpu) / len(plans)
 
 
@@ -137,20 +135,20 @@ def _same(report: Any, plan: MemoryPlan) -> Any:
 
 
 def sizes(task: Task) -> dict[str, int]:
-    """Bytes of what travels."""
+    """Return the bytes of what travels between processes."""
     plan = native_plan(task)
     text = plan.to_json().encode()
     return {
         "plan_json": len(text),
         "plan_json_xz": len(lzma.compress(text)),
         "plan_pickled": len(pickle.dumps(plan)),
-        "report_pickled": len(pickle.dumps(judge_plan(task, plan))),
+        "report_pickled": len(pickle.dumps(evaluate_plan(task, plan))),
         "program_pickled": len(pickle.dumps(task.program)),
     }
 
 
 def measured() -> dict[str, Any]:
-    """Everything."""
+    """Return all measurements."""
     task: Task = gym.make(ENV_ID).unwrapped.task  # type: ignore[attr-defined]
     searching(0)  # compile
     cores = available_cores()
@@ -170,27 +168,27 @@ def measured() -> dict[str, Any]:
 
 
 def efficiency(rows: list[dict[str, Any]]) -> list[str]:
-    """Seconds and efficiency by workers: time of one worker / (workers x time)."""
+    """Return seconds and efficiency by workers: time of one worker / (workers x time)."""
     alone = rows[0]["seconds"]
-    told = [f"{row['seconds']:.2f} s, {alone / row['workers'] / row['seconds']:.0%}" for row in rows]
-    return told + [""] * (len(WORKERS) - len(told))
+    cells = [f"{row['seconds']:.2f} s, {alone / row['workers'] / row['seconds']:.0%}" for row in rows]
+    return cells + [""] * (len(WORKERS) - len(cells))
 
 
 def report_of(result: dict[str, Any]) -> str:
-    """The tables."""
+    """Return the tables as Markdown."""
     heads = ["", *(f"{workers} worker{'s' * (workers > 1)}" for workers in WORKERS)]
-    table = markdown(heads, [[name, *efficiency(rows)] for name, rows in result["tables"].items()])
+    table = markdown_table(heads, [[name, *efficiency(rows)] for name, rows in result["tables"].items()])
     lines = [
-        [name, f"{each['per_second']:.0f}", f"{each['driver_cpu_ms']:.2f} ms", *_saturation(each["driver_cpu_ms"])]
-        for name, each in result["driver"].items()
+        [name, f"{row['per_second']:.0f}", f"{row['driver_cpu_ms']:.2f} ms", *_saturation(row["driver_cpu_ms"])]
+        for name, row in result["driver"].items()
     ]
     heads = ["driver of runs that take no time", "runs/s, 2 workers", "its processor per run"]
-    second = markdown([*heads, "workers it can feed, runs of 1 s", "of 10 s"], lines)
-    told = ", ".join(f"{name.replace('_', ' ')} {size:,}" for name, size in result["bytes"].items())
+    second = markdown_table([*heads, "workers it can feed, runs of 1 s", "of 10 s"], lines)
+    sizes_text = ", ".join(f"{name.replace('_', ' ')} {size:,}" for name, size in result["bytes"].items())
     return (
         f"{result['cores']} cores.\n\n{table}\n\n{second}\n\n"
-        f"Bytes of native's plan for {ENV_ID} and of what travels with it: {told}. A plan in a parallel batch costs "
-        f"the parent {result['batch_overhead_ms']:.2f} ms of its processor, plan out and report in."
+        f"Bytes of native's plan for {ENV_ID} and of what travels with it: {sizes_text}. A plan in a parallel batch "
+        f"costs the parent {result['batch_overhead_ms']:.2f} ms of its processor, plan out and report in."
     )
 
 
@@ -199,16 +197,10 @@ def _saturation(driver_ms: float) -> list[str]:
 
 
 def main() -> None:
-    """Measure, print, write."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--write", type=Path, help="the document to put the tables into")
-    options = parser.parse_args()
+    options = benchmark_parser(__doc__).parse_args()
     result = measured()
-    text = report_of(result)
-    print(text)
     print(json.dumps(result))
-    if options.write:
-        write_between_markers(options.write, "parallel", text)
+    publish({"parallel": report_of(result)}, options.write)
 
 
 if __name__ == "__main__":

@@ -1,16 +1,15 @@
-"""The zoo: every program with its family, what it counts, and what it takes to load.
+"""Measure the zoo: every program with its family, its counts, and the cost of loading it.
 
-    python -m benchmarks.programs                          # JSON
+    python -m benchmarks.programs                          # two tables
     python -m benchmarks.programs --write docs/programs.md
 
 Each program is loaded in a process of its own, at the zoo's default dims and in the file's own types. The independent
 count is PyTorch's own counter on the module that was exported, and XLA's on the function that was lowered
-(tests/workload/zoo_counts.json).
+(tests/program/zoo_counts.json).
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import resource
 import time
@@ -21,18 +20,18 @@ from pathlib import Path
 from rich.progress import track
 
 from benchmarks.ledger import Record
-from benchmarks.tables import markdown, write_between_markers
+from benchmarks.tables import benchmark_parser, markdown_table, publish
 from memplace_env.leaderboard import group_split
-from memplace_env.views.text.quantities import count, size
-from memplace_env.workload.program import TensorKind
-from memplace_env.workload.resolve import is_built, resolve_workload
-from memplace_env.workload.zoo import Listing, catalogue, zoo_path
+from memplace_env.placement.workloads import is_built, resolve_workload
+from memplace_env.program.program import TensorKind
+from memplace_env.program.zoo import Listing, catalogue, zoo_path
+from memplace_env.report.quantities import count, size
 
-COUNTS = Path(__file__).parents[1] / "tests" / "workload" / "zoo_counts.json"
+COUNTS = Path(__file__).parents[1] / "tests" / "program" / "zoo_counts.json"
 
 
 def measure(name: str) -> Record:
-    """What one program is, and the seconds and megabytes that its process needs for it."""
+    """Return a program's counts, and the seconds and bytes that a process needs to load it."""
     start = time.perf_counter()
     fused = resolve_workload(name)
     seconds = time.perf_counter() - start
@@ -53,45 +52,39 @@ def measure(name: str) -> Record:
 
 
 def families() -> str:
-    """One line a family: who wrote the code, under which licence, which split it is in."""
+    """Return a Markdown table with a row for each family: source of the code, licence, split."""
     members: dict[str, list[Listing]] = {}
     for listing in catalogue().values():
         members.setdefault(listing.family, []).append(listing)
     rows = [
-        [
-            family,
-            each[0].group,
-            each[0].kind,
-            group_split(each[0].group),
-            *sources(each),
-            ", ".join(x.name for x in each),
-        ]
-        for family, each in sorted(members.items(), key=lambda item: item[0].lower())
+        [family, group[0].group, group[0].kind, group_split(group[0].group), *sources(group), ", ".join(names)]
+        for family, group in sorted(members.items(), key=lambda item: item[0].lower())
+        for names in [[listing.name for listing in group]]
     ]
-    return markdown(["family", "group", "kind", "split", "code", "licence", "programs"], rows)
+    return markdown_table(["family", "group", "kind", "split", "code", "licence", "programs"], rows)
 
 
 def sources(members: list[Listing]) -> tuple[str, str]:
-    """Whose code a family comes from, and under which licences."""
-    codes, licences = (dict.fromkeys(getattr(each, field) for each in members) for field in ("code", "licence"))
+    """Return the sources of a family's code and its licences."""
+    codes, licences = (dict.fromkeys(getattr(listing, field) for listing in members) for field in ("code", "licence"))
     return "; ".join(codes), ", ".join(licences)
 
 
 def table(records: list[Record]) -> str:
-    """One line a program, by family."""
+    """Return a Markdown table with a row for each program, by family."""
     counts = json.loads(COUNTS.read_text("utf-8"))
     listings = catalogue()
     headers = ["program", "family", "parameters", "MACs", "of the count", "ops", "fused", "weights", "most alive"]
     rows = []
     for record in sorted(records, key=lambda r: (listings[r["name"]].family.lower(), r["name"].lower())):
-        known = counts.get(record["name"], {})
-        of = next((key for key in ("macs", "flops") if known.get(key)), None)
-        agrees = f"{record[of] / known[of]:.4f}" if of else "–"
+        counted = counts.get(record["name"], {})
+        unit = next((key for key in ("macs", "flops") if counted.get(key)), None)
+        agrees = f"{record[unit] / counted[unit]:.4f}" if unit else "–"
         rows.append(
             [
                 record["name"],
                 listings[record["name"]].family,
-                count(known["parameters"]) if known.get("parameters") else "–",
+                count(counted["parameters"]) if counted.get("parameters") else "–",
                 count(record["macs"]),
                 agrees,
                 str(record["ops_unfused"]),
@@ -103,20 +96,16 @@ def table(records: list[Record]) -> str:
                 f"{record['resident_bytes'] / 2**20:.0f}",
             ]
         )
-    return markdown([*headers, "file kB", "load s", "MiB"], rows)
+    return markdown_table([*headers, "file kB", "load s", "MiB"], rows)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = benchmark_parser(__doc__)
     parser.add_argument("--jobs", type=int, default=1, help="processes")
-    parser.add_argument("--write", type=Path, help="document whose tables are replaced")
     options = parser.parse_args()
     with ProcessPoolExecutor(options.jobs, get_context("spawn"), max_tasks_per_child=1) as pool:
         records = [*track(pool.map(measure, catalogue()), "loading", len(catalogue()))]
-    print(json.dumps(records, indent=1))
-    if options.write:
-        write_between_markers(options.write, "families", families())
-        write_between_markers(options.write, "programs", table(records))
+    publish({"families": families(), "programs": table(records)}, options.write)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Time and memory of every stage against the number of ops: prints JSON. `python -m benchmarks.scale`.
+"""Measure time and memory of every stage against the number of ops, as JSON: `python -m benchmarks.scale`.
 
 Every stage of every program runs in a process of its own, with a time limit; where a stage of a program did not end,
 larger programs of the same kind leave it out. `--plot` draws the figures, `--write` puts a table of the slopes into a
@@ -7,7 +7,6 @@ document, and `--from` takes the figures of an earlier run instead of measuring.
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
@@ -18,12 +17,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from benchmarks.scale_stages import KEPT, STAGES, spec, write_onnx
-from benchmarks.tables import markdown, write_between_markers
-from memplace_env.files import write_atomically
-from memplace_env.views.style import new_figure, to_png
-from memplace_env.workload.onnx import model_dims
-from memplace_env.workload.zoo import DEFAULT_DIMS, zoo_names, zoo_path
+from benchmarks.scale_stages import SAVED, STAGES, spec, write_onnx
+from benchmarks.tables import benchmark_parser, markdown_table, publish
+from memplace_env._lib.files import write_atomically
+from memplace_env.program.frontends.onnx import model_dims
+from memplace_env.program.zoo import DEFAULT_DIMS, zoo_names, zoo_path
+from memplace_env.report.style import new_figure, to_png
 
 SIZES: Final = (1_000, 3_000, 10_000, 30_000, 100_000)
 KINDS: Final = ("onnx-chain", "onnx-residual", "chain", "diamond", "random")
@@ -31,15 +30,15 @@ REAL: Final = ("Llama-1B", "Mamba-130M")
 SMALL: Final = 24
 """Ops of the program that compiles the kernels."""
 FILES_ONLY: Final = frozenset(["load", "roofline", "tiled", "native", "density"])
-"""Stages of the residual file: the others know nothing of where a program comes from."""
+"""Stages of the residual file; the others do not depend on the source of a program."""
 NOISE_S, NOISE_MB = 0.003, 2.0
-"""Figures below tell nothing of how a stage grows."""
+"""Figures below these are noise."""
 
 Row = dict[str, Any]
 
 
 def measure(kinds: Sequence[str], sizes: Sequence[int], stages: Sequence[str], limit: float) -> Iterator[Row]:
-    """A row for each stage of each program; `seconds` is None if it did not end or failed."""
+    """Yield a row for each stage of each program; `seconds` is None if it did not end or failed."""
     with tempfile.TemporaryDirectory() as home:
         for kind in kinds:
             beyond: set[str] = set()
@@ -57,7 +56,7 @@ def _stages(root: Path, kind: str, ops: int, stages: Iterable[str], beyond: set[
     for stage in stages:
         if stage in beyond or (kind == "onnx-residual" and stage not in FILES_ONLY):
             continue
-        if stage in KEPT:
+        if stage in SAVED:
             _run(stage, root / "small", 10 * limit)
         figures = _run(stage, root / "large", limit)
         row = {"kind": kind, "ops": ops, "stage": stage, "seconds": None, **(figures or {})}
@@ -69,7 +68,7 @@ def _stages(root: Path, kind: str, ops: int, stages: Iterable[str], beyond: set[
 
 
 def _run(stage: str, folder: Path, limit: float) -> Row | None:
-    """The figures of a stage from a process of its own, None if it did not end well and in time."""
+    """Return the figures of a stage from a process of its own; None if it failed or took too long."""
     command = [sys.executable, "-m", "benchmarks.scale_stages", stage, str(folder)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=limit, check=True)
@@ -83,7 +82,7 @@ def _run(stage: str, folder: Path, limit: float) -> Row | None:
 
 
 def _made(folder: Path, kind: str, ops: int) -> None:
-    """The folder of a program that is made up: its file, if it has one, and where it comes from."""
+    """Write the folder of a synthetic program: its file, if it has one, and its source."""
     folder.mkdir(parents=True)
     source: Row = {"path": None, "name": spec(kind, ops), "batch": None, "dims": None}
     if kind.startswith("onnx-"):
@@ -93,42 +92,42 @@ def _made(folder: Path, kind: str, ops: int) -> None:
 
 
 def _real(root: Path, name: str) -> bool:
-    """The folders of a program of the zoo, where it has that; a small one compiles the kernels."""
+    """Write the folders of a program of the zoo and of a small one for the kernels; return False if it has no file."""
     if name not in zoo_names() or zoo_path(name).suffix != ".onnx":
         return False
-    for folder, of in (("large", name), ("small", "AlexNet")):
+    for folder, program in (("large", name), ("small", "AlexNet")):
         (root / folder).mkdir(parents=True)
-        dims = {dim: DEFAULT_DIMS[dim] for dim in model_dims(zoo_path(of)) if dim != "batch"}
-        source = {"path": str(zoo_path(of)), "name": of, "batch": 1, "dims": dims}
+        dims = {dim: DEFAULT_DIMS[dim] for dim in model_dims(zoo_path(program)) if dim != "batch"}
+        source = {"path": str(zoo_path(program)), "name": program, "batch": 1, "dims": dims}
         (root / folder / "source.json").write_text(json.dumps(source))
     return True
 
 
-def slope(rows: Sequence[Row], of: str) -> float | None:
-    """Slope of the line through log(figure) against log(ops) by least squares; None if there is too little to fit."""
-    least = NOISE_S if of == "seconds" else NOISE_MB
-    known = [(row["ops"], row[of]) for row in rows if row["seconds"] is not None and row[of] > least]
-    if len(known) < 3:
+def slope(rows: Sequence[Row], figure: str) -> float | None:
+    """Return the least-squares slope of log(figure) against log(ops); None for fewer than three points."""
+    least = NOISE_S if figure == "seconds" else NOISE_MB
+    points = [(row["ops"], row[figure]) for row in rows if row["seconds"] is not None and row[figure] > least]
+    if len(points) < 3:
         return None
-    at, values = np.log(np.array(known)).T
+    at, values = np.log(np.array(points)).T
     return float(np.polyfit(at, values, 1)[0])
 
 
 def draw(rows: Sequence[Row]) -> bytes:
-    """A picture: seconds above, memory below, a column for each kind of program, slopes in the legends."""
+    """Return a PNG: seconds above, memory below, a column for each kind of program, slopes in the legends."""
     kinds = [kind for kind in KINDS if any(row["kind"] == kind for row in rows)]
     figure = new_figure(380 * len(kinds) + 60, 1150)
     axes = figure.subplots(2, len(kinds), sharex=True, sharey="row", squeeze=False)
     names = [stage for stage in STAGES if any(row["stage"] == stage for row in rows)]
     for column, kind in enumerate(kinds):
-        for line, (of, least) in enumerate((("seconds", NOISE_S / 3), ("mb", NOISE_MB))):
+        for line, (unit, least) in enumerate((("seconds", NOISE_S / 3), ("mb", NOISE_MB))):
             panel = axes[line, column]
             for number, stage in enumerate(names):
                 mine = [r for r in rows if (r["kind"], r["stage"]) == (kind, stage)]
-                points = [(r["ops"], r[of]) for r in mine if r["seconds"] is not None and r[of] > least]
+                points = [(r["ops"], r[unit]) for r in mine if r["seconds"] is not None and r[unit] > least]
                 if not points:
                     continue
-                steep = slope(mine, of)
+                steep = slope(mine, unit)
                 label = stage + ("" if steep is None else f"  {steep:.2f}")
                 style = {"marker": "osD^v<>"[number % 7], "markersize": 3.5, "linewidth": 1.2, "label": label}
                 panel.plot(*zip(*points, strict=True), color=_COLOURS[number % len(_COLOURS)], **style)
@@ -155,7 +154,7 @@ _COLOURS: Final = (
 
 
 def table(rows: Sequence[Row]) -> str:
-    """Seconds at the largest size, and slopes, of each stage and kind of program; then the real programs."""
+    """Return two Markdown tables: seconds at the largest size and slopes by stage and kind; then real programs."""
     kinds = [kind for kind in KINDS if any(row["kind"] == kind for row in rows)]
     stages = [stage for stage in STAGES if any(row["stage"] == stage for row in rows)]
 
@@ -170,17 +169,17 @@ def table(rows: Sequence[Row]) -> str:
         return text + ("" if steep is None else f", n^{steep:.2f}")
 
     heads = [f"{kind}, {max(row['ops'] for row in rows if row['kind'] == kind):,} ops" for kind in kinds]
-    made = markdown(["stage", *heads], ([stage, *(cell(kind, stage) for kind in kinds)] for stage in stages))
+    synthetic = markdown_table(["stage", *heads], ([stage, *(cell(kind, stage) for kind in kinds)] for stage in stages))
     real = [
         [f"{name} ({ops:,} ops)", *(cell(name, stage) or "–" for stage in stages)]
         for name in REAL
         for ops in sorted({row["ops"] for row in rows if row["kind"] == name})[-1:]
     ]
-    return made + ("\n\n" + markdown(["program", *stages], real) if real else "")
+    return synthetic + ("\n\n" + markdown_table(["program", *stages], real) if real else "")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = benchmark_parser(__doc__)
     parser.add_argument("--kinds", nargs="+", default=(*KINDS, *REAL), choices=(*KINDS, *REAL))
     parser.add_argument("--sizes", nargs="+", type=int, default=SIZES)
     parser.add_argument("--stages", nargs="+", default=tuple(STAGES), choices=STAGES)
@@ -189,7 +188,6 @@ def main() -> None:
     )
     parser.add_argument("--from", dest="known", nargs="+", type=Path, help="figures of earlier runs")
     parser.add_argument("--plot", type=Path, help="where to draw the figures")
-    parser.add_argument("--write", type=Path, help="document whose table to write anew")
     arguments = parser.parse_args()
     if arguments.known is None:
         rows = []
@@ -201,8 +199,8 @@ def main() -> None:
         rows = [row for file in arguments.known for row in json.loads(file.read_text())]
     if arguments.plot is not None:
         write_atomically(arguments.plot, draw(rows))
-    if arguments.write is not None:
-        write_between_markers(arguments.write, "scale", table(rows))
+    if arguments.write:
+        publish({"scale": table(rows)}, arguments.write)
 
 
 if __name__ == "__main__":

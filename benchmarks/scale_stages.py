@@ -1,4 +1,4 @@
-"""What `benchmarks.scale` measures: programs of any number of ops, and the stages that they go through.
+"""Programs of any number of ops, and the stages that `benchmarks.scale` measures on them.
 
 Run as a module it measures one stage in this process and prints it as JSON.
 """
@@ -22,35 +22,36 @@ import numpy as np
 import onnx
 from onnx import NodeProto, TensorProto, ValueInfoProto, helper
 
-from agents.exact.dynamic.bound import linear_bound_ps
-from memplace_env.compiler import native_plan
-from memplace_env.compiler.density import density_greedy
-from memplace_env.costs import Costs, costs_of, resolve_cost_model
+from memplace_agents.exact.dynamic.lp_bound import linear_bound_ps
 from memplace_env.envs.malloc_game.problem import MallocGameProblem
-from memplace_env.plan import MemoryPlan, violations
-from memplace_env.resolve import resolve_task
-from memplace_env.simulator import Report, time_plan, traffic_bound_ps
-from memplace_env.task import Task
-from memplace_env.workload.onnx import load_onnx
-from memplace_env.workload.program import Program
-from memplace_env.workload.resolve import resolve_workload
+from memplace_env.machine.costs import Costs, costs_of, resolve_cost_model
+from memplace_env.placement.compiler import native_plan
+from memplace_env.placement.compiler.density import density_greedy
+from memplace_env.placement.memory_plan import MemoryPlan
+from memplace_env.placement.resolve_task import resolve_task
+from memplace_env.placement.simulator import Report, time_plan, traffic_bound_ps
+from memplace_env.placement.task import Task
+from memplace_env.placement.validation import violations
+from memplace_env.placement.workloads import resolve_workload
+from memplace_env.program.frontends.onnx import load_onnx
+from memplace_env.program.program import Program
 
 RESIDENT, STREAMED = "nnp-i", "tpu-v4i"
-"""Chips that weights stay on, and that they are streamed to."""
+"""Chips with resident and with streamed weights."""
 WIDTH: Final = 256
 BOUND_SECONDS: Final = 20.0
-"""What the linear bound may take; it is 0 if that does not suffice."""
+"""Time limit of the linear bound, which is 0 if it does not suffice."""
 SHAPES: Final = {"MatMul": (WIDTH, WIDTH), "Add": (WIDTH,), "Conv": (WIDTH, WIDTH, 1, 1)}
-"""Of the weights that each operator of the files has, where it has any."""
+"""Shape of the weight of each operator that has one."""
 
 
 def write_onnx(kind: str, nodes: int, path: Path) -> None:
-    """A file of so many nodes, whose weights have no bytes.
+    """Write a file of so many nodes, whose weights have no bytes.
 
     "chain": products, shifts and activations in a row. "residual": convolutions in blocks of four nodes, of which the
     last adds the block's own input.
     """
-    made: list[NodeProto] = []
+    written: list[NodeProto] = []
     initializers: list[TensorProto] = []
     shape = (WIDTH, WIDTH) if kind == "chain" else (1, WIDTH, 16, 16)
     entry = last = "x"
@@ -68,10 +69,12 @@ def write_onnx(kind: str, nodes: int, path: Path) -> None:
         elif operator == "Residual":
             operands.append(entry)
         last = f"v{index}"
-        made.append(helper.make_node("Add" if operator == "Residual" else operator, operands, [last], name=f"n{index}"))
+        written.append(
+            helper.make_node("Add" if operator == "Residual" else operator, operands, [last], name=f"n{index}")
+        )
         if operator == "Residual":
             entry = last
-    graph = helper.make_graph(made, kind, [_declared("x", shape)], [_declared(last, shape)], initializers)
+    graph = helper.make_graph(written, kind, [_declared("x", shape)], [_declared(last, shape)], initializers)
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), path)
 
 
@@ -80,16 +83,16 @@ def _declared(name: str, shape: tuple[int, ...]) -> ValueInfoProto:
 
 
 def spec(kind: str, ops: int) -> str:
-    """The text of a synthetic program."""
+    """Return the name of a synthetic program."""
     return f"synthetic:{kind}?ops={ops}"
 
 
 def prepared(stage: str, folder: Path) -> Callable[[], Any]:
-    """The stage with all that it needs at hand but kernels, which it compiles at its first call.
+    """Return the stage with all of its inputs; its first call compiles kernels.
 
     Args:
         stage: a key of `STAGES`.
-        folder: holds `source.json`, what the program comes from, and what earlier stages left.
+        folder: has `source.json`, the source of the program, and the results of earlier stages.
     """
     source = json.loads((folder / "source.json").read_text())
     if stage == "load":
@@ -105,8 +108,8 @@ def prepared(stage: str, folder: Path) -> Callable[[], Any]:
         return partial(costs_of, resolve_cost_model(stage), program, accelerator)
     task = resolve_task(program, chip, costs="roofline", must_fit=False)
     if stage.startswith(("simulate", "validate")):
-        of = folder / f"{stage.split()[1]}.plan.pickle"
-        return partial(STAGES[stage], task, pickle.loads(of.read_bytes()))
+        plan = folder / f"{stage.split()[1]}.plan.pickle"
+        return partial(STAGES[stage], task, pickle.loads(plan.read_bytes()))
     return partial(STAGES[stage], task)
 
 
@@ -148,23 +151,23 @@ STAGES: Final[dict[str, Callable[..., Any]]] = {
     "traffic bound": traffic_bound_ps,
     "linear bound": _linear,
 }
-"""In the order in which they run: plans are judged after they are made."""
+"""Functions of the stages in the order in which they run: a plan is made before it is simulated."""
 ON_STREAMED: Final = frozenset(
     ["native-streamed", "random-game", "greedy-game", "simulate random-game", "validate random-game"]
 )
-KEPT: Final = {"load": "program.pickle", "density": "density.plan.pickle", "random-game": "random-game.plan.pickle"}
-"""What later stages need of a stage's result."""
+SAVED: Final = {"load": "program.pickle", "density": "density.plan.pickle", "random-game": "random-game.plan.pickle"}
+"""File of a stage's result, for later stages."""
 
 
 def run_stage(stage: str, folder: Path) -> dict[str, float | int | str]:
-    """Seconds of one call, kernels compiled, and the MB by which it raised the most resident memory.
+    """Return seconds of one call, kernels compiled, and the MB by which it raised the peak of resident memory.
 
-    The kernels are compiled by a small program, which comes in the folder `small`.
+    The kernels are compiled by a small program, which is in the folder `small`.
     """
     if folder.name != "small":
         prepared(stage, folder.parent / "small")()
     run = prepared(stage, folder)
-    # Where the system can, forget the memory that compiling took.
+    # Where the system allows it, reset the peak, which compiling may have raised.
     with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
     before = _most_resident_kb()
@@ -172,8 +175,8 @@ def run_stage(stage: str, folder: Path) -> dict[str, float | int | str]:
     result = run()
     seconds = time.perf_counter() - begin
     grown = _most_resident_kb() - before
-    if stage in KEPT:
-        (folder / KEPT[stage]).write_bytes(pickle.dumps(result))
+    if stage in SAVED:
+        (folder / SAVED[stage]).write_bytes(pickle.dumps(result))
     figures: dict[str, float | int | str] = {"seconds": seconds, "mb": grown / 1024}
     if stage == "load":
         figures["ops"] = result.num_ops
@@ -187,7 +190,7 @@ def run_stage(stage: str, folder: Path) -> dict[str, float | int | str]:
 
 
 def _most_resident_kb() -> int:
-    """The most memory that this process has had; `getrusage` also counts that of the process that started it."""
+    """Return the peak of this process's resident memory; `getrusage` also counts that of the parent process."""
     status = Path("/proc/self/status")
     if status.exists():
         return int(status.read_text().split("VmHWM:")[1].split()[0])
@@ -195,7 +198,7 @@ def _most_resident_kb() -> int:
 
 
 def _digest(result: Any) -> str:
-    """A short hash of what a stage made, to tell two versions of the code apart by."""
+    """Return a short hash of a stage's result, to compare two versions of the code."""
     if isinstance(result, Program):
         return result.sha256[:12]
     digest = hashlib.sha256()

@@ -1,4 +1,4 @@
-"""How fast everything is: prints JSON. `make bench`, or `python -m benchmarks.speed [--quick]`.
+"""Measure speeds and print them as JSON: `make bench`, or `python -m benchmarks.speed [--quick]`.
 
 Rates are the best of several rounds, times of whole processes the median. "One core" means that the process may run
 on one core only.
@@ -25,13 +25,13 @@ import gymnasium as gym
 import numpy as np
 from stable_baselines3 import PPO
 
-import agents
+import memplace_agents
 import memplace_env
-from agents.learning.threads import one_thread
-from memplace_env.testing import reference, reference_compiler, reference_game
-from memplace_env.threads import available_cores
-from memplace_env.workload.zoo import zoo_path
-from memplace_env.wrappers import SB3VecEnv
+from memplace_agents.learning.torch_threads import one_thread
+from memplace_env._lib.threads import available_cores
+from memplace_env.envs.wrappers import SB3VecEnv
+from memplace_env.program.zoo import zoo_path
+from tests.references import reference_compiler, reference_game, reference_simulator
 
 LLAMA = zoo_path("Llama-1B")
 WORKLOADS = ("BERT", "ResNet50")
@@ -41,7 +41,7 @@ README_GAME = {"num_envs": 64, "n_steps": 64, "batch_size": 1024, "n_epochs": 4}
 
 
 def best_seconds(run: Callable[[], Any], rounds: int = 5) -> float:
-    """Least wall time of one call, after one to warm up."""
+    """Return the least wall time of one call, after one to warm up."""
     run()
     times = []
     for _ in range(rounds):
@@ -52,31 +52,31 @@ def best_seconds(run: Callable[[], Any], rounds: int = 5) -> float:
 
 
 def vector_rate(workload: str, cores: int | None) -> float:
-    """Maps/s through the native vector environment: compile with offsets, simulate, reward."""
+    """Return assignments/s of the native vector environment: compile with offsets, simulate, reward."""
     if cores is not None:
         os.sched_setaffinity(0, set(sorted(os.sched_getaffinity(0))[:cores]))
     env = gym.make_vec(f"MemPlace-{workload}-v0", num_envs=BATCH, autoreset_mode="SameStep")
     env.reset(seed=0)
-    maps = np.random.default_rng(0).integers(0, 3, (BATCH, env.single_action_space.shape[0]))
-    return BATCH / best_seconds(lambda: env.step(maps))
+    assignments = np.random.default_rng(0).integers(0, 3, (BATCH, env.single_action_space.shape[0]))
+    return BATCH / best_seconds(lambda: env.step(assignments))
 
 
 def reference_rate(workload: str) -> float:
-    """Maps/s of the plain Python reference that the tests hold the kernels equal to: compile and simulate."""
+    """Return assignments/s of the plain Python reference, to which the tests compare the kernels."""
     env = gym.make(f"MemPlace-{workload}-v0").unwrapped
-    task, slot = env.task, env.problem.slot
-    entries = np.random.default_rng(0).integers(0, 3, env.problem.map_size)
-    mapping = np.where(task.program.is_placeable, entries[slot], task.backing).tolist()
+    task, decision_of = env.task, env.problem.decision_of
+    assignment = np.random.default_rng(0).integers(0, 3, env.problem.num_decisions)
+    levels = np.where(task.program.is_placeable, assignment[decision_of], task.backing).tolist()
 
     def once() -> None:
-        plan, _ = reference_compiler.compile_mapping(task, mapping, "weights-before-results")
-        reference.simulate(task, plan)
+        plan, _ = reference_compiler.compile_levels(task, levels, "weights-before-results")
+        reference_simulator.simulate(task, plan)
 
     return 1 / best_seconds(once, rounds=1)
 
 
 def rules_rate(workload: str) -> float:
-    """Decisions/s of one core, random legal games without observations."""
+    """Return decisions/s of one core: random legal games without observations."""
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     problem = gym.make(f"MallocGame-{workload}-v0").unwrapped.problem
     games = 256
@@ -85,7 +85,7 @@ def rules_rate(workload: str) -> float:
 
 
 def game_vector_rate(workload: str, cores: int | None, observation: str = "dict") -> float:
-    """Decisions/s of 256 games in the native vector environment, observed, random actions."""
+    """Return decisions/s of 256 games in the native vector environment: with observations, random actions."""
     if cores is not None:
         os.sched_setaffinity(0, set(sorted(os.sched_getaffinity(0))[:cores]))
     env = gym.make_vec(f"MallocGame-{workload}-v0", num_envs=256, copy=False, observation=observation)
@@ -101,7 +101,7 @@ def game_vector_rate(workload: str, cores: int | None, observation: str = "dict"
 
 
 def reference_game_rate(workload: str) -> float:
-    """Decisions/s of the plain Python reference, NoCopy, else Copy, else Drop."""
+    """Return decisions/s of the plain Python reference; it plays NoCopy, else Copy, else Drop."""
     env = gym.make(f"MallocGame-{workload}-v0").unwrapped
     game = reference_game.Game.begin(env.task)
     begin = time.perf_counter()
@@ -111,7 +111,7 @@ def reference_game_rate(workload: str) -> float:
 
 
 def ppo_rate(env_id: str, steps: int, policy: str, **settings: Any) -> float:
-    """Steps per CPU second of Stable-Baselines3's PPO with its training, torch with one thread.
+    """Return steps per CPU second of Stable-Baselines3's PPO with its training, torch with one thread.
 
     With `num_envs` as in the README, on flat observations; without it as `PPO(policy, env_id)` does it.
     """
@@ -127,7 +127,7 @@ def ppo_rate(env_id: str, steps: int, policy: str, **settings: Any) -> float:
 
 
 def fork_seconds(workload: str) -> float:
-    """Seconds of one `fork` of a game in its middle."""
+    """Return the seconds of one `fork` of a game in its middle."""
     env = gym.make(f"MallocGame-{workload}-v0").unwrapped
     env.reset()
     for _ in range(env.problem.num_decisions // 2):
@@ -141,16 +141,16 @@ def fork_seconds(workload: str) -> float:
 
 
 def solver_seconds(agent: str, env_id: str, **options: Any) -> float:
-    """Seconds of one run of an agent without a budget, the kernels being compiled."""
+    """Return the seconds of one run of an agent without a budget, kernels compiled before."""
     env = gym.make(env_id)
-    agents.make_agent(agent).solve(env, budget=2000)
+    memplace_agents.make_agent(agent).solve(env, budget=2000)
     begin = time.perf_counter()
-    agents.make_agent(agent, **options).solve(env, budget=10**9)
+    memplace_agents.make_agent(agent, **options).solve(env, budget=10**9)
     return time.perf_counter() - begin
 
 
 def step_seconds(env_id: str) -> float:
-    """Median seconds of one `env.step` of an environment that `gym.make` made, random actions."""
+    """Return the median seconds of one `env.step` with random actions."""
     env = gym.make(env_id)
     env.reset(seed=0)
     spent, over = [], False
@@ -165,7 +165,7 @@ def step_seconds(env_id: str) -> float:
 
 
 def process_seconds(code: str, rounds: int = 7, **variables: str) -> float:
-    """Median wall time of a fresh Python that runs the code."""
+    """Return the median wall time of a new Python process that runs the code."""
     times = []
     for _ in range(rounds):
         begin = time.perf_counter()
@@ -175,7 +175,7 @@ def process_seconds(code: str, rounds: int = 7, **variables: str) -> float:
 
 
 def first_call_seconds() -> dict[str, float]:
-    """Seconds until the first map is evaluated, beyond building the environment: never compiled before, and cached."""
+    """Return the seconds of the first evaluation after building the environment: without a cache, and with one."""
     code = (
         "import time, gymnasium as gym, memplace_env, numpy as np;"
         "e = gym.make('MemPlace-ResNet50-v0').unwrapped; t = time.perf_counter();"
@@ -192,19 +192,19 @@ def first_call_seconds() -> dict[str, float]:
 
 
 def load_figures(path: Path, **settings: Any) -> dict[str, float]:
-    """Seconds to load a model, and the resident memory of a process that did nothing else."""
+    """Return the seconds to load a model, and the resident memory of a process that did nothing else."""
     seconds = best_seconds(lambda: memplace_env.load_onnx(path, **settings), rounds=3)
     return {"seconds": seconds, "resident_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
 
 
 def in_fresh_process(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """The function's result, from a process of its own."""
+    """Return the function's result from a process of its own."""
     with ProcessPoolExecutor(1) as pool:
         return pool.submit(function, *args, **kwargs).result()
 
 
 def measure(quick: bool) -> dict[str, Any]:
-    """All figures; `quick` leaves out the slow reference and the exact solver."""
+    """Return all figures; `quick` leaves out the slow reference and the exact solver."""
     figures: dict[str, Any] = {
         "machine": {"processor": platform.processor() or platform.machine(), "cores": available_cores()},
         "maps_per_s_one_core": {name: in_fresh_process(vector_rate, name, 1) for name in WORKLOADS},
@@ -242,7 +242,7 @@ def measure(quick: bool) -> dict[str, Any]:
         game["beam_search_64_bert_s"] = solver_seconds("beam-search", "MallocGame-BERT-v0", width=64)
         figures["exact"] = {}
         for name in WORKLOADS:
-            solution = agents.make_agent("exact").solve(f"MemPlace-{name}-v0")
+            solution = memplace_agents.make_agent("exact").solve(f"MemPlace-{name}-v0")
             figures["exact"][name] = {"seconds": solution.seconds, "outcome": solution.outcome, "gap": solution.gap}
     return figures
 

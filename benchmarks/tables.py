@@ -1,35 +1,66 @@
-"""Markdown tables and results files, as the benchmark scripts write them."""
+"""Common parts of the benchmark scripts: flags, Markdown tables between markers, results files."""
 
 from __future__ import annotations
 
-import json
+import argparse
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from memplace_env.files import write_atomically
-from memplace_env.views.tables.markup import markdown
+from memplace_env._lib.files import write_atomically
+from memplace_env.report.markdown import markdown_table
 
-__all__ = ["markdown", "save_results", "setting_text", "write_between_markers"]
+__all__ = ["SHOWN", "benchmark_parser", "markdown_table", "milliseconds", "publish", "setting_text"]
+
+SHOWN = (
+    "AlexNet", "MobileNetV2", "ResNet50", "ResNet101", "ConvNeXt-tiny", "BERT", "GPT2", "ViT", "Swin-tiny",
+    "Whisper-tiny",
+)  # fmt: skip
+"""Ten programs with one-shot ids on nnp-i: the rows of tables that a person reads."""
+
+
+def benchmark_parser(description: str | None, writes: bool = True) -> argparse.ArgumentParser:
+    """Return a parser whose help is the module's docstring, with the flag `--write` if the script `writes` tables."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    if writes:
+        parser.add_argument(
+            "--write", type=Path, nargs="+", default=[], metavar="FILE", help="documents whose tables are replaced"
+        )
+    return parser
+
+
+def publish(tables: Mapping[str, str], documents: Sequence[Path]) -> None:
+    """Print tables, and put them into documents, each between `<!-- name:begin -->` and `<!-- name:end -->`.
+
+    Args:
+        tables: Markdown by the name of its markers.
+        documents: files that have the markers of one of the tables or more.
+
+    Raises:
+        SystemExit: a document has no markers of any of the tables.
+    """
+    for content in tables.values():
+        print(content, end="\n\n")
+    for document in documents:
+        text = document.read_text(encoding="utf-8")
+        written = 0
+        for name, content in tables.items():
+            begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
+            if begin in text and end in text:
+                text = f"{text.split(begin)[0]}{begin}\n{content}\n{end}{text.split(end)[1]}"
+                written += 1
+        if not written:
+            raise SystemExit(f"{document} has no markers of {', '.join(tables)}.")
+        write_atomically(document, text)
 
 
 def setting_text(record: Mapping[str, Any]) -> str:
-    """What of an environment's arguments says how its program is made, for people: "int8, batch 4, sequence 128"."""
+    """Return the type, batch and dims of an environment's arguments: "int8, batch 4, sequence 128"."""
     dims = [f"{key} {value}" for key, value in record.get("dims", {}).items()]
     batch = [f"batch {record['batch']}"] if "batch" in record else []
     return ", ".join([*([record["dtype"]] if "dtype" in record else []), *batch, *dims])
 
 
-def write_between_markers(path: Path, name: str, content: str) -> None:
-    """Replace what stands between `<!-- name:begin -->` and `<!-- name:end -->` in a document."""
-    begin, end = f"<!-- {name}:begin -->", f"<!-- {name}:end -->"
-    text = path.read_text(encoding="utf-8")
-    if begin not in text or end not in text:
-        raise SystemExit(f"{path} has no markers {begin} ... {end}.")
-    head, tail = text.split(begin)[0], text.split(end)[1]
-    write_atomically(path, f"{head}{begin}\n{content}\n{end}{tail}")
-
-
-def save_results(path: Path, results: Sequence[Any]) -> None:
-    """Write a list as JSON, one item a line, whole or not at all."""
-    write_atomically(path, "[\n" + ",\n".join(map(json.dumps, results)) + "\n]\n")
+def milliseconds(seconds: float, digits: int = 3) -> str:
+    """Return a time in milliseconds with so many digits behind the point."""
+    return f"{seconds * 1e3:.{digits}f}"

@@ -1,4 +1,4 @@
-"""What CMEM gains on tpu-v4i, beside the published figures.
+"""Compare the gain of CMEM on tpu-v4i with the published figures.
 
 Published: Jouppi et al., "Ten Lessons From Three Generations Shaped Google's TPUv4i" (ISCA 2021): speed-ups by CMEM in
 MLPerf's scenarios (figure 10), performance by capacity of CMEM (figure 13). Batch 16 for ResNet-50 in the server
@@ -17,21 +17,21 @@ from fractions import Fraction
 from functools import cache
 from typing import NamedTuple
 
-import agents
-from agents.xla_msa import PUBLIC_SETS
-from benchmarks.tables import markdown
-from memplace_env.accelerator import Accelerator, load_accelerator
-from memplace_env.costs import CostModel
-from memplace_env.costs.tiled import Tiled
+import memplace_agents
+from benchmarks.tables import markdown_table
+from memplace_agents.xla_msa import PUBLIC_SETS
 from memplace_env.envs.malloc_game import MallocGameEnv
-from memplace_env.workload.program import Program
-from memplace_env.workload.resolve import resolve_workload
+from memplace_env.machine.accelerator import Accelerator, load_accelerator
+from memplace_env.machine.costs import CostModel
+from memplace_env.machine.costs.tiled import Tiled
+from memplace_env.placement.workloads import resolve_workload
+from memplace_env.program.program import Program
 
 MIB = 2**20
 
 
 class Case(NamedTuple):
-    """A network in one of MLPerf's scenarios and what CMEM gains there as published."""
+    """A network in one of MLPerf's scenarios, and the published gain of CMEM there."""
 
     workload: str
     batch: int
@@ -46,39 +46,44 @@ BERT_OFFLINE = Case("BERT-Large", 32, 1.11, "offline")
 CASES = (SERVER, OFFLINE, BERT_SERVER, BERT_OFFLINE)
 
 CAPACITY = {0: 0.76, 16: 0.87, 72: 0.97, 112: 1.0, 128: 1.0}
-"""Published performance with so many MiB as a share of that with 128, mean of MLPerf's networks."""
+"""Published performance by MiB of CMEM as a fraction of that with 128, mean of MLPerf's networks."""
 
 MEMORIES = (
-    ("0.75, as derived before", "0.75", 0),
+    ("0.75, from the roofline's turn", "0.75", 0),
     ("0.9, and 2 us an op", "0.9", 2_000_000),
     ("1, as published", "1", 0),
 )
-"""Shares of HBM's published bandwidth, and overheads of an op in ps, that were compared."""
+"""Fractions of HBM's published bandwidth, and overheads of an op in ps, that are compared."""
 
 
 @cache
 def program_of(workload: str, batch: int) -> Program:
-    """The network in bfloat16 as XLA fuses it."""
+    """Return the network in bfloat16 as XLA fuses it."""
     dims = {"sequence": 384} if workload.startswith("BERT") else None
     return resolve_workload(workload, batch=batch, dims=dims, dtype="bfloat16", fusion="epilogue")
 
 
 def latencies_s(program: Program, chip: Accelerator, model: CostModel) -> tuple[float, float]:
-    """(Off, on)."""
+    """Return the latencies without and with CMEM."""
     env = MallocGameEnv(program, chip, costs=model)
-    solvers: Sequence[agents.Agent] = [*(agents.XlaMsa(each.options) for each in PUBLIC_SETS), agents.GreedyPlayer()]
+    solvers: Sequence[memplace_agents.Agent] = [
+        *(memplace_agents.XlaMsa(public.options) for public in PUBLIC_SETS),
+        memplace_agents.GreedyPlayer(),
+    ]
     solutions = [solver.solve(env) for solver in solvers]
-    return solutions[0].native_latency_s, min(each.report.latency_s for each in solutions if each.report is not None)
+    return solutions[0].native_latency_s, min(
+        solution.report.latency_s for solution in solutions if solution.report is not None
+    )
 
 
 def speedup(case: Case, model: CostModel, chip: Accelerator | None = None) -> float:
-    """Off over on, by default on tpu-v4i as it is."""
+    """Return the latency without CMEM over that with it; the default chip is tpu-v4i."""
     off, on = latencies_s(program_of(case.workload, case.batch), chip or load_accelerator("tpu-v4i"), model)
     return off / on
 
 
 def with_memory(share: str, overhead_ps: int) -> Accelerator:
-    """The chip with that share of HBM's published bandwidth, and with so much overhead of each op."""
+    """Return the chip with a fraction of HBM's published bandwidth and an overhead of each op."""
     chip = load_accelerator("tpu-v4i")
     hbm = chip.levels[-1]
     rate = int(hbm.read_bytes_per_s * Fraction(share))
@@ -87,17 +92,19 @@ def with_memory(share: str, overhead_ps: int) -> Accelerator:
 
 
 def memory_table() -> str:
-    """One line for each bandwidth of HBM, under tiled costs."""
+    """Return a Markdown table with a row for each bandwidth of HBM, under tiled costs."""
     rows = []
     for name, share, overhead_ps in MEMORIES:
         chip = with_memory(share, overhead_ps)
         rows.append([name, *(f"{speedup(case, Tiled(), chip):.2f}" for case in CASES)])
     rows.append(["published", *(f"{case.published:.2f}" for case in CASES)])
-    return markdown(["share of HBM's 614 GB/s", *(f"{case.workload}, batch {case.batch}" for case in CASES)], rows)
+    return markdown_table(
+        ["fraction of HBM's 614 GB/s", *(f"{case.workload}, batch {case.batch}" for case in CASES)], rows
+    )
 
 
 def performance_by_capacity(case: Case, model: CostModel) -> dict[int, float]:
-    """Performance with so many MiB as a share of that with 128."""
+    """Return performance by MiB of CMEM as a fraction of that with 128."""
     chip, program, latency = load_accelerator("tpu-v4i"), program_of(case.workload, case.batch), {}
     for mib in CAPACITY:
         levels = (replace(chip.levels[0], capacity_bytes=max(mib, 1) * MIB), *chip.levels[1:])
@@ -107,10 +114,10 @@ def performance_by_capacity(case: Case, model: CostModel) -> dict[int, float]:
 
 
 def capacity_table() -> str:
-    """One line a capacity, under tiled costs."""
+    """Return a Markdown table with a row for each capacity, under tiled costs."""
     curves = [performance_by_capacity(case, Tiled()) for case in (SERVER, BERT_SERVER)]
     rows = []
     for mib, published in CAPACITY.items():
         shares = [curve[mib] for curve in curves]
         rows.append([f"{mib} MiB", *(f"{share:.0%}" for share in (*shares, sum(shares) / len(shares), published))])
-    return markdown(["CMEM", "ResNet-50, batch 16", "BERT-Large, batch 8", "mean", "published, MLPerf"], rows)
+    return markdown_table(["CMEM", "ResNet-50, batch 16", "BERT-Large, batch 8", "mean", "published, MLPerf"], rows)

@@ -1,17 +1,16 @@
-"""Tiled costs beside what Arm's own compiler says of the same networks.
+"""Compare tiled costs with the estimates of Arm's own compiler for the same networks.
 
     python -m benchmarks.vela
     python -m benchmarks.vela --data benchmarks/data/vela-more      # or another folder, see the README.md there
     python -m benchmarks.vela --write docs/model.md
 
-The .tflite alone goes in. In mode Dedicated_Sram our compiler places: every feature map asks for SRAM, weights stay in
-DRAM, whence each op stages them. In mode Shared_Sram all feature maps are in SRAM, as the mode says. The chip is the
+The only input is the .tflite file. In mode Dedicated_Sram our compiler places: every feature map asks for SRAM, weights
+stay in DRAM, from which each op stages them. In mode Shared_Sram all feature maps are in SRAM. The chip is the
 preset of that name with the SRAM and the bandwidths of the row.
 """
 
 from __future__ import annotations
 
-import argparse
 import csv
 import json
 import math
@@ -24,28 +23,28 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
-from benchmarks.tables import markdown, write_between_markers
-from memplace_env.accelerator import Accelerator, load_accelerator
-from memplace_env.compiler import place_mapping
-from memplace_env.costs import op_times
-from memplace_env.costs.kernels import used_by_level
-from memplace_env.resolve import make_task
-from memplace_env.task import Task
-from memplace_env.units import PS
-from memplace_env.workload.program import TensorKind
-from memplace_env.workload.resolve import resolve_workload
+from benchmarks.tables import benchmark_parser, markdown_table, publish
+from memplace_env._lib.units import PS
+from memplace_env.machine.accelerator import Accelerator, load_accelerator
+from memplace_env.machine.costs import op_times
+from memplace_env.machine.costs.op_time_kernels import used_by_level
+from memplace_env.placement.compiler import place_levels
+from memplace_env.placement.resolve_task import make_task
+from memplace_env.placement.task import Task
+from memplace_env.placement.workloads import resolve_workload
+from memplace_env.program.program import TensorKind
 
 DATA = Path(__file__).with_name("data") / "vela"
 
 Row = Mapping[str, str]
 
 BOUNDS = {"mean": 0.10, "worst": 0.30, "bytes": 0.20, "rank": 0.90}
-"""What was asked for before anything was measured: geometric mean and worst error of total time, error of DRAM bytes,
+"""Requirements set before anything was measured: geometric mean and worst error of total time, error of DRAM bytes,
 and rank correlation of layers, see `least_rank`."""
 
 
 def chip_of(row: Row) -> Accelerator:
-    """The preset of the row's name with its SRAM and bandwidths."""
+    """Return the preset of the row's name with its SRAM and bandwidths."""
     chip = load_accelerator(row["accelerator"])
     gibibytes = {"SRAM": float(row["sram_bandwidth"]), "DRAM": float(row["dram_bandwidth"])}
     sram = min(int(float(row["arena_cache_size"]) * 1024), chip.levels[-1].capacity_bytes - 1)
@@ -58,16 +57,16 @@ def chip_of(row: Row) -> Accelerator:
 
 
 def served(task: Task, mode: str) -> NDArray[np.int8]:
-    """int8[U], the level that serves each use."""
+    """Return int8[U], the level that serves each use."""
     kinds = task.program.tensor_kind
     if mode == "Shared_Sram":
         return np.where(kinds == TensorKind.WEIGHT, task.backing, 0)[task.program.use_tensor].astype(np.int8)
-    wanted = np.where(kinds == TensorKind.WEIGHT, task.backing, 0)
-    return place_mapping(task, wanted).plan.use_level.astype(np.int8)
+    levels = np.where(kinds == TensorKind.WEIGHT, task.backing, 0)
+    return place_levels(task, levels).plan.use_level.astype(np.int8)
 
 
 def compare(row: Row, data: Path = DATA) -> dict[str, Any]:
-    """Ours over Vela's: total cycles under both cost models, the rest under tiled."""
+    """Return our figures over Vela's: total cycles under both cost models, the rest under tiled."""
     chip = chip_of(row)
     program = resolve_workload(data / f"{row['network']}.tflite", fusion=chip.fusion)
     figures: dict[str, Any] = {key: row[key] for key in ("network", "accelerator", "system_config", "memory_mode")}
@@ -91,34 +90,34 @@ def compare(row: Row, data: Path = DATA) -> dict[str, Any]:
 
 
 def cycles_per_s(row: Row) -> float:
-    """Vela's core clock."""
+    """Return Vela's core clock."""
     return float(row["core_clock"])
 
 
 def layer_cycles(names: Iterable[str], layers: Iterable[Mapping[str, str]]) -> dict[int, int]:
-    """Vela's cycles of our ops: of the layers whose names, cut off at 80 characters, begin as theirs or with theirs."""
+    """Return Vela's cycles by op; names of layers, cut off at 80 characters, match if one begins with the other."""
     ops, cycles = {name: op for op, name in enumerate(names)}, dict[int, int]()
     for layer in layers:
-        alike = [name for name in ops if layer["name"].startswith(name) or name.startswith(layer["name"])]
-        if alike:
-            op = ops[max(alike, key=len)]
+        matches = [name for name in ops if layer["name"].startswith(name) or name.startswith(layer["name"])]
+        if matches:
+            op = ops[max(matches, key=len)]
             cycles[op] = cycles.get(op, 0) + int(layer["cycles"])
     return cycles
 
 
 def error(ratios: Iterable[float]) -> tuple[float, float]:
-    """(Geometric mean, worst) of how far ratios are from 1, as a share."""
+    """Return the geometric mean and the worst of the ratios' relative errors."""
     logs = [abs(math.log(ratio)) for ratio in ratios]
     return math.exp(sum(logs) / len(logs)) - 1, math.exp(max(logs)) - 1
 
 
 def summary(results: list[dict[str, Any]]) -> dict[str, tuple[float, float]]:
-    """Errors over all rows."""
+    """Return the errors over all rows."""
     return {key: error(figures[key] for figures in results) for key in ("roofline", "tiled", "npu", "dram", "bytes")}
 
 
 def table(results: list[dict[str, Any]]) -> str:
-    """One line a row of networks.csv, errors below."""
+    """Return a Markdown table with a row for each row of networks.csv, and errors below."""
     heads = [
         "network",
         "chip, mode",
@@ -141,11 +140,11 @@ def table(results: list[dict[str, Any]]) -> str:
     ]
     for name, which in (("geometric mean error", 0), ("worst error", 1)):
         rows.append([name, "", *(f"{100 * summary(results)[key][which]:.1f} %" for key in keys), ""])
-    return markdown(heads, rows)
+    return markdown_table(heads, rows)
 
 
 def verdict(results: list[dict[str, Any]]) -> str:
-    """Which of the bounds are met, and what misses them."""
+    """Return a list of the requirements, and of the rows that miss them."""
     errors = summary(results)
     lines = [
         f"total time, geometric mean error {errors['tiled'][0]:.1%} of {BOUNDS['mean']:.0%}",
@@ -161,12 +160,12 @@ def verdict(results: list[dict[str, Any]]) -> str:
     }
     if not any("rank" in figures for figures in results):
         beyond.popitem()
-    lines += [f"{what}, {len(rows)} of {len(results)} rows: {_names(rows)}" for what, rows in beyond.items()]
+    lines += [f"{title}, {len(rows)} of {len(results)} rows: {_names(rows)}" for title, rows in beyond.items()]
     return "\n".join(f"- {line}" for line in lines)
 
 
 def least_rank(network: str, accelerator: str) -> float:
-    """The rank correlation that was asked for."""
+    """Return the required rank correlation."""
     return 0.75 if network == "resnet50" and "u65" in accelerator else BOUNDS["rank"]
 
 
@@ -180,26 +179,24 @@ def _names(rows: list[dict[str, Any]], most: int = 6) -> str:
 
 
 def _chip(figures: dict[str, Any]) -> str:
-    """Configuration, system without the NPU's name, and mode."""
+    """Return configuration, system without the NPU's name, and mode."""
     return f"{figures['accelerator']}, {figures['system_config'].split('_', 2)[2]}, {figures['memory_mode']}"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = benchmark_parser(__doc__)
     parser.add_argument("--data", type=Path, default=DATA, help="folder of networks.csv")
     parser.add_argument("--json", action="store_true", help="print figures as JSON, a line a row")
-    parser.add_argument("--write", type=Path, help="document whose table is replaced")
     options = parser.parse_args()
     rows = list(csv.DictReader((options.data / "networks.csv").open(encoding="utf-8")))
     results = [compare(row, options.data) for row in rows]
     if options.json:
         print("\n".join(map(json.dumps, results)))
         return
-    text = f"{table(results)}\n\n{verdict(results)}"
-    print(text)
-    if options.write:
-        whole = options.data == DATA
-        write_between_markers(options.write, options.data.name, text if whole else verdict(results))
+    whole = f"{table(results)}\n\n{verdict(results)}"
+    publish(
+        {options.data.name: whole if options.data == DATA or not options.write else verdict(results)}, options.write
+    )
 
 
 if __name__ == "__main__":

@@ -5,106 +5,65 @@ Importing this package registers the environments; everything else is loaded whe
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from memplace_env.registration import register_envs
+from memplace_env._lib.lazy import export_lazily
+from memplace_env._lib.version import __version__ as __version__
+from memplace_env.envs.registration import register_envs as register_envs
 
 if TYPE_CHECKING:
-    from memplace_env.accelerator import Accelerator, accelerator_names, load_accelerator
-    from memplace_env.api import compile_mapping, native, simulate, validate
-    from memplace_env.costs import CostModel, Costs
-    from memplace_env.envs.malloc_game import MallocGameEnv
-    from memplace_env.envs.one_shot import OneShotEnv
-    from memplace_env.errors import MemPlaceError
-    from memplace_env.leaderboard import suites
-    from memplace_env.plan import MemoryPlan
-    from memplace_env.resolve import resolve_task
-    from memplace_env.simulator import Report, Simulator
-    from memplace_env.task import Task
-    from memplace_env.workload.builder import ProgramBuilder
-    from memplace_env.workload.onnx import load_onnx
-    from memplace_env.workload.program import Program, TensorKind
-    from memplace_env.workload.resolve import resolve_workload
-    from memplace_env.workload.stablehlo import from_jax, load_stablehlo
-    from memplace_env.workload.tflite import load_tflite
-    from memplace_env.workload.zoo import zoo_names
+    from memplace_env._lib.errors import MemPlaceError as MemPlaceError
+    from memplace_env.envs.malloc_game import MallocGameEnv as MallocGameEnv
+    from memplace_env.envs.one_shot import OneShotEnv as OneShotEnv
+    from memplace_env.leaderboard import suites as suites
+    from memplace_env.machine.accelerator import Accelerator as Accelerator
+    from memplace_env.machine.accelerator import accelerator_names as accelerator_names
+    from memplace_env.machine.accelerator import load_accelerator as load_accelerator
+    from memplace_env.machine.costs import CostModel as CostModel
+    from memplace_env.machine.costs import Costs as Costs
+    from memplace_env.placement.api import compile_levels as compile_levels
+    from memplace_env.placement.api import native as native
+    from memplace_env.placement.api import simulate as simulate
+    from memplace_env.placement.api import validate as validate
+    from memplace_env.placement.memory_plan import MemoryPlan as MemoryPlan
+    from memplace_env.placement.resolve_task import resolve_task as resolve_task
+    from memplace_env.placement.simulator_protocol import Simulator as Simulator
+    from memplace_env.placement.simulator_report import Report as Report
+    from memplace_env.placement.task import Task as Task
+    from memplace_env.placement.workloads import resolve_workload as resolve_workload
+    from memplace_env.program.builder import ProgramBuilder as ProgramBuilder
+    from memplace_env.program.frontends.onnx import load_onnx as load_onnx
+    from memplace_env.program.frontends.stablehlo import from_jax as from_jax
+    from memplace_env.program.frontends.stablehlo import load_stablehlo as load_stablehlo
+    from memplace_env.program.frontends.tflite import load_tflite as load_tflite
+    from memplace_env.program.program import Program as Program
+    from memplace_env.program.program import TensorKind as TensorKind
+    from memplace_env.program.zoo import zoo_names as zoo_names
 
-_HOME = {
-    "Accelerator": "accelerator",
-    "CostModel": "costs",
-    "Costs": "costs",
-    "MallocGameEnv": "envs.malloc_game",
-    "MemPlaceError": "errors",
-    "MemoryPlan": "plan",
-    "OneShotEnv": "envs.one_shot",
-    "Program": "workload.program",
-    "ProgramBuilder": "workload.builder",
-    "Report": "simulator",
-    "Simulator": "simulator",
-    "Task": "task",
-    "TensorKind": "workload.program",
-    "accelerator_names": "accelerator",
-    "compile_mapping": "api",
-    "from_jax": "workload.stablehlo",
-    "load_accelerator": "accelerator",
-    "load_onnx": "workload.onnx",
-    "load_stablehlo": "workload.stablehlo",
-    "load_tflite": "workload.tflite",
-    "native": "api",
-    "resolve_task": "resolve",
-    "resolve_workload": "workload.resolve",
-    "simulate": "api",
-    "suites": "leaderboard",
-    "validate": "api",
-    "zoo_names": "workload.zoo",
-}
-
-__version__ = "0.1.0"
-
-__all__ = [
-    "Accelerator",
-    "CostModel",
-    "Costs",
-    "MallocGameEnv",
-    "MemPlaceError",
-    "MemoryPlan",
-    "OneShotEnv",
-    "Program",
-    "ProgramBuilder",
-    "Report",
-    "Simulator",
-    "Task",
-    "TensorKind",
-    "__version__",
-    "accelerator_names",
-    "compile_mapping",
-    "from_jax",
-    "load_accelerator",
-    "load_onnx",
-    "load_stablehlo",
-    "load_tflite",
-    "native",
-    "register_envs",
-    "resolve_task",
-    "resolve_workload",
-    "simulate",
-    "suites",
-    "validate",
-    "zoo_names",
-]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
-
+export_lazily(
+    __name__,
+    {
+        "_lib.errors": "MemPlaceError",
+        "envs.malloc_game": "MallocGameEnv",
+        "envs.one_shot": "OneShotEnv",
+        "leaderboard": "suites",
+        "machine.accelerator": "Accelerator accelerator_names load_accelerator",
+        "machine.costs": "CostModel Costs",
+        "placement.api": "compile_levels native simulate validate",
+        "placement.memory_plan": "MemoryPlan",
+        "placement.resolve_task": "resolve_task",
+        "placement.simulator_protocol": "Simulator",
+        "placement.simulator_report": "Report",
+        "placement.task": "Task",
+        "placement.workloads": "resolve_workload",
+        "program.builder": "ProgramBuilder",
+        "program.frontends.onnx": "load_onnx",
+        "program.frontends.stablehlo": "from_jax load_stablehlo",
+        "program.frontends.tflite": "load_tflite",
+        "program.program": "Program TensorKind",
+        "program.zoo": "zoo_names",
+    },
+    own=["__version__", "register_envs"],
+)
 
 register_envs()

@@ -1,4 +1,4 @@
-"""Derive `memplace_env/workload/synthetic/factorisations/rank47_mod2.txt`: 47 products for 4 x 4 matrices modulo 2.
+"""Derive `memplace_env/placement/synthetic/factorisations/rank47_mod2.txt`: 47 products for 4 x 4 matrices modulo 2.
 
 A random walk in the flip graph (Kauers and Moosbauer 2022, arXiv 2212.01175) with plus transitions, which starts from a
 good scheme for fewer rows (Arai, Ichikawa and Hukushima 2024, arXiv 2312.16960). A scheme is a sum of terms a x b x c;
@@ -9,8 +9,8 @@ each factor is a word of 16 bits, one per matrix entry, and addition is exclusiv
 - Plus: when no reduction came for a while, a x b x c + a' x b' x c' becomes three terms,
   a x (b + b') x c + a x b' x (c + c') + (a + a') x b' x c'.
 
-What it finds is then written in the bases that make it sparsest. All is decided by the seed: the default finds what is
-shipped, within some minutes.
+The result is written in the bases that make it sparsest. The seed decides everything: the default gives the shipped
+file within some minutes.
 
     python scripts/derive_factorisation.py --out rank47_mod2.txt
 """
@@ -24,7 +24,7 @@ from pathlib import Path
 import numba as nb
 import numpy as np
 
-from memplace_env.workload.synthetic.bilinear import Factorisation
+from memplace_env.placement.synthetic.bilinear import Factorisation
 
 SIDE = 4
 BITS = SIDE * SIDE
@@ -50,7 +50,7 @@ def _bit_number(word):
 
 @nb.njit(inline="always")
 def _draw(state):
-    """The next 64 bits of Marsaglia's xorshift generator (13, 7, 17)."""
+    """Return the next 64 bits of Marsaglia's xorshift generator (13, 7, 17)."""
     x = state[0]
     x ^= x << np.uint64(13)
     x ^= x >> np.uint64(7)
@@ -61,14 +61,17 @@ def _draw(state):
 
 @nb.njit(inline="always")
 def _below(bits, limit):
-    """0..limit-1 from the lowest 16 of the bits."""
+    """Return a number in 0..limit-1 from the lowest 16 of the bits."""
     return np.int64(((bits & np.uint64(0xFFFF)) * np.uint64(limit)) >> np.uint64(16))
 
 
 @nb.njit
 def _set(words, terms_of, shared, factor, term, value):
-    """words[factor, term] = value. `terms_of[f, x]` has a bit for each term whose factor f is x; `shared[f]` for each
-    term that has an f in common with another."""
+    """Set words[factor, term] = value.
+
+    `terms_of[f, x]` has a bit for each term whose factor f is x; `shared[f]` has one for each term that has its f in
+    common with another.
+    """
     one, bit = np.uint64(1), np.uint64(1) << np.uint64(term)
     left = terms_of[factor, words[factor, term]] & ~bit
     terms_of[factor, words[factor, term]] = left
@@ -126,8 +129,10 @@ def _plus(words, rank, state):
 
 @nb.njit
 def walk(words, rank, best, flips, wait, margin, state, terms_of):
-    """Walk for so many flips or until `best` is improved; (rank, flips done). A plus comes after `wait` flips without
-    a reduction, at ranks below `best + margin` and below 64."""
+    """Walk for so many flips or until `best` is improved; return rank and flips done.
+
+    A plus comes after `wait` flips without a reduction, at ranks below `best + margin` and below 64.
+    """
     shared = np.zeros(3, dtype=np.uint64)
     _index(words, rank, terms_of, shared)
     since, done = 0, 0
@@ -167,7 +172,7 @@ def walk(words, rank, best, flips, wait, margin, state, terms_of):
 
 
 def standard_words() -> np.ndarray:
-    """int64[3, 64] of the standard algorithm; the first 48 terms make the upper three rows of C."""
+    """Return int64[3, 64] of the standard algorithm; the first 48 terms make the upper three rows of C."""
     words = np.zeros((3, MOST_TERMS), dtype=np.int64)
     i, j, k = (index.ravel() for index in np.indices((SIDE, SIDE, SIDE)))
     for factor, entry in enumerate((i * SIDE + j, j * SIDE + k, i * SIDE + k)):
@@ -176,7 +181,7 @@ def standard_words() -> np.ndarray:
 
 
 def descend(words, rank, target, patience, rng, state, terms_of):
-    """(words, rank) of the best scheme met until `target` is reached, or `patience` flips bring no better one."""
+    """Return words and rank of the best scheme until `target` is reached or `patience` flips bring no better one."""
     best, waited, kept = rank, 0, words.copy()
     while waited < patience and best > target:
         wait, margin = int(np.exp(rng.uniform(np.log(2e3), np.log(5e4)))), int(rng.integers(2, 7))
@@ -188,7 +193,7 @@ def descend(words, rank, target, patience, rng, state, terms_of):
 
 
 def derive(seed: int, target: int) -> np.ndarray:
-    """int64[3, target]: first the upper three rows of C with 38 products, then the fourth as the definition has it."""
+    """Return int64[3, target]: the upper three rows of C with 38 products, then the fourth by the definition."""
     rng = np.random.default_rng(seed)
     state = rng.integers(1, 2**63, 1).astype(np.uint64)
     terms_of = np.zeros((3, 1 << BITS), dtype=np.uint64)
@@ -240,8 +245,8 @@ def main() -> None:
     words = derive(options.seed, options.rank)
     factors = [(words[f, :, None] >> np.arange(BITS) & 1).astype(np.int8).reshape(-1, SIDE, SIDE) for f in range(3)]
     factors = [f.reshape(-1, BITS) for f in sparsify(*factors, np.random.default_rng(options.seed))]
-    found = Factorisation("found", (SIDE, SIDE, SIDE), *factors, modulus=2).check()
-    print(f"rank {found.rank}, exact modulo 2, with {sum(int(f.sum()) for f in factors)} coefficients")
+    result = Factorisation("derived", (SIDE, SIDE, SIDE), *factors, modulus=2).check()
+    print(f"rank {result.rank}, exact modulo 2, with {sum(int(f.sum()) for f in factors)} coefficients")
     if options.out:
         packed = np.stack([f.astype(np.int64) @ (1 << np.arange(BITS)) for f in factors], axis=1)
         lines = [" ".join(f"{word:04x}" for word in term) for term in sorted(packed.tolist())]

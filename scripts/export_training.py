@@ -20,21 +20,21 @@ from scripts.zoo.counts import update_counts
 from scripts.zoo.training import language, vision
 from scripts.zoo.training.common import Step
 
-ZOO = Path(__file__).resolve().parents[1] / "memplace_env" / "workload" / "zoo"
+ZOO = Path(__file__).resolve().parents[1] / "memplace_env" / "program" / "zoo"
 STEPS = {**vision.STEPS, **language.STEPS}
 UNROLLED = {"LSTM-train": lambda: language.lstm(unroll=True)}
-"""Of steps with loops: XLA counts a loop's body once."""
+"""Steps with loops, unrolled for XLA's count, which has a loop's body once."""
 
 CMEM_BYTES = 128 * 2**20
 
 
 def program(step: Step, name: str) -> Program:
-    """The step as XLA fuses it for a TPU; its state is donated and makes the weights."""
+    """Return the step as XLA fuses it for a TPU; its donated state becomes the weights."""
     return memplace_env.from_jax(step.__call__, *step.arguments, donate_argnums=0, name=name)
 
 
 def counted_by_xla(step: Step) -> float:
-    """Floating-point operations, transcendental ones included, of the step before any optimisation.
+    """Return the floating-point operations, transcendental ones included, of the step before any optimisation.
 
     A loop's body is counted once.
     """
@@ -43,12 +43,12 @@ def counted_by_xla(step: Step) -> float:
 
 
 def counted_by_us(program: Program) -> float:
-    """The same of a Program: two for each multiply-accumulate."""
+    """Return the floating-point operations of a Program: two for each multiply-accumulate."""
     return float(2 * program.macs.sum() + program.vector_ops.sum())
 
 
 def check(name: str, step: Step) -> str:
-    """A row of the table."""
+    """Return a row of the table."""
     start = time.perf_counter()
     ours = program(step, name)
     seconds = time.perf_counter() - start

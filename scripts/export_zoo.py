@@ -24,7 +24,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 
 import onnx
 
-from memplace_env.workload.zoo import catalogue
+from memplace_env.program.zoo import catalogue
 from scripts.zoo import (
     audio,
     decoding,
@@ -39,13 +39,13 @@ from scripts.zoo import (
 )
 from scripts.zoo.shape_only import shape_only
 
-ZOO = Path(__file__).resolve().parents[1] / "memplace_env" / "workload" / "zoo"
+ZOO = Path(__file__).resolve().parents[1] / "memplace_env" / "program" / "zoo"
 FIELDS = (vision, dense, from_torchvision, from_timm, own, language, decoding, audio, generative, structured)
 MODELS = {name: entry for field in FIELDS for name, entry in field.MODELS.items()}
 
 
 def write(model: onnx.ModelProto, path: Path) -> None:
-    """Writes a checked model in one step: a reader never sees half of a file."""
+    """Write a checked model in one step: no reader sees half of a file."""
     temporary = path.with_suffix(".tmp")
     temporary.write_bytes(model.SerializeToString(deterministic=True))
     onnx.checker.check_model(temporary, full_check=True)

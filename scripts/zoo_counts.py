@@ -1,11 +1,11 @@
-"""Count the zoo's modules with PyTorch's own counter, for the tests to hold the loader against.
+"""Count the zoo's modules with PyTorch's own counter, for the tests of the loader.
 
 Each entry's module runs on torch's meta device at the zoo's default dims. Multiply-accumulates are half of what
-`torch.utils.flop_counter` says: convolutions and matrix products. Parameters are those that the forward pass
+`torch.utils.flop_counter` counts: convolutions and matrix products. Parameters are those that the forward pass
 touches, each once however often it is used; a buffer (a running mean, a table of positions) is no parameter.
 
     python -m scripts.zoo_counts              # every program
-    python -m scripts.zoo_counts BERT GPT2    # some of them; what the file says of the others stays
+    python -m scripts.zoo_counts BERT GPT2    # some of them; the counts of others stay
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 
-from memplace_env.workload.zoo import DEFAULT_DIMS
+from memplace_env.program.zoo import DEFAULT_DIMS
 from scripts.export_zoo import MODELS
 from scripts.zoo.counts import update_counts
 from scripts.zoo.entry import Entry, Input, Network
 
 
 class Touched(TorchDispatchMode):
-    """Notes which of a module's parameters any operation takes."""
+    """Record the parameters of a module that any operation reads."""
 
     def __init__(self, module: nn.Module) -> None:
         super().__init__()
@@ -49,17 +49,17 @@ class Touched(TorchDispatchMode):
 
 
 def example(item: Input) -> torch.Tensor:
-    """A graph input at the default dims."""
+    """Return a graph input at the default dims."""
     shape = [DEFAULT_DIMS[dim] if isinstance(dim, str) else dim for dim in item.dims]
     return torch.zeros(shape, dtype=item.dtype, device="meta")
 
 
 def count(entry: Entry) -> dict[str, Any]:
-    """Multiply-accumulates and parameters of an entry's module, and the sizes of its dynamic axes."""
+    """Return multiply-accumulates and parameters of an entry's module, and the sizes of its dynamic axes."""
     with torch.device("meta"):
         network = Network(entry).eval()
     touched, flops = Touched(network), FlopCounterMode(display=False)
-    # A module whose branches ask for data, which meta tensors have not, takes the ones it takes in an export.
+    # Meta tensors have no data: a module that branches on data takes the branches of an export.
     exporting = patch.multiple(torch.compiler, _is_compiling_flag=True, _is_exporting_flag=True)
     with torch.no_grad(), exporting, flops, touched:
         network(*map(example, entry.inputs))
@@ -79,9 +79,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.error(f"unknown: {', '.join(sorted(unknown))}; known: {', '.join(MODELS)}")
     warnings.simplefilter("ignore")
     for name in options.names or MODELS:
-        found = count(MODELS[name])
-        print(f"{name}: {found['macs'] / 1e9:.4f} GMAC, {found['parameters'] / 1e6:.4f} M parameters")
-        update_counts({name: found})
+        counts = count(MODELS[name])
+        print(f"{name}: {counts['macs'] / 1e9:.4f} GMAC, {counts['parameters'] / 1e6:.4f} M parameters")
+        update_counts({name: counts})
 
 
 if __name__ == "__main__":

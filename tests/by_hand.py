@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from memplace_env.accelerator import Accelerator, MemoryLevel
-from memplace_env.plan import MemoryPlan
-from memplace_env.resolve import make_task
-from memplace_env.task import Task
-from memplace_env.workload.builder import ProgramBuilder
-from memplace_env.workload.program import Program, TensorKind
+from memplace_env.machine.accelerator import Accelerator, MemoryLevel
+from memplace_env.placement.memory_plan import MemoryPlan
+from memplace_env.placement.resolve_task import make_task
+from memplace_env.placement.task import Task
+from memplace_env.program.builder import ProgramBuilder
+from memplace_env.program.program import Program, TensorKind
 
 NS = 1000
 """Picoseconds."""
@@ -63,11 +63,11 @@ def three_op_task(work: int = 50, **changes) -> Task:
 def weight_fetched(task: Task, start: int, end: int) -> MemoryPlan:
     """The weight prefetched during start..end, all else in backing memory."""
     levels = np.where(task.program.use_tensor == W, 0, 1)
-    return MemoryPlan.of(task, levels, np.array([[W, 0, 0, start, 2]]), np.array([[W, 1, 0, start, end]]))
+    return task.make_plan(levels, np.array([[W, 0, 0, start, 2]]), np.array([[W, 1, 0, start, end]]))
 
 
 def all_fast(task: Task) -> MemoryPlan:
     """All but the input in fast memory; the weight is copied in during ops 0..1, the output written back at the end."""
     blocks = [[W, 0, 0, 0, 2], [A, 0, 40, 0, 1], [B, 0, 60, 1, 2], [Y, 0, 90, 2, 3]]
     copies = [[W, 1, 0, 0, 1], [Y, 0, 1, 3, 3]]
-    return MemoryPlan.of(task, np.where(task.program.use_tensor == X, 1, 0), np.array(blocks), np.array(copies))
+    return task.make_plan(np.where(task.program.use_tensor == X, 1, 0), np.array(blocks), np.array(copies))

@@ -5,6 +5,8 @@ import signal
 from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
+from tests.compiled_kernels import compile_kernels
+
 settings.register_profile(
     "memplace",
     deadline=None,
@@ -21,3 +23,9 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as a shell starts what 
 
 def pytest_addoption(parser):
     parser.addoption("--all-ids", action="store_true", help="test every registered environment, not a sample")
+
+
+def pytest_sessionstart(session):
+    """Before the workers of xdist begin; they would each compile every kernel."""
+    if getattr(session.config.option, "dist", "no") != "no" and not hasattr(session.config, "workerinput"):
+        compile_kernels()

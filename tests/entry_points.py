@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from memplace_env import plugins
+from memplace_env._lib import plugins
 
 
 class Point:

@@ -9,23 +9,35 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("memplace_env", "agents")
+PACKAGES = {"memplace_env": ROOT / "memplace_env", "memplace_agents": ROOT / "agents" / "memplace_agents"}
 
 
 @cache
 def modules() -> dict[str, ast.Module]:
     """Every module of the packages by its dotted name; a package's own is that of its `__init__`."""
     found = {}
-    for package in PACKAGES:
-        for path in sorted((ROOT / package).rglob("*.py")):
-            parts = path.relative_to(ROOT).with_suffix("").parts
+    for folder in PACKAGES.values():
+        for path in sorted(folder.rglob("*.py")):
+            parts = path.relative_to(folder.parent).with_suffix("").parts
             name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
             found[name] = ast.parse(path.read_text(encoding="utf-8"), str(path))
     return found
 
 
+def path_of(name: str) -> Path:
+    """The file of a module."""
+    package, *inner = name.split(".")
+    path = PACKAGES[package].joinpath(*inner)
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+
+
+def is_package(name: str) -> bool:
+    """Return whether the module is a package's own."""
+    return any(other.startswith(f"{name}.") for other in modules())
+
+
 class Import(NamedTuple):
-    """`importer` imports `target`, a dotted name; `lazy` if within a function. Imports for types only are left out."""
+    """`importer` imports `target`, a dotted name; `lazy` if within a function."""
 
     importer: str
     target: str
@@ -37,14 +49,16 @@ class Import(NamedTuple):
 
 
 @cache
-def imports() -> tuple[Import, ...]:
-    """All imports of all modules."""
-    return tuple(found for name, tree in modules().items() for found in _imports_in(name, tree, lazy=False))
+def imports(*, types: bool = False) -> tuple[Import, ...]:
+    """All imports of all modules; those for types only if `types`."""
+    return tuple(
+        found for name, tree in modules().items() for found in _imports_in(name, tree, lazy=False, types=types)
+    )
 
 
-def _imports_in(name: str, node: ast.AST, *, lazy: bool) -> Iterator[Import]:
+def _imports_in(name: str, node: ast.AST, *, lazy: bool, types: bool) -> Iterator[Import]:
     for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test):
+        if not types and isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test):
             continue
         if isinstance(child, ast.Import):
             for alias in child.names:
@@ -55,7 +69,7 @@ def _imports_in(name: str, node: ast.AST, *, lazy: bool) -> Iterator[Import]:
                 inner = f"{child.module}.{alias.name}"
                 yield Import(name, inner if inner in modules() else str(child.module), child.lineno, lazy)
         inside = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-        yield from _imports_in(name, child, lazy=lazy or inside)
+        yield from _imports_in(name, child, lazy=lazy or inside, types=types)
 
 
 class Function(NamedTuple):

@@ -7,17 +7,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from memplace_env.accelerator import load_accelerator
-from memplace_env.analysis import Judged
-from memplace_env.compiler import place_mapping
 from memplace_env.envs.malloc_game import MallocGameProblem
-from memplace_env.plan import MemoryPlan
-from memplace_env.resolve import make_task
-from memplace_env.simulator import judge_plan
-from memplace_env.task import Task
-from memplace_env.workload.builder import ProgramBuilder
-from memplace_env.workload.program import Ints, TensorKind
-from memplace_env.workload.resolve import resolve_workload
+from memplace_env.machine.accelerator import load_accelerator
+from memplace_env.placement.compiler import place_levels
+from memplace_env.placement.memory_plan import MemoryPlan
+from memplace_env.placement.resolve_task import make_task
+from memplace_env.placement.simulator import evaluate_plan
+from memplace_env.placement.task import Task
+from memplace_env.placement.workloads import resolve_workload
+from memplace_env.program.builder import ProgramBuilder
+from memplace_env.program.program import Ints, TensorKind
+from memplace_env.report.plans.evaluated_plan import EvaluatedPlan
 
 SRAM, DRAM = 0, 1
 
@@ -26,12 +26,12 @@ class Subject(NamedTuple):
     """A task and a plan for it."""
 
     task: Task
-    judged: Judged
+    evaluated: EvaluatedPlan
 
 
 def subject_of(task: Task, plan: MemoryPlan) -> Subject:
     """The plan with its report."""
-    return Subject(task, Judged(plan, judge_plan(task, plan)))
+    return Subject(task, EvaluatedPlan(plan, evaluate_plan(task, plan)))
 
 
 @cache
@@ -58,16 +58,16 @@ def plan_with_copies() -> Subject:
         (w3, DRAM, SRAM, 1, 2),
         (y, SRAM, DRAM, 6, 6),
     ]
-    found = subject_of(task, MemoryPlan.of(task, np.array(use_level), np.array(blocks), np.array(transfers)))
-    assert found.judged.report.stall_ps.any()
-    assert found.judged.report.tail_ps > 0
+    found = subject_of(task, task.make_plan(np.array(use_level), np.array(blocks), np.array(transfers)))
+    assert found.evaluated.report.stall_ps.any()
+    assert found.evaluated.report.tail_ps > 0
     return found
 
 
-def all_in(task: Task, level: int) -> Judged:
+def all_in(task: Task, level: int) -> EvaluatedPlan:
     """The plan in which every tensor asks for that level."""
-    plan = place_mapping(task, np.full(task.program.num_tensors, level)).plan
-    return Judged(plan, judge_plan(task, plan))
+    plan = place_levels(task, np.full(task.program.num_tensors, level)).plan
+    return EvaluatedPlan(plan, evaluate_plan(task, plan))
 
 
 def relu_task() -> Task:

@@ -15,11 +15,12 @@ from gymnasium.utils.env_checker import check_env
 from stable_baselines3.common.env_checker import check_env as sb3_check_env
 
 import memplace_env
-from memplace_env.compiler import resident
 from memplace_env.envs.malloc_game.step import step_all
-from memplace_env.envs.one_shot import OneShotEnv
+from memplace_env.envs.placement_env import formulation_of
+from memplace_env.envs.registration import Formulation, formulation_of_id
 from memplace_env.leaderboard.splits import FORMULATIONS, family_of
-from memplace_env.plan import violations
+from memplace_env.placement.compiler import resident
+from memplace_env.placement.validation import violations
 from tests.envs.golden import GOLDEN, latencies
 
 GENERIC = {
@@ -63,9 +64,13 @@ def test_what_is_registered():
 
 
 def test_golden_latencies(env):
-    """What the version of an id stands for: if this changes, the version must rise."""
+    """Latencies that the version of an id stands for: if they change, the version must rise."""
     if env.spec.id not in GENERIC:
         assert latencies(env.unwrapped) == json.loads(GOLDEN.read_text())[env.spec.id]
+
+
+def test_formulation(env):
+    assert formulation_of(env) is env.unwrapped.formulation is formulation_of_id(env.spec.id)
 
 
 def test_gymnasium_checker(env):
@@ -134,7 +139,7 @@ def test_spec_and_pickle(env):
 
 def kernel_of(env):
     """The kernel that steps the environment."""
-    return resident.place_all if isinstance(env.unwrapped, OneShotEnv) else step_all
+    return resident.place_all if env.unwrapped.formulation is Formulation.ONE_SHOT else step_all
 
 
 def test_info_has_the_same_keys_always(env):

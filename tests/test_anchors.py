@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks import anchors, estimators, nnp_i, tpu_cmem
-from memplace_env.accelerator import load_accelerator
-from memplace_env.costs import Roofline
-from memplace_env.costs.tiled import Tiled
+from memplace_env.machine.accelerator import load_accelerator
+from memplace_env.machine.costs import Roofline
+from memplace_env.machine.costs.tiled import Tiled
 
 DERATED = Path(anchors.__file__).parent / "data" / "tpu-v4i-derated.toml"
 

@@ -1,4 +1,4 @@
-"""What the design says about the whole: imports point one way, tasks are handed on whole, names are what they seem."""
+"""Rules of the design about the whole: imports point one way, tasks are handed on whole, names are what they seem."""
 
 import ast
 import importlib
@@ -6,104 +6,127 @@ import json
 import re
 import subprocess
 import sys
+from collections import Counter
 
+import networkx as nx
 import pytest
 
 import memplace_env
-from tests.source import PACKAGES, ROOT, functions, imports, modules, names_in
+from tests.source import PACKAGES, ROOT, functions, imports, is_package, modules, names_in
 
-LAYERS = (
-    ("errors", "units", "files", "foreign", "hints", "threads", "plugins", "processes", "kernel"),
-    ("workload", "accelerator"),
-    ("costs",),
-    ("workload.synthetic", "workload.resolve"),  # a planted optimum is one at certain costs
-    ("task",),
-    ("plan",),
-    ("export", "simulator"),
-    ("compiler", "execution"),
-    ("resolve",),
-    ("api", "device"),
-    ("registration", "envs"),
-    ("wrappers", "testing"),
-    ("analysis",),
-    ("views",),
+FLOORS = (
+    ("_lib",),
+    ("program",),
+    ("machine",),
+    ("placement",),
+    ("report",),
+    ("backends", "envs"),
+    ("testing", "agents"),
     ("leaderboard",),
     ("cli",),
 )
-"""Parts of memplace_env, from the bottom to the top: each imports from its own layer and those before it. What stands
-here counts for all that is in it, unless that stands here itself."""
-
-RENDERING = {f"memplace_env.envs.{package}.viewer" for package in ("one_shot", "malloc_game")}
-"""The one way back: these modules of the environments draw with `views`; their `env` imports them when it renders."""
+"""Rooms of memplace_env, and the agents, from the bottom to the top: each imports from itself and from floors below."""
 
 
-def layer(module: str) -> int:
-    """Number of the module's layer; the package itself is what registers the environments."""
-    if module in RENDERING:
-        return layer("memplace_env.views")
-    part = module.removeprefix("memplace_env").removeprefix(".") or "registration"
-    while part:
-        for number, parts in enumerate(LAYERS):
-            if part in parts:
-                return number
-        part = part.rpartition(".")[0]
-    raise AssertionError(f"{module} stands in no layer")
+def room(module: str) -> str:
+    """Room of a module; the package itself only registers the environments."""
+    parts = module.split(".")
+    if parts[0] == "memplace_agents":
+        return "agents"
+    return parts[1] if len(parts) > 1 else "envs"
 
 
-def test_every_part_has_a_layer():
-    assert all(layer(module) >= 0 for module in modules() if module.startswith("memplace_env"))
+def floor(module: str) -> int:
+    """Number of the floor that the module's room is on."""
+    return next(number for number, rooms in enumerate(FLOORS) if room(module) in rooms)
+
+
+def test_every_room_has_a_floor():
+    assert {room(module) for module in modules()} == {name for rooms in FLOORS for name in rooms}
 
 
 def test_imports_point_one_way():
-    """Those within functions as well: they are for saving time, not for going round in circles."""
+    """Imports within functions and for types count as well: they are for saving time, not for going in circles."""
     upwards = [
         str(found)
-        for found in imports()
-        if found.importer.startswith("memplace_env.")
-        and found.target.split(".")[0] == "memplace_env"
-        and layer(found.target) > layer(found.importer)
-        and not (found.lazy and found.target in RENDERING and found.importer == found.target.replace("viewer", "env"))
+        for found in imports(types=True)
+        if found.target.split(".")[0] in PACKAGES
+        and found.importer != "memplace_env"
+        and room(found.target) != room(found.importer)
+        and floor(found.target) >= floor(found.importer)
     ]
     assert upwards == []
 
 
-FROM_ENVS_UP = tuple(
-    f"memplace_env.{part}" for parts in LAYERS[LAYERS.index(("registration", "envs")) :] for part in parts
-)
+def test_no_circle_of_files():
+    graph = nx.DiGraph(
+        (found.importer, found.target)
+        for found in imports(types=True)
+        if found.target in modules() and found.target != found.importer
+    )
+    assert [sorted(circle) for circle in nx.strongly_connected_components(graph) if len(circle) > 1] == []
+
+
+def test_public_class_names_are_unique():
+    homes: dict[str, list[str]] = {}
+    for name, tree in modules().items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes.setdefault(node.name, []).append(name)
+    assert {name: found for name, found in homes.items() if len(found) > 1} == {}
+
+
+ENVIRONMENT_FILES = {"env", "flat", "observation", "problem", "vector", "viewer"}
+"""Names that stand once in each formulation's folder, as in Jumanji."""
+
+
+def test_file_names_are_unique():
+    """A file says its subject in its name, so that no two are called alike."""
+    names = Counter(name.rpartition(".")[2] for name in modules() if not is_package(name))
+    assert {name for name, count in names.items() if count > 1} - ENVIRONMENT_FILES == set()
+
+
 ONLY_IN = {
-    "gymnasium": (*FROM_ENVS_UP, "agents"),
-    "agents": ("memplace_env.leaderboard", "memplace_env.cli", "agents"),
-    "torch": ("agents", "memplace_env.device"),
-    "torch_geometric": ("agents",),
-    "tensorboard": ("agents",),
-    "stable_baselines3": ("agents", "memplace_env.wrappers.sb3"),
-    "sb3_contrib": ("agents",),
+    "gymnasium": (
+        *(f"memplace_env.{name}" for name in ("envs", "backends.cuda", "testing", "leaderboard", "cli")),
+        "memplace_agents",
+    ),
+    "memplace_agents": ("memplace_env.leaderboard", "memplace_env.cli", "memplace_agents"),
+    "torch": ("memplace_agents", "memplace_env.backends.cuda"),
+    "torch_geometric": ("memplace_agents",),
+    "tensorboard": ("memplace_agents",),
+    "stable_baselines3": ("memplace_agents", "memplace_env.envs.wrappers.sb3"),
+    "sb3_contrib": ("memplace_agents",),
     "hypothesis": ("memplace_env.testing.strategies",),
     "pytest": (),
     "tests": (),
     "benchmarks": (),
-    "numba": ("memplace_env.kernel",),
-    "networkx": ("memplace_env.workload.program",),
+    "numba": ("memplace_env._lib.kernel",),
+    "networkx": ("memplace_env.program.program",),
     "onnx": (
-        "memplace_env.workload.onnx",
-        "memplace_env.workload.lowered",
-        "memplace_env.execution",
-        "memplace_env.device.dtypes",
-        "memplace_env.device.lowering",
+        "memplace_env.program.frontends.onnx",
+        "memplace_env.program.frontends.lowered",
+        "memplace_env.backends.ort",
+        "memplace_env.backends.cuda.torch_dtypes",
+        "memplace_env.backends.cuda.torch_lowering",
     ),
-    "onnxruntime": ("memplace_env.execution.sessions",),
-    "tflite": ("memplace_env.workload.tflite", "memplace_env.export.tflite_file", "memplace_env.export.tflite_lives"),
-    "flatbuffers": ("memplace_env.export.tflite_file",),
-    "jax": ("memplace_env.workload.stablehlo.library",),
+    "onnxruntime": ("memplace_env.backends.ort.sessions",),
+    "tflite": (
+        "memplace_env.program.frontends.tflite",
+        "memplace_env.backends.export.tflite_file",
+        "memplace_env.backends.export.tflite_lives",
+    ),
+    "flatbuffers": ("memplace_env.backends.export.tflite_file",),
+    "jax": ("memplace_env.program.frontends.stablehlo.library",),
     "ray": ("memplace_env.leaderboard.ray_cluster",),
-    "matplotlib": ("memplace_env.views",),
+    "matplotlib": ("memplace_env.report", "memplace_env.envs.malloc_game.viewer"),
     "plotly": ("memplace_env.leaderboard.page",),
     "playwright": (),
     "axe_playwright_python": (),
     "typer": ("memplace_env.cli",),
-    "tomlkit": ("memplace_env.accelerator.description", "memplace_env.leaderboard.meta_file"),
+    "tomlkit": ("memplace_env.machine.accelerator.description", "memplace_env.leaderboard.meta_file"),
 }
-"""Who may import what else there is."""
+"""Modules that may import each library."""
 
 
 @pytest.mark.parametrize("library", sorted(ONLY_IN))
@@ -122,26 +145,29 @@ def test_networkx_is_imported_only_when_it_is_used():
 
 
 MAY_TAKE_BOTH = (
-    "memplace_env.task",
-    "memplace_env.resolve",
-    "memplace_env.api",
-    "memplace_env.costs",
-    "memplace_env.workload",
-    "memplace_env.accelerator",
-    "memplace_env.simulator.protocol",
+    "memplace_env.placement.task",
+    "memplace_env.placement.resolve_task",
+    "memplace_env.placement.api",
+    "memplace_env.machine.costs",
+    "memplace_env.program",
+    "memplace_env.placement.synthetic",
+    "memplace_env.machine.accelerator",
+    "memplace_env.placement.simulator_protocol",
     "memplace_env.testing",
 )
-"""Where tasks are made, and what outsiders call or write."""
+"""Modules in which tasks are made, or which outsiders call or implement."""
 SIMULATORS = (
-    "memplace_env.simulator.builtin", "memplace_env.simulator.parallel", "memplace_env.leaderboard.black_box",
-    "memplace_env.device.simulator",
-)  # fmt: skip
-"""Where `Simulator` is implemented, which takes both."""
+    "memplace_env.placement.simulator.builtin",
+    "memplace_env.placement.simulator.parallel",
+    "memplace_env.leaderboard.black_box",
+    "memplace_env.backends.cuda.simulator",
+)
+"""Modules that implement `Simulator`, which takes both."""
 METHODS = ("run", "run_batch", "task_of", "bench", "disturbed")
 
 
 def takes_both(node: ast.FunctionDef) -> bool:
-    """Whether a signature has a program and a chip side by side, by name or type."""
+    """Return whether a signature has a program and a chip side by side, by name or type."""
     arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
     said = {name for each in arguments for name in (each.arg, *(names_in(each.annotation) if each.annotation else ()))}
     return bool(said & {"program", "Program"}) and bool(said & {"accelerator", "Accelerator", "chip"})
@@ -159,7 +185,7 @@ def test_tasks_are_handed_on_whole():
 
 
 def is_front_door(function: str) -> bool:
-    """What a user passes to `gym.make` arrives at the environments' `__init__`: there a Task is made of it."""
+    """Return whether it is an environment's `__init__`, where a Task is made of what a user passes to `gym.make`."""
     module, name = function.split(":")[0], function.split()[-1]
     return (
         module in {f"memplace_env.envs.{package}.env" for package in ("one_shot", "malloc_game")} and name == "__init__"
@@ -186,7 +212,7 @@ def test_no_module_is_shadowed_by_a_name():
 
 
 def test_lazy_names_shadow_no_module():
-    for name in ("memplace_env", "memplace_env.wrappers", "agents"):
+    for name in ("memplace_env", "memplace_env.envs.wrappers", "memplace_agents"):
         package = importlib.import_module(name)
         inner = {other.rpartition(".")[2] for other in modules() if other.rpartition(".")[0] == name}
         assert not inner & set(package.__all__), name
@@ -214,7 +240,7 @@ def test_import_is_light():
 
 PUBLIC = """
     load_onnx load_accelerator resolve_workload resolve_task Program ProgramBuilder Accelerator Task MemoryPlan validate
-    simulate compile_mapping native register_envs zoo_names accelerator_names MemPlaceError OneShotEnv MallocGameEnv
+    simulate compile_levels native register_envs zoo_names accelerator_names MemPlaceError OneShotEnv MallocGameEnv
 """.split()
 
 
@@ -240,26 +266,6 @@ def test_every_exported_name_exists(name):
 
 
 PICTURE = re.compile(r"^    (\w+)(?:\[.*?\])? --> (\w+)(?:\[.*\])?$", re.MULTILINE)
-OUTSIDE_THE_PICTURE = (
-    "errors", "units", "files", "foreign", "hints", "threads", "plugins", "processes", "kernel", "registration",
-    "__main__",
-)  # fmt: skip
-"""What stands under everything, and a package's own modules, which register or run."""
-
-
-def drawn(module: str) -> str | None:
-    """The box of the picture in docs/architecture.md that a module is in; None for those outside of it."""
-    if module in RENDERING:
-        return "views"
-    if module.startswith("agents"):
-        return "agents"
-    part = module.removeprefix("memplace_env").removeprefix(".")
-    if part.startswith(("workload.synthetic", "workload.resolve")):
-        return "task"
-    if part == "api":
-        return "resolve"
-    top = part.split(".")[0]
-    return None if not top or top in OUTSIDE_THE_PICTURE else top
 
 
 def test_picture_in_the_documentation_shows_the_imports():
@@ -270,9 +276,10 @@ def test_picture_in_the_documentation_shows_the_imports():
     while more := {(a, d) for a, b in reach for c, d in reach if b == c} - reach:
         reach |= more
     ends = {
-        (drawn(found.target), drawn(found.importer)) for found in imports() if found.target.split(".")[0] in PACKAGES
+        (room(found.target), room(found.importer))
+        for found in imports(types=True)
+        if found.target.split(".")[0] in PACKAGES and found.importer != "memplace_env"
     }
-    real = {(below, above) for below, above in ends if below and above and below != above}
-    drawing = {("views", "envs")}  # an environment draws itself
-    assert real - reach - drawing == set()
+    real = {(below, above) for below, above in ends if below != above and below != "_lib"}
+    assert real - reach == set()
     assert arrows - real == set()

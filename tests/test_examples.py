@@ -4,10 +4,10 @@ from hypothesis import find, settings
 from hypothesis import strategies as st
 from hypothesis.internal.conjecture import providers
 
-import memplace_env.files
+import memplace_env._lib.files
 
 
 def test_examples_hold_no_constants_of_imported_modules():
     find(st.integers(), lambda number: number > 10**6, settings=settings(max_examples=200, database=None))
-    assert memplace_env.files.__file__
+    assert memplace_env._lib.files.__file__
     assert len(providers._get_local_constants()) == 0

@@ -9,9 +9,9 @@ from threading import Thread
 
 import pytest
 
-from memplace_env import files
-from memplace_env.errors import MemPlaceError
-from memplace_env.files import alone, is_empty, write_atomically, write_together
+from memplace_env._lib import files
+from memplace_env._lib.errors import MemPlaceError
+from memplace_env._lib.files import alone, is_empty, write_atomically, write_together
 
 OLD, NEW = {"a": "old a", "b": "old b"}, {"a": "new a", "b": b"new b", "c": "new c"}
 
@@ -101,20 +101,20 @@ def test_links_stay_and_lead_to_what_is_written(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("leads", "said"),
+    ("leads", "message"),
     [("loop", "symbolic links"), ("b", "links to one"), ("gone/file", "No space")],
 )
-def test_links_that_cannot_be_followed_stop_all(leads, said, tmp_path, monkeypatch):
+def test_links_that_cannot_be_followed_stop_all(leads, message, tmp_path, monkeypatch):
     (tmp_path / "loop").symlink_to("loop")
     (tmp_path / "gone").symlink_to("new")
     (tmp_path / "a").symlink_to(leads)
-    with no_room(monkeypatch, ["open"], 2), pytest.raises(OSError, match=said):
+    with no_room(monkeypatch, ["open"], 2), pytest.raises(OSError, match=message):
         write_together(tmp_path, {"a": "1", "b": "2"})
     assert {path.name for path in tmp_path.iterdir()} == {"loop", "gone", "a"}
 
 
 def received(writing, reading):
-    """What comes through a pipe while something is written into it."""
+    """Return the bytes that come through a pipe while a file is written into it."""
     writing()
     return os.read(reading, 100)
 
@@ -165,7 +165,7 @@ def test_permissions_are_handed_on(tmp_path):
 
 
 def test_devices_are_written_through(tmp_path, monkeypatch):
-    """A pipe that says it is a device, as no test should write into one."""
+    """A pipe that claims to be a device, as no test should write into one."""
     reading, writing = os.pipe()
     monkeypatch.setattr(files.stat, "S_ISFIFO", lambda mode: False)
     monkeypatch.setattr(files.stat, "S_ISCHR", files.stat.S_IFMT)
@@ -181,7 +181,7 @@ def test_a_socket_in_the_place_of_a_file_stops_all(tmp_path, monkeypatch):
     write_together(tmp_path, OLD)
     with closing(socket.socket(socket.AF_UNIX)) as there:
         there.bind("c")
-        with pytest.raises(OSError, match="it is no file, pipe or character device"):
+        with pytest.raises(OSError, match="it is not a file, a pipe or a character device"):
             write_together(tmp_path, NEW)
     assert (tmp_path / "c").is_socket()
     (tmp_path / "c").unlink()
@@ -203,9 +203,9 @@ def test_writers_of_one_file_wait_for_each_other(tmp_path):
             assert (tmp_path / "a").read_text() in texts
     for thread in threads:
         thread.join()
-    found = contents(tmp_path)
-    assert found.keys() == {"a", "b"}
-    assert set(found.values()) <= set(texts)
+    files = contents(tmp_path)
+    assert files.keys() == {"a", "b"}
+    assert set(files.values()) <= set(texts)
 
 
 def test_one_process_at_a_time(tmp_path):
@@ -218,7 +218,7 @@ def test_one_process_at_a_time(tmp_path):
     with alone(folder):
         (folder / "a").write_text("a")
     assert contents(folder) == {"a": "a"}
-    with pytest.raises(MemPlaceError, match="is no folder"), alone(folder / "a"):
+    with pytest.raises(MemPlaceError, match="is not a folder"), alone(folder / "a"):
         pass
 
 

@@ -1,20 +1,21 @@
-"""What strangers wrote is read below a limit, parsed strictly and shown safely."""
+"""Untrusted input is read below a limit, parsed strictly and shown safely."""
 
 import os
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memplace_env.errors import MemPlaceError, PlanError
-from memplace_env.foreign import SENTENCE, parse_json, parse_toml, read, shown
+from memplace_env._lib.errors import MemPlaceError, PlanError
+from memplace_env._lib.foreign import SENTENCE, described, parse_json, parse_toml, read, shown
 
 
 def test_a_file_is_read_up_to_the_limit(tmp_path):
     path = tmp_path / "file"
     path.write_bytes(b"12345")
     assert read(path, 5) == b"12345"
-    with pytest.raises(OSError, match="it has 5 bytes, and 4 are the most"):
+    with pytest.raises(OSError, match="it has 5 bytes; the limit is 4"):
         read(path, 4)
 
 
@@ -76,3 +77,28 @@ def test_a_long_name_leaves_the_advice_readable():
 
 def test_errors_show_no_control_characters():
     assert str(MemPlaceError("a \x1b[31mred\x07 name\nand more")) == r"a \x1b[31mred\x07 name and more"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ([1, "a"], "[1, 'a']"),
+        (range(10**30), f"range(0, {10**30})"),
+        (list(range(3000)), "a list of 3,000 items"),
+        ((0.125,) * 40, "a tuple of 40 items"),
+        ({1: list(range(50))}, "a dict of 1 item"),
+        (set(range(101)), "a set of 101 items"),
+        ([np.zeros(3)], "an object of list"),
+        (np.zeros((2, 3)), "an array of shape (2, 3) and dtype float64"),
+        (dict.fromkeys(range(3000)).keys(), "an object of dict_keys"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_no_long_list_is_shown(value, text):
+    assert described(value) == text
+
+
+@pytest.mark.parametrize("value", ["one two " * 1000, b"x" * 5000, 10**4000])
+def test_long_texts_and_numbers_are_cut(value):
+    assert len(described(value)) < 350
+    assert described(value)[:50] == repr(value)[:50]

@@ -1,11 +1,11 @@
-"""Names that nobody knows: near ones are found whatever the case, far ones are not."""
+"""Unknown names: near ones are found whatever the case, far ones are not."""
 
 from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memplace_env.hints import instead, nearest
+from memplace_env._lib.hints import instead, nearest
 
 KNOWN = ["BERT", "BERT-Large", "ResNet50", "nnp-i", "sequence"]
 

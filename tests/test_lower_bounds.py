@@ -10,9 +10,9 @@ ROOT = Path(__file__).parent.parent
 
 
 def versions(lines: str, sign: str) -> dict[str, tuple[int, ...]]:
-    """Of each package, by its name in normal form."""
-    found = re.findall(rf"^([\w-]+){sign}([\d.]+)", lines, re.MULTILINE)
-    return {name.replace("_", "-").lower(): tuple(map(int, version.split("."))) for name, version in found}
+    """Return the versions of packages by their names in normal form."""
+    pins = re.findall(rf"^([\w-]+){sign}([\d.]+)", lines, re.MULTILINE)
+    return {name.replace("_", "-").lower(): tuple(map(int, version.split("."))) for name, version in pins}
 
 
 def bounds() -> dict[str, tuple[int, ...]]:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memplace_env import threads
+from memplace_env._lib import threads
 
 
 @given(st.integers(0, 5000), st.integers(1, 9))

@@ -1,4 +1,4 @@
-"""The application: its commands and, for all of them, how errors end.
+"""The application: its commands, and how errors of all of them end.
 
 Exit codes: 0 done; 1 `validate` found violations, `execute` a wrong result, or a search ended without a plan; 2 bad
 input, with one sentence on stderr; 130 interrupted.
@@ -9,40 +9,41 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-from memplace_env import __version__
+from memplace_env._lib.errors import MemPlaceError
+from memplace_env._lib.foreign import shown
+from memplace_env._lib.version import __version__
 from memplace_env.cli import (
     calibrate,
     execute,
     explain,
     export,
-    inspect,
+    inspect_command,
     leaderboard,
     lists,
-    plans,
+    plan_commands,
     play,
     render,
     solve,
     train,
 )
-from memplace_env.cli.interrupts import Interrupted
-from memplace_env.errors import MemPlaceError
-from memplace_env.foreign import shown
+from memplace_env.cli.interrupts import INTERRUPTED, Interrupted
 
-BAD_INPUT, INTERRUPTED = 2, 130
+BAD_INPUT = 2
+"""Exit code for input that cannot be used."""
 
-# The base of all errors about arguments: click's own, or its copy in newer releases of Typer.
+# The base class of errors about arguments: click's own, or the copy of it in newer releases of Typer.
 _ArgumentError: Any = next(base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException")
 
 
 class _Group(TyperGroup):
-    """Turns every foreseen failure into one sentence on stderr and an exit code."""
+    """A group of commands that reports every foreseen failure as one sentence on stderr and an exit code."""
 
     def main(
         self,
@@ -53,7 +54,7 @@ class _Group(TyperGroup):
         windows_expand_args: bool = True,
         **extra: Any,
     ) -> Any:
-        del standalone_mode  # it would let Typer report errors in its own way
+        del standalone_mode  # with it, Typer reports errors in its own way
         try:
             with warnings.catch_warnings():
                 warnings.showwarning = _show_warning
@@ -64,7 +65,7 @@ class _Group(TyperGroup):
         except MemPlaceError as error:
             sys.exit(_fail(str(error)))
         except MemoryError as error:
-            sys.exit(_fail(f"There is not enough memory: {error or 'ask for less'}"))
+            sys.exit(_fail(f"There is not enough memory: {error or 'try a smaller problem'}"))
         except BrokenPipeError:
             _forget_output()
             sys.exit(1)
@@ -73,17 +74,17 @@ class _Group(TyperGroup):
                 _forget_output()
             sys.exit(_fail(f"Cannot {_attempted(error)}: {error.strerror or error}"))
         except Interrupted as error:
-            _say(f"interrupted, {error}")
+            _report(f"interrupted, {error}")
             sys.exit(INTERRUPTED)
         except (KeyboardInterrupt, typer.Abort):
             code = INTERRUPTED
-        if code == INTERRUPTED:  # so newer releases of Typer end
-            _say("interrupted")
+        if code == INTERRUPTED:  # newer releases of Typer return it
+            _report("interrupted")
         sys.exit(code if isinstance(code, int) else 0)
 
 
 def _attempted(error: OSError) -> str:
-    """What an operation that failed was about."""
+    """Return what a failed operation attempted."""
     if error.filename is not None:
         return f"use {os.fsdecode(error.filename)!r}" if error.filename else "use a file without a name"
     try:
@@ -94,12 +95,12 @@ def _attempted(error: OSError) -> str:
 
 
 def _fail(message: str) -> int:
-    _say(message)
+    _report(message)
     return BAD_INPUT
 
 
-def _say(message: str) -> None:
-    """One sentence on stderr; if nobody can read it, none."""
+def _report(message: str) -> None:
+    """Write one sentence to stderr, if that is still open."""
     sentence = shown(message).removesuffix(".")
     with suppress(OSError):
         sys.stderr.write(f"memplace: {sentence}{'' if sentence.endswith('?') else '.'}\n")
@@ -107,12 +108,12 @@ def _say(message: str) -> None:
 
 
 def _show_warning(message: Warning | str, *where: Any, **more: Any) -> None:
-    """A library's warning, in place of one with its source code."""
-    _say(f"warning: {message}")
+    """Report a library's warning without the source code that caused it."""
+    _report(f"warning: {message}")
 
 
 def _forget_output() -> None:
-    """Nobody takes it any more; without this the interpreter complains when it flushes stdout at exit."""
+    """Redirect a closed stdout to nowhere, which the interpreter flushes at exit."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -126,12 +127,44 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for module in (solve, train, leaderboard, inspect, calibrate, plans, explain, execute, export, play, render, lists):
-    module.register(app)
+_PANELS: dict[str, dict[Callable[..., None], str]] = {
+    "Find a plan": {
+        solve.solve: "memplace solve BERT --agent greedy-dp --budget 4000 --out out/bert",
+        inspect_command.inspect: "memplace inspect BERT --batch 8 --dim sequence=384",
+        calibrate.calibrate: "memplace calibrate measured.csv --accelerator nnp-i",
+        play.play: "memplace play ResNet50 --skip-forced --out plan.json",
+    },
+    "Look at plans": {
+        plan_commands.simulate: "memplace simulate out/BERT-nnp-i/plan.json",
+        plan_commands.validate: "memplace validate out/BERT-nnp-i/plan.json",
+        plan_commands.compare: "memplace compare first/plan.json second/plan.json",
+        explain.explain: "memplace explain out/BERT-nnp-i/plan.json",
+        execute.execute: "memplace execute out/BERT-nnp-i/plan.json",
+        export.export: "memplace export out/BERT-nnp-i/plan.json --format c --out bert_plan.h; for TensorFlow Lite "
+        "Micro: memplace export net.tflite plan.json --format tflite --out planned.tflite",
+        render.render: "memplace render ResNet50 --out game.gif --every 4",
+    },
+    "Train": {
+        train.train: "memplace train egrl MemPlace-BERT-v0 --budget 4000 --seeds 3 --out out/bert",
+    },
+    "Lists": {
+        lists.workloads: "memplace workloads --family ResNet --details",
+        lists.accelerators: "memplace accelerators",
+        lists.envs: "memplace envs --suite game-test",
+        lists.agents: "memplace agents",
+    },
+}
+"""Commands and an example of each, by the panel of the help that lists them."""
+
+for panel, commands in _PANELS.items():
+    for command, example in commands.items():
+        app.command(rich_help_panel=panel, epilog=f"Example: {example}")(command)
+    if panel == "Train":
+        app.add_typer(leaderboard.app, name="leaderboard", rich_help_panel="Leaderboard", help=leaderboard.HELP)
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
+def _show_version(requested: bool) -> None:
+    if requested:
         typer.echo(f"memplace {__version__}")
         raise typer.Exit
 

@@ -7,21 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from memplace_env._lib.errors import CalibrationError
 from memplace_env.cli.console import print_json, stderr, stdout
 from memplace_env.cli.measurements import read_measurements
 from memplace_env.cli.model_flags import ModelFlags, model_flags
-from memplace_env.cli.options import JsonFlag
-from memplace_env.errors import CalibrationError
+from memplace_env.cli.shared_options import JsonFlag
 
 if TYPE_CHECKING:
-    from memplace_env.analysis.calibration import Calibration
+    from memplace_env.report.calibration import Calibration
 
 CALIBRATED = "-calibrated"
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(epilog="Example: memplace calibrate measured.csv --accelerator my-chip.toml")(calibrate)
 
 
 @model_flags(without=["dtype", "simulator"])
@@ -43,7 +38,7 @@ def calibrate(
     capacity: Annotated[
         int | None, typer.Option("--capacity", min=1, help="MiB of the device that plans may use; default 64.")
     ] = None,
-    name: Annotated[str | None, typer.Option("--name", help="What the device's chip is called; default cuda.")] = None,
+    name: Annotated[str | None, typer.Option("--name", help="Name of the device's chip; default cuda.")] = None,
     output: Annotated[
         Path | None,
         typer.Option("--output", help="The .toml file to write; default CHIP-calibrated.toml or NAME.toml."),
@@ -53,7 +48,7 @@ def calibrate(
 ) -> None:
     """Fit an accelerator's few free constants to measured latencies, and write it as a new .toml file.
 
-    Columns: model and latency_ms; where wanted batch, dtype, dims ("sequence=384 decoder_sequence=128") and plan, a
+    Columns: model and latency_ms; optional: batch, dtype, dims ("sequence=384 decoder_sequence=128") and plan, the
     saved plan that was measured (otherwise the compiler's own). Constants: compute.efficiency, op_overhead_ns and each
     LEVEL.efficiency; without --fit as many as there are measurements.
 
@@ -70,7 +65,7 @@ def calibrate(
         return
     _refuse(of_file, "--device; it is for a file of measurements")
     if not model:
-        raise CalibrationError("--device needs the networks whose ops are to be timed: pass --model MODEL.")
+        raise CalibrationError("--device needs networks whose ops are timed; pass --model MODEL.")
     from memplace_env.cli.calibrate_device import DEFAULT_MIB, DEFAULT_NAME, calibrate_device
 
     name = DEFAULT_NAME if name is None else name
@@ -78,10 +73,10 @@ def calibrate(
     calibrate_device(model, flags, path, name=name, capacity_mib=capacity or DEFAULT_MIB, json=json)
 
 
-def _refuse(options: dict[str, Any], why: str) -> None:
+def _refuse(options: dict[str, Any], reason: str) -> None:
     for option, value in options.items():
         if value not in (None, []):
-            raise CalibrationError(f"{option} cannot go with {why}: leave it out.")
+            raise CalibrationError(f"{option} cannot go with {reason}: leave it out.")
 
 
 def _path(output: Path | None, name: str, force: bool) -> Path:
@@ -96,10 +91,10 @@ def _path(output: Path | None, name: str, force: bool) -> Path:
 def _fit(
     measurements: Path, flags: ModelFlags, fit: list[str] | None, *, output: Path | None, force: bool, json: bool
 ) -> None:
-    from memplace_env.accelerator.description import Description
-    from memplace_env.analysis.calibration import calibrate
-    from memplace_env.files import write_atomically
-    from memplace_env.views.tables.calibration import calibration_tables, error_text
+    from memplace_env._lib.files import write_atomically
+    from memplace_env.machine.accelerator.description import Description
+    from memplace_env.report.calibration import calibrate
+    from memplace_env.report.calibration.calibration_tables import calibration_tables, error_text
 
     description = Description.read(flags.chip)
     name = str(description.document["name"]) + CALIBRATED
@@ -119,7 +114,7 @@ def _fit(
 
 
 def _source(measurements: Path, calibration: Calibration) -> str:
-    from memplace_env.views.text.quantities import percent
+    from memplace_env.report.quantities import percent
 
     before, after = (percent(calibration.error(latency)) for latency in (calibration.before_s, calibration.after_s))
     file = "".join(letter if letter.isprintable() else "?" for letter in measurements.name)

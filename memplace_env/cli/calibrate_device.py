@@ -1,4 +1,4 @@
-"""`memplace calibrate --device`: a device measured, and written as a chip."""
+"""`memplace calibrate --device`: measure a device and write it as a chip."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
+from memplace_env._lib.errors import CalibrationError, ExecutionError
+from memplace_env.cli.agent_run import new_bar
 from memplace_env.cli.console import print_json, stdout
 from memplace_env.cli.model_flags import ModelFlags
-from memplace_env.cli.search import new_bar
-from memplace_env.errors import CalibrationError, ExecutionError
 
 DEFAULT_NAME: Final = "cuda"
 DEFAULT_MIB: Final = 64
-"""Of the device's memory, so that not all that networks need fits. Our choice."""
+"""MiB of the device's memory that plans may use, so that networks do not fit whole. Our choice."""
 
 
 def calibrate_device(
     models: Sequence[str], flags: ModelFlags, path: Path, *, name: str, capacity_mib: int, json: bool
 ) -> None:
-    """Measure the device and each different op of the models, write the chip, and show what was measured.
+    """Measure the device and each different op of the models, write the chip, and show the measurements.
 
     Raises:
         MemPlaceError: there is no device, or a model cannot run on it; nothing is written then.
@@ -30,23 +30,23 @@ def calibrate_device(
     host_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if capacity_mib * 2**20 >= host_bytes:
         raise CalibrationError(
-            f"--capacity {capacity_mib} is as much as the host has, {host_bytes // 2**20} MiB; pass less."
+            f"--capacity {capacity_mib} must be less than the memory of the host, {host_bytes // 2**20} MiB."
         )
     _require_torch()
-    from memplace_env.accelerator.load import build, parse
-    from memplace_env.device.calibration import MEASUREMENTS, measure_numbers, measure_ops, unmeasured
-    from memplace_env.device.chip_file import description
-    from memplace_env.device.cuda import open_cuda
-    from memplace_env.files import write_atomically
-    from memplace_env.resolve import resolve_task
-    from memplace_env.views.tables.device import device_table
+    from memplace_env._lib.files import write_atomically
+    from memplace_env.backends.cuda.chip_file import description
+    from memplace_env.backends.cuda.cuda import open_cuda
+    from memplace_env.backends.cuda.device_calibration import MEASUREMENTS, measure_numbers, measure_ops, unmeasured
+    from memplace_env.backends.cuda.measurement_table import device_table
+    from memplace_env.machine.accelerator.load import build, parse
+    from memplace_env.placement.resolve_task import resolve_task
 
     memories: dict[str, Any] = {"name": name, "capacity_bytes": capacity_mib * 2**20, "host_bytes": host_bytes}
     chip = build(parse(description(unmeasured(**memories), {})))
-    asked = {model: flags.arguments(model) for model in models}
+    settings = {model: flags.arguments(model) for model in models}
     tasks = {
-        model: resolve_task(**{**settings, "accelerator": chip, "costs": "roofline"})
-        for model, settings in asked.items()
+        model: resolve_task(**{**arguments, "accelerator": chip, "costs": "roofline"})
+        for model, arguments in settings.items()
     }
     device = open_cuda()
     op_ns: dict[str, float] = {}

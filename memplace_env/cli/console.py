@@ -1,4 +1,4 @@
-"""Where output goes: results to stdout, everything else to stderr."""
+"""Consoles: results go to stdout, everything else to stderr."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from memplace_env.foreign import escaped
+from memplace_env._lib.foreign import escaped
 
 _PIPED_WIDTH, _NARROWEST, _WIDEST = 140, 20, 1000
 
 
 class _Plain(Console):
-    """Shows each text on a line and as it is: markup, emoji codes and what a terminal would obey are only letters."""
+    """A console that shows each text as it is: markup, emoji codes and commands to the terminal are only letters."""
 
     def render_str(self, text: str, **look: Any) -> Text:
-        """The text."""
+        """Return the escaped text."""
         return Text(escaped(text), style=look.get("style", ""))
 
 
 def stdout() -> Console:
-    """For results; in a pipe or file wide enough that tables are not folded."""
+    """Return the console for results; in a pipe or file it is wide enough for most tables."""
     return _console(sys.stdout, None if "COLUMNS" in os.environ else _PIPED_WIDTH)
 
 
 def stderr() -> Console:
-    """For progress, notes and errors."""
+    """Return the console for progress, notes and errors."""
     return _console(sys.stderr)
 
 
@@ -42,11 +42,11 @@ def _console(file: Any, piped_width: int | None = None) -> Console:
 
 
 def note(text: str) -> None:
-    """A line beside the results, which is no reason to give those up."""
+    """Print a line beside the results; a failure to do so is ignored."""
     with suppress(OSError):
         stderr().print(text, style="dim", soft_wrap=True)
 
 
 def print_json(value: Any) -> None:
-    """The one JSON document of a `--json` run."""
+    """Print the JSON document of a `--json` run."""
     sys.stdout.write(json.dumps(value, indent=2, allow_nan=False) + "\n")

@@ -1,4 +1,4 @@
-"""`memplace execute`: the real network in a plan's own memory."""
+"""`memplace execute`: run the real network in the memory of a plan."""
 
 from __future__ import annotations
 
@@ -7,56 +7,51 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from memplace_env.cli.agent_run import new_bar
 from memplace_env.cli.console import print_json, stdout
 from memplace_env.cli.model_flags import ModelFlags, model_flags
-from memplace_env.cli.options import JsonFlag, Model, PlanFile
-from memplace_env.cli.saved_plans import load_plan
-from memplace_env.cli.search import new_bar
+from memplace_env.cli.saved_plans import NamedPlan, load_plan, named_plan
+from memplace_env.cli.shared_options import JsonFlag
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rich.table import Table
 
-    from memplace_env.execution import Execution, Executor
+    from memplace_env.backends.ort import Execution, Executor
 
 WRONG = 1
-"""Exit code if a result is not what the plain run says."""
+"""Exit code if a result differs from the plain run's."""
 
 Moments = Literal["earliest", "latest", "random", "all"]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(epilog="Example: memplace execute ResNet50 out/ResNet50-nnp-i/plan.json")(execute)
-
-
 @model_flags(without=["simulator"])
 def execute(
-    model: Model,
-    plan: PlanFile,
+    plan: NamedPlan,
     *,
     flags: ModelFlags,
     inferences: Annotated[
-        int, typer.Option("--inferences", min=1, help="How many run one after the other; weights stay where they are.")
+        int, typer.Option("--inferences", min=1, help="Inferences in a row; weights stay where they are.")
     ] = 3,
     copies: Annotated[Moments, typer.Option("--copies", help="When in their windows copies are made.")] = "all",
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Of inputs, and of weights not in the file.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of inputs, and of weights not in the file.")] = 0,
     inputs: Annotated[Path | None, typer.Option("--inputs", help="An .npz file with all inputs by name.")] = None,
     json: JsonFlag = False,
 ) -> None:
-    """Run the network in the memory of a saved plan, and compare what every op reads and makes with a plain run.
+    """Run the network in the memory of a saved plan, and compare every op's operands and results with a plain run.
 
-    One arena of bytes per memory; each op runs in ONNX Runtime on what lies at the plan's addresses, copies are made
-    when the plan says, freed bytes are overwritten. Needs the extra 'execute'. Exit code 0: all results are right; 1:
-    one is not; 2: the model, the plan or the inputs cannot be used. --json prints right, runs and the times.
+    Each memory is an arena of bytes. Each op runs in ONNX Runtime on the bytes at the plan's addresses, copies run in
+    the plan's windows, freed bytes are overwritten. Needs the extra 'execute'. Exit code 0: all results are right; 1: a
+    result is wrong; 2: the model, the plan or the inputs cannot be used. --json prints right, runs and the times.
     """
-    from memplace_env.execution import Copies, Executor
-    from memplace_env.plan import require_valid
+    from memplace_env.backends.ort import CopyMoment, Executor
+    from memplace_env.placement.validation import require_valid
 
-    task, saved = load_plan(model, plan, flags)
+    model, path = named_plan(plan)
+    task, saved = load_plan(model, path, flags)
     require_valid(task, saved)
-    moments = [moment for moment in Copies if copies in ("all", moment)]
+    moments = [moment for moment in CopyMoment if copies in ("all", moment)]
     if not len(saved.transfers):
         moments = moments[:1]
     with new_bar(counted=True) as bar:
@@ -73,7 +68,7 @@ def execute(
             )
     right = all(run.right for run in runs)
     if json:
-        print_json({"right": right, "plan": str(plan), **_document(executor), "runs": list(map(_run_document, runs))})
+        print_json({"right": right, "plan": str(path), **_document(executor), "runs": list(map(_run_document, runs))})
     else:
         _show(executor, runs, copied=len(saved.transfers))
     raise typer.Exit(0 if right else WRONG)
@@ -94,7 +89,7 @@ def _document(executor: Executor) -> dict[str, Any]:
 
 
 def _run_document(run: Execution) -> dict[str, Any]:
-    found = run.first_difference
+    difference = run.first_difference
     return {
         "copies": str(run.copies),
         "inferences": run.inferences,
@@ -102,13 +97,13 @@ def _run_document(run: Execution) -> dict[str, Any]:
         "bit_equal": run.bit_equal,
         "within_tolerance": run.within_tolerance,
         "wrong_outputs": dict(run.wrong_outputs),
-        "first_difference": None if found is None else found._asdict(),
+        "first_difference": None if difference is None else difference._asdict(),
         "seconds": list(run.seconds),
     }
 
 
 def _show(executor: Executor, runs: Sequence[Execution], copied: int) -> None:
-    from memplace_env.views.text.quantities import seconds, size
+    from memplace_env.report.quantities import seconds, size
 
     program, chip = executor.task.program, executor.task.accelerator
     console = stdout()
@@ -126,18 +121,18 @@ def _show(executor: Executor, runs: Sequence[Execution], copied: int) -> None:
     for line in lines:
         console.print(line, markup=False, soft_wrap=True)
     console.print(_table(runs, moving=copied > 0), "")
-    for found in [run.first_difference for run in runs if run.first_difference is not None][:1]:
-        at = "the end" if found.op == program.num_ops else f"op {found.op} ({program.op_name[found.op]})"
-        text = f"WRONG: {found.value} at {at} in inference {found.inference + 1}: {found.why}."
+    for wrong in [run.first_difference for run in runs if run.first_difference is not None][:1]:
+        moment = "the end" if wrong.op == program.num_ops else f"op {wrong.op} ({program.op_name[wrong.op]})"
+        text = f"WRONG: {wrong.value} at {moment} in inference {wrong.inference + 1}: {wrong.why}."
         console.print(text, style="bold red", markup=False, soft_wrap=True)
     if all(run.right for run in runs):
         console.print("All results and outputs are those of the plain run.", style="bold green", markup=False)
 
 
 def _table(runs: Sequence[Execution], moving: bool) -> Table:
-    from memplace_env.execution import ROUNDING, TOLERANCE
-    from memplace_env.views.tables.base import NONE, add_row, new_table
-    from memplace_env.views.text.quantities import seconds
+    from memplace_env.backends.ort import ROUNDING, TOLERANCE
+    from memplace_env.report.quantities import seconds
+    from memplace_env.report.tables import NONE, add_row, new_table
 
     half, brain = ROUNDING.values()
     caption = (
@@ -149,7 +144,7 @@ def _table(runs: Sequence[Execution], moving: bool) -> Table:
     for run in runs:
         wrong = run.ops - run.bit_equal - run.within_tolerance
         outputs = f"{len(run.wrong_outputs)} wrong" if run.wrong_outputs else "right"
-        each = seconds(sum(run.seconds) / len(run.seconds)) if run.seconds else NONE
+        mean = seconds(sum(run.seconds) / len(run.seconds)) if run.seconds else NONE
         moment = run.copies if moving else NONE
-        add_row(table, moment, run.inferences, run.ops, run.bit_equal, run.within_tolerance, wrong, outputs, each)
+        add_row(table, moment, run.inferences, run.ops, run.bit_equal, run.within_tolerance, wrong, outputs, mean)
     return table

@@ -9,25 +9,20 @@ import typer
 
 from memplace_env.cli.console import note, print_json, stdout
 from memplace_env.cli.model_flags import ModelFlags, model_flags
-from memplace_env.cli.options import JsonFlag, Model, PlanFile
-from memplace_env.cli.saved_plans import judge, load_plan
+from memplace_env.cli.saved_plans import NamedPlan, evaluate_saved, load_plan, named_plan
+from memplace_env.cli.shared_options import JsonFlag
 
 if TYPE_CHECKING:
-    from memplace_env.analysis import Explanation
+    from memplace_env.report.explanation.explanation import Explanation
 
 PICTURE = "explain.png"
 _MOST = 8
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(epilog="Example: memplace explain BERT out/BERT-nnp-i/plan.json")(explain)
+"""Rows of the tables of gains and losses, and entries in the JSON. Our choice."""
 
 
 @model_flags()
 def explain(
-    model: Model,
-    plan: PlanFile,
+    plan: NamedPlan,
     *,
     flags: ModelFlags,
     out: Annotated[
@@ -37,25 +32,26 @@ def explain(
 ) -> None:
     """Show how and why a saved plan differs from the compiler's own, and draw it: explain.png.
 
-    How the program is built comes from the plan's settings; flags replace them. --json prints for weights and
-    activations the bytes by native's level and the plan's (moved_bytes), contiguity and levels by op, and op_saved_s,
+    The plan's settings say how the program is built; flags replace them. --json prints the bytes of weights and of
+    activations by native's level and the plan's (moved_bytes), their contiguity and levels by op, then op_saved_s,
     by_type, gains, losses and the picture.
     """
-    from memplace_env.analysis import explain_plan
     from memplace_env.cli.output import check_folder, default_folder
-    from memplace_env.views.tables.explanation import explanation_tables
-    from memplace_env.views.text.headlines import headline
+    from memplace_env.report.explanation.explanation import explain_plan
+    from memplace_env.report.explanation.explanation_tables import explanation_tables
+    from memplace_env.report.plans.headlines import headline
 
-    task, saved = load_plan(model, plan, flags)
-    picture = _picture_path(out or default_folder(model, task.accelerator.name))
+    model, path = named_plan(plan)
+    task, saved = load_plan(model, path, flags)
+    picture = _picture_path(out or default_folder(model or task.program.name, task.accelerator.name))
     check_folder(picture.parent)
-    explanation = explain_plan(task, judge(task, saved))
+    explanation = explain_plan(task, evaluate_saved(task, saved))
     drawn = str(picture) if _draw(explanation, picture) else None
     if json:
-        print_json({"plan": str(plan), **explanation.to_json(_MOST), "picture": drawn})
+        print_json({"plan": str(path), **explanation.to_json(_MOST), "picture": drawn})
         return
     console = stdout()
-    console.print(headline(task, explanation.judged.report), style="bold", soft_wrap=True)
+    console.print(headline(task, explanation.evaluated.report), style="bold", soft_wrap=True)
     console.print()
     for table in explanation_tables(explanation, _MOST):
         console.print(table, "")
@@ -64,16 +60,16 @@ def explain(
 
 
 def _picture_path(out: Path) -> Path:
-    """What `--out` means: a picture, or the folder for one."""
+    """Return the picture that `--out` names, or the one in the folder that it names."""
     return out if out.suffix.lower() == ".png" else out / PICTURE
 
 
 def _draw(explanation: Explanation, path: Path) -> bool:
-    """Write the picture; False if it cannot be drawn, and then an old one does not stay either."""
-    from memplace_env.errors import VisualizationError
-    from memplace_env.files import write_atomically
-    from memplace_env.views.figures.explanation import explanation_figure
-    from memplace_env.views.style import to_png
+    """Write the picture; if it cannot be drawn, remove an old one and return False."""
+    from memplace_env._lib.errors import VisualizationError
+    from memplace_env._lib.files import write_atomically
+    from memplace_env.report.explanation.explanation_figure import explanation_figure
+    from memplace_env.report.style import to_png
 
     try:
         content = to_png(explanation_figure(explanation))

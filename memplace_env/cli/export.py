@@ -9,36 +9,27 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from memplace_env._lib.errors import MemPlaceError
 from memplace_env.cli.console import print_json, stderr, stdout
 from memplace_env.cli.model_flags import ModelFlags, model_flags
-from memplace_env.cli.options import JsonFlag, Model, PlanFile
-from memplace_env.cli.saved_plans import load_plan
-from memplace_env.errors import MemPlaceError
+from memplace_env.cli.saved_plans import NamedPlan, load_plan, named_plan
+from memplace_env.cli.shared_options import JsonFlag
 
 if TYPE_CHECKING:
-    from memplace_env.plan import MemoryPlan
-    from memplace_env.task import Task
+    from memplace_env.placement.memory_plan import MemoryPlan
+    from memplace_env.placement.task import Task
 
 
 class Format(StrEnum):
-    """What a plan is written as."""
+    """A file format for plans."""
 
     C = "c"
     TFLITE = "tflite"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(
-        epilog="Example: memplace export BERT out/BERT-nnp-i/plan.json --format c --out bert_plan.h; "
-        "for TensorFlow Lite Micro: memplace export net.tflite plan.json --format tflite --out planned.tflite"
-    )(export)
-
-
 @model_flags(without=["simulator"])
 def export(
-    model: Model,
-    plan: PlanFile,
+    plan: NamedPlan,
     *,
     flags: ModelFlags,
     form: Annotated[
@@ -57,32 +48,41 @@ def export(
 ) -> None:
     """Write a saved plan for what runs on the device: a C header, or an offline plan for TensorFlow Lite Micro.
 
-    How the program is built comes from the plan's settings; flags replace them. A plan that is not valid is refused.
-    --json prints written, format, bytes, the hashes of program and accelerator, and counts of what was written.
+    The plan's settings say how the program is built; flags replace them. An invalid plan is refused. --json prints
+    written, format, bytes, the hashes of program and accelerator, and counts of what was written.
     """
+    model, path = named_plan(plan)
     if form is Format.TFLITE:
         _check_tflite(model, out, prefix)
     if out.is_dir():
         raise MemPlaceError(f"--out {out} is a folder; pass the name of a file.")
-    task, saved = load_plan(model, plan, flags)
+    task, saved = load_plan(model, path, flags)
     if form is Format.C:
         content, counts = _header(task, saved, prefix)
     else:
-        content, counts = _model(Path(model), task, saved)
+        content, counts = _model(Path(str(model)), task, saved)
     console = stderr() if _is_stdout(out) else stdout()
     _write(out, content)
     if json:
         identity = {"program_sha256": task.program.sha256, "accelerator_sha256": task.accelerator.sha256}
         print_json({"written": str(out), "format": form.value, "bytes": len(content), **identity, **counts})
         return
-    said = _said(counts) if form is Format.TFLITE else ", ".join(f"{n} {name}" for name, n in counts.items())
-    console.print(f"Written: {out} ({said})", markup=False, soft_wrap=True)
+    text = _offsets_text(counts) if form is Format.TFLITE else ", ".join(f"{n} {name}" for name, n in counts.items())
+    console.print(f"Written: {out} ({text})", markup=False, soft_wrap=True)
 
 
-def _check_tflite(model: str, out: Path, prefix: str | None) -> None:
-    """What can be said against the arguments before anything is read."""
+def _check_tflite(model: str | None, out: Path, prefix: str | None) -> None:
+    """Refuse arguments before anything is read.
+
+    Raises:
+        MemPlaceError: naming the argument that does not fit.
+    """
+    if model is None:
+        raise MemPlaceError("--format tflite writes a copy of a .tflite file; pass that file before the plan.")
     if not model.lower().endswith(".tflite"):
-        raise MemPlaceError(f"--format tflite writes a copy of a .tflite file, and {model!r} is none; pass --format c.")
+        raise MemPlaceError(
+            f"--format tflite writes a copy of a .tflite file, and {model!r} is not one; pass --format c."
+        )
     if prefix is not None:
         raise MemPlaceError("--prefix begins names in a C header; leave it out with --format tflite.")
     if out.exists() and Path(model).exists() and out.samefile(model):
@@ -90,9 +90,9 @@ def _check_tflite(model: str, out: Path, prefix: str | None) -> None:
 
 
 def _header(task: Task, plan: MemoryPlan, prefix: str | None) -> tuple[bytes, dict[str, Any]]:
-    """The header, and what is counted in it."""
-    from memplace_env import __version__
-    from memplace_env.export import text_of
+    """Return the header and counts of its entries."""
+    from memplace_env._lib.version import __version__
+    from memplace_env.backends.export import text_of
 
     text = text_of(task, plan, prefix="memplace" if prefix is None else prefix, written_by=f"memplace {__version__}")
     counts = {
@@ -106,9 +106,9 @@ def _header(task: Task, plan: MemoryPlan, prefix: str | None) -> tuple[bytes, di
 
 
 def _model(path: Path, task: Task, plan: MemoryPlan) -> tuple[bytes, dict[str, Any]]:
-    """The model's copy, and what is counted in it."""
-    from memplace_env.export.tflite_file import with_offline_plan
-    from memplace_env.workload.model_file import read_bytes
+    """Return the model's copy and counts of its offsets."""
+    from memplace_env.backends.export.tflite_file import with_offline_plan
+    from memplace_env.program.model_file import read_bytes
 
     content, offline = with_offline_plan(read_bytes(path, ".tflite"), task, plan)
     counts = {
@@ -120,14 +120,14 @@ def _model(path: Path, task: Task, plan: MemoryPlan) -> tuple[bytes, dict[str, A
     return content, counts
 
 
-def _said(counts: dict[str, Any]) -> str:
+def _offsets_text(counts: dict[str, Any]) -> str:
     left = ", ".join(f"{n} {reason}" for reason, n in counts["at_run_time"].items())
     offsets = f"{counts['planned']} tensors with offsets below {counts['arena_bytes']:,} bytes"
     return f"{offsets}; at run time: {left}" if left else offsets
 
 
 def _is_stdout(path: Path) -> bool:
-    """Whether what is written there comes where results are shown."""
+    """Return whether the path is the process's standard output."""
     try:
         return os.path.samestat(os.stat(path), os.fstat(1))
     except OSError:
@@ -135,7 +135,7 @@ def _is_stdout(path: Path) -> bool:
 
 
 def _write(path: Path, content: bytes) -> None:
-    from memplace_env.files import write_atomically
+    from memplace_env._lib.files import write_atomically
 
     try:
         write_atomically(path, content)

@@ -12,38 +12,30 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from memplace_env._lib.errors import LeaderboardError, MemPlaceError
 from memplace_env.cli.console import note, print_json, stdout
-from memplace_env.cli.options import JsonFlag
-from memplace_env.errors import LeaderboardError, MemPlaceError
+from memplace_env.cli.shared_options import JsonFlag
 from memplace_env.leaderboard.splits import FORMULATIONS
 
 if TYPE_CHECKING:
-    from memplace_env.leaderboard.checks import Told
+    from memplace_env.leaderboard.checks import OnProgress
     from memplace_env.leaderboard.submission import Submission, Training
 
 REFUSED = 1
-"""Exit code if a submission is not what it says."""
+"""Exit code if a submission is refused."""
 
 Folders = Annotated[list[Path], typer.Argument(metavar="DIR...", help="Folders that 'memplace leaderboard run' wrote.")]
 Trust = Annotated[bool, typer.Option("--trust", help="Read the submissions without replaying their plans.")]
 
+HELP = "Run agents on a suite, verify submissions of others, and draw the page."
 app = typer.Typer(no_args_is_help=True, context_settings={"help_option_names": ["-h", "--help"]})
 
 
-def register(parent: typer.Typer) -> None:
-    """Add the commands."""
-    parent.add_typer(app, name="leaderboard", help="Run agents on a suite, verify what others ran, and draw the page.")
-    app.command(epilog="Example: memplace leaderboard suites")(suites)
-    app.command(epilog="Example: memplace leaderboard run local-search --suite quick-v1 --out out/local-search")(run)
-    app.command(epilog="Example: memplace leaderboard verify out/local-search --rerun 3")(verify)
-    app.command(epilog="Example: memplace leaderboard table out/local-search benchmarks/submissions/*")(table)
-    app.command(epilog="Example: memplace leaderboard page out/local-search --out site")(page)
-
-
+@app.command(epilog="Example: memplace leaderboard suites")
 def suites(json: JsonFlag = False) -> None:
     """List the suites with their tracks and budgets."""
     from memplace_env.leaderboard.suite import load_suite, suite_names
-    from memplace_env.views.tables.base import add_row, new_table
+    from memplace_env.report.tables import add_row, new_table
 
     loaded = [load_suite(name) for name in suite_names()]
     if json:
@@ -68,7 +60,7 @@ def suites(json: JsonFlag = False) -> None:
             ]
         )
         return
-    shown = new_table("Suites", "suite", "track", "instances", "budgets", "what", left=(0, 1, 3, 4))
+    shown = new_table("Suites", "suite", "track", "instances", "budgets", "summary", left=(0, 1, 3, 4))
     for suite in loaded:
         for track in suite.tracks.values():
             count = len(suite.played(track, FORMULATIONS))
@@ -77,11 +69,12 @@ def suites(json: JsonFlag = False) -> None:
     stdout().print(shown)
 
 
+@app.command(epilog="Example: memplace leaderboard run local-search --suite quick-v1 --out out/local-search")
 def run(
     agent: Annotated[str, typer.Argument(metavar="AGENT", help="A name of 'memplace agents', or module:Class.")],
     *,
     suite: Annotated[str, typer.Option("--suite", help="See 'memplace leaderboard suites'.")] = "quick-v1",
-    track: Annotated[str, typer.Option("--track", help="Of the suite.")] = "search",
+    track: Annotated[str, typer.Option("--track", help="A track of the suite.")] = "search",
     budget: Annotated[
         list[str] | None,
         typer.Option(
@@ -94,10 +87,10 @@ def run(
         list[str] | None, typer.Option("--option", metavar="NAME=VALUE", help="An argument of the agent; repeat.")
     ] = None,
     out: Annotated[Path, typer.Option("--out", help="Folder of the submission.")],
-    name: Annotated[str | None, typer.Option("--name", help="Of the row.", show_default="the agent's")] = None,
-    author: Annotated[list[str] | None, typer.Option("--author", help="Who is to be asked; repeat.")] = None,
-    link: Annotated[str, typer.Option("--link", help="Where the agent is explained.")] = "",
-    licence: Annotated[str, typer.Option("--licence", help="Of the agent.")] = "",
+    name: Annotated[str | None, typer.Option("--name", help="Name of the row.", show_default="the agent's")] = None,
+    author: Annotated[list[str] | None, typer.Option("--author", help="A contact for questions; repeat.")] = None,
+    link: Annotated[str, typer.Option("--link", help="A page that explains the agent.")] = "",
+    licence: Annotated[str, typer.Option("--licence", help="Licence of the agent.")] = "",
     deterministic: Annotated[
         bool, typer.Option("--deterministic", help="The seed changes nothing: run seed 0 only.")
     ] = False,
@@ -108,8 +101,8 @@ def run(
     trained_on: Annotated[
         list[str] | None, typer.Option("--trained-on", metavar="ENV", help="Id that the policy was trained on; repeat.")
     ] = None,
-    training_plans: Annotated[int, typer.Option("--training-plans", min=0, help="Evaluated in training.")] = 0,
-    training_seconds: Annotated[float, typer.Option("--training-seconds", min=0, help="That it took.")] = 0.0,
+    training_plans: Annotated[int, typer.Option("--training-plans", min=0, help="Plans evaluated in training.")] = 0,
+    training_seconds: Annotated[float, typer.Option("--training-seconds", min=0, help="Seconds of training.")] = 0.0,
     workers: Annotated[int, typer.Option("--workers", min=1, help="Processes, each with a core of its own.")] = 1,
     ray: Annotated[
         str | None,
@@ -125,7 +118,8 @@ def run(
     Called again with the same arguments it goes on where it was stopped. The plans that the agent evaluates are counted
     by its environments. --json prints the folder and how many runs it has.
     """
-    from memplace_env.cli.search import in_thread, new_bar
+    from memplace_env.cli.agent_run import new_bar
+    from memplace_env.cli.interrupts import in_thread
     from memplace_env.leaderboard import running
     from memplace_env.leaderboard.checks import expected
     from memplace_env.leaderboard.suite import load_suite
@@ -133,7 +127,7 @@ def run(
     if ":" in agent:
         sys.path.insert(0, os.getcwd())
     loaded = load_suite(suite)
-    said: dict[str, Any] = {"name": name} if name else {}
+    named: dict[str, Any] = {"name": name} if name else {}
     meta = running.describe(
         loaded,
         loaded.track(track),
@@ -146,10 +140,10 @@ def run(
         deterministic=deterministic,
         nominal=nominal,
         training=_training(trained_on or (), training_plans, training_seconds),
-        **said,
+        **named,
     )
     if check:
-        running.check_plays(meta)
+        running.check_contract(meta)
     with new_bar(counted=True) as bar:
         shown = bar.add_task(f"{meta.name} on {suite}", total=None)
 
@@ -159,7 +153,7 @@ def run(
                 out,
                 workers=workers,
                 ray=ray,
-                told=lambda done, of: bar.update(shown, completed=done, total=of),
+                on_progress=lambda done, of: bar.update(shown, completed=done, total=of),
             )
 
         in_thread(play, bar, lambda: "the same command goes on where it was stopped")
@@ -170,6 +164,7 @@ def run(
     stdout().print(f"Written: {out}, {runs} runs. Next: memplace leaderboard verify {out}", soft_wrap=True)
 
 
+@app.command(epilog="Example: memplace leaderboard verify out/local-search --rerun 3")
 def verify(
     folders: Folders,
     rerun: Annotated[
@@ -177,28 +172,28 @@ def verify(
     ] = 0,
     agent: Annotated[
         str | None,
-        typer.Option("--agent", help="For --rerun of a module:Class: the one whose code may run, as you know it."),
+        typer.Option("--agent", help="For --rerun of a module:Class: name it again to allow its code to run."),
     ] = None,
     json: JsonFlag = False,
 ) -> None:
     """Replay every plan of submissions and compute every figure anew; exit code 1 if anything differs.
 
-    What cannot be checked is only declared: seconds, and what was spent on training. --json prints for each folder how
+    Seconds and the effort of training are declared and cannot be checked. --json prints for each folder how
     many plans were replayed and how many run again, and the error or null.
     """
     from memplace_env.leaderboard.verifying import verify_all
 
-    with _replaying() as told:
-        replayed = verify_all(folders, told)
+    with _replaying() as on_progress:
+        replayed = verify_all(folders, on_progress)
     results = []
-    for folder, found in zip(folders, replayed, strict=True):
+    for folder, outcome in zip(folders, replayed, strict=True):
         error, entries, again = None, 0, 0
-        if isinstance(found, LeaderboardError):
-            error = str(found)
+        if isinstance(outcome, LeaderboardError):
+            error = str(outcome)
         else:
-            entries = len(found.entries)
+            entries = len(outcome.entries)
             try:
-                again = _run_again(folder, found, rerun, agent)
+                again = _run_again(folder, outcome, rerun, agent)
             except MemPlaceError as refused:
                 error = str(refused)
         results.append({"folder": str(folder), "ok": error is None, "plans": entries, "rerun": again, "error": error})
@@ -212,6 +207,7 @@ def verify(
         raise typer.Exit(REFUSED)
 
 
+@app.command(epilog="Example: memplace leaderboard table out/local-search")
 def table(folders: Folders, trust: Trust = False, json: JsonFlag = False) -> None:
     """Print the standings as Markdown, after verifying the submissions. --json prints the rows."""
     from memplace_env.leaderboard.board import Board
@@ -223,10 +219,11 @@ def table(folders: Folders, trust: Trust = False, json: JsonFlag = False) -> Non
     sys.stdout.write(board.markdown())
 
 
+@app.command(epilog="Example: memplace leaderboard page out/local-search --out site")
 def page(
     folders: Folders,
     out: Annotated[Path, typer.Option("--out", help="Folder of the page; index.html is in it.")],
-    title: Annotated[str, typer.Option("--title", help="Of the page.")] = "MemPlace leaderboard",
+    title: Annotated[str, typer.Option("--title", help="Title of the page.")] = "MemPlace leaderboard",
     plan_seeds: Annotated[
         int | None,
         typer.Option("--plan-seeds", min=1, help="Show plans of so many seeds only; a plan takes 2 to 50 kB."),
@@ -235,16 +232,16 @@ def page(
     json: JsonFlag = False,
 ) -> None:
     """Draw the leaderboard as a page that needs no server and no network, after verifying the submissions."""
-    from memplace_env.cli.search import new_bar
+    from memplace_env.cli.agent_run import new_bar
     from memplace_env.leaderboard.board import Board
-    from memplace_env.leaderboard.page.site import check_place
+    from memplace_env.leaderboard.page.site import check_destination
 
-    check_place(out)
+    check_destination(out)
     board = Board.of(_all(folders, trust))
     with new_bar(counted=True) as bar:
         shown = bar.add_task("drawing plans", total=None)
         index = board.write_page(
-            out, title, plan_seeds=plan_seeds, told=lambda done, of: bar.update(shown, completed=done, total=of)
+            out, title, plan_seeds=plan_seeds, on_progress=lambda done, of: bar.update(shown, completed=done, total=of)
         )
     if json:
         print_json({"page": str(index)})
@@ -253,7 +250,7 @@ def page(
 
 
 def _all(folders: Sequence[Path], trust: bool) -> list[Submission]:
-    """The submissions, or the first error; that two have one name is said before anything is replayed."""
+    """Return the submissions, or raise the first error; equal names are refused before anything is replayed."""
     from memplace_env.leaderboard.checks import check_unique
     from memplace_env.leaderboard.folder import META
     from memplace_env.leaderboard.meta_file import read_meta
@@ -264,14 +261,14 @@ def _all(folders: Sequence[Path], trust: bool) -> list[Submission]:
         check_unique(meta.name for meta in metas if (meta.suite, meta.track) == where)
     if trust:
         return [read(folder) for folder in folders]
-    with _replaying() as told:
-        return verified(folders, told)
+    with _replaying() as on_progress:
+        return verified(folders, on_progress)
 
 
 @contextmanager
-def _replaying() -> Iterator[Told]:
-    """A progress bar."""
-    from memplace_env.cli.search import new_bar
+def _replaying() -> Iterator[OnProgress]:
+    """Show a progress bar for replayed plans."""
+    from memplace_env.cli.agent_run import new_bar
 
     with new_bar(counted=True) as bar:
         shown = bar.add_task("replaying", total=None)
@@ -279,7 +276,7 @@ def _replaying() -> Iterator[Told]:
 
 
 def _run_again(folder: Path, submission: Submission, count: int, agent: str | None) -> int:
-    """Run some entries again, spread over the submission; returns how many."""
+    """Run some entries again, spread over the submission, and return their number."""
     from memplace_env.leaderboard.verifying import rerun
 
     if not count:
@@ -288,21 +285,21 @@ def _run_again(folder: Path, submission: Submission, count: int, agent: str | No
         if submission.meta.agent != agent:
             raise LeaderboardError(
                 f"{folder} names code of its own, {submission.meta.agent!r}, which --rerun would run; if you know it, "
-                f"say so with --agent {submission.meta.agent}."
+                f"pass --agent {submission.meta.agent}."
             )
         sys.path.insert(0, os.getcwd())
-    able = [entry for entry in submission.entries if not entry.budget.endswith("s")]
-    if not able:
+    repeatable = [entry for entry in submission.entries if not entry.budget.endswith("s")]
+    if not repeatable:
         note(f"{folder}: budgets of seconds end elsewhere on every machine, so nothing was run again.")
         return 0
-    chosen = able[:: max(len(able) // count, 1)][:count]
+    chosen = repeatable[:: max(len(repeatable) // count, 1)][:count]
     for entry in chosen:
         rerun(folder, submission, entry)
     return len(chosen)
 
 
 def _options(pairs: Sequence[str]) -> dict[str, Any]:
-    """Arguments of an agent: JSON where it is some, else text."""
+    """Return arguments of an agent: JSON values where they parse, else texts."""
     values: dict[str, Any] = {}
     for pair in pairs:
         name, sign, text = pair.partition("=")

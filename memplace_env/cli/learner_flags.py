@@ -1,4 +1,4 @@
-"""The flags that only learning agents take, and what `--config` and `--set NAME=VALUE` mean."""
+"""The flags that only learning agents take, and the settings that `--config` and `--set NAME=VALUE` select."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_type_hints
 
 import typer
 
-from memplace_env.cli.options import gathered
-from memplace_env.errors import AgentError
-from memplace_env.hints import instead
+from memplace_env._lib.errors import AgentError
+from memplace_env._lib.hints import instead
+from memplace_env.cli.shared_options import gathered
 
 if TYPE_CHECKING:
-    from agents import Agent
-    from agents.registry import AgentSpec
+    from memplace_agents import Agent
+    from memplace_agents.built_in_agents import AgentSpec
 
 _OPTIONS = {
     "policy": Annotated[
@@ -36,7 +36,7 @@ _OPTIONS = {
 
 
 class LearnerFlags(NamedTuple):
-    """What a learning agent is to begin with.
+    """Policy and settings that a learning agent begins with.
 
     Attributes:
         policy: file of a policy to start from.
@@ -50,14 +50,14 @@ class LearnerFlags(NamedTuple):
 
     @property
     def given(self) -> list[str]:
-        """Which of the flags were given."""
+        """The flags that were given."""
         return [flag for flag, value in zip(("--policy", "--config", "--set"), self, strict=True) if value]
 
     def make(self, spec: AgentSpec, **options: Any) -> Agent[Any]:
-        """The agent as these flags ask for it.
+        """Return the agent with the policy and settings of these flags.
 
         Args:
-            spec: which; one that learns, if any flag was given.
+            spec: the agent; one that learns, if any flag was given.
             options: further keyword arguments of its class.
 
         Raises:
@@ -73,7 +73,8 @@ class LearnerFlags(NamedTuple):
             options["config"] = configured(
                 spec.name, spec.named_settings, self.config or "default", self.settings or ()
             )
-        return spec.make(**options)
+        agent: Agent[Any] = spec.make(**options)
+        return agent
 
 
 learner_flags = gathered("learner", LearnerFlags, _OPTIONS)
@@ -81,10 +82,10 @@ learner_flags = gathered("learner", LearnerFlags, _OPTIONS)
 
 
 def configured(agent: str, configs: Mapping[str, Any], name: str, settings: Sequence[str]) -> Any:
-    """One of an agent's named settings, a dataclass, with some fields changed.
+    """Return one of an agent's named settings, a dataclass, with some fields changed.
 
     Raises:
-        AgentError: naming what is not known, with the closest there is, or the value that does not fit.
+        AgentError: naming what is unknown, with the closest name, or the value that does not fit.
     """
     if name not in configs:
         raise AgentError(f"{agent} has no --config {name!r}; {instead(name, configs)}")
@@ -104,7 +105,7 @@ def configured(agent: str, configs: Mapping[str, Any], name: str, settings: Sequ
 
 
 def _value(setting: str, kind: type, text: str) -> Any:
-    """What the text means for a field of that type."""
+    """Return the value of a text for a field of that type."""
     if kind is bool:
         if text.lower() in ("true", "false"):
             return text.lower() == "true"

@@ -1,4 +1,4 @@
-"""`memplace workloads`, `accelerators`, `envs` and `agents`: what there is."""
+"""`memplace workloads`, `accelerators`, `envs` and `agents`: lists of them."""
 
 from __future__ import annotations
 
@@ -8,20 +8,12 @@ from typing import Annotated, Any
 
 import typer
 
+from memplace_env._lib.errors import MemPlaceError
 from memplace_env.cli.console import print_json, stderr, stdout
-from memplace_env.cli.options import JsonFlag
-from memplace_env.errors import MemPlaceError
+from memplace_env.cli.shared_options import JsonFlag
+from memplace_env.envs.registration import Formulation
 from memplace_env.leaderboard.splits import FORMULATIONS, Split, group_split
 from memplace_env.leaderboard.suite import suites
-from memplace_env.registration import Formulation
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    app.command(epilog="Example: memplace workloads --family ResNet --details")(workloads)
-    app.command(epilog="Example: memplace accelerators")(accelerators)
-    app.command(epilog="Example: memplace envs --suite game-test")(envs)
-    app.command(epilog="Example: memplace agents")(agents)
 
 
 def workloads(
@@ -36,33 +28,32 @@ def workloads(
     as well. --json prints name, family, kind, split, text, code, licence and envs (ids) of each, with --details also
     dims, ops, weight_bytes and macs, at batch 1 and the model's own dtype.
     """
-    from memplace_env.hints import instead
-    from memplace_env.workload.zoo import catalogue
+    from memplace_env._lib.hints import instead
+    from memplace_env.program.zoo import catalogue
 
     listings = catalogue().values()
     families = {listing.family.lower(): listing.family for listing in listings}
     if family is not None and family.lower() not in families:
         raise MemPlaceError(f"There is no family {family!r}; {instead(family, families.values())}")
-    wanted = [
+    selected = [
         listing
         for listing in listings
         if (family is None or listing.family.lower() == family.lower())
         and (split is None or group_split(listing.group) == split)
     ]
-    wanted.sort(key=lambda listing: (listing.family.lower(), listing.name.lower()))
+    selected.sort(key=lambda listing: (listing.family.lower(), listing.name.lower()))
     ids = _ids_by_program()
     rows: list[dict[str, Any]] = []
     with stderr().status("loading the models") if details else nullcontext():
-        for listing in wanted:
-            about = listing._asdict() | {"split": group_split(listing.group), "envs": ids.get(listing.name, [])}
-            rows.append(about | (_counts(listing.name) if details else {}))
+        for listing in selected:
+            row = listing._asdict() | {"split": group_split(listing.group), "envs": ids.get(listing.name, [])}
+            rows.append(row | (_counts(listing.name) if details else {}))
     if json:
         print_json(rows)
         return
-    from memplace_env.views.text.quantities import count, size
+    from memplace_env.report.quantities import count, size
 
-    # Sentences about all programs would fill pages.
-    told = "text" if family else "kind"
+    column = "text" if family else "kind"  # sentences about all programs would fill pages
     headers = ["name", "family", "split"]
     headers += ["symbolic dims", "ops", "weights", "work"] if details else ["ids", "what it is"]
     cells = []
@@ -72,7 +63,7 @@ def workloads(
             line += [", ".join(row["dims"] or ()) or "fixed", row["ops"]]
             line += [size(row["weight_bytes"]), count(row["macs"], "MAC")]
         else:
-            line += [str(len(row["envs"])), row[told]]
+            line += [str(len(row["envs"])), row[column]]
         cells.append(line)
     _print(headers, cells, left=(0, 1, 2, 3 if details else 4))
 
@@ -82,31 +73,18 @@ def accelerators(json: JsonFlag = False) -> None:
 
     --json prints name, description, ports, weights, fusion, dtypes and memories of each.
     """
-    from memplace_env.accelerator import accelerator_names, load_accelerator
-    from memplace_env.views.text.quantities import rate, size
+    from memplace_env.machine.accelerator import accelerator_names, load_accelerator
+    from memplace_env.report.quantities import rate, size
 
     chips = [load_accelerator(name) for name in accelerator_names()]
     if json:
+        fields = ("name", "description", "ports", "weights", "fusion", "dtype")
+        level_fields = ("name", "capacity_bytes", "read_bytes_per_s", "write_bytes_per_s")
         print_json(
             [
-                {
-                    "name": chip.name,
-                    "description": chip.description,
-                    "ports": chip.ports,
-                    "weights": chip.weights,
-                    "fusion": chip.fusion,
-                    "dtype": chip.dtype,
-                    "dtypes": list(chip.matrix_macs_per_s),
-                    "memories": [
-                        {
-                            "name": level.name,
-                            "capacity_bytes": level.capacity_bytes,
-                            "read_bytes_per_s": level.read_bytes_per_s,
-                            "write_bytes_per_s": level.write_bytes_per_s,
-                        }
-                        for level in chip.levels
-                    ],
-                }
+                {name: getattr(chip, name) for name in fields}
+                | {"dtypes": list(chip.matrix_macs_per_s)}
+                | {"memories": [{name: getattr(level, name) for name in level_fields} for level in chip.levels]}
                 for chip in chips
             ]
         )
@@ -132,16 +110,16 @@ def envs(
 
     --json prints id and kwargs of each.
     """
+    from memplace_env._lib.hints import instead
     from memplace_env.cli.environments import registered_envs
-    from memplace_env.hints import instead
 
-    known = suites()
-    if suite is not None and suite not in known:
-        raise MemPlaceError(f"There is no suite {suite!r}; {instead(suite, known)}")
+    members = suites()
+    if suite is not None and suite not in members:
+        raise MemPlaceError(f"There is no suite {suite!r}; {instead(suite, members)}")
     rows: list[dict[str, Any]] = [
         {"id": env_id, "kwargs": spec.kwargs}
         for env_id, spec in sorted(registered_envs().items())
-        if suite is None or env_id in known[suite]
+        if suite is None or env_id in members[suite]
     ]
     if json:
         print_json(rows)
@@ -176,8 +154,8 @@ def _ids_by_program() -> dict[str, list[str]]:
 
 
 def _counts(name: str) -> dict[str, Any]:
-    from memplace_env.workload.program import TensorKind
-    from memplace_env.workload.resolve import resolve_workload, symbolic_dims
+    from memplace_env.placement.workloads import resolve_workload, symbolic_dims
+    from memplace_env.program.program import TensorKind
 
     program = resolve_workload(name)
     return {
@@ -196,7 +174,7 @@ def _settings(settings: Mapping[str, Any] | None) -> str:
 
 
 def _print(headers: Sequence[str], cells: Sequence[Sequence[object]], left: Sequence[int] = (0, 1)) -> None:
-    from memplace_env.views.tables.base import add_row, new_table
+    from memplace_env.report.tables import add_row, new_table
 
     table = new_table(None, *headers, left=left)
     for row in cells:

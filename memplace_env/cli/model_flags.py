@@ -1,4 +1,4 @@
-"""The flags about the model: what is to be placed, on which chip, and who says what it costs."""
+"""The flags about the model: the program, the chip and the cost model."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from memplace_env._lib.errors import MemPlaceError, PlanError
 from memplace_env.cli.console import note
-from memplace_env.cli.options import Command, gathered
-from memplace_env.errors import MemPlaceError, PlanError
-from memplace_env.registration import Formulation
+from memplace_env.cli.shared_options import Command, gathered
+from memplace_env.envs.registration import Formulation
 
 if TYPE_CHECKING:
-    from memplace_env.plan import MemoryPlan
-    from memplace_env.task import Task
+    from memplace_env.placement.memory_plan import MemoryPlan
+    from memplace_env.placement.task import Task
 
 _OPTIONS = {
     "accelerator": Annotated[str | None, typer.Option("--accelerator", "-a", help="A shipped name or a .toml file.")],
@@ -32,14 +32,14 @@ _OPTIONS = {
 }
 
 _DIGITS = 18
-"""That a size may have."""
+"""Most digits of a size."""
 
 _WRITTEN = {"accelerator": str, "batch": int, "dims": dict, "dtype": str, "fusion": str, "costs": str}
 """Settings in a plan, and the type of each."""
 
 
 def model_flags(*, without: Sequence[str] = ()) -> Callable[[Command], Command]:
-    """A decorator that gives a command `flags: ModelFlags`, and the command line an option for each flag.
+    """Return a decorator that gives a command `flags: ModelFlags`, and the command line an option for each flag.
 
     Args:
         without: names of the options that the command does not have.
@@ -49,7 +49,7 @@ def model_flags(*, without: Sequence[str] = ()) -> Callable[[Command], Command]:
 
 @dataclass(frozen=True)
 class ModelFlags:
-    """How a program is to be made and judged; None leaves the choice to the defaults."""
+    """Settings of a program, its chip and its simulator; None leaves the choice to the defaults."""
 
     accelerator: str | None = None
     batch: int | None = None
@@ -61,70 +61,70 @@ class ModelFlags:
 
     @classmethod
     def parse(cls, *, dim: list[str] | None = None, **typed: Any) -> ModelFlags:
-        """From the flags as typed.
+        """Return the flags as typed.
 
         Raises:
             MemPlaceError: for a `--dim` that is not NAME=VALUE, or a flag with an empty text.
         """
         for name, value in typed.items():
             if value == "":
-                raise MemPlaceError(f"--{name} is empty; say which, or leave the flag out for the default.")
+                raise MemPlaceError(f"--{name} is empty; pass a value, or leave the flag out for the default.")
         return cls(dims=parsed_dims(dim or [], "--dim") or None, **typed)
 
     def registered(self, model: str, formulation: Formulation = Formulation.ONE_SHOT) -> tuple[str, ModelFlags]:
-        """The model, with the settings of its registered environment if it has one and no flag says otherwise."""
+        """Return the model and the settings of its registered environment, if it has one and no flag replaces them."""
         traits = formulation.traits
         flags = replace(self, accelerator=self.accelerator or traits.accelerator)
-        asked = (self.batch, self.dims, self.dtype, self.fusion)
+        typed = (self.batch, self.dims, self.dtype, self.fusion)
         for key, settings in traits.settings.items():
             named = {"workload": key, "accelerator": traits.accelerator, **settings}
             name = named.pop("workload")
             meant = model.lower() in (name.lower(), key.lower())
-            if meant and named["accelerator"] == flags.chip and asked == (None,) * len(asked):
-                told = [f"batch {named['batch']}"] if "batch" in named else []
-                told += [f"{dim} {n}" for dim, n in named.get("dims", {}).items()]
-                told += [named["dtype"]] if "dtype" in named else []
-                if told:
+            if meant and named["accelerator"] == flags.chip and typed == (None,) * len(typed):
+                shown = [f"batch {named['batch']}"] if "batch" in named else []
+                shown += [f"{dim} {n}" for dim, n in named.get("dims", {}).items()]
+                shown += [named["dtype"]] if "dtype" in named else []
+                if shown:
                     overriding = "--batch, --dim, --dtype, --fusion override"
-                    note(f"{name} with its registered settings: {', '.join(told)} ({overriding}).")
+                    note(f"{name} with its registered settings: {', '.join(shown)} ({overriding}).")
                 return name, replace(flags, **named)
         return model, flags
 
     def with_defaults_of(self, plan: MemoryPlan) -> ModelFlags:
-        """These flags, and where they say nothing what the plan says of itself.
+        """Return these flags, completed by the plan's own settings.
 
-        Files that a plan names are not opened: it may be a stranger's.
+        Files that a plan names are not opened: the plan may be a stranger's.
 
         Raises:
             PlanError: if the plan's settings are not of the kind that memplace writes, or its chip is not shipped and
-                no flag says which it is.
+                no flag names it.
         """
-        from memplace_env.accelerator import is_shipped
+        from memplace_env.machine.accelerator import is_shipped
 
-        said: dict[str, Any] = {name: plan.settings.get(name) for name in _WRITTEN}
+        written: dict[str, Any] = {name: plan.settings.get(name) for name in _WRITTEN}
         for name, kind in _WRITTEN.items():
-            if said[name] is not None and not isinstance(said[name], kind):
-                raise PlanError(f"The plan's setting {name!r} is {said[name]!r}, which no memplace wrote.")
-        sizes = [said["batch"], *(said["dims"] or {}).values()]
+            if written[name] is not None and not isinstance(written[name], kind):
+                raise PlanError(f"The plan's setting {name!r} is {written[name]!r}, which no memplace wrote.")
+        sizes = [written["batch"], *(written["dims"] or {}).values()]
         if not all(size is None or type(size) is int for size in sizes) or None in sizes[1:]:
             raise PlanError("The plan's batch and dims are not the whole numbers that memplace writes.")
-        said["accelerator"] = said["accelerator"] or plan.accelerator
-        if self.accelerator is None and not is_shipped(said["accelerator"]):
+        written["accelerator"] = written["accelerator"] or plan.accelerator
+        if self.accelerator is None and not is_shipped(written["accelerator"]):
             raise PlanError(
-                f"The plan is for the accelerator {said['accelerator']!r}, which is not shipped, and no file is opened "
-                "because a plan names it; pass it yourself with --accelerator."
+                f"The plan is for the accelerator {written['accelerator']!r}, which is not shipped, and no file "
+                "is opened because a plan names it; pass it yourself with --accelerator."
             )
         given = {name: value for name, value in vars(self).items() if value is not None}
-        dims = {**(said["dims"] or {}), **(self.dims or {})} or None
-        return ModelFlags(**{**said, **given, "dims": dims})
+        dims = {**(written["dims"] or {}), **(self.dims or {})} or None
+        return ModelFlags(**{**written, **given, "dims": dims})
 
     @property
     def chip(self) -> str:
-        """The accelerator, by name or path."""
+        """Name or path of the accelerator."""
         return self.accelerator or Formulation.ONE_SHOT.traits.accelerator
 
     def arguments(self, model: str) -> dict[str, Any]:
-        """Keyword arguments of `gym.make("MemPlace-v0", ...)` and `resolve_task`.
+        """Return keyword arguments of `gym.make("MemPlace-v0", ...)` and `resolve_task`.
 
         Raises:
             MemPlaceError: if the model is an environment's id.
@@ -137,21 +137,21 @@ class ModelFlags:
         return {**vars(self), "workload": model, "accelerator": self.chip}
 
     def task(self, model: str, *, must_fit: bool = True) -> Task:
-        """What these flags make of a model; `must_fit`: see `resolve_task`.
+        """Return the task of a model with these flags; `must_fit`: see `resolve_task`.
 
         Raises:
             MemPlaceError: naming what cannot be resolved.
         """
-        from memplace_env.resolve import resolve_task
+        from memplace_env.placement.resolve_task import resolve_task
 
         return resolve_task(**self.arguments(model), must_fit=must_fit)
 
 
 def parsed_dims(texts: list[str], where: str) -> dict[str, int]:
-    """Sizes of symbolic dims from texts like sequence=384; `where` is what messages call the place they stand in.
+    """Return sizes of symbolic dims from texts like sequence=384; `where` names their source in messages.
 
     Raises:
-        MemPlaceError: for a text that is not NAME=VALUE, or a name that is there twice.
+        MemPlaceError: for a text that is not NAME=VALUE, or a name that occurs twice.
     """
     dims: dict[str, int] = {}
     for text in texts:

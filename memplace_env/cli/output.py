@@ -1,35 +1,39 @@
-"""Where results go."""
+"""Folders for results."""
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
-from memplace_env.errors import MemPlaceError
-from memplace_env.workload.resolve import SUFFIXES
+from memplace_env._lib.errors import MemPlaceError
+from memplace_env.placement.workloads import SUFFIXES
 
 
-def default_folder(model: str, accelerator: str) -> Path:
-    """`out/<model>-<accelerator>`, with what file systems dislike replaced."""
-    return Path("out") / slug(f"{short_name(model)}-{accelerator}")
+def default_folder(model: str, accelerator: str, agents: Iterable[str] = ()) -> Path:
+    """Return `out/<model>-<accelerator>`, with characters that file systems dislike replaced.
+
+    Agents follow as `-<agent>+<agent>`, so that each has a folder of its own.
+    """
+    return Path("out") / slug("-".join(filter(None, (short_name(model), accelerator, "+".join(agents)))))
 
 
 def short_name(model: str) -> str:
-    """What folders are called after: the model's name, or the stem of its file."""
+    """Return the model's name, or the stem of its file, for names of folders."""
     return Path(model).stem if model.lower().endswith(SUFFIXES) else model
 
 
 def slug(name: str) -> str:
-    """A name without what file systems dislike."""
+    """Return a name without characters that file systems dislike."""
     return re.sub(r"[^\w.+-]+", "-", name)
 
 
 def check_folder(folder: Path) -> None:
-    """Find out before a long search that the results could not be written.
+    """Check before a long search that the results can be written.
 
     Raises:
-        MemPlaceError: if the folder is a file, or it could not be made or written.
+        MemPlaceError: if the folder is a file, or cannot be created or written.
     """
     existing = next(path for path in (folder.absolute(), *folder.absolute().parents) if os.path.lexists(path))
     if not existing.is_dir():

@@ -1,4 +1,4 @@
-"""`memplace play`: a person plays a game in the terminal."""
+"""`memplace play`: play a game in the terminal."""
 
 from __future__ import annotations
 
@@ -11,23 +11,18 @@ import typer
 
 from memplace_env.cli.console import stdout
 from memplace_env.cli.model_flags import ModelFlags, model_flags
-from memplace_env.cli.options import Model
-from memplace_env.registration import Formulation
+from memplace_env.cli.shared_options import Model
+from memplace_env.envs.registration import Formulation
 
 if TYPE_CHECKING:
-    from memplace_env.analysis.game_snapshot import Snapshot
     from memplace_env.envs.malloc_game import MallocGameEnv
-    from memplace_env.workload.program import Ints
+    from memplace_env.envs.malloc_game.viewer.game_snapshot import GameSnapshot
+    from memplace_env.program.program import Ints
 
 KEYS = "c Copy, n NoCopy, d Drop, g greedy to the end, u undo, q quit"
 _ACTIONS = "cnd"
 _FRAME = 14
 """Columns that the picture needs beside its ops."""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(epilog="Example: memplace play ResNet50 --skip-forced --out plan.json")(play)
 
 
 @model_flags(without=["simulator"])
@@ -50,17 +45,17 @@ def play(
     model, flags = flags.registered(model, Formulation.GAME)
     if out is not None and out.is_dir():
         raise typer.BadParameter(f"--out {out} is a folder; pass the name of a file, such as plan.json.")
-    table = _Table(make_game(model, flags), skip_forced)
-    table.show()
-    for key in _keys(table):
+    game = _Game(make_game(model, flags), skip_forced)
+    game.show()
+    for key in _keys(game):
         if key == "q":
             break
-        table.press(key)
-    table.end(out)
+        game.press(key)
+    game.end(out)
 
 
-def _keys(table: _Table) -> Iterator[str]:
-    """Letters from stdin; the board is shown again after each line of them."""
+def _keys(game: _Game) -> Iterator[str]:
+    """Yield letters from stdin; show the board again after each line."""
     while True:
         if sys.stdin.isatty():
             stdout().print("> ", style="bold", end="")
@@ -68,11 +63,11 @@ def _keys(table: _Table) -> Iterator[str]:
         if not line:
             return
         yield from "".join(line.split()).lower()
-        table.show()
+        game.show()
 
 
-class _Table:
-    """A game, how it came to be, and the person's view of it."""
+class _Game:
+    """A game, its earlier states, and its display."""
 
     def __init__(self, env: MallocGameEnv, skip_forced: bool) -> None:
         self._env = env
@@ -82,17 +77,17 @@ class _Table:
         self._skip()
 
     def press(self, key: str) -> None:
-        """Do what a key says, or say why not."""
+        """Carry out the command of a key, or print why that is impossible."""
         legal = self._env.legal_actions()
         if key == "u":
             if self._before:
                 self._env.set_state(self._before.pop())
             else:
-                self._say("There is nothing to undo.")
+                self._print("There is nothing to undo.")
         elif key not in _ACTIONS + "g":
-            self._say(f"There is no key {key!r}; there are {KEYS}.")
+            self._print(f"There is no key {key!r}; there are {KEYS}.")
         elif not legal:
-            self._say("The game is over; u takes a decision back, q quits.")
+            self._print("The game is over; u takes a decision back, q quits.")
         elif key == "g":
             state = self._env.get_state()
             self._before.append(state)
@@ -103,34 +98,34 @@ class _Table:
             self._act(_ACTIONS.index(key), legal)
 
     def show(self) -> None:
-        """The board and the decision."""
-        from memplace_env.views.tables.game_board import board_text
-        from memplace_env.views.text.game import game_text
+        """Print the board and the decision."""
+        from memplace_env.envs.malloc_game.viewer.game_board import board_text
+        from memplace_env.envs.malloc_game.viewer.game_text import game_text
 
         console, moment = stdout(), self._moment()
         console.print(board_text(moment, max(20, min(100, console.width - _FRAME))), soft_wrap=True)
-        self._say("\n" + game_text(moment) + (f"  {KEYS}" if moment.decision else "  u undo, q quit"))
+        self._print("\n" + game_text(moment) + (f"  {KEYS}" if moment.decision else "  u undo, q quit"))
 
     def end(self, out: Path | None) -> None:
-        """Say what came out of it and write the plan."""
+        """Print the result and write the plan."""
         from memplace_env.cli.environments import baseline_of
-        from memplace_env.views.text.quantities import ratio, seconds
+        from memplace_env.report.quantities import ratio, seconds
 
         problem, decision, report = self._env.problem, self._moment().decision, self._env.report()
         speedup = baseline_of(self._env).report.latency_ps / report.latency_ps
         rest = problem.num_decisions - decision.use if decision else 0
         left = f", the last {rest} decisions left out of fast memory" if rest else ""
-        self._say(f"Latency {seconds(report.latency_s)}, {ratio(speedup)} over all in backing memory{left}.")
+        self._print(f"Latency {seconds(report.latency_s)}, {ratio(speedup)} over all in backing memory{left}.")
         if out is not None:
-            self._say(f"Written: {self._env.plan().save(out)}")
+            self._print(f"Written: {self._env.plan().save(out)}")
 
     def _act(self, action: int, legal: list[int]) -> None:
-        from memplace_env.analysis.game_snapshot import why_illegal
         from memplace_env.envs.malloc_game.state import ACTIONS
+        from memplace_env.envs.malloc_game.viewer.game_snapshot import why_illegal
 
         if action not in legal:
-            can = ", ".join(ACTIONS[other] for other in legal)
-            self._say(f"{ACTIONS[action]} is illegal: {why_illegal(self._moment(), action)}. Legal: {can}.")
+            legal_names = ", ".join(ACTIONS[other] for other in legal)
+            self._print(f"{ACTIONS[action]} is illegal: {why_illegal(self._moment(), action)}. Legal: {legal_names}.")
             return
         self._before.append(self._env.get_state())
         self._env.step(action)
@@ -140,12 +135,12 @@ class _Table:
         while self._skip_forced and len(legal := self._env.legal_actions()) == 1:
             self._env.step(legal[0])
 
-    def _moment(self) -> Snapshot:
-        from memplace_env.analysis.game_snapshot import snapshot_of
+    def _moment(self) -> GameSnapshot:
+        from memplace_env.envs.malloc_game.viewer.game_snapshot import snapshot_of
 
         return snapshot_of(self._env.problem, self._env.get_state())
 
-    def _say(self, text: str) -> None:
+    def _print(self, text: str) -> None:
         console = stdout()
         for line in text.split("\n"):
             console.print(line, soft_wrap=True)

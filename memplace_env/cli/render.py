@@ -11,112 +11,106 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
+from memplace_env._lib.errors import AgentError, MemPlaceError
+from memplace_env._lib.units import ceil_div
 from memplace_env.cli.console import stderr, stdout
 from memplace_env.cli.model_flags import ModelFlags, model_flags
-from memplace_env.cli.options import Model
-from memplace_env.errors import AgentError, MemPlaceError
-from memplace_env.registration import Formulation
+from memplace_env.envs.registration import Formulation
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
     from memplace_env.envs.malloc_game import MallocGameEnv, MallocGameProblem
-    from memplace_env.workload.program import Ints
+    from memplace_env.program.program import Ints
 
 MOST_FRAMES = 200
+"""Frames of an animation unless --every sets them. Our choice."""
 _FRAME_MS, _LAST_MS = 125, 3000
+"""Milliseconds that a frame is shown, and the last one."""
 _COLOURS = 128
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(epilog="Example: memplace render ResNet50 --out game.gif --every 4")(render)
+"""Colours of an animation's palette, of the 256 that a GIF may have."""
 
 
 @model_flags(without=["simulator"])
 def render(
-    model: Model,
-    out: Annotated[Path, typer.Option("--out", help="A .png of the game's end, or a .gif of its course.")],
-    plan: Annotated[Path | None, typer.Argument(metavar="[PLAN]", help="The plan.json of a game.")] = None,
+    model: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[MODEL] [PLAN]", help="A model as for 'memplace play', the plan.json of a game, or both."
+        ),
+    ],
     *,
+    out: Annotated[Path, typer.Option("--out", help="A .png of the game's end, or a .gif of its course.")],
     agent: Annotated[str | None, typer.Option("--agent", help="Let this agent play; see 'memplace agents'.")] = None,
     budget: Annotated[int, typer.Option("--budget", min=1, help="Games that the agent plays at most.")] = 4000,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Of all randomness.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of all randomness.")] = 0,
     every: Annotated[
         int | None,
         typer.Option("--every", min=1, help="Decisions from frame to frame.", show_default=f"{MOST_FRAMES} frames"),
     ] = None,
     flags: ModelFlags,
 ) -> None:
-    """Draw a game: that of a plan, an agent's, or else a greedy one."""
-    if plan is not None and agent is not None:
+    """Draw a game: the game of a plan, an agent's best game, or else the greedy game."""
+    has_plan = len(model) > 1 or model[0].lower().endswith(".json")
+    if has_plan and agent is not None:
         raise AgentError("A plan needs no agent; pass PLAN or --agent, not both.")
     if out.suffix.lower() not in (".png", ".gif"):
         raise MemPlaceError(f"--out {out} should end in .png, a picture, or in .gif, an animation.")
-    from memplace_env.views.style import require_packages
+    from memplace_env.report.style import require_packages
 
     require_packages(animation=out.suffix.lower() == ".gif")
-    if plan is not None:
-        env, actions = _of_plan(model, flags, plan)
-    elif agent is not None:
-        env, actions = _of_agent(model, flags, agent, budget, seed)
+    if has_plan:
+        env, actions = _planned(model, flags)
     else:
-        env, actions = _greedy(model, flags)
-    stdout().print(f"Written: {out} ({_drawn(env.problem, actions, every, out)})", soft_wrap=True)
+        env, actions = _played(model[0], flags, agent, budget, seed)
+    frames = _draw(env.problem, actions, every, out)
+    stdout().print(f"Written: {out} ({frames} frame{'s' if frames > 1 else ''})", soft_wrap=True)
 
 
-def _of_plan(model: str, flags: ModelFlags, path: Path) -> tuple[MallocGameEnv, Ints]:
-    """The game that ends in a plan, and all its actions."""
-    from memplace_env.analysis.game_actions import actions_of
+def _planned(arguments: list[str], flags: ModelFlags) -> tuple[MallocGameEnv, Ints]:
+    """Return the game that ends in a plan, and its actions."""
     from memplace_env.cli.environments import make_game
-    from memplace_env.cli.saved_plans import blaming
-    from memplace_env.plan import MemoryPlan
+    from memplace_env.cli.saved_plans import named_plan, naming_mismatch, read_saved
+    from memplace_env.envs.malloc_game.plan_actions import actions_of
 
-    plan = MemoryPlan.load(path)
-    with blaming(plan, path, model):
-        env = make_game(model, flags.with_defaults_of(plan))
+    name, path = named_plan(arguments)
+    plan, model, flags = read_saved(name, path, flags)
+    with naming_mismatch(plan, path, model):
+        env = make_game(model, flags)
     return env, actions_of(env.problem, plan)
 
 
-def _of_agent(model: str, flags: ModelFlags, name: str, budget: int, seed: int) -> tuple[MallocGameEnv, Ints]:
-    """The best game that an agent finds, and all its actions."""
-    from memplace_env.analysis.game_actions import actions_of
+def _played(model: str, flags: ModelFlags, agent: str | None, budget: int, seed: int) -> tuple[MallocGameEnv, Ints]:
+    """Return the best game that an agent finds, or the greedy game if there is none, and its actions."""
     from memplace_env.cli.agent_choice import choose_agent
+    from memplace_env.cli.agent_run import Limits, search
     from memplace_env.cli.environments import make_game
-    from memplace_env.cli.search import Limits, search
+    from memplace_env.envs.malloc_game.plan_actions import actions_of, greedy_actions
 
-    agent = choose_agent(Formulation.GAME, name).make()
+    player = None if agent is None else choose_agent(Formulation.GAME, agent).make()
     env = make_game(*flags.registered(model, Formulation.GAME))
-    solution = search(agent, env, Limits(budget, seed))
+    if player is None:
+        return env, greedy_actions(env.problem)
+    solution = search(player, env, Limits(budget, seed))
     if solution.plan is None:
-        raise AgentError(f"{agent.name} found no plan ({solution.outcome}), so there is nothing to draw.")
+        raise AgentError(f"{player.name} found no plan ({solution.outcome}), so there is nothing to draw.")
     return env, actions_of(env.problem, solution.plan)
 
 
-def _greedy(model: str, flags: ModelFlags) -> tuple[MallocGameEnv, Ints]:
-    """The greedy game, and all its actions."""
-    from memplace_env.analysis.game_actions import greedy_actions
-    from memplace_env.cli.environments import make_game
-
-    env = make_game(*flags.registered(model, Formulation.GAME))
-    return env, greedy_actions(env.problem)
-
-
-def _drawn(problem: MallocGameProblem, actions: Ints, every: int | None, path: Path) -> str:
-    """Draw into the file; how many frames it has then."""
-    from memplace_env.analysis.game_snapshot import snapshot_of
-    from memplace_env.views.figures.game import game_map
-    from memplace_env.views.style import save_png
+def _draw(problem: MallocGameProblem, actions: Ints, every: int | None, path: Path) -> int:
+    """Draw into the file and return its number of frames."""
+    from memplace_env.envs.malloc_game.viewer.game_figure import game_map
+    from memplace_env.envs.malloc_game.viewer.game_snapshot import snapshot_of
+    from memplace_env.report.style import save_png
 
     if path.suffix.lower() == ".png":
         save_png(game_map(snapshot_of(problem, _end(problem, actions))), path)
-        return "1 frame"
-    step = every or -(-problem.num_decisions // MOST_FRAMES)
-    return f"{_animate(problem, actions, step, path)} frames"
+        return 1
+    return _animate(problem, actions, every or ceil_div(problem.num_decisions, MOST_FRAMES), path)
 
 
 def _end(problem: MallocGameProblem, actions: Ints) -> Ints:
-    """int64[size], the state after all actions."""
+    """Return int64[size], the state after all actions."""
     states = problem.new_states(1)
     problem.replay(states, actions[None].copy())
     last: Ints = states[0]
@@ -124,12 +118,12 @@ def _end(problem: MallocGameProblem, actions: Ints) -> Ints:
 
 
 def _animate(problem: MallocGameProblem, actions: Ints, every: int, path: Path) -> int:
-    """Write the GIF, whole or not at all; returns how many frames it has."""
+    """Write the GIF, whole or not at all, and return its number of frames."""
     from rich.progress import track
 
-    from memplace_env.files import write_atomically
+    from memplace_env._lib.files import write_atomically
 
-    count = -(-problem.num_decisions // every) + 1
+    count = ceil_div(problem.num_decisions, every) + 1
     console = stderr()
     shown = track(
         _frames(problem, actions, every), "drawing", count, console=console, transient=True,
@@ -144,12 +138,12 @@ def _animate(problem: MallocGameProblem, actions: Ints, every: int, path: Path) 
 
 
 def _frames(problem: MallocGameProblem, actions: Ints, every: int) -> Iterator[Image]:
-    """A picture before every so many decisions and one of the end, all with the same colours."""
+    """Yield a picture before every `every`-th decision and one of the end, all with the same palette."""
     from PIL import Image
 
-    from memplace_env.analysis.game_snapshot import snapshot_of
-    from memplace_env.views.figures.game import game_map
-    from memplace_env.views.style import to_rgb
+    from memplace_env.envs.malloc_game.viewer.game_figure import game_map
+    from memplace_env.envs.malloc_game.viewer.game_snapshot import snapshot_of
+    from memplace_env.report.style import to_rgb
 
     def drawn(state: Ints) -> NDArray[np.uint8]:
         return to_rgb(game_map(snapshot_of(problem, state)))

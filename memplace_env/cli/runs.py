@@ -1,4 +1,4 @@
-"""The runs of one training, a folder for each seed, and going on with those that were interrupted."""
+"""The runs of one training, a folder for each seed, which go on after an interruption."""
 
 from __future__ import annotations
 
@@ -10,45 +10,45 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from memplace_agents.built_in_agents import CHECKPOINT, POLICY, POLICY_BYTES
+from memplace_env._lib.errors import MemPlaceError
+from memplace_env._lib.files import is_empty, write_together
+from memplace_env._lib.foreign import parse_json, read
+from memplace_env.cli.agent_run import new_bar
+from memplace_env.cli.baselines import baselines_of, progress_note
 from memplace_env.cli.console import note
-from memplace_env.cli.environments import baseline_of, formulation_of
+from memplace_env.cli.environments import baseline_of
+from memplace_env.cli.interrupts import in_thread
 from memplace_env.cli.learner_flags import LearnerFlags
 from memplace_env.cli.output import slug
-from memplace_env.cli.rivals import compared, rivals_of
-from memplace_env.cli.search import in_thread, new_bar
-from memplace_env.errors import MemPlaceError
-from memplace_env.files import is_empty, write_together
-from memplace_env.foreign import parse_json, read
-from memplace_env.registration import Formulation
-from memplace_env.views.text.quantities import ratio
+from memplace_env.envs.registration import Formulation
+from memplace_env.report.quantities import ratio
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
-    from agents import Agent, Progress, Solution
-    from agents.registry import AgentSpec
-    from agents.solution import Callback
+    from memplace_agents import Agent, Progress, Solution
+    from memplace_agents.built_in_agents import AgentSpec
+    from memplace_agents.solution import Callback
     from memplace_env.cli.environments import Env
 
 RUN, PLAN, HISTORY = "run.json", "plan.json", "history.json"
-"""What is written here."""
-CHECKPOINT, POLICY = "checkpoint.pt", "policy.pt"
-"""What a learning agent leaves in the folder that it is given."""
-_BYTES, _POLICY_BYTES = 2**26, 2**28
-"""Largest files that are read: of this module, of a policy to begin with."""
+"""Files that a run writes into its folder."""
+_BYTES = 2**26
+"""Largest file of this module that is read."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Job:
-    """What the runs of all seeds have in common.
+class TrainingJob:
+    """The common settings of the runs of all seeds.
 
     Attributes:
-        agent: who learns.
-        learner: what it begins with.
+        agent: the learning agent.
+        learner: the policy and settings that it begins with.
         config: its settings as plain values, None if it has none to choose.
-        envs: the environments by what the user called them, of one formulation.
+        envs: the environments by the names that the user typed, of one formulation.
         budget: plans to evaluate at most, of each environment.
-        folder: where everything goes.
+        folder: the folder of all files.
     """
 
     agent: AgentSpec
@@ -59,8 +59,10 @@ class Job:
     folder: Path
 
     @classmethod
-    def claim(cls, agent: AgentSpec, learner: LearnerFlags, envs: Mapping[str, Env], budget: int, folder: Path) -> Job:
-        """A new job in an empty folder, or the one that is there.
+    def claim(
+        cls, agent: AgentSpec, learner: LearnerFlags, envs: Mapping[str, Env], budget: int, folder: Path
+    ) -> TrainingJob:
+        """Return a new job in an empty folder, or the one that is there.
 
         Raises:
             MemPlaceError: if an option makes no sense, or the folder holds another run or something else.
@@ -81,39 +83,39 @@ class Job:
 
     @property
     def formulation(self) -> Formulation:
-        """That of the environments."""
-        return formulation_of(next(iter(self.envs.values())))
+        """The formulation of the environments."""
+        return next(iter(self.envs.values())).formulation
 
     def of_seed(self, seed: int) -> Path:
-        """Folder of a run."""
+        """Return the folder of a run."""
         return self.folder / f"seed-{seed}"
 
     def run(self, seeds: Iterable[int]) -> list[dict[str, Any]]:
-        """Train with each seed that is not finished; what `history.json` then holds, with folder and policy."""
+        """Train with each seed that is not finished; return each `history.json`, with folder and policy."""
         runs = []
         with new_bar(counted=True) as bar:
             for seed in seeds:
                 run = self._finished(seed)
                 if run is None:
-                    run = in_thread(partial(self._train, seed, bar), bar, partial(self._kept, seed))
-                    found = ", ".join(f"{item['workload']} {ratio(item['speedup'])}" for item in run["workloads"])
-                    note(f"seed {seed}: {found}")
+                    run = in_thread(partial(self._train, seed, bar), bar, partial(self._left, seed))
+                    speedups = ", ".join(f"{item['workload']} {ratio(item['speedup'])}" for item in run["workloads"])
+                    note(f"seed {seed}: {speedups}")
                 folder = self.of_seed(seed)
                 runs.append({"seed": seed, "folder": str(folder), "policy": str(folder / POLICY), **run})
         return runs
 
     def _identity(self) -> dict[str, Any]:
-        """What must be the same to go on with a run."""
+        """Return the values that must be equal to go on with a run."""
         policy = self.learner.policy
         return {
             "agent": self.agent.name,
             "config": self.config,
-            "policy": sha256(read(policy, _POLICY_BYTES)).hexdigest() if policy else None,
+            "policy": sha256(read(policy, POLICY_BYTES)).hexdigest() if policy else None,
             "environments": [_env_identity(env) for env in self.envs.values()],
         }
 
     def _finished(self, seed: int) -> dict[str, Any] | None:
-        """What an earlier run of that seed wrote when it had spent as much; None if there is more to do."""
+        """Return the history of an earlier run of the seed that spent as much; None if there is more to do."""
         path = self.of_seed(seed) / HISTORY
         done = _read(path)
         if done is not None:
@@ -132,8 +134,8 @@ class Job:
 
     def _train(self, seed: int, bar: Bar) -> dict[str, Any]:
         folder = self.of_seed(seed)
-        going_on = {"resume": True} if self.agent.resumes else {}
-        solutions = self._solutions(self.learner.make(self.agent, out=folder, **going_on), seed, bar)
+        options = {"resume": True} if self.agent.resumes else {}
+        solutions = self._solutions(self.learner.make(self.agent, out=folder, **options), seed, bar)
         files: dict[str, bytes | None] = {}
         results = []
         for (name, env), solution in zip(self.envs.items(), solutions, strict=True):
@@ -141,31 +143,31 @@ class Job:
             files[plan] = solution.plan.to_json().encode() if solution.plan else None
             results.append(_result(name, env, solution, plan))
         run = {"budget": self.budget, "workloads": results}
-        write_together(folder, files | {HISTORY: _json(run)})  # last: it says that the run is finished
+        write_together(folder, files | {HISTORY: _json(run)})  # last: its presence means that the run is finished
         return run
 
     def _solutions(self, agent: Agent[Any], seed: int, bar: Bar) -> list[Solution]:
         envs = list(self.envs.values())
-        told = [self._shown(bar, f"seed {seed}, {name}", env) for name, env in self.envs.items()]
+        callbacks = [self._callback(bar, f"seed {seed}, {name}", env) for name, env in self.envs.items()]
         if len(envs) == 1:
-            return [agent.solve(envs[0], budget=self.budget, seed=seed, callback=told[0])]
+            return [agent.solve(envs[0], budget=self.budget, seed=seed, callback=callbacks[0])]
         several: Any = agent
-        solutions: list[Solution] = several.train(envs, budget=self.budget, seed=seed, callback=told).solutions
+        solutions: list[Solution] = several.train(envs, budget=self.budget, seed=seed, callback=callbacks).solutions
         return solutions
 
-    def _shown(self, bar: Bar, what: str, env: Env) -> Callback:
-        """A line of the progress bar, and who is to tell it of progress."""
-        line, baseline_s = bar.add_task(what, total=self.budget), baseline_of(env).report.latency_s
-        others = "" if bar.disable else compared(env, rivals_of(env))
+    def _callback(self, bar: Bar, name: str, env: Env) -> Callback:
+        """Add a line to the progress bar and return the callback that updates it."""
+        line, baseline_s = bar.add_task(name, total=self.budget), baseline_of(env).report.latency_s
+        beside = "" if bar.disable else progress_note(env, baselines_of(env))
 
         def progressed(progress: Progress) -> None:
             best = ratio(baseline_s / progress.latency_s)
-            bar.update(line, completed=progress.evaluations, description=f"{what}: best {best}{others}")
+            bar.update(line, completed=progress.evaluations, description=f"{name}: best {best}{beside}")
 
         return progressed
 
-    def _kept(self, seed: int) -> str:
-        """What an interrupt leaves."""
+    def _left(self, seed: int) -> str:
+        """Return a few words on what an interrupt leaves."""
         checkpoint = self.of_seed(seed) / CHECKPOINT
         if checkpoint.exists():
             return f"the run so far is in {checkpoint}; the same command with --resume goes on from there"
@@ -173,10 +175,10 @@ class Job:
 
 
 def _env_identity(env: Env) -> dict[str, Any]:
-    """What tells environments apart."""
+    """Return the values that identify an environment."""
     settings = env.task.settings
     return {
-        "formulation": formulation_of(env).value,
+        "formulation": env.formulation.value,
         "program": env.program.sha256,
         "accelerator": env.accelerator.sha256,
         "simulator": type(env.simulator).__name__,
@@ -185,7 +187,7 @@ def _env_identity(env: Env) -> dict[str, Any]:
 
 
 def _result(name: str, env: Env, solution: Solution, plan: str) -> dict[str, Any]:
-    """One workload of one run, as plain values."""
+    """Return one workload of one run as plain values."""
     baseline_s = baseline_of(env).report.latency_s
     return {
         "workload": name,
@@ -206,7 +208,7 @@ def _json(value: Any) -> bytes:
 
 
 def _read(path: Path) -> dict[str, Any] | None:
-    """What a file of this module holds; None if there is no such file.
+    """Return the contents of a file of this module; None if there is no such file.
 
     Raises:
         MemPlaceError: if it is damaged.
@@ -229,12 +231,12 @@ def _damaged(path: Path) -> MemPlaceError:
 
 
 def _check_run(value: Mapping[str, Any], workloads: int) -> None:
-    """Find out whether a history.json says what is shown of it.
+    """Check that a history.json has the values that are shown.
 
     Raises:
         KeyError, TypeError, ValueError: if it does not.
     """
-    from agents.saved import number, optional, whole
+    from memplace_agents.saved_values import number, optional, whole
 
     whole(value["budget"], 1)
     for item in value["workloads"]:

@@ -1,39 +1,108 @@
-"""Plans in files: loaded with the task that they were made for, and timed."""
+"""Plans in files: loaded with the task that they were made for, and evaluated."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
+import typer
+
+from memplace_env._lib.errors import PlanError, WorkloadError
 from memplace_env.cli.output import short_name
-from memplace_env.errors import PlanError, WorkloadError
-from memplace_env.workload.resolve import symbolic_dims
+from memplace_env.placement.workloads import symbolic_dims
 
 if TYPE_CHECKING:
-    from memplace_env.analysis import Judged
     from memplace_env.cli.model_flags import ModelFlags
-    from memplace_env.plan import MemoryPlan
-    from memplace_env.task import Task
+    from memplace_env.placement.memory_plan import MemoryPlan
+    from memplace_env.placement.task import Task
+    from memplace_env.report.plans.evaluated_plan import EvaluatedPlan
+
+NamedPlan = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="[MODEL] PLAN",
+        help="A plan.json that memplace wrote, after its model. A plan for a program of the zoo needs no MODEL.",
+    ),
+]
+_SUFFIX = ".json"
+"""Ends the first of several plans; anything else in its place is a model."""
 
 
-def load_plan(model: str, path: Path, flags: ModelFlags) -> tuple[Task, MemoryPlan]:
-    """A saved plan, and the task that it and the flags describe.
+def named_plan(arguments: Sequence[str]) -> tuple[str | None, Path]:
+    """Return the model, None if it is left out, and the plan's path of a command that takes one plan.
 
     Raises:
-        MemPlaceError: if one of them cannot be read, or the model is another than the plan's.
+        PlanError: if there are more arguments, or a model without a plan.
     """
-    from memplace_env.plan import MemoryPlan
+    if len(arguments) > 2:
+        raise PlanError(f"Pass one plan, after its model if it needs one, not {len(arguments)} arguments.")
+    if len(arguments) == 2:
+        return arguments[0], Path(arguments[1])
+    return None, named_plans(arguments)[1][0]
+
+
+def named_plans(arguments: Sequence[str]) -> tuple[str | None, list[Path]]:
+    """Return the model, None if the first argument is a plan already, and the plans' paths.
+
+    Raises:
+        PlanError: if there is a model without a plan.
+    """
+    first, *others = arguments
+    if others and not first.lower().endswith(_SUFFIX):
+        return first, [Path(argument) for argument in others]
+    if not others and not first.lower().endswith(_SUFFIX) and not Path(first).exists():
+        raise PlanError(f"There is no plan {first!r}; pass the path of a plan.json, after its model if it needs one.")
+    return None, [Path(argument) for argument in arguments]
+
+
+def load_plan(model: str | None, path: Path, flags: ModelFlags) -> tuple[Task, MemoryPlan]:
+    """Return the task that a saved plan and the flags describe, and the plan.
+
+    Args:
+        model: as typed; None: the plan names a program of the zoo, or a synthetic one.
+        path: the plan.
+        flags: replace what the plan says of its task.
+
+    Raises:
+        MemPlaceError: if the plan or the model cannot be read, the model is another than the plan's, or none was
+            passed and the plan names a file.
+    """
+    plan, model, flags = read_saved(model, path, flags)
+    with naming_mismatch(plan, path, model):
+        return flags.task(model), plan
+
+
+def read_saved(model: str | None, path: Path, flags: ModelFlags) -> tuple[MemoryPlan, str, ModelFlags]:
+    """Return a saved plan, and the model and flags that describe its task; arguments and errors as in `load_plan`."""
+    from memplace_env.placement.memory_plan import MemoryPlan
 
     plan = MemoryPlan.load(path)
-    with blaming(plan, path, model):
-        return flags.with_defaults_of(plan).task(model), plan
+    flags = flags.with_defaults_of(plan)
+    return plan, _model_of(plan, path) if model is None else model, flags
+
+
+def _model_of(plan: MemoryPlan, path: Path) -> str:
+    """Return the model that a plan names, if that is no file: the plan may be a stranger's.
+
+    Raises:
+        PlanError: if it is a file, with what to pass.
+    """
+    from memplace_env.program.zoo import zoo_names
+
+    name = plan.settings.get("workload") or plan.program
+    if isinstance(name, str) and (name.startswith("synthetic:") or name.lower() in map(str.lower, zoo_names())):
+        return name
+    raise PlanError(
+        f"{path} is a plan for {name!r}, which is not in the zoo, and no file is opened because a plan names it; pass "
+        f"the model before the plan: MODEL {path}."
+    )
 
 
 @contextmanager
-def blaming(plan: MemoryPlan, path: Path, model: str) -> Iterator[None]:
-    """Where a model of another name cannot be built with a plan's settings, say first that the plan is another's.
+def naming_mismatch(plan: MemoryPlan, path: Path, model: str) -> Iterator[None]:
+    """Report a plan of another program before settings of that plan that do not fit the model.
 
     Raises:
         PlanError: naming both programs.
@@ -41,7 +110,7 @@ def blaming(plan: MemoryPlan, path: Path, model: str) -> Iterator[None]:
     try:
         yield
     except WorkloadError as error:
-        symbolic_dims(model)  # if there is no such model, that is what is wrong
+        symbolic_dims(model)  # raises if there is no such model, which is then the reason
         if plan.program.lower() == short_name(model).lower():
             raise
         raise PlanError(
@@ -49,17 +118,17 @@ def blaming(plan: MemoryPlan, path: Path, model: str) -> Iterator[None]:
         ) from None
 
 
-def judge(task: Task, plan: MemoryPlan, path: Path | None = None) -> Judged:
-    """A plan with its report, called after its file if that is given.
+def evaluate_saved(task: Task, plan: MemoryPlan, path: Path | None = None) -> EvaluatedPlan:
+    """Return a plan with its report, named after its file if that is given.
 
     Raises:
-        PlanError: if the plan cannot run; it names the file if that is given.
+        PlanError: if the plan cannot run; the error names the file if that is given.
     """
-    from memplace_env.analysis import Judged
-    from memplace_env.simulator import judge_plan
+    from memplace_env.placement.simulator import evaluate_plan
+    from memplace_env.report.plans.evaluated_plan import EvaluatedPlan
 
     try:
-        report = judge_plan(task, plan)
+        report = evaluate_plan(task, plan)
     except PlanError as error:
         raise PlanError(f"{path}: {error}" if path else str(error)) from None
-    return Judged(plan, report, str(path)) if path else Judged(plan, report)
+    return EvaluatedPlan(plan, report, str(path)) if path else EvaluatedPlan(plan, report)

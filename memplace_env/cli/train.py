@@ -8,40 +8,36 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from memplace_env._lib.errors import AgentError, MemPlaceError
 from memplace_env.cli.agent_choice import built_in_learners, check_plays, choose_learner
 from memplace_env.cli.console import print_json, stdout
 from memplace_env.cli.learner_flags import LearnerFlags, learner_flags
 from memplace_env.cli.model_flags import ModelFlags, model_flags
-from memplace_env.cli.options import JsonFlag
-from memplace_env.errors import AgentError, MemPlaceError
-from memplace_env.registration import Formulation
+from memplace_env.cli.shared_options import JsonFlag
+from memplace_env.envs.registration import Formulation
 
 if TYPE_CHECKING:
-    from agents.registry import AgentSpec
+    from memplace_agents.built_in_agents import AgentSpec
     from memplace_env.cli.environments import Env
-    from memplace_env.cli.runs import Job
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command(epilog="Example: memplace train egrl MemPlace-BERT-v0 --budget 4000 --seeds 3 --out out/bert")(train)
+    from memplace_env.cli.runs import TrainingJob
 
 
 @model_flags()
 @learner_flags
 def train(
-    agent: Annotated[str, typer.Argument(metavar="AGENT", help=f"Who learns: {', '.join(built_in_learners())}.")],
+    agent: Annotated[str, typer.Argument(metavar="AGENT", help=f"A learning agent: {', '.join(built_in_learners())}.")],
     envs: Annotated[
         list[str], typer.Argument(metavar="ENV...", help="Ids as 'memplace envs' lists them, or models as for 'solve'.")
     ],
     *,
     budget: Annotated[int, typer.Option("--budget", min=1, help="Plans to evaluate at most, of each ENV.")] = 4000,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the first run.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of the first run.")] = 0,
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="Independent runs, each with the next seed.")] = 1,
     resume: Annotated[bool, typer.Option("--resume", help="Go on in --out until the budget is spent.")] = False,
     learner: LearnerFlags,
     formulation: Annotated[
-        Formulation | None, typer.Option("--formulation", help="Of models; ids say it.", show_default="one-shot")
+        Formulation | None,
+        typer.Option("--formulation", help="Formulation; ids have their own.", show_default="one-shot"),
     ] = None,
     flags: ModelFlags,
     out: Annotated[Path | None, typer.Option("--out", help="Folder; default out/train-AGENT-ENV.")] = None,
@@ -55,17 +51,17 @@ def train(
     """
     spec = choose_learner(agent)
     _check_envs(spec, envs)
+    from memplace_env._lib.files import alone, is_empty
     from memplace_env.cli.output import check_folder, short_name, slug
-    from memplace_env.cli.runs import Job
-    from memplace_env.files import alone, is_empty
+    from memplace_env.cli.runs import TrainingJob
 
     folder = out or Path("out") / slug(f"train-{agent}-" + "+".join(map(short_name, envs)))
     check_folder(folder)
     if not is_empty(folder) and not resume:
         raise MemPlaceError(f"{folder} is not empty; pass --resume to go on with the run in it, or another --out.")
-    made = {name: _make(name, flags, formulation, spec) for name in envs}
+    environments = {name: _make(name, flags, formulation, spec) for name in envs}
     with alone(folder):
-        job = Job.claim(spec, learner, made, budget, folder)
+        job = TrainingJob.claim(spec, learner, environments, budget, folder)
         runs = job.run(range(seed, seed + seeds))
     if json:
         for run in runs:
@@ -77,7 +73,7 @@ def train(
 
 
 def _check_envs(spec: AgentSpec, envs: list[str]) -> None:
-    """Refuse what no environment has to be made for."""
+    """Refuse names that can be refused without making an environment."""
     if len(envs) > 1 and not spec.several:
         raise AgentError(f"{spec.name} trains on one environment at a time, not on {' and '.join(envs)}; pass one.")
     if len({env.lower() for env in envs}) < len(envs):
@@ -85,25 +81,26 @@ def _check_envs(spec: AgentSpec, envs: list[str]) -> None:
 
 
 def _make(name: str, flags: ModelFlags, formulation: Formulation | None, spec: AgentSpec) -> Env:
-    """The environment with that id, or that of a model, if the agent plays it."""
-    from memplace_env.cli.environments import formulation_of, is_env_id, make_env, make_registered
+    """Return the environment with that id, or of a model, if the agent plays it."""
+    from memplace_env.cli.environments import is_env_id, make_env, make_registered
 
     kind = formulation or Formulation.ONE_SHOT
     if is_env_id(name):
         env = make_registered(name)
-        kind = formulation_of(env)
+        kind = env.formulation
         if flags != ModelFlags() or formulation not in (None, kind):
-            instead = "leave out the flags about the model, or name a model"
-            raise MemPlaceError(f"{name} has settings of its own; {instead}.")
+            raise MemPlaceError(
+                f"{name} has settings of its own; leave out the flags about the model, or name a model."
+            )
     else:
         env = make_env(*flags.registered(name, kind), kind)
     check_plays(spec, kind)
     return env
 
 
-def _show(job: Job, runs: list[dict[str, Any]]) -> None:
-    from memplace_env.views.tables.base import add_row, new_table
-    from memplace_env.views.text.quantities import ratio
+def _show(job: TrainingJob, runs: list[dict[str, Any]]) -> None:
+    from memplace_env.report.quantities import ratio
+    from memplace_env.report.tables import add_row, new_table
 
     console = stdout()
     columns = ("seed", "workload", "speed-up", "plans evaluated", "seconds")
@@ -119,9 +116,9 @@ def _show(job: Job, runs: list[dict[str, Any]]) -> None:
     console.print(f"To use the policy: {_command(job, best['policy'])}", markup=False, soft_wrap=True)
 
 
-def _command(job: Job, policy: str) -> str:
-    """The command line that solves the first environment with a policy."""
-    from agents.registry import DEFAULTS
+def _command(job: TrainingJob, policy: str) -> str:
+    """Return the command line that solves the first environment with a policy."""
+    from memplace_agents.registry import DEFAULTS
     from memplace_env.cli.environments import is_env_id
 
     name, env = next(iter(job.envs.items()))

@@ -1,4 +1,4 @@
-"""What callers hand to `reset` and `step`, looked at before anything is done with it."""
+"""Checks of the arguments of `reset` and `step`."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from memplace_env.errors import ActionError, EnvError
-from memplace_env.foreign import described
+from memplace_env._lib.errors import ActionError, EnvError
+from memplace_env._lib.foreign import described
 
 SEEDS: Final = 2**128
-"""How many seeds there are, as many as NumPy draws its own from; larger integers would only take time."""
+"""Seeds lie below this, as those that NumPy draws for itself; larger integers would only take time."""
 
 
 def checked_seed(seed: Any) -> int | None:
-    """The seed of a reset, as Gymnasium takes it.
+    """Return the seed of a reset in the form that Gymnasium takes.
 
     Raises:
         EnvError: if it is neither None nor an integer of at least 0 and below `SEEDS`.
@@ -30,7 +30,7 @@ def checked_seed(seed: Any) -> int | None:
 
 
 def checked_options(options: Any) -> Mapping[str, Any]:
-    """The options of a reset.
+    """Return the options of a reset, empty for None.
 
     Raises:
         EnvError: if they are neither None nor a dictionary.
@@ -41,10 +41,10 @@ def checked_options(options: Any) -> Mapping[str, Any]:
 
 
 def checked_count(num_envs: Any, bytes_each: int) -> int:
-    """The number of copies of an environment, for which there must be memory.
+    """Return the number of copies of an environment, after a check that they fit into memory.
 
     Raises:
-        EnvError: if it is no integer of at least 1, or this machine has less memory.
+        EnvError: if it is no integer of at least 1, or this machine has too little memory.
     """
     if not _is_integer(num_envs) or num_envs < 1:
         raise EnvError(f"num_envs is an integer of at least 1, not {described(num_envs)}.")
@@ -59,7 +59,7 @@ def checked_count(num_envs: Any, bytes_each: int) -> int:
 
 
 def _memory_bytes() -> int:
-    """Memory of this machine; where nobody says, as much as can be addressed."""
+    """Return the memory of this machine, or if that is unknown as much as can be addressed."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
@@ -67,15 +67,20 @@ def _memory_bytes() -> int:
 
 
 def integers(actions: Any, shape: tuple[int | None, ...], what: str) -> NDArray[np.integer]:
-    """The actions as an array of integers of that shape, None being any length; `what` begins what refuses others.
+    """Return the actions as an array of integers of that shape, where None is any length.
+
+    Args:
+        actions: anything.
+        shape: the shape wanted.
+        what: beginning of the error message, a sentence about the actions wanted.
 
     Raises:
-        ActionError: for another shape or dtype, or what is no array.
+        ActionError: for another shape or dtype, or something that is no array.
     """
     try:
         array = np.asarray(actions)
-    except Exception as error:  # ragged lists, or what objects of strangers raise
-        raise ActionError(f"{what}; this {type(actions).__name__} is no array.") from error
+    except Exception as error:  # ragged lists, or any error of a foreign object
+        raise ActionError(f"{what}; this {type(actions).__name__} is not an array.") from error
     fits = len(array.shape) == len(shape) and all(map(_fits, array.shape, shape))
     if not fits or array.dtype.kind not in "iu":
         raise ActionError(f"{what}; this one has shape {array.shape} and dtype {array.dtype}.")
@@ -83,7 +88,7 @@ def integers(actions: Any, shape: tuple[int | None, ...], what: str) -> NDArray[
 
 
 def _is_integer(value: Any) -> bool:
-    """Whether it is one of Python's or NumPy's, which count truth and durations among them."""
+    """Return whether it is an integer of Python or NumPy, but no bool and no duration, which are subclasses."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64)
 
 

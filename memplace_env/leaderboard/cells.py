@@ -1,4 +1,4 @@
-"""What a submission reached on one instance: the one computation behind the tables and the page."""
+"""Results of a submission on one instance: the one computation behind the tables and the page."""
 
 from __future__ import annotations
 
@@ -8,22 +8,21 @@ from typing import Final
 
 import numpy as np
 
-from memplace_env.errors import LeaderboardError
+from memplace_agents.optimality import OPTIMAL_GAP
+from memplace_env._lib.errors import LeaderboardError
+from memplace_env.envs.registration import Formulation
 from memplace_env.leaderboard.entry import Entry
 from memplace_env.leaderboard.scores import Curve, area_under_curve, share
 from memplace_env.leaderboard.submission import Submission
 from memplace_env.leaderboard.suite import LEAST_GAIN, Budget, Known, Suite
-from memplace_env.registration import Formulation
 
 FIRST_SECOND: Final = 0.01
-"""Where the area under a curve over seconds begins; one over evaluations begins with the first."""
-SOLVED: Final = 1e-4
-"""A plan is proven optimal if its latency is so close to the bound, relatively."""
+"""Seconds at which the area under a curve begins; one over evaluations begins with the first. Our choice."""
 
 Latencies = Mapping[str, Mapping[str, int]]
-"""Picoseconds of the baseline, by track and environment id."""
+"""Latency of the baseline in ps, by track and environment id."""
 Knowledge = Mapping[str, Mapping[str, Known]]
-"""What is known of an instance, by track and environment id."""
+"""Best known plan and bound of an instance, by track and environment id."""
 
 
 @dataclass(frozen=True)
@@ -31,14 +30,13 @@ class Cell:
     """One submission, budget and instance.
 
     Attributes:
-        submission, track, formulation, budget, env_id: which; the budget is the one that was played.
+        submission, track, formulation, budget, env_id: names of the five; the budget is that of the runs.
         counts: whether there is enough to gain for the instance to count in means.
-        shares: of the gain, one for each seed, in their order.
-        latencies_ps: the same, before the baseline is free.
-        areas: under the curves of the shares, of the same runs; None at the budget "own", which has no end.
-        gap_best, gap_mean: latency over the bound, minus 1, of the best seed and in the geometric mean, baseline free;
-            None where no bound is known.
-        solved: share of the seeds whose plan is proven optimal, to 0.01 %; None where no bound is known.
+        shares: shares of the gain, one per seed, in their order.
+        areas: areas under the curves of the shares, one per seed; None at the budget "own", which has no end.
+        gap: latency, of at most the baseline's, over the bound, minus 1, geometric mean over the seeds; None where no
+            bound is known.
+        solved: fraction of the seeds whose plan is proven optimal, to 0.01 %; None where no bound is known.
         evaluations: plans, mean over the seeds.
         seconds: declared, mean over the seeds.
     """
@@ -50,29 +48,27 @@ class Cell:
     env_id: str
     counts: bool
     shares: tuple[float, ...]
-    latencies_ps: tuple[int, ...]
     areas: tuple[float, ...] | None
-    gap_best: float | None
-    gap_mean: float | None
+    gap: float | None
     solved: float | None
     evaluations: float
     seconds: float
 
 
 def cells(suite: Suite, submissions: Sequence[Submission], *, baselines: Latencies, known: Knowledge) -> list[Cell]:
-    """All cells, in the order of the submissions, budgets and the suite's instances.
+    """Return all cells, in the order of the submissions, budgets and the suite's instances.
 
     Args:
-        suite: what was played.
-        submissions: to that suite.
-        baselines: what is free.
-        known: a `bound_ps` of 0 or less says that no bound is known.
+        suite: the suite played.
+        submissions: all to that suite.
+        baselines: latencies of the baselines.
+        known: best known plans and bounds; a `bound_ps` of 0 or less means no known bound.
 
     Raises:
         LeaderboardError: if a submission is to another suite, lacks a run, or has the name of another one; or if a
             baseline or the best known plan of an instance is missing.
     """
-    found: list[Cell] = []
+    table: list[Cell] = []
     taken: set[tuple[str, str, Formulation]] = set()
     for submission in submissions:
         meta = submission.meta
@@ -83,26 +79,25 @@ def cells(suite: Suite, submissions: Sequence[Submission], *, baselines: Latenci
                 raise LeaderboardError(f"Track {meta.track} has two submissions named {meta.name!r}; rename one.")
             taken.add((meta.track, meta.name, formulation))
         for env_id, runs in _runs(suite, submission):
-            for table in (baselines, known):
-                if env_id not in table.get(meta.track, {}):
-                    raise LeaderboardError(f"Of {env_id}, no baseline or best plan is known in track {meta.track}.")
-            found.append(_cell(suite, submission, runs, baselines[meta.track][env_id], known[meta.track][env_id]))
-    return found
+            if any(env_id not in references.get(meta.track, {}) for references in (baselines, known)):
+                raise LeaderboardError(f"{env_id} has no known baseline or best plan in track {meta.track}.")
+            table.append(_cell(suite, submission, runs, baselines[meta.track][env_id], known[meta.track][env_id]))
+    return table
 
 
 def _runs(suite: Suite, submission: Submission) -> Iterator[tuple[str, list[Entry]]]:
-    """Environment id and the runs by seed, for each budget."""
+    """Yield the environment id and its runs by seed, for each budget."""
     meta = submission.meta
-    entries = {(each.budget, each.env_id, each.seed): each for each in submission.entries}
+    entries = {entry.key: entry for entry in submission.entries}
     for budget in meta.budgets:
         for env_id in suite.played(suite.track(meta.track), meta.formulations):
-            missing = [seed for seed in meta.seeds if (budget, env_id, seed) not in entries]
+            missing = [seed for seed in meta.seeds if (env_id, budget, seed) not in entries]
             if missing or not meta.seeds:
                 raise LeaderboardError(
                     f"Submission {meta.name!r} has no run of {env_id} at budget {budget}"
                     f" with seed {missing[0] if missing else 0}; run it again, it goes on where it stopped."
                 )
-            yield env_id, [entries[budget, env_id, seed] for seed in meta.seeds]
+            yield env_id, [entries[env_id, budget, seed] for seed in meta.seeds]
 
 
 def _cell(suite: Suite, submission: Submission, runs: Sequence[Entry], baseline: int, known: Known) -> Cell:
@@ -117,26 +112,24 @@ def _cell(suite: Suite, submission: Submission, runs: Sequence[Entry], baseline:
         env_id=env_id,
         counts=baseline / known.best_ps - 1 >= LEAST_GAIN,
         shares=tuple(share(latencies, baseline, known.best_ps).tolist()),
-        latencies_ps=latencies,
         areas=_areas(budget, [curve(run, baseline, known.best_ps, seconds=budget.plans is None) for run in runs]),
-        gap_best=None if ratios is None else float(ratios.min() - 1),
-        gap_mean=None if ratios is None else float(np.exp(np.log(ratios).mean()) - 1),
-        solved=None if ratios is None else float((ratios <= 1 + SOLVED).mean()),
+        gap=None if ratios is None else float(np.exp(np.log(ratios).mean()) - 1),
+        solved=None if ratios is None else float((ratios <= 1 + OPTIMAL_GAP).mean()),
         evaluations=float(np.mean([run.evaluations for run in runs])),
         seconds=float(np.mean([run.seconds for run in runs])),
     )
 
 
 def curve(run: Entry, baseline: int, best: int, *, seconds: bool = False) -> Curve:
-    """The share of the gain that was in hand, over plans or seconds."""
+    """Return the share of the gain reached so far, over plans or seconds."""
     at = [point.seconds if seconds else point.evaluations for point in run.curve]
-    latencies = np.maximum([point.latency_ps for point in run.curve], run.latency_ps)  # luck with noise earns nothing
+    latencies = np.maximum([point.latency_ps for point in run.curve], run.latency_ps)  # luck with noise is no gain
     return np.array(at, dtype=np.float64), share(latencies, baseline, best)
 
 
 def _areas(budget: Budget, curves: Sequence[Curve]) -> tuple[float, ...] | None:
     if budget.plans is not None:
-        return tuple(area_under_curve(each, budget.plans) for each in curves)
+        return tuple(area_under_curve(anytime, budget.plans) for anytime in curves)
     if budget.seconds is not None:
-        return tuple(area_under_curve(each, budget.seconds, FIRST_SECOND) for each in curves)
+        return tuple(area_under_curve(anytime, budget.seconds, FIRST_SECOND) for anytime in curves)
     return None

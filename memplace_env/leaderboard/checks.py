@@ -1,32 +1,32 @@
-"""What an entry, and a submission as a whole, must keep to, apart from what replaying its plans tells."""
+"""Rules for a run, and for a submission as a whole, apart from the replay of its plans."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise, product
 from typing import Final
 
-from memplace_env.errors import LeaderboardError
-from memplace_env.leaderboard.entry import Entry
+from memplace_env._lib.errors import LeaderboardError
+from memplace_env.leaderboard.entry import Entry, RunKey
 from memplace_env.leaderboard.splits import Split, split_suites
 from memplace_env.leaderboard.submission import Meta, Submission
 from memplace_env.leaderboard.suite import OWN, Budget, Suite, Track, load_suite
 
-Told = Callable[[int, int], None]
-"""Told how many of how many are done."""
+OnProgress = Callable[[int, int], None]
+"""Called with the number of finished steps and of all."""
 GRACE: Final = 0.5
 GRACE_S: Final = 1.0
-"""Share of a budget of seconds, and seconds, that a run may take besides: a round once begun is finished."""
+"""Allowance over a budget of seconds, as a fraction and in seconds: a round once begun is finished. Our choice."""
 LUCK: Final = 6.0
-"""Standard deviations of the noise by which an agent may have believed too well of a plan."""
+"""Standard deviations of the noise by which a curve may underestimate a latency. Our choice."""
 
 
 def check_meta(meta: Meta, version: str) -> tuple[Suite, Track]:
-    """The suite and track of a submission.
+    """Return the suite and the track of a submission.
 
     Args:
-        meta: of it.
-        version: of this code.
+        meta: the submission's description.
+        version: version of this code.
 
     Raises:
         LeaderboardError: if this code does not have that suite, or the submission leaves something out.
@@ -54,45 +54,56 @@ def check_meta(meta: Meta, version: str) -> tuple[Suite, Track]:
     if not suite.played(track, meta.formulations):
         raise LeaderboardError(f"{suite.name} has no {' or '.join(meta.formulations)} in the track {track.name}.")
     if meta.deterministic and track.is_black_box and not meta.nominal:
-        raise LeaderboardError("what measures with noise is not deterministic: the seed is that of the noise, too.")
+        raise LeaderboardError("measuring with noise is not deterministic: the seed is that of the noise, too.")
     if meta.nominal and not track.is_black_box:
-        raise LeaderboardError(f"nominal means something in black-box tracks only, and {track.name} is none.")
+        raise LeaderboardError(f"nominal is for black-box tracks only, and {track.name} is not one.")
     _check_training(meta, track)
     return suite, track
 
 
-def expected(meta: Meta, suite: Suite, track: Track) -> Iterator[tuple[str, str, int]]:
-    """Environment id, budget and seed of every entry that a submission must have, in order."""
+def expected(meta: Meta, suite: Suite, track: Track) -> Iterator[RunKey]:
+    """Yield the keys of the runs that a submission must have, in order."""
     yield from product(suite.played(track, meta.formulations), meta.budgets, meta.seeds)
 
 
-def check_complete(meta: Meta, suite: Suite, track: Track, entries: Mapping[str, list[Entry]]) -> None:
-    """Raise a LeaderboardError unless a submission has each entry once, and no other.
+def key_check(meta: Meta, suite: Suite, track: Track) -> Callable[[RunKey], None]:
+    """Return a function to call once with the key of each run, so that no more runs are read than are expected.
+
+    It raises a LeaderboardError if the run is not expected, or comes a second time.
+    """
+    missing = set(expected(meta, suite, track))
+    instances, wanted = {key[0] for key in missing}, frozenset(missing)
+
+    def check(key: RunKey) -> None:
+        if key[0] not in instances:
+            raise LeaderboardError(
+                f"{key[0]!r} is not an instance of {suite.name} in the track {track.name}; leave its runs out."
+            )
+        if key not in wanted:
+            raise LeaderboardError(f"the run of {_text(key)} is not expected by submission.toml.")
+        if key not in missing:
+            raise LeaderboardError(f"there are two runs of {_text(key)}.")
+        missing.remove(key)
+
+    return check
+
+
+def ordered(meta: Meta, suite: Suite, track: Track, entries: Iterable[Entry]) -> tuple[Entry, ...]:
+    """Return the runs of a submission in the order of `expected`.
 
     Args:
-        meta, suite, track: of the submission.
-        entries: by the environment id that their file is named after, in the file's order.
+        meta, suite, track: description, suite and track of the submission.
+        entries: its runs, in any order; their keys have passed `key_check`.
+
+    Raises:
+        LeaderboardError: if a run is missing, or is a copy of another seed's.
     """
-    wanted = list(expected(meta, suite, track))
-    for env_id in entries:
-        if env_id not in {key[0] for key in wanted}:
-            raise LeaderboardError(f"{env_id} is no instance of {suite.name} in the track {track.name}; leave it out.")
-    seen = set()
-    for env_id, some in entries.items():
-        for entry in some:
-            key = entry.key
-            if entry.env_id != env_id:
-                raise LeaderboardError(f"the file of {env_id} holds a run of {entry.env_id}.")
-            if key in seen:
-                raise LeaderboardError(f"there are two runs of {_told(key)}.")
-            seen.add(key)
+    wanted, by_key = list(expected(meta, suite, track)), {entry.key: entry for entry in entries}
     for key in wanted:
-        if key not in seen:
-            raise LeaderboardError(f"the run of {_told(key)} is missing; there must be one for each seed and budget.")
-    for key in sorted(seen - set(wanted)):
-        raise LeaderboardError(f"the run of {_told(key)} is not one that submission.toml says there is.")
-    for some in entries.values():
-        _check_copies(some)
+        if key not in by_key:
+            raise LeaderboardError(f"the run of {_text(key)} is missing; there must be one for each seed and budget.")
+    _check_copies(by_key.values())
+    return tuple(by_key[key] for key in wanted)
 
 
 def check_spending(entry: Entry, noise: float | None = None) -> None:
@@ -100,7 +111,7 @@ def check_spending(entry: Entry, noise: float | None = None) -> None:
 
     Args:
         entry: the run.
-        noise: of the measurements, so that what was believed may rise; None where there is none.
+        noise: relative standard deviation of the measurements, under which a curve may rise; None without noise.
     """
     budget = Budget(entry.budget)
     if budget.plans is not None and entry.evaluations > budget.plans:
@@ -108,7 +119,7 @@ def check_spending(entry: Entry, noise: float | None = None) -> None:
     if budget.seconds is not None and entry.seconds > (1 + GRACE) * budget.seconds + GRACE_S:
         raise LeaderboardError(f"it took {entry.seconds:.1f} s with a budget of {budget.seconds:g} s.")
     if not entry.seconds > 0:
-        raise LeaderboardError("it took 0 s, which nothing does.")
+        raise LeaderboardError("it took 0 s, which is impossible.")
     for earlier, later in pairwise(entry.curve):
         if noise is None and later.latency_ps >= earlier.latency_ps:
             raise LeaderboardError(f"its curve does not improve from {list(earlier)} to {list(later)}.")
@@ -126,7 +137,7 @@ def check_spending(entry: Entry, noise: float | None = None) -> None:
 
 
 def check_unique(names: Iterable[str]) -> None:
-    """Raise a LeaderboardError if two submissions on one leaderboard have the same name, but for the case."""
+    """Raise a LeaderboardError if two names of submissions are the same but for upper and lower case."""
     seen = set()
     for name in names:
         if name.casefold() in seen:
@@ -136,29 +147,29 @@ def check_unique(names: Iterable[str]) -> None:
 
 def check_originals(submissions: Iterable[Submission]) -> None:
     """Raise a LeaderboardError if two submissions hold one and the same run."""
-    known: dict[tuple[object, ...], str] = {}
+    owners: dict[tuple[object, ...], str] = {}
     for submission in submissions:
         meta = submission.meta
         for entry in submission.entries:
             key = meta.suite, meta.track, *entry.key, entry.seconds, entry.curve
-            if known.setdefault(key, meta.name) != meta.name:
+            owner = owners.setdefault(key, meta.name)
+            if owner != meta.name:
                 raise LeaderboardError(
-                    f"{meta.name!r} and {known[key]!r} hold the same run of {_told(entry.key)}, with the same times to "
-                    "the last digit; leave one of them out."
+                    f"{meta.name!r} and {owner!r} hold the same run of {_text(entry.key)}, with the same times to the "
+                    "last digit; leave one of them out."
                 )
 
 
-def _check_copies(entries: list[Entry]) -> None:
-    """No run is another seed's copy: two searches may find the same, though not at the same microseconds."""
-    known: dict[tuple[object, ...], Entry] = {}
+def _check_copies(entries: Iterable[Entry]) -> None:
+    """Two searches may find the same plans, but not at the same microseconds."""
+    originals: dict[tuple[object, ...], Entry] = {}
     for entry in entries:
-        key = entry.budget, entry.seconds, entry.curve
-        if key in known:
+        original = originals.setdefault((entry.env_id, entry.budget, entry.seconds, entry.curve), entry)
+        if original is not entry:
             raise LeaderboardError(
-                f"{entry.env_id}: seeds {known[key].seed} and {entry.seed} have the same times to the last digit, so "
-                "one was copied from the other; run each, or say deterministic = true and keep seed 0."
+                f"{entry.env_id}: seeds {original.seed} and {entry.seed} have the same times to the last digit, so one "
+                "was copied from the other; run each, or declare deterministic = true and keep seed 0."
             )
-        known[key] = entry
 
 
 def _check_training(meta: Meta, track: Track) -> None:
@@ -173,5 +184,5 @@ def _check_training(meta: Meta, track: Track) -> None:
         )
 
 
-def _told(key: tuple[str, str, int]) -> str:
+def _text(key: RunKey) -> str:
     return f"{key[0]} with budget {key[1]} and seed {key[2]}"

@@ -1,21 +1,24 @@
-"""What a submission holds for one environment, budget and seed."""
+"""A run of a submission: one environment, budget and seed."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from memplace_env.plan import MemoryPlan
+from memplace_env.placement.memory_plan import MemoryPlan
+
+RunKey = tuple[str, str, int]
+"""Environment id, budget and seed: unique within a submission."""
 
 
 class Point(NamedTuple):
-    """A better plan was found: when, and its latency.
+    """A better plan on the way: when it was found, and its latency.
 
     Attributes:
-        evaluations: plans evaluated until then; the whole batch in which it was found counts.
-        seconds: wall time until then; declared, nobody can check it.
-        latency_ps: of the best plan from then on. Under noise, of the plan that was believed the best, by what was
-            known of it, so that it may rise.
+        evaluations: plans evaluated by then; the whole batch in which it was found counts.
+        seconds: wall time by then; declared, cannot be checked.
+        latency_ps: latency of the best plan from then on. Under noise, an estimate of the plan believed to be the best,
+            so that it may rise.
     """
 
     evaluations: int
@@ -28,10 +31,10 @@ class Entry:
     """One run.
 
     Attributes:
-        env_id, budget, seed: which.
+        env_id, budget, seed: its key.
         plan: the best plan found.
-        latency_ps: its latency; in a black-box track its true one, without noise.
-        evaluations: plans that were evaluated, every repeated measurement included.
+        latency_ps: the plan's latency; in a black-box track the true one, without noise.
+        evaluations: plans evaluated, each repeated measurement included.
         seconds: wall time; declared.
         curve: the improvements, in order.
     """
@@ -46,6 +49,6 @@ class Entry:
     curve: tuple[Point, ...]
 
     @property
-    def key(self) -> tuple[str, str, int]:
-        """What tells the runs of a submission apart."""
+    def key(self) -> RunKey:
+        """Environment id, budget and seed."""
         return self.env_id, self.budget, self.seed

@@ -1,12 +1,12 @@
-"""Many runs: one after the other, in processes of this machine, or on a Ray cluster; the results are the same."""
+"""Many runs: one after the other, in processes of this machine, or on a Ray cluster, with the same results."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
-from memplace_env.errors import WorkerError
-from memplace_env.processes import Crew
+from memplace_env._lib.errors import WorkerError
+from memplace_env._lib.processes import Crew
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -19,27 +19,27 @@ def run_all(
     ray: str | None = None,
     name: Callable[[T], str] = repr,
 ) -> Iterator[tuple[T, R]]:
-    """Each task with what the function returns of it, as they are done.
+    """Yield each task with the function's result, as they finish.
 
-    Workers and nodes that die lose nothing: what they did is done again, up to three times in all. An interrupt, or
-    closing the iterator, ends them.
+    A task whose worker or node dies is done again, up to three times in all. An interrupt, or closing the iterator,
+    ends the workers.
 
     Args:
-        tasks: picklable, where this process does not do them itself.
-        work: the function, picklable likewise. What it needs from the folder that Python was started in is found.
-        workers: processes of this machine, each on a core of its own; with 1 this process does everything. More than
-            there are cores share them, so that seconds compare no more.
-        ray: address of a Ray cluster, as `ray.init` takes it, or "local" for one on this machine; it does the tasks
-            then, one core each. Its machines need this package and what `work` imports.
-        name: what messages call a task.
+        tasks: picklable, unless this process does them itself.
+        work: the function, picklable likewise; it may import from the folder that Python was started in.
+        workers: processes of this machine, each on a core of its own; with 1 this process does everything. If there are
+            fewer cores they are shared, so that seconds no longer compare.
+        ray: address of a Ray cluster that does the tasks instead, one core each, as `ray.init` takes it, or "local" for
+            one on this machine. Its machines need this package and what `work` imports.
+        name: returns the name of a task in messages.
 
     Raises:
-        WorkerError: if there are no workers, Ray is missing or cannot be reached, or workers die over one task again
-            and again.
-        Exception: what the function raises.
+        WorkerError: if `workers` is below 1, Ray is missing or cannot be reached, or workers die over one task
+            repeatedly.
+        Exception: raised by the function.
     """
     if workers < 1:
-        raise WorkerError(f"{workers} workers get nothing done; pass at least 1.")
+        raise WorkerError(f"workers must be at least 1, not {workers}.")
     if ray is not None:
         from memplace_env.leaderboard.ray_cluster import run_on_ray
 
@@ -53,5 +53,5 @@ def _in_processes(
     tasks: list[T], work: Callable[[T], R], workers: int, name: Callable[[T], str]
 ) -> Iterator[tuple[T, R]]:
     with Crew(workers, pinned=True) as crew:
-        for place, result in crew.each(work, tasks, name):
-            yield tasks[place], result
+        for index, result in crew.map_unordered(work, tasks, name):
+            yield tasks[index], result

@@ -1,67 +1,73 @@
-"""A submission's folder: `submission.toml` and `plans/<env id>.jsonl.xz`, a run a line. Read as a stranger's file is:
-nothing is opened but regular files with the names that must be there, below a size limit.
+"""A submission's folder: `submission.toml` and `runs.jsonl.xz`, one run per line.
+
+Both are read as untrusted input: only regular files of these names, below a size limit. Runs are decompressed and
+parsed piece by piece, so that a hostile file costs bounded memory and stops at its first fault.
 """
 
 from __future__ import annotations
 
 import json
 import lzma
+import os
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from memplace_env.errors import LeaderboardError, PlanError
-from memplace_env.files import write_atomically
-from memplace_env.foreign import parse_json, read
-from memplace_env.leaderboard.entry import Entry, Point
-from memplace_env.plan import MemoryPlan
+from memplace_env._lib.errors import LeaderboardError, PlanError
+from memplace_env._lib.files import write_atomically
+from memplace_env._lib.foreign import parse_json, read
+from memplace_env.leaderboard.entry import Entry, Point, RunKey
+from memplace_env.placement.memory_plan import MemoryPlan
 
-META, PLANS, SUFFIX = "submission.toml", "plans", ".jsonl.xz"
-PARTS: Final = "parts"
-"""Folder of the runs of environments that are not finished."""
+META, RUNS = "submission.toml", "runs.jsonl.xz"
+UNFINISHED: Final = "runs.jsonl"
+"""File that the runs of an unfinished submission are appended to; `RUNS` replaces it in the end."""
 META_BYTES: Final = 2**18
-PACKED_BYTES: Final = 2**22
-UNPACKED_BYTES: Final = 2**26
-WHOLE_BYTES: Final = 2**27
+PACKED_BYTES: Final = 2**24
+UNPACKED_BYTES: Final = 2**27
 LINE_BYTES: Final = 2**22
-RUNS: Final = 1_000
+LINES: Final = 10_000
 POINTS: Final = 10_000
-"""Sizes above which nothing is read: of submission.toml, of a file of plans, of what it unpacks to, of what all of a
-submission's do, of a run, of the runs of an environment, and of a run's curve."""
+"""Limits of what is read: bytes of submission.toml, of the runs compressed and not, and of one run; number of runs, and
+of points of a curve. The largest suite needs 4,000 runs; the largest of our submissions has 80 MB."""
+DECODER_BYTES: Final = 2**26
+"""Most bytes that a file's decoder may allocate; that of our own files takes 9 MiB."""
 NAME_LENGTH: Final = 200
+"""Characters of an environment id or a budget."""
 
+_PRESET: Final = 6 | lzma.PRESET_EXTREME
+_PIECE: Final = 2**20
 _FIELDS: Final = ("env_id", "budget", "seed", "latency_ps", "evaluations", "seconds", "curve", "plan")
 _MOST: Final = 2**62
 
 
-def files_in(folder: Path) -> tuple[Path, dict[str, Path]]:
-    """The file submission.toml of a folder and the files of plans by environment id.
+def submission_files(folder: Path) -> tuple[Path, Path]:
+    """Return the paths of a submission's `META` and `RUNS`.
 
     Raises:
-        LeaderboardError: if anything else is there, something is missing, too large or no regular file.
+        LeaderboardError: if anything else is there, or one of them is missing, too large or no regular file.
     """
     if not folder.is_dir():
-        raise LeaderboardError(f"{folder} is no folder; pass the one that 'memplace leaderboard run' wrote.")
-    _only(folder, {META, PLANS})
-    meta, plans = folder / META, folder / PLANS
-    _regular(meta, META_BYTES)
-    if not stat.S_ISDIR(plans.lstat().st_mode):
-        raise LeaderboardError(f"{plans} is no folder; it must hold a file of plans for each environment.")
-    packed = {}
-    for path in sorted(plans.iterdir()):
-        if not path.name.endswith(SUFFIX):
-            raise LeaderboardError(f"{path} does not belong into a submission; there are only <env id>{SUFFIX}.")
-        _regular(path, PACKED_BYTES)
-        packed[path.name.removesuffix(SUFFIX)] = path
-    return meta, packed
+        raise LeaderboardError(f"{folder} is not a folder; pass the one that 'memplace leaderboard run' wrote.")
+    names, present = {META, RUNS}, {path.name for path in folder.iterdir()}
+    for name in sorted(present - names):
+        raise LeaderboardError(
+            f"{folder / name} does not belong into a submission, which has {' and '.join(sorted(names))}"
+            + ("; the run is unfinished, start it again to go on." if name == UNFINISHED else ".")
+        )
+    for name in sorted(names - present):
+        raise LeaderboardError(f"{folder / name} is missing.")
+    _require_regular(folder / META, META_BYTES)
+    _require_regular(folder / RUNS, PACKED_BYTES)
+    return folder / META, folder / RUNS
 
 
 def read_bytes(path: Path, limit: int) -> bytes:
-    """The contents of a regular file below a limit; a link to one is none.
+    """Return the contents of a regular file of at most `limit` bytes; links are not followed.
 
     Raises:
-        LeaderboardError: if it is none.
+        LeaderboardError: if it is another thing, larger, or cannot be read.
     """
     try:
         return read(path, limit, follow=False)
@@ -69,123 +75,145 @@ def read_bytes(path: Path, limit: int) -> bytes:
         raise LeaderboardError(f"{path} cannot be read: {error.strerror or error}.") from None
 
 
-def write_entries(path: Path, entries: Iterable[Entry]) -> Path:
-    """Write the runs of one environment, a line each, compressed together, whole or not at all."""
-    lines = "".join(to_line(entry) + "\n" for entry in entries)
-    return write_atomically(path, lzma.compress(lines.encode()))
+def write_runs(path: Path, entries: Iterable[Entry]) -> Path:
+    """Write runs, a line each, compressed together; the file is replaced as a whole or not at all."""
+    packer = lzma.LZMACompressor(preset=_PRESET)
+    pieces = [packer.compress(to_line(entry)) for entry in entries]
+    return write_atomically(path, b"".join([*pieces, packer.flush()]))
 
 
-def read_all(packed: Mapping[str, Path]) -> dict[str, list[Entry]]:
-    """The runs in files of plans, by environment id.
+def read_runs(path: Path, check: Callable[[RunKey], None] = lambda key: None) -> Iterator[Entry]:
+    """Read what `write_runs` wrote, in the file's order.
+
+    Args:
+        path: the file.
+        check: called with the key of each run; what it raises ends the reading at that line.
 
     Raises:
-        LeaderboardError: as `read_entries`, or if all together unpack to too much.
+        LeaderboardError: if the file is damaged, unpacks to too much or holds something else, or `check` raises one;
+            names the line.
     """
-    entries, whole = {}, 0
-    for env_id, path in packed.items():
-        content = _unpacked(path)
-        whole += len(content)
-        if whole > WHOLE_BYTES:
-            raise LeaderboardError(f"{path.parent} unpacks to more than {WHOLE_BYTES:,} bytes.")
-        entries[env_id] = list(_runs(path, content))
+    return _parsed(path, _unpacked(path), check)
+
+
+def append_run(path: Path, entry: Entry) -> None:
+    """Append a run to an uncompressed file. A process that is killed meanwhile leaves a line without an end."""
+    with path.open("ab") as file:
+        file.write(to_line(entry))
+
+
+def resume_runs(path: Path) -> list[Entry]:
+    """Return the runs that `append_run` completed, and cut off a line that has no end.
+
+    Raises:
+        LeaderboardError: if a line that has an end holds something else; names the line.
+    """
+    if not path.exists():
+        return []
+    content = read_bytes(path, UNPACKED_BYTES)
+    end = content.rfind(b"\n") + 1
+    entries = list(_parsed(path, [content[:end]]))
+    if end < len(content):
+        os.truncate(path, end)
     return entries
 
 
-def read_entries(path: Path) -> Iterator[Entry]:
-    """The runs of one environment.
-
-    Raises:
-        LeaderboardError: if the file is damaged, unpacks to too much or holds something else; says in which line.
-    """
-    yield from _runs(path, _unpacked(path))
-
-
-def _runs(path: Path, content: bytes) -> Iterator[Entry]:
-    if content.count(b"\n") > RUNS:
-        raise LeaderboardError(f"{path} has more than {RUNS:,} lines.")
-    for number, line in enumerate(content.split(b"\n"), 1):
-        if not line:
-            continue
-        try:
-            if len(line) > LINE_BYTES:
-                raise LeaderboardError(f"it has {len(line):,} bytes, and {LINE_BYTES:,} are the most.")
-            yield of_line(line.decode())
-        except (LeaderboardError, UnicodeDecodeError) as error:
-            raise LeaderboardError(f"{path}, line {number}: {error}") from None
-
-
-def to_line(entry: Entry) -> str:
-    """A run as one line of JSON."""
+def to_line(entry: Entry) -> bytes:
+    """Return a run as one line of JSON, with its line break."""
     document = {
         **{field: getattr(entry, field) for field in _FIELDS[:-2]},
         "curve": [list(point) for point in entry.curve],
         "plan": json.loads(entry.plan.to_json()),
     }
-    return json.dumps(document, separators=(",", ":"))
+    return json.dumps(document, separators=(",", ":")).encode() + b"\n"
 
 
-def of_line(line: str) -> Entry:
-    """The run that `to_line` wrote.
+def from_line(line: bytes) -> Entry:
+    """Return the run that `to_line` wrote.
 
     Raises:
-        LeaderboardError: if it is another thing.
+        LeaderboardError: if the line holds something else.
     """
+    if len(line) > LINE_BYTES:
+        raise LeaderboardError(f"it has more than {LINE_BYTES:,} bytes.")
     try:
-        document = parse_json(line)
+        document = parse_json(line.decode())
     except ValueError as error:
-        raise LeaderboardError(f"it is no JSON ({error}).") from None
+        raise LeaderboardError(f"it is not JSON ({error}).") from None
     if not isinstance(document, dict) or set(document) != set(_FIELDS):
         raise LeaderboardError(f"a run has exactly the fields {', '.join(_FIELDS)}.")
     for field in ("env_id", "budget"):
         text = document[field]
         if not isinstance(text, str) or len(text) > NAME_LENGTH or not text.isprintable():
-            raise LeaderboardError(f"{field} is no line of at most {NAME_LENGTH} characters.")
+            raise LeaderboardError(f"{field} is not a line of at most {NAME_LENGTH} characters.")
     for field in ("seed", "latency_ps", "evaluations"):
         if not _is_count(document[field]):
-            raise LeaderboardError(f"{field} is no whole number from 0 to {_MOST}.")
+            raise LeaderboardError(f"{field} is not a whole number from 0 to {_MOST}.")
     try:
         plan = MemoryPlan.from_document(document["plan"])
     except PlanError as error:
         raise LeaderboardError(f"its plan is not usable: {error}") from None
     curve, seconds = document["curve"], document["seconds"]
     if not isinstance(curve, list) or len(curve) > POINTS or not all(_is_point(point) for point in curve):
-        raise LeaderboardError(f"its curve is no list of at most {POINTS:,} [evaluations, seconds, latency_ps].")
+        raise LeaderboardError(f"its curve is not a list of at most {POINTS:,} [evaluations, seconds, latency_ps].")
     if not _is_time(seconds):
-        raise LeaderboardError("seconds is no number of at least 0.")
+        raise LeaderboardError("seconds is not a number of at least 0.")
     fields = {field: document[field] for field in _FIELDS[:-3]}
     return Entry(**fields, seconds=float(seconds), curve=tuple(Point(*point) for point in curve), plan=plan)
 
 
-def _unpacked(path: Path) -> bytes:
-    unpacker = lzma.LZMADecompressor(memlimit=UNPACKED_BYTES)
-    try:
-        content = unpacker.decompress(read_bytes(path, PACKED_BYTES), max_length=UNPACKED_BYTES)
-    except lzma.LZMAError as error:
-        raise LeaderboardError(f"{path} is damaged ({error}); make the submission again.") from None
-    if not unpacker.eof:
-        raise LeaderboardError(f"{path} unpacks to more than {UNPACKED_BYTES:,} bytes, or is cut off.")
+def _unpacked(path: Path) -> Iterator[bytes]:
+    """Yield what a file decompresses to, in pieces of at most `_PIECE` bytes."""
+    unpacker = lzma.LZMADecompressor(memlimit=DECODER_BYTES)
+    packed, total = read_bytes(path, PACKED_BYTES), 0
+    while not unpacker.eof:
+        try:
+            piece = unpacker.decompress(packed, max_length=_PIECE)
+        except lzma.LZMAError as error:
+            raise LeaderboardError(f"{path} is damaged ({error}); make the submission again.") from None
+        # The decoder has got the whole input with the first call, so it needs more only where some is missing.
+        if unpacker.needs_input:
+            raise LeaderboardError(f"{path} is cut off; make the submission again.")
+        packed, total = b"", total + len(piece)
+        if total > UNPACKED_BYTES:
+            raise LeaderboardError(f"{path} unpacks to more than {UNPACKED_BYTES:,} bytes.")
+        yield piece
     if unpacker.unused_data:
-        raise LeaderboardError(f"{path} holds something behind its end.")
-    return content
+        raise LeaderboardError(f"{path} has trailing data.")
 
 
-def _only(folder: Path, names: set[str]) -> None:
-    there = {path.name for path in folder.iterdir()}
-    for name in sorted(there - names):
-        raise LeaderboardError(
-            f"{folder / name} does not belong into a submission, which has {' and '.join(sorted(names))}"
-            + ("; the run is unfinished, start it again to go on." if name == PARTS else ".")
-        )
-    for name in sorted(names - there):
-        raise LeaderboardError(f"{folder / name} is missing.")
+def _parsed(path: Path, pieces: Iterable[bytes], check: Callable[[RunKey], None] = lambda key: None) -> Iterator[Entry]:
+    for number, line in enumerate(_lines(pieces), 1):
+        if number > LINES:
+            raise LeaderboardError(f"{path} has more than {LINES:,} lines.")
+        if not line:
+            continue
+        try:
+            entry = from_line(line)
+            check(entry.key)
+        except LeaderboardError as error:
+            raise LeaderboardError(f"{path}, line {number}: {error}") from None
+        yield entry
 
 
-def _regular(path: Path, limit: int) -> None:
+def _lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Split at line breaks. A line above the limit ends the text: no more of it is collected than one piece."""
+    rest = b""
+    for piece in pieces:
+        *whole, rest = (rest + piece).split(b"\n")
+        yield from whole
+        if len(rest) > LINE_BYTES:
+            break
+    if rest:
+        yield rest
+
+
+def _require_regular(path: Path, limit: int) -> None:
     status = path.lstat()
     if not stat.S_ISREG(status.st_mode):
-        raise LeaderboardError(f"{path} is no regular file; links, folders and devices are not read.")
+        raise LeaderboardError(f"{path} is not a regular file; links, folders and devices are not read.")
     if status.st_size > limit:
-        raise LeaderboardError(f"{path} has {status.st_size:,} bytes, and {limit:,} are the most.")
+        raise LeaderboardError(f"{path} has {status.st_size:,} bytes; the limit is {limit:,}.")
 
 
 def _is_count(value: Any) -> bool:

@@ -1,4 +1,4 @@
-"""One run of one agent for the leaderboard: counted, validated and judged here, whatever the agent says."""
+"""One run of an agent for the leaderboard: evaluations are counted and the plan is validated and timed here."""
 
 from __future__ import annotations
 
@@ -10,36 +10,37 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Final
 
-from agents.registry import agent_spec
-from memplace_env.compiler import all_backing_report, native_report
-from memplace_env.envs.base import PlacementEnv
-from memplace_env.envs.malloc_game import MallocGameEnv
-from memplace_env.errors import LeaderboardError, MemPlaceError
+from memplace_agents.registry import agent_spec
+from memplace_env._lib.errors import LeaderboardError, MemPlaceError
+from memplace_env._lib.units import PS
+from memplace_env.envs.placement_env import PlacementEnv
+from memplace_env.envs.registration import Formulation, formulation_of_id
 from memplace_env.leaderboard.black_box import BlackBox
 from memplace_env.leaderboard.checks import check_spending
-from memplace_env.leaderboard.entry import Entry, Point
-from memplace_env.leaderboard.pinned import is_game, made, task_of
+from memplace_env.leaderboard.entry import Entry, Point, RunKey
+from memplace_env.leaderboard.pinned import make_env, task_of
 from memplace_env.leaderboard.suite import Budget, Track
-from memplace_env.plan import MemoryPlan, violations
-from memplace_env.simulator import judge_plan
-from memplace_env.units import PS
+from memplace_env.placement.compiler import all_backing_report, native_report
+from memplace_env.placement.memory_plan import MemoryPlan
+from memplace_env.placement.simulator import evaluate_plan
+from memplace_env.placement.validation import violations
 
 ENDLESS: Final = 10**7
-"""Plans that an agent may evaluate where only time ends its search, or it ends by itself."""
+"""Budget in plans where only time ends the search, or the agent ends it."""
 BOX_SEED: Final = 20_26
-"""Of the machine that black-box tracks measure: all submissions meet the same."""
+"""Seed of the machine that black-box tracks measure, the same for all submissions."""
 
-_WARM: Final[set[tuple[str, str, bool, str]]] = set()
+_WARM: Final[set[tuple[str, str, Formulation, str]]] = set()
 
 
 @dataclass(frozen=True)
 class Job:
-    """What makes an entry.
+    """A run to be played.
 
     Attributes:
-        agent, options: see `agents.registry.agent_spec`, and the arguments it is made with.
-        track: that is played.
-        env_id, budget, seed: of the entry.
+        agent, options: name as in `memplace_agents.registry.agent_spec`, and the agent's arguments.
+        track: the track played.
+        env_id, budget, seed: key of the entry.
         nominal: see `Meta`.
     """
 
@@ -52,8 +53,8 @@ class Job:
     nominal: bool = False
 
     @property
-    def key(self) -> tuple[str, str, int]:
-        """What tells the entries of a submission apart."""
+    def key(self) -> RunKey:
+        """Key of the entry."""
         return self.env_id, self.budget.text, self.seed
 
     def __str__(self) -> str:
@@ -61,7 +62,7 @@ class Job:
 
 
 def play(job: Job) -> Entry:
-    """Let the agent search, and judge its plan.
+    """Let the agent search, then validate and time its plan.
 
     Raises:
         LeaderboardError: if it evaluated or took more than the budget, its plan cannot run, or it fails.
@@ -69,19 +70,19 @@ def play(job: Job) -> Entry:
     box = None
     if job.track.noise is not None and not job.nominal:
         box = BlackBox(BOX_SEED, noise=job.track.noise, noise_seed=job.seed)
-    if "policy" not in job.options:  # one is of the networks that its own environments ask for
+    if "policy" not in job.options:  # a trained policy may fit no other environments than its own
         _warm_up(job)
-    env = made(job.env_id, box)
+    env = make_env(job.env_id, box)
     before, begin = _counted(env, box), time.perf_counter()
     solution = _solution(job, env, job.budget.plans or ENDLESS, job.budget.seconds)
     seconds = time.perf_counter() - begin
     evaluations = max(int(solution.evaluations), _counted(env, box) - before)
     if solution.plan is None:
-        raise LeaderboardError(f"{job}: no plan was found; everything in the backing memory always is one.")
+        raise LeaderboardError(f"{job}: no plan was found, though everything in the backing memory is one.")
     latency_ps = true_latency_ps(job.track, job.env_id, solution.plan)
-    curve = [Point(each.evaluations, float(each.seconds), round(each.latency_s / PS)) for each in solution.history]
+    curve = [Point(step.evaluations, float(step.seconds), round(step.latency_s / PS)) for step in solution.history]
     if job.nominal:
-        curve.clear()  # nobody measured on the way
+        curve.clear()  # its latencies are those of the cost arrays, not of the machine
     if not curve or curve[-1].latency_ps != latency_ps:
         curve.append(Point(evaluations, seconds, latency_ps))
     entry = Entry(*job.key, solution.plan, latency_ps, evaluations, seconds, tuple(curve))
@@ -90,38 +91,39 @@ def play(job: Job) -> Entry:
 
 
 def true_latency_ps(track: Track, env_id: str, plan: MemoryPlan) -> int:
-    """Latency of a plan for an instance by who judges in that track, without noise.
+    """Return a plan's latency on an instance by the track's simulator, without noise.
 
     Raises:
-        LeaderboardError: if it is one of something else, or cannot run.
+        LeaderboardError: if the plan is for another program or chip, or cannot run.
     """
     task = task_of(env_id)
-    plan = replace(plan, settings=task.settings)  # those in a stranger's file name nothing here
+    plan = replace(plan, settings=task.settings)  # those in an untrusted file are not used
     broken = violations(task, plan)
     if broken:
         raise LeaderboardError(f"the plan for {env_id} cannot run: {broken[0].message}")
     if track.is_black_box:
         return int(_machine().run(task.program, task.accelerator, plan).latency_ps)
-    return judge_plan(task, plan, trusted=True).latency_ps
+    return evaluate_plan(task, plan, trusted=True).latency_ps
 
 
 @lru_cache(maxsize=1)
 def _machine() -> BlackBox:
-    """The one of the black-box tracks without noise; it keeps what it knows of the last program."""
+    """The machine of the black-box tracks without noise; shared, as it caches the costs of the last program."""
     return BlackBox(BOX_SEED)
 
 
 def _warm_up(job: Job) -> None:
-    """A short search, once in a process for each agent, formulation and chip: what is compiled or loaded then is in
-    nobody's time."""
-    kind = job.agent, json.dumps(job.options, sort_keys=True), is_game(job.env_id), task_of(job.env_id).accelerator.name
+    """Search shortly, once per process for each agent, formulation and chip, so that compiling and loading is in no
+    run's time."""
+    options, chip = json.dumps(job.options, sort_keys=True), task_of(job.env_id).accelerator.name
+    kind = job.agent, options, formulation_of_id(job.env_id), chip
     if kind not in _WARM:
-        _solution(job, made(job.env_id), 10, 1.0)
+        _solution(job, make_env(job.env_id), 10, 1.0)
         _WARM.add(kind)
 
 
 def _solution(job: Job, env: PlacementEnv[Any], budget: int, time_limit: float | None) -> Any:
-    """What the agent finds."""
+    """Make the agent and let it search."""
     with named_failures(str(job), job.agent):
         agent = agent_spec(job.agent).make(**job.options)
         return agent.solve(env, budget=budget, seed=job.seed, time_limit=time_limit)
@@ -129,23 +131,23 @@ def _solution(job: Job, env: PlacementEnv[Any], budget: int, time_limit: float |
 
 @contextmanager
 def named_failures(where: str, agent: str) -> Iterator[None]:
-    """Whatever a third party's agent raises is one sentence that names it.
+    """Turn any exception of a third party's agent into one sentence that names it.
 
     Raises:
-        LeaderboardError: saying where.
+        LeaderboardError: beginning with `where`.
     """
     try:
         yield
     except MemPlaceError:
         raise
     except Exception as failure:
-        told = " ".join(str(failure).split())
-        raise LeaderboardError(f"{where}: {agent} raised {type(failure).__name__}: {told}.") from failure
+        reason = " ".join(str(failure).split())
+        raise LeaderboardError(f"{where}: {agent} raised {type(failure).__name__}: {reason}.") from failure
 
 
 def _counted(env: PlacementEnv[Any], box: BlackBox | None) -> int:
-    """Plans judged so far, those for the baselines, which are free, included."""
+    """Return the number of plans evaluated so far, those of the free baselines included."""
     if box is None:
-        return int(env.problem.judged)  # type: ignore[attr-defined]
-    (all_backing_report if isinstance(env, MallocGameEnv) else native_report)(env.task)
+        return int(env.problem.evaluated)  # type: ignore[attr-defined]
+    (all_backing_report if env.formulation is Formulation.GAME else native_report)(env.task)
     return box.measured

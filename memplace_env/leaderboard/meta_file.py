@@ -1,4 +1,4 @@
-"""`submission.toml`: what a submission says of itself, as a file."""
+"""The file `submission.toml`, the description of a submission."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from typing import Any, Final
 
 import tomlkit
 
-from memplace_env.errors import LeaderboardError
-from memplace_env.files import write_atomically
-from memplace_env.foreign import parse_toml
+from memplace_env._lib.errors import LeaderboardError
+from memplace_env._lib.files import write_atomically
+from memplace_env._lib.foreign import parse_toml
+from memplace_env.envs.registration import Formulation
 from memplace_env.leaderboard.folder import META_BYTES, read_bytes
 from memplace_env.leaderboard.splits import FORMULATIONS
 from memplace_env.leaderboard.submission import Meta, Training
-from memplace_env.registration import Formulation
 
 NAME: Final = re.compile(r"(?! )[A-Za-z0-9 ._()+-]{1,60}(?<! )")
-"""Of rows: nothing in it looks like something else."""
+"""Pattern of names of rows: characters that cannot be mistaken for others."""
 LONGEST: Final = 200
-"""Characters that a name, an author or a link may have."""
+"""Characters that a text, such as an author or a link, may have."""
 MOST: Final = 2**31
-"""Above all seeds."""
+"""Upper limit of seeds, exclusive."""
 
 
 def write_meta(path: Path, meta: Meta) -> Path:
-    """Write it, whole or not at all."""
+    """Write a description; the file is replaced as a whole or not at all."""
     table = {key: _plain(value) for key, value in asdict(meta).items() if value is not None}
     return write_atomically(path, tomlkit.dumps(table))
 
 
 def read_meta(path: Path) -> Meta:
-    """What a file says.
+    """Read a description.
 
     Raises:
         LeaderboardError: naming the field that is missing, unknown or of the wrong kind.
@@ -43,7 +43,7 @@ def read_meta(path: Path) -> Meta:
     except LeaderboardError:
         raise
     except ValueError as error:
-        raise LeaderboardError(f"{path} is no TOML ({error}).") from None
+        raise LeaderboardError(f"{path} is not TOML ({error}).") from None
     try:
         return _meta(table)
     except LeaderboardError as error:
@@ -51,13 +51,13 @@ def read_meta(path: Path) -> Meta:
 
 
 def _meta(table: dict[str, Any]) -> Meta:
-    known = {each.name: each for each in fields(Meta)}
+    declared = {field.name: field for field in fields(Meta)}
     for name in table:
-        if name not in known:
-            raise LeaderboardError(f"there is no field {name!r}; the fields are {', '.join(known)}.")
+        if name not in declared:
+            raise LeaderboardError(f"there is no field {name!r}; the fields are {', '.join(declared)}.")
     values = {name: _KINDS[name](name, value) for name, value in table.items()}
-    for name, each in known.items():
-        if name not in values and each.default is MISSING and each.default_factory is MISSING:
+    for name, field in declared.items():
+        if name not in values and field.default is MISSING and field.default_factory is MISSING:
             raise LeaderboardError(f"the field {name!r} is missing.")
     return Meta(**values)
 
@@ -95,9 +95,9 @@ def _flag(name: str, value: Any) -> bool:
 def _texts(name: str, value: Any) -> tuple[str, ...]:
     if not isinstance(value, list) or len(value) > 1000:
         raise LeaderboardError(f"{name} must be a list of texts.")
-    texts = tuple(_text(name, each) for each in value)
+    texts = tuple(_text(name, item) for item in value)
     if len(set(texts)) < len(texts):
-        raise LeaderboardError(f"{name} has something twice.")
+        raise LeaderboardError(f"{name} has an item twice.")
     return texts
 
 
@@ -108,13 +108,13 @@ def _some(name: str, value: Any) -> tuple[str, ...]:
 
 
 def _formulations(name: str, value: Any) -> tuple[Formulation, ...]:
-    if not all(each in FORMULATIONS for each in _some(name, value)):
-        raise LeaderboardError(f"{name} must be of {' and '.join(FORMULATIONS)}.")
-    return tuple(each for each in FORMULATIONS if each in value)
+    if not all(item in FORMULATIONS for item in _some(name, value)):
+        raise LeaderboardError(f"{name} must be a list of {' and '.join(FORMULATIONS)}.")
+    return tuple(kind for kind in FORMULATIONS if kind in value)
 
 
 def _seeds(name: str, value: Any) -> tuple[int, ...]:
-    if not isinstance(value, list) or not all(type(each) is int and 0 <= each < MOST for each in value):
+    if not isinstance(value, list) or not all(type(seed) is int and 0 <= seed < MOST for seed in value):
         raise LeaderboardError(f"{name} must be a list of whole numbers from 0 to {MOST - 1}.")
     return tuple(value)
 
@@ -126,17 +126,17 @@ def _table(name: str, value: Any) -> Mapping[str, Any]:
 
 
 def _settings(name: str, value: Any) -> Mapping[str, Any]:
-    for key, each in _table(name, value).items():
-        _setting(f"{name}.{_text(f'a key of {name}', key)}", each)
+    for key, item in _table(name, value).items():
+        _setting(f"{name}.{_text(f'a key of {name}', key)}", item)
     return dict(value)
 
 
 def _setting(name: str, value: Any) -> None:
-    """A text, a number, a flag, or a list of these."""
-    for each in value if isinstance(value, list) else [value]:
-        if isinstance(each, str):
-            _text(name, each)
-        elif not isinstance(each, int | float) or not abs(each) < 2**63:
+    """Require a text, a number, a flag, or a list of these."""
+    for item in value if isinstance(value, list) else [value]:
+        if isinstance(item, str):
+            _text(name, item)
+        elif not isinstance(item, int | float) or not abs(item) < 2**63:
             raise LeaderboardError(f"{name} must be a text, a number, true or false, or a list of these.")
 
 
@@ -166,7 +166,7 @@ _KINDS: Final[Mapping[str, Callable[[str, Any], Any]]] = {
 
 
 def _plain(value: Any) -> Any:
-    """Tuples as lists, and no None, which TOML does not have."""
+    """Turn tuples into lists and leave out None, which TOML lacks."""
     if isinstance(value, Mapping):
-        return {key: _plain(each) for key, each in value.items() if each is not None}
-    return [_plain(each) for each in value] if isinstance(value, tuple) else value
+        return {key: _plain(item) for key, item in value.items() if item is not None}
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value

@@ -1,4 +1,4 @@
-"""The same runs on a Ray cluster."""
+"""Runs on a Ray cluster."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from typing import Any, Final, TypeVar
 
 import cloudpickle
 
-from memplace_env.errors import WorkerError
-from memplace_env.processes import ATTEMPTS
+from memplace_env._lib.errors import WorkerError
+from memplace_env._lib.processes import ATTEMPTS
 
 LOCAL: Final = "local"
-"""The address that starts a cluster on this machine, which ends with the runs; "local:4" has four workers, whatever
-the cores."""
+"""Address that starts a cluster on this machine, which ends with the runs; "local:4" has four workers, however many
+cores there are."""
 IN_FLIGHT = 4000
-"""Tasks that Ray is given at a time: enough for a thousand workers, few enough to wait for."""
-_KNOCK_S = 10.0
+"""Tasks that Ray is given at a time: enough for a thousand workers, few enough to wait for. Our choice."""
+_CONNECT_S = 10.0
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -29,13 +29,13 @@ R = TypeVar("R")
 def run_on_ray(
     tasks: Iterable[T], work: Callable[[T], R], address: str, name: Callable[[T], str]
 ) -> Iterator[tuple[T, R]]:
-    """See `executors.run_all`.
+    """Yield each task with the function's result; see `executors.run_all`.
 
     Raises:
         WorkerError: if Ray is missing or cannot be reached, or gives a task up.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    # Ray need not tell that it hides accelerators from tasks that ask for none: those here use none.
+    # Silences a warning that Ray hides accelerators from tasks that ask for none: tasks here use none.
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     try:
         import ray
@@ -66,7 +66,7 @@ def _results(
 
 
 def _ready(ray: Any, doing: list[Any]) -> list[Any]:
-    """Those that are done, at least one."""
+    """Return the finished tasks, at least one."""
     done, _ = ray.wait(doing, num_returns=len(doing), timeout=0)
     ready: list[Any] = done or ray.wait(doing, num_returns=1)[0]
     return ready
@@ -86,13 +86,17 @@ def _answer(ray: Any, done: Any, name: str) -> Any:
 
 
 def _attempt() -> Callable[[list[str], bytes, bytes], bytes]:
-    """What a worker does. A function within a function travels by value: the search path comes before the package."""
+    """Return the function that a worker runs.
+
+    It is defined within a function so that it is pickled by value: workers extend their search path before they import
+    the package.
+    """
 
     def attempt(paths: list[str], work: bytes, task: bytes) -> bytes:
         import sys
 
         sys.path += [path for path in paths if path not in sys.path]
-        from memplace_env.processes import answer_of
+        from memplace_env._lib.processes import answer_of
 
         return answer_of(work, task)
 
@@ -101,7 +105,7 @@ def _attempt() -> Callable[[list[str], bytes, bytes], bytes]:
 
 @contextmanager
 def _connected(ray: Any, address: str) -> Iterator[None]:
-    """A connection to the cluster; one that there is already stays."""
+    """Connect to the cluster for a while, unless this process is connected already."""
     if ray.is_initialized():
         yield
         return
@@ -109,27 +113,27 @@ def _connected(ray: Any, address: str) -> Iterator[None]:
     if LOCAL in (address, host):
         where: dict[str, Any] = {"include_dashboard": False, "num_cpus": int(port) if port.isdecimal() else None}
     else:
-        _knock(address, host, port)
+        _require_open(address, host, port)
         where = {"address": address}
     try:
         ray.init(**where, log_to_driver=False, logging_level="error")
     except (ConnectionError, ValueError, RuntimeError) as failure:
-        raise _nobody(address, failure) from None
+        raise _unreachable(address, failure) from None
     try:
         yield
     finally:
         ray.shutdown()
 
 
-def _knock(address: str, host: str, port: str) -> None:
-    """Ray itself waits for minutes before it says that nobody is there."""
+def _require_open(address: str, host: str, port: str) -> None:
+    """Raise a WorkerError if no server listens; Ray itself waits for minutes before it reports that."""
     if host and port.isdecimal():
         try:
-            socket.create_connection((host, int(port)), _KNOCK_S).close()
+            socket.create_connection((host, int(port)), _CONNECT_S).close()
         except (OSError, OverflowError) as failure:
-            raise _nobody(address, failure) from None
+            raise _unreachable(address, failure) from None
 
 
-def _nobody(address: str, failure: Exception) -> WorkerError:
-    told = " ".join(str(failure).split())
-    return WorkerError(f"There is no Ray cluster at {address!r} ({told}); start one, or pass {LOCAL!r}.")
+def _unreachable(address: str, failure: Exception) -> WorkerError:
+    reason = " ".join(str(failure).split())
+    return WorkerError(f"There is no Ray cluster at {address!r} ({reason}); start one, or pass {LOCAL!r}.")

@@ -1,8 +1,8 @@
-"""Splits: the registered environments, split into train, validation and test by a rule that looks at names only.
+"""Train, validation and test splits of the registered environments, by a rule that uses names only.
 
 By family: a group of families with one backbone, blocks or tables goes where the SHA-256 of its name says, so that
-nothing in test shares them with train, and a group that is added later moves no other. By chip: a line of chips goes
-whole, as its members share their design; the chips with most environments train.
+nothing in test shares them with train, and a group that is added later moves no other. By chip: a product line of chips
+stays together, as its members share their design; the chips with most environments are for training.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, Final
 
-from memplace_env.registration import Formulation
-from memplace_env.workload.zoo import catalogue
+from memplace_env.envs.registration import Formulation
+from memplace_env.program.zoo import catalogue
 
 
 class Split(StrEnum):
-    """What the programs and the chips are split into."""
+    """A part of the programs or the chips."""
 
     TRAIN = "train"
     VALIDATION = "validation"
@@ -26,25 +26,25 @@ class Split(StrEnum):
 
 SPLITS: Final = tuple(Split)
 SYNTHETIC_FAMILY: Final = "AlphaTensor"
-"""Of the matrix products by factorisation, the only registered programs that are no networks."""
+"""Family of the matrix products by factorisation, the only registered programs that are no networks."""
 FORMULATIONS: Final = (Formulation.ONE_SHOT, Formulation.GAME)
 
 _CHIP_LINES: Final = {"ethos": Split.TEST, "intel-npu": Split.VALIDATION}
 
 
 def group_split(group: str) -> Split:
-    """Which of `SPLITS` a group of families is in: two of ten are for test, two for validation."""
-    drawn = int(hashlib.sha256(group.encode()).hexdigest(), 16) % 10
-    return Split.TEST if drawn < 2 else Split.VALIDATION if drawn < 4 else Split.TRAIN
+    """Return the split of a group of families: two of ten are for test, two for validation."""
+    digit = int(hashlib.sha256(group.encode()).hexdigest(), 16) % 10
+    return Split.TEST if digit < 2 else Split.VALIDATION if digit < 4 else Split.TRAIN
 
 
 def chip_split(accelerator: str) -> Split:
-    """Which of `SPLITS` a shipped chip is in: Ethos-U tests, Intel's NPU validates, the others train."""
+    """Return the split of a shipped chip: Ethos-U is for test, Intel's NPU for validation, the others for training."""
     return next((split for line, split in _CHIP_LINES.items() if accelerator.startswith(line)), Split.TRAIN)
 
 
 def split_suites() -> Mapping[str, tuple[str, ...]]:
-    """Ids of the environments by split, each in the order of registration.
+    """Return the environment ids by split, each in the order of registration.
 
     `one-shot-train`, `one-shot-validation`, `one-shot-test` and the same of `game` are split by family;
     `one-shot-train-chips` and so on are the same environments split by chip. Use one kind of split at a time.
@@ -65,12 +65,12 @@ def split_suites() -> Mapping[str, tuple[str, ...]]:
 
 
 def family_of(name: str, settings: Mapping[str, Any]) -> str:
-    """The family of a registered workload's program."""
+    """Return the family of a registered workload's program."""
     listing = catalogue().get(settings.get("workload", name))
     return listing.family if listing else SYNTHETIC_FAMILY
 
 
 def group_of(name: str, settings: Mapping[str, Any]) -> str:
-    """The group of a registered workload's program."""
+    """Return the group of a registered workload's program."""
     listing = catalogue().get(settings.get("workload", name))
     return listing.group if listing else SYNTHETIC_FAMILY

@@ -1,4 +1,4 @@
-"""From submissions to the rows of the tables: pure, so that whoever has the plans gets the same figures."""
+"""From submissions to the rows of the tables: pure functions, so that the same plans give the same figures."""
 
 from __future__ import annotations
 
@@ -8,49 +8,44 @@ from typing import Final
 
 import numpy as np
 
+from memplace_env.envs.registration import Formulation
+from memplace_env.leaderboard.break_even import Player, break_even
 from memplace_env.leaderboard.cells import Cell, Knowledge, Latencies, cells
-from memplace_env.leaderboard.paying_off import Player, pays_off
-from memplace_env.leaderboard.scores import (
-    Floats,
-    interquartile_mean,
-    probability_of_improvement,
-    stratified_bootstrap,
-)
+from memplace_env.leaderboard.scores import Floats, interquartile_mean, probability_of_improvement, stratified_bootstrap
 from memplace_env.leaderboard.submission import Meta, Submission
 from memplace_env.leaderboard.suite import OWN, Budget, Suite
-from memplace_env.registration import Formulation
 
 CHEAP: Final = ("native", "density-greedy", "greedy-player", "xla-msa")
 """Agents of this package that do not search."""
 
 
 @dataclass(frozen=True)
-class Row:
+class StandingsRow:
     """One submission in the table of one track, formulation and budget.
 
-    Means, the gap and what is solved are over the instances that count; evaluations and seconds over all.
+    Means, gap and solved are over the instances that count; evaluations and seconds over all.
 
     Attributes:
-        submission, track, formulation: which.
-        budget: of the table that the row stands in.
-        played_budget: what the runs had; another one than `budget` in a reference row.
-        is_reference: whether it is shown for comparison: rows that decide themselves what they spend stand at every
-            budget, and so does the longest time of those that are played for seconds only, such as exact solvers.
-        instances, played: how many count, and how many there are.
+        submission, track, formulation: names of the three.
+        budget: budget of the table that the row is in.
+        played_budget: budget of the runs; differs from `budget` in a reference row.
+        is_reference: whether it is shown for comparison: rows that decide themselves what they spend are in the tables
+            of all budgets, and so is the longest time of those played for seconds only, such as exact solvers.
+        instances, played: number of instances that count, and of all.
         left_out: ids of the others, which have too little to gain.
-        runs: seeds.
+        runs: number of seeds.
         share: interquartile mean of the share of the gain.
         low, high: its 95 % interval by stratified bootstrap over the seeds; None with one seed.
-        mean: of the share of the gain.
-        solved: share of the runs that are proven optimal; None where bounds are missing.
+        mean: mean share of the gain.
+        solved: fraction of the runs that are proven optimal; None where bounds are missing.
         area: mean area under the anytime curve; None in reference rows.
         gap: geometric mean of latency over bound, minus 1; None where bounds are missing.
-        cheap: the strongest row that costs no search, in this track and formulation; None if there is none.
+        cheap: the strongest rule that does not search, in this track and formulation; None if there is none.
         improvement, improvement_low, improvement_high: probability of improvement over it, and its 95 % interval; None
             in its own row, and the interval if both have one seed.
-        evaluations, seconds: of a run, mean; the seconds are declared.
-        training_plans: what the training took, declared; None if nothing was trained.
-        pays_off: see `paying_off.pays_off`; None if never, or if nothing was trained.
+        evaluations, seconds: means per run; the seconds are declared.
+        training_plans: plans evaluated in training, declared; None if nothing was trained.
+        break_even: see `break_even.break_even`; None if never, or if nothing was trained.
     """
 
     submission: str
@@ -77,7 +72,7 @@ class Row:
     evaluations: float
     seconds: float
     training_plans: int | None
-    pays_off: float | None
+    break_even: float | None
 
 
 Group = dict[tuple[str, str], list[Cell]]
@@ -86,19 +81,21 @@ Group = dict[tuple[str, str], list[Cell]]
 
 def standings(
     suite: Suite, submissions: Sequence[Submission], *, baselines: Latencies, known: Knowledge, resamples: int = 2000
-) -> list[Row]:
-    """The rows of all tables, by the suite's tracks, formulation, budget (plans, seconds, own) and falling share, those
-    that are shown for comparison last.
+) -> list[StandingsRow]:
+    """Return the rows of all tables.
+
+    Rows are sorted by the suite's tracks, formulation, budget (plans, seconds, own) and falling share, those for
+    comparison last.
 
     A track and formulation without an instance that counts has no rows. The budget "own" has a table only if no other
-    budget was played there, as its rows stand in all tables.
+    budget was played there, as its rows are in all tables.
 
     Args:
-        suite: what was played.
-        submissions: to that suite, in any order.
-        baselines: what is free.
-        known: a `bound_ps` of 0 or less says that no bound is known.
-        resamples: of each bootstrap.
+        suite: the suite played.
+        submissions: all to that suite, in any order.
+        baselines: latencies of the baselines.
+        known: best known plans and bounds; a `bound_ps` of 0 or less means no known bound.
+        resamples: resamples of each bootstrap.
 
     Raises:
         LeaderboardError: as `cells` does.
@@ -107,9 +104,11 @@ def standings(
     for cell in cells(suite, submissions, baselines=baselines, known=known):
         group = groups.setdefault((cell.track, cell.formulation), {})
         group.setdefault((cell.submission, cell.budget), []).append(cell)
-    players = [Player(each, baselines[each.meta.track], known[each.meta.track]) for each in submissions]
+    players = [Player(played, baselines[played.meta.track], known[played.meta.track]) for played in submissions]
     metas = {
-        (each.meta.track, each.meta.name, kind): each.meta for each in submissions for kind in each.meta.formulations
+        (played.meta.track, played.meta.name, kind): played.meta
+        for played in submissions
+        for kind in played.meta.formulations
     }
     rows = [
         row
@@ -128,7 +127,7 @@ def standings(
 
 
 def order(budget: str) -> tuple[int, float]:
-    """Budgets sort by this: plans, then seconds, then own."""
+    """Return the sorting key of a budget: plans come first, then seconds, then own."""
     spent = Budget(budget)
     if spent.plans is not None:
         return 0, spent.plans
@@ -137,8 +136,8 @@ def order(budget: str) -> tuple[int, float]:
 
 def _rows(
     suite: Suite, group: Group, metas: Mapping[str, Meta], players: Sequence[Player], resamples: int
-) -> Iterable[Row]:
-    """Of one track and formulation."""
+) -> Iterable[StandingsRow]:
+    """Yield the rows of one track and formulation."""
     cheap = _strongest_cheap(group, metas)
     single = {
         key: _row(of_row, metas[key[0]], cheap, group[cheap, OWN] if cheap else None, resamples)
@@ -150,9 +149,10 @@ def _rows(
         plans = Budget(row.played_budget).plans
         if trained is not None and plans is not None:
             counting = [cell.env_id for cell in group[key] if cell.counts]
-            rivals = [each for each in players if each.track(suite).noise == suite.track(row.track).noise]
-            worth = pays_off(row.mean, plans, trained.plans, counting, rivals, max(cheap_means, default=-np.inf))
-            single[key] = replace(row, pays_off=worth)
+            # Shares compare across tracks of one simulator: the cost arrays, or the black box at this noise.
+            others = [player for player in players if player.track(suite).noise == suite.track(row.track).noise]
+            programs = break_even(row.mean, plans, trained.plans, counting, others, max(cheap_means, default=-np.inf))
+            single[key] = replace(row, break_even=programs)
     budgets = {budget for _, budget in single if budget != OWN} or {OWN}
     for budget in sorted(budgets, key=order):
         for name, meta in metas.items():
@@ -164,12 +164,12 @@ def _rows(
 
 
 def _shown(meta: Meta, budget: str) -> str | None:
-    """With which of its budgets a submission stands in the table of a budget."""
+    """Return which of a submission's budgets is shown in the table of a budget; None if it is not in that table."""
     if budget in meta.budgets:
         return budget
     if OWN in meta.budgets:
         return OWN
-    only_seconds = all(Budget(each).plans is None for each in meta.budgets)
+    only_seconds = all(Budget(text).plans is None for text in meta.budgets)
     return max(meta.budgets, key=order) if only_seconds else None
 
 
@@ -187,11 +187,13 @@ def _strongest_cheap(group: Group, metas: Mapping[str, Meta]) -> str | None:
 
 
 def shares(row: Sequence[Cell]) -> Floats:
-    """Of the instances that count: float[runs, instances]."""
+    """Return the shares of the gain of the instances that count: float[runs, instances]."""
     return np.array([cell.shares for cell in row if cell.counts]).T
 
 
-def _row(row: Sequence[Cell], meta: Meta, cheap: str | None, cheap_row: Sequence[Cell] | None, resamples: int) -> Row:
+def _row(
+    row: Sequence[Cell], meta: Meta, cheap: str | None, cheap_row: Sequence[Cell] | None, resamples: int
+) -> StandingsRow:
     first, counting, scores = row[0], [cell for cell in row if cell.counts], shares(row)
     low, high = _ends(stratified_bootstrap(interquartile_mean, scores, resamples=resamples))
     improvement: float | None = None
@@ -200,8 +202,8 @@ def _row(row: Sequence[Cell], meta: Meta, cheap: str | None, cheap_row: Sequence
         pair = scores, shares(cheap_row)
         improvement = float(probability_of_improvement(*pair))
         improved = _ends(stratified_bootstrap(probability_of_improvement, *pair, resamples=resamples))
-    gap = _mean([None if cell.gap_mean is None else float(np.log1p(cell.gap_mean)) for cell in counting])
-    return Row(
+    gap = _mean([None if cell.gap is None else float(np.log1p(cell.gap)) for cell in counting])
+    return StandingsRow(
         submission=first.submission,
         track=first.track,
         formulation=first.formulation,
@@ -226,7 +228,7 @@ def _row(row: Sequence[Cell], meta: Meta, cheap: str | None, cheap_row: Sequence
         evaluations=float(np.mean([cell.evaluations for cell in row])),
         seconds=float(np.mean([cell.seconds for cell in row])),
         training_plans=None if meta.training is None else meta.training.plans,
-        pays_off=None,
+        break_even=None,
     )
 
 
@@ -235,6 +237,6 @@ def _ends(interval: tuple[Floats, Floats] | None) -> tuple[float, float] | tuple
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
-    """None if any is missing: a mean of the others would be one of other instances."""
-    there = [value for value in values if value is not None]
-    return float(np.mean(there)) if len(there) == len(values) else None
+    """Mean, or None if a value is missing: the mean of the others would be one over other instances."""
+    present = [value for value in values if value is not None]
+    return float(np.mean(present)) if len(present) == len(values) else None

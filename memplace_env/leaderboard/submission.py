@@ -1,4 +1,4 @@
-"""What a submission says of itself."""
+"""A submission: its description and its runs."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from memplace_env.envs.registration import Formulation
 from memplace_env.leaderboard.entry import Entry
-from memplace_env.registration import Formulation
 
 
 @dataclass(frozen=True)
 class Training:
-    """What an agent was trained on before it met the suite; all of it declared.
+    """An agent's training before it played the suite; all of it declared.
 
     Attributes:
-        ids: environments, all of the train split.
-        plans: evaluated in training.
-        seconds: that it took.
+        ids: environments trained on, all of the train split.
+        plans: plans evaluated in training.
+        seconds: duration of the training.
     """
 
     ids: tuple[str, ...]
@@ -30,13 +30,13 @@ class Meta:
     """The contents of `submission.toml`.
 
     Attributes:
-        name: of the row, unique on a leaderboard.
-        agent: a registered name or "module:Class", which `memplace leaderboard run` takes.
+        name: name of the row, unique on a leaderboard.
+        agent: a registered name or "module:Class", as `memplace leaderboard run` takes it.
         options: the agent's arguments.
-        authors, link, licence: who is to be asked.
-        suite, suite_sha256, track: what was played.
-        formulations: of which instances; a submission has all of each.
-        budgets: as in the track, or "own".
+        authors, link, licence: for questions about the agent.
+        suite, suite_sha256, track: the suite with the hash of its file, and the track.
+        formulations: a submission has all of the track's instances of each.
+        budgets: budgets of the track, or "own".
         seeds: 0 to suite.seeds - 1, or only 0 if `deterministic`.
         deterministic: whether the seed changes nothing.
         nominal: whether the agent searched under the cost arrays of a black-box track's tasks, and measured nothing.
@@ -69,8 +69,8 @@ class Submission:
     """A submission that has been read.
 
     Attributes:
-        meta: what it says of itself.
-        entries: its runs, in the order of instances, budgets and seeds.
+        meta: its description.
+        entries: its runs, in the order of the suite's instances, then budgets and seeds.
     """
 
     meta: Meta

@@ -1,8 +1,7 @@
-"""Suites of the leaderboard: which environments, by which tracks and budgets, as versioned data in `suites/`.
+"""Suites of the leaderboard: environments, tracks and budgets as versioned data in `suites/`.
 
-A suite's instances never change: what their programs, chips and costs are is pinned by hashes, so that two submissions
-to one suite solved the same. What is known of the instances, the best plan and the bound, gets better with time and
-stands apart, in `suites/best-known.toml`.
+A suite's instances never change: programs, chips and costs are pinned by hashes, so that two submissions to one suite
+solved the same. Best known plans and bounds improve with time and are a file of their own, `suites/best-known.toml`.
 """
 
 from __future__ import annotations
@@ -16,40 +15,40 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import Any, Final
 
-from memplace_env.errors import LeaderboardError
-from memplace_env.hints import instead
-from memplace_env.leaderboard.splits import FORMULATIONS, Split, family_of, group_of, group_split, split_suites
-from memplace_env.registration import Formulation
+from memplace_env._lib.errors import LeaderboardError
+from memplace_env._lib.hints import instead
+from memplace_env.envs.registration import Formulation, formulation_of_id
+from memplace_env.leaderboard.splits import Split, family_of, group_of, group_split, split_suites
 
 OWN: Final = "own"
-"""The budget of agents that decide themselves how much they evaluate."""
+"""Budget of agents that decide themselves how much they evaluate."""
 LEAST_GAIN: Final = 0.03
-"""Instances with less to gain over the baseline do not count in means."""
+"""Relative gain over the baseline below which an instance does not count in means. Our choice."""
 _BUDGET: Final = re.compile(r"([1-9][0-9]{0,6})(s?)")
 
 
 @dataclass(frozen=True)
 class Budget:
-    """What an agent may spend on one environment.
+    """Limit of what an agent may spend on one environment.
 
     Attributes:
-        text: "100" for so many plans, "10s" for so many seconds of one core, "own" for what the agent takes itself.
+        text: "100" for 100 plans, "10s" for 10 seconds of one core, "own" for as much as the agent decides.
     """
 
     text: str
 
     def __post_init__(self) -> None:
         if self.text != OWN and not _BUDGET.fullmatch(self.text):
-            raise LeaderboardError(f"The budget {self.text!r} is none; write '100' for plans, '10s' for seconds.")
+            raise LeaderboardError(f"There is no budget {self.text!r}; write '100' for plans, '10s' for seconds.")
 
     @property
     def plans(self) -> int | None:
-        """Plans, or None."""
+        """Limit in plans, or None."""
         return None if self.text == OWN or self.text.endswith("s") else int(self.text)
 
     @property
     def seconds(self) -> float | None:
-        """Seconds, or None."""
+        """Limit in seconds, or None."""
         return float(self.text[:-1]) if self.text.endswith("s") else None
 
 
@@ -60,9 +59,10 @@ class Track:
     Attributes:
         name: such as "search".
         summary: one line.
-        budgets: those that a submission may have rows for; "own" is always allowed.
-        noise: relative standard deviation of measurements; None where the cost arrays judge, and agents may read them.
-        split: only instances whose program's group is in that split; None for all.
+        budgets: budgets that a submission may have rows for; "own" is always allowed.
+        noise: relative standard deviation of measurements; None where latencies come from the cost arrays, which agents
+            may read.
+        split: the split that instances are taken from, by the group of their program; None for all.
     """
 
     name: str
@@ -73,7 +73,7 @@ class Track:
 
     @property
     def is_black_box(self) -> bool:
-        """Whether a noisy simulator judges instead of the cost arrays."""
+        """True if a noisy simulator takes the place of the cost arrays."""
         return self.noise is not None
 
 
@@ -83,14 +83,12 @@ class Instance:
 
     Attributes:
         env_id: the registered id.
-        formulation, workload, accelerator: of that id; the program's name in the zoo and the chip's.
-        family: of the program.
-        split: of the program's group.
-        ops: of the program.
-        program_sha256, accelerator_sha256, costs_sha256: of what is solved.
-        baseline_ps: latency of the baseline, which is free for everybody: native's plan for maps, the one of XLA's
-            memory-space assignment with the defaults of its open-source code for games, or all backing if that is
-            faster.
+        formulation, workload, accelerator: formulation, name of the program in the zoo, name of the chip.
+        family: family of the program.
+        split: split of the program's group.
+        ops: number of ops of the program.
+        program_sha256, accelerator_sha256, costs_sha256: hashes of program, chip and cost arrays.
+        baseline_ps: latency of the baseline, see `pinned.baseline_plan`.
     """
 
     env_id: str
@@ -108,12 +106,12 @@ class Instance:
 
 @dataclass(frozen=True)
 class Known:
-    """The best that is known of an instance: a plan that somebody has in hand, and what no plan can beat.
+    """Best known results of an instance, in ps.
 
     Attributes:
-        cheap_ps: latency of the best plan that costs no search.
-        best_ps: latency of the best known plan of all.
-        bound_ps: proven; the best known plan is optimal where the two are equal to 0.01 %.
+        cheap_ps: latency of the best plan of a rule that does not search.
+        best_ps: latency of the best known plan.
+        bound_ps: proven lower bound; the best known plan is optimal where the two agree to 0.01 %.
     """
 
     cheap_ps: int
@@ -128,10 +126,10 @@ class Suite:
     Attributes:
         name: such as "quick-v1".
         summary: one line.
-        seeds: how many a submission has: 0 to seeds - 1.
+        seeds: number of seeds of a submission, 0 to seeds - 1.
         tracks: by name.
         instances: by environment id.
-        sha256: of the file that it is from.
+        sha256: hash of the suite's file.
     """
 
     name: str
@@ -142,7 +140,7 @@ class Suite:
     sha256: str
 
     def track(self, name: str) -> Track:
-        """The track of that name.
+        """Return the track of a name.
 
         Raises:
             LeaderboardError: if there is none.
@@ -152,29 +150,29 @@ class Suite:
         return self.tracks[name]
 
     def played(self, track: Track, formulations: tuple[Formulation, ...]) -> dict[str, Instance]:
-        """The instances of a track that are of these formulations, by id, in the suite's order."""
+        """Return the instances of a track with one of these formulations, by id, in the suite's order."""
         return {
-            env_id: each
-            for env_id, each in self.instances.items()
-            if each.formulation in formulations and track.split in (None, each.split)
+            env_id: instance
+            for env_id, instance in self.instances.items()
+            if instance.formulation in formulations and track.split in (None, instance.split)
         }
 
 
 def suite_names() -> list[str]:
-    """Names of the suites that are shipped."""
+    """Return the names of the suites that are shipped."""
     folder = files("memplace_env.leaderboard").joinpath("suites")
-    names = sorted(each.name.removesuffix(".toml") for each in folder.iterdir() if each.name.endswith(".toml"))
+    names = sorted(file.name.removesuffix(".toml") for file in folder.iterdir() if file.name.endswith(".toml"))
     return [name for name in names if name != "best-known"]
 
 
 def suites() -> Mapping[str, tuple[str, ...]]:
-    """Ids of the environments by the name of their suite: the leaderboard's, and those of `split_suites`."""
+    """Return the environment ids by the name of their suite: the leaderboard's, and those of `split_suites`."""
     return {**split_suites(), **{name: tuple(load_suite(name).instances) for name in suite_names()}}
 
 
 @lru_cache
 def load_suite(name: str) -> Suite:
-    """The shipped suite of that name.
+    """Return the shipped suite of a name.
 
     Raises:
         LeaderboardError: if there is none.
@@ -195,7 +193,7 @@ def load_suite(name: str) -> Suite:
 
 @lru_cache
 def best_known() -> Mapping[str, Known]:
-    """What is known of each instance, by environment id."""
+    """Return the best known results of each instance, by `references.key_of`."""
     return {env_id: Known(**fields) for env_id, fields in tomllib.loads(_read("best-known").decode()).items()}
 
 
@@ -214,8 +212,9 @@ def _track(name: str, fields: dict[str, Any]) -> Track:
 
 
 def _instance(env_id: str, fields: dict[str, Any]) -> Instance:
-    name, formulation = _registered(env_id)
+    formulation = formulation_of_id(env_id)
     traits = formulation.traits
+    name = env_id.removeprefix(f"{traits.prefix}-").removesuffix("-v0")
     settings = traits.settings[name]
     return Instance(
         env_id=env_id,
@@ -226,12 +225,3 @@ def _instance(env_id: str, fields: dict[str, Any]) -> Instance:
         split=group_split(group_of(name, settings)),
         **fields,
     )
-
-
-def _registered(env_id: str) -> tuple[str, Formulation]:
-    """The name and the formulation that are in an id."""
-    for formulation in FORMULATIONS:
-        prefix = f"{formulation.traits.prefix}-"
-        if env_id.startswith(prefix):
-            return env_id.removeprefix(prefix).removesuffix("-v0"), formulation
-    raise LeaderboardError(f"{env_id!r} is no id of this package.")

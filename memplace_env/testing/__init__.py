@@ -1,11 +1,9 @@
-"""For those who bring parts of their own: checks of cost models, simulators and agents, and plain references.
+"""Checks of third parties' cost models, simulators and agents.
 
     >>> from memplace_env.testing import RandomCosts, check_cost_model
     >>> check_cost_model(RandomCosts(3))
 
-`reference`, `reference_plan`, `reference_compiler`, `reference_game` and `reference_costs` tell the rules in plain
-Python, slow and readable; `random_costs` has a cost model that says anything at all; `strategies` has Hypothesis
-strategies.
+`random_costs` has a cost model with random arrays, `strategies` Hypothesis strategies.
 """
 
 from memplace_env.testing.agents import check_agent

@@ -1,4 +1,4 @@
-"""Whether a third party's agent keeps to its contract."""
+"""Check of a third party's agent against its contract."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-import memplace_env  # noqa: F401  (registers the environments)
-from memplace_env.errors import AgentError
-from memplace_env.plan import MemoryPlan, violations
-from memplace_env.simulator import judge_plan
+from memplace_env._lib.errors import AgentError
+from memplace_env.placement.memory_plan import MemoryPlan
+from memplace_env.placement.simulator import evaluate_plan
+from memplace_env.placement.validation import violations
 
 ENVS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("MemPlace-v0", {"workload": "synthetic:diamond?ops=6&seed=1"}),
     ("MallocGame-v0", {"workload": "synthetic:diamond?ops=6&seed=1&accelerator=tpu-v4i"}),
 )
-"""What an agent is tried on unless an environment is given: one of each formulation, arguments of `gym.make`."""
+"""Default environments of the check, one of each formulation: id and arguments of `gym.make`."""
 
 GRACE_S = 10.0
-"""Seconds over its time limit that an agent may take: a round once begun is finished."""
+"""Seconds that an agent may take beyond its time limit, since it finishes a round once begun."""
 
 
 def check_agent(
     agent: Any, env: gym.Env[Any, Any] | None = None, *, budget: int = 100, seed: int = 0, time_limit: float = 0.5
 ) -> None:
-    """Raise an error that says what is wrong with an agent, if anything is.
+    """Raise an error for the first violation of an agent's contract, if there is one.
 
-    It solves a small environment a few times. Its plan must be able to run and its report be true; it must keep to
-    the budget and to the time limit; the same seed must give the same plan, whatever others draw; the callback must
-    be called, and an exception from it must end the search. What the agent itself raises passes through.
+    The agent solves a small environment a few times. Its plan must be able to run and its report be true; it must keep
+    to the budget and the time limit; the same seed must give the same plan, whatever the state of global generators;
+    the callback must be called, and an exception from it must end the search. Errors of the agent itself pass through.
 
     Args:
         agent: anything with `solve(env, *, budget, seed, callback, time_limit)`, which returns an object with `plan`,
-            `report`, `history`, `evaluations`, `seconds` and `seed`, see `agents.Solution`. If it has an attribute
-            `budgeted` that is False, it decides itself how many plans it evaluates.
-        env: tried instead of the small ones, of which an agent may refuse one kind by raising AgentError.
+            `report`, `history`, `evaluations`, `seconds` and `seed`, see `memplace_agents.Solution`. If it has an
+            attribute `budgeted` that is False, it decides itself how many plans it evaluates.
+        env: an environment instead of the small ones, of which an agent may refuse one kind by raising AgentError.
         budget, seed, time_limit: plans, seed and seconds of the trials.
 
     Raises:
@@ -54,17 +54,17 @@ def check_agent(
         ...         return None
         >>> check_agent(Idle())
         Traceback (most recent call last):
-        memplace_env.errors.AgentError: Agent 'idle' returned NoneType, which has no 'plan'; see agents.Solution.
-    """
+        memplace_env._lib.errors.AgentError: Agent 'idle' returned NoneType, which has no 'plan'; see memplace_agents.Solution.
+    """  # noqa: E501
     name = getattr(agent, "name", None)
     if not isinstance(name, str) or not name:
         raise AgentError(f"{agent!r} has no name; give it an attribute `name`, what the command line calls it.")
     if not callable(getattr(agent, "solve", None)):
         raise AgentError(f"Agent {name!r} has no solve(env, *, budget, seed, callback, time_limit).")
-    made = [gym.make(env_id, **arguments) for env_id, arguments in ENVS] if env is None else [env]
+    envs = [gym.make(env_id, **arguments) for env_id, arguments in ENVS] if env is None else [env]
     refusals = []
-    for tried in made:
-        trial = _Trial(agent, tried, budget, seed)
+    for one in envs:
+        trial = _Trial(agent, one, budget, seed)
         try:
             first = trial.solve()
         except AgentError as refusal:
@@ -75,54 +75,58 @@ def check_agent(
         trial.check_seed(first)
         trial.check_callback()
         trial.check_time_limit(time_limit)
-    if len(refusals) == len(made):
+    if len(refusals) == len(envs):
         raise AgentError(f"Agent {name!r} plays none of these environments: {refusals[0]}") from refusals[0]
 
 
 class _OverdueError(Exception):
-    """Thrown from a callback into an agent that goes on and on."""
+    """Raised by a callback in an agent that exceeds its time limit."""
 
 
 class _StopError(Exception):
-    """Thrown from a callback into an agent that must let it through."""
+    """Raised by a callback in an agent that must let it pass."""
 
 
 class _Trial:
-    """One agent on one environment."""
+    """Trial of one agent on one environment."""
 
     def __init__(self, agent: Any, env: gym.Env[Any, Any], budget: int, seed: int) -> None:
         self.agent, self.env, self.budget, self.seed = agent, env, budget, seed
         self.named = f"Agent {agent.name!r}"
-        self.told: list[Any] = []
+        self.progress: list[Any] = []
 
     def solve(self, callback: Callable[[Any], None] | None = None, **changes: Any) -> Any:
-        """A solution; `told` is what the callback was told meanwhile."""
-        self.told.clear()
-        arguments = {"budget": self.budget, "seed": self.seed, "callback": callback or self.told.append, **changes}
+        """Return a solution; `progress` then holds the arguments of the callback."""
+        self.progress.clear()
+        arguments = {"budget": self.budget, "seed": self.seed, "callback": callback or self.progress.append, **changes}
         return self.agent.solve(self.env, **{"time_limit": None, **arguments})
 
     def error(self, sentence: str) -> AgentError:
         return AgentError(f"{self.named} {sentence}.")
 
     def check_fields(self, solution: Any) -> None:
-        """The solution has all that others read."""
+        """Require all attributes of a solution."""
         for field in ("plan", "report", "history", "evaluations", "seconds", "seed"):
             if not hasattr(solution, field):
                 kind = type(solution).__name__
-                raise self.error(f"returned {kind}, which has no {field!r}; see agents.Solution")
+                raise self.error(f"returned {kind}, which has no {field!r}; see memplace_agents.Solution")
 
     def check_solution(self, solution: Any) -> None:
-        """The plan can run, what is said of it is true, and the budget was kept."""
+        """Require a plan that can run, a true report, and no more evaluations than the budget."""
         task, plan = self.env.get_wrapper_attr("task"), solution.plan
         if not isinstance(plan, MemoryPlan):
-            raise self.error(f"found no plan within {self.budget} evaluations ({plan!r}); one is always at hand")
+            raise self.error(
+                f"found no plan within {self.budget} evaluations ({plan!r}); native's plan is always valid"
+            )
         broken = violations(task, plan)
         if broken:
             raise self.error(f"returned a plan that cannot run: {broken[0].message.rstrip('.')}")
-        latency = judge_plan(task, plan, trusted=True).latency_ps
+        latency = evaluate_plan(task, plan, trusted=True).latency_ps
         if getattr(solution.report, "latency_ps", None) != latency:
-            said = getattr(solution.report, "latency_ps", solution.report)
-            raise self.error(f"reports {said} ps for a plan that takes {latency} ps; take what judge_plan says")
+            reported = getattr(solution.report, "latency_ps", solution.report)
+            raise self.error(
+                f"reports {reported} ps for a plan that takes {latency} ps; report what evaluate_plan returns"
+            )
         if solution.seed != self.seed:
             raise self.error(f"returned seed {solution.seed!r} after solve(seed={self.seed})")
         if not isinstance(solution.seconds, float) or not 0 <= solution.seconds < math.inf:
@@ -137,13 +141,15 @@ class _Trial:
         self._check_history(solution, latency)
 
     def _check_history(self, solution: Any, latency_ps: int) -> None:
-        """One entry for each improvement, the last of them the plan's own latency."""
+        """Require an entry for each improvement, the last with the plan's own latency."""
         history = list(solution.history)
         if not history:
             raise self.error("returned an empty history; it must hold each improvement of the best latency")
         noisy = self.env.has_wrapper_attr("measurement_noise")
         for earlier, later in pairwise(history):
-            slower = later.latency_s >= earlier.latency_s and not noisy  # where it is, beliefs may rise
+            slower = (
+                later.latency_s >= earlier.latency_s and not noisy
+            )  # with noise, a second measurement may be slower
             if slower or later.evaluations < earlier.evaluations:
                 raise self.error(f"has a history that does not improve from {earlier} to {later}")
         if history[-1].evaluations > solution.evaluations:
@@ -152,20 +158,20 @@ class _Trial:
             raise self.error(f"has a history that ends at {history[-1].latency_s} s, unlike its plan")
 
     def check_seed(self, first: Any) -> None:
-        """The same seed gives the same plan, whatever the global generators stand at."""
+        """Require the same plan from the same seed, whatever the state of global generators."""
         with _other_global_randomness():
             again = self.solve()
         if again.plan != first.plan or again.evaluations != first.evaluations:
             raise self.error("found another plan with the same seed; draw from a generator made from `seed` only")
 
     def check_callback(self) -> None:
-        """It is told how far the search is, and may end it."""
+        """Require that the callback is called with true counts, and that its exception ends the search."""
         solution = self.solve()
-        if not self.told:
+        if not self.progress:
             raise self.error("never called its callback; call it after each round of evaluations")
-        counts = [progress.evaluations for progress in self.told]
+        counts = [progress.evaluations for progress in self.progress]
         if sorted(counts) != counts or counts[-1] > solution.evaluations:
-            raise self.error(f"told its callback of {counts[-5:]} evaluations, and evaluated {solution.evaluations}")
+            raise self.error(f"passed its callback {counts[-5:]} evaluations, and evaluated {solution.evaluations}")
 
         def stop(progress: Any) -> None:
             raise _StopError
@@ -177,7 +183,7 @@ class _Trial:
         raise self.error("went on after an exception from its callback; let it through, so that users can stop")
 
     def check_time_limit(self, time_limit: float) -> None:
-        """A search without end stops in time."""
+        """Require that a search with a large budget stops in time."""
         begin = time.perf_counter()
 
         def watch(progress: Any) -> None:
@@ -194,10 +200,10 @@ class _Trial:
                 self.check_late_solution(solution)
                 return
         took = "went on" if spent == math.inf else f"took {spent:.1f} s"
-        raise self.error(f"{took} with time_limit={time_limit}; ask the clock after each round of evaluations")
+        raise self.error(f"{took} with time_limit={time_limit}; check the clock after each round of evaluations")
 
     def check_late_solution(self, solution: Any) -> None:
-        """What was found until then can run, if anything was."""
+        """Require that the plan at the time limit can run, if there is one."""
         task = self.env.get_wrapper_attr("task")
         if solution.plan is not None and violations(task, solution.plan):
             raise self.error("returned a plan that cannot run when its time was up")
@@ -205,7 +211,7 @@ class _Trial:
 
 @contextmanager
 def _other_global_randomness() -> Iterator[None]:
-    """Python's and NumPy's global generators elsewhere for a while."""
+    """Set Python's and NumPy's global generators to other states for a while."""
     python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002
     random.seed(20250101)
     np.random.seed(20250101)  # noqa: NPY002

@@ -1,17 +1,17 @@
-"""A cost model that says anything at all, to see that nothing but the cost arrays is relied upon."""
+"""A cost model with random arrays, which reveals code that relies on more than the cost arrays."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from memplace_env.accelerator import Accelerator
-from memplace_env.costs import Costs, Roofline
-from memplace_env.workload.program import Ints, Program
+from memplace_env.machine.accelerator import Accelerator
+from memplace_env.machine.costs import Costs, Roofline
+from memplace_env.program.program import Ints, Program
 
 
 class RandomCosts:
-    """Arrays drawn from a seed, the program and the chip: of all scales, with zeros, and bytes reserved or not.
+    """Cost model of random arrays of all scales, with zeros, and with or without reserved bytes.
 
     Example:
         >>> import gymnasium as gym
@@ -28,7 +28,7 @@ class RandomCosts:
         return f"RandomCosts({self.seed})"
 
     def costs(self, program: Program, accelerator: Accelerator) -> Costs:
-        """The arrays."""
+        """Return the cost arrays."""
         hashes = [int(part.sha256[:8], 16) for part in (program, accelerator)]
         draw = _Draw(np.random.default_rng([self.seed, *hashes]))
         ops, tensors, uses, levels = program.num_ops, program.num_tensors, program.num_uses, accelerator.num_levels
@@ -49,7 +49,7 @@ class RandomCosts:
 
 
 class ReservingRoofline:
-    """The roofline's times, but ops reserve what `RandomCosts` of that seed says."""
+    """The roofline's times, and the reserved bytes of `RandomCosts` with that seed."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -58,30 +58,30 @@ class ReservingRoofline:
         return f"ReservingRoofline({self.seed})"
 
     def costs(self, program: Program, accelerator: Accelerator) -> Costs:
-        """The arrays."""
+        """Return the cost arrays."""
         reserved = RandomCosts(self.seed).costs(program, accelerator).reserved_bytes
         return Roofline().costs(program, accelerator)._replace(reserved_bytes=reserved)
 
 
 class _Draw:
-    """What one set of costs is drawn with; times have a common unit, so that none drowns all others."""
+    """Generator of one set of costs; times have a common unit, so that none dominates all others."""
 
     def __init__(self, rng: np.random.Generator) -> None:
         self._rng = rng
         self._unit = 10 ** rng.integers(1, 10)
 
-    def chance(self, share: float) -> bool:
-        return bool(self._rng.random() < share)
+    def chance(self, probability: float) -> bool:
+        return bool(self._rng.random() < probability)
 
     def amounts(self, shape: tuple[int, ...], least: int = 0) -> Ints:
-        """int64 of that shape, some of them the least there can be."""
+        """Return int64 of that shape, some of them equal to `least`."""
         largest = int(self._unit * self._rng.choice([0.1, 1, 8]))
         drawn = self._rng.integers(0, largest + 1, shape)
         drawn[self._rng.random(shape) < self._rng.choice([0.0, 0.2])] = 0
         return np.maximum(drawn, least)
 
     def reserved(self, ops: int, capacities: list[int]) -> Ints:
-        """int64[T, L]: nothing in a third of all cases, else up to some share of each fast level by some of the ops."""
+        """Return int64[T, L]: zeros in a third of all cases, else up to a fraction of each fast level in some ops."""
         columns: list[NDArray[np.int64]] = []
         some = self.chance(2 / 3)
         for capacity in capacities:

@@ -1,9 +1,9 @@
-"""Hypothesis strategies for random programs, accelerators, costs, tasks and mappings; the only user of hypothesis.
+"""Hypothesis strategies for random programs, accelerators, costs, tasks and levels; the only user of hypothesis.
 
 Example:
     >>> from hypothesis import given
-    >>> from memplace_env.compiler import native_plan
-    >>> from memplace_env.plan import violations
+    >>> from memplace_env.placement.compiler import native_plan
+    >>> from memplace_env.placement.validation import violations
     >>> @given(tasks())
     ... def test_whatever_the_compiler_makes_can_run(task):
     ...     assert violations(task, native_plan(task)) == []
@@ -17,27 +17,28 @@ from dataclasses import replace
 import numpy as np
 from hypothesis import strategies as st
 
-from memplace_env.accelerator import Accelerator, MemoryLevel, Systolic
-from memplace_env.accelerator.accelerator import Weights
-from memplace_env.costs import CostModel, Roofline
-from memplace_env.resolve import make_task
-from memplace_env.task import Task
+from memplace_env._lib.units import ceil_div
+from memplace_env.machine.accelerator import Accelerator, MemoryLevel, Systolic
+from memplace_env.machine.accelerator.accelerator import Weights
+from memplace_env.machine.costs import CostModel, Roofline
+from memplace_env.placement.resolve_task import make_task
+from memplace_env.placement.synthetic import random_dag
+from memplace_env.placement.task import Task
+from memplace_env.program.program import Program
 from memplace_env.testing.random_costs import RandomCosts, ReservingRoofline
-from memplace_env.workload.program import Program
-from memplace_env.workload.synthetic import random_dag
 
 WEIGHTS: tuple[Weights, ...] = ("resident", "streamed")
 
 
 @st.composite
 def programs(draw: st.DrawFn, max_ops: int = 14) -> Program:
-    """Random programs with sizes from bytes to several kilobytes, so that levels of a few kilobytes fill up."""
+    """Draw random programs with sizes from bytes to several kilobytes, so that levels of a few kilobytes fill up."""
     return random_dag(draw(st.integers(0, 2**32)), ops=draw(st.integers(1, max_ops)), largest=4000)
 
 
 @st.composite
 def accelerators(draw: st.DrawFn, weights: Weights | None = None) -> Accelerator:
-    """Small machines of 2 to 4 levels with odd bandwidths, so that roundings show."""
+    """Draw small machines of 2 to 4 levels with odd bandwidths, which reveal wrong rounding."""
     capacities = np.cumsum([draw(st.integers(500, 9000)) for _ in range(draw(st.integers(1, 3)))]).tolist()
     rates = sorted((draw(st.integers(10**6, 10**12)) for _ in range(len(capacities) + 1)), reverse=True)
     levels = tuple(
@@ -79,7 +80,7 @@ def accelerators(draw: st.DrawFn, weights: Weights | None = None) -> Accelerator
 
 
 def cost_models() -> st.SearchStrategy[CostModel]:
-    """The roofline, alone and with ops that reserve bytes, and models that say anything at all."""
+    """Return a strategy for cost models: the roofline, with and without reserved bytes, and random arrays."""
     seeds = st.integers(0, 2**32)
     return st.just(Roofline()) | st.builds(ReservingRoofline, seeds) | st.builds(RandomCosts, seeds)
 
@@ -91,7 +92,7 @@ def tasks(
     accelerator: st.SearchStrategy[Accelerator] | None = None,
     costs: st.SearchStrategy[CostModel] | None = None,
 ) -> Task:
-    """Random tasks, by default of small `programs` on `accelerators` of 2 to 4 levels with any `cost_models`."""
+    """Draw random tasks, by default of small `programs` on `accelerators` of 2 to 4 levels with any `cost_models`."""
     drawn = (
         draw(programs() if program is None else program),
         draw(accelerators() if accelerator is None else accelerator),
@@ -100,29 +101,29 @@ def tasks(
 
 
 def game_tasks(program: st.SearchStrategy[Program] | None = None) -> st.SearchStrategy[Task]:
-    """Random tasks for the game, by default of `programs_with_idle_ops`."""
+    """Return a strategy for tasks of the game, by default of `programs_with_idle_ops`."""
     return tasks(programs_with_idle_ops() if program is None else program, two_level_accelerators())
 
 
 @st.composite
-def mappings(draw: st.DrawFn, task: Task) -> list[int]:
-    """A level for each tensor; now and then the same for all, which is where levels overflow most."""
-    levels, tensors = st.integers(0, task.backing), task.program.num_tensors
+def tensor_levels(draw: st.DrawFn, task: Task) -> list[int]:
+    """Draw a level for each tensor; now and then the same for all, with which levels overflow most."""
+    level, tensors = st.integers(0, task.backing), task.program.num_tensors
     if draw(st.booleans()):
-        return [draw(levels)] * tensors
-    return draw(st.lists(levels, min_size=tensors, max_size=tensors))
+        return [draw(level)] * tensors
+    return draw(st.lists(level, min_size=tensors, max_size=tensors))
 
 
 @st.composite
 def programs_with_idle_ops(draw: st.DrawFn, max_ops: int = 14) -> Program:
-    """Random programs, now and then with ops that compute but use no tensor at all, first, between and last."""
+    """Draw random programs, now and then with ops that compute but use no tensor at all, first, between and last."""
     program = draw(programs(max_ops))
     at = sorted(draw(st.lists(st.integers(0, program.num_ops), max_size=3)))
     return with_idle_ops(program, at, vector_ops=draw(st.sampled_from([0, 50, 4000])))
 
 
 def with_idle_ops(program: Program, at: list[int], vector_ops: int) -> Program:
-    """The program with an op that uses no tensor before each op in `at` (T: after the last)."""
+    """Return the program with an op that uses no tensor before each op in `at` (T: after the last)."""
     op_type, op_name = (
         tuple(np.insert(np.array(names, dtype=object), at, "Idle").tolist())
         for names in (program.op_type, program.op_name)
@@ -141,14 +142,14 @@ def with_idle_ops(program: Program, at: list[int], vector_ops: int) -> Program:
 
 
 def magnitudes(largest_exponent: int, smallest_exponent: int = 0) -> st.SearchStrategy[int]:
-    """Integers of all orders of magnitude: 1..99 times a power of ten, give or take."""
+    """Return a strategy for integers of all orders of magnitude: 1..99 times a power of ten, plus its exponent."""
     exponents = st.integers(smallest_exponent, largest_exponent)
     return st.builds(lambda digits, exponent: digits * 10**exponent + exponent, st.integers(1, 99), exponents)
 
 
 @st.composite
 def two_level_accelerators(draw: st.DrawFn) -> Accelerator:
-    """Machines for the game: streamed weights, fast memory for one tensor or all, compute that hides copies or not."""
+    """Draw machines for the game: streamed weights, fast memory for one tensor up to all, slow or fast compute."""
     backing = draw(magnitudes(10, 7))
     fast = backing * draw(st.integers(1, 50))
     rates = ((draw(magnitudes(4, 1)), fast), (2**40, backing))
@@ -157,7 +158,7 @@ def two_level_accelerators(draw: st.DrawFn) -> Accelerator:
             name=name,
             capacity_bytes=capacity,
             read_bytes_per_s=rate,
-            write_bytes_per_s=-(-rate // draw(st.integers(1, 3))),
+            write_bytes_per_s=ceil_div(rate, draw(st.integers(1, 3))),
             latency_ps=draw(st.sampled_from([0, 7, 10**5])),
             pj_per_byte=1.0,
         )

@@ -1,4 +1,4 @@
-"""Language models as they serve: the prompt in one pass, and one token behind a key-value cache."""
+"""Language models in service: the prompt in one pass, and one token after a key-value cache."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ POSITION = Input("position_ids", ("batch", 1))
 
 @dataclass(frozen=True)
 class Heads:
-    """What a model keeps of a token.
+    """The key-value cache of a model: its heads, and the tokens in it.
 
     Attributes:
         layers: number of layers.
@@ -40,7 +40,7 @@ class Heads:
     tokens: int | str = "past_sequence"
 
     def past(self) -> tuple[Input, ...]:
-        """The graph inputs that hold the cache."""
+        """Return the graph inputs of the cache."""
         inputs = []
         for layer in range(self.layers):
             tokens = self.window if (layer + 1) % self.every else self.tokens
@@ -50,17 +50,17 @@ class Heads:
         return tuple(inputs)
 
     def outputs(self) -> tuple[str, ...]:
-        """The logits and what is new in the cache."""
+        """Return the names of the logits and of the new keys and values."""
         return "logits", *(f"{name}_{layer}" for layer in range(self.layers) for name in ("key", "value"))
 
 
 def prefill(build: Callable[[], nn.Module], heads: Heads) -> Entry:
-    """A pass over the prompt that fills the cache and starts the answer."""
+    """Return the entry of a pass over the prompt, which fills the cache and starts the answer."""
     return Entry(lambda: Served(build), (TOKENS, POSITIONS), heads.outputs())
 
 
 def decode(build: Callable[[], nn.Module], heads: Heads) -> Entry:
-    """One token of the answer."""
+    """Return the entry of one token of the answer."""
     return Entry(lambda: Served(build), (TOKEN, POSITION, *heads.past()), heads.outputs())
 
 
@@ -112,8 +112,8 @@ MIXTRAL_OUTPUTS = ("updated", *MIXTRAL_HEADS.outputs()[1:])
 
 
 def one_sample(*inputs: Input) -> tuple[Input, ...]:
-    """The same inputs of a batch of one."""
-    return tuple(replace(each, dims=tuple(1 if dim == "batch" else dim for dim in each.dims)) for each in inputs)
+    """Return the same inputs with a batch of one."""
+    return tuple(replace(source, dims=tuple(1 if dim == "batch" else dim for dim in source.dims)) for source in inputs)
 
 
 MODELS = {

@@ -1,4 +1,4 @@
-"""Networks that find things in images, cut them out, measure their depth or relate them to text."""
+"""Networks for detection, segmentation, depth and text of images."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PADDING = Input("attention_mask", ("batch", 77))
 
 
 def on_resnet50(head: str, stages: tuple[str, ...], labels: int) -> nn.Module:
-    """A detector on ResNet-50 from the same library; the default backbone asks timm for weights."""
+    """Return a detector on ResNet-50 from the same library; the default backbone would load weights by timm."""
     model = getattr(transformers, head)
     backbone = transformers.ResNetConfig(depths=[3, 4, 6, 3], out_features=list(stages))
     settings = {"use_timm_backbone": False, "attn_implementation": "eager"}

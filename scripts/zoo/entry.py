@@ -1,4 +1,4 @@
-"""An entry of the zoo: what is built, what goes in and what comes out."""
+"""Entries of the zoo: module, inputs and outputs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Input:
 
 
 def image(side: int, channels: int = 3) -> Input:
-    """A batch of square images, `side` pixels wide."""
+    """Return the input of a batch of square images, `side` pixels wide."""
     return Input("pixel_values", ("batch", channels, side, side), torch.float32)
 
 
@@ -40,12 +40,12 @@ IMAGE = image(224)
 
 @dataclass(frozen=True)
 class Entry:
-    """How a program of the zoo is made.
+    """The recipe of a program of the zoo.
 
     Attributes:
         build: makes the module; it runs with torch's meta device as the default.
         inputs: what the module takes.
-        outputs: what of its result comes out; "probabilities" are the softmax of its logits.
+        outputs: the parts of its result that are outputs of the program; "probabilities" are the softmax of its logits.
         opset: version of ONNX's operators.
         positions: names an argument that takes the indices of the tokens, if any does.
         by_name: the module's arguments have the inputs' names; otherwise they go by position.
@@ -60,7 +60,7 @@ class Entry:
 
 
 class Network(nn.Module):
-    """Gives a model positional inputs and plain tensor outputs."""
+    """A model with positional inputs and plain tensor outputs."""
 
     def __init__(self, entry: Entry) -> None:
         super().__init__()
@@ -81,7 +81,7 @@ class Network(nn.Module):
 
 
 def outputs_of(result: Any, names: tuple[str, ...]) -> tuple[torch.Tensor, ...]:
-    """What a module returned as plain tensors; without names (a tensor, a tuple) all that it returned."""
+    """Return a module's outputs as plain tensors; without names (a tensor, a tuple) all of them."""
     if isinstance(result, torch.Tensor):
         return (result,)
     if isinstance(result, tuple):
@@ -90,7 +90,7 @@ def outputs_of(result: Any, names: tuple[str, ...]) -> tuple[torch.Tensor, ...]:
 
 
 def hf(head: str, **numbers: Any) -> Callable[[], nn.Module]:
-    """A builder of a transformers model; `numbers` are what differs from the class defaults."""
+    """Return a builder of a transformers model; `numbers` are the values that differ from the class defaults."""
 
     def build() -> nn.Module:
         model = getattr(transformers, head)

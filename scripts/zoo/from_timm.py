@@ -1,4 +1,4 @@
-"""Networks for images out of timm."""
+"""Networks for images from timm."""
 
 from __future__ import annotations
 

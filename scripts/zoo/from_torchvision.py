@@ -1,4 +1,4 @@
-"""Networks for images and videos out of torchvision."""
+"""Networks for images and videos from torchvision."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def builder(name: str, **settings: Any) -> Callable[[], nn.Module]:
 
 
 def regnet() -> nn.Module:
-    """Its widths are computed by tensors, which need data."""
+    """Return the network with widths as numbers; its own code computes them by tensors, which need data."""
     with torch.device("cpu"):
         model = builder("regnet_y_1_6gf")()
     return model.to("meta")

@@ -1,4 +1,4 @@
-"""Networks that make pictures and sound."""
+"""Networks that generate pictures and sound."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CHANNELS = (128, 256, 512, 512)
 
 
 class Attend:
-    """What a diffusers attention layer does, with one transposition of the keys; the fused operator exports as two."""
+    """An attention layer of diffusers with one transposition of the keys; the fused operator exports as two."""
 
     def __call__(
         self, layer: nn.Module, hidden_states: torch.Tensor, encoder_hidden_states: torch.Tensor | None = None, **_: Any

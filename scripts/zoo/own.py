@@ -1,4 +1,4 @@
-"""Networks of our own making, see `networks`."""
+"""Entries of our own networks, see `networks`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From an entry to its ONNX graph without weights."""
+"""Export of an entry as an ONNX graph without weights."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import onnx_ir as ir
 import torch
 from transformers.masking_utils import AttentionMaskInterface, bidirectional_mask_function
 
-from memplace_env.workload.zoo import Listing
+from memplace_env.program.zoo import Listing
 from scripts.zoo.entry import Entry, Network
 
 LICENCE = "Architecture only, without weights; exported from source code under {}."
@@ -36,7 +36,7 @@ def additive_mask(
     device: torch.device,
     **_: Any,
 ) -> torch.Tensor | None:
-    """The mask of causal or of padded attention that repeats no number; None if all is visible."""
+    """Return the mask of causal or of padded attention that repeats no number; None if all is visible."""
     lowest = torch.finfo(dtype).min
     if mask_function is not bidirectional_mask_function:
         future = torch.full((q_length, kv_length), lowest, dtype=dtype, device=device)
@@ -68,7 +68,7 @@ def trace(entry: Entry, static: bool = False) -> torch.onnx.ONNXProgram:
 
 
 def placeholder(name: str, shape: Sequence[int], dtype: np.dtype, index: int) -> np.ndarray:
-    """Stands for the data of a parameter or buffer, which the meta device does not have."""
+    """A placeholder for the data of a parameter or buffer, which the meta device does not have."""
     if name.endswith("position_ids"):
         return np.broadcast_to(np.arange(shape[-1], dtype=dtype), shape).copy()
     # The optimiser merges equal arrays, which would turn distinct parameters into one, and drops
@@ -79,7 +79,7 @@ def placeholder(name: str, shape: Sequence[int], dtype: np.dtype, index: int) ->
 
 
 def fill(graph: ir.Graph) -> dict[float, str]:
-    """Gives each initializer without data a placeholder; returns parameter names by their value."""
+    """Give each initializer without data a placeholder; return parameter names by their value."""
     names: dict[float, str] = {}
     for index, (name, value) in enumerate(graph.initializers.items()):
         if not getattr(value.const_value.raw, "is_meta", False):
@@ -92,14 +92,14 @@ def fill(graph: ir.Graph) -> dict[float, str]:
 
 
 def is_parameter(tensor: ir.TensorProtocol, names: dict[float, str]) -> bool:
-    """True for what has no real data: parameters, what was folded from them, large constants."""
+    """Return True for values without real data: parameters, values folded from them, large constants."""
     if tensor.size > CONSTANT_ELEMENTS:
         return tensor.dtype.is_floating_point() or tensor.nbytes > CONSTANT_BYTES
     return tensor.dtype.is_floating_point() and float(tensor.numpy().flat[0]) in names
 
 
 def drop_parameters(graph: ir.Graph, names: dict[float, str]) -> None:
-    """Replaces each parameter by a ConstantOfShape node; equal shapes share one initializer."""
+    """Replace each parameter by a ConstantOfShape node; equal shapes share one initializer."""
     nodes: list[ir.Node] = []
     shapes: dict[str, ir.Value] = {}
     taken = set(graph.initializers)
@@ -110,7 +110,7 @@ def drop_parameters(graph: ir.Graph, names: dict[float, str]) -> None:
             value.name = new
             continue
         if old.startswith("val_"):
-            # A folded transposition has a new name; its number still tells which weight it was.
+            # A folded transposition has a new name; its number still identifies the weight.
             new = names.get(float(tensor.numpy().flat[0]), old)
         while new != old and new in taken:
             new += ".folded"
@@ -129,7 +129,7 @@ def drop_parameters(graph: ir.Graph, names: dict[float, str]) -> None:
 
 
 def drop_empty_pads(graph: ir.Graph) -> None:
-    """Removes paddings by nothing, which the optimiser leaves."""
+    """Remove paddings by nothing, which the optimiser leaves."""
     for node in graph:
         if node.op_type == "Pad" and not node.inputs[1].const_value.numpy().any():
             node.outputs[0].replace_all_uses_with(node.inputs[0])
@@ -137,7 +137,7 @@ def drop_empty_pads(graph: ir.Graph) -> None:
 
 
 def strip(model: onnx.ModelProto) -> None:
-    """Removes traces of the exporter and inferred shapes, which any reader infers again."""
+    """Remove traces of the exporter and inferred shapes, which any reader infers again."""
     graph = model.graph
     del graph.metadata_props[:], graph.value_info[:], model.metadata_props[:]
     for item in (*graph.node, *graph.input, *graph.output, *graph.initializer):
@@ -146,7 +146,7 @@ def strip(model: onnx.ModelProto) -> None:
 
 
 def shape_only(listing: Listing, entry: Entry, static: bool = False) -> onnx.ModelProto:
-    """The ONNX model of one entry, without its weights."""
+    """Return the ONNX model of an entry, without its weights."""
     program = trace(entry, static)
     names = fill(program.model.graph)
     program.optimize()

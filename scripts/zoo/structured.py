@@ -23,7 +23,7 @@ ARXIV = {"nodes": 169_343, "edges": 2 * 1_166_243}
 
 
 def whole(features: int, nodes: int, edges: int) -> tuple[Input, ...]:
-    """The inputs of a network over a whole graph."""
+    """Return the inputs of a network over a whole graph."""
     return (
         Input("features", (nodes, features), torch.float32),
         Input("senders", (edges,)),
@@ -32,7 +32,7 @@ def whole(features: int, nodes: int, edges: int) -> tuple[Input, ...]:
 
 
 def scaled(features: int, nodes: int, edges: int) -> tuple[Input, ...]:
-    """The same with the normalisation of a GCN."""
+    """Return these inputs with the normalisation of a GCN."""
     sizes = {"edge_scales": edges, "node_scales": nodes}
     scales = (Input(name, (size, 1), torch.float32) for name, size in sizes.items())
     return *whole(features, nodes, edges), *scales

@@ -1,4 +1,4 @@
-"""Makes torchvision importable where its compiled operators do not load, which a CPU build of torch cannot.
+"""Make torchvision importable where its compiled operators do not load, as with a CPU build of torch.
 
 Import it before anything that imports torchvision. No network of the zoo uses those operators.
 """

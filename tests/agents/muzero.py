@@ -2,10 +2,10 @@
 
 import torch
 
-from agents.muzero import MuZeroConfig
-from agents.muzero.networks import MuZeroNetwork
+from memplace_agents.muzero import MuZeroConfig
+from memplace_agents.muzero.networks import MuZeroNetwork
 from memplace_env.envs.malloc_game import MallocGameEnv
-from memplace_env.workload.synthetic import random_dag
+from memplace_env.placement.synthetic import random_dag
 
 SMALL = {"games": 4, "simulations": 4, "latent": 8, "hidden": 16, "batch": 16, "most_steps": 4, "replay": 500}
 MODELS = ["learned", "simulator"]

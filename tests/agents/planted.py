@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from agents.base import Agent
-from agents.solution import Progress
+from memplace_agents.base import Agent
+from memplace_agents.solution import Progress
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.one_shot import OneShotEnv
-from memplace_env.workload.synthetic import planted
+from memplace_env.placement.synthetic import planted
 
 
 class ReachedError(Exception):

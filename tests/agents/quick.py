@@ -1,6 +1,6 @@
 """Agents of the registry in a size that is quick."""
 
-from agents import EGRL, Agent, MuZero, make_agent
+from memplace_agents import EGRL, Agent, MuZero, make_agent
 from tests.agents import egrl, muzero
 
 

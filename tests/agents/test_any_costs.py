@@ -6,18 +6,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents import SolverOrder, XlaMsa, make_agent
-from agents.game.portfolio import Portfolio, Stage
-from agents.game.solver_order import default_order
-from agents.registry import agent_specs
-from agents.xla_msa import PUBLIC_SETS, assign
+from memplace_agents import SolverOrder, XlaMsa, make_agent
+from memplace_agents.game.portfolio import Portfolio, Stage
+from memplace_agents.game.solver_order import default_order
+from memplace_agents.registry import agent_specs
+from memplace_agents.xla_msa import PUBLIC_SETS, assign
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.one_shot import OneShotEnv
-from memplace_env.plan import violations
-from memplace_env.registration import Formulation
-from memplace_env.simulator import judge_plan, traffic_bound_ps
+from memplace_env.envs.registration import Formulation
+from memplace_env.placement.simulator import evaluate_plan, traffic_bound_ps
+from memplace_env.placement.synthetic import random_dag
+from memplace_env.placement.validation import violations
 from memplace_env.testing.strategies import game_tasks, programs, programs_with_idle_ops, tasks
-from memplace_env.workload.synthetic import random_dag
 from tests.agents.planted import planted_env
 from tests.agents.quick import make_quick
 
@@ -34,7 +34,7 @@ LEARNERS = [(name, formulation) for name, formulation in LEARNERS if agent_specs
 def check(task, solution, budget):
     """The plan can run, what is said of it is what the cost arrays say, and the budget was kept."""
     assert violations(task, solution.plan) == []
-    assert judge_plan(task, solution.plan).latency_ps == solution.report.latency_ps
+    assert evaluate_plan(task, solution.plan).latency_ps == solution.report.latency_ps
     assert solution.history[-1].latency_s == solution.report.latency_s
     assert solution.report.latency_ps >= traffic_bound_ps(task)
     assert solution.evaluations <= budget or solution.agent == "exact"

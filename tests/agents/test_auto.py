@@ -3,12 +3,12 @@
 import gymnasium as gym
 import pytest
 
-from agents import Auto, Exact
-from agents.solution import Verdict
-from memplace_env.compiler import HEURISTICS
-from memplace_env.plan import violations
-from memplace_env.resolve import resolve_task
-from memplace_env.simulator import judge_plan
+from memplace_agents import Auto, Exact
+from memplace_agents.solution import Verdict
+from memplace_env.placement.compiler import HEURISTICS
+from memplace_env.placement.resolve_task import resolve_task
+from memplace_env.placement.simulator import evaluate_plan
+from memplace_env.placement.validation import violations
 from tests.agents.planted import planted_env
 from tests.agents.test_black_box import Crowded
 
@@ -18,21 +18,21 @@ def test_what_is_proven_is_not_searched():
     solution = Auto().solve(env)
     assert solution.outcome == "optimal"
     assert solution.report.latency_ps == Exact().solve(env).report.latency_ps
-    assert solution.stints[-1].agent in ("exact", solution.found_by)
-    assert "local-search" not in [stint.agent for stint in solution.stints]
+    assert solution.stage_results[-1].name in ("exact", solution.found_by)
+    assert "local-search" not in [stage_result.name for stage_result in solution.stage_results]
 
 
 def test_what_is_not_proven_is_searched(monkeypatch):
-    """With what the proof left."""
+    """The search gets what the proof left."""
     monkeypatch.setattr(Exact, "run", lambda self, evaluator, seed: Verdict(bound_s=1e-9))
     solution = Auto().solve(planted_env(ops=9), budget=200, seed=1)
-    assert solution.stints[-1].agent == "local-search"
+    assert solution.stage_results[-1].name == "local-search"
     assert solution.bound_s == 1e-9
     assert solution.evaluations == 200
 
 
 def test_the_proof_has_an_end(monkeypatch):
-    """It gets nine tenths of the time; where that has no limit, a minute."""
+    """The proof gets nine tenths of the time; where that has no limit, a minute."""
     limits = []
     monkeypatch.setattr(Exact, "run", lambda self, evaluator, seed: limits.append(evaluator.seconds_left))
     for time_limit in (None, 10.0, 1000.0):
@@ -44,20 +44,25 @@ def test_where_a_black_box_judges():
     """No proof, and never worse than any heuristic that it tries."""
     env = gym.make("MemPlace-v0", workload="synthetic:diamond?ops=9&seed=1", simulator=Crowded()).unwrapped
     solution = Auto().solve(env, budget=100)
-    assert "exact" not in [stint.agent for stint in solution.stints]
+    assert "exact" not in [stage_result.name for stage_result in solution.stage_results]
     assert solution.bound_s is None
     assert violations(env.task, solution.plan) == []
     for rule in ("native", "density-greedy", "all-fastest"):
-        assert solution.report.latency_ps <= judge_plan(env.task, HEURISTICS[rule](env.task)).latency_ps
+        assert solution.report.latency_ps <= evaluate_plan(env.task, HEURISTICS[rule](env.task)).latency_ps
 
 
 def test_stints_say_who_found_what():
     env = planted_env(ops=9)
     solution = Auto().solve(env, budget=100)
-    best = min(stint.latency_s for stint in solution.stints)
+    best = min(stage_result.latency_s for stage_result in solution.stage_results)
     assert best == solution.report.latency_s
-    assert next(stint.latency_s for stint in solution.stints if stint.agent == solution.found_by) == best
-    assert sum(stint.evaluations for stint in solution.stints) == solution.evaluations
+    assert (
+        next(
+            stage_result.latency_s for stage_result in solution.stage_results if stage_result.name == solution.found_by
+        )
+        == best
+    )
+    assert sum(stage_result.evaluations for stage_result in solution.stage_results) == solution.evaluations
     assert solution.summary()["found_by"] == solution.found_by
 
 
@@ -68,4 +73,4 @@ def test_an_interrupt_returns_the_best_so_far():
     env = gym.make("MemPlace-v0", workload=resolve_task("synthetic:diamond?ops=9&seed=1"))
     solution = Auto().solve(env, callback=stop)
     assert solution.evaluations == 1
-    assert [stint.agent for stint in solution.stints] == ["native"]
+    assert [stage_result.name for stage_result in solution.stage_results] == ["native"]

@@ -8,20 +8,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents import Exact, ExactDynamic, make_agent
-from agents.game.portfolio import Portfolio, Stage
-from agents.racing import box_is_noisy
-from agents.registry import agent_specs
-from memplace_env.compiler import all_backing_report, native_report
+from memplace_agents import Exact, ExactDynamic, make_agent
+from memplace_agents.game.portfolio import Portfolio, Stage
+from memplace_agents.racing import box_is_noisy
+from memplace_agents.registry import agent_specs
+from memplace_env._lib.errors import AgentError
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.one_shot import OneShotEnv
-from memplace_env.errors import AgentError
-from memplace_env.plan import violations
-from memplace_env.registration import Formulation
-from memplace_env.simulator import BuiltinSimulator, judge_plan
+from memplace_env.envs.registration import Formulation
+from memplace_env.placement.compiler import all_backing_report, native_report
+from memplace_env.placement.simulator import BuiltinSimulator, evaluate_plan
+from memplace_env.placement.synthetic import random_dag
+from memplace_env.placement.validation import violations
 from memplace_env.testing import RandomCosts, check_agent, check_simulator
 from memplace_env.testing.strategies import game_tasks, programs, tasks
-from memplace_env.workload.synthetic import random_dag
 from tests.agents.planted import planted_env
 from tests.agents.quick import make_quick
 
@@ -74,7 +74,7 @@ def test_the_simulators_here_keep_to_their_own_contract(simulator):
 @pytest.mark.parametrize("simulator", [Crowded(), BuiltinSimulator(RandomCosts(1))])
 def test_exact_says_that_it_cannot(kind, simulator):
     env = boxed(Formulation.ONE_SHOT, simulator)
-    with pytest.raises(AgentError, match=rf"^{kind.name} knows the costs .* or use another agent\.$") as caught:
+    with pytest.raises(AgentError, match=rf"^{kind.name} needs the cost arrays .* or use another agent\.$") as caught:
         kind().solve(env)
     assert "\n" not in str(caught.value)
 
@@ -87,15 +87,15 @@ def test_what_stands_for_the_cost_arrays_is_no_black_box():
 @pytest.mark.parametrize(("name", "formulation"), PLAYED)
 @pytest.mark.parametrize("kind", [Crowded, Contrary])
 def test_the_answer_is_the_best_that_the_black_box_was_asked_about(name, formulation, kind):
-    env, heard = boxed(formulation, kind()).unwrapped, []
+    env, reports = boxed(formulation, kind()).unwrapped, []
     native_report(env.task), all_backing_report(env.task), box_is_noisy(env.task)
     asked = env.task.simulator.asked
     asked.clear()
     budget = 24 if agent_specs()[name].learns else 300
-    solution = make_quick(name).solve(env, budget=budget, seed=1, callback=heard.append)
+    solution = make_quick(name).solve(env, budget=budget, seed=1, callback=reports.append)
     assert violations(env.task, solution.plan) == []
-    assert solution.report.latency_ps == min(asked) == judge_plan(env.task, solution.plan).latency_ps
-    assert heard[-1].latency_s == solution.history[-1].latency_s == solution.report.latency_s
+    assert solution.report.latency_ps == min(asked) == evaluate_plan(env.task, solution.plan).latency_ps
+    assert reports[-1].latency_s == solution.history[-1].latency_s == solution.report.latency_s
     assert len(asked) <= solution.evaluations + 2, "a slow simulator is asked once for each plan that counts"
     assert solution.evaluations <= budget
 
@@ -107,7 +107,7 @@ def test_searches_keep_to_the_contract(name, formulation):
 
 @pytest.mark.parametrize("name", ["random", "greedy-dp", "local-search"])
 def test_one_shot_searches_follow_the_black_box(name):
-    """Where it rewards the opposite of what the cost arrays do."""
+    """The black box rewards the opposite of the cost arrays."""
     env = planted_env(ops=4)
     env = OneShotEnv(replace(env.task, simulator=Contrary()))
     solution = make_agent(name).solve(env, budget=3000)
@@ -127,7 +127,7 @@ def test_one_shot_searches_on_any_black_box(task, costs, seed):
     for name in ("random", "greedy-dp", "local-search"):
         solution = make_agent(name).solve(env, budget=30, seed=seed)
         assert violations(env.task, solution.plan) == []
-        assert judge_plan(env.task, solution.plan).latency_s == solution.history[-1].latency_s
+        assert evaluate_plan(env.task, solution.plan).latency_s == solution.history[-1].latency_s
 
 
 @settings(max_examples=40)
@@ -138,7 +138,7 @@ def test_games_on_any_black_box(task, costs, seed):
     parts = [make_agent(name) for name in ("xla-msa", "greedy-player", "game-local-search")]
     solution = Portfolio(stages=[Stage(part, 1.0) for part in parts]).solve(env, budget=40, seed=seed)
     assert violations(env.task, solution.plan) == []
-    assert judge_plan(env.task, solution.plan).latency_s == solution.history[-1].latency_s
+    assert evaluate_plan(env.task, solution.plan).latency_s == solution.history[-1].latency_s
     for part in parts[:2]:
         assert solution.report.latency_ps <= part.solve(env).report.latency_ps
     assert np.isfinite(solution.speedup)

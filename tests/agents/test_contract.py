@@ -3,9 +3,9 @@
 import gymnasium as gym
 import pytest
 
-from agents import make_agent
-from agents.registry import agent_specs
-from memplace_env.errors import AgentError
+from memplace_agents import make_agent
+from memplace_agents.registry import agent_specs
+from memplace_env._lib.errors import AgentError
 from memplace_env.testing import RandomCosts, check_agent
 from tests.agents import third_party
 from tests.agents.planted import planted_env
@@ -44,7 +44,7 @@ def test_a_strangers_agent_that_breaks_it_is_told_so():
 
 
 def test_an_interrupt_ends_a_search_with_the_best_plan_so_far():
-    """Of any agent; before there is a plan, it goes through."""
+    """Any agent handles an interrupt; before it has a plan, the interrupt is raised."""
 
     def interrupt(progress):
         raise KeyboardInterrupt

@@ -7,21 +7,21 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.egrl import EGRL, EGRLConfig
-from agents.egrl.config import CONFIGS
-from agents.egrl.population import genome_of
-from agents.heuristic.first_maps import first_maps
-from agents.learning.graph_policy import Graph, GraphPolicy
-from agents.learning.policy_file import load_policy
-from agents.learning.training import CHECKPOINT, CURVES, POLICY
-from memplace_env.compiler import HEURISTICS
+from memplace_agents.built_in_agents import CHECKPOINT, CURVES, POLICY
+from memplace_agents.egrl import EGRL, EGRLConfig
+from memplace_agents.egrl.egrl_config import CONFIGS
+from memplace_agents.egrl.population import genome_of
+from memplace_agents.heuristic.first_assignments import first_assignments
+from memplace_agents.learning.graph_policy import Graph, GraphPolicy
+from memplace_agents.learning.policy_file import load_policy
+from memplace_env._lib.errors import AgentError
 from memplace_env.envs.one_shot import OneShotEnv
-from memplace_env.errors import AgentError
-from memplace_env.plan import violations
-from memplace_env.simulator import judge_plan
-from memplace_env.workload.builder import ProgramBuilder
-from memplace_env.workload.program import TensorKind
-from memplace_env.workload.synthetic import TOPOLOGIES, random_dag
+from memplace_env.placement.compiler import HEURISTICS
+from memplace_env.placement.simulator import evaluate_plan
+from memplace_env.placement.synthetic import TOPOLOGIES, random_dag
+from memplace_env.placement.validation import violations
+from memplace_env.program.builder import ProgramBuilder
+from memplace_env.program.program import TensorKind
 from tests.agents.egrl import VARIANTS, outcome, small
 from tests.agents.planted import optimum_ps, planted_env, reach
 
@@ -30,16 +30,16 @@ from tests.agents.planted import optimum_ps, planted_env, reach
 
 @pytest.mark.parametrize("name", VARIANTS)
 def test_solutions_are_valid_and_add_up(name):
-    env, heard = planted_env(ops=10), []
-    solution = EGRL(small(name)).solve(env, budget=45, seed=1, callback=heard.append)
+    env, calls = planted_env(ops=10), []
+    solution = EGRL(small(name)).solve(env, budget=45, seed=1, callback=calls.append)
     assert violations(env.task, solution.plan) == []
-    report = judge_plan(env.task, solution.plan)
+    report = evaluate_plan(env.task, solution.plan)
     assert report.latency_s == solution.report.latency_s == solution.history[-1].latency_s
-    assert solution.evaluations == heard[-1].evaluations == 45
+    assert solution.evaluations == calls[-1].evaluations == 45
     assert (solution.agent, solution.outcome, solution.seed) == ("egrl", "feasible", 1)
     latencies = [progress.latency_s for progress in solution.history]
     assert latencies == sorted(set(latencies), reverse=True)
-    counted = [progress.evaluations for progress in heard]
+    counted = [progress.evaluations for progress in calls]
     assert counted == sorted(set(counted))
 
 
@@ -54,11 +54,11 @@ def test_another_seed_and_torchs_own_state_matter_as_they_should():
     for seed, noise in ((7, 0), (7, 1), (8, 0)):
         torch.manual_seed(noise)
         before = torch.random.get_rng_state()
-        heard = []
-        look = lambda progress, heard=heard: heard.append(progress.latency_s)  # noqa: E731
+        calls = []
+        look = lambda progress, calls=calls: calls.append(progress.latency_s)  # noqa: E731
         EGRL(small("paper")).solve(planted_env(ops=10), budget=30, seed=seed, callback=look)
         assert (torch.random.get_rng_state() == before).all()
-        runs.append(heard)
+        runs.append(calls)
     assert runs[0] == runs[1]
     assert runs[0] != runs[2]
 
@@ -82,7 +82,7 @@ def test_a_time_limit_ends_a_run():
 @settings(max_examples=8)
 @given(st.integers(0, 10**6), st.sampled_from(["nnp-i", "tpu-v4i"]))
 def test_with_heuristics_it_is_never_slower_than_native(seed, chip):
-    """Native's plan is offered after the maps of the heuristics."""
+    """Native's plan is offered after the assignments of the heuristics."""
     dtype = "int8" if chip == "nnp-i" else "bfloat16"
     env = OneShotEnv(random_dag(seed, ops=6, dtype=dtype, largest=60_000_000), chip)
     solution = EGRL(small()).solve(env, budget=len(HEURISTICS) + 2)
@@ -106,26 +106,25 @@ def test_nothing_to_decide_is_no_endless_search(name):
 @pytest.mark.parametrize("name", ["default", "paper"])
 def test_several_workloads_give_a_solution_each_and_one_policy(name):
     envs = [planted_env(ops=6), planted_env("fan-out", ops=11)]
-    heard = [[], []]
-    trained = EGRL(small(name, gradient_steps=0.2)).train(envs, budget=60, callback=[h.append for h in heard])
+    calls = [[], []]
+    trained = EGRL(small(name, gradient_steps=0.2)).train(envs, budget=60, callback=[own.append for own in calls])
     assert len(trained.solutions) == 2
-    for env, solution, told in zip(envs, trained.solutions, heard, strict=True):
+    for env, solution, own in zip(envs, trained.solutions, calls, strict=True):
         assert violations(env.task, solution.plan) == []
-        assert solution.evaluations == told[-1].evaluations == 60
+        assert solution.evaluations == own[-1].evaluations == 60
         logits = trained.policy(Graph.of(env.problem))
         assert logits.shape == (env.program.num_ops, 2, 3)
         assert torch.isfinite(logits).all()
 
 
 def likely_plan(policy, env):
-    """What the compiler makes of a policy's most likely map."""
-    entries = policy(Graph.of(env.problem)).argmax(-1).flatten().numpy()
-    return env.problem.compile(entries).plan
+    """Return the plan that the compiler makes of a policy's most likely assignment."""
+    return env.problem.compile(policy(Graph.of(env.problem)).argmax(-1).flatten().numpy()).plan
 
 
 @pytest.mark.parametrize("name", ["default", "paper", "refine-only", "pg"])
 @pytest.mark.parametrize("seed", range(3))
-def test_the_first_evaluation_of_a_given_policy_is_its_most_likely_map(name, seed):
+def test_the_first_evaluation_of_a_given_policy_is_its_most_likely_assignment(name, seed):
     torch.manual_seed(seed)
     envs, policy = [planted_env(ops=6), planted_env("diamond", ops=7, seed=seed)], GraphPolicy(3, 8, 2)
     trained = EGRL(small(name), policy=policy).train(envs, budget=1)
@@ -147,7 +146,7 @@ def test_policies_are_saved_and_tuned_on(tmp_path):
         tuned = EGRL(config, policy=given_).train([other], budget=60)
         assert tuned.policy.options == saved.options
         assert (genome_of(tuned.policy) != genome_of(saved)).any()
-        optimum = judge_plan(other.task, likely_plan(saved, other))
+        optimum = evaluate_plan(other.task, likely_plan(saved, other))
         assert tuned.solutions[0].report.latency_ps <= optimum.latency_ps
     assert (genome_of(saved) == genome_of(trained.policy)).all()
 
@@ -156,7 +155,7 @@ def test_machines_and_policies_must_have_equally_many_levels(tmp_path):
     two, three = planted_env(chip="tpu-v4i"), planted_env()
     with pytest.raises(AgentError, match=r"\[2, 3\] memory levels"):
         EGRL(small()).train([two, three], budget=10)
-    with pytest.raises(AgentError, match="maps to 3 memory levels, the machine has 2"):
+    with pytest.raises(AgentError, match="is for 3 memory levels, the machine has 2"):
         EGRL(small(), policy=GraphPolicy(3, 8, 2)).solve(two, budget=10)
     with pytest.raises(AgentError, match="at least one environment"):
         EGRL(small()).train([], budget=10)
@@ -190,34 +189,34 @@ def test_something_must_search():
         EGRLConfig(evolution=False, gradient=False, refine=0.0)
 
 
-# Planted optima. No map that is known without a search reaches any of these.
+# Planted optima. No assignment that is known without a search reaches any of these.
 
 DEFAULT_REACHES = [("chain", 1), ("chain", 4), ("diamond", 1), ("diamond", 4), ("fan-out", 1)]
 
 
 @pytest.mark.parametrize(("topology", "seed"), DEFAULT_REACHES)
 def test_planted_optima_are_reached(topology, seed):
-    """Of eight ops, within 1,000 maps."""
+    """Eight ops, within 1,000 assignments."""
     env = planted_env(topology, ops=8, seed=seed)
-    assert env.problem.evaluate(first_maps(env.problem)).latency_s.min() * 1e12 > 1.01 * optimum_ps(env)
+    assert env.problem.evaluate(first_assignments(env.problem)).latency_s.min() * 1e12 > 1.01 * optimum_ps(env)
     reach(EGRL(), env, budget=1000)
 
 
 @pytest.mark.parametrize("topology", sorted(TOPOLOGIES))
 def test_evolution_alone_reaches_planted_optima(topology):
-    """The published method without its gradients, within 2,000 maps."""
+    """The published method without its gradients, within 2,000 assignments."""
     reach(EGRL(CONFIGS["paper-ea"]), planted_env(topology, ops=6, seed=0), budget=2000)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("topology", sorted(TOPOLOGIES))
 def test_the_published_method_reaches_planted_optima(topology):
-    """Within 2,000 maps."""
+    """Within 2,000 assignments."""
     reach(EGRL(CONFIGS["paper"]), planted_env(topology, ops=6, seed=0), budget=2000)
 
 
 @pytest.mark.parametrize("name", ["default", "paper-ea", "refine-only"])
 @pytest.mark.parametrize("topology", sorted(TOPOLOGIES))
-def test_nobody_beats_a_planted_optimum(name, topology):
+def test_no_plan_beats_a_planted_optimum(name, topology):
     env = planted_env(topology, ops=7, seed=2)
     assert EGRL(small(name)).solve(env, budget=300).report.latency_ps >= optimum_ps(env)

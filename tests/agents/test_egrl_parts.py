@@ -1,4 +1,4 @@
-"""The parts of EGRL, each against what it stands for: chromosomes, generations, replay, learner."""
+"""The parts of EGRL: chromosomes, generations, replay, learner."""
 
 from collections import deque
 from copy import deepcopy
@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.distributions import Categorical
 
-from agents.egrl import EGRLConfig, boltzmann
-from agents.egrl.learner import Learner
-from agents.egrl.population import Population, chances, mutate_weights, next_generation
-from agents.egrl.replay import Replay
-from agents.learning.graph_policy import SUB_ACTIONS, Graph, GraphPolicy
+from memplace_agents.egrl import EGRLConfig, boltzmann
+from memplace_agents.egrl.egrl_replay import EgrlReplay
+from memplace_agents.egrl.learner import Learner
+from memplace_agents.egrl.population import Population, chances, mutate_weights, next_generation
+from memplace_agents.learning.graph_policy import SUB_ACTIONS, Graph, GraphPolicy
 from memplace_env.envs.one_shot.observation import FEATURES
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -46,8 +46,8 @@ def test_probabilities_sum_to_one_and_respect_the_mask(case, seed):
     assert (drawn[:, ~mask] == 0).all()
     exact = torch.from_numpy(np.where(mask, prior / temperature[..., None], -np.inf)).double().softmax(-1)
     np.testing.assert_allclose(drawn, exact, atol=1e-5)
-    maps = boltzmann.sample(np.random.default_rng(seed), drawn)
-    assert mask[np.arange(len(mask)), maps].all()
+    assignments = boltzmann.sample(np.random.default_rng(seed), drawn)
+    assert mask[np.arange(len(mask)), assignments].all()
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -56,8 +56,8 @@ def test_samples_have_the_right_frequencies(seed):
     mask = np.array([[1, 1, 1, 1], [1, 0, 1, 1], [0, 0, 1, 1], [0, 0, 0, 1]], dtype=bool)
     prior = 2 * rng.standard_normal((1, *mask.shape), dtype=np.float32)
     drawn = boltzmann.probabilities(prior, np.ones((1, 4), dtype=np.float32), mask)
-    maps = boltzmann.sample(rng, np.repeat(drawn, count, axis=0))
-    counts = (maps[..., None] == np.arange(4)).sum(axis=0)
+    assignments = boltzmann.sample(rng, np.repeat(drawn, count, axis=0))
+    counts = (assignments[..., None] == np.arange(4)).sum(axis=0)
     expected = count * drawn[0].astype(float)
     chi_square = ((counts - expected)[mask] ** 2 / expected[mask]).sum()
     assert chi_square < 27.9  # six degrees of freedom: one in ten thousand
@@ -74,13 +74,13 @@ def test_a_posterior_is_kept_at_temperature_one(case):
 
 
 @given(st.integers(4, 60), st.integers(2, 4), SEEDS)
-def test_a_map_is_drawn_with_two_changes(decisions, levels, seed):
-    maps = np.random.default_rng(seed).integers(0, levels, (3, decisions))
+def test_an_assignment_is_drawn_with_two_changes(decisions, levels, seed):
+    assignments = np.random.default_rng(seed).integers(0, levels, (3, decisions))
     mask = np.ones((decisions, levels), dtype=bool)
-    drawn = boltzmann.probabilities(*boltzmann.from_maps(maps, levels), mask)
-    same = np.take_along_axis(drawn, maps[..., None], axis=-1)
+    drawn = boltzmann.probabilities(*boltzmann.from_assignments(assignments, levels), mask)
+    same = np.take_along_axis(drawn, assignments[..., None], axis=-1)
     np.testing.assert_allclose((1 - same).sum(axis=(1, 2)), 2, rtol=1e-3)
-    others = drawn[np.arange(levels) != maps[..., None]]
+    others = drawn[np.arange(levels) != assignments[..., None]]
     np.testing.assert_allclose(others, 2 / decisions / (levels - 1), rtol=1e-3)
 
 
@@ -128,8 +128,8 @@ def test_mutation_hits_the_share_it_should():
 # Generations.
 
 
-def made_up(graphs, decisions=6, levels=3, genes=8):
-    """Members of which every gene says whose it is and where it stood."""
+def new_members(graphs, decisions=6, levels=3, genes=8):
+    """Return members whose genes are all different, so that each shows its member and position."""
     members = len(graphs)
     genomes = np.arange(members * genes, dtype=np.float32).reshape(members, genes) + 1
     prior = np.arange(members * decisions * levels, dtype=np.float32).reshape(members, decisions, levels)
@@ -152,8 +152,8 @@ kinds = st.lists(st.booleans(), min_size=5, max_size=12)
 
 @given(kinds, SEEDS, st.integers(1, 3), st.sampled_from([0.0, 0.9]))
 def test_elites_survive_first_and_sizes_stay(graphs, seed, elites, mutation):
-    rng, population = np.random.default_rng(seed), made_up(graphs)
-    fitness, drawn = rng.normal(size=len(graphs)), drawn_of(made_up(graphs))
+    rng, population = np.random.default_rng(seed), new_members(graphs)
+    fitness, drawn = rng.normal(size=len(graphs)), drawn_of(new_members(graphs))
     before = population.take(np.arange(len(graphs)))
     settings_ = config(elites=elites, mutation=mutation)
     after, who = next_generation(rng, settings_, population, fitness, drawn)
@@ -166,7 +166,7 @@ def test_elites_survive_first_and_sizes_stay(graphs, seed, elites, mutation):
 
 
 def is_crossed(child, first, second):
-    """Whether genes are the first parent's up to some point and the second's from there."""
+    """Return whether genes are the first parent's up to some point and the second's from there."""
     return any(
         (child[:cut] == first[:cut]).all() and (child[cut:] == second[cut:]).all() for cut in range(len(child) + 1)
     )
@@ -175,7 +175,7 @@ def is_crossed(child, first, second):
 @settings(max_examples=50)
 @given(kinds, SEEDS)
 def test_children_come_from_two_parents_of_one_kind_or_from_a_posterior(graphs, seed):
-    rng, population = np.random.default_rng(seed), made_up(graphs)
+    rng, population = np.random.default_rng(seed), new_members(graphs)
     fitness, drawn = rng.normal(size=len(graphs)), drawn_of(population)
     after, _ = next_generation(rng, config(), population, fitness, drawn)
     policies, stateless = np.flatnonzero(population.is_graph), np.flatnonzero(~population.is_graph)
@@ -196,7 +196,7 @@ def test_children_come_from_two_parents_of_one_kind_or_from_a_posterior(graphs, 
 
 
 def test_every_kind_of_child_occurs():
-    rng, population = np.random.default_rng(0), made_up([True, False] * 6)
+    rng, population = np.random.default_rng(0), new_members([True, False] * 6)
     after, _ = next_generation(rng, config(tournament=1), population, np.zeros(12), drawn_of(population))
     mixed = (after.temperature == 1).all(axis=1) & ~after.is_graph
     pure = ~mixed & ~after.is_graph
@@ -206,7 +206,7 @@ def test_every_kind_of_child_occurs():
 @settings(max_examples=25)
 @given(st.integers(5, 12), SEEDS)
 def test_graph_policies_alone_never_have_another_child(members, seed):
-    rng, population = np.random.default_rng(seed), made_up([True] * members)
+    rng, population = np.random.default_rng(seed), new_members([True] * members)
     for _ in range(5):
         fitness = rng.normal(size=members)
         population, _ = next_generation(rng, config(mutation=0.9), population, fitness, drawn_of(population))
@@ -216,7 +216,7 @@ def test_graph_policies_alone_never_have_another_child(members, seed):
 @pytest.mark.parametrize("share", [0.2, 0.5, 1.0])
 def test_graph_policies_keep_their_share(share):
     """Even if Boltzmann chromosomes are always fitter."""
-    rng, population = np.random.default_rng(0), made_up([True] * 10 + [False] * 10)
+    rng, population = np.random.default_rng(0), new_members([True] * 10 + [False] * 10)
     for _ in range(10):
         population, _ = next_generation(
             rng, config(boltzmann=share), population, -population.is_graph.astype(float), drawn_of(population)
@@ -228,7 +228,7 @@ def test_graph_policies_keep_their_share(share):
 def test_tournaments_prefer_the_fitter(tournament):
     """The best of M wins a tournament of k with probability 1 - (1 - 1/M)^k."""
     members, rng, best = 8, np.random.default_rng(0), []
-    population, fitness = made_up([False] * members, decisions=1), np.arange(members, dtype=float)
+    population, fitness = new_members([False] * members, decisions=1), np.arange(members, dtype=float)
     for _ in range(400):
         after, _ = next_generation(rng, config(tournament=tournament), population, fitness, drawn_of(population))
         best += (after.prior[2:, 0, 0] == population.prior[-1, 0, 0]).tolist()
@@ -237,7 +237,7 @@ def test_tournaments_prefer_the_fitter(tournament):
 
 @given(kinds, SEEDS)
 def test_the_same_seed_breeds_the_same(graphs, seed):
-    population = made_up(graphs)
+    population = new_members(graphs)
     fitness, drawn = np.random.default_rng(seed).normal(size=len(graphs)), drawn_of(population)
     runs = [
         next_generation(np.random.default_rng(seed), config(mutation=0.9), population, fitness, drawn)[0]
@@ -248,15 +248,15 @@ def test_the_same_seed_breeds_the_same(graphs, seed):
 
 @given(kinds, SEEDS)
 def test_chances_ask_each_member_in_its_own_way(graphs, seed):
-    population, mask = made_up(graphs), np.ones((6, 3), dtype=bool)
-    drawn, asked = drawn_of(population, seed), []
+    population, mask = new_members(graphs), np.ones((6, 3), dtype=bool)
+    drawn, requested = drawn_of(population, seed), []
 
     def posterior(genomes):
-        asked.append(genomes)
+        requested.append(genomes)
         return drawn[population.is_graph]
 
     result = chances(population, mask, posterior)
-    assert len(asked) == any(graphs)
+    assert len(requested) == any(graphs)
     assert (result[population.is_graph] == drawn[population.is_graph]).all()
     own = boltzmann.probabilities(population.prior, population.temperature, mask)
     assert (result[~population.is_graph] == own[~population.is_graph]).all()
@@ -293,24 +293,23 @@ def test_weights_stay_within_their_limit():
 
 @given(st.integers(1, 8), st.lists(st.integers(0, 12), max_size=12), SEEDS)
 def test_replay_is_the_end_of_a_list(capacity, batches, seed):
-    replay, reference = Replay(capacity, 3), deque(maxlen=capacity)
+    replay, reference = EgrlReplay(capacity, 3), deque(maxlen=capacity)
     rng = np.random.default_rng(seed)
     for count in batches:
-        maps, rewards = rng.integers(0, 4, (count, 3)), rng.normal(size=count).astype(np.float32)
-        replay.add(maps, rewards)
-        reference.extend((*entry, reward) for entry, reward in zip(maps.tolist(), rewards.tolist(), strict=True))
+        assignments, rewards = rng.integers(0, 4, (count, 3)), rng.normal(size=count).astype(np.float32)
+        replay.add(assignments, rewards)
+        reference.extend((*entry, reward) for entry, reward in zip(assignments.tolist(), rewards.tolist(), strict=True))
         assert replay.size == len(reference)
         if reference:
             drawn, earned = replay.sample(rng, 200)
             assert (drawn.dtype, earned.dtype) == (np.int64, np.float32)
-            found = {(*entry, reward) for entry, reward in zip(drawn.tolist(), earned.tolist(), strict=True)}
-            assert found <= set(reference)
-            assert found == set(reference)  # 200 draws of at most 8 miss one with probability 2e-11
+            sampled = {(*entry, reward) for entry, reward in zip(drawn.tolist(), earned.tolist(), strict=True)}
+            assert sampled == set(reference)  # 200 draws of at most 8 miss one with probability 2e-11
 
 
 @given(st.integers(1, 8), st.lists(st.integers(0, 12), max_size=6), SEEDS)
 def test_replay_goes_on_from_its_state(capacity, batches, seed):
-    rng, one, two = np.random.default_rng(seed), Replay(capacity, 2), Replay(capacity, 2)
+    rng, one, two = np.random.default_rng(seed), EgrlReplay(capacity, 2), EgrlReplay(capacity, 2)
     for count in batches:
         one.add(rng.integers(0, 4, (count, 2)), rng.normal(size=count))
     two.load_state_dict(one.state_dict())
@@ -339,10 +338,10 @@ def test_critics_learn_a_reward():
     """A sum over decisions: what the critics have left of its variance after 300 steps."""
     rng, mask = np.random.default_rng(0), np.ones((12, 3), dtype=bool)
     learner, _ = learning(mask, noise=0.0, reward_scale=1.0, learning_rate=3e-3)
-    maps = rng.integers(0, 3, (400, 12))
-    rewards = (maps * rng.choice([0, 1], 12)).sum(axis=1) / 2
-    replay = Replay(400, 12)
-    replay.add(maps, rewards)
+    assignments = rng.integers(0, 3, (400, 12))
+    rewards = (assignments * rng.choice([0, 1], 12)).sum(axis=1) / 2
+    replay = EgrlReplay(400, 12)
+    replay.add(assignments, rewards)
     losses = [learner.learn(rng, [replay]).critic / 2 for _ in range(300)]
     assert np.mean(losses[-50:]) < 0.3 * rewards.var() < np.mean(losses[:20])
 
@@ -353,10 +352,10 @@ def test_the_actor_learns_a_bandit(better):
     rng, mask, at = np.random.default_rng(better), np.zeros((8, 3), dtype=bool), 4
     mask[:, -1] = mask[at] = True
     learner, _ = learning(mask, learning_rate=3e-3)
-    maps = np.full((300, 8), 2)
-    maps[:, at] = rng.integers(0, 3, 300)
-    replay = Replay(300, 8)
-    replay.add(maps, (maps[:, at] == better).astype(float))
+    assignments = np.full((300, 8), 2)
+    assignments[:, at] = rng.integers(0, 3, 300)
+    replay = EgrlReplay(300, 8)
+    replay.add(assignments, (assignments[:, at] == better).astype(float))
     before = learner.posterior(learner.genome[None])[0]
     for _ in range(150):
         losses = learner.learn(rng, [replay])
@@ -375,7 +374,7 @@ def test_entropy_is_that_of_the_choices(seed):
     mask[:, -1] = True
     learner, graph = learning(mask, seed % 1000)
     posterior = torch.from_numpy(learner.posterior(learner.genome[None])[0])
-    replay = Replay(1, 10)
+    replay = EgrlReplay(1, 10)
     replay.add(np.full((1, 10), 2), np.zeros(1))
     exact = Categorical(probs=posterior).entropy()[graph.mask.flatten(0, 1).sum(-1) > 1]
     np.testing.assert_allclose(learner.learn(rng, [replay]).entropy, exact.mean() if len(exact) else 0, atol=1e-5)
@@ -383,7 +382,7 @@ def test_entropy_is_that_of_the_choices(seed):
 
 def test_learners_go_on_from_their_state():
     rng, mask = np.random.default_rng(0), np.ones((8, 3), dtype=bool)
-    replay = Replay(50, 8)
+    replay = EgrlReplay(50, 8)
     replay.add(rng.integers(0, 3, (50, 8)), rng.normal(size=50))
     one, two = (learning(mask, seed)[0] for seed in (1, 1))
     for _ in range(5):
@@ -395,11 +394,11 @@ def test_learners_go_on_from_their_state():
 
 
 @pytest.mark.parametrize("added", [3, 5, 8, 12])
-def test_a_smaller_replay_takes_over_the_newest_maps(added):
-    large, small_one = Replay(8, 2), Replay(4, 2)
+def test_a_smaller_replay_takes_over_the_newest_assignments(added):
+    large, small_one = EgrlReplay(8, 2), EgrlReplay(4, 2)
     large.add(np.arange(2 * added).reshape(-1, 2)[:5], np.arange(added)[:5])
     if added > 5:
         large.add(np.arange(2 * added).reshape(-1, 2)[5:], np.arange(added)[5:])
     small_one.load_state_dict(large.state_dict())
-    held = sorted(small_one.state_dict()["rewards"].tolist())
-    assert held == list(range(max(added - 4, 0), added))
+    rewards = sorted(small_one.state_dict()["rewards"].tolist())
+    assert rewards == list(range(max(added - 4, 0), added))

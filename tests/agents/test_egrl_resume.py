@@ -1,4 +1,4 @@
-"""EGRL's runs go on after any kind of death as if nothing had happened."""
+"""EGRL's runs go on after any interruption as if there had been none."""
 
 import os
 import signal
@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 import torch
 
-from agents.egrl import EGRL
-from agents.learning import files
-from agents.learning.graph_policy import GraphPolicy
-from agents.learning.training import CHECKPOINT
+from memplace_agents.built_in_agents import CHECKPOINT
+from memplace_agents.egrl import EGRL
+from memplace_agents.learning import safe_files
+from memplace_agents.learning.graph_policy import GraphPolicy
+from memplace_env._lib.errors import AgentError
 from memplace_env.envs.one_shot import OneShotEnv
-from memplace_env.errors import AgentError
 from tests.agents.egrl import KIND, outcome, remembered, small
 from tests.agents.planted import planted_env
 
@@ -36,7 +36,7 @@ def dies_at(evaluations):
 
 @pytest.fixture(scope="module")
 def unbroken(tmp_path_factory):
-    """Runs that nobody interrupted, by name: their outcome and what they wrote."""
+    """Return uninterrupted runs by name: their outcome and their files."""
     runs = {}
 
     def get(name):
@@ -78,11 +78,11 @@ def test_several_workloads_resume_too(tmp_path):
 
 
 def test_a_finished_run_resumes_to_its_end_and_beyond(tmp_path):
-    env, heard = planted_env(), []
+    env, calls = planted_env(), []
     first = EGRL(small(), out=tmp_path).solve(env, budget=60)
-    again = EGRL(small(), out=tmp_path, resume=True).solve(env, budget=60, callback=heard.append)
+    again = EGRL(small(), out=tmp_path, resume=True).solve(env, budget=60, callback=calls.append)
     assert outcome(again) == outcome(first)
-    assert heard == []
+    assert calls == []
     more = EGRL(small(), out=tmp_path, resume=True).solve(env, budget=90)
     assert more.evaluations == 90
     assert more.report.latency_ps <= first.report.latency_ps
@@ -135,18 +135,18 @@ def test_damaged_checkpoints_are_refused(tmp_path):
         path.write_bytes(raw)
         with pytest.raises(AgentError, match="damaged"):
             resume()
-    files.save(path, GraphPolicy.KIND, {})
+    safe_files.save(path, GraphPolicy.KIND, {})
     with pytest.raises(AgentError, match="is needed"):
         resume()
     path.write_bytes(whole)
-    content = files.load(path, KIND)
-    files.save(path, KIND, {"identity": content["identity"]})
+    content = safe_files.load(path, KIND)
+    safe_files.save(path, KIND, {"identity": content["identity"]})
     with pytest.raises(AgentError, match="damaged"):
         resume()
     for part in content["run"]:
         for broken in (None, "text", []):
             run = deepcopy(content["run"]) | {part: broken}
-            files.save(path, KIND, content | {"run": run})
+            safe_files.save(path, KIND, content | {"run": run})
             with pytest.raises(AgentError, match="damaged"):
                 resume()
 
@@ -162,7 +162,7 @@ def test_a_policy_that_overflows_is_refused():
 
 SCRIPT = """
 import sys
-from agents.egrl import EGRL
+from memplace_agents.egrl import EGRL
 from tests.agents.planted import planted_env
 from tests.agents.egrl import small
 EGRL(small(), out=sys.argv[1], resume=True, every=1).solve(planted_env(ops=10), budget=1000, seed=3)
@@ -188,7 +188,7 @@ def test_a_killed_process_resumes_as_if_it_had_lived(tmp_path):
         before = path.read_bytes()
     assert killed > 0
     assert [file.name for file in path.parent.glob("*.pt")] == [CHECKPOINT]
-    done = files.load(path, KIND)["run"]["workloads"][0]["evaluator"]["evaluations"]
+    done = safe_files.load(path, KIND)["run"]["workloads"][0]["evaluator"]["evaluations"]
     assert 0 < done < 1000
     runs = [
         EGRL(small(), out=folder, resume=True).solve(planted_env(ops=10), budget=1000, seed=3)

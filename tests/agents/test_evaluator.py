@@ -10,41 +10,41 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import agents
-from agents import GameEvaluator, MapEvaluator
-from agents.base import Agent
-from agents.game import GreedyPlayer, Portfolio
-from agents.game.portfolio import Stage
-from agents.xla_msa import XlaMsa
-from memplace_env.compiler import place_mapping
+import memplace_agents
+from memplace_agents import GameEvaluator, OneShotEvaluator
+from memplace_agents.base import Agent
+from memplace_agents.game import GreedyPlayer, Portfolio
+from memplace_agents.game.portfolio import Stage
+from memplace_agents.xla_msa import XlaMsa
+from memplace_env._lib.errors import AgentError
 from memplace_env.envs.malloc_game import MallocGameEnv
-from memplace_env.errors import AgentError
-from memplace_env.plan import violations
-from memplace_env.registration import Formulation
-from memplace_env.simulator import judge_plan
-from memplace_env.workload.synthetic import random_dag
+from memplace_env.envs.registration import Formulation
+from memplace_env.placement.compiler import place_levels
+from memplace_env.placement.simulator import evaluate_plan
+from memplace_env.placement.synthetic import random_dag
+from memplace_env.placement.validation import violations
 from tests.agents.planted import planted_env
 
 ONE_SHOT = planted_env(ops=6)
 GAME = MallocGameEnv(random_dag(3, ops=6, largest=60_000_000), "tpu-v4i")
 SHARES = st.sampled_from([0.01, 0.3, 0.5, 1.0])
-KINDS = st.sampled_from([(MapEvaluator, ONE_SHOT), (GameEvaluator, GAME)])
+KINDS = st.sampled_from([(OneShotEvaluator, ONE_SHOT), (GameEvaluator, GAME)])
 
 
 @dataclass
 class Node:
-    """An evaluator beside what it should say: plans counted, the best latency, its improvements, who was told what."""
+    """An evaluator and its expected state: plans counted, the best latency, its improvements, the progress reported."""
 
-    evaluator: MapEvaluator | GameEvaluator
+    evaluator: OneShotEvaluator | GameEvaluator
     whole: Node | None = None
     count: int = 0
     best: float = float("inf")
     history: list = field(default_factory=list)
-    told: list = field(default_factory=list)
+    reported: list = field(default_factory=list)
     expected: list = field(default_factory=list)
 
     def note(self, progress):
-        self.told.append((progress.evaluations, progress.latency_s))
+        self.reported.append((progress.evaluations, progress.latency_s))
 
     def account(self, count, latency):
         self.count += count
@@ -64,7 +64,7 @@ class Node:
         solution = self.evaluator.solution("test", 0)
         assert self.evaluator.evaluations == solution.evaluations == self.count
         assert [(p.evaluations, p.latency_s) for p in solution.history] == self.history
-        assert self.told == self.expected
+        assert self.reported == self.expected
         assert self.evaluator.remaining >= 0
         if self.whole:
             assert self.evaluator.remaining <= self.whole.evaluator.remaining
@@ -80,10 +80,10 @@ def evaluate(node, how, rng):
         evaluator.spend(3)
         node.spend(3)
     elif how == "offer":
-        plan = place_mapping(env.task, rng.integers(0, env.accelerator.num_levels, env.program.num_tensors)).plan
+        plan = place_levels(env.task, rng.integers(0, env.accelerator.num_levels, env.program.num_tensors)).plan
         node.account(1, evaluator.offer(plan).latency_s)
-    elif isinstance(evaluator, MapEvaluator):
-        left, maps = evaluator.remaining, rng.integers(0, 3, (5, env.problem.map_size))
+    elif isinstance(evaluator, OneShotEvaluator):
+        left, maps = evaluator.remaining, rng.integers(0, 3, (5, env.problem.num_decisions))
         latency = evaluator(maps).latency_s
         assert len(latency) == min(left, 5)
         if left:
@@ -108,12 +108,12 @@ def test_a_tree_of_parts_adds_up(kind, budget, seed, data):
         how = data.draw(st.sampled_from(["part", "offer", None, 7, "spend"]))
         if how == "part":
             share, left = data.draw(SHARES), node.evaluator.remaining
-            made = Node(node.evaluator.part(share), whole=node)
-            made.evaluator.listen(made.note)
-            assert made.evaluator.budget == max(int(share * left), 1)
-            assert made.evaluator.remaining == min(made.evaluator.budget, left)
-            assert type(made.evaluator) is evaluator_class
-            nodes.append(made)
+            part = Node(node.evaluator.part(share), whole=node)
+            part.evaluator.add_callback(part.note)
+            assert part.evaluator.budget == max(int(share * left), 1)
+            assert part.evaluator.remaining == min(part.evaluator.budget, left)
+            assert type(part.evaluator) is evaluator_class
+            nodes.append(part)
         else:
             evaluate(node, how, rng)
         for each in nodes:
@@ -122,17 +122,17 @@ def test_a_tree_of_parts_adds_up(kind, budget, seed, data):
 
 def test_a_part_may_prove_what_does_not_hold_for_the_whole():
     """The callback is called all the same, so that it can end the search."""
-    told = []
-    whole = MapEvaluator(ONE_SHOT, budget=9, callback=told.append)
+    reported = []
+    whole = OneShotEvaluator(ONE_SHOT, budget=9, callback=reported.append)
     whole.offer(whole.env.problem.native_plan)
     whole.part(1.0, proves=False).prove(2.0)
     whole.part(1.0).prove(1.0)
-    assert [progress.bound_s for progress in told] == [None, None, 1.0]
+    assert [progress.bound_s for progress in reported] == [None, None, 1.0]
 
 
 def test_a_part_begins_with_nothing():
-    whole = MapEvaluator(ONE_SHOT, budget=100)
-    whole(np.zeros((5, ONE_SHOT.problem.map_size), dtype=int))
+    whole = OneShotEvaluator(ONE_SHOT, budget=100)
+    whole(np.zeros((5, ONE_SHOT.problem.num_decisions), dtype=int))
     part = whole.part(0.5)
     assert (part.evaluations, part.budget, part.best_speedup) == (0, 47, 0.0)
     solution = part.solution("test", 0)
@@ -141,12 +141,12 @@ def test_a_part_begins_with_nothing():
 
 
 def test_time_is_shared_like_the_budget():
-    whole = GameEvaluator(GAME, budget=1000, time_limit=40.0)
+    whole = GameEvaluator(GAME, budget=1000, time_limit=4000.0)
     assert GameEvaluator(GAME, budget=1000).part(0.5).seconds_left is None
     half = whole.part(0.5)
     tenth = half.part(0.2)
-    for evaluator, expected in ((whole, 40), (half, 20), (tenth, 4)):
-        assert expected - 1 < evaluator.seconds_left <= expected
+    for evaluator, expected in ((whole, 4000), (half, 2000), (tenth, 400)):
+        assert expected - 100 < evaluator.seconds_left <= expected
     assert tenth.budget == 100
 
 
@@ -160,31 +160,31 @@ def test_when_the_time_of_the_whole_is_up_so_is_that_of_every_part(share):
 
 
 def test_no_games_may_be_offered():
-    """As `remaining` may become 0 between two looks at it."""
+    """An agent may do so: `remaining` may become 0 between two looks at it."""
     evaluator = GameEvaluator(GAME, budget=10)
     assert evaluator.offer_states(GAME.problem.new_states(0)).shape == (0,)
     assert evaluator.evaluations == 0
 
 
 def test_a_part_of_what_is_spent_has_nothing_left():
-    whole = MapEvaluator(ONE_SHOT, budget=4)
+    whole = OneShotEvaluator(ONE_SHOT, budget=4)
     first, second = whole.part(1.0), whole.part(1.0)
-    first(np.zeros((9, ONE_SHOT.problem.map_size), dtype=int))
+    first(np.zeros((9, ONE_SHOT.problem.num_decisions), dtype=int))
     assert [evaluator.remaining for evaluator in (whole, first, second, whole.part(0.5), second.part(0.5))] == [0] * 5
-    assert len(second(np.zeros((2, ONE_SHOT.problem.map_size), dtype=int)).reward) == 0
+    assert len(second(np.zeros((2, ONE_SHOT.problem.num_decisions), dtype=int)).reward) == 0
     whole.spend(7)
     assert whole.remaining == 0
     assert whole.evaluations == 11
 
 
 def test_who_listens_later_is_told_first():
-    told = []
-    evaluator = GameEvaluator(GAME, budget=10, callback=lambda progress: told.append("callback"))
-    evaluator.listen(lambda progress: told.append("listener"))
+    reported = []
+    evaluator = GameEvaluator(GAME, budget=10, callback=lambda progress: reported.append("callback"))
+    evaluator.add_callback(lambda progress: reported.append("listener"))
     part = evaluator.part(1.0)
-    part.listen(lambda progress: told.append("part's"))
+    part.add_callback(lambda progress: reported.append("part's"))
     part.offer_states(finished_states(1))
-    assert told == ["listener", "callback", "part's"]
+    assert reported == ["listener", "callback", "part's"]
 
 
 def finished_states(count, seed=0):
@@ -216,21 +216,25 @@ def test_a_finished_search_that_is_asked_for_less_has_nothing_left():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"budget": 0}, "budget of 0 evaluations leaves nothing to do; pass at least 1"),
-        ({"budget": 1, "time_limit": 0.0}, "time limit of 0.0 s leaves nothing to do"),
-        ({"budget": 1, "time_limit": float("nan")}, "time limit of nan s"),
+        ({"budget": 0}, "budget must be at least 1 evaluation, not 0"),
+        ({"budget": np.arange(1, 4)}, "budget must be at least 1 evaluation, not an array of shape"),
+        ({"budget": "9"}, "budget must be at least 1 evaluation, not '9'"),
+        ({"budget": 1, "workers": [2] * 3000}, "workers must be at least 1, not a list of 3,000 items"),
+        ({"budget": 1, "time_limit": np.ones(2)}, "time limit must be more than 0 s, not an array of shape"),
+        ({"budget": 1, "time_limit": 0.0}, "time limit must be more than 0 s, not 0.0"),
+        ({"budget": 1, "time_limit": float("nan")}, "time limit must be more than 0 s, not nan"),
     ],
 )
 def test_nothing_to_do_is_an_error(options, message):
-    for evaluator_class, env in ((MapEvaluator, ONE_SHOT), (GameEvaluator, GAME)):
+    for evaluator_class, env in ((OneShotEvaluator, ONE_SHOT), (GameEvaluator, GAME)):
         with pytest.raises(AgentError, match=message):
             evaluator_class(env, **options)
 
 
 def test_the_other_kind_of_environment_is_refused():
-    with pytest.raises(AgentError, match="no one-shot environment"):
-        MapEvaluator(GAME, budget=1)
-    with pytest.raises(AgentError, match="no environment of mallocGame"):
+    with pytest.raises(AgentError, match="not a one-shot environment"):
+        OneShotEvaluator(GAME, budget=1)
+    with pytest.raises(AgentError, match="not an environment of mallocGame"):
         GameEvaluator(ONE_SHOT, budget=1)
 
 
@@ -252,10 +256,10 @@ class Interrupted(Agent):
 @pytest.mark.parametrize("after", [1, 2, 3, 9])
 @pytest.mark.parametrize("nested", [False, True])
 def test_an_interrupt_in_a_part_keeps_the_best_plan(after, nested):
-    heard = []
+    reports = []
 
     def stop(progress):
-        heard.append(progress)
+        reports.append(progress)
         if progress.evaluations == after:
             raise KeyboardInterrupt
 
@@ -263,9 +267,9 @@ def test_an_interrupt_in_a_part_keeps_the_best_plan(after, nested):
     portfolio = Portfolio(stages=[Stage(Portfolio(stages=stages), 1.0)] if nested else stages)
     solution = portfolio.solve(GAME, budget=1000, callback=stop)
     best = GAME.problem.latency_s(finished_states(20)).min()
-    assert solution.report.latency_s == best == heard[-1].latency_s
+    assert solution.report.latency_s == best == reports[-1].latency_s
     assert violations(GAME.task, solution.plan) == []
-    assert [progress.evaluations for progress in heard[:after]] == list(range(1, after + 1))
+    assert [progress.evaluations for progress in reports[:after]] == list(range(1, after + 1))
     assert solution.evaluations == after
 
 
@@ -279,12 +283,12 @@ def test_an_interrupt_before_the_first_plan_is_told_of_keeps_that_plan_too():
 
 
 def test_a_search_in_a_portfolio_is_that_search():
-    """With the whole budget and the same seed."""
-    for agent in (agents.BeamSearch(), agents.GameLocalSearch(), agents.SolverOrder()):
+    """Both have the whole budget and the same seed."""
+    for agent in (memplace_agents.BeamSearch(), memplace_agents.GameLocalSearch(), memplace_agents.SolverOrder()):
         alone = agent.solve(GAME, budget=300, seed=5)
         inside = Portfolio(stages=[Stage(agent, 1.0)]).solve(GAME, budget=300, seed=5)
         assert (alone.plan, alone.evaluations) == (inside.plan, inside.evaluations)
         assert [(p.evaluations, p.latency_s) for p in alone.history] == [
             (p.evaluations, p.latency_s) for p in inside.history
         ]
-        assert judge_plan(GAME.task, inside.plan).latency_ps == inside.report.latency_ps
+        assert evaluate_plan(GAME.task, inside.plan).latency_ps == inside.report.latency_ps

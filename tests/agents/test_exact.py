@@ -1,5 +1,8 @@
 """Exact: bounds hold, optima are optimal, addresses are found where they exist."""
 
+import json
+import subprocess
+import sys
 import time
 from dataclasses import replace
 from itertools import permutations, product
@@ -9,27 +12,27 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 
-from agents.exact import Exact
-from agents.exact.kernels import FOUND, GAVE_UP, NONE_EXISTS, climb, place_in_order, search
-from agents.exact.packing import Blocks, fit, pack
-from agents.exact.static.cuts import cut
-from agents.exact.static.mapping import latency_ps, lives
-from agents.exact.static.model import build, lifetimes
-from agents.exact.static.solve import solve_model
-from memplace_env.accelerator import load_accelerator
-from memplace_env.compiler import place_mapping
-from memplace_env.compiler.compile import plan_of_levels
-from memplace_env.compiler.evaluate import evaluate_choices
-from memplace_env.compiler.schedule import ORDERS, schedule_of
+from memplace_agents.exact import Exact
+from memplace_agents.exact.address_kernels import FOUND, GAVE_UP, NONE_EXISTS, climb, place_in_order, search
+from memplace_agents.exact.address_search import Blocks, fit, pack
+from memplace_agents.exact.static.cuts import cut
+from memplace_agents.exact.static.level_moves import latency_ps, lives
+from memplace_agents.exact.static.static_model import build, lifetimes
+from memplace_agents.exact.static.static_solve import solve_model
+from memplace_env._lib.errors import AgentError
 from memplace_env.envs.one_shot import OneShotEnv
-from memplace_env.errors import AgentError
-from memplace_env.plan import violations
-from memplace_env.resolve import make_task
-from memplace_env.simulator import judge_plan
+from memplace_env.machine.accelerator import load_accelerator
+from memplace_env.placement.compiler import place_levels
+from memplace_env.placement.compiler.compile import plan_of_levels
+from memplace_env.placement.compiler.evaluate import evaluate_assignments
+from memplace_env.placement.compiler.placing_order import ORDERS, schedule_of
+from memplace_env.placement.resolve_task import make_task
+from memplace_env.placement.simulator import evaluate_plan
+from memplace_env.placement.synthetic import planted, random_dag
+from memplace_env.placement.validation import violations
+from memplace_env.program.builder import ProgramBuilder
+from memplace_env.program.program import TensorKind
 from memplace_env.testing.strategies import programs, tasks
-from memplace_env.workload.builder import ProgramBuilder
-from memplace_env.workload.program import TensorKind
-from memplace_env.workload.synthetic import planted, random_dag
 
 GAP = 1e-4
 NNP_I = load_accelerator("nnp-i")
@@ -60,7 +63,7 @@ def all_mappings(task, most=20_000):
 
 
 def fits_by_sums(task, level):
-    """Whether no level ever holds more than ops leave of it, and streamed weights have time to arrive."""
+    """Return whether no level is ever overfull, and streamed weights have time to arrive."""
     first, last = lifetimes(task)
     for at in range(task.backing):
         here = np.flatnonzero(task.program.is_placeable & (level == at))
@@ -115,7 +118,7 @@ def run(task, **options):
 def best_compiled(task):
     """Latency in ps of the best plan that the compiler makes of any mapping, in any order."""
     mappings, slot = all_mappings(task), np.arange(task.program.num_tensors)
-    return min(int(evaluate_choices(schedule_of(task, order), mappings, slot).latency_ps.min()) for order in ORDERS)
+    return min(int(evaluate_assignments(schedule_of(task, order), mappings, slot).latency_ps.min()) for order in ORDERS)
 
 
 @settings(max_examples=100)
@@ -133,9 +136,9 @@ def test_bound_holds_and_optimal_means_optimal(task):
 
 
 def latency_without_addresses(task, level):
-    """What the cost arrays say if all blocks start at address 0 and copies may begin at once."""
+    """Return the latency in ps by the cost arrays if all blocks start at address 0 and copies may begin at once."""
     nowhere = np.zeros(task.program.num_tensors, dtype=np.int64)
-    return judge_plan(task, plan_of_levels(task, level, nowhere, nowhere), trusted=True).latency_ps
+    return evaluate_plan(task, plan_of_levels(task, level, nowhere, nowhere), trusted=True).latency_ps
 
 
 @settings(max_examples=130)
@@ -196,7 +199,7 @@ def test_search_gives_up_and_climb_is_seeded():
 def test_addresses_are_found_where_the_compiler_finds_none():
     task = make_task(program_of(FRAGMENTING), chip_with(FRAGMENTING_HEIGHT * 1000))
     fast = all_fast(task)
-    assert place_mapping(task, fast).reassigned_bytes > 0
+    assert place_levels(task, fast).reassigned_bytes > 0
     offset, conflicts = packed(task, fast)
     assert conflicts == []
     assert violations(task, plan_of_levels(task, fast, offset)) == []
@@ -267,12 +270,12 @@ def test_time_limit_is_kept():
 
 
 def test_budget_and_callback():
-    told = []
+    reports = []
     task = make_task(random_dag(7, ops=20), chip_with(10_000, 50_000))
-    solution = run(task, budget=1, callback=told.append)
+    solution = run(task, budget=1, callback=reports.append)
     assert solution.evaluations >= 1
-    assert [progress.evaluations for progress in told] == list(range(1, len(told) + 1))
-    assert told[-1].latency_s == solution.report.latency_s
+    assert [progress.evaluations for progress in reports] == list(range(1, len(reports) + 1))
+    assert reports[-1].latency_s == solution.report.latency_s
 
 
 def test_nothing_to_place():
@@ -303,3 +306,11 @@ def test_zoo_is_solved_to_optimality(workload):
     solution = Exact(GAP).solve(env, time_limit=120)
     assert solution.outcome == "optimal"
     assert violations(env.unwrapped.task, solution.plan) == []
+
+
+def test_solving_prints_json_and_nothing_else():
+    """HiGHS 1.16 prints a banner from C at its first use, which only another process's standard output shows."""
+    command = [sys.executable, "-m", "memplace", "solve", "AlexNet", "--agent", "exact", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["workload"] == "AlexNet"

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from memplace_env.compiler.compile import plan_of_levels
-from memplace_env.plan import violations
-from memplace_env.resolve import make_task
-from memplace_env.simulator import judge_plan
+from memplace_env.placement.compiler.compile import plan_of_levels
+from memplace_env.placement.resolve_task import make_task
+from memplace_env.placement.simulator import evaluate_plan
+from memplace_env.placement.validation import violations
+from memplace_env.program.builder import ProgramBuilder
+from memplace_env.program.program import TensorKind
 from memplace_env.testing import RandomCosts
 from memplace_env.testing.strategies import accelerators, programs, tasks
-from memplace_env.workload.builder import ProgramBuilder
-from memplace_env.workload.program import TensorKind
 from tests.agents.test_exact import GAP, all_mappings, best_compiled, chip_with, run
 
 MOST_MAPPINGS, MOST_BLOCKS = 300, 5
@@ -67,7 +67,7 @@ def best_of_all_plans(task):
     levels = all_mappings(task, most=MOST_MAPPINGS)
     assume(task.program.is_placeable.sum() <= MOST_BLOCKS)
     nowhere = np.zeros(task.program.num_tensors, dtype=np.int64)
-    latency = [judge_plan(task, plan_of_levels(task, level, nowhere), trusted=True).latency_ps for level in levels]
+    latency = [evaluate_plan(task, plan_of_levels(task, level, nowhere), trusted=True).latency_ps for level in levels]
     for index in np.argsort(latency, kind="stable"):
         found = offsets(task, levels[index])
         if found is not None:
@@ -145,7 +145,7 @@ def test_no_copy_at_any_time_beats_the_bound(task, seed):
         start = rng.integers(0, np.maximum(program.live_start, 1))
         plan = plan_of_levels(task, level, offset, start)
         assert violations(task, plan) == []
-        assert judge_plan(task, plan, trusted=True).latency_ps >= bound * (1 - 1e-12)
+        assert evaluate_plan(task, plan, trusted=True).latency_ps >= bound * (1 - 1e-12)
 
 
 @pytest.mark.parametrize(("weights", "expected"), [("streamed", ("optimal", 2)), ("resident", ("feasible", 1))])
@@ -165,5 +165,5 @@ def test_what_the_packer_does_not_find_is_not_called_optimal(weights, expected):
         task, np.where(task.program.is_placeable, 0, task.backing), np.where(np.arange(4) == early, 5000, 0)
     )
     assert violations(task, both) == []
-    assert solution.bound_s <= judge_plan(task, both).latency_s
-    assert (judge_plan(task, both).latency_s < solution.report.latency_s) == (solution.outcome == "feasible")
+    assert solution.bound_s <= evaluate_plan(task, both).latency_s
+    assert (evaluate_plan(task, both).latency_s < solution.report.latency_s) == (solution.outcome == "feasible")

@@ -9,18 +9,19 @@ import numpy as np
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from agents import Exact, ExactDynamic
-from agents.exact.dynamic.bound import linear_bound_ps
-from agents.exact.dynamic.decisions import Decisions
-from agents.exact.dynamic.detail import Detail
-from agents.exact.dynamic.model import build
-from agents.exact.highs import relax, solve
-from memplace_env.compiler import HEURISTICS, place_mapping
+from memplace_agents import Exact, ExactDynamic
+from memplace_agents.exact.dynamic.decisions import Decisions
+from memplace_agents.exact.dynamic.detail import Detail
+from memplace_agents.exact.dynamic.dynamic_model import build
+from memplace_agents.exact.dynamic.lp_bound import linear_bound_ps
+from memplace_agents.exact.highs import relax, solve
 from memplace_env.envs.one_shot import OneShotEnv
-from memplace_env.plan import MemoryPlan, violations
-from memplace_env.simulator import judge_plan
-from memplace_env.task import Task
-from memplace_env.testing.strategies import mappings, programs, programs_with_idle_ops, tasks
+from memplace_env.placement.compiler import HEURISTICS, place_levels
+from memplace_env.placement.memory_plan import MemoryPlan
+from memplace_env.placement.simulator import evaluate_plan
+from memplace_env.placement.task import Task
+from memplace_env.placement.validation import violations
+from memplace_env.testing.strategies import programs, programs_with_idle_ops, tasks, tensor_levels
 
 CLOSE = 1 + 2e-6
 SMALL = tasks(programs(max_ops=8))
@@ -66,7 +67,7 @@ def moving_plans(draw: st.DrawFn, task: Task) -> MemoryPlan:
             use_level[uses[first:last]] = level
     transfers.sort(key=lambda copy: (copy[3], copy[4]))
     shaped = (np.array(rows, np.int64).reshape(-1, 5) for rows in (blocks, transfers))
-    plan = MemoryPlan.of(task, use_level, *shaped)
+    plan = task.make_plan(use_level, *shaped)
     assume(not violations(task, plan))
     return plan
 
@@ -77,7 +78,7 @@ def _height(task: Task, level: int) -> int:
 
 
 def least_ps(task: Task, plan: MemoryPlan) -> float:
-    """What the linear program says of the decisions of a plan, in ps; infinite if they do not fit it."""
+    """Return the linear program's latency for the decisions of a plan in ps; infinite if they are infeasible."""
     model = build(task, Detail(horizon=10**6))
     program = Decisions.of_plan(task, plan).fixed(model)
     upper = program.upper.copy()
@@ -89,11 +90,11 @@ def least_ps(task: Task, plan: MemoryPlan) -> float:
 @settings(max_examples=35)
 @given(tasks(programs_with_idle_ops()), st.data())
 def test_plans_that_move_nothing_fit_the_program_and_its_bound(task, data):
-    """Where weights are resident they copy nothing, so nothing of them can be done better."""
+    """Resident weights are never copied, so none of their copies can be improved."""
     bound_ps = linear_bound_ps(task)
-    plans = [*heuristics_of(task), place_mapping(task, np.array(data.draw(mappings(task)))).plan]
+    plans = [*heuristics_of(task), place_levels(task, np.array(data.draw(tensor_levels(task)))).plan]
     for plan in plans:
-        latency_ps = judge_plan(task, plan).latency_ps
+        latency_ps = evaluate_plan(task, plan).latency_ps
         assert bound_ps <= latency_ps
         found_ps = least_ps(task, plan)
         assert found_ps <= latency_ps * CLOSE
@@ -104,7 +105,7 @@ def test_plans_that_move_nothing_fit_the_program_and_its_bound(task, data):
 @given(tasks(programs_with_idle_ops()), st.data())
 def test_plans_that_move_tensors_fit_the_program_and_its_bound(task, data):
     plan = data.draw(moving_plans(task))
-    latency_ps = judge_plan(task, plan).latency_ps
+    latency_ps = evaluate_plan(task, plan).latency_ps
     assert linear_bound_ps(task) <= latency_ps
     assert least_ps(task, plan) <= latency_ps * CLOSE
 
@@ -122,7 +123,7 @@ def test_one_level_serves_a_use(task):
 @given(tasks(programs_with_idle_ops(max_ops=10)))
 def test_the_static_optimum_fits_at_its_latency(task):
     static = Exact().solve(OneShotEnv(task))
-    latency_ps = judge_plan(task, static.plan).latency_ps
+    latency_ps = evaluate_plan(task, static.plan).latency_ps
     assert linear_bound_ps(task) <= latency_ps
     found_ps = least_ps(task, static.plan)
     assert found_ps <= latency_ps * CLOSE
@@ -134,11 +135,11 @@ def test_the_static_optimum_fits_at_its_latency(task):
 def test_plans_are_valid_and_as_good_as_said(task, seed):
     solution = ExactDynamic().solve(OneShotEnv(task), seed=seed, time_limit=1)
     assert violations(task, solution.plan) == []
-    report = judge_plan(task, solution.plan)
+    report = evaluate_plan(task, solution.plan)
     assert report.latency_ps == solution.report.latency_ps
     assert solution.bound_s <= report.latency_s
     assert (solution.outcome == "optimal") == (solution.gap <= 1e-4)
     static = Exact().solve(OneShotEnv(task))
     assert solution.bound_s <= static.report.latency_s
     for plan in [*heuristics_of(task), static.plan]:
-        assert report.latency_ps <= judge_plan(task, plan).latency_ps
+        assert report.latency_ps <= evaluate_plan(task, plan).latency_ps

@@ -9,19 +9,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents import Exact
-from agents.exact import highs
-from agents.exact.dynamic.bound import linear_bound_ps
-from agents.exact.dynamic.decisions import Decisions
-from agents.exact.dynamic.detail import Detail
-from agents.exact.dynamic.model import build
-from agents.exact.highs import relax
+from memplace_agents import Exact
+from memplace_agents.exact import highs
+from memplace_agents.exact.dynamic.decisions import Decisions
+from memplace_agents.exact.dynamic.detail import Detail
+from memplace_agents.exact.dynamic.dynamic_model import build
+from memplace_agents.exact.dynamic.lp_bound import linear_bound_ps
+from memplace_agents.exact.highs import relax
+from memplace_env._lib.units import PS
 from memplace_env.envs.malloc_game import MallocGameEnv, MallocGameProblem
-from memplace_env.plan import MemoryPlan, violations
-from memplace_env.simulator import time_plan
-from memplace_env.task import Task
+from memplace_env.placement.memory_plan import MemoryPlan
+from memplace_env.placement.simulator import time_plan
+from memplace_env.placement.task import Task
+from memplace_env.placement.validation import violations
 from memplace_env.testing.strategies import game_tasks, programs_with_idle_ops
-from memplace_env.units import PS
 
 CLOSE = 1 + 2e-6
 
@@ -81,7 +82,7 @@ def test_plans_are_valid_and_as_good_as_said(task, cheap, seed):
 
 @pytest.mark.parametrize("stop_at", range(0, 24, 3))
 def test_an_interrupt_of_any_call_of_the_solver_ends_the_search(stop_at, monkeypatch):
-    """With the plan and the bound so far, whatever the solver was working on."""
+    """Every interrupt leaves the plan and the bound so far, whatever the solver was working on."""
     calls, run = [0], highs._run
 
     def interrupted(*args):

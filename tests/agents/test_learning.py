@@ -1,4 +1,4 @@
-"""The population's forward pass against the policy's own, and files of policies from friends and strangers."""
+"""The population's forward pass against the policy's own, and policy files, sound and damaged."""
 
 import hashlib
 import json
@@ -14,14 +14,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.egrl.population import genome_of
-from agents.learning import files
-from agents.learning.graph_policy import SUB_ACTIONS, Graph, GraphPolicy
-from agents.learning.policy_file import load_policy, save_policy
-from agents.learning.population import PopulationForward
+from memplace_agents.built_in_agents import POLICY_BYTES
+from memplace_agents.egrl.population import genome_of
+from memplace_agents.learning import safe_files
+from memplace_agents.learning.batched_policies import PopulationForward
+from memplace_agents.learning.graph_policy import SUB_ACTIONS, Graph, GraphPolicy
+from memplace_agents.learning.policy_file import load_policy, save_policy
+from memplace_env._lib.errors import AgentError
 from memplace_env.envs.one_shot import OneShotProblem
 from memplace_env.envs.one_shot.observation import FEATURES
-from memplace_env.errors import AgentError
 from memplace_env.testing.strategies import programs, tasks
 
 LOWEST = torch.finfo(torch.float32).min
@@ -119,7 +120,6 @@ def test_genomes_hold_the_state_dict_in_its_order(levels, depth, heads):
     graph = Graph.read(torch.rand(2, len(FEATURES)), torch.zeros(2, 0), torch.ones(4, levels))
     forward = PopulationForward(policies[0], graph)
     genomes = genomes_of(policies)
-    assert genomes.shape == (2, forward.genome_size)
     weights = forward.weights(genomes)
     assert list(weights) == list(policies[0].state_dict())
     for member, policy in enumerate(policies):
@@ -183,7 +183,7 @@ def test_policies_come_back_as_they_were(tmp_path):
     other = load_policy(path, GraphPolicy)
     assert other.options == policy.options
     assert (genome_of(other) == genome_of(policy)).all()
-    assert files.load(path, KIND)["trained_on"] == ["ResNet50"]
+    assert safe_files.load(path, KIND)["trained_on"] == ["ResNet50"]
     assert [file.name for file in path.parent.iterdir()] == ["policy.pt"]
 
 
@@ -239,8 +239,8 @@ def test_what_is_no_policy_is_refused(tmp_path):
     torch.save(new_policy().state_dict(), path)
     refused(path, "older memplace")
     path.write_bytes(framed({"weight": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}, bytes(4)))
-    refused(path, "no file of memplace")
-    files.save(path, "egrl-run/2", {})
+    refused(path, "not a file of memplace")
+    safe_files.save(path, "egrl-run/2", {})
     refused(path, "'egrl-run/2', where 'graph-policy/2' is needed")
 
 
@@ -278,7 +278,7 @@ def test_damage_is_noticed(tmp_path):
 )
 def test_options_out_of_range_are_refused(change, tmp_path):
     path, policy = tmp_path / "policy.pt", new_policy()
-    files.save(path, KIND, {"options": policy.options | change, "weights": policy.state_dict()})
+    safe_files.save(path, KIND, {"options": policy.options | change, "weights": policy.state_dict()})
     refused(path, "does not hold the weights of a graph policy")
 
 
@@ -291,10 +291,10 @@ def test_weights_that_do_not_fit_are_refused(tmp_path):
     strange[3].view(-1)[0] = -torch.inf
     others = [None, {}, [1], fewer, dict.fromkeys(weights, 1), weights | {"more": torch.zeros(1)}]
     for other in others + [weights | {name: value} for value in strange]:
-        files.save(path, KIND, {"options": policy.options, "weights": other})
+        safe_files.save(path, KIND, {"options": policy.options, "weights": other})
         refused(path, "does not hold the weights")
     for options in (None, {}, "text", [1]):
-        files.save(path, KIND, {"options": options, "weights": weights})
+        safe_files.save(path, KIND, {"options": options, "weights": weights})
         refused(path, "does not hold the weights")
 
 
@@ -304,22 +304,24 @@ def test_pipes_and_large_files_are_not_read(tmp_path):
     refused(path, "it is a pipe")
     path.unlink()
     with path.open("wb") as file:
-        file.truncate(files.POLICY_BYTES + 1)
-    refused(path, "are the most")
+        file.truncate(POLICY_BYTES + 1)
+    refused(path, "the limit is")
 
 
 def test_what_a_small_file_claims_takes_no_memory(tmp_path):
     path, policy = tmp_path / "policy.pt", new_policy(hidden=4, depth=1, heads=1)
-    files.save(path, KIND, {"options": policy.options | {"hidden": 4096, "depth": 9}, "weights": policy.state_dict()})
+    safe_files.save(
+        path, KIND, {"options": policy.options | {"hidden": 4096, "depth": 9}, "weights": policy.state_dict()}
+    )
     tracemalloc.start()
     refused(path, "does not hold")
     assert tracemalloc.get_traced_memory()[1] < 10**7
     tracemalloc.stop()
 
 
-def test_layers_that_no_weights_are_there_for_are_not_built(tmp_path, monkeypatch):
+def test_layers_without_weights_are_not_built(tmp_path, monkeypatch):
     path, policy = tmp_path / "policy.pt", new_policy(hidden=4, depth=1, heads=1)
-    files.save(path, KIND, {"options": policy.options | {"depth": 4096}, "weights": policy.state_dict()})
+    safe_files.save(path, KIND, {"options": policy.options | {"depth": 4096}, "weights": policy.state_dict()})
     monkeypatch.setattr(type(policy), "__init__", lambda self, **options: pytest.fail("it was built"))
     refused(path, "does not hold")
 
@@ -345,8 +347,8 @@ TENSORS = {"a": torch.arange(6.0).reshape(2, 3), "b": torch.tensor([True]), "c":
     ],
 )
 def test_headers_that_do_not_fit_the_file_are_refused(name, change, tmp_path):
-    """With a checksum that does."""
-    raw = files.encoded("x/1", TENSORS)
+    """Change the content and give it a checksum that fits."""
+    raw = safe_files.encoded("x/1", TENSORS)
     size = int.from_bytes(raw[:8], "little")
     header = json.loads(raw[8 : 8 + size])
     given = header["__metadata__"].pop("sha256")
@@ -358,7 +360,7 @@ def test_headers_that_do_not_fit_the_file_are_refused(name, change, tmp_path):
     path = tmp_path / "x.pt"
     path.write_bytes(plain.replace(b"0" * 64, digest.encode(), 1))
     with pytest.raises(AgentError, match="is damaged"):
-        files.load(path, "x/1")
+        safe_files.load(path, "x/1")
 
 
 def test_content_comes_back_as_it_was(tmp_path):
@@ -366,8 +368,8 @@ def test_content_comes_back_as_it_was(tmp_path):
         tmp_path / "x.pt",
         {"tensors": [TENSORS, (1, None)], "text": "tensor", "float": 0.1, "whole": 2**130},
     )
-    files.save(path, "x/1", content)
-    back = files.load(path, "x/1")
+    safe_files.save(path, "x/1", content)
+    back = safe_files.load(path, "x/1")
     assert back["tensors"][1] == [1, None]
     assert {name: back[name] for name in ("text", "float", "whole")} == {
         name: content[name] for name in ("text", "float", "whole")
@@ -384,7 +386,7 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path, monkeypatch):
     def fail(*_):
         raise OSError("disk full")
 
-    monkeypatch.setattr("memplace_env.files.os.replace", fail)
+    monkeypatch.setattr("memplace_env._lib.files.os.replace", fail)
     with pytest.raises(OSError, match=re.escape("disk full")):
         save_policy(path, new_policy(2))
     assert (genome_of(load_policy(path, GraphPolicy)) == genome_of(policy)).all()

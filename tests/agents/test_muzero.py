@@ -7,17 +7,17 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.game import GreedyPlayer
-from agents.learning import files
-from agents.learning.policy_file import load_policy, save_policy
-from agents.learning.training import CHECKPOINT, CURVES, POLICY
-from agents.muzero import MuZero, MuZeroConfig
-from agents.muzero.networks import MuZeroNetwork
+from memplace_agents.built_in_agents import CHECKPOINT, CURVES, POLICY
+from memplace_agents.game import GreedyPlayer
+from memplace_agents.learning import safe_files
+from memplace_agents.learning.policy_file import load_policy, save_policy
+from memplace_agents.muzero import MuZero, MuZeroConfig
+from memplace_agents.muzero.networks import MuZeroNetwork
+from memplace_env._lib.errors import AgentError
 from memplace_env.envs.malloc_game import MallocGameEnv
-from memplace_env.errors import AgentError
-from memplace_env.plan import violations
+from memplace_env.placement.synthetic import planted
+from memplace_env.placement.validation import violations
 from memplace_env.testing.strategies import game_tasks
-from memplace_env.workload.synthetic import planted
 from tests.agents.muzero import MODELS, crowded, fresh_network, small, weights
 from tests.agents.planted import optimum_ps, reach
 
@@ -27,10 +27,10 @@ DERATED = str(Path(__file__).parents[2] / "benchmarks" / "data" / "tpu-v4i-derat
 
 @pytest.mark.parametrize("model", MODELS)
 def test_solutions_are_valid_and_within_budget(model):
-    env, heard = crowded(), []
-    solution = MuZero(small(model)).solve(env, budget=23, seed=1, callback=heard.append)
+    env, calls = crowded(), []
+    solution = MuZero(small(model)).solve(env, budget=23, seed=1, callback=calls.append)
     assert violations(env.task, solution.plan) == []
-    assert heard[-1].evaluations == solution.evaluations == 23
+    assert calls[-1].evaluations == solution.evaluations == 23
     assert solution.report.latency_ps <= GreedyPlayer().solve(env).report.latency_ps
     assert MuZero(small(model)).solve(env, budget=1).report.latency_ps == GreedyPlayer().solve(env).report.latency_ps
 
@@ -144,17 +144,17 @@ def test_files_that_are_something_else_are_named(tmp_path):
 
     torch.save({"format": "memplace", "kind": MuZeroNetwork.KIND, "content": Boom()}, tmp_path / "evil.pt")
     (tmp_path / "torn.pt").write_bytes(b"PK")
-    files.save(tmp_path / "other.pt", "graph-policy/1", {})
-    files.save(tmp_path / "huge.pt", MuZeroNetwork.KIND, {"options": {"latent": 10**9}, "weights": {}})
-    files.save(tmp_path / "empty.pt", MuZeroNetwork.KIND, {"options": fresh_network().options, "weights": {}})
+    safe_files.save(tmp_path / "other.pt", "graph-policy/1", {})
+    safe_files.save(tmp_path / "huge.pt", MuZeroNetwork.KIND, {"options": {"latent": 10**9}, "weights": {}})
+    safe_files.save(tmp_path / "empty.pt", MuZeroNetwork.KIND, {"options": fresh_network().options, "weights": {}})
     for name in ("evil", "torn", "other", "huge", "empty", "missing"):
         with pytest.raises(AgentError, match=name):
             MuZero(policy=tmp_path / f"{name}.pt")
     assert not (tmp_path / "executed").exists()
     MuZero(small(), out=tmp_path).solve(crowded(), budget=5)
-    content = files.load(tmp_path / CHECKPOINT, "muzero-run/2")
+    content = safe_files.load(tmp_path / CHECKPOINT, "muzero-run/2")
     del content["run"]["players"][0]["replay"]["arrays"]["rewards"]
-    files.save(tmp_path / CHECKPOINT, "muzero-run/2", content)
+    safe_files.save(tmp_path / CHECKPOINT, "muzero-run/2", content)
     with pytest.raises(AgentError, match="damaged"):
         MuZero(small(), out=tmp_path, resume=True).solve(crowded(), budget=9)
 
@@ -171,11 +171,11 @@ def test_a_policy_that_overflows_is_refused():
 def test_a_best_game_that_is_none_is_refused(tmp_path):
     MuZero(small(), out=tmp_path).solve(crowded(), budget=5)
     path = tmp_path / CHECKPOINT
-    content = files.load(path, "muzero-run/2")
+    content = safe_files.load(path, "muzero-run/2")
     best = content["run"]["players"][0]["best"]
     best["arrays"] = {name: tensor[:-1] for name, tensor in best["arrays"].items()}
     best["added"] -= 1
-    files.save(path, "muzero-run/2", content)
+    safe_files.save(path, "muzero-run/2", content)
     with pytest.raises(AgentError, match="damaged"):
         MuZero(small(), out=tmp_path, resume=True).solve(crowded(), budget=9)
 
@@ -205,5 +205,5 @@ def test_bad_settings_are_named():
         MuZero(resume=True)
     with pytest.raises(AgentError, match="every"):
         MuZero(every=0)
-    with pytest.raises(AgentError, match="no environment of mallocGame"):
+    with pytest.raises(AgentError, match="not an environment of mallocGame"):
         MuZero().solve("MemPlace-AlexNet-v0", budget=1)

@@ -6,17 +6,24 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.evaluator import GameEvaluator
-from agents.muzero.episodes import Episode
-from agents.muzero.free_game import LOOKAHEAD_COLUMN, NUM_FEATURES, PROFILE_SIZE, FreeGame, Observation, greedy_game
-from agents.muzero.gumbel import Gumbel
-from agents.muzero.models import LearnedModel, SimulatorModel
-from agents.muzero.networks import Support, inverse_value_transform, value_transform
-from agents.muzero.replay import Replay
-from agents.muzero.run import Run
-from agents.muzero.search import search
-from agents.muzero.selfplay import play_policy
-from agents.muzero.trainer import Trainer
+from memplace_agents.evaluator import GameEvaluator
+from memplace_agents.muzero.batched_search import search
+from memplace_agents.muzero.episodes import Episode
+from memplace_agents.muzero.free_game import (
+    LOOKAHEAD_COLUMN,
+    NUM_FEATURES,
+    PROFILE_SIZE,
+    FreeGame,
+    Observation,
+    greedy_game,
+)
+from memplace_agents.muzero.gumbel import Gumbel
+from memplace_agents.muzero.models import LearnedModel, SimulatorModel
+from memplace_agents.muzero.muzero_replay import MuZeroReplay
+from memplace_agents.muzero.muzero_run import MuZeroRun
+from memplace_agents.muzero.networks import Support, inverse_value_transform, value_transform
+from memplace_agents.muzero.selfplay import play_policy
+from memplace_agents.muzero.trainer import Trainer
 from memplace_env.envs.malloc_game import MallocGameProblem
 from memplace_env.envs.malloc_game.state import ESTIMATE, USE
 from memplace_env.testing.strategies import game_tasks
@@ -167,7 +174,7 @@ def toy_episode(rng, length):
 def test_windows_equal_a_plain_reference(lengths, capacity, unroll, td_steps, seed):
     """All decisions ever played, each with the rest of its game, in one list, of which the last `capacity` are held."""
     rng = np.random.default_rng(seed)
-    replay, everything = Replay(capacity), []
+    replay, everything = MuZeroReplay(capacity), []
     for length in lengths:
         episode = toy_episode(rng, length)
         episode.known_returns[0] = rng.normal(0, 20)
@@ -204,7 +211,7 @@ def test_windows_equal_a_plain_reference(lengths, capacity, unroll, td_steps, se
 
 def test_priorities_draw_what_was_misjudged():
     rng = np.random.default_rng(0)
-    replay = Replay(100)
+    replay = MuZeroReplay(100)
     replay.add(toy_episode(rng, 10))
     errors = np.ones(10)
     errors[3] = -91.0
@@ -218,7 +225,7 @@ def test_priorities_draw_what_was_misjudged():
 
 
 def test_replay_never_grows():
-    rng, replay = np.random.default_rng(0), Replay(50)
+    rng, replay = np.random.default_rng(0), MuZeroReplay(50)
     before = sum(array.nbytes for array in replay._arrays.values())
     for _ in range(30):
         replay.add(toy_episode(rng, 13))
@@ -235,19 +242,19 @@ def test_replay_never_grows():
 def test_learned_model_learns_a_toy():
     """Whatever is seen, action 0 earns 5 points; with reanalyse the policy targets become the search's own."""
     rng = np.random.default_rng(0)
-    network, replay = fresh_network(hidden=32), Replay(500)
+    network, replay = fresh_network(hidden=32), MuZeroReplay(500)
     replay.add(toy_episode(rng, 400))
     config = small(batch=64, unroll=2, learning_rate=5e-3, reanalyse=0.5, simulations=8)
     trainer = Trainer(config, network)
-    losses = [trainer.step(rng, replay, Replay(1)) for _ in range(100)]
+    losses = [trainer.step(rng, replay, MuZeroReplay(1)) for _ in range(100)]
     assert losses[-1].reward < 0.2 * losses[0].reward
     observation = replay.observation(np.arange(40))
     model = LearnedModel(network, observation, 8)
     output = model.evaluate(np.zeros(40, dtype=int), np.arange(40) % 3, 1)
     assert np.abs(output.rewards - (5.0 - 5.0 * (np.arange(40) % 3))).mean() < 1
     model = LearnedModel(network, observation, 8)
-    method = Gumbel(c_scale=0.02, normalise="none", noise_scale=0.0)
-    result = search(model, model.root, np.ones((40, 3), bool), num_simulations=8, rng=rng, method=method)
+    trusting = Gumbel(c_scale=0.02, normalise=False, noise_scale=0.0)
+    result = search(model, model.root, np.ones((40, 3), bool), num_simulations=8, rng=rng, settings=trusting)
     assert (result.actions == 0).mean() > 0.9
     policy = network.prediction(network.representation(observation)).policy_logits.softmax(-1)
     assert policy[:, 0].mean() > 0.5
@@ -256,7 +263,10 @@ def test_learned_model_learns_a_toy():
 def test_best_game_is_whole_however_it_was_found():
     """Games that follow the best one and deviate are put together with what they followed."""
     evaluator = GameEvaluator(crowded(ops=20), budget=80)
-    run, best = Run(small("simulator", deviations=1.0, games=8, simulations=1, noise=5.0), [evaluator], None, 2), set()
+    run, best = (
+        MuZeroRun(small("simulator", deviations=1.0, games=8, simulations=1, noise=5.0), [evaluator], None, 2),
+        set(),
+    )
     while not run.done:
         run.step()
         player = run.players[0]

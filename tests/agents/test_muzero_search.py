@@ -1,4 +1,4 @@
-"""MuZero's searches: equal to plain Python, to sums by hand and to another library; what must hold of any model."""
+"""MuZero's search: equal to plain Python and to another library; what must hold of any model."""
 
 from pathlib import Path
 
@@ -7,38 +7,39 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.muzero.base import NO_ACTION, ROOT_INDEX, RecurrentOutput, RootOutput
-from agents.muzero.gumbel import Gumbel
-from agents.muzero.puct import Puct
-from agents.muzero.search import search
+from memplace_agents.muzero.batched_search import search
+from memplace_agents.muzero.gumbel import Gumbel
+from memplace_agents.muzero.search_types import NO_ACTION, ROOT_INDEX, RecurrentOutput, RootOutput
+from memplace_env._lib.errors import AgentError
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.malloc_game.state import ESTIMATE
-from memplace_env.errors import AgentError
-from memplace_env.workload.synthetic import random_dag
-from tests import reference_search
-from tests.agents.worlds import STATES, WorldModel, counts, gumbels, pucts, random_world, run_search, worlds
+from memplace_env.placement.synthetic import random_dag
+from tests.agents.worlds import STATES, GameGenerators, WorldModel, counts, gumbels, random_world, run_search, worlds
+from tests.references import reference_search
 
 DERATED = str(Path(__file__).parents[2] / "benchmarks" / "data" / "tpu-v4i-derated.toml")
 """The chip on which a few games were seen to suffice."""
 
 
-@given(worlds, counts, st.one_of(gumbels, pucts), st.sampled_from([1.0, 0.9]), st.booleans())
+@given(worlds, counts, gumbels, st.sampled_from([1.0, 0.9]), st.booleans())
 def test_equals_plain_python(world, num_simulations, settings, discount, masked):
     if not masked:
         world = world._replace(legal=np.ones_like(world.legal))
     roots = [0, 1, 2]
     result = run_search(world, roots, num_simulations, settings, discount=discount, masked=masked)
-    reference = reference_search.gumbel_search if isinstance(settings, Gumbel) else reference_search.puct_search
     for game, state in enumerate(roots):
         noise = settings.sample_noise(np.random.default_rng([0, game]), 1, world.legal.shape[1])[0].tolist()
-        expected = reference(world.evaluate, world.evaluation(state), num_simulations, discount, settings, noise)
+        evaluation = world.evaluation(state)
+        expected = reference_search.gumbel_search(
+            world.evaluate, evaluation, num_simulations, discount, settings, noise
+        )
         assert result.visit_counts[game].tolist() == expected.visit_counts
         assert result.actions[game] == expected.action
         assert result.action_weights[game].tolist() == np.float32(expected.action_weights).tolist()
         assert result.values[game] == np.float32(expected.value)
 
 
-@given(worlds, counts, st.one_of(gumbels, pucts), st.integers(0, 9))
+@given(worlds, counts, gumbels, st.integers(0, 9))
 def test_what_holds_of_every_search(world, num_simulations, settings, seed):
     roots = np.arange(STATES)
     result = run_search(world, roots, num_simulations, settings, seed)
@@ -55,35 +56,34 @@ def test_what_holds_of_every_search(world, num_simulations, settings, seed):
     assert all((one == two).all() for one, two in zip(result, again, strict=True))
 
 
-@given(worlds, counts, st.one_of(gumbels, pucts))
+@given(worlds, counts, gumbels)
 def test_games_do_not_depend_on_each_other(world, num_simulations, settings):
     roots = np.arange(7)
     together = run_search(world, roots, num_simulations, settings)
     for game in roots:
-        model, rng = WorldModel(world, [game], num_simulations), [np.random.default_rng([0, game])]
+        model, rng = WorldModel(world, [game], num_simulations), GameGenerators([game])
         legal = world.legal[[game]]
-        alone = search(model, world.root([game]), legal, num_simulations=num_simulations, rng=rng, method=settings)
+        alone = search(model, world.root([game]), legal, num_simulations=num_simulations, rng=rng, settings=settings)
         assert all((one[0] == many[game]).all() for one, many in zip(alone, together, strict=True))
 
 
 def test_one_generator_for_all_games_is_deterministic_and_matters():
     world = random_world(3, 4, ends=0)
     root = RootOutput(world.value, world.logits)
-    for method in ("gumbel", "puct"):
-        one, two, other = (
-            search(
-                WorldModel(world, np.arange(STATES), 8),
-                root,
-                world.legal,
-                num_simulations=8,
-                rng=np.random.default_rng(seed),
-                method=method,
-            )
-            for seed in (1, 1, 2)
+    one, two, other = (
+        search(
+            WorldModel(world, np.arange(STATES), 8),
+            root,
+            world.legal,
+            num_simulations=8,
+            rng=np.random.default_rng(seed),
+            settings=Gumbel(),
         )
-        assert (one.visit_counts == two.visit_counts).all()
-        assert (one.actions == two.actions).all()
-        assert (one.actions != other.actions).any()
+        for seed in (1, 1, 2)
+    )
+    assert (one.visit_counts == two.visit_counts).all()
+    assert (one.actions == two.actions).all()
+    assert (one.actions != other.actions).any()
 
 
 class GameModel:
@@ -110,18 +110,17 @@ class GameModel:
         return RecurrentOutput(gains / self.problem.all_backing_ps, self.values(states), logits, legal)
 
 
-@pytest.mark.parametrize("method", [Gumbel(noise_scale=0.0), Puct(dirichlet_fraction=0.0, temperature=0.0)])
-def test_plays_the_true_game(method):
+def test_plays_the_true_game():
     """A search before each decision ends no later than the greedy player, whose ends are its values."""
     problem = MallocGameEnv(random_dag(3, ops=8, largest=60_000_000), DERATED).problem
     states, greedy = problem.new_states(2), problem.new_states(1)
     problem.finish_greedily(greedy)
-    rng = np.random.default_rng(0)
+    rng, settings = np.random.default_rng(0), Gumbel(noise_scale=0.0)
     for decision in range(problem.num_decisions):
         # The second game stops half way, so that it takes part as it is.
         model, legal = GameModel(problem, states, 16), problem.legal(states)
         legal[1] &= decision < problem.num_decisions // 2
-        result = search(model, model.root(), legal, num_simulations=16, rng=rng, method=method)
+        result = search(model, model.root(), legal, num_simulations=16, rng=rng, settings=settings)
         assert legal[0, result.actions[0]]
         assert (result.actions[1] == NO_ACTION) == (not legal[1].any())
         problem.play(states[:1], result.actions[:1])
@@ -137,15 +136,12 @@ def test_bad_input_is_named():
 
     def run(root=root, legal=legal, world=world, **options):
         model = WorldModel(world, [0, 1], 4)
-        return search(model, root, legal, **{"num_simulations": 4, "rng": np.random.default_rng(0), **options})
+        given = {"num_simulations": 4, "rng": np.random.default_rng(0), "settings": Gumbel(), **options}
+        return search(model, root, legal, **given)
 
     run()
-    with pytest.raises(AgentError, match="0 simulations"):
+    with pytest.raises(AgentError, match="num_simulations"):
         run(num_simulations=0)
-    with pytest.raises(AgentError, match="'uct'"):
-        run(method="uct")
-    with pytest.raises(AgentError, match="1 generators for 2 games"):
-        run(rng=[np.random.default_rng(0)])
     with pytest.raises(AgentError, match="legal is int64"):
         run(legal=legal.astype(int))
     with pytest.raises(AgentError, match="values have shape"):
@@ -157,22 +153,18 @@ def test_bad_input_is_named():
     for name in ("reward", "value", "logits"):
         with pytest.raises(AgentError, match="not finite in simulation 1"):
             run(world=world._replace(**{name: np.full_like(getattr(world, name), np.inf)}))
-    for method, name, value in [
-        (Gumbel, "max_num_considered_actions", 0),
-        (Gumbel, "c_visit", -1),
-        (Gumbel, "c_scale", np.inf),
-        (Gumbel, "normalise", "all"),
-        (Puct, "pb_c_base", 0),
-        (Puct, "dirichlet_alpha", 0),
-        (Puct, "dirichlet_fraction", 1.5),
-        (Puct, "temperature", np.nan),
-    ]:
+    for name, value in (
+        ("max_num_considered_actions", 0),
+        ("c_visit", -1),
+        ("c_scale", np.inf),
+        ("noise_scale", np.array([1.0, np.nan])),
+    ):
         with pytest.raises(AgentError, match=name):
-            method(**{name: value})
+            Gumbel(**{name: value})
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("normalise", ["none", "node"])
+@pytest.mark.parametrize("normalise", [False, True])
 def test_agrees_with_mctx(normalise):
     """The library of the Gumbel paper's authors, without noise, on random worlds without ends.
 
@@ -184,7 +176,7 @@ def test_agrees_with_mctx(normalise):
 
     world = random_world(5, 4, ends=0, forbidden=0)
     roots, num_simulations = np.arange(STATES), 40
-    mask = random_world(6, 4, ends=0, forbidden=0.3 if normalise == "none" else 0).legal
+    mask = random_world(6, 4, ends=0, forbidden=0 if normalise else 0.3).legal
     mask[:, 0] = True
     masked = world._replace(legal=mask)
     ours = search(
@@ -193,7 +185,7 @@ def test_agrees_with_mctx(normalise):
         masked.legal,
         num_simulations=num_simulations,
         rng=np.random.default_rng(0),
-        method=Gumbel(normalise=normalise, noise_scale=0.0),
+        settings=Gumbel(normalise=normalise, noise_scale=0.0),
         discount=0.95,
     )
     with jax.enable_x64(True):
@@ -216,9 +208,7 @@ def test_agrees_with_mctx(normalise):
             recurrent_fn=step,
             num_simulations=num_simulations,
             invalid_actions=jnp.asarray(~mask),
-            qtransform=lambda tree, node: mctx.qtransform_completed_by_mix_value(
-                tree, node, rescale_values=normalise == "node"
-            ),
+            qtransform=lambda tree, node: mctx.qtransform_completed_by_mix_value(tree, node, rescale_values=normalise),
             gumbel_scale=0.0,
         )
         summary = theirs.search_tree.summary()

@@ -8,20 +8,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents import EGRL, Exact, ExactDynamic, GameEvaluator, MapEvaluator, MuZero, make_agent
-from agents.racing import RUNS, Candidate, Race
-from agents.registry import agent_specs
 from benchmarks.noise import LuckyEvaluator
-from memplace_env.compiler import all_backing_report, native_report, place_mapping
+from memplace_agents import EGRL, Exact, ExactDynamic, GameEvaluator, MuZero, OneShotEvaluator, make_agent
+from memplace_agents.racing import RUNS, Candidate, Race
+from memplace_agents.registry import agent_specs
+from memplace_env._lib.errors import AgentError
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.one_shot import OneShotEnv
-from memplace_env.errors import AgentError
-from memplace_env.plan import violations
-from memplace_env.registration import Formulation
-from memplace_env.simulator import BuiltinSimulator, judge_plan
+from memplace_env.envs.registration import Formulation
+from memplace_env.envs.wrappers import MeasurementNoise
+from memplace_env.placement.compiler import all_backing_report, native_report, place_levels
+from memplace_env.placement.simulator import BuiltinSimulator, evaluate_plan
+from memplace_env.placement.synthetic import random_dag
+from memplace_env.placement.validation import violations
 from memplace_env.testing import check_agent
-from memplace_env.workload.synthetic import random_dag
-from memplace_env.wrappers import MeasurementNoise
 from tests.agents import egrl, muzero
 from tests.agents.planted import planted_env
 from tests.agents.quick import make_quick
@@ -64,17 +64,17 @@ def outcome(solution):
 
 @pytest.mark.parametrize(("name", "formulation"), PLAYED)
 def test_every_agent_ships_a_true_latency_within_its_budget(name, formulation):
-    """With no code of its own; and the same seed gives the same again."""
-    env, heard = noisy(formulation), []
+    """No agent has code for noise of its own, and the same seed gives the same again."""
+    env, reports = noisy(formulation), []
     budget = 24 if agent_specs()[name].learns else 120
-    solution = make_quick(name).solve(env, budget=budget, seed=1, callback=heard.append)
+    solution = make_quick(name).solve(env, budget=budget, seed=1, callback=reports.append)
     task = env.unwrapped.task
     assert violations(task, solution.plan) == []
-    assert solution.report.latency_ps == judge_plan(task, solution.plan).latency_ps
+    assert solution.report.latency_ps == evaluate_plan(task, solution.plan).latency_ps
     assert solution.history[-1].latency_s == solution.report.latency_s
     assert solution.measurements is None
     assert solution.evaluations <= budget
-    assert [p.evaluations for p in heard] == sorted(p.evaluations for p in heard)
+    assert [p.evaluations for p in reports] == sorted(p.evaluations for p in reports)
     assert outcome(make_quick(name).solve(env, budget=budget, seed=1)) == outcome(solution)
 
 
@@ -85,8 +85,8 @@ def test_agents_keep_to_the_contract_under_noise(name):
 
 def test_noise_comes_from_the_seed():
     def first(seed):
-        maps = np.zeros((3, OneShotEnv(PROGRAM).problem.map_size), dtype=int)
-        return MapEvaluator(noisy(), budget=100, seed=seed)(maps).latency_s
+        maps = np.zeros((3, OneShotEnv(PROGRAM).problem.num_decisions), dtype=int)
+        return OneShotEvaluator(noisy(), budget=100, seed=seed)(maps).latency_s
 
     assert (first(1) == first(1)).all()
     assert (first(1) != first(2)).all()
@@ -100,7 +100,7 @@ def test_without_noise_nothing_changes():
         one, other = (make_agent(name).solve(env, budget=200, seed=3) for env in (plain, zero))
         assert outcome(one) == outcome(other)
         assert one.evaluations == 200
-    assert MapEvaluator(plain, budget=10).noise is None
+    assert OneShotEvaluator(plain, budget=10).noise is None
 
 
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=6), st.integers(0, 99))
@@ -108,9 +108,9 @@ def test_without_noise_nothing_changes():
 def test_batches_do_not_alter_the_noise(sizes, seed):
     """The i-th map is measured alike, whatever was measured again in between."""
     env = noisy()
-    maps = np.random.default_rng(0).integers(0, 3, (sum(sizes), env.unwrapped.problem.map_size))
-    whole = MapEvaluator(env, budget=1000, seed=seed)(maps)
-    parts = MapEvaluator(env, budget=1000, seed=seed)
+    maps = np.random.default_rng(0).integers(0, 3, (sum(sizes), env.unwrapped.problem.num_decisions))
+    whole = OneShotEvaluator(env, budget=1000, seed=seed)(maps)
+    parts = OneShotEvaluator(env, budget=1000, seed=seed)
     found = [parts(part) for part in np.split(maps, np.cumsum(sizes)[:-1])]
     assert np.concatenate([part.latency_s for part in found]).tolist() == whole.latency_s.tolist()
     assert np.concatenate([part.reward for part in found]).tolist() == whole.reward.tolist()
@@ -118,13 +118,13 @@ def test_batches_do_not_alter_the_noise(sizes, seed):
 
 def test_what_a_search_is_told_is_consistent():
     env = noisy(scale=0.3)
-    maps = np.random.default_rng(0).integers(0, 3, (50, env.unwrapped.problem.map_size))
-    exact, told = MapEvaluator(env.env, budget=50)(maps), MapEvaluator(env, budget=200)(maps)
-    factor = told.latency_s / exact.latency_s
+    maps = np.random.default_rng(0).integers(0, 3, (50, env.unwrapped.problem.num_decisions))
+    exact, measured = OneShotEvaluator(env.env, budget=50)(maps), OneShotEvaluator(env, budget=200)(maps)
+    factor = measured.latency_s / exact.latency_s
     assert np.std(factor) == pytest.approx(0.3, rel=0.4)
-    np.testing.assert_allclose(told.repaired_reward, exact.repaired_reward / factor)
+    np.testing.assert_allclose(measured.repaired_reward, exact.repaired_reward / factor)
     kept = exact.reassigned > 0
-    assert (told.reward[kept] == exact.reward[kept]).all()
+    assert (measured.reward[kept] == exact.reward[kept]).all()
 
 
 # Which plan is kept.
@@ -199,7 +199,7 @@ def test_a_plan_that_comes_again_is_no_challenger():
 @pytest.mark.parametrize(("kind", "expected"), [(Jittery, True), (Declared, True), (Trusted, False)])
 def test_a_noisy_black_box_is_found_out_unless_it_says_what_it_is(kind, expected):
     for env in (OneShotEnv(PROGRAM, simulator=kind()), MallocGameEnv(GAME, simulator=kind())):
-        evaluator = (MapEvaluator if isinstance(env, OneShotEnv) else GameEvaluator)(env, budget=100)
+        evaluator = (OneShotEvaluator if isinstance(env, OneShotEnv) else GameEvaluator)(env, budget=100)
         assert evaluator.noisy is expected
 
 
@@ -231,11 +231,11 @@ def test_exact_agents_say_that_they_measure_nothing(kind):
 
 def test_offered_plans_are_measured_too():
     env = noisy()
-    evaluator = MapEvaluator(env, budget=100)
-    plan = place_mapping(env.unwrapped.task, np.zeros(PROGRAM.num_tensors, dtype=int)).plan
+    evaluator = OneShotEvaluator(env, budget=100)
+    plan = place_levels(env.unwrapped.task, np.zeros(PROGRAM.num_tensors, dtype=int)).plan
     said = [evaluator.offer(plan).latency_ps for _ in range(3)]
-    assert len({*said, judge_plan(env.unwrapped.task, plan).latency_ps}) == 4
-    assert evaluator.solution("test", 0).report.latency_ps == judge_plan(env.unwrapped.task, plan).latency_ps
+    assert len({*said, evaluate_plan(env.unwrapped.task, plan).latency_ps}) == 4
+    assert evaluator.solution("test", 0).report.latency_ps == evaluate_plan(env.unwrapped.task, plan).latency_ps
 
 
 # Stopping and going on.
@@ -268,4 +268,4 @@ def test_a_part_counts_in_the_whole_and_shares_its_race():
     env = gym.make("MallocGame-v0", workload=GAME)
     solution = make_agent("portfolio").solve(MeasurementNoise(env, 0.05), budget=500, seed=2)
     assert solution.evaluations <= 500
-    assert solution.report.latency_ps == judge_plan(env.unwrapped.task, solution.plan).latency_ps
+    assert solution.report.latency_ps == evaluate_plan(env.unwrapped.task, solution.plan).latency_ps

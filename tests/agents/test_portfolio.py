@@ -4,21 +4,21 @@ import pytest
 import torch
 from hypothesis import given, settings
 
-from agents.base import Agent
-from agents.game import BeamSearch, GameLocalSearch, GreedyPlayer
-from agents.game.portfolio import Portfolio, Stage
-from agents.learning.policy_file import save_policy
-from agents.muzero.networks import MuZeroNetwork
-from agents.solution import Verdict
-from agents.xla_msa import PUBLIC_SETS, XlaMsa
+from memplace_agents.base import Agent
+from memplace_agents.game import BeamSearch, GameLocalSearch, GreedyPlayer
+from memplace_agents.game.portfolio import Portfolio, Stage
+from memplace_agents.learning.policy_file import save_policy
+from memplace_agents.muzero.networks import MuZeroNetwork
+from memplace_agents.solution import Verdict
+from memplace_agents.xla_msa import PUBLIC_SETS, XlaMsa
+from memplace_env._lib.errors import AgentError
 from memplace_env.envs.malloc_game import MallocGameEnv
-from memplace_env.errors import AgentError
-from memplace_env.plan import violations
-from memplace_env.registration import Formulation
-from memplace_env.simulator import judge_plan
+from memplace_env.envs.registration import Formulation
+from memplace_env.envs.wrappers import MeasurementNoise
+from memplace_env.placement.simulator import evaluate_plan
+from memplace_env.placement.synthetic import random_dag
+from memplace_env.placement.validation import violations
 from memplace_env.testing.strategies import game_tasks
-from memplace_env.workload.synthetic import random_dag
-from memplace_env.wrappers import MeasurementNoise
 from tests.agents.test_black_box import Crowded
 
 
@@ -38,8 +38,8 @@ class Prover(Agent):
 
 @pytest.fixture(autouse=True)
 def _prover(monkeypatch):
-    """What the exact agent proves of games is tested elsewhere; here it proves nothing unless a test says so."""
-    monkeypatch.setattr("agents.exact.Exact", Prover)
+    """Make the exact agent prove nothing unless a test says so; its proofs for games are tested elsewhere."""
+    monkeypatch.setattr("memplace_agents.exact.Exact", Prover)
 
 
 def crowded(seed=3, ops=20):
@@ -60,14 +60,14 @@ def test_never_worse_than_any_solver_that_comes_cheap(task):
 
 @pytest.mark.parametrize("budget", [1, 2, 3, 4, 5, 400])
 def test_budget_is_kept_and_everything_counts(budget):
-    env, heard = crowded(), []
-    solution = Portfolio().solve(env, budget=budget, seed=1, callback=heard.append)
-    assert heard[-1].evaluations == solution.evaluations == budget
-    evaluations = [progress.evaluations for progress in heard]
+    env, reports = crowded(), []
+    solution = Portfolio().solve(env, budget=budget, seed=1, callback=reports.append)
+    assert reports[-1].evaluations == solution.evaluations == budget
+    evaluations = [progress.evaluations for progress in reports]
     assert evaluations == sorted(evaluations)
     assert solution.report.latency_ps <= XlaMsa().solve(env).report.latency_ps
-    assert solution.report.latency_ps == judge_plan(env.task, solution.plan).latency_ps
-    assert solution.history[-1].latency_s == solution.report.latency_s == heard[-1].latency_s
+    assert solution.report.latency_ps == evaluate_plan(env.task, solution.plan).latency_ps
+    assert solution.history[-1].latency_s == solution.report.latency_s == reports[-1].latency_s
     latencies = [progress.latency_s for progress in solution.history]
     assert latencies == sorted(set(latencies), reverse=True)
 
@@ -80,16 +80,16 @@ def test_same_seed_same_plan():
 
 @pytest.mark.parametrize("after", [1, 3, 200, 1500])
 def test_an_interrupt_returns_the_best_so_far(after):
-    env, heard = crowded(), []
+    env, reports = crowded(), []
 
     def stop(progress):
-        heard.append(progress)
+        reports.append(progress)
         if progress.evaluations >= after:
             raise KeyboardInterrupt
 
     solution = Portfolio().solve(env, budget=4000, callback=stop)
-    assert solution.evaluations == heard[-1].evaluations < 4000
-    assert solution.report.latency_s == heard[-1].latency_s
+    assert solution.evaluations == reports[-1].evaluations < 4000
+    assert solution.report.latency_s == reports[-1].latency_s
     assert violations(env.task, solution.plan) == []
 
 
@@ -102,7 +102,7 @@ def test_errors_of_the_callback_are_errors():
 
 
 def test_each_solver_gets_its_share():
-    told = []
+    limits_seen = []
 
     class Counted(Agent):
         name, formulations = "counted", (Formulation.GAME,)
@@ -111,12 +111,12 @@ def test_each_solver_gets_its_share():
             self.agent = agent
 
         def run(self, evaluator, seed):
-            told.append((evaluator.budget, evaluator.seconds_left))
+            limits_seen.append((evaluator.budget, evaluator.seconds_left))
             return self.agent.run(evaluator, seed)
 
     stages = [Stage(Counted(agent), share) for agent, share in ((GreedyPlayer(), 0.5), (BeamSearch(), 0.25))]
     Portfolio(stages=[*stages, Stage(Counted(GameLocalSearch()), 1.0)]).solve(crowded(), budget=1000, time_limit=60)
-    budgets, limits = zip(*told, strict=True)
+    budgets, limits = zip(*limits_seen, strict=True)
     assert budgets[:2] == (500, 999 // 4)
     assert 999 - 999 // 4 <= budgets[2] < 999
     assert 29 < limits[0] <= 30
@@ -138,14 +138,14 @@ def test_a_policy_lets_muzero_play_too(tmp_path):
 
 @pytest.mark.parametrize(("share", "outcome"), [(1.0, "optimal"), (0.9, "feasible")])
 def test_the_exact_agent_proves_before_anybody_searches(monkeypatch, share, outcome):
-    """It has half of the time, or a minute, and what it proves is said of the best plan of all."""
+    """The exact agent has half of the time, or a minute, and what it proves is said of the best plan of all."""
     monkeypatch.setattr(Prover, "share", share)
     monkeypatch.setattr(Prover, "limits", [])
     for limit in (100.0, None):
         solution = Portfolio().solve(crowded(), budget=100, time_limit=limit)
-        stints = [stint.agent for stint in solution.stints]
-        assert stints[len(PUBLIC_SETS) :][:2] == ["greedy-player", "exact"]
-        assert (stints[-1] == "exact") == (outcome == "optimal")
+        stage_results = [stage_result.name for stage_result in solution.stage_results]
+        assert stage_results[len(PUBLIC_SETS) :][:2] == ["greedy-player", "exact"]
+        assert (stage_results[-1] == "exact") == (outcome == "optimal")
         assert solution.outcome == outcome
         assert solution.bound_s is not None
         assert solution.gap == pytest.approx(solution.report.latency_s / solution.bound_s - 1)
@@ -158,7 +158,7 @@ def test_nothing_is_proven_where_nothing_can_be(monkeypatch, doubt):
     boxed = MallocGameEnv(crowded().program, "tpu-v4i", simulator=Crowded())
     env = MeasurementNoise(crowded(), 0.1) if doubt == "noise" else boxed
     solution = Portfolio().solve(env, budget=50)
-    assert "exact" not in [stint.agent for stint in solution.stints]
+    assert "exact" not in [stage_result.name for stage_result in solution.stage_results]
     assert solution.bound_s is None
 
 
@@ -172,5 +172,5 @@ def test_bad_shares_are_named():
     for share in (0.0, -1.0, 1.5, float("nan")):
         with pytest.raises(AgentError, match="beam-search"):
             Portfolio(beam_share=share)
-    with pytest.raises(AgentError, match="budget of 0"):
+    with pytest.raises(AgentError, match="budget must be at least 1 evaluation, not 0"):
         Portfolio().solve(crowded(), budget=0)

@@ -11,20 +11,22 @@ from hypothesis import strategies as st
 from sb3_contrib.common.maskable.policies import MaskableMultiInputActorCriticPolicy
 from torch.distributions import Categorical
 
-from agents.evaluator import GameEvaluator, MapEvaluator
-from agents.game import GreedyPlayer
-from agents.learning import files
-from agents.ppo import A2CAgent, MaskablePPOAgent, PPOAgent
-from agents.ppo.agent import CURVES, GAME_KIND, ONE_SHOT_KIND, POLICY
-from agents.ppo.factored import FactoredCategorical, FactoredRolloutBuffer
-from agents.ppo.graph import GraphActorCritic
-from agents.ppo.vec_env import GameSearchEnv, OneShotSearchEnv, ranks
+from memplace_agents.built_in_agents import CURVES, POLICY
+from memplace_agents.evaluator import GameEvaluator, OneShotEvaluator
+from memplace_agents.game import GreedyPlayer
+from memplace_agents.learning import safe_files
+from memplace_agents.ppo import A2CAgent, MaskablePPOAgent, PPOAgent
+from memplace_agents.ppo.factored import FactoredCategorical, FactoredRolloutBuffer
+from memplace_agents.ppo.graph_actor_critic import GraphActorCritic
+from memplace_agents.ppo.ppo_agent import GAME_KIND, ONE_SHOT_KIND
+from memplace_agents.ppo.vec_env import GameSearchEnv, OneShotSearchEnv, ranks
+from memplace_env._lib.errors import AgentError, EnvError
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.one_shot import OneShotEnv
-from memplace_env.errors import AgentError
-from memplace_env.plan import violations
-from memplace_env.simulator import judge_plan
-from memplace_env.workload.synthetic import planted, random_dag
+from memplace_env.placement.simulator import evaluate_plan
+from memplace_env.placement.synthetic import planted, random_dag
+from memplace_env.placement.validation import violations
+from tests.patience import patience
 
 AGENTS = [PPOAgent, MaskablePPOAgent, A2CAgent]
 FORMULATIONS = ["one-shot", "game"]
@@ -129,7 +131,7 @@ def test_graph_policy_runs_once_for_equal_rows_and_gives_the_same_for_each():
 def test_graph_policy_respects_the_mask_of_the_observation(seed):
     env = OneShotEnv(random_dag(seed, ops=6, largest=60_000_000), "nnp-i")
     actions, _, log_probs = graph_policy(env, lean=0.0)(observations(env, 20))
-    assert env.problem.mask[np.arange(env.problem.map_size), actions.numpy()].all()
+    assert env.problem.mask[np.arange(env.problem.num_decisions), actions.numpy()].all()
     assert (log_probs[:, env.problem.mask.sum(1) == 1] == 0).all()
 
 
@@ -144,7 +146,7 @@ def test_buffers_keep_choices_apart():
     buffer.add({k: v.numpy() for k, v in seen.items()}, actions.numpy(), rewards, ended, values, log_probs)
     buffer.compute_returns_and_advantage(values, ended)
     (samples,) = buffer.get(rows)
-    assert samples.old_log_prob.shape == samples.advantages.shape == (rows * env.problem.map_size,)
+    assert samples.old_log_prob.shape == samples.advantages.shape == (rows * env.problem.num_decisions,)
     torch.testing.assert_close(policy.evaluate_actions(samples.observations, samples.actions)[1], samples.old_log_prob)
     advantage = samples.returns - samples.old_values
     torch.testing.assert_close(samples.advantages.reshape(rows, -1), advantage[:, None].expand(rows, 8))
@@ -159,17 +161,17 @@ def test_ranks_count_wins_and_losses(rewards):
 
 def test_one_shot_steps_go_through_the_evaluator():
     env = planted_env(ops=8)
-    evaluator = MapEvaluator(env, budget=5)
+    evaluator = OneShotEvaluator(env, budget=5)
     venv = OneShotSearchEnv(evaluator, 3)
-    maps = np.random.default_rng(0).integers(0, 3, (2, 3, 16))
+    assignments = np.random.default_rng(0).integers(0, 3, (2, 3, 16))
     venv.reset()
-    _, told, done, _ = venv.step(maps[0])
-    np.testing.assert_array_equal(told, ranks(env.score(maps[0])[0]))
+    _, rewards, done, _ = venv.step(assignments[0])
+    np.testing.assert_array_equal(rewards, ranks(env.score(assignments[0])[0]))
     assert done.all()
-    _, told, _, _ = venv.step(maps[1])
-    np.testing.assert_array_equal(told, [*ranks(env.score(maps[1, :2])[0]), 0])
+    _, rewards, _, _ = venv.step(assignments[1])
+    np.testing.assert_array_equal(rewards, [*ranks(env.score(assignments[1, :2])[0]), 0])
     assert evaluator.remaining == 0
-    best = env.score(np.concatenate(maps)[:5])[1].latency_s.min()
+    best = env.score(np.concatenate(assignments)[:5])[1].latency_s.min()
     assert evaluator.solution("test", 0).report.latency_s == best
 
 
@@ -191,12 +193,12 @@ def test_games_count_as_they_end():
 @pytest.mark.parametrize("formulation", FORMULATIONS)
 @pytest.mark.parametrize("agent", AGENTS)
 def test_solutions_are_valid_and_add_up(agent, formulation):
-    env, heard = small_env(formulation), []
-    solution = agent().solve(env, budget=50, seed=1, callback=heard.append)
+    env, calls = small_env(formulation), []
+    solution = agent().solve(env, budget=50, seed=1, callback=calls.append)
     assert violations(env.task, solution.plan) == []
-    report = judge_plan(env.task, solution.plan)
+    report = evaluate_plan(env.task, solution.plan)
     assert report.latency_s == solution.report.latency_s == solution.history[-1].latency_s
-    assert solution.evaluations == heard[-1].evaluations == 50
+    assert solution.evaluations == calls[-1].evaluations == 50
     assert solution.outcome == "feasible"
     latencies = [progress.latency_s for progress in solution.history]
     assert latencies == sorted(set(latencies), reverse=True)
@@ -206,15 +208,15 @@ def test_solutions_are_valid_and_add_up(agent, formulation):
 @pytest.mark.parametrize("agent", AGENTS)
 def test_same_seed_same_plan(agent, formulation):
     env = planted_env(ops=20) if formulation == "one-shot" else small_env(formulation)
-    heard = {run: [] for run in range(3)}
+    calls = {run: [] for run in range(3)}
     plans = [
-        agent().solve(env, budget=48, seed=(7, 7, 8)[run], callback=lambda p, run=run: heard[run].append(p[::2])).plan
-        for run in heard
+        agent().solve(env, budget=48, seed=(7, 7, 8)[run], callback=lambda p, run=run: calls[run].append(p[::2])).plan
+        for run in calls
     ]
     assert plans[0] == plans[1]
-    assert heard[0] == heard[1]
+    assert calls[0] == calls[1]
     if formulation == "one-shot":
-        assert heard[0] != heard[2]
+        assert calls[0] != calls[2]
 
 
 @pytest.mark.parametrize("formulation", FORMULATIONS)
@@ -222,12 +224,12 @@ def test_budget_and_time_limit_end_a_search(formulation):
     env = small_env(formulation)
     assert PPOAgent().solve(env, budget=1).evaluations == 1
     solution = A2CAgent().solve(env, budget=10**7, time_limit=0.5)
-    assert solution.seconds < 10
+    assert solution.seconds < patience(10)
     assert solution.evaluations < 10**7
 
 
 class ReachedError(Exception):
-    """Ends a search that has found what it was sent for."""
+    """Ends a search that has reached its optimum."""
 
 
 def reach(agent, env):
@@ -279,7 +281,7 @@ def test_policies_are_saved_and_started_from(formulation, tmp_path):
     other = planted_env(ops=5) if formulation == "one-shot" else MallocGameEnv(random_dag(1, ops=4), "tpu-v4i")
     A2CAgent(policy=tmp_path / POLICY, out=tmp_path / "again").solve(other, budget=1)
     kind = ONE_SHOT_KIND if formulation == "one-shot" else GAME_KIND
-    before, after = (files.load(folder / POLICY, kind)["policy"] for folder in (tmp_path, tmp_path / "again"))
+    before, after = (safe_files.load(folder / POLICY, kind)["policy"] for folder in (tmp_path, tmp_path / "again"))
     assert before.keys() == after.keys()
     if formulation == "one-shot":  # one round is cut off by the budget, so nothing was learned
         assert all((before[name] == after[name]).all() for name in before)
@@ -295,17 +297,17 @@ def test_foreign_policies_are_refused(formulation, tmp_path):
     torch.save({"format": "memplace", "kind": kind, "content": {"policy": path}}, path)
     with pytest.raises(AgentError, match=re.escape(str(path))):
         PPOAgent(policy=path).solve(env, budget=1)
-    files.save(path, other, {"policy": {}})
+    safe_files.save(path, other, {"policy": {}})
     with pytest.raises(AgentError, match=f"{kind}.* is needed"):
         PPOAgent(policy=path).solve(env, budget=1)
     PPOAgent(out=tmp_path / "own").solve(env, budget=1)
-    own = files.load(tmp_path / "own" / POLICY, kind)["policy"]
-    for value, said in ((torch.nan, "not finite"), (3e38, "computes no numbers")):
-        files.save(path, kind, {"policy": {name: torch.full_like(weight, value) for name, weight in own.items()}})
-        with pytest.raises(AgentError, match=said):
+    own = safe_files.load(tmp_path / "own" / POLICY, kind)["policy"]
+    for value, message in ((torch.nan, "not finite"), (3e38, "computes no numbers")):
+        safe_files.save(path, kind, {"policy": {name: torch.full_like(weight, value) for name, weight in own.items()}})
+        with pytest.raises(AgentError, match=message):
             PPOAgent(policy=path).solve(env, budget=1)
     for content in ({}, {"policy": 3}, {"policy": {}}, {"policy": {"critic.weight": torch.zeros(3)}}):
-        files.save(path, kind, content)
+        safe_files.save(path, kind, content)
         with pytest.raises(AgentError, match="other layers"):
             PPOAgent(policy=path).solve(env, budget=1)
 
@@ -317,5 +319,5 @@ def test_nonsense_is_refused():
         A2CAgent().solve(small_env("game"), time_limit=0)
     with pytest.raises(AgentError, match="entropy"):
         PPOAgent(entropy=-0.1)
-    with pytest.raises(AgentError, match="no one-shot environment"):
+    with pytest.raises(EnvError, match="formulation"):
         PPOAgent().solve(gym.make("CartPole-v1"))

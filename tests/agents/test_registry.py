@@ -10,14 +10,14 @@ from dataclasses import is_dataclass
 import gymnasium as gym
 import pytest
 
-import agents
-from agents import registry
-from agents.base import Agent
-from agents.learning.agent import LearningAgent
-from agents.registry import DEFAULTS, agent_spec, agent_specs, make_agent
-from memplace_env.errors import AgentError
-from memplace_env.plan import violations
-from memplace_env.registration import Formulation
+import memplace_agents
+from memplace_agents import built_in_agents
+from memplace_agents.base import Agent
+from memplace_agents.learning.learning_agent import LearningAgent
+from memplace_agents.registry import DEFAULTS, agent_spec, agent_specs, make_agent
+from memplace_env._lib.errors import AgentError
+from memplace_env.envs.registration import Formulation
+from memplace_env.placement.validation import violations
 from tests.agents import third_party
 
 SPECS = agent_specs()
@@ -64,7 +64,7 @@ def test_rows_say_what_the_classes_say(name):
     assert spec.summary
     assert "\n" not in spec.summary
     assert spec.lacking is None
-    assert getattr(agents, kind.__name__) is kind
+    assert getattr(memplace_agents, kind.__name__) is kind
 
 
 @pytest.mark.parametrize("name", SPECS)
@@ -106,7 +106,7 @@ def test_learners_keep_and_take_policies(name, tmp_path):
 IMPORTS = f"""
 import json, sys, tempfile
 import gymnasium as gym
-from agents.registry import agent_specs
+from memplace_agents.registry import agent_specs
 extras, envs = {sorted(EXTRAS)}, {ENVS}
 imported = [[name for name in extras if name in sys.modules]]
 for name in sys.argv[1:]:
@@ -138,13 +138,13 @@ def test_what_needs_something_imports_just_that(name):
 
 
 def test_rows_of_one_module_need_the_same():
-    """So that one of them stands for all above."""
+    """One of them can therefore stand for all above."""
     assert set(LEARNERS) == {"egrl", "muzero", "ppo", "maskable-ppo", "a2c"}
     assert len({SPECS[name].needs for name in ("ppo", "maskable-ppo", "a2c")}) == 1
 
 
 def test_missing_packages_are_named_with_what_to_type(monkeypatch):
-    monkeypatch.setattr(registry, "find_spec", lambda module: None if module.startswith("torch") else module)
+    monkeypatch.setattr(built_in_agents, "find_spec", lambda module: None if module.startswith("torch") else module)
     assert SPECS["random"].lacking is None
     assert SPECS["muzero"].lacking == 'muzero needs torch: pip install "memplace[agents]"'
     assert SPECS["ppo"].lacking == 'ppo needs torch and torch_geometric: pip install "memplace[agents]"'
@@ -153,7 +153,7 @@ def test_missing_packages_are_named_with_what_to_type(monkeypatch):
 WITHOUT = """
 import sys
 sys.modules["torch"] = None
-from agents import Portfolio, make_agent
+from memplace_agents import Portfolio, make_agent
 for make in (lambda: make_agent("muzero"), lambda: make_agent("portfolio", policy="policy.pt")):
     try:
         make()
@@ -214,14 +214,14 @@ def test_an_installed_agent_is_one_of_the_list(monkeypatch):
 def test_an_installed_agent_solves(monkeypatch):
     third_party.install(monkeypatch, theirs=f"{HERE}:Theirs", player=f"{HERE}:Player")
     env, game = small_env(Formulation.ONE_SHOT), small_env(Formulation.GAME)
-    solution = agents.make_agent("theirs").solve(env, budget=50, seed=3)
+    solution = memplace_agents.make_agent("theirs").solve(env, budget=50, seed=3)
     assert (solution.agent, solution.evaluations, solution.seed, solution.outcome) == ("theirs", 50, 3, "feasible")
     assert violations(env.unwrapped.task, solution.plan) == []
-    played = agents.make_agent("player", games=3).solve(game, budget=10)
+    played = memplace_agents.make_agent("player", games=3).solve(game, budget=10)
     assert (played.agent, played.evaluations) == ("player", 10)
     assert violations(game.unwrapped.task, played.plan) == []
     with pytest.raises(AgentError, match="one-shot"):
-        agents.make_agent("theirs").solve(game)
+        memplace_agents.make_agent("theirs").solve(game)
 
 
 def test_what_entry_points_may_say_works(monkeypatch):
@@ -276,5 +276,5 @@ def test_what_is_missing_when_an_agent_is_made_is_named(monkeypatch):
 def test_ours_wins_where_names_clash(monkeypatch):
     third_party.install(monkeypatch, random=f"{HERE}:Impostor", exact="no_such_package_at_all:Agent")
     assert agent_specs() == SPECS
-    assert type(make_agent("random")) is agents.RandomSearch
-    assert type(make_agent("exact")) is agents.Exact
+    assert type(make_agent("random")) is memplace_agents.RandomSearch
+    assert type(make_agent("exact")) is memplace_agents.Exact

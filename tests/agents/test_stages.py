@@ -4,15 +4,16 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-import agents
-from agents.base import Agent
-from agents.evaluator import GameEvaluator, MapEvaluator
-from agents.game.wishes import plan_wishes, starts
-from agents.heuristic.first_maps import first_maps
-from agents.solution import OPTIMAL_GAP, Verdict
-from agents.stages import Stage, run_stages
+import memplace_agents
+from memplace_agents.base import Agent
+from memplace_agents.evaluator import GameEvaluator, OneShotEvaluator
+from memplace_agents.game.preferences import first_preferences, preferences_of_plan
+from memplace_agents.heuristic.first_assignments import first_assignments
+from memplace_agents.optimality import OPTIMAL_GAP
+from memplace_agents.solution import Verdict
+from memplace_agents.stages import Stage, run_stages
 from memplace_env.envs.malloc_game import MallocGameEnv
-from memplace_env.registration import Formulation
+from memplace_env.envs.registration import Formulation
 
 GAME = MallocGameEnv("synthetic:matmul?factorisation=strassen-squared&size=8192&dtype=bfloat16")
 ONE_SHOT = gym.make("MemPlace-v0", workload="synthetic:diamond?ops=9&seed=1").unwrapped
@@ -44,32 +45,36 @@ class Noted(Agent):
 
 
 def test_searches_start_from_the_incumbent():
-    plan = agents.GameLocalSearch().solve(GAME, budget=3000, seed=5).plan
+    plan = memplace_agents.GameLocalSearch().solve(GAME, budget=3000, seed=5).plan
     problem = GAME.problem
-    assert (starts(problem, plan)[0] == plan_wishes(problem, plan)).all()
-    assert (starts(problem, plan)[1:] == starts(problem)).all()
-    maps = ONE_SHOT.problem.maps_of(np.zeros((1, ONE_SHOT.program.num_tensors), dtype=int))
+    assert (first_preferences(problem, plan)[0] == preferences_of_plan(problem, plan)).all()
+    assert (first_preferences(problem, plan)[1:] == first_preferences(problem)).all()
+    maps = ONE_SHOT.problem.assignments_of(np.zeros((1, ONE_SHOT.program.num_tensors), dtype=int))
     one_shot = ONE_SHOT.problem.compile(maps[0]).plan
-    known, begun = first_maps(ONE_SHOT.problem), first_maps(ONE_SHOT.problem, one_shot)
+    known, begun = first_assignments(ONE_SHOT.problem), first_assignments(ONE_SHOT.problem, one_shot)
     assert {each.tobytes() for each in known} <= {each.tobytes() for each in begun}
 
 
-@pytest.mark.parametrize("agent", [agents.BeamSearch(), agents.GameLocalSearch()], ids=lambda agent: agent.name)
+@pytest.mark.parametrize(
+    "agent", [memplace_agents.BeamSearch(), memplace_agents.GameLocalSearch()], ids=lambda agent: agent.name
+)
 def test_a_game_search_with_a_tiny_budget_is_as_good_as_the_plan_before_it(agent):
-    best = agents.GameLocalSearch().solve(GAME, budget=3000, seed=5)
+    best = memplace_agents.GameLocalSearch().solve(GAME, budget=3000, seed=5)
     assert agent.solve(GAME, budget=1).report.latency_s > best.report.latency_s
     evaluator = GameEvaluator(GAME, budget=2)
-    stints = run_stages(evaluator, [Stage(Planted(best.plan)), Stage(agent)], 0).stints
-    assert [stint.evaluations for stint in stints] == [1, 1]
-    assert stints[1].latency_s == best.report.latency_s
+    stage_results = run_stages(evaluator, [Stage(Planted(best.plan)), Stage(agent)], 0).stage_results
+    assert [stage_result.evaluations for stage_result in stage_results] == [1, 1]
+    assert stage_results[1].latency_s == best.report.latency_s
 
 
 def test_a_one_shot_search_with_a_tiny_budget_is_as_good_as_the_plan_before_it():
-    best = agents.LocalSearch().solve(ONE_SHOT, budget=2000, seed=5)
-    assert agents.LocalSearch().solve(ONE_SHOT, budget=1).report.latency_s > best.report.latency_s
-    evaluator = MapEvaluator(ONE_SHOT, budget=2)
-    stints = run_stages(evaluator, [Stage(Planted(best.plan)), Stage(agents.LocalSearch())], 0).stints
-    assert stints[1].latency_s == best.report.latency_s
+    best = memplace_agents.LocalSearch().solve(ONE_SHOT, budget=2000, seed=5)
+    assert memplace_agents.LocalSearch().solve(ONE_SHOT, budget=1).report.latency_s > best.report.latency_s
+    evaluator = OneShotEvaluator(ONE_SHOT, budget=2)
+    stage_results = run_stages(
+        evaluator, [Stage(Planted(best.plan)), Stage(memplace_agents.LocalSearch())], 0
+    ).stage_results
+    assert stage_results[1].latency_s == best.report.latency_s
 
 
 def test_the_incumbent_is_the_best_of_all_stages():
@@ -81,7 +86,7 @@ def test_the_incumbent_is_the_best_of_all_stages():
         def run(self, evaluator, seed):
             return run_stages(evaluator, [Stage(noted)], seed)
 
-    noted, greedy = Noted(), agents.GreedyPlayer().solve(GAME)
+    noted, greedy = Noted(), memplace_agents.GreedyPlayer().solve(GAME)
     backing = GAME.problem.plan(GAME.problem.first_state)
     evaluator = GameEvaluator(GAME, budget=9)
     run_stages(evaluator, [Stage(noted)], 0)
@@ -94,7 +99,7 @@ def test_the_incumbent_is_the_best_of_all_stages():
 @pytest.mark.parametrize("order", [1, -1])
 def test_a_bound_proves_whosever_plan(above, outcome, order):
     """The agent that proves the bound need not be the one that has the plan; of several bounds the highest counts."""
-    greedy = agents.GreedyPlayer().solve(GAME)
+    greedy = memplace_agents.GreedyPlayer().solve(GAME)
     bound_s = greedy.report.latency_s / (1 + above)
     proofs = [Stage(Planted(verdict=Verdict(bound_s=bound))) for bound in (bound_s, bound_s / 2)]
     verdict = run_stages(GameEvaluator(GAME, budget=9), [Stage(Planted(greedy.plan)), *proofs[::order]], 0)
@@ -104,8 +109,8 @@ def test_a_bound_proves_whosever_plan(above, outcome, order):
 
 
 def test_what_is_proven_ends_the_search():
-    greedy = agents.GreedyPlayer().solve(GAME)
+    greedy = memplace_agents.GreedyPlayer().solve(GAME)
     stages = [Stage(Planted(verdict=Verdict(bound_s=greedy.report.latency_s))), Stage(Planted(greedy.plan))]
-    verdict = run_stages(GameEvaluator(GAME, budget=9), [*stages, Stage(agents.GameLocalSearch())], 0)
+    verdict = run_stages(GameEvaluator(GAME, budget=9), [*stages, Stage(memplace_agents.GameLocalSearch())], 0)
     assert verdict.outcome == "optimal"
-    assert [stint.agent for stint in verdict.stints] == ["planted", "planted"]
+    assert [stage_result.name for stage_result in verdict.stage_results] == ["planted", "planted"]

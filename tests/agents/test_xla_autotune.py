@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agents.xla_msa import PUBLIC_SETS, MsaOptions, XlaAutotune, XlaMsa, assign
-from agents.xla_msa.autotune import changed, halving, space_of
+from memplace_agents.xla_msa import PUBLIC_SETS, MsaOptions, XlaAutotune, XlaMsa, assign
+from memplace_agents.xla_msa.autotune import changed, halving, space_of
+from memplace_env._lib.errors import AgentError
 from memplace_env.envs.malloc_game import MallocGameEnv
-from memplace_env.errors import AgentError
-from memplace_env.simulator import judge_plan
-from memplace_env.workload.synthetic import random_dag
+from memplace_env.placement.simulator import evaluate_plan
+from memplace_env.placement.synthetic import random_dag
 
 SPACE = space_of(2**20)
 
@@ -70,12 +70,12 @@ def test_what_is_better_is_kept():
 
 def test_the_public_sets_come_first_and_something_better_is_found():
     env = crowded()
-    public = [judge_plan(env.task, assign(env.task, each.options)).latency_s for each in PUBLIC_SETS]
-    heard = []
-    solution = XlaAutotune().solve(env, budget=60, callback=heard.append)
-    assert [progress.latency_s for progress in islice(heard, 2)] == [public[0], min(public)]
+    public = [evaluate_plan(env.task, assign(env.task, each.options)).latency_s for each in PUBLIC_SETS]
+    reports = []
+    solution = XlaAutotune().solve(env, budget=60, callback=reports.append)
+    assert [progress.latency_s for progress in islice(reports, 2)] == [public[0], min(public)]
     assert solution.report.latency_s < min(public)
-    assert solution.evaluations == len(heard) == 60
+    assert solution.evaluations == len(reports) == 60
 
 
 @pytest.mark.parametrize("budget", [2, 40])
@@ -98,5 +98,5 @@ def test_an_interrupt_returns_the_best_so_far():
 
 
 def test_a_width_that_makes_no_sense_is_an_error():
-    with pytest.raises(AgentError, match="width=1 makes no sense"):
+    with pytest.raises(AgentError, match="width=1 is too small"):
         XlaAutotune(width=1)

@@ -7,19 +7,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agents.xla_msa import PUBLIC_SETS, MsaOptions, XlaMsa, assign
-from memplace_env.accelerator import load_accelerator
-from memplace_env.compiler import all_backing_report
+from memplace_agents.xla_msa import PUBLIC_SETS, MsaOptions, XlaMsa, assign
+from memplace_env._lib.errors import AgentError
 from memplace_env.envs.one_shot import OneShotEnv
-from memplace_env.errors import AgentError
-from memplace_env.plan import violations
-from memplace_env.resolve import make_task
-from memplace_env.simulator import judge_plan
+from memplace_env.machine.accelerator import load_accelerator
+from memplace_env.placement.compiler import all_backing_report
+from memplace_env.placement.resolve_task import make_task
+from memplace_env.placement.simulator import evaluate_plan
+from memplace_env.placement.synthetic import planted
+from memplace_env.placement.validation import violations
+from memplace_env.placement.workloads import resolve_workload
+from memplace_env.program.builder import ProgramBuilder
+from memplace_env.program.program import TensorKind
 from memplace_env.testing.strategies import programs_with_idle_ops, tasks
-from memplace_env.workload.builder import ProgramBuilder
-from memplace_env.workload.program import TensorKind
-from memplace_env.workload.resolve import resolve_workload
-from memplace_env.workload.synthetic import planted
 from tests.agents.xla import OPEN, OPTIONS, assigned, blocks, task_of, transfers, two_levels
 
 
@@ -54,7 +54,7 @@ def test_a_result_that_waits_too_long_is_evicted_and_comes_back():
     assert transfers(plan, kept) == [(0, 1, 1, 1), (1, 0, 21, 21)]
     assert [block[1:] for block in blocks(plan, kept)] == [(0, 2), (21, 22)]
     assert (plan.use_level[program.use_tensor == kept] == 0).all()
-    assert judge_plan(task_of(program), plan).stall_ps.sum() == 0
+    assert evaluate_plan(task_of(program), plan).stall_ps.sum() == 0
 
 
 def test_a_graph_output_in_fast_memory_is_evicted():
@@ -175,7 +175,7 @@ def test_repacking_lets_one_more_buffer_in():
     plan, packed = (assigned(program, MsaOptions(max_repacks=n), [a, keep, c]) for n in (0, 1))
     assert blocks(plan, c) == []
     assert (blocks(packed, keep), blocks(packed, a), blocks(packed, c)) == ([(0, 0, 4)], [(30, 0, 1)], [(30, 2, 3)])
-    latencies = [judge_plan(task_of(program), p).latency_ps for p in (plan, packed)]
+    latencies = [evaluate_plan(task_of(program), p).latency_ps for p in (plan, packed)]
     assert latencies[1] < latencies[0]
 
 
@@ -233,16 +233,16 @@ def test_resnet50_runs_much_faster_than_from_the_backing_memory(name):
     chip = load_accelerator("tpu-v4i")
     program = resolve_workload("ResNet50", batch=16, dtype="bfloat16", fusion="epilogue")
     task = make_task(program, chip)
-    report = judge_plan(task, assign(task, OPTIONS[name]))
+    report = evaluate_plan(task, assign(task, OPTIONS[name]))
     assert report.latency_ps < 0.7 * all_backing_report(task).latency_ps
     assert report.stall_ps.sum() < 0.05 * report.latency_ps
 
 
 def test_agent_returns_its_plan():
     env = OneShotEnv(planted("diamond", ops=12, accelerator="tpu-v4i").program, "tpu-v4i")
-    heard = []
-    solution = XlaMsa(MsaOptions.llama2_70b()).solve(env, seed=3, callback=heard.append)
+    reports = []
+    solution = XlaMsa(MsaOptions.llama2_70b()).solve(env, seed=3, callback=reports.append)
     assert solution.plan == assign(env.task, MsaOptions.llama2_70b())
-    assert solution.report.latency_ps == judge_plan(env.task, solution.plan).latency_ps
+    assert solution.report.latency_ps == evaluate_plan(env.task, solution.plan).latency_ps
     assert (solution.agent, solution.outcome, solution.evaluations, solution.seed) == ("xla-msa", "feasible", 1, 3)
-    assert [(p.evaluations, p.latency_s) for p in heard] == [(p.evaluations, p.latency_s) for p in solution.history]
+    assert [(p.evaluations, p.latency_s) for p in reports] == [(p.evaluations, p.latency_s) for p in solution.history]

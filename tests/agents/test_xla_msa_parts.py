@@ -3,16 +3,16 @@
 import numpy as np
 from hypothesis import given, settings
 
-from agents.xla_msa.buffers import boundedness, buffers_of, in_order
-from agents.xla_msa.copies import CopyEngine
-from agents.xla_msa.costs import op_costs
-from agents.xla_msa.heap import Heap
-from agents.xla_msa.picker import IntervalPicker
-from memplace_env.testing.reference import op_ports, op_time, uses_of
+from memplace_agents.xla_msa.buffers import boundedness, buffers_of, in_order
+from memplace_agents.xla_msa.copies import CopyEngine
+from memplace_agents.xla_msa.heap import Heap
+from memplace_agents.xla_msa.picker import IntervalPicker
+from memplace_agents.xla_msa.xla_costs import op_costs
+from memplace_env.program.builder import ProgramBuilder
+from memplace_env.program.program import TensorKind
 from memplace_env.testing.strategies import programs_with_idle_ops, tasks
-from memplace_env.workload.builder import ProgramBuilder
-from memplace_env.workload.program import TensorKind
 from tests.agents.xla import NS, task_of, two_levels
+from tests.references.reference_simulator import op_ports, op_time, uses_of
 
 # Facts from XLA's own unit tests.
 
@@ -149,7 +149,7 @@ def test_costs_are_the_simulators(task):
     costs = op_costs(task)
 
     def times(op, fast=None):
-        """(Of the op, of its ports) where one use is served by fast memory and all else by the backing memory."""
+        """Return times (of the op, of its ports) with one use in fast memory and all else in the backing memory."""
         ports = op_ports(task, {use: int(use != fast) for use in uses_of(task.program, op)})
         return op_time(task, op, ports), sum(ports) if task.costs.serial else max(ports)
 

@@ -7,9 +7,9 @@ from importlib.metadata import EntryPoint
 import numpy as np
 import pytest
 
-from agents.base import Agent
-from memplace_env import plugins
-from memplace_env.registration import Formulation
+from memplace_agents.base import Agent
+from memplace_env._lib import plugins
+from memplace_env.envs.registration import Formulation
 
 
 class Theirs(Agent):
@@ -24,7 +24,7 @@ class Theirs(Agent):
     def run(self, evaluator, seed):
         problem, rng = evaluator.env.problem, np.random.default_rng(seed)
         while evaluator.remaining > 0:
-            evaluator(rng.integers(problem.accelerator.num_levels, size=(16, problem.map_size)))
+            evaluator(rng.integers(problem.accelerator.num_levels, size=(16, problem.num_decisions)))
 
 
 class Player(Agent):
@@ -44,7 +44,7 @@ class Player(Agent):
 
 
 class Package:
-    """What else a package may hold an agent in."""
+    """A class inside of which a package may define an agent."""
 
     class Inner(Theirs):
         learns = True

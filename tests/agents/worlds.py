@@ -5,11 +5,10 @@ from typing import NamedTuple
 import numpy as np
 from hypothesis import strategies as st
 
-from agents.muzero.base import ROOT_INDEX, RecurrentOutput, RootOutput
-from agents.muzero.gumbel import Gumbel
-from agents.muzero.puct import Puct
-from agents.muzero.search import search
-from tests.reference_search import Evaluation
+from memplace_agents.muzero.batched_search import search
+from memplace_agents.muzero.gumbel import Gumbel
+from memplace_agents.muzero.search_types import ROOT_INDEX, RecurrentOutput, RootOutput
+from tests.references.reference_search import Evaluation
 
 STATES = 40
 
@@ -63,12 +62,22 @@ def random_world(seed, actions, *, ends=0.15, forbidden=0.3, coarse=False):
     return World(rng.integers(0, STATES, (STATES, actions)), reward, value, logits, legal)
 
 
-def run_search(world, roots, num_simulations, method, seed=0, discount=1.0, masked=True):
+class GameGenerators:
+    """Gumbel noise from one generator for each game, so that no game depends on the others."""
+
+    def __init__(self, games, seed=0):
+        self.generators = [np.random.default_rng([seed, game]) for game in games]
+
+    def gumbel(self, size):
+        assert size[0] == len(self.generators)
+        return np.concatenate([rng.gumbel(size=(1, size[1])) for rng in self.generators])
+
+
+def run_search(world, roots, num_simulations, settings, seed=0, discount=1.0, masked=True):
     """Search from root states with one generator for each game."""
-    roots = np.asarray(roots)
-    rng = [np.random.default_rng([seed, game]) for game in range(len(roots))]
+    roots, rng = np.asarray(roots), GameGenerators(range(len(roots)), seed)
     model = WorldModel(world, roots, num_simulations, masked)
-    options = {"num_simulations": num_simulations, "rng": rng, "method": method, "discount": discount}
+    options = {"num_simulations": num_simulations, "rng": rng, "settings": settings, "discount": discount}
     return search(model, world.root(roots), world.legal[roots], **options)
 
 
@@ -87,16 +96,8 @@ gumbels = st.builds(
     max_num_considered_actions=st.integers(1, 6),
     c_visit=st.sampled_from([0.0, 1.0, 50.0]),
     c_scale=st.sampled_from([0.0, 0.1, 1.0]),
-    normalise=st.sampled_from(["none", "node", "tree"]),
+    normalise=st.booleans(),
     noise_scale=st.sampled_from([0.0, 1.0]),
-)
-pucts = st.builds(
-    Puct,
-    pb_c_init=st.sampled_from([0.0, 1.25]),
-    pb_c_base=st.sampled_from([10.0, 19652.0]),
-    dirichlet_alpha=st.sampled_from([0.03, 0.3, 2.0]),
-    dirichlet_fraction=st.sampled_from([0.0, 0.25, 1.0]),
-    temperature=st.sampled_from([0.0, 0.5, 1.0]),
 )
 worlds = st.builds(
     random_world,

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from agents.xla_msa import PUBLIC_SETS, MsaOptions, assign
-from memplace_env.accelerator import Accelerator, MemoryLevel
-from memplace_env.resolve import make_task
+from memplace_agents.xla_msa import PUBLIC_SETS, MsaOptions, assign
+from memplace_env.machine.accelerator import Accelerator, MemoryLevel
+from memplace_env.placement.resolve_task import make_task
 from memplace_env.testing.strategies import accelerators
 
 NS = 1000

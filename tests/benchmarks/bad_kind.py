@@ -7,8 +7,8 @@ from itertools import count
 
 import numpy as np
 
-from benchmarks.fuzz import Wrong
-from memplace_env.errors import PlanError
+from memplace_env._lib.errors import PlanError
+from tests.fuzz import Wrong
 
 NAME = "bad"
 _numbers = count(int(sys.argv[3]))

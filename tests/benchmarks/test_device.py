@@ -10,17 +10,17 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from agents.learning.threads import one_thread
 from benchmarks import device as script
 from benchmarks.ledger import Ledger
-from memplace_env.compiler import native_plan
-from memplace_env.device import simulator
-from memplace_env.device.bench import Bench
-from memplace_env.execution.schedule import Run
-from memplace_env.plan import violations
-from memplace_env.simulator import judge_plan
-from tests.device.fake_device import FakeDevice
-from tests.execution.models import convolutional, task_of
+from memplace_agents.learning.torch_threads import one_thread
+from memplace_env.backends.cuda import simulator
+from memplace_env.backends.cuda.bench import Bench
+from memplace_env.backends.ort.plan_steps import RunOp
+from memplace_env.placement.compiler import native_plan
+from memplace_env.placement.simulator import evaluate_plan
+from memplace_env.placement.validation import violations
+from tests.backends.cuda.fake_device import FakeDevice
+from tests.backends.ort.models import convolutional, task_of
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -44,7 +44,7 @@ def test_plans_are_many_different_and_valid(task):
 
 def recorded(step) -> float:
     """Each step takes a time of its own; nothing like the cost model."""
-    return 1e-6 * (step.op + 1 if isinstance(step, Run) else 0.3 + step.row)
+    return 1e-6 * (step.op + 1 if isinstance(step, RunOp) else 0.3 + step.row)
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +67,7 @@ def measured(task, tmp_path_factory):
 
 
 class StoppedError(Exception):
-    """As when the machine is taken away."""
+    """Interrupt it, like a machine that is taken away."""
 
 
 @pytest.mark.parametrize("after", [1, 3])
@@ -141,7 +141,7 @@ def test_the_chip_is_for_all_networks_from_the_start(tmp_path, monkeypatch):
         assert check
         raise StoppedError
 
-    monkeypatch.setattr("memplace_env.device.cuda.open_cuda", lambda: FakeDevice(recorded))
+    monkeypatch.setattr("memplace_env.backends.cuda.cuda.open_cuda", lambda: FakeDevice(recorded))
     monkeypatch.setattr(script, "RESULTS", tmp_path)
     monkeypatch.setattr(script.subprocess, "run", run)
     with pytest.raises(StoppedError):
@@ -152,7 +152,7 @@ def test_records_are_what_model_and_clock_say(task, measured):
     assert [record["plan"] for record in measured] == [*range(12), script.RULE, script.MODEL, script.CLOCK]
     bench = Bench(task, FakeDevice(recorded))
     for plan, record in zip(script.sample(task, 12), measured, strict=False):
-        assert record["simulated_s"] == judge_plan(task, plan).latency_s
+        assert record["simulated_s"] == evaluate_plan(task, plan).latency_s
         assert record["measured_s"] == pytest.approx(bench.measure(plan, runs=1).inference_s[0], abs=1e-12)
         assert record["spread"] == pytest.approx(0, abs=1e-9)
     best = {record["plan"]: record for record in measured}

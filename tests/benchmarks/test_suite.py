@@ -6,14 +6,14 @@ import pytest
 
 from benchmarks import suite
 from benchmarks.ledger import Ledger
-from memplace_env.accelerator import load_accelerator
+from memplace_env._lib.units import PS
+from memplace_env.envs.registration import Formulation
 from memplace_env.leaderboard.splits import FORMULATIONS
 from memplace_env.leaderboard.suite import load_suite
-from memplace_env.registration import Formulation
-from memplace_env.units import PS
-from memplace_env.workload.resolve import resolve_workload
+from memplace_env.machine.accelerator import load_accelerator
+from memplace_env.placement.workloads import resolve_workload
 
-RECORDS = Ledger(suite.RESULTS, suite.FIELDS).of(suite.places())
+RECORDS = Ledger(suite.RESULTS, suite.FIELDS).of(suite.candidates())
 
 
 def test_the_ids_are_those_that_the_rule_gives():
@@ -43,7 +43,7 @@ def test_there_are_as_many_as_there_should_be():
         assert all(each["bound_s"] <= each["plan_s"] * (1 + 1e-9) for each in left)
 
 
-def test_what_stands_in_the_table_was_tried_in_the_order_of_the_rule():
+def test_settings_were_tried_in_the_order_of_the_rule():
     for record in RECORDS[::6]:  # contended batches take a look at the program
         order = suite.settings({key: record[key] for key in suite.FIELDS})
         tried = [suite.bare(each) for each in record["tried"]]
@@ -59,7 +59,7 @@ def test_contended_batches_fill_fast_memory():
         assert times / 2 <= filled <= 2 * times
 
 
-def test_a_place_that_was_begun_is_gone_on_with(monkeypatch):
+def test_a_candidate_continues_where_it_was_stopped(monkeypatch):
     place = {"formulation": "game", "workload": "AlexNet", "accelerator": "edge-tpu"}
     order = suite.settings(place)
     measured = []
@@ -73,6 +73,6 @@ def test_a_place_that_was_begun_is_gone_on_with(monkeypatch):
 
 
 @pytest.mark.parametrize(("headroom", "chip", "passes"), [(1.015, "nnp-i", True), (1.015, "tpu-v4i", False)])
-def test_maps_need_less_at_home(headroom, chip, passes):
+def test_one_shot_ids_need_less_at_home(headroom, chip, passes):
     place = {"formulation": "one-shot", "workload": "AlexNet", "accelerator": chip}
     assert suite.passes(place, {"cheap_s": headroom, "plan_s": 1.0}) is passes

@@ -16,6 +16,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from memplace_env.cli.app import app
+from tests.patience import patience
 
 MODEL = "synthetic:diamond?ops=9&seed=1"
 OTHER = "synthetic:diamond?ops=9&seed=2"
@@ -66,7 +67,7 @@ def started(command: list[str], folder: Path, sign: Path) -> Iterator[subprocess
         preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     ) as run:
         try:
-            end = time.monotonic() + 300  # kernels may have to be compiled first
+            end = time.monotonic() + patience(300)  # kernels may have to be compiled first
             while not sign.exists() and run.poll() is None and time.monotonic() < end:
                 time.sleep(0.05)
             assert sign.exists()

@@ -1,8 +1,10 @@
-"""Who searches: agents of third parties, another package in place of ours, and nothing computed twice."""
+"""Choice of agents: agents of third parties, another package in place of ours, and nothing computed twice."""
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import subprocess
 import sys
 from collections import Counter
@@ -12,21 +14,22 @@ from typing import Any
 
 import pytest
 
-from agents.heuristic import RandomSearch
-from agents.xla_msa import PUBLIC_SETS, MsaOptions, assignment
-from memplace_env.plan import MemoryPlan
-from memplace_env.task import Task
+from memplace_agents.heuristic import RandomSearch
+from memplace_agents.xla_msa import PUBLIC_SETS, MsaOptions, assignment
+from memplace_env.placement.memory_plan import MemoryPlan
+from memplace_env.placement.task import Task
 from tests.cli.conftest import MODEL, Run
+from tests.patience import patience
 
 GAME = ("solve", f"{MODEL}&accelerator=tpu-v4i", "--formulation", "game")
 REPOSITORY = Path(__file__).parents[2]
 
 THEIRS = '''
-from agents import Agent, MapEvaluator
-from memplace_env.registration import Formulation
+from memplace_agents import Agent, OneShotEvaluator
+from memplace_env.envs.registration import Formulation
 
 
-class Native(Agent[MapEvaluator]):
+class Native(Agent[OneShotEvaluator]):
     """Leaves everything as the compiler has it."""
 
     name = "theirs"
@@ -73,33 +76,48 @@ def test_a_broken_agent_is_listed_and_refused(run: Run, parsed: Callable[..., An
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("file", ["agents.py", "agents/__init__.py"])
-def test_another_package_called_agents(tmp_path: Path, file: str) -> None:
-    """It hides ours: one sentence, and its code does not run; what needs no agent works."""
-    (tmp_path / file).parent.mkdir(exist_ok=True)
-    (tmp_path / file).write_text("raise SystemExit(3)")
+@pytest.mark.slow
+def test_another_distribution_called_agents(tmp_path: Path) -> None:
+    """A wheel of ours beside a distribution with a top-level package `agents`: neither writes over the other."""
+    source, site = tmp_path / "source", tmp_path / "site"
+    for name in ("memplace_env", "agents"):
+        shutil.copytree(REPOSITORY / name, source / name, ignore=shutil.ignore_patterns("__pycache__", "*.onnx"))
+    for name in ("memplace.py", "setup.py", "setup.cfg", "pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(REPOSITORY / name, source)
+    pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "--no-input"]
+    for folder in (source, distribution(tmp_path / "other", "agents")):
+        install = ["install", "--no-deps", "--no-build-isolation", "--target", str(site), str(folder)]
+        subprocess.run([*pip, *install], check=True, timeout=patience(300))
+    assert (site / "agents" / "__init__.py").read_text() == FATAL
+    assert sorted(path.name for path in site.glob("memplace*")) == [
+        "memplace-0.1.0.dist-info",
+        "memplace.py",
+        "memplace_agents",
+        "memplace_env",
+    ]
+    command = [sys.executable, "-m", "memplace", "agents", "--json"]
+    environment = os.environ | {"PYTHONPATH": str(site)}
+    done = subprocess.run(command, cwd=site, env=environment, capture_output=True, text=True, timeout=patience(60))
+    assert done.stderr == ""
+    assert "exact" in {row["name"] for row in json.loads(done.stdout)}
 
-    def memplace(*arguments: str) -> subprocess.CompletedProcess[str]:
-        path = f"{tmp_path}{os.pathsep}{REPOSITORY}"
-        command = [sys.executable, "-P", "-m", "memplace_env.cli", *arguments]
-        environment = os.environ | {"PYTHONPATH": path}
-        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)
 
-    for arguments in (["agents"], ["solve", MODEL], ["train", "egrl", MODEL], [*GAME, "--agent", "xla-msa"]):
-        done = memplace(*arguments)
-        assert done.returncode == 2
-        assert done.stdout == ""
-        assert done.stderr.startswith(f"memplace: Another package called 'agents', in {tmp_path}")
-        assert done.stderr.count("\n") == 1
-    assert memplace("solve", "--help").returncode == 0
-    assert memplace("accelerators").returncode == 0
+FATAL = "raise SystemExit(3)\n"
+
+
+def distribution(folder: Path, package: str) -> Path:
+    """Write the sources of a distribution with one package, whose import ends the process; return its folder."""
+    (folder / package).mkdir(parents=True)
+    (folder / package / "__init__.py").write_text(FATAL)
+    (folder / "setup.py").write_text(f"from setuptools import setup; setup(name='other', packages=[{package!r}])")
+    return folder
 
 
 @pytest.mark.parametrize("agent", ["portfolio", "xla-msa"])
 def test_xla_assigns_once_for_each_option_set(
     parsed: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, agent: str
 ) -> None:
-    """Rivals, searches and progress all need its plans."""
+    """Baselines, searches and progress all need its plans."""
     calls = Counter[MsaOptions]()
     assign = assignment.assign
 
@@ -116,5 +134,5 @@ def test_an_agent_that_returns_nothing(run: Run, tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(RandomSearch, "solve", lambda self, env, **options: None)
     result = run("solve", MODEL, "--agent", "random")
     assert result.exit_code == 2
-    assert result.stderr == "memplace: random returned NoneType, which is no agents.Solution.\n"
+    assert result.stderr == "memplace: random returned NoneType, which is not a memplace_agents.Solution.\n"
     assert list(tmp_path.iterdir()) == []

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from memplace_env.accelerator import load_accelerator
+from memplace_env.machine.accelerator import load_accelerator
 from tests.cli.conftest import MODEL, OTHER, Run
 from tests.source import ROOT
 
@@ -63,7 +63,7 @@ def test_tables_and_overwriting(run: Run, rows: Path, tmp_path: Path, monkeypatc
 
 
 def test_settings_of_a_row(parsed: Callable[..., Any], saved: Path, tmp_path: Path) -> None:
-    """They are those of the command line's flags; a plan is timed as it is."""
+    """Settings are those of the command line's flags; a plan is timed as it is."""
     (tmp_path / "m.csv").write_text(
         f"{HEADER}BERT,0.7,2,float16,sequence=32,\n{MODEL},0.02,,,,{saved}\n{MODEL},0.02,,,,\n"
     )
@@ -108,13 +108,13 @@ def test_the_example_of_the_documentation(parsed: Callable[..., Any]) -> None:
 BAD = {
     "no model column": ("latency_ms\n1\n", "line 1: there is no column model"),
     "empty": ("", "line 1: there is no column model"),
-    "unknown column": ("model,latency_ms,latncy\n", "line 1: 'latncy' is no column"),
+    "unknown column": ("model,latency_ms,latncy\n", "line 1: 'latncy' is not a column"),
     "near column": ("model,latency_ms,Batch\n", "did you mean batch?"),
     "column twice": ("model,latency_ms,model\n", "line 1: the column model is there twice"),
     "no rows": (HEADER + "\n,,,,,\n", "has no measurements"),
     "too few cells": (HEADER + "AlexNet,1\n", "line 2: it has 2 cells for 6 columns"),
-    "no CSV": (HEADER + 'AlexNet,"1,,,,\n', "is no CSV"),
-    "no latency": (HEADER + "AlexNet,,,,,\n", "line 2, column latency_ms: '' is no latency"),
+    "no CSV": (HEADER + 'AlexNet,"1,,,,\n', "is not CSV"),
+    "no latency": (HEADER + "AlexNet,,,,,\n", "line 2, column latency_ms: '' is not a latency"),
     "latency of zero": (HEADER + "AlexNet,0,,,,\n", "line 2, column latency_ms"),
     "no number": (HEADER + "AlexNet,1 ms,,,,\n", "line 2, column latency_ms"),
     "not finite": (HEADER + "AlexNet,nan,,,,\n", "line 2, column latency_ms"),
@@ -147,9 +147,9 @@ def test_other_mistakes(run: Run, rows: Path, saved: Path, tmp_path: Path) -> No
         (["none.csv"], "none.csv: it cannot be read, No such file or directory"),
         (["bytes.csv"], "bytes.csv: it cannot be read"),
         (["/dev/zero"], "it is a device, not a regular file"),
-        (["long.csv"], "line 1002: 1,000 measurements are the most"),
+        (["long.csv"], "line 1002: the limit is 1,000 measurements"),
         (["plan.csv"], "line 2, column plan: The plan cannot run: the plan was made for another program"),
-        ([rows, "--fit", "dram"], "'dram' is no constant of 'nnp-i'"),
+        ([rows, "--fit", "dram"], "'dram' is not a constant of 'nnp-i'"),
         ([rows, "--fit", "SRAM.efficiency", "--fit", "SRAM.efficiency"], "once"),
         ([rows, *(flag for name in ("DRAM", "LLC", "SRAM", "compute") for flag in ("--fit", f"{name}.efficiency"))],
          "3 measurements cannot determine 4 constants"),

@@ -11,18 +11,18 @@ from typing import Any
 import pytest
 import torch
 
-from memplace_env.accelerator import load_accelerator
-from memplace_env.costs import op_key
-from memplace_env.device import calibration
-from memplace_env.device.simulator import DeviceSimulator
-from memplace_env.errors import ExecutionError
-from memplace_env.plan import MemoryPlan
-from memplace_env.resolve import resolve_task
-from memplace_env.simulator import judge_plan
+from memplace_env._lib.errors import ExecutionError
+from memplace_env.backends.cuda import device_calibration
+from memplace_env.backends.cuda.simulator import DeviceSimulator
+from memplace_env.machine.accelerator import load_accelerator
+from memplace_env.machine.costs import op_key
+from memplace_env.placement.memory_plan import MemoryPlan
+from memplace_env.placement.resolve_task import resolve_task
+from memplace_env.placement.simulator import evaluate_plan
+from tests.backends.cuda.cpu_device import CpuDevice
+from tests.backends.cuda.test_calibration import SIZES, FakeBench
+from tests.backends.ort.models import convolutional
 from tests.cli.conftest import MODEL, Run
-from tests.device.cpu_device import CpuDevice
-from tests.device.test_calibration import SIZES, FakeBench
-from tests.execution.models import convolutional
 
 DEVICE = ("calibrate", "--device", "cuda")
 
@@ -30,10 +30,12 @@ DEVICE = ("calibrate", "--device", "cuda")
 @pytest.fixture
 def _device(monkeypatch: pytest.MonkeyPatch) -> None:
     """The CPU as if it were a GPU, with quick measurements."""
-    measure = calibration.measure_numbers
-    monkeypatch.setitem(sys.modules, "memplace_env.device.cuda", SimpleNamespace(open_cuda=CpuDevice))
-    monkeypatch.setattr(calibration, "Bench", FakeBench)
-    monkeypatch.setattr(calibration, "measure_numbers", lambda device, **asked: measure(device, sizes=SIZES, **asked))
+    measure = device_calibration.measure_numbers
+    monkeypatch.setitem(sys.modules, "memplace_env.backends.cuda.cuda", SimpleNamespace(open_cuda=CpuDevice))
+    monkeypatch.setattr(device_calibration, "Bench", FakeBench)
+    monkeypatch.setattr(
+        device_calibration, "measure_numbers", lambda device, **asked: measure(device, sizes=SIZES, **asked)
+    )
 
 
 @pytest.mark.usefixtures("_device")
@@ -96,14 +98,14 @@ def test_table_and_overwriting(run: Run, tmp_path: Path) -> None:
     [
         (["calibrate"], "Pass either a .csv file of measured latencies, or --device cuda"),
         ([*DEVICE, "m.csv", "--model", MODEL], "Pass either a .csv file of measured latencies, or --device cuda"),
-        ([*DEVICE], "--device needs the networks"),
+        ([*DEVICE], "--device needs networks"),
         (["calibrate", "--device", "tpu", "--model", MODEL], "--device"),
         *(([*DEVICE, "--model", MODEL, flag, "x"], f"{flag} cannot go with --device")
           for flag in ("--fit", "--accelerator", "--fusion", "--costs")),
         *((["calibrate", "m.csv", *flag], f"{flag[0]} cannot go with a file of measurements")
           for flag in (("--model", "x"), ("--capacity", 1), ("--name", "x"), ("--batch", 1), ("--dim", "a=1"))),
         ([*DEVICE, "--model", MODEL, "--capacity", 0], "--capacity"),
-        ([*DEVICE, "--model", MODEL, "--capacity", 10**15], "is as much as the host has"),
+        ([*DEVICE, "--model", MODEL, "--capacity", 10**15], "must be less than the memory of the host"),
         ([*DEVICE, "--model", MODEL, "--name", ""], "name must be one line of text"),
         ([*DEVICE, "--model", MODEL, "--name", "x" * 101], "name has 101 characters"),
         ([*DEVICE, "--model", "AlexNat"], "There is no workload 'AlexNat'"),
@@ -121,9 +123,11 @@ def test_a_model_of_ones_own_from_its_ops_to_a_plan(
     parsed: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing stands in for the bench here: its ops run, are timed alone, and then in a plan's memory."""
-    measure = calibration.measure_numbers
-    monkeypatch.setattr("memplace_env.device.cuda.open_cuda", CpuDevice)
-    monkeypatch.setattr(calibration, "measure_numbers", lambda device, **asked: measure(device, sizes=SIZES, **asked))
+    measure = device_calibration.measure_numbers
+    monkeypatch.setattr("memplace_env.backends.cuda.cuda.open_cuda", CpuDevice)
+    monkeypatch.setattr(
+        device_calibration, "measure_numbers", lambda device, **asked: measure(device, sizes=SIZES, **asked)
+    )
     model = convolutional(tmp_path / "mine.onnx")
     found = parsed(*DEVICE, "--model", model)
     assert all(time > 0 for time in found["op_ns"].values())
@@ -132,14 +136,14 @@ def test_a_model_of_ones_own_from_its_ops_to_a_plan(
     task = resolve_task(model, tmp_path / "cuda.toml")
     simulator = DeviceSimulator(CpuDevice, task=task, runs=3)
     assert simulator.run(task.program, task.accelerator, plan).latency_s > 0
-    assert solved["report"]["latency_s"] == pytest.approx(judge_plan(task, plan).latency_s)
+    assert solved["report"]["latency_s"] == pytest.approx(evaluate_plan(task, plan).latency_s)
 
 
 def test_without_a_device(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def none() -> None:
         raise ExecutionError("No CUDA device can be reached; run this on a machine with an NVIDIA GPU.")
 
-    monkeypatch.setitem(sys.modules, "memplace_env.device.cuda", SimpleNamespace(open_cuda=none))
+    monkeypatch.setitem(sys.modules, "memplace_env.backends.cuda.cuda", SimpleNamespace(open_cuda=none))
     _refused(run(*DEVICE, "--model", "AlexNet"), "No CUDA device can be reached")
     monkeypatch.setattr("memplace_env.cli.calibrate_device.find_spec", lambda name: None)
     _refused(run(*DEVICE, "--model", "AlexNet"), "Measuring a device needs PyTorch")

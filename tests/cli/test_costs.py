@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from memplace_env.accelerator import Accelerator
-from memplace_env.costs import Costs, Roofline
-from memplace_env.plugins import COST_MODELS
-from memplace_env.workload.program import Program
+from memplace_env._lib.plugins import COST_MODELS
+from memplace_env.machine.accelerator import Accelerator
+from memplace_env.machine.costs import Costs, Roofline
+from memplace_env.program.program import Program
 from tests.cli.conftest import MODEL, Run
 from tests.entry_points import install
 
@@ -36,7 +36,7 @@ def _doubled(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("_doubled")
 def test_plans_keep_their_costs(parsed: Callable[..., Any]) -> None:
-    """What timed a plan times it again without being named; a flag replaces it."""
+    """Costs that timed a plan time it again without being named; a flag replaces it."""
     found = parsed("solve", MODEL, *QUICK, "--costs", "doubled", "--out", "o")
     assert found["settings"]["costs"] == "doubled"
     again = parsed("simulate", MODEL, "o/plan.json")
@@ -61,7 +61,7 @@ def test_before_anything_is_placed(parsed: Callable[..., Any]) -> None:
 
 @pytest.mark.usefixtures("_doubled")
 def test_games(run: Run, tmp_path: Path) -> None:
-    """They are played, drawn and recognised with the costs that they were made with."""
+    """Games are played, drawn and recognised with the costs that they were made with."""
     for command in (["play", GAME, "--out", "plan.json"], ["render", GAME, "--out", "a.png"]):
         assert run(*command, "--costs", "doubled").exit_code == 0
     assert json.loads((tmp_path / "plan.json").read_text())["settings"]["costs"] == "doubled"

@@ -9,16 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from memplace_env.accelerator import load_accelerator
-from memplace_env.analysis import all_backing_baseline, explain_plan, native_baseline
 from memplace_env.cli.console import note, stdout
-from memplace_env.resolve import make_task
-from memplace_env.views.figures.comparison import two_maps
-from memplace_env.views.figures.explanation import explanation_figure
-from memplace_env.views.figures.plan import memory_map
-from memplace_env.views.style import to_png
-from memplace_env.views.tables.base import add_row, new_table, plain_text
-from memplace_env.workload.synthetic import planted
+from memplace_env.machine.accelerator import load_accelerator
+from memplace_env.placement.resolve_task import make_task
+from memplace_env.placement.synthetic import planted
+from memplace_env.report.comparison.comparison_figure import two_maps
+from memplace_env.report.explanation.explanation import explain_plan
+from memplace_env.report.explanation.explanation_figure import explanation_figure
+from memplace_env.report.plans.evaluated_plan import all_backing_baseline, native_baseline
+from memplace_env.report.plans.memory_map import memory_map
+from memplace_env.report.style import to_png
+from memplace_env.report.tables import add_row, new_table, plain_text
 from tests.cli.conftest import MODEL, Run
 
 HOSTILE = "\x1b[31m[red]:smile:\n\u202e\udc80$x$ é"
@@ -67,7 +68,7 @@ def test_sentences_about_files(run: Run, tmp_path: Path, saved: Path) -> None:
 
 
 def test_pictures_of_a_chip_with_hostile_names(tmp_path: Path) -> None:
-    preset = Path(__file__).parents[2] / "memplace_env/accelerator/presets/nnp-i.toml"
+    preset = Path(__file__).parents[2] / "memplace_env/machine/accelerator/presets/nnp-i.toml"
     text = preset.read_text(encoding="utf-8").replace('"nnp-i"', "'$\\frac{a$'")
     for level in load_accelerator("nnp-i").levels:
         text = text.replace(f'"{level.name}"', f"'_$\\{level.name}$中'")

@@ -12,11 +12,12 @@ from typing import Any
 
 import pytest
 
-from memplace_env.compiler.density import density_greedy
-from memplace_env.resolve import resolve_task
+from memplace_env.placement.compiler.density import density_greedy
+from memplace_env.placement.resolve_task import resolve_task
+from tests.backends.export.expected import tables_in
+from tests.backends.export.test_tflite import NETWORKS, metadata_in
 from tests.cli.conftest import MODEL, OTHER, Run
-from tests.export.expected import tables_in
-from tests.export.test_tflite import NETWORKS, metadata_in
+from tests.patience import patience
 
 
 @pytest.fixture
@@ -54,8 +55,8 @@ def test_a_header_through_a_pipe(saved: Path, run: Run) -> None:
     os.close(reading)
     assert Path("pipe").is_fifo()
     Path("stdout").symlink_to("/proc/self/fd/1")
-    command = [sys.executable, "-m", "memplace_env.cli", "export", MODEL, str(saved), "--out", "stdout"]
-    done = subprocess.run(command, capture_output=True, timeout=60)
+    command = [sys.executable, "-m", "memplace", "export", MODEL, str(saved), "--out", "stdout"]
+    done = subprocess.run(command, capture_output=True, timeout=patience(60))
     assert (done.returncode, done.stdout) == (0, text)
     assert done.stderr.startswith(b"Written: stdout (")
     assert Path("stdout").is_symlink()

@@ -15,10 +15,11 @@ from types import SimpleNamespace
 import pytest
 
 import memplace
-from memplace_env import files
+from memplace_env._lib import files
 from memplace_env.cli.interrupts import finishing
-from memplace_env.cli.result import Result
+from memplace_env.cli.solve_result import Result
 from tests.cli.conftest import MODEL, Run
+from tests.patience import patience
 
 INTERRUPTED_IMPORT = """
 import os, sys
@@ -33,14 +34,15 @@ memplace.main()
 
 
 @pytest.mark.parametrize(
-    ("module", "number"), [("memplace_env.registration", signal.SIGINT), ("memplace_env.cli.solve", signal.SIGTERM)]
+    ("module", "number"),
+    [("memplace_env.envs.registration", signal.SIGINT), ("memplace_env.cli.solve", signal.SIGTERM)],
 )
 def test_while_modules_are_imported(module: str, number: int) -> None:
     done = subprocess.run(
         [sys.executable, "-c", INTERRUPTED_IMPORT, module, str(int(number))],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=patience(60),
         preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     )
     assert (done.returncode, done.stderr) == (130, "memplace: interrupted.\n")
@@ -50,6 +52,34 @@ def test_one_in_a_finaliser_comes_again() -> None:
     memplace._again(SimpleNamespace(exc_type=KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         time.sleep(10)
+
+
+UNNOTICED = """
+import signal
+from threading import Event, Thread
+from memplace_env.cli.agent_run import new_bar
+from memplace_env.cli.interrupts import in_thread
+
+def interrupt_another_thread():
+    # The handler marks the signal, but the main thread's wait for a lock is not broken off.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    signal.pthread_kill(__import__("threading").get_ident(), signal.SIGINT)
+
+def work():
+    Thread(target=interrupt_another_thread).start()
+    return stop.wait(60)
+
+stop = Event()
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+print(in_thread(work, new_bar(False), lambda: "", stop))
+"""
+
+
+def test_one_that_does_not_wake_the_main_thread() -> None:
+    """Simulate one between Python's last look for signals and the wait for a lock: it was lost under load."""
+    done = subprocess.run([sys.executable, "-c", UNNOTICED], capture_output=True, text=True, timeout=patience(60))
+    assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
+    assert "the best plan so far is kept" in done.stderr
 
 
 def test_one_waits_for_what_is_to_be_finished() -> None:

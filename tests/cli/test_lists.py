@@ -2,33 +2,30 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 
 from memplace_env import __version__
-from memplace_env.accelerator import accelerator_names
+from memplace_env.cli.app import app
+from memplace_env.envs.registration import Formulation
 from memplace_env.leaderboard import SPLITS, suites
-from memplace_env.registration import Formulation
-from memplace_env.workload.zoo import zoo_names
+from memplace_env.machine.accelerator import accelerator_names
+from memplace_env.program.zoo import zoo_names
 from tests.cli.conftest import MODEL, Run
 
 TRAITS = (Formulation.ONE_SHOT.traits, Formulation.GAME.traits)
-COMMANDS = (
-    "solve",
-    "train",
-    "inspect",
-    "calibrate",
-    "simulate",
-    "validate",
-    "compare",
-    "export",
-    "workloads",
-    "accelerators",
-    "envs",
-    "agents",
-)
+ROOT: Any = typer.main.get_command(app)
+COMMANDS = {
+    **{name: command for name, command in ROOT.commands.items() if name != "leaderboard"},
+    **{f"leaderboard {name}": command for name, command in ROOT.commands["leaderboard"].commands.items()},
+}
+PANELS = ("Find a plan", "Look at plans", "Train", "Leaderboard", "Lists")
 
 
 def test_inspect(run: Run, parsed: Callable[..., Any]) -> None:
@@ -108,14 +105,30 @@ def test_agents(run: Run, parsed: Callable[..., Any]) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_help_has_an_example(run: Run, command: str) -> None:
-    result = run(command, "--help")
+def test_help_has_an_example_that_can_be_parsed(run: Run, command: str, tmp_path: Path) -> None:
+    result = run(*command.split(), "--help")
     assert result.exit_code == 0
     assert f"Example: memplace {command}" in result.stdout
+    for example in re.findall(r"memplace ([^;]+)", COMMANDS[command].epilog):
+        arguments = shlex.split(example.removeprefix(command))
+        COMMANDS[command].make_context(command, arguments)
 
 
 def test_version_and_bare_call(run: Run) -> None:
     assert run("--version").stdout == f"memplace {__version__}\n"
     bare = run()
     assert bare.exit_code == 0
-    assert all(command in bare.stdout for command in COMMANDS)
+    assert all(command in bare.stdout for command in ROOT.commands)
+    assert all(panel in bare.stdout for panel in PANELS)
+
+
+@pytest.mark.parametrize("command", ["envs", "workloads", "accelerators", "agents", "leaderboard suites"])
+def test_nothing_is_cut_at_80_columns(run: Run, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+    def words(columns: int) -> set[str]:
+        monkeypatch.setenv("COLUMNS", str(columns))
+        text = run(*command.split()).stdout
+        assert max(map(len, text.splitlines())) <= columns
+        return set(text.split())
+
+    narrow, wide = words(80), words(400)
+    assert {word for word in wide if len(word) <= 48} <= narrow

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from memplace_env.accelerator.load import find
+from memplace_env.machine.accelerator.load import find
 from tests.cli.conftest import MODEL, OTHER, Run
 
 
@@ -28,8 +28,41 @@ def test_simulate(run: Run, parsed: Callable[..., Any], saved: Path) -> None:
     assert result.exit_code == 0
     assert "this plan" in result.stdout
     values = parsed("simulate", MODEL, saved)
-    assert {"workload", "accelerator", "plan", "speedup", "native_latency_s", "report", "hurts"} == values.keys()
+    assert {"workload", "accelerator", "plan", "speedup", "native_latency_s", "report", "bottlenecks"} == values.keys()
     assert values["speedup"] == pytest.approx(values["native_latency_s"] / values["report"]["latency_s"])
+
+
+def test_no_model_is_needed(run: Run, parsed: Callable[..., Any], saved: Path, tmp_path: Path) -> None:
+    """No model is needed if the plan names a program of the zoo, or a synthetic one, and a shipped chip."""
+    for command in (["simulate"], ["validate"], ["compare"], ["explain"], ["export", "--out", "x.h"]):
+        short, full = run(*command, saved, "--json"), run(*command, MODEL, saved, "--json")
+        assert short.exit_code == 0, short.stderr
+        assert json.loads(short.stdout).keys() == json.loads(full.stdout).keys()
+    assert len(parsed("compare", saved, saved)["plans"]) == 2
+    game = ("AlexNet", "--formulation", "game", "--agent", "greedy-player", "--bound", 0, "--out", "game")
+    assert run("solve", *game).exit_code == 0
+    assert "is valid" in run("validate", "game/plan.json").stdout
+    assert "1 frame" in run("render", "game/plan.json", "--out", "game.png").stdout
+
+
+@pytest.mark.parametrize("command", ["simulate", "validate", "compare", "explain", "execute", "export"])
+def test_a_model_that_is_a_file_must_be_passed(run: Run, saved: Path, tmp_path: Path, command: str) -> None:
+    document = json.loads(saved.read_text()) | {"program": "mine", "settings": {"workload": "mine.onnx"}}
+    (tmp_path / "plan.json").write_text(json.dumps(document))
+    (tmp_path / "mine.onnx").write_bytes(b"never read")
+    more = ("--out", "x") if command == "export" else ()
+    result = run(command, "plan.json", *more)
+    assert result.exit_code == 2
+    assert result.stderr == (
+        "memplace: plan.json is a plan for 'mine.onnx', which is not in the zoo, and no file is opened because a plan "
+        "names it; pass the model before the plan: MODEL plan.json.\n"
+    )
+    without = run(command, "BERT", *more)
+    assert without.stderr == (
+        "memplace: There is no plan 'BERT'; pass the path of a plan.json, after its model if it needs one.\n"
+    )
+    if command != "compare":
+        assert "not 3 arguments" in run(command, "a", "b", "c", *more).stderr
 
 
 def test_validate(run: Run, parsed: Callable[..., Any], saved: Path) -> None:

@@ -1,4 +1,4 @@
-"""What `memplace solve` writes over, and what not."""
+"""Files that `memplace solve` overwrites, and those it keeps."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from agents.heuristic import LocalSearch, RandomSearch
-from memplace_env.cli.result import Result
-from memplace_env.plan import MemoryPlan
+from memplace_agents.heuristic import LocalSearch, RandomSearch
+from memplace_env.cli.solve_result import Result
+from memplace_env.placement.memory_plan import MemoryPlan
 from tests.cli.conftest import MODEL, OTHER, Run
 
 SLOW = ("--agent", "random", "--budget", 1, "--bound", 0, "--out", "o")
@@ -20,7 +20,7 @@ SLOW = ("--agent", "random", "--budget", 1, "--bound", 0, "--out", "o")
 
 @pytest.fixture(autouse=True)
 def no_picture(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if matplotlib were not installed."""
+    """Hide matplotlib, like an installation without it."""
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
 
 
@@ -46,7 +46,7 @@ def test_a_faster_plan_stays(run: Run, parsed: Callable[..., Any], best: Path) -
 def test_a_faster_plan_that_came_meanwhile_stays(
     run: Run, best: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of another run into the same folder, while this one searched."""
+    """A plan of another run into the same folder stays, while this one searched."""
     best.rename(tmp_path / "later.json")
     fast = (tmp_path / "later.json").read_bytes()
     monkeypatch.setattr(RandomSearch, "run", arriving(RandomSearch.run, tmp_path / "later.json", best))
@@ -107,7 +107,7 @@ def test_a_plan_that_cannot_run_goes(run: Run, best: Path) -> None:
 
 @pytest.mark.parametrize("other", [(OTHER,), (MODEL, "-a", "tpu-v4i")])
 def test_a_plan_for_another_task_stays(run: Run, best: Path, other: tuple[str, ...]) -> None:
-    """It is said before anything is searched."""
+    """The refusal comes before any search."""
     before = best.read_bytes()
     refused = run("solve", *other, "--out", "o")
     assert refused.exit_code == 2

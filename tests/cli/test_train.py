@@ -18,17 +18,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from agents.egrl import EGRLConfig
-from agents.ppo import PPOAgent
-from agents.registry import agent_spec, agent_specs
-from memplace_env import files
+from memplace_agents.egrl import EGRLConfig
+from memplace_agents.ppo import PPOAgent
+from memplace_agents.registry import agent_spec, agent_specs
+from memplace_env._lib import files
+from memplace_env._lib.errors import AgentError
+from memplace_env._lib.files import alone
 from memplace_env.cli.app import app
 from memplace_env.cli.learner_flags import configured
 from memplace_env.envs.malloc_game import MallocGameEnv
-from memplace_env.errors import AgentError
-from memplace_env.files import alone
-from memplace_env.plan import MemoryPlan
+from memplace_env.placement.memory_plan import MemoryPlan
 from tests.cli.conftest import MODEL, OTHER, Run, started
+from tests.patience import patience
 
 GAME = "synthetic:diamond?ops=9&seed=1&accelerator=tpu-v4i"
 SMALL = ("--set", "population=6", "--set", "elites=2", "--set", "hidden=16", "--set", "refine=0.5")
@@ -96,7 +97,7 @@ def test_two_runs_do_not_share_a_folder(run: Run, tmp_path: Path) -> None:
 def test_without_room_nothing_is_half_written(
     run: Run, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """And with room again the run goes on to the end that it would have had."""
+    """Once there is room again the run goes on to the end that it would have had."""
     real = files._opened
 
     def full(path: Path, like: Path) -> int:
@@ -156,24 +157,24 @@ def test_policies_load_in_solve(parsed: Callable[..., Any], trained: Path) -> No
     """Also those of one workload for another."""
     for model in (MODEL, OTHER):
         policy = ("--agent", "egrl", "--policy", trained / "seed-0" / "policy.pt")
-        found = parsed("solve", model, *policy, "--budget", 1)["findings"][0]
+        found = parsed("solve", model, *policy, "--budget", 1)["stage_results"][0]
         assert (found["name"], found["evaluations"]) == ("egrl", 1)
 
 
 @pytest.mark.parametrize("formulation", ["one-shot", "game"])
 def test_agents_without_checkpoints(run: Run, parsed: Callable[..., Any], formulation: str) -> None:
-    """They train in both formulations, their policies load, and unfinished seeds begin anew."""
+    """Agents without checkpoints train in both formulations, their policies load, and unfinished seeds begin anew."""
     ppo = ("train", "ppo", GAME if formulation == "game" else MODEL, "--formulation", formulation, "--out", "o")
     first = parsed(*ppo, "--budget", 16)["runs"][0]
     both = parsed(*ppo, "--budget", 16, "--resume", "--seeds", 2)["runs"]
     assert both[0] == first
     assert run(*ppo, "--budget", 32, "--resume").exit_code == 2
     flags = ("--formulation", formulation, "--agent", "ppo", "--policy", first["policy"], "--budget", 16)
-    assert "ppo" in [finding["name"] for finding in parsed("solve", ppo[2], *flags)["findings"]]
+    assert "ppo" in [stage_result["name"] for stage_result in parsed("solve", ppo[2], *flags)["stage_results"]]
 
 
 def test_muzero(run: Run, parsed: Callable[..., Any], tmp_path: Path) -> None:
-    """It goes on with a bigger budget, one policy plays several programs, and a policy of another agent is refused."""
+    """Training resumes with a bigger budget, a policy plays several programs, that of another agent is refused."""
     small = ("--set", "games=4", "--set", "simulations=4", "--set", "batch=16", "--set", "hidden=16")
     other = GAME.replace("seed=1", "seed=2")
     train = ("train", "muzero", GAME, other, "--formulation", "game", *small, "--out", "o")
@@ -181,7 +182,7 @@ def test_muzero(run: Run, parsed: Callable[..., Any], tmp_path: Path) -> None:
     trained = parsed(*train, "--budget", 14, "--resume")["runs"][0]
     assert [workload["evaluations"] for workload in trained["workloads"]] == [14, 14]
     solve = ("solve", GAME, "--formulation", "game", "--agent", "muzero", "--budget", 6, "--policy")
-    assert "muzero" in [finding["name"] for finding in parsed(*solve, trained["policy"])["findings"]]
+    assert "muzero" in [stage_result["name"] for stage_result in parsed(*solve, trained["policy"])["stage_results"]]
     PPOAgent(out=tmp_path / "ppo").solve(MallocGameEnv(GAME, "tpu-v4i"), budget=8)
     refused = run(*solve, "ppo/policy.pt")
     assert refused.exit_code == 2
@@ -216,7 +217,7 @@ BAD = {
     "impossible setting": (["train", "egrl", MODEL, "--set", "elites=90"], "elites"),
     "policy for none": (["solve", MODEL, "--agent", "exact", "--policy", "policy.pt"], "does not learn"),
     "settings for none": (["solve", MODEL, "--agent", "exact", "--set", "hidden=8"], "--set"),
-    "policy for the default": (["solve", MODEL, "--policy", "policy.pt"], "for that there are: egrl"),
+    "policy for the default": (["solve", MODEL, "--policy", "policy.pt"], "these do: egrl"),
     "missing policy": (["solve", MODEL, "--agent", "egrl", "--policy", "none.pt"], "none.pt"),
     "policy is no policy": (["solve", MODEL, "--agent", "egrl", "--policy", __file__], "test_train.py"),
 }
@@ -288,11 +289,11 @@ def test_learners_are_listed(run: Run, parsed: Callable[..., Any]) -> None:
 
 
 def test_interrupt_says_how_to_go_on(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "memplace_env.cli", "train", "egrl", MODEL, *SMALL, "--out", "o"]
+    command = [sys.executable, "-m", "memplace", "train", "egrl", MODEL, *SMALL, "--out", "o"]
     checkpoint = tmp_path / "o" / "seed-0" / "checkpoint.pt"
     with started([*command, "--budget", "1000000"], tmp_path, checkpoint) as run:
         run.send_signal(signal.SIGINT)
-        _, stderr = run.communicate(timeout=30)
+        _, stderr = run.communicate(timeout=patience(30))
     assert run.returncode == 130
     assert "o/seed-0/checkpoint.pt; the same command with --resume goes on" in stderr
     assert "Traceback" not in stderr

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from memplace_env.envs.malloc_game import rules
 from memplace_env.envs.malloc_game.playouts import lazy_playout
-from memplace_env.envs.malloc_game.state import (
+from memplace_env.envs.malloc_game.state import (  # fmt: skip
     ESTIMATE,
     MASK,
     OP,
@@ -22,17 +22,18 @@ from memplace_env.envs.malloc_game.state import (
     game_tables,
     layout_of,
     plan_of,
-)  # fmt: skip
-from memplace_env.plan import MemoryPlan, violations
-from memplace_env.simulator import time_plan
-from memplace_env.task import Task
-from memplace_env.testing.reference import Timing, simulate
-from memplace_env.testing.reference_game import COPY, DROP, NO_COPY, Game
-from memplace_env.testing.reference_position import FAST
+)
+from memplace_env.placement.memory_plan import MemoryPlan
+from memplace_env.placement.simulator import time_plan
+from memplace_env.placement.task import Task
+from memplace_env.placement.validation import violations
+from tests.references.reference_game import COPY, DROP, NO_COPY, Game
+from tests.references.reference_position import FAST
+from tests.references.reference_simulator import Timing, simulate
 
 ACTIONS = (COPY, NO_COPY, DROP)
 TASTES = st.lists(st.integers(0, 4), min_size=3, max_size=3).filter(any)
-"""How much a player likes each action."""
+"""Relative weights with which a player chooses each action."""
 
 
 class Compiled:
@@ -62,7 +63,7 @@ class Compiled:
         return tuple(map(int, rules.preview(self.tables, self.layout, self.state)))
 
     def plan(self) -> MemoryPlan:
-        """Of the game, finished lazily."""
+        """Return the plan of the game, finished lazily."""
         end = self.fork()
         lazy_playout(self.tables, self.layout, end.state)
         return plan_of(self.task, self.layout, end.state)
@@ -105,7 +106,7 @@ def expected_preview(game: Game) -> tuple[int, int, int]:
 
 
 def require_nothing_lost(game: Game) -> None:
-    """Data that somebody still needs is in an intact block, or in the backing memory by the time of its next use."""
+    """Data with uses left is in an intact block, or in the backing memory by the time of its next use."""
     program = game.setting.task.program
     needed_at = dict.fromkeys(game.setting.outputs, program.num_ops)
     undecided = range(program.num_uses - 1, game.use - 1, -1)
@@ -127,7 +128,7 @@ def play_both(compiled: Compiled, game: Game, action: int) -> int:
 
 
 def require_sound(task: Task, plan: MemoryPlan, estimate: int, gains: int | None) -> Timing:
-    """The plan of a finished game is valid and takes what the game says; both simulators say the same."""
+    """The plan of a finished game is valid and has the game's latency; both simulators agree."""
     assert violations(task, plan) == []
     report, timing = time_plan(task, plan), simulate(task, plan)
     assert report.latency_ps == timing.latency == estimate
@@ -135,7 +136,7 @@ def require_sound(task: Task, plan: MemoryPlan, estimate: int, gains: int | None
     assert report.stall_ps.tolist() == timing.stalls
     assert report.traffic_bound_ps <= estimate
     if gains is not None:
-        backing = MemoryPlan.of(task, np.ones(task.program.num_uses), np.empty((0, 5)))
+        backing = task.make_plan(np.ones(task.program.num_uses), np.empty((0, 5)))
         assert gains == time_plan(task, backing).latency_ps - estimate
     return timing
 

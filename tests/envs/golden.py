@@ -18,7 +18,7 @@ ROOFLINE = Path(__file__).with_name("golden-roofline.json")
 
 
 def latencies(env):
-    """Who an environment is, and latencies of some of its plans."""
+    """Return hashes of an environment, and latencies of some of its plans."""
     who = {"program": env.program.sha256, "accelerator": env.accelerator.sha256}
     if isinstance(env, MallocGameEnv):
         states = env.problem.new_states(2)
@@ -26,8 +26,8 @@ def latencies(env):
         env.problem.finish_randomly(states[1:], seed=0)
         found = env.problem.latency_s(states).tolist()
         return {**who, "all_backing_ps": env.problem.all_backing_ps, "greedy_and_random_latency_s": found}
-    maps = np.random.default_rng(0).integers(0, env.accelerator.num_levels, (2, env.problem.map_size))
-    _, scores = env.score(maps)
+    assignments = np.random.default_rng(0).integers(0, env.accelerator.num_levels, (2, env.problem.num_decisions))
+    _, scores = env.score(assignments)
     return {
         **who,
         "native_ps": env.problem.native_report.latency_ps,

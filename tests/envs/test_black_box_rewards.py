@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memplace_env.compiler import all_backing_report
 from memplace_env.envs.malloc_game import MallocGameEnv, MallocGameVectorEnv
 from memplace_env.envs.one_shot import OneShotEnv
-from memplace_env.simulator import BuiltinSimulator, judge_plan
+from memplace_env.envs.wrappers import SkipForced
+from memplace_env.placement.compiler import all_backing_report
+from memplace_env.placement.simulator import BuiltinSimulator, evaluate_plan
 from memplace_env.testing import RandomCosts
 from memplace_env.testing.strategies import game_tasks, programs, tasks
-from memplace_env.wrappers import SkipForced
 
 SEEDS = st.integers(0, 2**32)
 GAME = "synthetic:diamond?ops=9&seed=1&accelerator=tpu-v4i"
@@ -53,9 +53,9 @@ def test_the_return_of_a_game_is_the_black_boxs(task, costs, seed):
     base = all_backing_report(env.task).latency_s
     for game in (env, fork):
         total, info = play(game, seed, half)
-        judged = judge_plan(game.task, game.plan())
-        assert info["latency_s"] == judged.latency_s == game.report().latency_s == game.latency_s
-        assert total == pytest.approx(1 - judged.latency_s / base, abs=1e-9 * judged.latency_s / base)
+        evaluated = evaluate_plan(game.task, game.plan())
+        assert info["latency_s"] == evaluated.latency_s == game.report().latency_s == game.latency_s
+        assert total == pytest.approx(1 - evaluated.latency_s / base, abs=1e-9 * evaluated.latency_s / base)
 
 
 def test_games_side_by_side_earn_what_a_game_alone_earns():
@@ -87,7 +87,7 @@ def test_where_fast_memory_costs_a_game_that_avoids_it_is_best():
 
 
 def test_a_game_asks_once():
-    """And once for the baseline: a black box may be slow."""
+    """Each plan is timed once, and the baseline once: a black box may be slow."""
     env = SkipForced(gym.make("MallocGame-v0", workload=GAME, simulator=Contrary()))
     simulator = env.unwrapped.simulator
     for _ in range(2):
@@ -101,10 +101,10 @@ def test_a_game_asks_once():
 @settings(max_examples=40)
 @given(tasks(programs(max_ops=6)), SEEDS)
 def test_a_map_costs_what_its_report_says(task, seed):
-    """By a subclass of the built-in simulator too: in one step, among many, and of the plan."""
+    """The report agrees, of a subclass of the built-in simulator too: in one step, among many, and of the plan."""
     env = OneShotEnv(replace(task, simulator=Contrary()))
     env.reset()
-    maps = np.random.default_rng(seed).integers(0, task.accelerator.num_levels, (2, env.problem.map_size))
-    together = env.score(maps)[1].latency_s
-    for one_map, latency in zip(maps, together, strict=True):
-        assert env.step(one_map)[4]["latency_s"] == env.report().latency_s == latency
+    assignments = np.random.default_rng(seed).integers(0, task.accelerator.num_levels, (2, env.problem.num_decisions))
+    together = env.score(assignments)[1].latency_s
+    for assignment, latency in zip(assignments, together, strict=True):
+        assert env.step(assignment)[4]["latency_s"] == env.report().latency_s == latency

@@ -8,19 +8,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from stable_baselines3.common.env_checker import check_env as sb3_check_env
 
-import agents
+import memplace_agents
 import memplace_env  # noqa: F401
 from memplace_env.envs.malloc_game import MallocGameEnv, MallocGameVectorEnv
 from memplace_env.envs.malloc_game.flat import flat_space as game_space
 from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.envs.one_shot.flat import SEGMENTS, flat_observation
+from memplace_env.program.program import TensorKind
 from memplace_env.testing.strategies import game_tasks, tasks
-from memplace_env.workload.program import TensorKind
 from tests.test_all_envs import GENERIC
 
 
 def game_reference(seen):
-    """What `malloc_game.flat.flat_space` says of the arrays of one Dict, by numpy alone."""
+    """Return the vector of `malloc_game.flat.flat_space` for the arrays of one Dict, by numpy alone."""
     return np.concatenate(
         [
             seen["tensor"],
@@ -42,8 +42,8 @@ def test_the_game_shows_the_same_coarser(task, seed):
     pairs, over = [(plain.reset()[0], flat.reset()[0])], False
     while not over:
         action = int(rng.integers(3))
-        (seen, *rest), (vector, *told) = plain.step(action), flat.step(action)
-        assert rest == told
+        (seen, *rest), (vector, *other) = plain.step(action), flat.step(action)
+        assert rest == other
         pairs.append((seen, vector))
         over = rest[1]
     for seen, vector in pairs:
@@ -88,17 +88,17 @@ def test_reused_arrays_hold_the_same():
     fresh, reused = MallocGameVectorEnv(3, **settings), MallocGameVectorEnv(3, copy=False, **settings)
     assert (fresh.reset()[0] == reused.reset()[0]).all()
     fresh.action_space.seed(0)
-    kept = reused.step(np.zeros(3, int))[0]
-    assert fresh.step(np.zeros(3, int))[0] is not kept
+    first = reused.step(np.zeros(3, int))[0]
+    assert fresh.step(np.zeros(3, int))[0] is not first
     for _ in range(60):
         actions = fresh.action_space.sample()
         seen = fresh.step(actions)[0]
-        assert reused.step(actions)[0] is kept
-        assert (seen == kept).all()
+        assert reused.step(actions)[0] is first
+        assert (seen == first).all()
 
 
 @pytest.mark.parametrize(("agent", "env_id"), [("random", "MemPlace-v0"), ("greedy-player", "MallocGame-v0")])
 def test_agents_do_not_mind(agent, env_id):
     plain, flat = (gym.make(env_id, observation=form, **GENERIC[env_id]) for form in ("dict", "flat"))
-    solve = agents.make_agent(agent).solve
+    solve = memplace_agents.make_agent(agent).solve
     assert solve(flat, budget=20, seed=1).plan == solve(plain, budget=20, seed=1).plan

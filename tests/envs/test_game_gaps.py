@@ -1,4 +1,4 @@
-"""Which end of which gap a block takes: the search of the game against all gaps, counted out."""
+"""The gap and the end of it that a block takes: the kernels against an enumeration of all gaps."""
 
 import numpy as np
 from hypothesis import given, settings
@@ -6,13 +6,13 @@ from hypothesis import strategies as st
 
 from memplace_env.envs.malloc_game import room
 from memplace_env.envs.malloc_game.state import BLOCKS, NEVER, OP, USE
-from memplace_env.testing.reference_compiler import Block, gaps
 from memplace_env.testing.strategies import game_tasks
 from tests.envs.both_sides import Compiled
+from tests.references.reference_compiler import Block, gaps
 
 
 def wanted(game: Compiled, block: int) -> bool:
-    """Whether the block holds data of later use."""
+    """Return whether the block holds data with uses left."""
     layout, state, tables = game.layout, game.state, game.tables
     owner = state[layout.tensor + block]
     intact = state[layout.block + owner] == block and state[layout.intact + owner] == 1
@@ -20,21 +20,23 @@ def wanted(game: Compiled, block: int) -> bool:
 
 
 def expected(game: Compiled, size: int, ceiling: int, since: int) -> int:
-    """The end of a gap whose neighbour stays longest, sparing what is of use if possible; -1 if there is no gap."""
+    """Return the end of a gap whose neighbour is live longest, beside blocks with uses left if possible; or -1."""
     layout, state, tables = game.layout, game.state, game.tables
     blocks = range(state[BLOCKS])
-    low, hold = state[layout.offset :], state[layout.hold :]
+    low, committed_until = state[layout.offset :], state[layout.committed_until :]
     high = [int(low[block] + tables.size[state[layout.tensor + block]]) for block in blocks]
-    stays = [int(tables.last_op[state[layout.tensor + b]] if wanted(game, b) else hold[b]) for b in blocks]
+    live_until = [
+        int(tables.last_op[state[layout.tensor + b]] if wanted(game, b) else committed_until[b]) for b in blocks
+    ]
     for spare in (True, False):
-        busy = [b for b in blocks if hold[b] >= since or (spare and wanted(game, b))]
+        busy = [b for b in blocks if committed_until[b] >= since or (spare and wanted(game, b))]
         there = [Block(0, int(low[b]), high[b] - int(low[b]), 0, 0) for b in busy]
         ends = []
         for begin, space in gaps(there, ceiling, 0, 0):
             if space >= size:
                 end = begin + space
-                below = [2 * NEVER] * (begin == 0) + [stays[b] for b in busy if high[b] == begin]
-                above = [2 * NEVER] * (end == ceiling) + [stays[b] for b in busy if low[b] == end]
+                below = [2 * NEVER] * (begin == 0) + [live_until[b] for b in busy if high[b] == begin]
+                above = [2 * NEVER] * (end == ceiling) + [live_until[b] for b in busy if low[b] == end]
                 ends += [(max(below), -begin), (max(above), size - end)]
         if ends:
             return -max(ends)[1]

@@ -1,4 +1,4 @@
-"""Whole games by one call: each is a game by the rules, and its plan can run and takes what the game says."""
+"""Whole games by one call: each is a game by the rules; its plan can run and has the game's latency."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from memplace_env.envs.malloc_game import playouts, rules
 from memplace_env.envs.malloc_game.state import ESTIMATE, MASK, STALL_PS, USE, plan_of
-from memplace_env.testing.reference_game import COPY, DROP, NO_COPY
+from memplace_env.placement.synthetic import random_dag
+from memplace_env.program.program import Program
 from memplace_env.testing.strategies import game_tasks
-from memplace_env.workload.program import Program
-from memplace_env.workload.synthetic import random_dag
 from tests.envs.both_sides import Compiled, require_sound
+from tests.references.reference_game import COPY, DROP, NO_COPY
 
 
 def lazy(compiled: Compiled) -> int:
@@ -79,7 +79,7 @@ def long_programs(ops: int) -> st.SearchStrategy[Program]:
 @settings(max_examples=40)
 @given(st.data(), st.integers(0, 2**31 - 9))
 def test_long_games_are_sound(ops, data, seed):
-    """Too long for the reference; the validator and the simulator judge."""
+    """Programs too long for the reference, checked by validator and simulator."""
     task = data.draw(game_tasks(long_programs(ops)))
     start = Compiled(task)
     states = start.states(6)

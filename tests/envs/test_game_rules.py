@@ -14,13 +14,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memplace_env.accelerator import load_accelerator
-from memplace_env.resolve import make_task
-from memplace_env.task import Task
-from memplace_env.testing.reference_game import COPY, DROP, NO_COPY, Game
+from memplace_env.machine.accelerator import load_accelerator
+from memplace_env.placement.resolve_task import make_task
+from memplace_env.placement.task import Task
+from memplace_env.program.builder import ProgramBuilder
+from memplace_env.program.program import TensorKind
 from memplace_env.testing.strategies import game_tasks, programs_with_idle_ops, two_level_accelerators
-from memplace_env.workload.builder import ProgramBuilder
-from memplace_env.workload.program import TensorKind
 from tests.envs.both_sides import (
     ACTIONS,
     TASTES,
@@ -32,6 +31,7 @@ from tests.envs.both_sides import (
     require_same,
     require_same_end,
 )
+from tests.references.reference_game import COPY, DROP, NO_COPY, Game
 
 
 @settings(max_examples=60)
@@ -102,7 +102,7 @@ FATES = {
 
 
 def fates_of(game: Game, action: int) -> Iterator[str]:
-    """What a legal action is about to do that only some do."""
+    """Yield the rarer effects that a legal action is about to have."""
     op, x = game.op, game.tensor
     known, intact, pending = game.block(x), game.intact(x), game.pending()
     if game.is_result:

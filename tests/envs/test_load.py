@@ -1,11 +1,11 @@
-"""Environments in threads, forks and other processes, in short; in full: `python -m benchmarks.fuzz.load`."""
+"""Environments in threads, forks and other processes, in short; in full: `python -m tests.fuzz.load`."""
 
 import json
 
 import pytest
 
-from benchmarks.fuzz import load
-from memplace_env.threads import cached_property
+from memplace_env._lib.threads import cached_property
+from tests.fuzz import load
 
 
 @pytest.mark.parametrize("env_id", ["MemPlace-v0", "MallocGame-v0"])
@@ -38,7 +38,7 @@ def test_kept_properties():
 
         @cached_property
         def value(self):
-            """What it is."""
+            """A documented attribute."""
             self.made += 1
             return self.made
 
@@ -46,5 +46,5 @@ def test_kept_properties():
     assert (owner.value, owner.value, vars(owner)["value"]) == (1, 1, 1)
     del owner.value
     assert owner.value == 2
-    assert Owner.value.__doc__ == "What it is."
+    assert Owner.value.__doc__ == "A documented attribute."
     assert not hasattr(Owner.value, "lock"), "a fork would keep it locked"

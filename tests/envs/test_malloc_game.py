@@ -12,21 +12,21 @@ from sb3_contrib import MaskablePPO
 from stable_baselines3 import PPO
 
 import memplace_env
-from memplace_env.accelerator import load_accelerator
+from memplace_env._lib.errors import ActionError, EnvError, WorkloadError
+from memplace_env._lib.units import PS
 from memplace_env.envs.malloc_game import MallocGameEnv, MallocGameProblem
 from memplace_env.envs.malloc_game.observation import LOOKAHEAD, PROGRESS, TENSOR
 from memplace_env.envs.malloc_game.state import BLOCKS, COPY, DROP, NO_COPY, OP
-from memplace_env.errors import ActionError, EnvError, WorkloadError
-from memplace_env.plan import violations
-from memplace_env.registration import GAME
-from memplace_env.resolve import resolve_task
-from memplace_env.simulator import judge_plan, traffic_bound_ps
-from memplace_env.testing.reference_game import Game
+from memplace_env.envs.registration import GAME
+from memplace_env.envs.wrappers import SB3VecEnv, SkipForced
+from memplace_env.machine.accelerator import load_accelerator
+from memplace_env.placement.resolve_task import resolve_task
+from memplace_env.placement.simulator import evaluate_plan, traffic_bound_ps
+from memplace_env.placement.validation import violations
+from memplace_env.program.program import TensorKind
 from memplace_env.testing.strategies import game_tasks, programs
-from memplace_env.units import PS
-from memplace_env.workload.program import TensorKind
-from memplace_env.wrappers import SB3VecEnv, SkipForced
 from tests.envs.both_sides import ACTIONS, TASTES, expected_preview, pick
+from tests.references.reference_game import Game
 
 TASKS = game_tasks(programs())
 
@@ -55,7 +55,7 @@ def random_game(env, seed=0):
 def test_a_game_is_what_the_simulator_says(task, seed):
     env = MallocGameEnv(task)
     steps = random_game(env, seed)
-    report = judge_plan(task, env.plan())
+    report = evaluate_plan(task, env.plan())
     assert report.latency_s == steps[-1][4]["latency_s"]
     all_backing = env.problem.all_backing_ps
     assert sum(step[1] for step in steps) == pytest.approx(1 - report.latency_ps / all_backing)
@@ -79,7 +79,7 @@ def test_unfinished_games_have_plans_too(task, data):
 @settings(max_examples=60)
 @given(TASKS, st.data())
 def test_profiles_and_features_by_definition(task, data):
-    """The picture kept up to date is the one drawn anew, and both are what the blocks say."""
+    """The updated profile equals the one drawn anew, and both follow from the blocks."""
     program, problem = task.program, MallocGameProblem(task)
     states = problem.new_states(3)
     profiles = problem.observe(states).profile
@@ -93,7 +93,9 @@ def test_profiles_and_features_by_definition(task, data):
     capacity, expected = problem.tables.capacity, np.zeros((64, 64), dtype=int)
     for block in range(state[BLOCKS]):
         low, size = state[layout.offset + block], program.tensor_bytes[state[layout.tensor + block]]
-        for op in range(max(state[layout.start + block], now - 63), min(state[layout.hold + block], now) + 1):
+        for op in range(
+            max(state[layout.start + block], now - 63), min(state[layout.committed_until + block], now) + 1
+        ):
             for address in range(64):
                 bottom, top = address * capacity, (address + 1) * capacity
                 part = min((low + size) * 64, top) - max(low * 64, bottom)
@@ -179,7 +181,7 @@ def test_three_levels_are_refused():
         MallocGameEnv("synthetic:chain", accelerator="nnp-i")
 
 
-PRESET = Path(memplace_env.__file__).parent / "accelerator" / "presets" / "edge-tpu.toml"
+PRESET = Path(memplace_env.__file__).parent / "machine" / "accelerator" / "presets" / "edge-tpu.toml"
 
 
 @pytest.mark.parametrize("chip", ["edge-tpu", str(PRESET), PRESET, load_accelerator("edge-tpu")])
@@ -194,7 +196,7 @@ def test_of_resident_machines_a_streamed_copy_is_played(chip):
     assert violations(env.task, plan) == []
     assert {violation.rule for violation in violations(resident, plan)} == {"accelerator"}
     again = resolve_task(workload, plan.settings.get("accelerator", plan.accelerator))
-    assert judge_plan(again, plan).latency_ps == env.report().latency_ps
+    assert evaluate_plan(again, plan).latency_ps == env.report().latency_ps
     assert again.accelerator == env.accelerator
     vector = gym.make_vec("MallocGame-v0", num_envs=2, workload=resident)
     assert vector.unwrapped.env.task is MallocGameEnv(resident).task, "a task is streamed once"
@@ -226,7 +228,7 @@ def test_planners_interface():
     stepped = problem.new_states(1)
     for action in actions[0]:
         problem.play(stepped, np.array([action]))
-    assert (stepped == replayed).all(), "what replay says was played, plays the same game"
+    assert (stepped == replayed).all(), "the actions that replay reports lead to the same game"
 
 
 def test_skip_forced_keeps_the_return():

@@ -1,4 +1,4 @@
-"""That long use keeps its memory, in short; in full: `python -m benchmarks.fuzz.memory`."""
+"""Memory does not grow in long use: the short test; the full one is `python -m tests.fuzz.memory`."""
 
 import json
 import mmap
@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from benchmarks.fuzz import memory
+from tests.fuzz import memory
 
 SHORT = ("one-shot", "game", "game, black box", "game, states and forks", "one-shot, made and closed", "game, vector")
 
@@ -15,20 +15,20 @@ SHORT = ("one-shot", "game", "game, black box", "game, states and forks", "one-s
 @pytest.mark.parametrize("kind", SHORT)
 def test_memory_is_flat(kind):
     """In a process of its own: the heap of one that ran other tests grows and shrinks as these left it."""
-    command = [sys.executable, "-m", "benchmarks.fuzz.memory", "--kind", kind, "--steps", "1500"]
-    told = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert told.returncode == 0, told.stderr
-    line = json.loads(told.stdout)
+    command = [sys.executable, "-m", "tests.fuzz.memory", "--kind", kind, "--steps", "1500"]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    line = json.loads(result.stdout)
     assert line["growth_mib"] < 3, line
 
 
 def test_a_leak_is_seen(monkeypatch):
-    kept = []
+    buffers = []
 
     def leaks():
         while True:  # new pages, as the heap may have room from other tests
-            kept.append(mmap.mmap(-1, 2**16, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
-            kept[-1].write(bytes([1]) * 2**16)
+            buffers.append(mmap.mmap(-1, 2**16, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
+            buffers[-1].write(bytes([1]) * 2**16)
             yield
 
     monkeypatch.setattr(memory, "kinds", lambda: {"leak": leaks})

@@ -7,22 +7,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import memplace_env
-from memplace_env.compiler import native_plan
+from memplace_env._lib.errors import ActionError, MemPlaceError, WorkloadError
 from memplace_env.envs.one_shot import OneShotEnv, OneShotProblem
 from memplace_env.envs.one_shot.observation import FEATURES, node_features
 from memplace_env.envs.one_shot.reward import REWARDS, Scores
-from memplace_env.errors import ActionError, MemPlaceError, WorkloadError
-from memplace_env.plan import violations
-from memplace_env.simulator import BuiltinSimulator, judge_plan
+from memplace_env.placement.compiler import native_plan
+from memplace_env.placement.simulator import BuiltinSimulator, evaluate_plan
+from memplace_env.placement.synthetic import planted
+from memplace_env.placement.validation import violations
 from memplace_env.testing.strategies import tasks
-from memplace_env.workload.synthetic import planted
 
 WORKLOAD = "synthetic:chain?ops=8&seed=4"
 
 
-def maps(problem):
+def assignments(problem):
     """Any map, as a list."""
-    return st.lists(st.integers(0, problem.task.backing), min_size=problem.map_size, max_size=problem.map_size)
+    return st.lists(
+        st.integers(0, problem.task.backing), min_size=problem.num_decisions, max_size=problem.num_decisions
+    )
 
 
 @pytest.fixture
@@ -34,9 +36,9 @@ def env():
 @given(tasks(), st.data())
 def test_what_the_environment_says_is_what_the_simulator_says(task, data):
     env = OneShotEnv(task)
-    action = np.array(data.draw(maps(env.problem)))
+    action = np.array(data.draw(assignments(env.problem)))
     _, reward, terminated, truncated, info = env.step(action)
-    report, base = judge_plan(task, env.plan()), judge_plan(task, native_plan(task))
+    report, base = evaluate_plan(task, env.plan()), evaluate_plan(task, native_plan(task))
     assert (terminated, truncated) == (True, False)
     assert info["latency_s"] == report.latency_s
     assert info["energy_j"] == pytest.approx(report.energy_j, rel=1e-12)
@@ -50,29 +52,29 @@ def test_what_the_environment_says_is_what_the_simulator_says(task, data):
 @settings(max_examples=100)
 @given(tasks())
 def test_mask_and_ignored_entries(task):
-    """What the mask forbids is always reassigned; what decides nothing changes nothing."""
+    """Levels that the mask forbids are always reassigned; ignored decisions change nothing."""
     problem = OneShotProblem(task)
-    base = np.full(problem.map_size, task.backing)
-    for entry in range(problem.map_size):
+    base = np.full(problem.num_decisions, task.backing)
+    for decision in range(problem.num_decisions):
         for level in range(task.backing):
             trial = base.copy()
-            trial[entry] = level
+            trial[decision] = level
             scores = problem.evaluate(trial[None])
-            if not problem.decides[entry]:
+            if not problem.decides[decision]:
                 assert all(map(np.array_equal, scores, problem.evaluate(base[None])))
-                assert not problem.mask[entry, level]
-            elif not problem.mask[entry, level]:
+                assert not problem.mask[decision, level]
+            elif not problem.mask[decision, level]:
                 assert scores.reassigned[0] > 0
 
 
 @settings(max_examples=100)
 @given(tasks(), st.data())
 def test_asking_for_what_one_got_is_granted(task, data):
-    """Where each entry decides about one tensor, the repaired map is valid and costs the same."""
+    """Repair keeps the cost: with one tensor a decision, the repaired assignment is valid and costs the same."""
     problem = OneShotProblem(task)
-    first = problem.evaluate(np.array([data.draw(maps(problem))]))
-    again = problem.evaluate(problem.maps_of(first.level))
-    decided = problem.slot[problem.slot >= 0]
+    first = problem.evaluate(np.array([data.draw(assignments(problem))]))
+    again = problem.evaluate(problem.assignments_of(first.level))
+    decided = problem.decision_of[problem.decision_of >= 0]
     if len(np.unique(decided)) == len(decided):
         assert again.reassigned[0] == 0
         assert again.latency_s == first.latency_s
@@ -80,10 +82,10 @@ def test_asking_for_what_one_got_is_granted(task, data):
 
 
 def test_planted_map_earns_the_planted_speedup(env):
-    program, mapping = planted("chain", ops=8, seed=4)
-    action = np.full(env.problem.map_size, env.accelerator.backing)
-    decided = env.problem.slot >= 0
-    action[env.problem.slot[decided]] = mapping[decided]
+    program, levels = planted("chain", ops=8, seed=4)
+    action = np.full(env.problem.num_decisions, env.accelerator.backing)
+    decided = env.problem.decision_of >= 0
+    action[env.problem.decision_of[decided]] = levels[decided]
     _, reward, *_, info = env.step(action)
     assert info["valid"]
     assert reward == info["speedup"] > 1

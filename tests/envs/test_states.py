@@ -6,11 +6,11 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from benchmarks.fuzz import Wrong
-from benchmarks.fuzz.kinds import states as campaign
+from memplace_env._lib.errors import EnvError, MemPlaceError
 from memplace_env.envs.malloc_game import MallocGameEnv, known
 from memplace_env.envs.malloc_game.state import BLOCKS, ESTIMATE, HEAD, LIVE, PAST, USE
-from memplace_env.errors import EnvError, MemPlaceError
+from tests.fuzz import Wrong
+from tests.fuzz.kinds import states as campaign
 from tests.test_all_envs import GENERIC
 
 WORKLOAD = "synthetic:diamond?ops=9&seed=1&accelerator=tpu-v4i"
@@ -112,7 +112,7 @@ def test_few_states_are_remembered(monkeypatch):
 
 
 def test_lists_of_blocks_that_lead_out_of_the_state(env):
-    """What once ended the process."""
+    """States with wild indices, which would end the process in a kernel, are refused."""
     state = played(env, 30)
     for field in (BLOCKS, LIVE, PAST, USE):
         for value in (-(2**63), -1, 2**40, 2**63 - 1):
@@ -122,7 +122,7 @@ def test_lists_of_blocks_that_lead_out_of_the_state(env):
                 env.set_state(spoilt)
 
 
-def test_maps_are_states():
+def test_assignments_are_states():
     env = gym.make("MemPlace-v0", **GENERIC["MemPlace-v0"]).unwrapped
     for state in ([0] * 17, np.full(18, 9), np.full(18, -1), np.zeros(18), "state", 3):
         with pytest.raises(MemPlaceError, match=r"of shape \(18,\)|levels"):

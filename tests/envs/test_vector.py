@@ -7,7 +7,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import vector as vector_wrappers
 
 import memplace_env  # noqa: F401
-from memplace_env.errors import EnvError
+from memplace_env._lib.errors import EnvError
 from tests.test_all_envs import GENERIC, assert_same
 
 COPIES = 5
@@ -75,7 +75,7 @@ def test_wasted_steps_evaluate_nothing():
 
     class Counting:
         def run(self, program, accelerator, plan):
-            from memplace_env.simulator import BuiltinSimulator
+            from memplace_env.placement.simulator import BuiltinSimulator
 
             counted.append(plan)
             return BuiltinSimulator().run(program, accelerator, plan)
@@ -127,7 +127,7 @@ def test_reset_masks_are_refused(env_id, mask):
 def test_modes_and_forms_are_refused(env_id):
     with pytest.raises(EnvError, match="'NextStep', 'SameStep', 'Disabled'"):
         make(env_id, autoreset_mode="now")
-    with pytest.raises(EnvError, match="neither 'dict' nor 'flat'"):
+    with pytest.raises(EnvError, match="observation must be 'dict' or 'flat'"):
         make(env_id, observation="graph")
 
 

@@ -8,7 +8,8 @@ from types import SimpleNamespace
 
 import gymnasium as gym
 
-import agents
+import memplace_agents
+from memplace_env.envs.registration import Formulation
 from memplace_env.leaderboard.entry import Entry, Point
 from memplace_env.leaderboard.page.content import PageData
 from memplace_env.leaderboard.page.data import page_data
@@ -16,7 +17,6 @@ from memplace_env.leaderboard.splits import Split
 from memplace_env.leaderboard.standings import standings
 from memplace_env.leaderboard.submission import Meta, Submission, Training
 from memplace_env.leaderboard.suite import Budget, Instance, Known, Suite, Track
-from memplace_env.registration import Formulation
 
 HOSTILE = "</script><img src=x onerror=alert(1)>\u2028&amp;<b>bold</b>"
 LONG = "A-name-that-nobody-can-read-in-a-narrow-column-because-it-does-not-end-for-a-long-time"
@@ -30,13 +30,13 @@ IDS = {
     "MallocGame-Evoformer-pairs-v0": GAME,
 }
 PLAYERS = {
-    "density-greedy": ("own", (0,), lambda: agents.DensityGreedy(), (ONE_SHOT,)),
-    "greedy-player": ("own", (0,), lambda: agents.GreedyPlayer(), (GAME,)),
-    "xla-msa": ("own", (0,), lambda: agents.XlaMsa(), (GAME,)),
-    "local-search": ("50", (0, 1), lambda: agents.LocalSearch(), (ONE_SHOT,)),
-    "game-search": ("50", (0, 1), lambda: agents.GameLocalSearch(), (GAME,)),
-    HOSTILE: ("50", (0, 1), lambda: agents.RandomSearch(), (ONE_SHOT,)),
-    LONG: ("10", (0, 1), lambda: agents.RandomSearch(), (ONE_SHOT,)),
+    "density-greedy": ("own", (0,), lambda: memplace_agents.DensityGreedy(), (ONE_SHOT,)),
+    "greedy-player": ("own", (0,), lambda: memplace_agents.GreedyPlayer(), (GAME,)),
+    "xla-msa": ("own", (0,), lambda: memplace_agents.XlaMsa(), (GAME,)),
+    "local-search": ("50", (0, 1), lambda: memplace_agents.LocalSearch(), (ONE_SHOT,)),
+    "game-search": ("50", (0, 1), lambda: memplace_agents.GameLocalSearch(), (GAME,)),
+    HOSTILE: ("50", (0, 1), lambda: memplace_agents.RandomSearch(), (ONE_SHOT,)),
+    LONG: ("10", (0, 1), lambda: memplace_agents.RandomSearch(), (ONE_SHOT,)),
 }
 
 
@@ -84,11 +84,11 @@ def suite():
     instances = {}
     for env_id, formulation in IDS.items():
         task = task_of(env_id)
-        baseline = agents.GreedyPlayer().solve(env_id) if formulation is GAME else None
+        baseline = memplace_agents.GreedyPlayer().solve(env_id) if formulation is GAME else None
         ps_ = (
             ps(baseline.native_latency_s)
             if baseline
-            else ps(agents.DensityGreedy().solve(env_id, budget=1).native_latency_s)
+            else ps(memplace_agents.DensityGreedy().solve(env_id, budget=1).native_latency_s)
         )
         name = env_id.split("-", 1)[1].removesuffix("-v0").removesuffix(f"-{task.accelerator.name}")
         instances[env_id] = Instance(
@@ -115,5 +115,5 @@ def small_board():
 
 
 def small_page(**changes) -> PageData:
-    data = page_data("MemPlace leaderboard", [small_board()], task_of, versions={"test": "1"})
+    data = page_data("MemPlace leaderboard", [small_board()], task_of)
     return replace(data, **changes)

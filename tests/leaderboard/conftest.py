@@ -1,4 +1,4 @@
-"""What tests of the page in a browser share: the page, the browser, and tabs that may have no fault."""
+"""Fixtures of the page's tests in a browser: the page, the browser, and tabs that may have no fault."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import os
 import shutil
 
 import pytest
+
+from tests.patience import patience
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 NEEDS_CHROMIUM = [
@@ -45,7 +47,7 @@ def visit(browser, address):
         for pattern in ("http://**", "https://**"):
             context.route(pattern, lambda route: (faults.append(f"asked {route.request.url}"), route.abort()))
         page = context.new_page()
-        page.set_default_timeout(15_000)
+        page.set_default_timeout(1000 * patience(15))
         page.on("console", lambda said: faults.append(said.text) if said.type in ("error", "warning") else None)
         page.on("pageerror", lambda error: faults.append(str(error)))
         page.on("requestfailed", lambda request: faults.append(f"failed {request.url}"))

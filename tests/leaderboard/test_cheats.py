@@ -1,21 +1,22 @@
-"""What somebody may try: each is refused, with the sentence that says what is wrong."""
+"""Attempts to cheat: each is refused with one sentence that names the fault."""
 
 import json
 import lzma
 import os
 import shutil
+import tracemalloc
 from dataclasses import replace
 
 import pytest
 
-from memplace_env.errors import AgentError, LeaderboardError, MemPlaceError
-from memplace_env.files import alone
+from memplace_env._lib.errors import AgentError, LeaderboardError, MemPlaceError
+from memplace_env._lib.files import alone
 from memplace_env.leaderboard import folder as files
 from memplace_env.leaderboard import running
 from memplace_env.leaderboard.board import Board
 from memplace_env.leaderboard.checks import check_spending, check_unique
 from memplace_env.leaderboard.entry import Point
-from memplace_env.leaderboard.folder import META, read_entries, to_line, write_entries
+from memplace_env.leaderboard.folder import META, RUNS, UNFINISHED, append_run, read_runs, to_line, write_runs
 from memplace_env.leaderboard.meta_file import read_meta, write_meta
 from memplace_env.leaderboard.suite import load_suite
 from memplace_env.leaderboard.verifying import rerun, verify
@@ -38,17 +39,17 @@ def folder(honest, tmp_path):
     return shutil.copytree(honest, tmp_path / "copy")
 
 
-def plans(folder, env_id=FIRST):
-    return folder / "plans" / f"{env_id}.jsonl.xz"
-
-
-def change(folder, tamper, env_id=FIRST):
-    """Write one environment's runs anew, as `tamper` makes them of what they are."""
-    write_entries(plans(folder, env_id), tamper(list(read_entries(plans(folder, env_id)))))
+def change(folder, tamper):
+    """Write the runs anew, as `tamper` makes them of what they are."""
+    write_runs(folder / RUNS, tamper(list(read_runs(folder / RUNS))))
 
 
 def change_first(folder, **fields):
     change(folder, lambda entries: [replace(entries[0], **fields), *entries[1:]])
+
+
+def write_lines(folder, *lines):
+    (folder / RUNS).write_bytes(lzma.compress(b"".join(lines)))
 
 
 def change_meta(folder, **fields):
@@ -71,9 +72,9 @@ def test_an_honest_one_is_accepted(honest):
 
 
 def test_writing_and_reading_change_nothing(folder):
-    before = plans(folder).read_bytes()
+    before = (folder / RUNS).read_bytes()
     change(folder, list)
-    assert plans(folder).read_bytes() == before
+    assert (folder / RUNS).read_bytes() == before
     change_meta(folder)
     assert read_meta(folder / META) == verify(folder).meta
 
@@ -90,7 +91,7 @@ def test_a_plan_that_cannot_run(folder):
 
 
 def test_the_plan_of_another_program(folder):
-    other = next(read_entries(plans(folder, SECOND)))
+    other = next(entry for entry in read_runs(folder / RUNS) if entry.env_id == SECOND)
     change_first(folder, plan=other.plan)
     refused(folder, FIRST, "cannot run", "made for")
 
@@ -112,17 +113,17 @@ def test_a_curve_that_ends_elsewhere(folder):
 
 
 def test_a_missing_seed(folder):
-    change(folder, lambda entries: entries[:-1])
+    change(folder, lambda entries: entries[:4] + entries[5:])
     refused(folder, FIRST, "seed 4 is missing")
 
 
-def test_seeds_that_somebody_chose(folder):
+def test_chosen_seeds(folder):
     change_meta(folder, seeds=(0, 1, 2, 3, 7))
     refused(folder, META, "seeds must be [0, 1, 2, 3, 4]")
 
 
 def test_a_missing_instance(folder):
-    plans(folder, SECOND).unlink()
+    change(folder, lambda entries: [entry for entry in entries if entry.env_id != SECOND])
     refused(folder, SECOND, "is missing")
 
 
@@ -173,97 +174,127 @@ def test_one_run_twice(folder):
     refused(folder, FIRST, "two runs")
 
 
+@pytest.mark.parametrize(
+    ("step", "faults"),
+    [(1, ("line 6:", "seed 5 is not expected")), (0, ("line 2:", "there are two runs"))],
+    ids=["other seeds", "one seed"],
+)
+def test_more_runs_than_expected_are_not_read(folder, step, faults):
+    """Reading stops early: of 300 runs with long curves, 25 MB in 6 kB, at most one more than expected is in memory."""
+    first = next(read_runs(folder / RUNS))
+    line = to_line(replace(first, seed=0, curve=(Point(1, 0.0, 5),) * files.POINTS))
+    runs = [line.replace(b'"seed":0', b'"seed":%d' % (step * number)) for number in range(300)]
+    (folder / RUNS).write_bytes(lzma.compress(b"".join(runs), preset=0))
+    tracemalloc.start()
+    refused(folder, RUNS, *faults)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2**25
+
+
 def test_two_submissions_of_one_name():
     with pytest.raises(LeaderboardError, match="called 'local-search'"):
         check_unique(["local-search", "exact", "local-search"])
 
 
-def test_runs_in_the_file_of_another_environment(folder):
-    shutil.copy(plans(folder, SECOND), plans(folder, FIRST))
-    refused(folder, FIRST, f"holds a run of {SECOND}")
+def test_runs_in_another_order(folder, honest):
+    change(folder, lambda entries: entries[::-1])
+    assert verify(folder) == verify(honest)
 
 
-@pytest.mark.parametrize("name", ["extra.txt", ".hidden", "plans.sh"])
+@pytest.mark.parametrize("name", ["extra.txt", ".hidden", "runs.sh"])
 def test_files_that_do_not_belong_there(folder, name):
     (folder / name).write_text("x")
     refused(folder, name, "does not belong")
 
 
-def test_links_are_not_followed(folder, tmp_path):
+@pytest.mark.parametrize("name", [META, RUNS])
+def test_links_are_not_followed(folder, tmp_path, name):
     away = tmp_path / "away"
-    shutil.move(plans(folder), away)
-    plans(folder).symlink_to(away)
-    refused(folder, FIRST, "no regular file")
+    shutil.move(folder / name, away)
+    (folder / name).symlink_to(away)
+    refused(folder, name, "not a regular file")
 
 
-def test_a_folder_of_plans_that_is_a_link(folder, tmp_path):
-    shutil.move(folder / "plans", tmp_path / "away")
-    (folder / "plans").symlink_to(tmp_path / "away")
-    refused(folder, "plans", "is no folder")
+@pytest.mark.parametrize("name", [META, RUNS])
+def test_pipes_do_not_hang(folder, name):
+    (folder / name).unlink()
+    os.mkfifo(folder / name)
+    refused(folder, name, "not a regular file")
 
 
-def test_pipes_do_not_hang(folder):
-    plans(folder).unlink()
-    os.mkfifo(plans(folder))
-    refused(folder, FIRST, "no regular file")
+@pytest.mark.parametrize("name", [META, RUNS])
+def test_a_missing_file(folder, name):
+    (folder / name).unlink()
+    refused(folder, name, "is missing")
 
 
 @pytest.mark.parametrize("name", ["../../etc/passwd", "MemPlace-Nothing-v0", "a\\b"])
 def test_names_that_are_no_instance(folder, name):
-    def renamed(entries):
-        return [replace(entries[0], env_id=name), *entries[1:]]
-
-    change(folder, renamed)
-    refused(folder, "holds a run of")
-
-
-def test_a_file_for_no_instance(folder):
-    shutil.copy(plans(folder), plans(folder, "MemPlace-Nothing-v0"))
-    refused(folder, "MemPlace-Nothing-v0", "no instance")
+    change_first(folder, env_id=name)
+    refused(folder, repr(name), "not an instance")
 
 
 def test_a_huge_file(folder):
-    with plans(folder).open("wb") as file:
+    with (folder / RUNS).open("wb") as file:
         file.truncate(files.PACKED_BYTES + 1)
-    refused(folder, FIRST, "are the most")
+    refused(folder, RUNS, f"the limit is {files.PACKED_BYTES:,}")
 
 
 def test_a_huge_description(folder):
     (folder / META).write_text("#" * (files.META_BYTES + 1))
-    refused(folder, META, "are the most")
+    refused(folder, META, f"the limit is {files.META_BYTES:,}")
 
 
 def test_a_file_that_unpacks_to_too_much(folder, monkeypatch):
-    monkeypatch.setattr(files, "UNPACKED_BYTES", 2**24)
-    plans(folder).write_bytes(lzma.compress(bytes(2**24 + 1), preset=1))
-    refused(folder, FIRST, "unpacks to more than")
+    monkeypatch.setattr(files, "UNPACKED_BYTES", 2**12)
+    refused(folder, f"{RUNS} unpacks to more than 4,096 bytes")
 
 
-def test_files_that_together_unpack_to_too_much(folder, monkeypatch):
-    monkeypatch.setattr(files, "WHOLE_BYTES", 2**12)
-    refused(folder, "plans unpacks to more than 4,096 bytes")
+def test_a_bomb_is_not_unpacked(folder):
+    """Unpacking stops early: of 64 MiB of zeros, in 10 kB, a few times a line's limit are in memory at a time."""
+    write_lines(folder, bytes(2**26))
+    tracemalloc.start()
+    refused(folder, RUNS, "line 1", f"more than {files.LINE_BYTES:,} bytes")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 6 * files.LINE_BYTES
+
+
+def test_a_decoder_that_asks_for_too_much_memory(folder):
+    filters = [{"id": lzma.FILTER_LZMA2, "dict_size": 2 * files.DECODER_BYTES}]
+    (folder / RUNS).write_bytes(lzma.compress(b"x", filters=filters))
+    refused(folder, RUNS, "is damaged", "limit")
 
 
 def test_too_many_lines(folder):
-    plans(folder).write_bytes(lzma.compress(b"\n" * (files.RUNS + 1)))
-    refused(folder, FIRST, "has more than 1,000 lines")
+    write_lines(folder, b"\n" * (files.LINES + 1))
+    refused(folder, RUNS, "has more than 10,000 lines")
 
 
-@pytest.mark.parametrize("cut", [0, 10, -5])
-def test_a_damaged_file(folder, cut):
-    plans(folder).write_bytes(plans(folder).read_bytes()[:cut])
-    refused(folder, FIRST)
+@pytest.mark.parametrize(
+    ("cut", "fault"), [(0, "is cut off"), (10, "is cut off"), (-5, "is cut off"), (slice(9, None), "is damaged")]
+)
+def test_a_damaged_file(folder, cut, fault):
+    content = (folder / RUNS).read_bytes()
+    (folder / RUNS).write_bytes(content[cut] if isinstance(cut, slice) else content[:cut])
+    refused(folder, RUNS, fault)
+
+
+def test_trailing_data(folder):
+    (folder / RUNS).write_bytes((folder / RUNS).read_bytes() + b"x")
+    refused(folder, RUNS, "has trailing data")
 
 
 @pytest.mark.parametrize(
     ("field", "value", "said"),
     [
-        ("seed", True, "no whole number"),
-        ("latency_ps", -1, "no whole number"),
-        ("latency_ps", 10**30, "no whole number"),
-        ("evaluations", 1.5, "no whole number"),
+        ("seed", True, "not a whole number"),
+        ("latency_ps", -1, "not a whole number"),
+        ("latency_ps", 10**30, "not a whole number"),
+        ("evaluations", 1.5, "not a whole number"),
         ("seconds", "soon", "seconds"),
-        ("seconds", float("nan"), "NaN is no number"),
+        ("seconds", float("nan"), "NaN is not a number"),
         ("seconds", 1e9, "seconds"),
         ("curve", [[1, 2]], "curve"),
         ("curve", {}, "curve"),
@@ -275,27 +306,27 @@ def test_a_damaged_file(folder, cut):
     ],
 )
 def test_fields_of_another_kind(folder, field, value, said):
-    lines = [json.loads(to_line(entry)) for entry in read_entries(plans(folder))]
-    lines[0][field] = value
-    plans(folder).write_bytes(lzma.compress("".join(json.dumps(line) + "\n" for line in lines).encode()))
-    refused(folder, FIRST, "line 1", said)
+    first, *others = read_runs(folder / RUNS)
+    changed = json.dumps(json.loads(to_line(first)) | {field: value}).encode() + b"\n"
+    write_lines(folder, changed, *map(to_line, others))
+    refused(folder, RUNS, "line 1", said)
 
 
 @pytest.mark.parametrize(
     "text",
-    ["[" * 100_000, "1" * 5000, "null", "{}", '{"env_id": 1', "\x00"],
-    ids=["deep", "long number", "null", "empty", "cut", "zero"],
+    [b"[" * 100_000, b"1" * 5000, b"null", b"{}", b'{"env_id": 1', b"\x00", b"\xff"],
+    ids=["deep", "long number", "null", "empty", "cut", "zero", "no UTF-8"],
 )
 def test_lines_that_are_no_run(folder, text):
-    plans(folder).write_bytes(lzma.compress(text.encode()))
-    refused(folder, FIRST, "line 1")
+    write_lines(folder, text)
+    refused(folder, RUNS, "line 1")
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("name = ", "no TOML"),
-        ("x = " + "[" * 5000, "no TOML"),
+        ("name = ", "not TOML"),
+        ("x = " + "[" * 5000, "not TOML"),
         ('colour = "red"', "no field 'colour'"),
         ('name = "a\\nb"', "letters, digits"),
         ('name = "  "', "letters, digits"),
@@ -345,16 +376,59 @@ def test_training_on_the_test_split(folder):
         check_meta(replace(trained, training=Training(tuple(SUITE.instances), 10, 1.0)), meta.memplace)
 
 
-def test_an_unfinished_run_says_so_and_goes_on(folder):
-    parts = folder / "parts" / FIRST
-    parts.mkdir(parents=True)
-    for entry in read_entries(plans(folder)):
-        (parts / f"10-{entry.seed}.json").write_text(to_line(entry))
-    plans(folder).unlink()
-    (parts / "10-3.json").unlink()
-    refused(folder, "unfinished")
+@pytest.fixture
+def unfinished(folder):
+    """A copy that was killed while it appended its last but three runs."""
+    entries = list(read_runs(folder / RUNS))
+    for entry in reversed(entries[3:]):
+        append_run(folder / UNFINISHED, entry)
+    os.truncate(folder / UNFINISHED, (folder / UNFINISHED).stat().st_size - 7)
+    (folder / RUNS).unlink()
+    return folder
+
+
+def test_an_unfinished_run_says_so_and_goes_on(unfinished, honest):
+    refused(unfinished, UNFINISHED, "unfinished")
+    steps = []
+    running.run(read_meta(unfinished / META), unfinished, on_progress=lambda done, of: steps.append((done, of)))
+    assert steps == [(done, 20) for done in range(16, 21)]
+    again, original = verify(unfinished), verify(honest)
+    assert [entry.plan for entry in again.entries] == [entry.plan for entry in original.entries]
+    assert again.entries[4:] == original.entries[4:]
+    assert sorted(path.name for path in unfinished.iterdir()) == [RUNS, META]
+
+
+def test_a_run_killed_while_it_goes_on_keeps_what_it_has(unfinished, monkeypatch):
+    """Nothing is written after a line without an end."""
+    played = running.play
+
+    def mortal(job):
+        if job.seed == 1:
+            raise KeyboardInterrupt
+        return played(job)
+
+    monkeypatch.setattr(running, "play", mortal)
+    with pytest.raises(KeyboardInterrupt):
+        running.run(read_meta(unfinished / META), unfinished)
+    assert len((unfinished / UNFINISHED).read_bytes().splitlines()) == 17
+    assert len(files.resume_runs(unfinished / UNFINISHED)) == 17
+
+
+def test_a_run_killed_at_its_end(folder):
+    entries = list(read_runs(folder / RUNS))
+    append_run(folder / UNFINISHED, entries[0])
+    refused(folder, UNFINISHED)
+    before = (folder / RUNS).read_bytes()
     running.run(read_meta(folder / META), folder)
-    assert len(verify(folder).entries) == 20
+    assert (folder / RUNS).read_bytes() == before
+    verify(folder)
+
+
+def test_a_damaged_unfinished_run(unfinished):
+    lines = (unfinished / UNFINISHED).read_bytes().splitlines(keepends=True)
+    (unfinished / UNFINISHED).write_bytes(b"".join([lines[0], b"null\n", *lines[2:]]))
+    with pytest.raises(LeaderboardError, match=f"{UNFINISHED}, line 2: a run has exactly the fields"):
+        running.run(read_meta(unfinished / META), unfinished)
 
 
 def test_another_submission_is_not_written_over(folder):
@@ -394,7 +468,7 @@ def test_a_run_in_no_time(folder):
 
 def test_a_curve_without_end(folder):
     curve_of(folder, lambda entry: [Point(1, 0.0, 5)] * (files.POINTS + 1))
-    refused(folder, FIRST, "curve")
+    refused(folder, RUNS, "line 1", "curve")
 
 
 def test_another_row_with_the_same_runs(honest):
@@ -412,9 +486,7 @@ def test_names_that_differ_by_case():
 def test_a_lucky_seed_is_not_deterministic(folder):
     """Running again takes another seed."""
     change_meta(folder, deterministic=True, seeds=(0,), options={"temperature": 0.01})
-    for env_id in SUITE.instances:
-        if env_id.startswith("MemPlace"):
-            change(folder, lambda entries: [replace(entries[2], seed=0)], env_id)
+    change(folder, lambda entries: [replace(entry, seed=0) for entry in entries if entry.seed == 2])
     submission = verify(folder)
     unlike = []
     for entry in submission.entries:
@@ -427,7 +499,7 @@ def test_a_lucky_seed_is_not_deterministic(folder):
 
 
 def test_what_a_killed_run_left_goes(folder):
-    for left in (folder / f".{META}.abc", folder / "plans" / f".{FIRST}.jsonl.xz.abc"):
+    for left in (folder / f".{META}.abc", folder / f".{RUNS}.new"):
         left.write_text("half")
     refused(folder, "does not belong")
     running.run(read_meta(folder / META), folder)
@@ -443,6 +515,6 @@ def test_two_runs_do_not_share_a_folder(folder):
 def test_what_is_no_agent_is_not_called(folder, agent, tmp_path):
     change_meta(folder, agent=agent, options={"args": ["touch", str(tmp_path / "owned")]})
     submission = verify(folder)
-    with pytest.raises(AgentError, match="no agent"):
+    with pytest.raises(AgentError, match="not an agent"):
         rerun(folder, submission, submission.entries[0])
     assert not (tmp_path / "owned").exists()

@@ -26,7 +26,7 @@ def place(tmp_path_factory):
 
 def memplace(place, *arguments, code=0):
     run = subprocess.run(
-        [sys.executable, "-m", "memplace_env.cli", *arguments], cwd=place, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "memplace", *arguments], cwd=place, capture_output=True, text=True, check=False
     )
     assert run.returncode == code, run.stderr
     return run
@@ -74,7 +74,7 @@ def test_an_agent_that_breaks_its_contract_is_refused_at_once(place):
         (["local-search", "--option", "depth", "--out", "x"], "NAME=VALUE"),
         (["local-search", "--nominal", "--out", "x"], "black-box"),
         (["local-search", "--trained-on", "x", "--out", "x"], "--training-plans"),
-        (["local-search", "--out", "climber.py"], "is no folder"),
+        (["local-search", "--out", "climber.py"], "is not a folder"),
     ],
 )
 def test_what_makes_no_sense_is_said_at_once(place, arguments, said, monkeypatch):

@@ -1,4 +1,4 @@
-"""Runs are counted and judged by us, whatever the agent says."""
+"""Runs are counted and timed here, whatever the agent reports."""
 
 from dataclasses import replace
 
@@ -6,22 +6,22 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-import agents
-from agents import Agent
-from memplace_env.errors import LeaderboardError
+import memplace_agents
+from memplace_agents import Agent
+from memplace_env._lib.errors import LeaderboardError
+from memplace_env.envs.registration import Formulation, formulation_of_id
 from memplace_env.leaderboard import running
 from memplace_env.leaderboard.checks import check_spending
 from memplace_env.leaderboard.jobs import Job, play, true_latency_ps
-from memplace_env.leaderboard.pinned import PINNED, baseline_plan, is_game, made, pinned
+from memplace_env.leaderboard.pinned import PINNED, baseline_plan, make_env, pinned
 from memplace_env.leaderboard.references import baselines, known
 from memplace_env.leaderboard.suite import Budget, load_suite, suite_names
 from memplace_env.leaderboard.verifying import read, rerun, verify
-from memplace_env.registration import Formulation
-from memplace_env.simulator import judge_plan
+from memplace_env.placement.simulator import evaluate_plan
 
 SUITE = load_suite("quick-v1")
-MAP = next(env_id for env_id in SUITE.instances if not is_game(env_id))
-GAME = next(env_id for env_id in SUITE.instances if is_game(env_id))
+MAP = next(env_id for env_id in SUITE.instances if formulation_of_id(env_id) is Formulation.ONE_SHOT)
+GAME = next(env_id for env_id in SUITE.instances if formulation_of_id(env_id) is Formulation.GAME)
 
 
 class Hidden(Agent):
@@ -31,15 +31,15 @@ class Hidden(Agent):
     formulations = (Formulation.ONE_SHOT, Formulation.GAME)
 
     def run(self, evaluator, seed):
-        if hasattr(evaluator.env, "score"):
-            evaluator.env.score(np.repeat(evaluator.env.problem.native_map[None], 30, axis=0))
+        if evaluator.env.formulation is Formulation.ONE_SHOT:
+            evaluator.env.score(np.repeat(evaluator.env.problem.native_assignment[None], 30, axis=0))
         else:
             for _ in range(30):
                 evaluator.env.reset(seed=seed)
                 done = False
                 while not done:
                     done = evaluator.env.step(int(np.flatnonzero(evaluator.env.action_masks())[0]))[2]
-        evaluator.offer(baseline_plan(evaluator.env.task, not hasattr(evaluator.env, "score")))
+        evaluator.offer(baseline_plan(evaluator.env.task, evaluator.env.formulation))
 
 
 class Talkative(Agent):
@@ -49,9 +49,9 @@ class Talkative(Agent):
     formulations = (Formulation.ONE_SHOT,)
 
     def run(self, evaluator, seed):
-        plan = baseline_plan(evaluator.env.task, False)
+        plan = baseline_plan(evaluator.env.task, Formulation.ONE_SHOT)
         for _ in range(30):
-            judge_plan(evaluator.env.task, plan)
+            evaluate_plan(evaluator.env.task, plan)
         evaluator.offer(plan)
 
 
@@ -83,7 +83,7 @@ def test_a_run_keeps_its_budget_and_can_be_repeated(track, agent):
     assert first.latency_ps == true_latency_ps(SUITE.track(track), env_id, first.plan)
 
 
-def test_what_is_handed_in_under_noise_is_judged_without():
+def test_plans_found_under_noise_count_without():
     """Two noise levels, one machine."""
     plan = play(job("native", "black-box-5", budget="own")).plan
     both = {true_latency_ps(SUITE.track(name), MAP, plan) for name in ("black-box-2", "black-box-5")}
@@ -110,16 +110,19 @@ def test_settings_in_a_strangers_plan_name_nothing():
 
 def test_agents_meet_the_registered_environment():
     for env_id in (MAP, GAME):
-        ours, plain = made(env_id), gym.make(env_id).unwrapped
+        ours, plain = make_env(env_id), gym.make(env_id).unwrapped
         assert type(ours) is type(plain)
         assert ours.spec.id == env_id
         assert ours.task.program.sha256 == plain.task.program.sha256
-        assert agents.make_agent("native").solve(ours).plan == agents.make_agent("native").solve(plain).plan
+        assert (
+            memplace_agents.make_agent("native").solve(ours).plan
+            == memplace_agents.make_agent("native").solve(plain).plan
+        )
 
 
 @pytest.mark.parametrize("name", suite_names())
 def test_what_is_pinned_is_what_the_code_makes(name):
-    """Of a few instances of each suite; verifying a submission looks at all."""
+    """Programs are the pinned ones, of a few instances of each suite; verifying a submission looks at all."""
     suite = load_suite(name)
     for instance in list(suite.instances.values())[:: max(len(suite.instances) // 4, 1)]:
         now = pinned(instance.env_id)
@@ -147,7 +150,7 @@ def test_workers_change_nothing_but_seconds(tmp_path):
     track = SUITE.track("search")
     meta = running.describe(SUITE, track, "random", {}, ["10", "100"])
     said = []
-    running.run(meta, tmp_path / "one", told=lambda done, of: said.append((done, of)))
+    running.run(meta, tmp_path / "one", on_progress=lambda done, of: said.append((done, of)))
     running.run(meta, tmp_path / "two", workers=2)
     assert said == [(done, 40) for done in range(41)]
     one, two = (verify(tmp_path / name) for name in ("one", "two"))

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memplace_env.compiler import all_backing
-from memplace_env.errors import LeaderboardError
+from memplace_env._lib.errors import LeaderboardError
 from memplace_env.leaderboard.page import PageData, build_page
 from memplace_env.leaderboard.page.content import script_json
-from memplace_env.leaderboard.page.plans import plan_document, plan_key
+from memplace_env.leaderboard.page.page_plans import plan_document, plan_key
+from memplace_env.placement.compiler import all_backing
 from tests.source import ROOT
 from tests.subjects import plan_with_copies
 
@@ -83,7 +83,7 @@ def test_a_folder_that_is_not_ours_is_refused_and_kept(tmp_path):
     with pytest.raises(LeaderboardError, match=r"holds files that are not a page of ours; pass an empty or new folder"):
         build_page(tmp_path, page())
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
-    with pytest.raises(LeaderboardError, match=r"is not a folder; pass another place"):
+    with pytest.raises(LeaderboardError, match=r"is not a folder; pass another one"):
         build_page(tmp_path / "thesis.txt", page())
 
 
@@ -101,7 +101,7 @@ def test_ids_that_would_leave_the_folder_are_refused(tmp_path, env_id):
 
 
 def test_what_is_no_json_is_refused_in_a_sentence(tmp_path):
-    with pytest.raises(LeaderboardError, match=r"The page's data is no plain JSON: .*\.$"):
+    with pytest.raises(LeaderboardError, match=r"The page's data is not plain JSON: .*\.$"):
         build_page(tmp_path / "site", page(rows=[{"iqm": float("nan")}]))
 
 
@@ -125,17 +125,17 @@ def test_every_script_is_named_in_the_page_and_none_is_long():
 
 
 def test_a_plans_document_says_what_the_plan_and_its_report_say():
-    task, judged = plan_with_copies()
+    task, evaluated = plan_with_copies()
     backing = all_backing(task)
-    document = plan_document(task, [judged.plan, backing, judged.plan])
-    assert set(document["plans"]) == {plan_key(judged.plan), plan_key(backing)}
-    drawn = document["plans"][plan_key(judged.plan)]
+    document = plan_document(task, [evaluated.plan, backing, evaluated.plan])
+    assert set(document["plans"]) == {plan_key(evaluated.plan), plan_key(backing)}
+    drawn = document["plans"][plan_key(evaluated.plan)]
     columns = ("tensor", "level", "offset", "start", "end")
     assert [list(row) for row in zip(*(drawn["blocks"][name] for name in columns), strict=True)] == (
-        judged.plan.allocations.tolist()
+        evaluated.plan.allocations.tolist()
     )
-    assert sum(drawn["op_ps"]) + drawn["tail_ps"] == judged.report.latency_ps
-    assert drawn["stall_ps"] == judged.report.stall_ps.sum() > 0
-    assert len(drawn["copies"]["tensor"]) == len(judged.plan.transfers)
+    assert sum(drawn["op_ps"]) + drawn["tail_ps"] == evaluated.report.latency_ps
+    assert drawn["stall_ps"] == evaluated.report.stall_ps.sum() > 0
+    assert len(drawn["copies"]["tensor"]) == len(evaluated.plan.transfers)
     assert document["plans"][plan_key(backing)]["blocks"]["tensor"] == []
     assert json.loads(script_json(document)) == document

@@ -5,12 +5,12 @@ import re
 import pytest
 
 from benchmarks.leaderboard import DOCUMENT, SUBMISSIONS, folders
+from memplace_env.envs.registration import Formulation
 from memplace_env.leaderboard.folder import META
 from memplace_env.leaderboard.meta_file import read_meta
 from memplace_env.leaderboard.submission import Submission
 from memplace_env.leaderboard.suite import suite_names
 from memplace_env.leaderboard.verifying import verify_all
-from memplace_env.registration import Formulation
 
 MANDATORY = {
     Formulation.ONE_SHOT: ("native", "density-greedy-1", "density-greedy-10", "local-search", "exact"),

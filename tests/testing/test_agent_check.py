@@ -10,9 +10,9 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
+from memplace_env._lib.errors import AgentError
 from memplace_env.envs.malloc_game import MallocGameEnv
-from memplace_env.errors import AgentError
-from memplace_env.simulator import judge_plan
+from memplace_env.placement.simulator import evaluate_plan
 from memplace_env.testing import agents, check_agent
 
 
@@ -42,7 +42,7 @@ class Random:
         best, history, count = None, [], 0
         for count in range(1, budget + 1):
             plan = self.plan(env.unwrapped, rng)
-            report = judge_plan(env.unwrapped.task, plan)
+            report = evaluate_plan(env.unwrapped.task, plan)
             if best is None or report.latency_ps < best[1].latency_ps:
                 best = plan, report
                 history.append(Progress(count, time.perf_counter() - begin, report.latency_s))
@@ -60,7 +60,7 @@ class Random:
             states = problem.new_states(1)
             problem.finish_randomly(states, int(rng.integers(2**31)))
             return problem.plan(states[0])
-        return problem.compile(rng.integers(0, env.accelerator.num_levels, problem.map_size)).plan
+        return problem.compile(rng.integers(0, env.accelerator.num_levels, problem.num_decisions)).plan
 
     def tell(self, callback, progress):
         if callback:
@@ -213,9 +213,9 @@ def test_faulty_searches_are_told_apart():
         (Global(), "found another plan with the same seed; draw from a generator made from `seed` only"),
         (Moody(), "found another plan with the same seed"),
         (Silent(), "never called its callback"),
-        (Boaster(), "told its callback of .* evaluations, and evaluated 12"),
+        (Boaster(), "passed its callback .* evaluations, and evaluated 12"),
         (Stubborn(), "went on after an exception from its callback"),
-        (Endless(), r"went on with time_limit=0.05; ask the clock"),
+        (Endless(), r"went on with time_limit=0.05; check the clock"),
         (Late(), r"took \d+\.\d s with time_limit=0.05"),
     ):
         with pytest.raises(AgentError, match=sentence):

@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from memplace_env.accelerator import load_accelerator
-from memplace_env.costs import Roofline
-from memplace_env.errors import CostError, SimulatorError, WorkloadError
-from memplace_env.simulator import BuiltinSimulator
+from memplace_env._lib.errors import CostError, SimulatorError, WorkloadError
+from memplace_env.machine.accelerator import load_accelerator
+from memplace_env.machine.costs import Roofline
+from memplace_env.placement.simulator import BuiltinSimulator
+from memplace_env.placement.synthetic import random_dag
 from memplace_env.testing import RandomCosts, check_cost_model, check_simulator
-from memplace_env.workload.synthetic import random_dag
 from tests.by_hand import machine, three_ops
 from tests.entry_points import install
 
@@ -56,11 +56,11 @@ def test_good_models_pass(model):
         ),
         (
             lambda model, costs: costs._replace(latency_ps=costs.latency_ps + model.asked),
-            r"something else for .* when it is asked again \(latency_ps\); the same program and chip must always",
+            r"other costs for .* the second time \(latency_ps\); the same program and chip must always",
         ),
         (
             lambda model, costs: costs._replace(overhead_ps=costs.overhead_ps + random.randrange(10**9)),
-            "something else for .* when it is asked again",
+            "other costs for .* the second time",
         ),
     ],
 )
@@ -82,7 +82,7 @@ def test_models_must_survive_pickling():
         def __getstate__(self):
             return {"asked": 0, "change": lambda model, costs: costs}
 
-    with pytest.raises(CostError, match=r"A pickled copy of cost model Forgetful says something else .*\(use_ps\)"):
+    with pytest.raises(CostError, match=r"A pickled copy of cost model Forgetful gives other costs .*\(use_ps\)"):
         check_cost_model(Forgetful(derated))
 
 
@@ -144,7 +144,11 @@ def test_good_simulators_pass(simulator):
         ("latency_ps", bool, "latency_ps must be an integer, not bool"),
         ("tail_ps", lambda value: value + 0.5, "tail_ps must be an integer"),
         ("latency_ps", lambda value: 0, "latency_ps is 0; it must be"),
-        ("traffic_bound_ps", lambda value: 0, "traffic_bound_ps 0 must lie in 1..latency_ps.*1 if nothing is known"),
+        (
+            "traffic_bound_ps",
+            lambda value: 0,
+            "traffic_bound_ps 0 must lie in 1..latency_ps.*1 if the bound is unknown",
+        ),
         ("tail_ps", lambda value: -1, "tail_ps is -1"),
         (
             "op_time_ps",
@@ -192,9 +196,9 @@ def test_faulty_simulators_are_told_apart():
 
     for simulator, sentence in (
         (Silent(), "Silent returned dict; it must return memplace_env.Report"),
-        (Noisy(), r"Noisy says something else of a plan when it is asked again \(latency_ps\); .* or pass noisy=True"),
-        (Greedy(), "Greedy changes the plan that it is given; work on a copy"),
-        (Forgetful(), r"A pickled copy of .*Forgetful says something else \(latency_ps\)"),
+        (Noisy(), r"Noisy gives a plan another report the second time \(latency_ps\); .* or pass noisy=True"),
+        (Greedy(), "Greedy changes the plan that it runs; work on a copy"),
+        (Forgetful(), r"A pickled copy of .*Forgetful gives another report \(latency_ps\)"),
         (Simulator(energy_j=(value for value in ())), "Simulator cannot be pickled"),
     ):
         with pytest.raises(SimulatorError, match=sentence):

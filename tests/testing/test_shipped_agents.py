@@ -2,7 +2,7 @@
 
 import pytest
 
-from agents import agent_specs, make_agent
+from memplace_agents import agent_specs, make_agent
 from memplace_env.testing import check_agent
 
 SLOW = {"beam-search", "game-local-search"}

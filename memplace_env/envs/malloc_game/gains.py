@@ -1,10 +1,10 @@
-"""What an action would gain, without playing it: a trial needs a copy of the state, which grows with the program."""
+"""Gain of an action without playing it: a trial needs a copy of the state, which grows with the program."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from memplace_env.costs.kernels import op_time
+from memplace_env._lib.kernel import kernel
 from memplace_env.envs.malloc_game.port import backlog
 from memplace_env.envs.malloc_game.rules import play, room_after
 from memplace_env.envs.malloc_game.state import (
@@ -20,16 +20,18 @@ from memplace_env.envs.malloc_game.state import (
     USE,
 )
 from memplace_env.envs.malloc_game.window import copy_window
-from memplace_env.kernel import kernel
+from memplace_env.machine.costs.op_time_kernels import op_time
 
 
 @kernel
 def gain_of(tables, layout, state, action):
-    """By how many picoseconds a legal action lowers the estimated latency: what `play` would return."""
+    """Return by how many picoseconds a legal action lowers the estimated latency, as `play` would."""
     use, op = state[USE], state[OP]
-    if use + 1 == len(tables.use_op):  # what then remains to be sent back is paid too
+    # The last action also includes the tail, which is known only once it has been played.
+    if use + 1 == len(tables.use_op):
         return play(tables, layout, state.copy(), action)
     fast, backing, moved = state[FAST_PS], state[BACKING_PS] + state[OPEN_PS], tables.use_ps[use, 1]
+    # The estimate counts the current op with its undecided uses in the backing memory; Copy and NoCopy move this one.
     before = op_time(tables, op, (fast, backing))[0]
     if action != DROP:
         fast, backing = fast + tables.use_ps[use, 0], backing - moved
@@ -39,7 +41,7 @@ def gain_of(tables, layout, state, action):
 
 @kernel(forceinline=True)
 def _wait(tables, layout, state, action):
-    """How long the current op waits for a legal action."""
+    """Return how long the current op would wait because of a legal action, in ps."""
     use, op = state[USE], state[OP]
     tensor = tables.use_tensor[use]
     if tables.use_is_result[use]:

@@ -1,4 +1,4 @@
-"""What the player sees: its specification, and what of it never changes during a game."""
+"""The observation of the game: its specification, and the parts that never change during a game."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from memplace_env.envs.malloc_game.state import NEVER, Tables
-from memplace_env.workload.program import Program, TensorKind
+from memplace_env.program.program import Program, TensorKind
 
 BINS: Final = 64
-"""Address bins of the profile, and its ops."""
+"""Number of address bins of the profile, and of its ops."""
 AHEAD: Final = 32
-"""Decisions in the lookahead."""
+"""Number of decisions in the lookahead."""
 
 TENSOR: Final = (
     "size", "log_size", "is_weight", "is_input", "is_activation", "is_output", "is_result", "intact", "pending",
@@ -32,7 +32,7 @@ LOOKAHEAD: Final = (
 """Columns of `lookahead`, see `dict_space`."""
 AHEAD_SIZE, AHEAD_LOG_SIZE, AHEAD_IS_RESULT, AHEAD_DISTANCE, AHEAD_INTACT, AHEAD_BACKED = 1, 2, 4, 7, 10, 11
 STATIC: Final = AHEAD_INTACT
-"""Number of those columns, the first ones, that hold for the whole game."""
+"""Number of columns, the first ones, that never change during a game."""
 
 PROGRESS: Final = ("decided", "estimate", "final", "waits", "pending", "owed")
 """Columns of `progress`, see `dict_space`."""
@@ -58,18 +58,18 @@ class Observations(NamedTuple):
     action_mask: NDArray[np.int8]
 
     def part(self, first: int, last: int) -> Observations:
-        """Views of observations first..last-1."""
+        """Return views of observations first..last-1."""
         arrays: list[NDArray[Any]] = list(self)
         return Observations(*(array[first:last] for array in arrays))
 
     def of(self, index: int) -> dict[str, NDArray[Any]]:
-        """The observation of one state."""
+        """Return the observation of one state."""
         arrays: list[NDArray[Any]] = list(self)
         return {key: array[index] for key, array in zip(self._fields, arrays, strict=True)}
 
 
 class Unchanging(NamedTuple):
-    """What observations show that holds for the whole game.
+    """Parts of observations that never change during a game.
 
     Attributes:
         features: float32[U + 32, 10], columns `LOOKAHEAD` before "intact", but "distance" holds the op's number; zeros
@@ -84,21 +84,21 @@ class Unchanging(NamedTuple):
 
 
 def dict_space() -> spaces.Dict:
-    """Space of one observation. All floats lie in [0, 1]; "cut off" means at 1.
+    """Return the space of one observation. All floats lie in [0, 1]; "cut off" means at 1.
 
     | key           | space             | meaning                                                                      |
     |---------------|-------------------|------------------------------------------------------------------------------|
-    | `profile`     | uint8 (2, 64, 64) | how much of each address bin blocks take during each op, 255: all of it      |
+    | `profile`     | uint8 (2, 64, 64) | fraction of each address bin that blocks take during each op, 255: full      |
     | `bandwidth`   | float32 (64,)     | backing port time that copies may still use during the same ops              |
     | `tensor`      | float32 (17,)     | the tensor that the decision is about                                        |
     | `lookahead`   | float32 (32, 12)  | the decisions from the current one on                                        |
-    | `progress`    | float32 (6,)      | how far the game is, what it waited for and what is on its way back          |
+    | `progress`    | float32 (6,)      | progress of the game, waits and pending write-backs                          |
     | `action_mask` | int8 (3,)         | 1 for legal Copy, NoCopy, Drop; zeros once the game is over                  |
 
     `profile`: channel, address bin (low addresses first), op (the last 64, the current one last). Channel 0: all
-    blocks; channel 1: blocks that were protected then. Ops before the program's first are empty. `bandwidth` is a share
-    of the op's time with everything in the backing memory, and 0 for the current op; what pending write-backs will take
-    of it is still in it, as a copy may come first.
+    blocks; channel 1: blocks that were protected then. Ops before the program's first are empty. `bandwidth` is a
+    fraction of the op's time with everything in the backing memory, and 0 for the current op; the time that pending
+    write-backs will take is still in it, as a copy may come first.
 
     Times without a scale of their own are shown as t / (t + mean op time), the mean with everything in the backing
     memory.
@@ -118,7 +118,7 @@ def dict_space() -> spaces.Dict:
     | 10 `uses_left`     | uses after this one over 8, cut off                                                      |
     | 11 `next_use`      | ops to the next use over 64, cut off; 1 if there is none                                 |
     | 12 `copy_cost`     | time of a copy                                                                           |
-    | 13 `saves`         | what serving this use fast would save of the op's time with all in the backing memory    |
+    | 13 `saves`         | fraction of the op's time with all in the backing memory that a fast use would save      |
     | 14 `window`        | ops that the copy would start ahead over 64; 0 if no block would be placed               |
     | 15 `offset`        | offset of the new block over capacity; 0 if no block would be placed                     |
     | 16 `wait`          | time that the op would wait for the new block; if none would be placed, for Drop         |
@@ -133,19 +133,19 @@ def dict_space() -> spaces.Dict:
     | 5 `is_output`         | 1 if it is about a graph output                                                       |
     | 6 `last_use`          | 1 if nothing uses the tensor later                                                    |
     | 7 `distance`          | ops from the current one over 64, cut off                                             |
-    | 8 `backing_share`     | share of the use in the op's time with everything in the backing memory               |
-    | 9 `compute_share`     | share of compute in that time                                                         |
+    | 8 `backing_share`     | fraction of the op's time with everything in the backing memory that the use takes    |
+    | 9 `compute_share`     | fraction of that time that compute takes                                              |
     | 10 `intact`           | as above                                                                              |
     | 11 `backed`           | as above                                                                              |
 
     | column of `progress` | meaning                                                                                |
     |----------------------|----------------------------------------------------------------------------------------|
-    | 0 `decided`          | share of decisions made                                                                |
+    | 0 `decided`          | fraction of decisions made                                                             |
     | 1 `estimate`         | estimated latency over that with everything in the backing memory                      |
-    | 2 `final`            | share of ops that are final                                                            |
-    | 3 `waits`            | share of the estimated latency in which ops wait                                       |
+    | 2 `final`            | fraction of ops that are final                                                         |
+    | 3 `waits`            | fraction of the estimated latency in which ops wait                                    |
     | 4 `pending`          | write-backs under way over 8, cut off                                                  |
-    | 5 `owed`             | time that these would lack if they had to end before the current op                    |
+    | 5 `owed`             | wait if these had to end before the current op                                         |
     """
     return spaces.Dict(
         {key: spaces.Box(0, 255 if dtype is np.uint8 else 1, shape, dtype) for key, (shape, dtype) in _ARRAYS.items()}
@@ -153,13 +153,13 @@ def dict_space() -> spaces.Dict:
 
 
 def empty_observations(count: int) -> Observations:
-    """Uninitialised arrays for so many states."""
+    """Return uninitialised arrays for `count` states."""
     arrays: list[NDArray[Any]] = [np.empty((count, *shape), dtype) for shape, dtype in _ARRAYS.values()]
     return Observations(*arrays)
 
 
 def unchanging(program: Program, tables: Tables) -> Unchanging:
-    """What holds for the whole game of a program."""
+    """Return the parts of observations that never change during a game of a program."""
     tensor, op = tables.use_tensor, tables.use_op
     size = program.tensor_bytes[tensor].astype(np.float64)
     whole = np.maximum(np.diff(-tables.rest_ps), 1)[op]
@@ -182,7 +182,7 @@ def unchanging(program: Program, tables: Tables) -> Unchanging:
 
 
 def _following(tables: Tables) -> NDArray[np.int64]:
-    """int64[U, 2], see `Unchanging`."""
+    """Return `Unchanging.following`."""
     following = np.full((len(tables.use_op), 2), 0)
     op_of_next = np.full(len(tables.size), NEVER)
     count = np.zeros(len(tables.size), dtype=np.int64)

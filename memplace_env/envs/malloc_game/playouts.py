@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from memplace_env._lib.kernel import kernel
 from memplace_env.envs.malloc_game.gains import gain_of
 from memplace_env.envs.malloc_game.rules import begin, lazy_action, play, play_nearest
 from memplace_env.envs.malloc_game.state import COPY, DROP, MASK, NO_COPY, OP, USE
-from memplace_env.kernel import kernel
 
 
 @kernel
@@ -16,6 +16,7 @@ def random_playouts(tables, layout, states, seed):
     for index in range(len(states)):
         np.random.seed(seed + index)
         state = states[index]
+        # Rejection: each pass draws one of the three actions, until a legal one is played.
         while state[MASK] != 0:
             action = np.random.randint(3)
             if state[MASK] >> action & 1:
@@ -27,7 +28,7 @@ def greedy_playouts(tables, layout, states):
     """Finish each state with the actions of best immediate gain; ties go to NoCopy, then Copy, then Drop."""
     for index in range(len(states)):
         state = states[index]
-        while state[MASK] != 0:
+        while state[MASK] != 0:  # 0 once the game is over
             best, best_gain = -1, np.int64(0)
             for action in (NO_COPY, COPY, DROP):
                 if state[MASK] >> action & 1:
@@ -46,7 +47,7 @@ def lazy_playout(tables, layout, state):
 
 @kernel
 def replay_all(tables, layout, states, actions):
-    """Play action sequences int[B, U] from each state's present decision on, writing back what was really played.
+    """Play action sequences int[B, U] from each state's present decision on, and write back the actions played.
 
     `actions[b, u]` is for use u; illegal ones are replaced as by `play_nearest`, so any change of a sequence replays.
     """
@@ -59,16 +60,17 @@ def replay_all(tables, layout, states, actions):
 
 @kernel
 def is_reached(tables, layout, wanted):
-    """Whether legal play leads to a state int64[size], which may hold anything: its decisions are played again.
+    """Return whether legal play leads to a state int64[size] of any content: its decisions are played again.
 
-    They can be read off it: a use's level tells Drop, and only Copy sends a tensor back from the next op on or brings
-    in what has no block.
+    They can be read off it: Drop from a use's level; Copy from a write-back that starts in the next op, or from NoCopy
+    being illegal.
     """
     decided = wanted[USE]
     if not 0 <= decided <= len(tables.use_op):
         return False
     state = np.empty_like(wanted)
     begin(tables, layout, state)
+    # Invariant: legal play leads to `state`, and if it leads to `wanted`, then by way of `state`.
     while state[USE] < decided:
         use = state[USE]
         tensor = tables.use_tensor[use]

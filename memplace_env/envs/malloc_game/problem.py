@@ -1,4 +1,4 @@
-"""One task as a game: states in, states, plans and observations out."""
+"""The game of a task: states in; states, plans and observations out, without Gymnasium."""
 
 from __future__ import annotations
 
@@ -7,39 +7,39 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from memplace_env.compiler import all_backing_report
+from memplace_env._lib.threads import cached_property, in_chunks
+from memplace_env._lib.units import PS
 from memplace_env.envs.malloc_game import playouts, rules
 from memplace_env.envs.malloc_game.known import KnownStates
 from memplace_env.envs.malloc_game.observation import Observations, Unchanging, empty_observations, unchanging
-from memplace_env.envs.malloc_game.profile import draw_profiles
+from memplace_env.envs.malloc_game.occupancy import draw_profiles
 from memplace_env.envs.malloc_game.state import ESTIMATE, MASK, USE, game_tables, layout_of, plan_of
 from memplace_env.envs.malloc_game.step import observe_all, step_all
-from memplace_env.plan import MemoryPlan
-from memplace_env.simulator import judge_plans
-from memplace_env.task import Task, streamed
-from memplace_env.threads import cached_property, in_chunks
-from memplace_env.units import PS
-from memplace_env.workload.program import Ints
+from memplace_env.placement.compiler import all_backing_report
+from memplace_env.placement.memory_plan import MemoryPlan
+from memplace_env.placement.simulator import evaluate_plans
+from memplace_env.placement.task import Task, streamed
+from memplace_env.program.program import Ints
 
 
 class MallocGameProblem:
     """The game of a program on a machine with two memory levels and streamed weights, on states int64[B, size].
 
     This is the planners' interface: states are plain arrays, so that a tree search copies, stacks and selects them
-    freely, and plays thousands at once without an environment. What takes states trusts them: they must come from here
-    or from `get_state`, as kernels follow the places that they name. Only `known.check` looks at one before.
+    freely, and plays thousands at once without an environment. Methods trust the states that they are given, as kernels
+    follow the indices in them: states must come from here or from `get_state`. Only `known.check` checks one.
 
     Attributes:
-        task, program, accelerator: what is placed and where; of a chip with resident weights, its streamed copy.
+        task, program, accelerator: the task on a chip with streamed weights; of another chip, on its streamed copy.
         tables, layout: see `state`.
         size: length of a state.
-        known: the check of states from elsewhere.
+        known: check of states from elsewhere.
         all_backing_ps: latency with everything in the backing memory.
-        judged: how many games have been finished by steps or judged here so far.
+        evaluated: number of games finished by steps or evaluated here so far.
     """
 
     def __init__(self, task: Task) -> None:
-        self.judged = 0
+        self.evaluated = 0
         self.tables = game_tables(task)
         self.task = streamed(task)
         self.program, self.accelerator = self.task.program, self.task.accelerator
@@ -49,24 +49,24 @@ class MallocGameProblem:
         self.all_backing_ps = int(self.tables.rest_ps[0])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A pickle holds the task; the copy makes its tables anew."""
+        """Pickle the task alone; the copy derives its tables anew."""
         return MallocGameProblem, (self.task,)
 
     @property
     def num_decisions(self) -> int:
-        """U, the length of every game."""
+        """Number of decisions in every game, U."""
         return self.program.num_uses
 
     @cached_property
     def first_state(self) -> Ints:
-        """int64[size], the state before the first decision; read-only."""
+        """The state before the first decision, int64[size]; read-only."""
         state = np.zeros(self.size, dtype=np.int64)
         rules.begin(self.tables, self.layout, state)
         state.flags.writeable = False
         return state
 
     def new_states(self, count: int) -> Ints:
-        """int64[count, size], games that have just begun."""
+        """Return int64[count, size], games at their beginning."""
         return np.repeat(self.first_state[None], count, axis=0)
 
     def play(self, states: Ints, actions: NDArray[np.integer]) -> tuple[Ints, Ints]:
@@ -77,7 +77,7 @@ class MallocGameProblem:
             actions: int[B]; an illegal one is replaced by Drop if that waits for nothing, else by NoCopy, else by Copy.
 
         Returns:
-            int64[B], by how many picoseconds each decision lowers the estimated latency (0 in finished states), and
+            int64[B], picoseconds by which each decision lowers the estimated latency (0 in finished states), and
             int64[B], the actions played (-1 in finished states).
         """
         gains, played = np.empty((2, len(states)), dtype=np.int64)
@@ -91,11 +91,11 @@ class MallocGameProblem:
         return gains, played
 
     def replay(self, states: Ints, actions: Ints) -> None:
-        """Finish states with action sequences int64[B, U], both in place; `actions` then holds what was played."""
+        """Finish states with action sequences int64[B, U], both in place; `actions` then holds the actions played."""
         in_chunks(lambda a, b: playouts.replay_all(self.tables, self.layout, states[a:b], actions[a:b]), len(states))
 
     def finish_greedily(self, states: Ints) -> None:
-        """Finish states in place, always with the best immediate gain."""
+        """Finish states in place with the actions of best immediate gain."""
         in_chunks(lambda a, b: playouts.greedy_playouts(self.tables, self.layout, states[a:b]), len(states))
 
     def finish_randomly(self, states: Ints, seed: int) -> None:
@@ -107,74 +107,74 @@ class MallocGameProblem:
         playouts.lazy_playout(self.tables, self.layout, state)
 
     def legal(self, states: Ints) -> NDArray[np.bool_]:
-        """bool[B, 3], legal Copy, NoCopy, Drop; no action in finished states."""
+        """Return bool[B, 3], the legal ones of Copy, NoCopy, Drop; none in finished states."""
         return (states[:, MASK, None] >> np.arange(3) & 1).astype(bool)
 
     def done(self, states: Ints) -> NDArray[np.bool_]:
-        """bool[B], finished games."""
+        """Return bool[B], which games are finished."""
         return np.asarray(states[:, USE] == self.num_decisions)
 
     def latency_s(self, states: Ints) -> NDArray[np.float64]:
-        """float64[B], latency in seconds by the cost arrays, estimated; exact in finished states."""
+        """Return latencies in seconds by the cost arrays, float64[B]; estimates, exact in finished states."""
         return states[:, ESTIMATE].astype(np.float64) * PS
 
     def settle(self, states: Ints, gains: Ints, played: Ints) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """What moves earned.
+        """Return rewards and latencies after a batch of moves.
 
-        A move earns what it lowers the estimated latency by, as a share of the latency with everything in the backing
-        memory. Where a black box judges, the last move of a game earns besides what that says more or less, so that
-        the return is 1 - latency / latency(all backing) by the black box.
+        A move earns what it lowers the estimated latency by, as a fraction of the latency with everything in the
+        backing memory. With a black box, the last move of a game also earns the difference to the black box's latency,
+        so that the return is 1 - latency / latency(all backing) by the black box.
 
         Args:
             states: int64[B, size], after the moves.
-            gains, played: of the moves, see `play`.
+            gains, played: gains and played actions of the moves, see `play`.
 
         Returns:
-            Rewards float64[B], and latencies in seconds float64[B], of games that just ended by who judges.
+            Rewards float64[B], and latencies in seconds float64[B]; of games that just ended by the black box, if any.
         """
         rewards, latency = gains / self.all_backing_ps, self.latency_s(states)
         if self.task.is_black_box:
             ended = np.flatnonzero(self.done(states) & (played >= 0))
-            judged = self.judged_s(states[ended])
-            rewards[ended] += self.surplus(states[ended], judged)
-            latency[ended] = judged
+            evaluated = self.final_latency_s(states[ended])
+            rewards[ended] += self.return_correction(states[ended], evaluated)
+            latency[ended] = evaluated
         return rewards, latency
 
-    def judged_s(self, states: Ints) -> NDArray[np.float64]:
-        """float64[B], latency in seconds of finished games by who judges."""
-        self.judged += len(states)
+    def final_latency_s(self, states: Ints) -> NDArray[np.float64]:
+        """Return latencies of finished games in seconds, float64[B], by the black box if there is one."""
+        self.evaluated += len(states)
         if not self.task.is_black_box:
             return self.latency_s(states)
-        reports = judge_plans(self.task, [self.plan(state) for state in states])
+        reports = evaluate_plans(self.task, [self.plan(state) for state in states])
         return np.array([report.latency_s for report in reports])
 
-    def surplus(self, states: Ints, judged_s: NDArray[np.float64]) -> NDArray[np.float64]:
-        """float64[B], what a black box that says `judged_s` adds to the returns of these finished games."""
-        share = judged_s / all_backing_report(self.task).latency_s
-        return np.asarray(self.latency_s(states) / (self.all_backing_ps * PS) - share)
+    def return_correction(self, states: Ints, black_box_s: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return float64[B], what a black box with these latencies adds to the returns of finished games."""
+        fraction = black_box_s / all_backing_report(self.task).latency_s
+        return np.asarray(self.latency_s(states) / (self.all_backing_ps * PS) - fraction)
 
     def plan(self, state: Ints) -> MemoryPlan:
-        """The plan of a game; an unfinished one is finished lazily, on a copy."""
+        """Return the plan of a game; an unfinished one is finished lazily, on a copy."""
         state = state.copy()
         self.finish_lazily(state)
         return plan_of(self.task, self.layout, state)
 
     def observe(self, states: Ints, into: Observations | None = None) -> Observations:
-        """Observations of states, in new arrays unless there are some to fill."""
-        seen = empty_observations(len(states)) if into is None else into
+        """Return observations of states, in `into` if that is given."""
+        observations = empty_observations(len(states)) if into is None else into
 
         def chunk(first: int, last: int) -> None:
-            part = seen.part(first, last)
+            part = observations.part(first, last)
             observe_all(self.tables, self.layout, states[first:last], self._unchanging, part)
             draw_profiles(self.tables, self.layout, states[first:last], part.profile)
 
         in_chunks(chunk, len(states))
-        return seen
+        return observations
 
     def step(
         self, states: Ints, actions: NDArray[np.integer], profiles: NDArray[np.uint8], into: Observations | None = None
     ) -> tuple[Ints, Ints, Observations]:
-        """As `play`, and observe, for less than one after the other.
+        """Play as `play` does and observe, which costs less than one after the other.
 
         Args:
             states, actions: as for `play`.
@@ -183,15 +183,16 @@ class MallocGameProblem:
         """
         gains, played = np.empty((2, len(states)), dtype=np.int64)
         wanted = np.ascontiguousarray(actions, dtype=np.int64)
-        seen = empty_observations(len(states)) if into is None else into
+        observations = empty_observations(len(states)) if into is None else into
 
         def chunk(first: int, last: int) -> None:
             some, whole = slice(first, last), last - first == len(states)
             moves = states[some], wanted[some], gains[some], played[some], profiles[some]
-            step_all(self.tables, self.layout, *moves, self._unchanging, seen if whole else seen.part(first, last))
+            part = observations if whole else observations.part(first, last)
+            step_all(self.tables, self.layout, *moves, self._unchanging, part)
 
         in_chunks(chunk, len(states))
-        return gains, played, seen
+        return gains, played, observations
 
     @cached_property
     def _unchanging(self) -> Unchanging:

@@ -1,13 +1,13 @@
 """Room in fast memory: where a new block goes, and what it overwrites.
 
-A gap has two ends, and a block is placed at the end whose neighbour stays longest, so that large gaps stay whole.
-Blocks of data that is still of use are spared if there is room beside them, though their space may be taken.
+A gap has two ends, and a block is placed at the end whose neighbour is live longest, so that large gaps stay whole.
+Blocks with uses left are spared if there is room beside them, though their space may be taken.
 
 A block lies below what ops reserve for themselves until the last use of its data, or to the end if it is sent back, as
-nobody knows when that ends. No copy of data that came from the backing memory is sent back.
+the end of a write-back is not known in advance. No copy of data that came from the backing memory is sent back.
 
-While a result asks for room, write-backs that it would wait for count as ended: those before place `until` of the
-queue; 0 is nobody.
+While room for a result is sought, write-backs that its op would wait for count as ended: those before index `until` of
+the queue; 0 stands for none.
 """
 
 from __future__ import annotations
@@ -16,19 +16,20 @@ from typing import Final
 
 import numpy as np
 
+from memplace_env._lib.kernel import kernel
 from memplace_env.envs.malloc_game.state import BLOCKS, LIVE, NEVER, OP, PASSING, PAST, QUEUE_HEAD
-from memplace_env.kernel import kernel
 
 BEGIN, END, BELOW, ABOVE = 0, 1, 2, 3
-"""Columns of gaps: their addresses, and until which op the neighbours at either end stay."""
+"""Columns of gaps: their addresses, and until which op the neighbours at either end are live."""
 FOR_EVER: Final = 2 * NEVER
-"""How long the ends of memory stay."""
+"""Op until which the ends of memory are live: later than that of any block, protected ones included."""
 
 
 @kernel(forceinline=True)
 def ceiling_from(tables, use, start):
     """Address below which the block of a copy must lie that comes in for a use, from op `start` on."""
     ceiling = tables.ceiling[use, PASSING]
+    # The table covers op use_op - 1 onwards; add what ops start..use_op - 2 reserve.
     for op in range(start, tables.use_op[use] - 1):
         ceiling = min(ceiling, tables.usable[op])
     return ceiling
@@ -36,30 +37,38 @@ def ceiling_from(tables, use, start):
 
 @kernel(forceinline=True)
 def has_room(layout, state, size, ceiling, since, until):
-    """Whether a block fits that is held from `since`, the current op or the one before, to the current op."""
+    """Return whether a block fits that is needed from op `since`, the current one or the one before, to the current op.
+
+    Only live blocks are looked at: all others have been free since before `since`.
+    """
+    # Invariant: addresses below `cursor` are busy or belong to gaps that are too small.
     cursor = np.int64(0)
-    for place in range(layout.live, layout.live + state[LIVE]):
-        block = state[place]
-        held = state[layout.hold + block]
-        if held == NEVER and until > 0:
-            held = _held_after(layout, state, block, until)
-        if held < since:
+    for index in range(layout.live, layout.live + state[LIVE]):
+        block = state[index]
+        busy_until = state[layout.committed_until + block]
+        if busy_until == NEVER and until > 0:
+            busy_until = _committed_after(layout, state, block, until)
+        if busy_until < since:
             continue
         if min(state[layout.offset + block], ceiling) - cursor >= size:
             return True
+        # Blocks that were busy at different times may overlap, so that the highest top counts.
         cursor = max(cursor, state[layout.top + block])
     return ceiling - cursor >= size
 
 
 @kernel
 def fit(layout, state, size, ceiling, since, until):
-    """Offset of a block that is held from op `since` to the current op, or -1."""
+    """Return the offset of a block that is needed from op `since` to the current op, or -1."""
     gaps = new_gaps(state)
-    for taken in (layout.stays, layout.hold):
-        count = find_gaps(layout, state, size, ceiling, since, until, taken, gaps)
-        for place in range(state[PAST] - 1, -1, -1):
-            block = state[layout.past + place]
-            if count == 0 or state[layout.hold + block] < since:
+    # First beside the blocks with uses left, then in their space.
+    for busy_section in (layout.live_until, layout.committed_until):
+        count = find_gaps(layout, state, size, ceiling, since, until, busy_section, gaps)
+        # `past` is sorted by `committed_until`: from its end backwards, blocks that are busy in `since` or later come
+        # first. With `since` the current op or the one before there are none, as those are live.
+        for index in range(state[PAST] - 1, -1, -1):
+            block = state[layout.past + index]
+            if count == 0 or state[layout.committed_until + block] < since:
                 break
             count = without_block(layout, state, size, block, gaps, count)
         if count > 0:
@@ -69,37 +78,41 @@ def fit(layout, state, size, ceiling, since, until):
 
 @kernel(forceinline=True)
 def new_gaps(state):
-    """int64[n, 4], empty, with space for all gaps that there may be."""
+    """Return int64[n, 4], uninitialised: n blocks have at most n + 1 gaps between and beside them."""
     return np.empty((state[LIVE] + state[PAST] + 1, 4), np.int64)
 
 
 @kernel(forceinline=True)
-def find_gaps(layout, state, size, ceiling, since, until, taken, gaps):
+def find_gaps(layout, state, size, ceiling, since, until, busy_section, gaps):
     """Fill `gaps` with those >= size between live blocks, below a ceiling; returns how many there are.
 
-    Blocks are in the way until the op that section `taken` says: `hold`, or `stays` to spare what is of use.
+    A block is in the way until the op in section `busy_section`: `committed_until`, or `live_until` to spare blocks
+    with uses left.
     """
+    # Blocks come by offset. Invariant: the gaps below `cursor` are listed; `cursor` is the highest top
+    # so far, and `below` the op until which the longest-lived of the blocks with that top is live.
     count, cursor, below = 0, np.int64(0), FOR_EVER
-    for place in range(layout.live, layout.live + state[LIVE]):
-        block = state[place]
-        held, stays = state[taken + block], state[layout.stays + block]
-        if until > 0 and state[layout.hold + block] == NEVER:
-            after = _held_after(layout, state, block, until)
-            stays = min(stays, after) if stays == NEVER else stays
-            held = after if taken == layout.hold else stays
-        if held < since:
+    for index in range(layout.live, layout.live + state[LIVE]):
+        block = state[index]
+        busy_until, live_until = state[busy_section + block], state[layout.live_until + block]
+        if until > 0 and state[layout.committed_until + block] == NEVER:
+            after = _committed_after(layout, state, block, until)
+            live_until = min(live_until, after) if live_until == NEVER else live_until
+            busy_until = after if busy_section == layout.committed_until else live_until
+        if busy_until < since:
             continue
         offset, top = state[layout.offset + block], state[layout.top + block]
         if offset >= ceiling:
             break
         if offset - cursor >= size:
-            count = _add(gaps, count, cursor, offset, below, stays)
+            count = _add(gaps, count, cursor, offset, below, live_until)
         elif count > 0 and gaps[count - 1, END] == offset:
-            gaps[count - 1, ABOVE] = max(gaps[count - 1, ABOVE], stays)
+            # A second block with the offset at which the latest gap ends: the neighbour that is live longest counts.
+            gaps[count - 1, ABOVE] = max(gaps[count - 1, ABOVE], live_until)
         if top > cursor:
-            cursor, below = top, stays
+            cursor, below = top, live_until
         elif top == cursor:
-            below = max(below, stays)
+            below = max(below, live_until)
     if ceiling - cursor >= size:
         count = _add(gaps, count, cursor, ceiling, below, FOR_EVER)
     return count
@@ -108,29 +121,31 @@ def find_gaps(layout, state, size, ceiling, since, until, taken, gaps):
 @kernel(forceinline=True)
 def without_block(layout, state, size, block, gaps, count):
     """Take the space of a block out of the gaps; returns how many are left."""
-    offset, top, stays = state[layout.offset + block], state[layout.top + block], state[layout.stays + block]
-    return without(gaps, count, size, offset, top, stays)
+    offset, top = state[layout.offset + block], state[layout.top + block]
+    return without(gaps, count, size, offset, top, state[layout.live_until + block])
 
 
 @kernel(forceinline=True)
-def without(gaps, count, size, low, high, stays):
-    """Take addresses low..high-1, which are busy until op `stays`, out of the gaps; returns how many are left."""
+def without(gaps, count, size, low, high, live_until):
+    """Take addresses low..high-1, which are busy until op `live_until`, out of the gaps; returns how many are left."""
+    # Backwards: a gap that goes is replaced by the last one, which has been looked at, as have the parts added at the
+    # end. At most one more gap results than there was, since only one can enclose the addresses on both sides.
     for gap in range(count - 1, -1, -1):
         begin, end = gaps[gap, BEGIN], gaps[gap, END]
         if high < begin or low > end:
             continue
         below, above = gaps[gap, BELOW], gaps[gap, ABOVE]
         if high == begin:
-            gaps[gap, BELOW] = max(below, stays)
+            gaps[gap, BELOW] = max(below, live_until)
         elif low == end:
-            gaps[gap, ABOVE] = max(above, stays)
+            gaps[gap, ABOVE] = max(above, live_until)
         else:
             count -= 1
             _add(gaps, gap, gaps[count, BEGIN], gaps[count, END], gaps[count, BELOW], gaps[count, ABOVE])
             if low - begin >= size:
-                count = _add(gaps, count, begin, low, below, stays)
+                count = _add(gaps, count, begin, low, below, live_until)
             if end - high >= size:
-                count = _add(gaps, count, high, end, stays, above)
+                count = _add(gaps, count, high, end, live_until, above)
     return count
 
 
@@ -145,8 +160,9 @@ def _add(gaps, count, begin, end, below, above):
 
 @kernel(forceinline=True)
 def _best_end(gaps, count, size):
-    """Offset at the end of a gap whose neighbour stays longest, the lowest of equals."""
+    """Return the offset at the end of a gap whose neighbour is live longest, the lowest of equals."""
     best, longest = np.int64(-1), np.int64(-1)
+    # Gaps are in no order, so that ties are broken by comparing offsets.
     for gap in range(count):
         low, below, high, above = gaps[gap, BEGIN], gaps[gap, BELOW], gaps[gap, END] - size, gaps[gap, ABOVE]
         if below > longest or (below == longest and low < best):
@@ -157,9 +173,10 @@ def _best_end(gaps, count, size):
 
 
 @kernel(forceinline=True)
-def _held_after(layout, state, block, until):
-    """Last op that a protected block is committed to once the write-backs before `until` have ended."""
+def _committed_after(layout, state, block, until):
+    """Return the last op for which a protected block is needed once the write-backs before `until` have ended."""
     tensor = state[layout.tensor + block]
+    # A write-back that is waited for ends in the op before the current one, see `port.wait_for`.
     if state[QUEUE_HEAD] <= state[layout.turn + tensor] < until:
         return max(state[layout.used + tensor], state[OP] - 1)
     return NEVER
@@ -167,9 +184,11 @@ def _held_after(layout, state, block, until):
 
 @kernel(forceinline=True)
 def place(tables, layout, state, tensor, start, offset):
-    """Add a block of tensor from op `start` on; cached blocks whose space it takes are dead from now on."""
+    """Add a block of a tensor from op `start` on; cached blocks whose space it takes lose their data."""
     top, block, last = offset + tables.size[tensor], state[BLOCKS], layout.live + state[LIVE]
     where = last
+    # Live blocks come by offset: `where` becomes the index of the first above the new one, and blocks from its top on
+    # cannot overlap it. An overlapped block loses its data if it is still its tensor's latest.
     for index in range(layout.live, last):
         other = state[index]
         low = state[layout.offset + other]
@@ -180,7 +199,8 @@ def place(tables, layout, state, tensor, start, offset):
         owner = state[layout.tensor + other]
         if state[layout.top + other] > offset and state[layout.block + owner] == other:
             state[layout.intact + owner] = 0
-            state[layout.stays + other] = state[layout.hold + other]
+            state[layout.live_until + other] = state[layout.committed_until + other]
+    # Make room in the list for the new block.
     for index in range(last, where, -1):
         state[index] = state[index - 1]
     state[where] = block
@@ -198,14 +218,16 @@ def place(tables, layout, state, tensor, start, offset):
 
 @kernel(forceinline=True)
 def retire(layout, state, op):
-    """Once `op` is final: blocks held until the op before it are past; those of no more use are live no longer."""
+    """Once `op` is final: blocks needed until the op before it are past; those with no uses left are no longer live."""
+    # `kept` <= `index`, so that the list shrinks in place. Each block joins `past` in the op after its last one, which
+    # keeps that list sorted by `committed_until`.
     kept = layout.live
     for index in range(layout.live, layout.live + state[LIVE]):
         block = state[index]
-        if state[layout.hold + block] == op - 1:
+        if state[layout.committed_until + block] == op - 1:
             state[layout.past + state[PAST]] = block
             state[PAST] += 1
-        if state[layout.stays + block] >= op:
+        if state[layout.live_until + block] >= op:
             state[kept] = block
             kept += 1
     state[LIVE] = kept - layout.live
@@ -214,6 +236,7 @@ def retire(layout, state, op):
 @kernel(forceinline=True)
 def revive(layout, state, block):
     """Take a cached block that is used again out of the past."""
+    # Search from the end of the list, and shift the blocks behind it down by one on the way.
     where = layout.past + state[PAST] - 1
     following = state[where]
     while following != block:

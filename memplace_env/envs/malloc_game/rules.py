@@ -10,14 +10,14 @@ no more; Drop reads from or writes to the backing memory. A block is protected w
 is still needed, or while it is being sent back; then it is cached: usable until its space is taken.
 
 An op waits for a copy that comes in late (`window`), and for write-backs that must have ended before it: those of an
-operand that Drop reads, and those whose blocks a result needs the room of (`port`). Where blocks go says `room`.
+operand that Drop reads, and those whose blocks a result needs the room of (`port`). `room` decides where blocks go.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from memplace_env.costs.kernels import op_time
+from memplace_env._lib.kernel import kernel
 from memplace_env.envs.malloc_game.port import (
     backlog,
     book,
@@ -30,7 +30,7 @@ from memplace_env.envs.malloc_game.port import (
     waitable,
 )
 from memplace_env.envs.malloc_game.room import ceiling_from, fit, has_room, place, retire, revive
-from memplace_env.envs.malloc_game.state import (
+from memplace_env.envs.malloc_game.state import (  # fmt: skip
     BACKING_PS,
     COPY,
     DROP,
@@ -48,19 +48,20 @@ from memplace_env.envs.malloc_game.state import (
     STALL_PS,
     TAIL_PS,
     USE,
-)  # fmt: skip
+)
 from memplace_env.envs.malloc_game.window import copy_window, earliest_copy
-from memplace_env.kernel import kernel
+from memplace_env.machine.costs.op_time_kernels import op_time
 
 
 @kernel
 def begin(tables, layout, state):
     """Write the first state into `state`."""
     state[:] = 0
+    # Sections are adjacent: `block` alone, then `turn`, `sent` and `drained` in one.
     state[layout.block : layout.intact] = -1
     state[layout.turn : layout.queue] = -1
     for tensor in range(len(tables.size)):
-        state[layout.valid_from + tensor] = NEVER if tables.made[tensor] else 0
+        state[layout.valid_from + tensor] = NEVER if tables.is_result[tensor] else 0
     _open_op(tables, state, 0)
     _close_full_ops(tables, layout, state)
     state[ESTIMATE] = _estimate(tables, state)
@@ -71,15 +72,16 @@ def begin(tables, layout, state):
 def play(tables, layout, state, action):
     """Play a legal action; returns by how many picoseconds it lowers the estimated latency."""
     use = state[USE]
+    # Drop serves the use at level 1, the backing memory.
     tensor, level = tables.use_tensor[use], np.int64(action == DROP)
     if tables.use_is_result[use]:
         _make(tables, layout, state, tensor, action)
     else:
         _read(tables, layout, state, tensor, action)
     if level == 0:
-        _hold(tables, layout, state, tensor)
+        _commit(tables, layout, state, tensor)
     state[layout.level + use] = level
-    state[FAST_PS + level] += tables.use_ps[use, level]
+    state[FAST_PS + level] += tables.use_ps[use, level]  # FAST_PS or, one field on, BACKING_PS
     state[OPEN_PS] -= tables.use_ps[use, 1]
     state[USE] = use + 1
     _close_full_ops(tables, layout, state)
@@ -109,14 +111,14 @@ def _read(tables, layout, state, tensor, action):
     """The current op reads an operand."""
     op = state[OP]
     if action == DROP:
-        if state[layout.valid_from + tensor] > op:
+        if state[layout.valid_from + tensor] > op:  # legal only while its write-back is pending
             wait_for(tables, layout, state, state[layout.turn + tensor] + 1)
         if state[layout.intact + tensor] == 1 and tables.last_use[tensor] == state[USE]:
             block = state[layout.block + tensor]
-            state[layout.stays + block] = state[layout.hold + block]
+            state[layout.live_until + block] = state[layout.committed_until + block]
     elif state[layout.intact + tensor] == 1:
         block = state[layout.block + tensor]
-        if state[layout.hold + block] < op - 1:
+        if state[layout.committed_until + block] < op - 1:  # then `retire` has moved it to `past`
             revive(layout, state, block)
         if action == COPY:
             send_back(layout, state, tensor)
@@ -131,21 +133,23 @@ def _read(tables, layout, state, tensor, action):
 
 
 @kernel(forceinline=True)
-def _hold(tables, layout, state, tensor):
-    """The current op uses the tensor's block: how long that is held, and how long it may stay."""
+def _commit(tables, layout, state, tensor):
+    """Note that the current op uses the tensor's block: how long that is needed, and how long it may be live."""
     op, block, later = state[OP], state[layout.block + tensor], tables.last_use[tensor] > state[USE]
     state[layout.used + tensor] = op
+    # Protected: on its way back, or the only copy of data that has uses left.
     if is_pending(layout, state, tensor) or (later and state[layout.valid_from + tensor] == NEVER):
-        state[layout.hold + block] = state[layout.released + block] = NEVER
+        state[layout.committed_until + block] = state[layout.released + block] = NEVER
     else:
-        state[layout.hold + block] = op
+        state[layout.committed_until + block] = op
         state[layout.released + block] = min(state[layout.released + block], op)
-    state[layout.stays + block] = tables.last_op[tensor] if later else state[layout.hold + block]
+    state[layout.live_until + block] = tables.last_op[tensor] if later else state[layout.committed_until + block]
 
 
 @kernel(forceinline=True)
 def room_after(layout, state, size, ceiling):
-    """Place in the queue before which write-backs have to end so that a result finds room; 0 if none has to."""
+    """Return the index in the queue before which write-backs must end for a result to find room; 0 if none must."""
+    # One more write-back per pass, oldest first; ends since the action is legal only if `waitable` ones suffice.
     until = 0
     while not has_room(layout, state, size, ceiling, state[OP], until):
         until = max(until, state[QUEUE_HEAD]) + 1
@@ -154,7 +158,7 @@ def room_after(layout, state, size, ceiling):
 
 @kernel
 def preview(tables, layout, state):
-    """What the current decision might bring: (first op and offset of the block it would place, wait in ps).
+    """Return (first op, offset, wait in ps) of the block that the current decision would place.
 
     First op and offset are -1 if no action places a block. The wait is that of the actions that place one, else that of
     Drop, 0 if that is illegal. Where later ops' reserved bytes make Copy place a result elsewhere than NoCopy, they are
@@ -182,7 +186,7 @@ def preview(tables, layout, state):
 
 @kernel
 def lazy_action(tables, layout, state):
-    """What needs fast memory least and waits for nothing: Drop, else NoCopy, else Copy; -1 once the game is over."""
+    """Return Drop if it is legal and waits for nothing, else NoCopy, else Copy; -1 once the game is over."""
     if state[MASK] == 0:
         return -1
     use = state[USE]
@@ -193,7 +197,7 @@ def lazy_action(tables, layout, state):
 
 @kernel
 def play_nearest(tables, layout, state, wanted):
-    """Play the wanted action if it is legal, else the lazy one; returns (gain in ps, action), 0 and -1 at the end."""
+    """Play the preferred action if legal, else the lazy one; returns (gain in ps, action), 0 and -1 at the end."""
     legal = 0 <= wanted <= 2 and state[MASK] >> wanted & 1
     action = np.int64(wanted) if legal else np.int64(lazy_action(tables, layout, state))
     if action < 0:
@@ -206,7 +210,7 @@ def play_all(tables, layout, states, actions, gains, played):
     """Play one decision in each unfinished state.
 
     Args:
-        tables, layout: of the game.
+        tables, layout: tables and layout of the game.
         states: int64[B, size].
         actions: int[B]; an illegal one is replaced as by `play_nearest`.
         gains: int64[B], filled with what each decision gains in ps; 0 for finished states.
@@ -218,16 +222,17 @@ def play_all(tables, layout, states, actions, gains, played):
 
 @kernel(forceinline=True)
 def _estimate(tables, state):
-    """Final ops as they are, the open op with its undecided uses and all later ops in the backing memory, all waits."""
-    op, known = state[OP], state[FINAL_PS] + state[STALL_PS]
+    """Return the latency in ps if everything undecided is served by the backing memory, all waits so far included."""
+    op, decided = state[OP], state[FINAL_PS] + state[STALL_PS]
     if op == len(tables.compute_ps):
-        return known + state[TAIL_PS]
+        return decided + state[TAIL_PS]
     used = (state[FAST_PS], state[BACKING_PS] + state[OPEN_PS])
-    return known + op_time(tables, op, used)[0] + tables.rest_ps[op + 1]
+    return decided + op_time(tables, op, used)[0] + tables.rest_ps[op + 1]
 
 
 @kernel(forceinline=True)
 def _open_op(tables, state, op):
+    """Make `op` the current one, all of its uses undecided."""
     state[OP] = op
     state[FAST_PS] = 0
     state[BACKING_PS] = 0
@@ -241,6 +246,7 @@ def _open_op(tables, state, op):
 def _close_full_ops(tables, layout, state):
     """Make every op final whose uses are all decided."""
     ops = len(tables.compute_ps)
+    # One pass closes the current op and opens the next; ops without uses close at once.
     while state[OP] < ops and state[USE] == tables.use_ptr[state[OP] + 1]:
         op = state[OP]
         time, busy = op_time(tables, op, (state[FAST_PS], state[BACKING_PS]))
@@ -263,6 +269,8 @@ def _find_legal(tables, layout, state):
     op, tensor = state[OP], tables.use_tensor[use]
     later, output = tables.last_use[tensor] > use, tables.is_output[tensor]
     if tables.use_is_result[use]:
+        # A copied result must lie below what ops after its last use reserve, too, as its write-back has no fixed end.
+        # NoCopy must not be the last use of a graph output; Copy must serve a later use or a graph output.
         can_keep = can_copy = _finds_room(layout, state, tables.size[tensor], tables.ceiling[use, PASSING])
         if can_copy and tables.ceiling[use, LASTING] < tables.ceiling[use, PASSING]:
             can_copy = _finds_room(layout, state, tables.size[tensor], tables.ceiling[use, LASTING])
@@ -270,12 +278,16 @@ def _find_legal(tables, layout, state):
         can_copy = can_copy and (later or output)
         can_drop = True
     elif state[layout.intact + tensor] == 1:
+        # An intact operand. Copy sends the only copy back; NoCopy must not be the end of an unsaved graph output; Drop
+        # needs the data in the backing memory by now, or on its way there since an earlier op.
         backed, pending = state[layout.valid_from + tensor] <= op, is_pending(layout, state, tensor)
         unsaved = not backed and not pending
         can_copy = unsaved and (later or output) and _may_stay(tables, layout, state, tensor)
         can_keep = later or not output or not unsaved
         can_drop = backed or (pending and state[layout.sent + tensor] < op)
     else:
+        # An operand that is not in fast memory. A copy that takes no time would have no window; `in_time` means that
+        # it may begin before the op, late or not, and the op before must leave room for it.
         in_time = tables.prefetch_ps[tensor] > 0 and earliest_copy(layout, state, tensor) < op
         can_copy = in_time and has_room(layout, state, tables.size[tensor], tables.ceiling[use, PASSING], op - 1, 0)
         can_keep = False
@@ -285,13 +297,13 @@ def _find_legal(tables, layout, state):
 
 @kernel(forceinline=True)
 def _may_stay(tables, layout, state, tensor):
-    """Whether the tensor's block lies below what later ops reserve, so that it may be held to the end."""
+    """Return whether the tensor's block lies below what all later ops reserve, so that it may be held to the end."""
     return state[layout.top + state[layout.block + tensor]] <= tables.ceiling[state[USE], LASTING]
 
 
 @kernel(forceinline=True)
 def _finds_room(layout, state, size, ceiling):
-    """Whether a result fits into fast memory, now or after waiting."""
+    """Return whether a result fits into fast memory, now or after waiting for all write-backs that can be."""
     if has_room(layout, state, size, ceiling, state[OP], 0):
         return True
     until = waitable(layout, state)

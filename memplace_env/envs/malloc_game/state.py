@@ -1,6 +1,6 @@
-"""What a game of mallocGame consists of: tables that never change, and a state that is one int64 array.
+"""Parts of a game: tables that never change, and a state that is one int64 array.
 
-Copying the array forks the game. Its head has the fields below; `Layout` says where its other sections begin.
+Copying the array forks the game. Its head has the fields below; `StateLayout` says where its other sections begin.
 """
 
 from __future__ import annotations
@@ -10,48 +10,48 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from memplace_env.costs import op_times
-from memplace_env.errors import WorkloadError
-from memplace_env.plan import MemoryPlan
-from memplace_env.task import Task
-from memplace_env.workload.program import Ints, Program, TensorKind
+from memplace_env._lib.errors import WorkloadError
+from memplace_env.machine.costs import op_times
+from memplace_env.placement.memory_plan import MemoryPlan
+from memplace_env.placement.task import Task
+from memplace_env.program.program import Ints, Program, TensorKind
 
 COPY, NO_COPY, DROP = 0, 1, 2
 ACTIONS = ("Copy", "NoCopy", "Drop")
 
 NEVER: Final = np.int64(2**40)
-"""Stands for the op of an event that has not happened: later than every op."""
+"""Op of an event that has not happened: later than every op."""
 
 USE: Final = 0
-"""The use that is decided next; U once the game is over."""
+"""Use that is decided next; U once the game is over."""
 OP: Final = 1
-"""Its op, the first that is not final; T once the game is over."""
+"""Op of that use, the first that is not final; T once the game is over."""
 BLOCKS: Final = 2
-"""Blocks placed so far."""
+"""Number of blocks placed so far."""
 LIVE: Final = 3
 """Length of the list `live`."""
 PAST: Final = 4
 """Length of the list `past`."""
 QUEUE_HEAD: Final = 5
-"""Place in `queue` of the oldest write-back that is pending."""
+"""Index in `queue` of the oldest pending write-back."""
 QUEUE_TAIL: Final = 6
 """Length of `queue`."""
 MASK: Final = 7
 """Legal actions as bits: 1 << action; 0 once the game is over."""
 FINAL_PS: Final = 8
-"""Time of all final ops."""
+"""Time of all final ops, ps."""
 STALL_PS: Final = 9
-"""Time that ops wait."""
+"""Time that ops have waited, ps."""
 TAIL_PS: Final = 10
-"""Time after the last op that finishes the write-backs; 0 before the end."""
+"""Time after the last op that finishes the write-backs, ps; 0 before the end."""
 OPEN_PS: Final = 11
-"""Time that the open op's undecided uses would take in the backing memory."""
+"""Time that the current op's undecided uses would take in the backing memory, ps."""
 ESTIMATE: Final = 12
-"""Estimated latency in ps, exact once the game is over."""
+"""Estimated latency, ps; exact once the game is over."""
 FAST_PS: Final = 13
-"""Time that the open op's decided uses keep the fast level's port busy."""
+"""Time that the current op's decided uses keep the fast level's port busy, ps."""
 BACKING_PS: Final = 14
-"""Time that they keep the backing memory's port busy; the field after `FAST_PS`."""
+"""Time that they keep the backing memory's port busy, ps; the field after `FAST_PS`."""
 HEAD: Final = 15
 """Number of these fields."""
 
@@ -60,23 +60,23 @@ PASSING, LASTING = 0, 1
 
 
 class Tables(NamedTuple):
-    """What never changes; T ops, K tensors, U uses; level 0 is fast, level 1 the backing memory.
+    """Tables of T ops, K tensors, U uses that never change; level 0 is fast, level 1 the backing memory.
 
     Attributes:
-        use_ptr: int64[T + 1].
-        use_op, use_tensor: int64[U].
-        use_is_result: bool[U].
+        use_ptr: int64[T + 1], op t has uses use_ptr[t]..use_ptr[t + 1] - 1.
+        use_op, use_tensor: int64[U], op and tensor of each use.
+        use_is_result: bool[U], whether the use makes the tensor.
         last_use, last_op: int64[K], the last use of each tensor, and its op.
-        is_output: bool[K].
-        made: bool[K], results; weights and inputs start in the backing memory.
+        is_output: bool[K], graph outputs.
+        is_result: bool[K], results of ops; weights and inputs start in the backing memory.
         size: int64[K], bytes.
         capacity: bytes of the fast level.
         usable: int64[T], bytes of the fast level below what each op reserves for itself.
-        ceiling: int64[U, 2], the least of these from a result's op on, or from the op before that of an operand: column
-            PASSING until its tensor's last use, of the result that is a graph output to the end; LASTING to the end.
-        compute_ps, overhead_ps, use_ps, latency_ps, serial, prefetch_ps, writeback_ps: as in `Costs`; flat, as numba
-            counts references whenever a kernel takes a tuple out of a tuple.
-        rest_ps: int64[T + 1], time of ops t.. with everything in the backing memory; rest_ps[0] is the whole.
+        ceiling: int64[U, 2], minimum of `usable` from a result's op on, or from the op before an operand's: column
+            PASSING until the tensor's last use, or to the end for results that are graph outputs; LASTING to the end.
+        compute_ps, overhead_ps, use_ps, latency_ps, serial, prefetch_ps, writeback_ps: as in `Costs`; not nested, as
+            numba counts references whenever a kernel takes a tuple out of a tuple.
+        rest_ps: int64[T + 1], time of ops t..T - 1 with everything in the backing memory.
     """
 
     use_ptr: Ints
@@ -86,7 +86,7 @@ class Tables(NamedTuple):
     last_use: Ints
     last_op: Ints
     is_output: NDArray[np.bool_]
-    made: NDArray[np.bool_]
+    is_result: NDArray[np.bool_]
     size: Ints
     capacity: int
     usable: Ints
@@ -102,7 +102,7 @@ class Tables(NamedTuple):
 
 
 def game_tables(task: Task) -> Tables:
-    """The tables of a program on a machine with two levels.
+    """Return the tables of a program on a machine with two levels.
 
     Weights start in the backing memory, whatever the machine's own policy.
 
@@ -126,7 +126,7 @@ def game_tables(task: Task) -> Tables:
         last_use=program.last_use,
         last_op=program.use_op[program.last_use],
         is_output=program.tensor_kind == TensorKind.OUTPUT,
-        made=program.producer >= 0,
+        is_result=program.producer >= 0,
         size=program.tensor_bytes,
         capacity=capacity,
         usable=usable,
@@ -143,7 +143,7 @@ def game_tables(task: Task) -> Tables:
 
 
 def _ceilings(program: Program, usable: Ints) -> Ints:
-    """`Tables.ceiling`."""
+    """Return `Tables.ceiling`."""
     to_the_end = program.use_is_result & (program.tensor_kind == TensorKind.OUTPUT)[program.use_tensor]
     first = np.maximum(program.use_op - ~program.use_is_result, 0)
     last = np.where(to_the_end, program.num_ops - 1, program.use_op[program.last_use[program.use_tensor]])
@@ -152,64 +152,77 @@ def _ceilings(program: Program, usable: Ints) -> Ints:
     return np.stack([passing, np.minimum.accumulate(usable[::-1])[::-1][first]], axis=1)
 
 
-class Layout(NamedTuple):
-    """Where the sections of a state begin, and its length.
+class StateLayout(NamedTuple):
+    """Index at which each section of a state begins, and the state's length.
 
-    Sections of K: `valid_from` (first op at which the backing memory holds the tensor, or NEVER), `block` (the tensor's
-    latest block, -1 before any), `intact` (that block still holds the data), `used` (the last op that used that block),
-    `turn` (place of the tensor's write-back in the queue, -1 before), `sent`, `drained` (first and last op of the
-    write-back, -1 before), `queue` (tensors in the order in which they are sent back).
-
-    Sections of U: `level` (of each decided use); of each block ever placed `offset`, `top`, `tensor`, `start`, `hold`
-    (last op it is committed to, NEVER while protected), `stays` (the op in which its space may become free: that of
-    the last use of its data while it is of use, else `hold`), `arrived` (last op of the copy that filled it, -1 if an
-    op did), `released` (last op it was protected in, NEVER while it is, -1 if it never was); lists of blocks `live`
-    (held in the op before the current one or later, or still of use; by offset) and `past` (not held since then; by
-    hold). A cached block that is still of use is in both.
-
-    Sections of T: `free` (backing port time of each final op that no copy has booked) and `stall` (how long each op
-    waits).
+    Sections of length K hold a value for each tensor. Sections of length U follow the uses, or the blocks: at most one
+    block is placed for each use, and blocks are numbered in the order of placing. Sections of length T follow the ops.
     """
 
     valid_from: int
+    """K: first op at which the backing memory holds the tensor, or NEVER."""
     block: int
+    """K: the tensor's latest block, -1 before any."""
     intact: int
+    """K: 1 if that block still holds the tensor's data."""
     used: int
+    """K: last op that used that block."""
     turn: int
+    """K: index in `queue` of the tensor's write-back, -1 before."""
     sent: int
+    """K: first op of the write-back, -1 before."""
     drained: int
+    """K: last op of the write-back, -1 before it has ended."""
     queue: int
+    """K: tensors in the order in which they are sent back; `QUEUE_HEAD`..`QUEUE_TAIL` - 1 are pending."""
     level: int
+    """U: memory level of each decided use."""
     offset: int
+    """U: address at which the block begins, bytes."""
     top: int
+    """U: address after the block's last byte."""
     tensor: int
+    """U: tensor that the block holds."""
     start: int
-    hold: int
-    stays: int
+    """U: first op of the block."""
+    committed_until: int
+    """U: last op for which the block is needed, NEVER while it is protected."""
+    live_until: int
+    """U: op in which the block's space may become free: that of the last use of its data while the block is intact and
+    uses are left, else `committed_until`."""
     arrived: int
+    """U: last op of the copy that filled the block, -1 if an op did."""
     released: int
+    """U: last op in which the block was protected, NEVER while it is, -1 if it never was."""
     live: int
+    """U: list of blocks by offset that are committed until the op before the current one or later, or live as long."""
     past: int
+    """U: list of blocks by `committed_until` that are committed to earlier ops only; cached ones with uses left are in
+    both lists."""
     free: int
+    """T: time of the backing memory's port in each final op that no copy has booked, ps."""
     stall: int
+    """T: time that each op waits before it starts, ps."""
     size: int
+    """Length of a state."""
 
 
-def layout_of(tables: Tables) -> Layout:
-    """The layout of this game's states."""
+def layout_of(tables: Tables) -> StateLayout:
+    """Return the layout of this game's states."""
     tensors, uses, ops = len(tables.size), len(tables.use_op), len(tables.rest_ps) - 1
     lengths = [HEAD, *[tensors] * 8, *[uses] * 11, *[ops] * 2]
-    return Layout(*np.cumsum(lengths).tolist())
+    return StateLayout(*np.cumsum(lengths).tolist())
 
 
-def plan_of(task: Task, layout: Layout, state: Ints) -> MemoryPlan:
-    """The MemoryPlan of a finished game."""
+def plan_of(task: Task, layout: StateLayout, state: Ints) -> MemoryPlan:
+    """Return the MemoryPlan of a finished game."""
     ops, tensors, count = task.program.num_ops, task.program.num_tensors, state[BLOCKS]
-    tensor, start, hold, offset, arrived = (
-        state[section:][:count] for section in (layout.tensor, layout.start, layout.hold, layout.offset, layout.arrived)
+    tensor, start, committed_until, offset, arrived = (
+        state[section:][:count]
+        for section in (layout.tensor, layout.start, layout.committed_until, layout.offset, layout.arrived)
     )
     # Only a write-back that never ends protects its block to the end.
-    blocks = np.stack([tensor, np.zeros_like(tensor), offset, start, np.minimum(hold, ops)], axis=1)
+    blocks = np.stack([tensor, np.zeros_like(tensor), offset, start, np.minimum(committed_until, ops)], axis=1)
     copied = arrived >= 0
     backing, fast = np.ones_like(tensor[copied]), np.zeros_like(tensor[copied])
     prefetches = np.stack([tensor[copied], backing, fast, start[copied], arrived[copied]], axis=1)
@@ -218,4 +231,4 @@ def plan_of(task: Task, layout: Layout, state: Ints) -> MemoryPlan:
     last = np.where(drained[back] >= 0, drained[back], ops)
     writes = np.stack([back, np.zeros_like(back), np.ones_like(back), sent[back], last], axis=1)
     levels = state[layout.level :][: task.program.num_uses]
-    return MemoryPlan.of(task, levels, blocks, np.vstack([prefetches, writes]))
+    return task.make_plan(levels, blocks, np.vstack([prefetches, writes]))

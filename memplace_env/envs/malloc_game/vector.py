@@ -1,4 +1,4 @@
-"""Many games at once, played and observed by compiled kernels on all cores."""
+"""A batch of games, played and observed by compiled kernels on all cores."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import ArrayLike, NDArray
 
-from memplace_env.envs.base import Observation, row_of
 from memplace_env.envs.malloc_game.env import MallocGameEnv, check_actions
 from memplace_env.envs.malloc_game.flat import empty_flat, flatten
 from memplace_env.envs.malloc_game.observation import Observations, empty_observations
-from memplace_env.envs.vector import Bools, Info, PlacementVectorEnv
+from memplace_env.envs.native_vector import Bools, Info, PlacementVectorEnv
+from memplace_env.envs.placement_env import Observation, row_of
 
 
 class MallocGameVectorEnv(PlacementVectorEnv[MallocGameEnv]):
@@ -37,27 +37,27 @@ class MallocGameVectorEnv(PlacementVectorEnv[MallocGameEnv]):
         del max_episode_steps
         env = MallocGameEnv(**kwargs)
         first = env.problem.observe(env.problem.new_states(1))
-        each = env.problem.first_state.nbytes + first.profile.nbytes + sum(array.nbytes for array in first)
-        super().__init__(num_envs, env, autoreset_mode, each)
+        bytes_each = env.problem.first_state.nbytes + first.profile.nbytes + sum(array.nbytes for array in first)
+        super().__init__(num_envs, env, autoreset_mode, bytes_each)
         self.problem = env.problem
         self.states = self.problem.new_states(self.num_envs)
         flat = self.env.flat
-        self._seen = empty_observations(self.num_envs) if flat or not copy else None
+        self._observations = empty_observations(self.num_envs) if flat or not copy else None
         self._flat = empty_flat(self.num_envs) if flat and not copy else None
         self._first: Observation = flatten(first) if flat else first._asdict()
         self._first_profile = first.profile
         self._profiles = np.repeat(first.profile, self.num_envs, axis=0)
 
     def action_masks(self) -> NDArray[np.bool_]:
-        """bool[B, 3], legal actions of every game."""
+        """Return bool[B, 3], the legal actions of every game."""
         return self.problem.legal(self.states)
 
     def _play(self, actions: ArrayLike, live: Bools) -> tuple[Observation, NDArray[np.float64], Bools, Info]:
         wanted = check_actions(actions, (self.num_envs,))
-        gains, played, seen = self.problem.step(self.states, wanted, self._profiles, self._seen)
+        gains, played, observations = self.problem.step(self.states, wanted, self._profiles, self._observations)
         rewards, latency = self.problem.settle(self.states, gains, played)
         info = {"latency_s": latency, "played": played, "illegal": played != wanted}
-        return self._form(seen), rewards, self.problem.done(self.states) & live, info
+        return self._form(observations), rewards, self.problem.done(self.states) & live, info
 
     def _begin(self, which: Bools, observations: Observation | None = None) -> None:
         self.states[which] = self.problem.first_state
@@ -67,14 +67,14 @@ class MallocGameVectorEnv(PlacementVectorEnv[MallocGameEnv]):
                 array[which] = first
 
     def _observe(self) -> Observation:
-        return self._form(self.problem.observe(self.states, self._seen))
+        return self._form(self.problem.observe(self.states, self._observations))
 
     def _row(self, observations: Observation, index: int) -> Observation:
         return row_of(observations, index)
 
-    def _form(self, seen: Observations) -> Observation:
-        """The observations as this environment shows them; with `copy=False` in the arrays of the step before."""
-        return flatten(seen, self._flat) if self.env.flat else seen._asdict()
+    def _form(self, observations: Observations) -> Observation:
+        """Return the observations in this environment's form; with `copy=False` in the arrays of the step before."""
+        return flatten(observations, self._flat) if self.env.flat else observations._asdict()
 
 
 def _arrays(observations: Observation) -> list[NDArray[Any]]:

@@ -1,4 +1,4 @@
-"""The one-shot formulation: all tensors mapped at once, as in EGRL."""
+"""The one-shot formulation: all tensors assigned at once, as in EGRL."""
 
 from memplace_env.envs.one_shot.env import OneShotEnv
 from memplace_env.envs.one_shot.problem import OneShotProblem

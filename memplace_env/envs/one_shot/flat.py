@@ -1,4 +1,4 @@
-"""The one-shot problem as one short vector, for networks that read no graphs."""
+"""The one-shot observation as one short vector, for networks that take no graphs."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from memplace_env.costs import op_times
 from memplace_env.envs.one_shot.observation import owned_weight_bytes
 from memplace_env.envs.one_shot.problem import OneShotProblem
-from memplace_env.task import Task
-from memplace_env.workload.program import TensorKind
+from memplace_env.machine.costs import op_times
+from memplace_env.placement.task import Task
+from memplace_env.program.program import TensorKind
 
 SEGMENTS: Final = 16
-"""Parts of the schedule that are summed up, of equally many ops; a program with fewer ops leaves some of them empty."""
+"""Number of parts of the schedule, of equally many ops each; a program with fewer ops leaves some of them empty."""
 
 Floats = NDArray[np.float64]
 
 
 def flat_space(problem: OneShotProblem) -> spaces.Box:
-    """Box(0, 1, (100 + 2L,) float32): equally long for every program on chips with L memory levels.
+    """Return Box(0, 1, (100 + 2L,) float32), equally long for every program on chips with L memory levels.
 
     Times are those with everything in the backing memory; bytes b are shown as b / (b + capacity of the fastest
-    level); weights and results are those that a map decides about. Scales are our choice.
+    level); weights and results are those that an assignment decides about. Scales are our choice.
 
     | numbers                   | meaning                                                                            |
     |---------------------------|------------------------------------------------------------------------------------|
-    | 0..15 `time`              | of each sixteenth of the schedule: its share of the time of all ops                |
+    | 0..15 `time`              | of each sixteenth of the schedule: its fraction of the time of all ops             |
     | 16..31 `compute`          | its compute time over the time of its ops                                          |
     | 32..47 `weight_traffic`   | time of its reads of weights over that of all its reads and writes                 |
     | 48..63 `weight_bytes`     | bytes of the weights that it is the first to read                                  |
@@ -45,7 +45,7 @@ def flat_space(problem: OneShotProblem) -> spaces.Box:
 
 
 def flat_observation(problem: OneShotProblem) -> NDArray[np.float32]:
-    """The observation, see `flat_space`; read-only: it never changes."""
+    """Return the observation, see `flat_space`; read-only: it never changes."""
     parts = [*_segments(problem.task), _whole(problem.task), *_levels(problem.task)]
     flat = np.concatenate(parts).astype(np.float32).clip(0, 1)
     flat.flags.writeable = False
@@ -53,7 +53,7 @@ def flat_observation(problem: OneShotProblem) -> NDArray[np.float32]:
 
 
 def _segments(task: Task) -> list[Floats]:
-    """Six columns float64[16]."""
+    """Return six columns float64[16], one number for each sixteenth of the schedule."""
     program, capacity = task.program, task.accelerator.levels[0].capacity_bytes
     segment = np.arange(program.num_ops) * SEGMENTS // max(program.num_ops, 1)
     time = np.bincount(segment, weights=_op_ps(task), minlength=SEGMENTS)
@@ -63,8 +63,10 @@ def _segments(task: Task) -> list[Floats]:
     reads = np.bincount(use_segment, weights=use_ps * reads_weight, minlength=SEGMENTS)
     traffic = np.bincount(use_segment, weights=use_ps, minlength=SEGMENTS)
     weights = np.bincount(segment, weights=owned_weight_bytes(program), minlength=SEGMENTS)
-    made = program.tensor_kind == TensorKind.ACTIVATION
-    results = np.bincount(segment[program.live_start[made]], weights=program.tensor_bytes[made], minlength=SEGMENTS)
+    activations = program.tensor_kind == TensorKind.ACTIVATION
+    results = np.bincount(
+        segment[program.live_start[activations]], weights=program.tensor_bytes[activations], minlength=SEGMENTS
+    )
     live = np.zeros(SEGMENTS)
     np.maximum.at(live, segment, program.live_bytes)
     ratios = [time / time.sum(), compute / np.maximum(time, 1), reads / np.maximum(traffic, 1)]
@@ -72,7 +74,7 @@ def _segments(task: Task) -> list[Floats]:
 
 
 def _whole(task: Task) -> Floats:
-    """float64[4]."""
+    """Return float64[4], about the whole program."""
     program = task.program
     counts = [program.num_ops, program.bytes_of(TensorKind.WEIGHT), program.bytes_of(TensorKind.ACTIVATION)]
     logarithms = np.log2(1 + np.array(counts, dtype=np.float64)) / (20, 40, 40)
@@ -80,7 +82,7 @@ def _whole(task: Task) -> Floats:
 
 
 def _levels(task: Task) -> list[Floats]:
-    """Two columns float64[L]."""
+    """Return two columns float64[L], one number for each memory level."""
     capacity = np.array([level.capacity_bytes for level in task.accelerator.levels], dtype=np.float64)
     traffic = task.costs.use_ps.sum(axis=0, dtype=np.float64)
     placeable = task.program.tensor_bytes[task.program.is_placeable].sum()
@@ -88,7 +90,7 @@ def _levels(task: Task) -> list[Floats]:
 
 
 def _op_ps(task: Task) -> NDArray[np.int64]:
-    """int64[T], time of each op with everything in the backing memory."""
+    """Return int64[T], time of each op with everything in the backing memory, ps."""
     used = np.zeros((task.program.num_ops, task.accelerator.num_levels), dtype=np.int64)
     np.add.at(used[:, -1], task.program.use_op, task.costs.use_ps[:, -1])
     return op_times(task.costs, used).op_ps

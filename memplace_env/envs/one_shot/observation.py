@@ -1,4 +1,4 @@
-"""What the one-shot agent sees: the op graph with EGRL's 19 features for each node."""
+"""The one-shot observation: the op graph with EGRL's 19 features for each node."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from memplace_env.envs.one_shot.problem import OneShotProblem
-from memplace_env.workload.program import GEOMETRY, Ints, Program, TensorKind
+from memplace_env.program.program import GEOMETRY, Ints, Program, TensorKind
 
 FEATURES = (
     "op_id", "weight_size", "ifm_x", "ifm_y", "ifm_z", "ofm_x", "ofm_y", "ofm_z", "ifm_size", "ofm_size",
@@ -22,7 +22,7 @@ _BYTES_SCALE, _COUNT_SCALE = 40.0, 20.0
 
 
 def dict_space(problem: OneShotProblem) -> spaces.Dict:
-    """Space of one observation, as `OneShotEnv` documents it."""
+    """Return the space of one observation, see `OneShotEnv`."""
     ops, edges = problem.program.num_ops, problem.program.edges.shape[1]
     return spaces.Dict(
         {
@@ -34,7 +34,7 @@ def dict_space(problem: OneShotProblem) -> spaces.Dict:
 
 
 def dict_observation(problem: OneShotProblem) -> dict[str, NDArray[Any]]:
-    """The observation, read-only: it never changes."""
+    """Return the observation, read-only: it never changes."""
     observation: dict[str, NDArray[Any]] = {
         "nodes": node_features(problem.program),
         "edge_index": problem.program.edges,
@@ -46,11 +46,11 @@ def dict_observation(problem: OneShotProblem) -> dict[str, NDArray[Any]]:
 
 
 def node_features(program: Program) -> NDArray[np.float32]:
-    """float32[T, 19] in [0, 1], columns `FEATURES`.
+    """Return float32[T, 19] in [0, 1], columns `FEATURES`.
 
     EGRL does not publish its scaling; ours: byte sizes log2(1 + x) / 40, dims and counts log2(1 + x) / 20, both cut
     off at 1; `op_id` a hash of the operator's name; `n_ops_left` and `n_w_left` (bytes of weights whose first
-    reader comes later) as shares of their totals.
+    reader comes later) as fractions of their totals.
     """
     ops = program.num_ops
     columns = {name: _log(program.geometry[:, index], _COUNT_SCALE) for index, name in enumerate(GEOMETRY)}
@@ -67,7 +67,7 @@ def node_features(program: Program) -> NDArray[np.float32]:
 
 
 def owned_weight_bytes(program: Program) -> Ints:
-    """int64[T], bytes of the weights that each op is the first to read."""
+    """Return int64[T], bytes of the weights that each op is the first to read."""
     weights = program.tensor_kind == TensorKind.WEIGHT
     owned = np.zeros(program.num_ops, dtype=np.int64)
     np.add.at(owned, program.live_start[weights], program.tensor_bytes[weights])

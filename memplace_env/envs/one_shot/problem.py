@@ -1,4 +1,4 @@
-"""The rules of the one-shot formulation, without Gymnasium: one program, one chip, maps in, scores out."""
+"""The rules of the one-shot formulation, without Gymnasium: assignments in, scores and plans out."""
 
 from __future__ import annotations
 
@@ -7,96 +7,95 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from memplace_env.compiler import Compiled, native_mapping, native_plan, native_report
-from memplace_env.compiler.compile import place_choice
-from memplace_env.compiler.evaluate import evaluate_choices
-from memplace_env.compiler.schedule import Order, schedule_of
+from memplace_env._lib.errors import ActionError
+from memplace_env._lib.threads import cached_property
+from memplace_env._lib.units import PJ, PS
 from memplace_env.envs.arguments import integers
 from memplace_env.envs.one_shot.reward import Scores
-from memplace_env.errors import ActionError
-from memplace_env.plan import MemoryPlan
-from memplace_env.simulator import Report, judge_plans
-from memplace_env.task import Task
-from memplace_env.threads import cached_property
-from memplace_env.units import PJ, PS
-from memplace_env.workload.program import Ints
+from memplace_env.placement.compiler import Compiled, native_levels, native_plan, native_report
+from memplace_env.placement.compiler.compile import place_assignment
+from memplace_env.placement.compiler.evaluate import evaluate_assignments
+from memplace_env.placement.compiler.placing_order import Order, schedule_of
+from memplace_env.placement.memory_plan import MemoryPlan
+from memplace_env.placement.simulator import Report, evaluate_plans
+from memplace_env.placement.task import Task
+from memplace_env.program.program import Ints
 
 _ORDER: Order = "weights-before-results"
 
 
 class OneShotProblem:
-    """A task whose tensors are all mapped at once.
+    """The one-shot problem of a task: a memory level for every tensor, decided at once.
 
-    A map is what the environment takes as an action, int[2T]: entry 2t is the level of the weights that op t is the
-    first to read, entry 2t+1 that of the results of op t. Entries of ops without such weights or with no other results
-    than graph outputs decide nothing and are ignored. (A mapping, as the compiler takes it, is int[K]: a level for each
-    tensor.)
+    An assignment is the environment's action, int[2T]: decision 2t is the level of the weights that op t is the first
+    to read, decision 2t+1 that of the results of op t. Decisions of ops without such weights or with no other results
+    than graph outputs are ignored. (Levels, as the compiler takes them, are int[K]: one for each tensor.)
 
     Attributes:
-        task, program, accelerator: what is placed and where.
-        slot: int64[K], the entry of the map that decides about each tensor, -1 for inputs and outputs.
-        decides: bool[2T], entries that decide about something.
-        judged: how many maps have been evaluated here so far.
+        task, program, accelerator: the task and its parts.
+        decision_of: int64[K], index in an assignment of the decision about each tensor, -1 for inputs and outputs.
+        decides: bool[2T], decisions that are not ignored.
+        evaluated: number of assignments evaluated here so far.
     """
 
     def __init__(self, task: Task) -> None:
-        self.judged = 0
+        self.evaluated = 0
         self.task, self.program, self.accelerator = task, task.program, task.accelerator
-        entry = 2 * self.program.live_start + (self.program.producer >= 0)
-        self.slot: Ints = np.where(self.program.is_placeable, entry, -1)
-        self.decides: NDArray[np.bool_] = np.zeros(self.map_size, dtype=bool)
-        self.decides[self.slot[self.slot >= 0]] = True
-        self._mappable_bytes = max(int(self.program.tensor_bytes[self.program.is_placeable].sum()), 1)
+        decision = 2 * self.program.live_start + (self.program.producer >= 0)
+        self.decision_of: Ints = np.where(self.program.is_placeable, decision, -1)
+        self.decides: NDArray[np.bool_] = np.zeros(self.num_decisions, dtype=bool)
+        self.decides[self.decision_of[self.decision_of >= 0]] = True
+        self._placeable_bytes = max(int(self.program.tensor_bytes[self.program.is_placeable].sum()), 1)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A pickle holds the task; the copy derives the rest anew."""
+        """Pickle the task alone; the copy derives the rest anew."""
         return OneShotProblem, (self.task,)
 
     @property
-    def map_size(self) -> int:
-        """2T."""
+    def num_decisions(self) -> int:
+        """Length of an assignment, 2T."""
         return 2 * self.program.num_ops
 
     @property
     def native_plan(self) -> MemoryPlan:
-        """The compiler's own plan, by this task's judge."""
+        """The compiler's own plan, the best of its rules by this task's simulator."""
         return native_plan(self.task)
 
     @property
     def native_report(self) -> Report:
-        """What the baseline of all speed-ups costs."""
+        """Report of native's plan, the baseline of all speed-ups."""
         return native_report(self.task)
 
     @cached_property
     def mask(self) -> NDArray[np.bool_]:
-        """bool[2T, L], levels worth asking for.
+        """Levels that a tensor can fit into, bool[2T, L].
 
-        A level is left out if the smallest tensor that the entry decides about could not fit into it even if it
-        were empty. An entry that decides nothing has only the backing memory.
+        A level is left out if the smallest tensor of the decision could not fit into it even if it were empty. An
+        ignored decision has only the backing memory.
         """
-        smallest = np.full(self.map_size, np.iinfo(np.int64).max)
-        decided = self.slot >= 0
-        np.minimum.at(smallest, self.slot[decided], self.program.tensor_bytes[decided])
+        smallest = np.full(self.num_decisions, np.iinfo(np.int64).max)
+        decided = self.decision_of >= 0
+        np.minimum.at(smallest, self.decision_of[decided], self.program.tensor_bytes[decided])
         capacity = np.array([level.capacity_bytes for level in self.accelerator.levels])
         mask = smallest[:, None] <= capacity
         mask[:, -1] = True
         return mask
 
     @cached_property
-    def native_map(self) -> NDArray[np.int64]:
-        """int64[2T], what native asks for, see `native_mapping`."""
-        wanted: NDArray[np.int64] = self.maps_of(native_mapping(self.task)[None])[0]
-        return wanted
+    def native_assignment(self) -> NDArray[np.int64]:
+        """The assignment of native's rule, int64[2T], see `native_levels`."""
+        assignment: NDArray[np.int64] = self.assignments_of(native_levels(self.task)[None])[0]
+        return assignment
 
-    def check(self, maps: ArrayLike, batch: tuple[int | None, ...] = ()) -> NDArray[np.integer]:
-        """The maps as an integer array of shape `batch + (2T,)`, where None is any number.
+    def check(self, assignments: ArrayLike, batch: tuple[int | None, ...] = ()) -> NDArray[np.integer]:
+        """Return the assignments as an integer array of shape `batch + (2T,)`, where None is any number.
 
         Raises:
             ActionError: for another shape, a dtype that is no integer, or levels out of range.
         """
-        shape = (*batch, self.map_size)
+        shape = (*batch, self.num_decisions)
         array = integers(
-            maps,
+            assignments,
             shape,
             f"An action for {self.program.name!r} holds integers of shape {shape}, levels of memory, two for each "
             f"of its {self.program.num_ops} ops",
@@ -106,35 +105,34 @@ class OneShotProblem:
             raise ActionError(f"An action holds levels {names}; this one has {array.min()}..{array.max()}.")
         return array
 
-    def compile(self, one_map: NDArray[np.integer]) -> Compiled:
-        """The plan that the compiler makes of one checked map."""
-        return place_choice(self.task, one_map.astype(np.int64), self.slot, _ORDER)
+    def compile(self, assignment: NDArray[np.integer]) -> Compiled:
+        """Return the plan that the compiler makes of one checked assignment."""
+        return place_assignment(self.task, assignment.astype(np.int64), self.decision_of, _ORDER)
 
-    def evaluate(self, maps: NDArray[np.integer], threads: int | None = None) -> Scores:
-        """Scores of checked maps int[B, 2T]; unless a black box judges, by compiled kernels on all cores."""
-        self.judged += len(maps)
+    def evaluate(self, assignments: NDArray[np.integer], threads: int | None = None) -> Scores:
+        """Return scores of checked assignments int[B, 2T], by the black box, or else by kernels on all cores."""
+        self.evaluated += len(assignments)
         if self.task.is_black_box:
-            compiled = [self.compile(one_map) for one_map in maps]
-            reports = judge_plans(self.task, [plan for plan, _ in compiled])
+            compiled = [self.compile(assignment) for assignment in assignments]
+            reports = evaluate_plans(self.task, [plan for plan, _ in compiled])
             latency = np.array([report.latency_s for report in reports])
             energy = np.array([report.energy_j for report in reports])
             moved = np.array([reassigned for _, reassigned in compiled])
-            levels = np.zeros((len(maps), self.program.num_tensors), dtype=np.int8)
-            for level, (plan, _) in zip(levels, compiled, strict=True):
-                level[self.program.use_tensor] = plan.use_level
+            levels = np.array([plan.tensor_levels(self.program) for plan, _ in compiled], dtype=np.int8)
+            levels = levels.reshape(len(assignments), self.program.num_tensors)
         else:
-            result = evaluate_choices(schedule_of(self.task, _ORDER), maps, self.slot, threads)
+            result = evaluate_assignments(schedule_of(self.task, _ORDER), assignments, self.decision_of, threads)
             latency = result.latency_ps.astype(np.float64) * PS
             energy = result.dynamic_pj.astype(np.float64) * PJ + self.accelerator.static_power_w * latency
             moved, levels = result.reassigned_bytes, result.level
-        base, epsilon = self.native_report, moved / self._mappable_bytes
-        saving = np.divide(base.energy_j, energy, out=np.full(len(maps), np.nan), where=energy > 0)
+        base, epsilon = self.native_report, moved / self._placeable_bytes
+        saving = np.divide(base.energy_j, energy, out=np.full(len(assignments), np.nan), where=energy > 0)
         return Scores(latency, energy, epsilon, base.latency_s / latency, saving, levels)
 
-    def maps_of(self, mappings: NDArray[np.integer]) -> NDArray[np.int64]:
-        """Maps int64[B, 2T] that ask for the mappings int[B, K]; the largest tensor of an entry speaks for it."""
-        maps = np.full((len(mappings), self.map_size), self.accelerator.backing)
+    def assignments_of(self, levels: NDArray[np.integer]) -> NDArray[np.int64]:
+        """Return assignments int64[B, 2T] that request levels int[B, K]; a decision follows its largest tensor."""
+        assignments = np.full((len(levels), self.num_decisions), self.accelerator.backing)
         by_size = np.argsort(self.program.tensor_bytes, kind="stable")
-        placed = by_size[self.slot[by_size] >= 0]
-        maps[:, self.slot[placed]] = mappings[:, placed]  # the last writer wins
-        return maps
+        placed = by_size[self.decision_of[by_size] >= 0]
+        assignments[:, self.decision_of[placed]] = levels[:, placed]  # the last, the largest, overwrites the others
+        return assignments

@@ -1,4 +1,4 @@
-"""Rewards of the one-shot formulation: functions of arrays, so that one serves a single map and a batch."""
+"""Rewards of the one-shot formulation: functions of arrays, which serve one assignment and a batch alike."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from memplace_env.errors import MemPlaceError
-from memplace_env.foreign import described
+from memplace_env._lib.errors import MemPlaceError
+from memplace_env._lib.foreign import described
 
 Floats = NDArray[np.float64]
 
 
 class Scores(NamedTuple):
-    """What B maps cost, float64[B] each but `level`; the compiler has made every one of them a plan that can run.
+    """Scores of B assignments, after the compiler has made each a plan that can run; float64[B] each but `level`.
 
     Attributes:
         latency_s: seconds of the compiled plan.
         energy_j: joules of the compiled plan.
-        reassigned: EGRL's epsilon, bytes that did not get the level they asked for over all bytes that a map
-            decides about, in [0, 1]; 0 means that the map is valid as it stands.
+        reassigned: EGRL's epsilon, bytes that did not get their assigned level over all bytes that an assignment
+            decides about, in [0, 1]; 0 means that the assignment is valid unchanged.
         speedup: latency(native) / latency_s.
-        energy_saving: energy(native) / energy_j; NaN where a simulator knows no energy and says 0.
+        energy_saving: energy(native) / energy_j; NaN where a simulator reports an energy of 0, which means unknown.
         level: int8[B, K], the level that the compiler gave each tensor.
     """
 
@@ -35,7 +35,7 @@ class Scores(NamedTuple):
     level: NDArray[np.int8]
 
     def slowed(self, factor: Floats | float) -> Scores:
-        """The same maps where each is measured to take `factor` times as long; float64[B] or one for all."""
+        """Return the scores if each plan takes `factor` times as long; float64[B] or one for all."""
         return self._replace(latency_s=self.latency_s * factor, speedup=self.speedup / factor)
 
 
@@ -43,7 +43,7 @@ RewardFn = Callable[[Scores], Floats]
 
 
 def latency_reward(scores: Scores) -> Floats:
-    """-epsilon for a map that the compiler had to change, else the speed-up over native (EGRL's structure).
+    """Return -epsilon for an assignment that the compiler had to change, else the speed-up over native, as EGRL does.
 
     EGRL's Algorithm 1 may square the ratio; the plain one is our choice, so that a reward reads as a speed-up.
     """
@@ -51,12 +51,12 @@ def latency_reward(scores: Scores) -> Floats:
 
 
 def energy_reward(scores: Scores) -> Floats:
-    """-epsilon for a map that the compiler had to change, else energy(native) / energy."""
+    """Return -epsilon for an assignment that the compiler had to change, else energy(native) / energy."""
     return _unless_reassigned(scores, scores.energy_saving)
 
 
 def edp_reward(scores: Scores) -> Floats:
-    """-epsilon for a map that the compiler had to change, else the ratio of energy-delay products to native's."""
+    """Return -epsilon for an assignment that the compiler had to change, else native's energy x delay over its own."""
     return _unless_reassigned(scores, scores.speedup * scores.energy_saving)
 
 
@@ -64,7 +64,7 @@ REWARDS: dict[str, RewardFn] = {"latency": latency_reward, "energy": energy_rewa
 
 
 def resolve_reward(reward: str | RewardFn) -> RewardFn:
-    """A reward function from its name or itself.
+    """Return the reward function of a name, or the function itself.
 
     Raises:
         MemPlaceError: for an unknown name.

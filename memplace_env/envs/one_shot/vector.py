@@ -1,4 +1,4 @@
-"""Many one-shot maps at once, compiled and timed by one call on all cores."""
+"""A batch of one-shot environments, whose assignments one call compiles and times on all cores."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import ArrayLike, NDArray
 
-from memplace_env.envs.base import Observation, each_array
+from memplace_env.envs.native_vector import Bools, Info, PlacementVectorEnv
 from memplace_env.envs.one_shot.env import OneShotEnv, step_info
-from memplace_env.envs.vector import Bools, Info, PlacementVectorEnv
+from memplace_env.envs.placement_env import Observation, each_array
 
 
 class OneShotVectorEnv(PlacementVectorEnv[OneShotEnv]):
     """`num_envs` copies of `OneShotEnv` in one; takes the same arguments, and `autoreset_mode`.
 
-    Every step ends every episode, so with the default `NEXT_STEP` every second step is an empty one, whose maps cost
-    nothing; with `SAME_STEP` each step evaluates its maps.
+    Every step ends every episode, so with the default `NEXT_STEP` every second step evaluates nothing; with `SAME_STEP`
+    each step evaluates its assignments.
 
     The observation never changes: the arrays of a Dict are read-only views that all rows share, and nothing is copied.
     """
@@ -31,29 +31,30 @@ class OneShotVectorEnv(PlacementVectorEnv[OneShotEnv]):
     ) -> None:
         del max_episode_steps  # an episode has one step
         env = OneShotEnv(**kwargs)
-        seen = env.seen.nbytes if isinstance(env.seen, np.ndarray) else 0
-        maps = env.problem.map_size * np.dtype(np.int64).itemsize
-        super().__init__(num_envs, env, autoreset_mode, seen + maps)
+        fixed = env.fixed_observation
+        observation_bytes = fixed.nbytes if isinstance(fixed, np.ndarray) else 0
+        assignment_bytes = env.problem.num_decisions * np.dtype(np.int64).itemsize
+        super().__init__(num_envs, env, autoreset_mode, observation_bytes + assignment_bytes)
         self.problem = env.problem
 
     def _play(self, actions: ArrayLike, live: Bools) -> tuple[Observation, NDArray[np.float64], Bools, Info]:
-        maps = self.problem.check(actions, (self.num_envs,))
+        assignments = self.problem.check(actions, (self.num_envs,))
         rewards = np.zeros(self.num_envs)
         info = {key: np.full(self.num_envs, value) for key, value in self._first_info.items()}
         if live.any():
-            rewards[live], scores = self.env.score(maps if live.all() else maps[live])
+            rewards[live], scores = self.env.score(assignments if live.all() else assignments[live])
             for key, values in step_info(self.problem, scores).items():
                 info[key][live] = values
         return self._observe(), rewards, live.copy(), info
 
     def _begin(self, which: Bools, observations: Observation | None = None) -> None:
-        """Every episode sees the same from beginning to end."""
+        """Do nothing: the observation never changes."""
 
     def _observe(self) -> Observation:
-        seen, count = self.env.seen, self.num_envs
-        if isinstance(seen, dict):
-            return each_array(lambda array: np.broadcast_to(array, (count, *array.shape)), seen)
-        return np.repeat(seen[None], count, axis=0)
+        fixed, count = self.env.fixed_observation, self.num_envs
+        if isinstance(fixed, dict):
+            return each_array(lambda array: np.broadcast_to(array, (count, *array.shape)), fixed)
+        return np.repeat(fixed[None], count, axis=0)
 
     def _row(self, observations: Observation, index: int) -> Observation:
-        return self.env.seen
+        return self.env.fixed_observation

@@ -1,4 +1,4 @@
-"""What the page shows, as plain JSON values."""
+"""The contents of the page as plain JSON values."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from memplace_env.errors import LeaderboardError
+from memplace_env._lib.errors import LeaderboardError
 
 _UNSAFE: Final = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
 
@@ -17,20 +17,20 @@ class PageData:
     """The contents of a page; every value can be written as JSON.
 
     Attributes:
-        title: of the page.
-        versions: what it was made from, by name.
+        title: title of the page.
+        versions: versions of the software that made it, by name.
         suites: each with name, summary, sha256, seeds and tracks; a track has name, summary, budgets, noise (None
-            where the cost arrays judge) and instances; an instance has id, formulation, workload, chip, family, ops,
-            baseline_ps, cheap_ps, best_ps and bound_ps (the last three None where nothing is known).
+            where the cost arrays give latencies) and instances; an instance has id, formulation, workload, chip,
+            family, ops, baseline_ps, cheap_ps, best_ps and bound_ps (the last three None where unknown).
         submissions: each with name, agent, authors, link, licence, suite, track, memplace, hardware, training,
             nominal and deterministic.
-        rows: each with submission (index), formulation and the fields of a `Row` that the page shows.
+        rows: each with submission (index), formulation and the fields of a `StandingsRow` that the page shows.
         cells: runs as columns of one length: submission (index), budget, id, seed, latency_ps (of the entry or the
             baseline, whichever is faster), share (None where too little can be gained), evaluations, seconds, plan
             (a key in that id's document, or "" if its plan is not on the page).
         curves: "grid", evaluations; "series", each with submission (index), budget, id and share: at each point of
             the grid the mean over seeds, None after the run ended.
-        kinds: of blocks, each with name and colour.
+        kinds: kinds of blocks, each with name and colour.
         plans: environment ids and their documents, see `plan_document`; read once, one document at a time.
     """
 
@@ -45,20 +45,20 @@ class PageData:
     plans: Iterable[tuple[str, Mapping[str, Any]]] = field(default=(), repr=False)
 
     def tables(self) -> dict[str, Any]:
-        """All but the plans."""
+        """Return everything but the plans."""
         return {key: getattr(self, key) for key in self.__dataclass_fields__ if key != "plans"}
 
 
 def script_json(value: object) -> str:
-    """Compact JSON that is safe within a script, in a file of its own or in HTML: plain ASCII without <, > and &.
+    """Return compact JSON that is safe within a script, in a file of its own or in HTML: ASCII without <, > and &.
 
     Raises:
-        LeaderboardError: if the value holds something that JSON has not, such as NaN.
+        LeaderboardError: if the value holds something that JSON lacks, such as NaN.
     """
     try:
         text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     except (TypeError, ValueError) as error:
-        raise LeaderboardError(f"The page's data is no plain JSON: {error}.") from None
+        raise LeaderboardError(f"The page's data is not plain JSON: {error}.") from None
     for letter, escape in _UNSAFE.items():
         text = text.replace(letter, escape)
     return text

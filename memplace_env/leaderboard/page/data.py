@@ -1,47 +1,31 @@
-"""From a leaderboard's parts to what the page shows."""
+"""From the submissions to a suite to the contents of the page."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from memplace_env import __version__
-from memplace_env.leaderboard.cells import Knowledge, Latencies, curve
+from memplace_env._lib.version import __version__
+from memplace_env.leaderboard.cells import curve
+from memplace_env.leaderboard.checks import OnProgress
 from memplace_env.leaderboard.entry import Entry
 from memplace_env.leaderboard.page.content import PageData
-from memplace_env.leaderboard.page.plans import block_legend, plan_document, plan_key
+from memplace_env.leaderboard.page.page_plans import block_legend, plan_document, plan_key
 from memplace_env.leaderboard.scores import mean_curve, share
-from memplace_env.leaderboard.standings import Row
 from memplace_env.leaderboard.submission import Submission
-from memplace_env.leaderboard.suite import LEAST_GAIN, Instance, Known, Suite, Track
-from memplace_env.plan import MemoryPlan
-from memplace_env.task import Task
+from memplace_env.leaderboard.suite import LEAST_GAIN, Instance, Known, Track
+from memplace_env.leaderboard.suite_board import SuiteBoard
+from memplace_env.placement.memory_plan import MemoryPlan
+from memplace_env.placement.task import Task
 
 GRID: Final = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 500, 700, 1000, 1500, 2000, 3000, 4000)
 """Evaluations at which anytime curves are drawn."""
 
 
-class PlayedSuite(Protocol):
-    """A suite, its submissions and what their scores are against; `tracks` are those that were played."""
-
-    @property
-    def suite(self) -> Suite: ...
-    @property
-    def submissions(self) -> Sequence[Submission]: ...
-    @property
-    def tracks(self) -> Sequence[str]: ...
-    @property
-    def baselines(self) -> Latencies: ...
-    @property
-    def known(self) -> Knowledge: ...
-    @property
-    def rows(self) -> Sequence[Row]: ...
-
-
-class Run(NamedTuple):
-    """An entry, the number of its submission on the page, and what its score is against."""
+class PageRun(NamedTuple):
+    """An entry, the number of its submission on the page, and the references of its score."""
 
     submission: int
     entry: Entry
@@ -50,53 +34,47 @@ class Run(NamedTuple):
 
     @property
     def counts(self) -> bool:
-        """Whether there is enough to gain on the instance."""
+        """True if there is enough to gain on the instance."""
         return self.baseline_ps / self.known.best_ps - 1 >= LEAST_GAIN
 
 
 def page_data(
     title: str,
-    boards: Sequence[PlayedSuite],
+    boards: Sequence[SuiteBoard],
     task_of: Callable[[str], Task],
     *,
-    versions: Mapping[str, str] | None = None,
     plan_seeds: int | None = None,
-    told: Callable[[int, int], None] = lambda done, of: None,
+    on_progress: OnProgress = lambda done, of: None,
 ) -> PageData:
-    """Contents of a page.
+    """Return the contents of a page.
 
     Args:
-        title: of the page.
-        boards: a suite each.
-        task_of: the task of an environment id, with cost arrays.
-        versions: what the page is made by; memplace's own is added.
-        plan_seeds: of how many seeds, from 0 on, a run's plan is on the page; None for all. A plan takes some 2 to
-            50 kB.
-        told: called with how many environments' plans are written, of how many.
+        title: title of the page.
+        boards: one per suite.
+        task_of: returns the task of an environment id, with cost arrays.
+        plan_seeds: number of seeds, from 0 on, whose plans are on the page; None for all. A plan takes some 2 to 50 kB.
+        on_progress: called with the number of environments whose plans are written, and of all.
     """
-    submissions = [each for board in boards for each in board.submissions]
-    runs = [
-        Run(
-            index, entry, board.baselines[each.meta.track][entry.env_id], board.known[each.meta.track][entry.env_id]
-        )
-        for index, (board, each) in enumerate((board, each) for board in boards for each in board.submissions)
-        for entry in each.entries
-    ]  # fmt: skip
+    submissions = [(board, submission) for board in boards for submission in board.submissions]
+    runs = []
+    for index, (board, submission) in enumerate(submissions):
+        baselines, known = board.baselines[submission.meta.track], board.known[submission.meta.track]
+        runs += [PageRun(index, run, baselines[run.env_id], known[run.env_id]) for run in submission.entries]
     shown = [plan_seeds is None or run.entry.seed < plan_seeds for run in runs]
     return PageData(
         title=title,
-        versions={"memplace": __version__, **(versions or {})},
+        versions={"memplace": __version__},
         suites=[_suite(board) for board in boards],
-        submissions=[_submission(each) for each in submissions],
+        submissions=[_submission(submission) for _, submission in submissions],
         rows=list(_rows(boards)),
         cells=_cells(runs, shown),
         curves={"grid": list(GRID), "series": _curves(runs)},
         kinds=block_legend(),
-        plans=_plans([run.entry for run, kept in zip(runs, shown, strict=True) if kept], task_of, told),
+        plans=_plans([run.entry for run, kept in zip(runs, shown, strict=True) if kept], task_of, on_progress),
     )
 
 
-def _suite(board: PlayedSuite) -> dict[str, Any]:
+def _suite(board: SuiteBoard) -> dict[str, Any]:
     suite = board.suite
     return {
         "name": suite.name,
@@ -107,15 +85,15 @@ def _suite(board: PlayedSuite) -> dict[str, Any]:
     }
 
 
-def _track(board: PlayedSuite, track: Track) -> dict[str, Any]:
-    places = [each for each in board.suite.instances.values() if track.split in (None, each.split)]
+def _track(board: SuiteBoard, track: Track) -> dict[str, Any]:
+    instances = [instance for instance in board.suite.instances.values() if track.split in (None, instance.split)]
     baselines, known = board.baselines[track.name], board.known[track.name]
     return {
         "name": track.name,
         "summary": track.summary,
         "budgets": [budget.text for budget in track.budgets],
         "noise": track.noise,
-        "instances": [_instance(each, baselines.get(each.env_id), known.get(each.env_id)) for each in places],
+        "instances": [_instance(row, baselines.get(row.env_id), known.get(row.env_id)) for row in instances],
     }
 
 
@@ -145,15 +123,15 @@ def _submission(submission: Submission) -> dict[str, Any]:
     }
 
 
-def _rows(boards: Sequence[PlayedSuite]) -> Iterator[dict[str, Any]]:
-    """Each with the number of its submission; of one name there may be several, for other formulations."""
+def _rows(boards: Sequence[SuiteBoard]) -> Iterator[dict[str, Any]]:
+    """Yield the rows with the number of their submission; one name may have several, for different formulations."""
     names = ("budget", "played_budget", "is_reference", "share", "low", "high", "gap", "solved", "cheap", "improvement")
     before = 0
     for board in boards:
         index = {
-            (each.meta.track, each.meta.name, formulation): before + number
-            for number, each in enumerate(board.submissions)
-            for formulation in each.meta.formulations
+            (submission.meta.track, submission.meta.name, formulation): before + number
+            for number, submission in enumerate(board.submissions)
+            for formulation in submission.meta.formulations
         }
         for row in board.rows:
             fields = {name: getattr(row, name) for name in names}
@@ -162,7 +140,7 @@ def _rows(boards: Sequence[PlayedSuite]) -> Iterator[dict[str, Any]]:
         before += len(board.submissions)
 
 
-def _cells(runs: Sequence[Run], shown: Sequence[bool]) -> dict[str, list[Any]]:
+def _cells(runs: Sequence[PageRun], shown: Sequence[bool]) -> dict[str, list[Any]]:
     entries = [run.entry for run in runs]
     return {
         "submission": [run.submission for run in runs],
@@ -177,13 +155,13 @@ def _cells(runs: Sequence[Run], shown: Sequence[bool]) -> dict[str, list[Any]]:
     }
 
 
-def _share(run: Run) -> float:
+def _share(run: PageRun) -> float:
     return round(float(share(run.entry.latency_ps, run.baseline_ps, run.known.best_ps)), 6)
 
 
-def _curves(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """Mean over seeds of the share at each point of the grid, to the first that the longest run does not go beyond."""
-    groups: dict[tuple[int, str, str], list[Run]] = {}
+def _curves(runs: Sequence[PageRun]) -> list[dict[str, Any]]:
+    """Return the mean over seeds of the share at each point of the grid, up to the first beyond the longest run."""
+    groups: dict[tuple[int, str, str], list[PageRun]] = {}
     for run in runs:
         if run.counts:
             groups.setdefault((run.submission, run.entry.budget, run.entry.env_id), []).append(run)
@@ -198,11 +176,11 @@ def _curves(runs: Sequence[Run]) -> list[dict[str, Any]]:
 
 
 def _plans(
-    entries: Sequence[Entry], task_of: Callable[[str], Task], told: Callable[[int, int], None]
+    entries: Sequence[Entry], task_of: Callable[[str], Task], on_progress: OnProgress
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     plans: dict[str, list[MemoryPlan]] = {}
     for entry in entries:
         plans.setdefault(entry.env_id, []).append(entry.plan)
-    for done, (env_id, each) in enumerate(plans.items(), 1):
-        yield env_id, plan_document(task_of(env_id), each)
-        told(done, len(plans))
+    for done, (env_id, distinct) in enumerate(plans.items(), 1):
+        yield env_id, plan_document(task_of(env_id), distinct)
+        on_progress(done, len(plans))

@@ -1,4 +1,4 @@
-"""The page's folder: written beside its place, then renamed, so that nobody meets half of it."""
+"""The page's folder: written beside its destination, then renamed, so that it is never seen half written."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
-from memplace_env.errors import LeaderboardError
+from memplace_env._lib.errors import LeaderboardError
 from memplace_env.leaderboard.page.content import PageData, script_json
 
 MARKER: Final = ".memplace-page"
-"""The file by which a folder is known to be ours to replace."""
+"""File that marks a folder as a page, which may be replaced."""
 _SAFE_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 
 
@@ -22,16 +22,16 @@ def build_page(out: Path, data: PageData) -> Path:
 
     Args:
         out: the folder; parents are made.
-        data: what it shows. The same data gives the same bytes.
+        data: its contents. The same data gives the same bytes.
 
     Returns:
-        The page's `index.html`.
+        The path of the page's `index.html`.
 
     Raises:
         LeaderboardError: if `out` holds something else, plotly is not installed, or the data is not plain JSON.
-        OSError: if the place cannot be written; an older page is then as it was.
+        OSError: if the folder cannot be written; an older page then stays as it was.
     """
-    check_place(out)
+    check_destination(out)
     out = out.absolute()
     plotly = _plotly()
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -53,14 +53,14 @@ def build_page(out: Path, data: PageData) -> Path:
     return out / "index.html"
 
 
-def check_place(out: Path) -> None:
-    """Find out before long work that the page could not be written there.
+def check_destination(out: Path) -> None:
+    """Check before long work that the page can be written to a folder.
 
     Raises:
-        LeaderboardError: if `out` is a file or a link, or a folder with something in it that is no page of ours.
+        LeaderboardError: if `out` is a file or a link, or a folder with other contents than a page.
     """
     if out.is_symlink() or (out.exists() and not out.is_dir()):
-        raise LeaderboardError(f"--out {out} is not a folder; pass another place.")
+        raise LeaderboardError(f"--out {out} is not a folder; pass another one.")
     if out.is_dir() and any(out.iterdir()) and not (out / MARKER).is_file():
         raise LeaderboardError(f"--out {out} holds files that are not a page of ours; pass an empty or new folder.")
 

@@ -1,1 +1,1 @@
-"""Networks written here after the papers that describe them."""
+"""Networks written after the papers that describe them."""

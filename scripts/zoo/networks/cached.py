@@ -1,4 +1,4 @@
-"""What makes transformers models take their key-value cache as inputs and give only what is new in it."""
+"""Transformers models with the key-value cache as inputs and its new rows as outputs."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ class Cache:
     is_compileable: bool = False
 
     def update(self, key: torch.Tensor, value: torch.Tensor, layer: int) -> tuple[Tensors, Tensors]:
-        """The keys and the values that a layer attends to, in parts, oldest first."""
+        """Return the keys and the values that a layer attends to, in parts, oldest first."""
         self.new.append((key.transpose(-1, -2), value))
         keys, values = zip(*self.past[layer : layer + 1], self.new[layer], strict=True)
         return keys, values
 
     def get_seq_length(self, layer: int = 0) -> int:
-        """0, as positions are an input of the graph."""
+        """Return 0, as positions are an input of the graph."""
         return 0
 
     get_query_offset = get_seq_length
 
     def get_mask_sizes(self, length: int, layer: int) -> tuple[int, int]:
-        """Number of keys behind a mask, and where they start."""
+        """Return the number of keys behind a mask, and their start."""
         return length, 0
 
 
@@ -73,7 +73,7 @@ def attention(
 
 
 def mask(*, q_length: int, **more: Any) -> torch.Tensor | None:
-    """None for the single token behind a cache, which sees everything."""
+    """Return None: the single token after a cache sees everything."""
     return None if isinstance(q_length, int) and q_length == 1 else additive_mask(q_length=q_length, **more)
 
 

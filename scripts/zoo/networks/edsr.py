@@ -7,7 +7,7 @@ from torch import nn
 
 
 class Block(nn.Sequential):
-    """Two convolutions with a way around them and no normalisation."""
+    """Two convolutions with a residual connection and no normalisation."""
 
     def __init__(self, width: int) -> None:
         super().__init__(nn.Conv2d(width, width, 3, padding=1), nn.ReLU(), nn.Conv2d(width, width, 3, padding=1))
@@ -28,6 +28,6 @@ class EDSR(nn.Module):
         self.tail = nn.Conv2d(width, 3, 3, padding=1)
 
     def forward(self, pixel_values: torch.Tensor) -> torch.Tensor:
-        """Images [batch, 3, side, side] to images [batch, 3, scale * side, scale * side]."""
+        """Map images [batch, 3, side, side] to images [batch, 3, scale * side, scale * side]."""
         x = self.head(pixel_values)
         return self.tail(self.enlarge(x + self.body(x)))

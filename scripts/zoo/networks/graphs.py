@@ -14,7 +14,7 @@ from torch import nn
 
 
 class GCN(nn.Module):
-    """arXiv:1609.02907; the scales, of edges and of nodes, are the normalisation, which only depends on the graph."""
+    """Graph convolution of arXiv:1609.02907; the scales of edges and nodes normalise, and depend on the graph only."""
 
     def __init__(self, widths: Sequence[int]) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ class GCN(nn.Module):
 
 
 class Attending(nn.Module):
-    """A layer of arXiv:1710.10903: each node weighs what its neighbours and it itself send."""
+    """A layer of arXiv:1710.10903: each node weighs the messages of its neighbours and of itself."""
 
     def __init__(self, before: int, heads: int, width: int) -> None:
         super().__init__()
@@ -57,12 +57,12 @@ class Attending(nn.Module):
         return (sums / of_nodes.index_add(0, receivers, of_edges)).flatten(1) + self.bias
 
     def weights(self, scores: torch.Tensor) -> torch.Tensor:
-        """The numerators of the softmax over a node's neighbours."""
+        """Return the numerators of the softmax over a node's neighbours."""
         return torch.exp(nn.functional.leaky_relu(scores, 0.2))
 
 
 class GAT(nn.Module):
-    """arXiv:1710.10903 with its sizes for Cora: eight heads of 8, then one."""
+    """Attention network of arXiv:1710.10903 with its sizes for Cora: eight heads of 8, then one."""
 
     def __init__(self, features: int = 1433, heads: int = 8, width: int = 8, classes: int = 7) -> None:
         super().__init__()
@@ -75,7 +75,7 @@ class GAT(nn.Module):
 
 
 class GraphSAGE(nn.Module):
-    """arXiv:1706.02216 over sampled neighbourhoods, with means; `rings` are node ids from the inside to the outside."""
+    """GraphSAGE (arXiv:1706.02216) over sampled neighbourhoods, with means; `rings` are node ids from inside out."""
 
     def __init__(
         self, nodes: int = 2_449_029, features: int = 100, width: int = 256, classes: int = 47, layers: int = 3

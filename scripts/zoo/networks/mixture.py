@@ -1,4 +1,4 @@
-"""One decoder layer of a mixture of experts, as it serves: static shapes, and only the experts' work that is due."""
+"""One decoder layer of a mixture of experts in service: static shapes, and the work of the chosen experts only."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ DEPTH, WIDTH, SKIP = 8, 256, 5
 
 
 class NeRF(nn.Module):
-    """Eight layers, the position again before the sixth; the direction of view joins behind them."""
+    """Eight layers, the position again before the sixth; the direction of view joins after them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -21,7 +21,7 @@ class NeRF(nn.Module):
         self.view, self.colour = nn.Linear(WIDTH + DIRECTION, WIDTH // 2), nn.Linear(WIDTH // 2, 3)
 
     def forward(self, positions: torch.Tensor, directions: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Encoded points [..., POSITION] and views [..., DIRECTION] to colour [..., 3] and density [..., 1]."""
+        """Map encoded points [..., POSITION] and views [..., DIRECTION] to colour [..., 3] and density [..., 1]."""
         x = positions
         for layer, linear in enumerate(self.layers):
             x = linear(torch.cat((positions, x), -1) if layer == SKIP else x).relu()

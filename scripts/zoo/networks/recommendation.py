@@ -1,4 +1,4 @@
-"""Networks that rank: tables of embeddings, of which a request reads a row each, and multi-layer perceptrons."""
+"""Networks for ranking: multi-layer perceptrons over tables of embeddings, one row of each for a request."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CRITEO_NUMBERS = 13
 
 
 def perceptron(widths: Sequence[int], last: type[nn.Module] = nn.ReLU) -> nn.Sequential:
-    """Linear layers with ReLU between them and `last` behind them."""
+    """Return linear layers with ReLU between them and `last` after them."""
     layers: list[nn.Module] = []
     for before, after in pairwise(widths):
         layers += [nn.Linear(before, after), nn.ReLU()]
@@ -26,7 +26,7 @@ def perceptron(widths: Sequence[int], last: type[nn.Module] = nn.ReLU) -> nn.Seq
 
 
 class Tables(nn.Module):
-    """A row of each table, for ids [batch] of each."""
+    """Return a row of each table, for ids [batch] of each."""
 
     def __init__(self, rows: Sequence[int], width: int) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class Tables(nn.Module):
 
 
 class DLRM(nn.Module):
-    """arXiv:1906.00091 with the sizes that it is benchmarked with on Criteo's data: rows of 16."""
+    """DLRM (arXiv:1906.00091) with the sizes that it is benchmarked with on Criteo's data: rows of 16."""
 
     def __init__(self, width: int = 16) -> None:
         super().__init__()

@@ -22,7 +22,7 @@ class LanguageLSTM(nn.Module):
 
 
 class DeepSpeech2(nn.Module):
-    """arXiv:1512.02595: two convolutions over a spectrogram, bidirectional GRUs, characters."""
+    """DeepSpeech 2 (arXiv:1512.02595): two convolutions over a spectrogram, bidirectional GRUs, characters."""
 
     def __init__(self, width: int = 800, layers: int = 5, bins: int = 161, characters: int = 29) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class DeepSpeech2(nn.Module):
 
 
 class Residual(nn.Module):
-    """Two dilated causal convolutions and a way around them."""
+    """Two dilated causal convolutions with a residual connection."""
 
     def __init__(self, before: int, after: int, kernel: int, dilation: int) -> None:
         super().__init__()

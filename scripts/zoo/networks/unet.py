@@ -26,7 +26,7 @@ class UNet(nn.Module):
         self.head = nn.Conv2d(WIDTHS[0], classes, 1)
 
     def forward(self, pixel_values: torch.Tensor) -> torch.Tensor:
-        """Images [batch, channels, side, side] to logits [batch, classes, side, side]."""
+        """Map images [batch, channels, side, side] to logits [batch, classes, side, side]."""
         x, skipped = self.down[0](pixel_values), []
         for stage in self.down[1:]:
             skipped.append(x)

@@ -11,7 +11,7 @@ DILATIONS = tuple(1 << power for power in range(10)) * 3
 
 
 class Layer(nn.Module):
-    """A gated causal convolution with a way around it."""
+    """A gated causal convolution with a residual connection."""
 
     def __init__(self, width: int, skip: int, dilation: int) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ class WaveNet(nn.Module):
         self.head = nn.Sequential(nn.ReLU(), nn.Conv1d(skip, skip, 1), nn.ReLU(), nn.Conv1d(skip, LEVELS, 1))
 
     def forward(self, samples: torch.Tensor) -> torch.Tensor:
-        """Quantised samples [batch, time] to logits of the next one [batch, LEVELS, time]."""
+        """Map quantised samples [batch, time] to logits of the next one [batch, LEVELS, time]."""
         x = self.embedding(samples).transpose(1, 2)
         skips = None
         for layer in self.layers:

@@ -63,7 +63,7 @@ class Head(nn.Module):
         self.box, self.objectness = nn.Conv2d(width, 4, 1), nn.Conv2d(width, 1, 1)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """One vector of 5 + CLASSES numbers for each pixel: [batch, 5 + CLASSES, pixels]."""
+        """Return one vector of 5 + CLASSES numbers for each pixel: [batch, 5 + CLASSES, pixels]."""
         x = self.stem(x)
         box = self.of_box(x)
         scores = torch.cat((self.objectness(box), self.of_class(x)), 1).sigmoid()
@@ -71,7 +71,7 @@ class Head(nn.Module):
 
 
 class YOLOX(nn.Module):
-    """`width` is that of the first stage, `depth` that of the shallow ones: (64, 1) is YOLOX-s."""
+    """YOLOX; `width` is that of the first stage, `depth` that of the shallow ones: (64, 1) is YOLOX-s."""
 
     def __init__(self, width: int = 64, depth: int = 1) -> None:
         super().__init__()
@@ -89,7 +89,7 @@ class YOLOX(nn.Module):
         self.enlarge = nn.Upsample(scale_factor=2)
 
     def forward(self, pixel_values: torch.Tensor) -> torch.Tensor:
-        """Images [batch, 3, side, side] to predictions [batch, pixels of strides 8, 16 and 32, 5 + CLASSES]."""
+        """Map images [batch, 3, side, side] to predictions [batch, pixels of strides 8, 16 and 32, 5 + CLASSES]."""
         corners = [pixel_values[..., row::2, column::2] for column in (0, 1) for row in (0, 1)]
         x3 = self.stage3(self.shallow(self.stem(torch.cat(corners, 1))))
         x4 = self.stage4(x3)
@@ -98,5 +98,5 @@ class YOLOX(nn.Module):
         y3 = self.merge3(torch.cat((self.enlarge(lateral4), x3), 1))
         y4 = self.out4(torch.cat((self.down3(y3), lateral4), 1))
         y5 = self.out5(torch.cat((self.down4(y4), lateral5), 1))
-        found = [head(y) for head, y in zip(self.heads, (y3, y4, y5), strict=True)]
-        return torch.cat(found, 2).transpose(1, 2)
+        predictions = [head(y) for head, y in zip(self.heads, (y3, y4, y5), strict=True)]
+        return torch.cat(predictions, 2).transpose(1, 2)

@@ -1,4 +1,4 @@
-"""What the training steps share: layers, losses, optimisers and how a step is put together."""
+"""Layers, losses, optimisers and the frame of training steps."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class Step:
 
     @property
     def arguments(self) -> tuple[Any, ...]:
-        """The state, which is parameters and what the optimiser remembers, and the batch."""
+        """Return the state (parameters and the optimiser's memory) and the batch."""
         return ((self.parameters, self.slots(self.parameters)), *self.batch)
 
     def __call__(self, state: Tree, *batch: jax.Array) -> tuple[Tree, jax.Array]:
-        """The new state and the loss; parameters are kept in float32 and used in bfloat16."""
+        """Return the new state and the loss; parameters are kept in float32 and used in bfloat16."""
         parameters, memory = state
 
         def mixed(parameters: Tree) -> jax.Array:
@@ -95,7 +95,7 @@ def adam(parameters: Tree, memory: Tree, gradients: Tree) -> tuple[Tree, Tree]:
 
 
 def dense_weights(*sizes: int) -> list[dict[str, Shape]]:
-    """Weights of a chain of dense layers."""
+    """Return the weights of a chain of dense layers."""
     return [{"w": weight(a, b), "b": weight(b)} for a, b in pairwise(sizes)]
 
 
@@ -108,7 +108,7 @@ def norm_weights(size: int) -> dict[str, Shape]:
 
 
 def layer_norm(p: dict[str, jax.Array], x: jax.Array) -> jax.Array:
-    """Statistics in float32."""
+    """Return the layer norm of x; statistics in float32."""
     wide = x.astype(jnp.float32)
     centred = wide - wide.mean(-1, keepdims=True)
     normal = centred * jax.lax.rsqrt(jnp.square(centred).mean(-1, keepdims=True) + 1e-6)
@@ -116,7 +116,7 @@ def layer_norm(p: dict[str, jax.Array], x: jax.Array) -> jax.Array:
 
 
 def batch_norm(p: dict[str, jax.Array], x: jax.Array) -> jax.Array:
-    """Statistics of the batch, in float32; x is [batch, height, width, channels]."""
+    """Return the batch norm of x; statistics of the batch in float32; x is [batch, height, width, channels]."""
     wide = x.astype(jnp.float32)
     mean = wide.mean((0, 1, 2))
     spread = jax.lax.rsqrt(jnp.square(wide).mean((0, 1, 2)) - jnp.square(mean) + 1e-5)
@@ -124,13 +124,13 @@ def batch_norm(p: dict[str, jax.Array], x: jax.Array) -> jax.Array:
 
 
 def convolution(kernel: jax.Array, x: jax.Array, stride: int = 1) -> jax.Array:
-    """Same padding; kernels are [height, width, channels, filters]."""
+    """Return a convolution with same padding; kernels are [height, width, channels, filters]."""
     layout = ("NHWC", "HWIO", "NHWC")
     return jax.lax.conv_general_dilated(x, kernel, (stride, stride), "SAME", dimension_numbers=layout)
 
 
 def cross_entropy(logits: jax.Array, labels: jax.Array) -> jax.Array:
-    """Mean over all but the last dim, in float32."""
+    """Return the mean cross entropy over all but the last dim, in float32."""
     logs = jax.nn.log_softmax(logits.astype(jnp.float32))
     return -jnp.take_along_axis(logs, labels[..., None], -1).mean()
 
@@ -140,7 +140,7 @@ def attention_weights(width: int) -> dict[str, Tree]:
 
 
 def attention(p: dict[str, Tree], x: jax.Array, heads: int, causal: bool = False) -> jax.Array:
-    """Of x [batch, length, width]; scores go through the softmax in float32."""
+    """Return self-attention of x [batch, length, width]; scores go through the softmax in float32."""
     batch, length, width = x.shape
     split = dense(p["qkv"], x).reshape(batch, length, 3, heads, width // heads)
     query, key, value = (split[:, :, part] for part in range(3))
@@ -149,7 +149,7 @@ def attention(p: dict[str, Tree], x: jax.Array, heads: int, causal: bool = False
 
 
 def mix(query: jax.Array, key: jax.Array, value: jax.Array, causal: bool) -> jax.Array:
-    """Scaled dot products of [batch, length, heads, size]."""
+    """Return attention by scaled dot products of [batch, length, heads, size]."""
     scores = jnp.einsum("bqhd,bkhd->bhqk", query, key).astype(jnp.float32) * query.shape[-1] ** -0.5
     if causal:
         seen = jnp.tril(jnp.ones(scores.shape[-2:], bool))

@@ -1,4 +1,4 @@
-"""Training steps of networks that read, and of one that recommends."""
+"""Training steps of language models and of a recommender."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def bert(
 def gpt2(
     batch: int = 8, length: int = 512, layers: int = 12, width: int = 768, heads: int = 12, vocabulary: int = 50257
 ) -> Step:
-    """GPT-2, its small size unless said otherwise; without dropout."""
+    """GPT-2, by default its small size; without dropout."""
     parameters = {
         "words": weight(vocabulary, width),
         "positions": weight(1024, width),
@@ -125,14 +125,14 @@ def llama(
     def block(p: Tree, x: jax.Array) -> jax.Array:
         y = scaled(p["before"], x)
         query, key, value = ((y @ p[name]).reshape(batch, length, -1, size) for name in ("query", "key", "value"))
-        key, value = (jnp.repeat(each, heads // key_heads, 2) for each in (rotated(key), value))
+        key, value = (jnp.repeat(operand, heads // key_heads, 2) for operand in (rotated(key), value))
         x = x + mix(rotated(query), key, value, causal=True).reshape(x.shape) @ p["out"]
         y = scaled(p["between"], x)
         return x + (jax.nn.silu(y @ p["gate"]) * (y @ p["up"])) @ p["down"]
 
     def loss(p: Tree, x: jax.Array, wanted: jax.Array) -> jax.Array:
-        for each in p:
-            x = block(each, x)
+        for layer in p:
+            x = block(layer, x)
         return jnp.square((x - wanted).astype(jnp.float32)).mean()
 
     hidden_states = images(batch, length, width)

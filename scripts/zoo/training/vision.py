@@ -1,4 +1,4 @@
-"""Training steps of networks that look at images."""
+"""Training steps of networks for images."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def conv_norm(p: dict[str, Tree], x: jax.Array, stride: int = 1) -> jax.Array:
 
 
 def resnet(batch: int = 32, pixels: int = 224, stages: tuple[tuple[int, int], ...] = RESNET50) -> Step:
-    """ResNet v1.5 of bottlenecks (arXiv:1512.03385; the stride is in the 3x3), with 50 layers unless said otherwise."""
+    """ResNet v1.5 of bottlenecks (arXiv:1512.03385; the stride is in the 3x3), by default with 50 layers."""
     parameters: dict[str, Tree] = {"stem": conv_weights(7, 3, 64), "blocks": []}
     channels = 64
     for width, blocks in stages:
@@ -79,7 +79,7 @@ def block_weights(width: int, hidden: int) -> dict[str, Tree]:
 
 
 def vit(batch: int = 64, layers: int = 12, width: int = 384, heads: int = 6, pixels: int = 224) -> Step:
-    """ViT with patches of 16 pixels (arXiv:2010.11929), its small size unless said otherwise."""
+    """ViT with patches of 16 pixels (arXiv:2010.11929), by default its small size."""
     patches = (pixels // 16) ** 2
     parameters = {
         "patches": dense_weights(16 * 16 * 3, width)[0],
@@ -104,7 +104,7 @@ def vit(batch: int = 64, layers: int = 12, width: int = 384, heads: int = 6, pix
 
 
 def mixer(batch: int = 64, layers: int = 8, width: int = 512, pixels: int = 224) -> Step:
-    """MLP-Mixer with patches of 16 pixels (arXiv:2105.01601), its small size unless said otherwise."""
+    """MLP-Mixer with patches of 16 pixels (arXiv:2105.01601), by default its small size."""
     patches = (pixels // 16) ** 2
     parameters = {
         "patches": dense_weights(16 * 16 * 3, width)[0],
@@ -147,20 +147,20 @@ def unet(batch: int = 8, pixels: int = 256, widths: tuple[int, ...] = (64, 128, 
     }
 
     def twice(p: list[dict[str, Tree]], x: jax.Array) -> jax.Array:
-        for each in p:
-            x = jax.nn.relu(conv_norm(each, x))
+        for layer in p:
+            x = jax.nn.relu(conv_norm(layer, x))
         return x
 
     def loss(p: Tree, x: jax.Array, labels: jax.Array) -> jax.Array:
-        kept = []
+        skipped = []
         for level, layer in enumerate(p["down"]):
             if level:
                 x = jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
             x = twice(layer, x)
-            kept.append(x)
+            skipped.append(x)
         for level in reversed(range(len(widths) - 1)):
             x = jax.lax.conv_transpose(x, p["up"][level], (2, 2), "VALID")
-            x = twice(p["merge"][level], jnp.concatenate([kept[level], x], -1))
+            x = twice(p["merge"][level], jnp.concatenate([skipped[level], x], -1))
         return cross_entropy(convolution(p["head"], x), labels)
 
     return Step(

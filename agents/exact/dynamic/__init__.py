@@ -1,1 +1,0 @@
-"""Plans that move tensors while the program runs, by a linear program cut into ops."""

@@ -1,1 +1,0 @@
-"""Maps: one level for each tensor, by rounds of a linear program, addresses and cuts."""

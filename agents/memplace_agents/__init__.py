@@ -1,0 +1,59 @@
+"""Agents: each solves an environment within a budget and returns a `Solution` with its plan."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from memplace_env._lib.lazy import export_lazily
+
+if TYPE_CHECKING:
+    from memplace_agents.auto import Auto as Auto
+    from memplace_agents.base import Agent as Agent
+    from memplace_agents.dp import GreedyDP as GreedyDP
+    from memplace_agents.egrl import EGRL as EGRL
+    from memplace_agents.egrl import EGRLConfig as EGRLConfig
+    from memplace_agents.evaluator import GameEvaluator as GameEvaluator
+    from memplace_agents.evaluator import OneShotEvaluator as OneShotEvaluator
+    from memplace_agents.exact import Exact as Exact
+    from memplace_agents.exact import ExactDynamic as ExactDynamic
+    from memplace_agents.game import BeamSearch as BeamSearch
+    from memplace_agents.game import GameLocalSearch as GameLocalSearch
+    from memplace_agents.game import GreedyPlayer as GreedyPlayer
+    from memplace_agents.game import Portfolio as Portfolio
+    from memplace_agents.game import SolverOrder as SolverOrder
+    from memplace_agents.heuristic import CompilersRule as CompilersRule
+    from memplace_agents.heuristic import DensityGreedy as DensityGreedy
+    from memplace_agents.heuristic import LocalSearch as LocalSearch
+    from memplace_agents.heuristic import RandomSearch as RandomSearch
+    from memplace_agents.muzero import MuZero as MuZero
+    from memplace_agents.muzero import MuZeroConfig as MuZeroConfig
+    from memplace_agents.ppo import A2CAgent as A2CAgent
+    from memplace_agents.ppo import MaskablePPOAgent as MaskablePPOAgent
+    from memplace_agents.ppo import PPOAgent as PPOAgent
+    from memplace_agents.registry import agent_specs as agent_specs
+    from memplace_agents.registry import make_agent as make_agent
+    from memplace_agents.solution import Outcome as Outcome
+    from memplace_agents.solution import Progress as Progress
+    from memplace_agents.solution import Solution as Solution
+    from memplace_agents.solution import Verdict as Verdict
+    from memplace_agents.xla_msa import XlaAutotune as XlaAutotune
+    from memplace_agents.xla_msa import XlaMsa as XlaMsa
+
+export_lazily(
+    __name__,
+    {
+        "auto": "Auto",
+        "base": "Agent",
+        "dp": "GreedyDP",
+        "egrl": "EGRL EGRLConfig",
+        "evaluator": "GameEvaluator OneShotEvaluator",
+        "exact": "Exact ExactDynamic",
+        "game": "BeamSearch GameLocalSearch GreedyPlayer Portfolio SolverOrder",
+        "heuristic": "CompilersRule DensityGreedy LocalSearch RandomSearch",
+        "muzero": "MuZero MuZeroConfig",
+        "ppo": "A2CAgent MaskablePPOAgent PPOAgent",
+        "registry": "agent_specs make_agent",
+        "solution": "Outcome Progress Solution Verdict",
+        "xla_msa": "XlaAutotune XlaMsa",
+    },
+)

@@ -1,0 +1,5 @@
+"""Greedy dynamic programming, the baseline of EGRL."""
+
+from memplace_agents.dp.greedy_dp import GreedyDP
+
+__all__ = ["GreedyDP"]

@@ -1,0 +1,43 @@
+"""EGRL as an agent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from memplace_agents.egrl.egrl_config import EGRLConfig
+from memplace_agents.egrl.egrl_run import EgrlRun
+from memplace_agents.evaluator import OneShotEvaluator
+from memplace_agents.learning.graph_policy import GraphPolicy
+from memplace_agents.learning.learning_agent import LearningAgent
+from memplace_env._lib.errors import AgentError
+
+
+class EGRL(LearningAgent[OneShotEvaluator, GraphPolicy]):
+    """Evolutionary graph reinforcement learning (Khadka et al., ICLR 2021), with options beyond the paper.
+
+    A population of graph policies and Boltzmann chromosomes evolves; beside it a graph policy learns by discrete
+    soft actor-critic from everything the population tries, and migrates into it each generation.
+
+    The config is an `EGRLConfig`, of which `EGRLConfig.paper()` is the published method; the policy is a `GraphPolicy`,
+    and a round is a generation. All other arguments are those of `LearningAgent`.
+    """
+
+    settings = EGRLConfig
+    network = GraphPolicy
+    rounds_between_checkpoints = 10
+
+    def new_run(self, evaluators: Sequence[OneShotEvaluator], seed: int) -> EgrlRun:
+        """Return a run on machines with equally many levels; fitness is the mean reward over the programs.
+
+        Raises:
+            AgentError: if the machines or the given policy do not fit together.
+        """
+        levels = {evaluator.env.accelerator.num_levels for evaluator in evaluators}
+        if len(levels) > 1:
+            raise AgentError(f"The machines have {sorted(levels)} memory levels; train on machines with equally many.")
+        if self.policy is not None and self.policy.levels not in levels:
+            raise AgentError(
+                f"The policy is for {self.policy.levels} memory levels, the machine has {levels.pop()}; "
+                "pass a policy that was trained on such a machine."
+            )
+        return EgrlRun(self.config, evaluators, self.policy, seed)

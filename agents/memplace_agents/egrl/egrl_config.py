@@ -1,0 +1,122 @@
+"""Every constant of EGRL in one place: the best settings we found, the paper's, and its ablations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from math import inf
+
+from memplace_env._lib.errors import AgentError
+
+_AT_LEAST_ONE = ("actor_every", "batch", "tournament", "replay", "hidden", "depth", "attention_heads")
+_SHARES = ("boltzmann", "mutation", "mutated_weights", "refine")
+
+
+@dataclass(frozen=True)
+class EGRLConfig:
+    """Settings of `EGRL`; the defaults are the best we found, `paper()` is the published method.
+
+    "EGRL" marks values remembered from the paper (its table could not be confirmed), "lineage" values of the
+    published code of its predecessors ERL and CERL, all others are our choice.
+
+    Attributes:
+        population: members; each proposes one assignment a generation (EGRL: 20).
+        evolution, gradient: the two halves; both off leaves only the annealing of `refine`.
+        boltzmann: share of Boltzmann chromosomes in the first population, and in later ones at most, elites aside
+            (EGRL: 0.2); with 0 there never are any.
+        elites: members that survive as they are (lineage: a fifth of the population).
+        tournament: members drawn for each parent (lineage).
+        mutation: probability that a child is mutated (lineage).
+        mutated_weights, mutation_strength: share of a mutated graph policy's weights that change, and by how much,
+            relative to their own size (lineage); a Boltzmann child has that share of its decisions redrawn a little.
+        hidden, depth, attention_heads: sizes of the graph policy (EGRL: 128, 4, 4).
+        lean: initial logit of the backing memory. EGRL starts from assignments with everything there.
+        learning_rate: learning rate of actor and critics (EGRL: 1e-3).
+        batch: assignments for each gradient step (EGRL: 24).
+        gradient_steps: for each assignment evaluated (EGRL: 1).
+        actor_every: gradient steps of the critics for each of the actor (lineage: TD3's delayed policy update).
+        entropy: coefficient of the entropy of the whole assignment, the sum over its decisions. EGRL's is remembered
+            as 0.05, of an unknown quantity; with the sum, 0.01 did better on the two ResNets.
+        reward_scale: factor on the rewards that the critics learn (EGRL: 5).
+        noise, noise_clip: noise on the one-hot actions that the critics learn from, and its limit (TD3: 0.2, 0.5).
+        replay: assignments remembered (EGRL: 100,000).
+        repaired: fitness is the reward of the plan that the compiler makes of an assignment, instead of -epsilon
+            wherever it had to move something; critics learn from the assignment that it made.
+        write_back: Boltzmann parents take over the assignment that the compiler made of theirs.
+        heuristics: the first population holds the assignments of the compiler's heuristics.
+        refine: share of the budget spent on annealing the best assignment with moves guided by where time is lost,
+            see `memplace_agents.egrl.refine`.
+    """
+
+    population: int = 20
+    evolution: bool = True
+    gradient: bool = True
+    boltzmann: float = 0.5
+    elites: int = 4
+    tournament: int = 3
+    mutation: float = 0.9
+    mutated_weights: float = 0.05
+    mutation_strength: float = 0.1
+    hidden: int = 128
+    depth: int = 4
+    attention_heads: int = 4
+    lean: float = 0.0
+    learning_rate: float = 1e-3
+    batch: int = 24
+    gradient_steps: float = 0.25
+    actor_every: int = 2
+    entropy: float = 0.01
+    reward_scale: float = 5.0
+    noise: float = 0.2
+    noise_clip: float = 0.5
+    replay: int = 100_000
+    repaired: bool = True
+    write_back: bool = False
+    heuristics: bool = True
+    refine: float = 0.8
+
+    @classmethod
+    def paper(cls) -> EGRLConfig:
+        """The published method; `dataclasses.replace` its `evolution`, `gradient` or `boltzmann` for its ablations."""
+        return cls(
+            boltzmann=0.2, lean=1.0, gradient_steps=1.0, repaired=False, write_back=False, heuristics=False, refine=0.0
+        )
+
+    @property
+    def refined_share(self) -> float:
+        """Fraction of the budget for refinement: `refine`, or all where nothing else searches."""
+        return self.refine if self.evolution or self.gradient else float(self.refine > 0)
+
+    def __post_init__(self) -> None:
+        """Check every field.
+
+        Raises:
+            AgentError: if a setting is out of range; it names the field.
+        """
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if isinstance(value, (int, float)) and not isinstance(value, bool) and not 0 <= value < inf:
+                raise AgentError(f"EGRLConfig.{field.name} must be at least 0 and finite, not {value}.")
+            if field.name in _AT_LEAST_ONE and value < 1:
+                raise AgentError(f"EGRLConfig.{field.name} must be at least 1, not {value}.")
+            if field.name in _SHARES and value > 1:
+                raise AgentError(f"EGRLConfig.{field.name} must be from 0 to 1, not {value}.")
+        if self.evolution and not 0 < self.elites < self.population:
+            raise AgentError(
+                f"EGRLConfig.elites must be at least 1 and below population={self.population}, not {self.elites}."
+            )
+        if self.refine == 1 and (self.evolution or self.gradient):
+            raise AgentError("EGRLConfig.refine is 1, which leaves evolution and gradient nothing; switch them off.")
+        if not (self.evolution or self.gradient or self.refine):
+            raise AgentError("EGRLConfig has evolution, gradient and refine all off: nothing would search.")
+
+
+_PAPER = EGRLConfig.paper()
+CONFIGS = {
+    "default": EGRLConfig(),
+    "paper": _PAPER,
+    "paper-ea": replace(_PAPER, gradient=False),
+    "paper-pg": replace(_PAPER, evolution=False),
+    "paper-no-boltzmann": replace(_PAPER, boltzmann=0.0),
+    "paper-ea-no-boltzmann": replace(_PAPER, gradient=False, boltzmann=0.0),
+}
+"""Settings by name: the best we found, the published method, and its ablations."""

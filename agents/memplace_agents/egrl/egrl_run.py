@@ -1,0 +1,289 @@
+"""One training run of EGRL: its state, and one generation.
+
+In shapes `M` denotes the members, `S` the decisions of all workloads, `L` the levels and `P` the weights of a graph
+policy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from memplace_agents.egrl import boltzmann
+from memplace_agents.egrl.egrl_config import EGRLConfig
+from memplace_agents.egrl.egrl_replay import EgrlReplay
+from memplace_agents.egrl.learner import Learner
+from memplace_agents.egrl.population import Population, chances, genome_of, mutate_weights, next_generation
+from memplace_agents.egrl.refine import Refiner
+from memplace_agents.evaluator import Evaluated, OneShotEvaluator
+from memplace_agents.heuristic.first_assignments import first_assignments
+from memplace_agents.learning.graph_policy import Graph, GraphPolicy
+from memplace_agents.learning.policy_file import no_numbers
+from memplace_agents.learning.saved_tensors import below, like, numbers
+from memplace_agents.learning.training import TrainingRun
+from memplace_agents.saved_values import whole
+
+_PURE_REFINEMENT = 64
+"""Assignments a round where nothing but refinement searches."""
+
+
+class _Workload(NamedTuple):
+    """One of the programs of a run; `decisions` are its columns in the members' assignments int64[M, S]."""
+
+    evaluator: OneShotEvaluator
+    refiner: Refiner
+    replay: EgrlReplay
+    decisions: slice
+
+
+_PARTS = ("evaluator", "refiner", "replay")
+"""Fields of a workload that have a state."""
+
+
+class EgrlRun(TrainingRun[GraphPolicy]):
+    """Evolution and gradients on one or several workloads at once.
+
+    A member's assignment is the assignments of all workloads in a row.
+
+    Args:
+        config: every constant.
+        evaluators: evaluators of the workloads, on machines with equally many levels.
+        policy: the policy to start from, or None for fresh networks.
+        seed: seed of all randomness.
+
+    Raises:
+        AgentError: if the policy computes no numbers.
+    """
+
+    def __init__(
+        self, config: EGRLConfig, evaluators: Sequence[OneShotEvaluator], policy: GraphPolicy | None, seed: int
+    ) -> None:
+        super().__init__(seed)
+        self._config = config
+        problems = [evaluator.env.problem for evaluator in evaluators]
+        sizes = [problem.num_decisions for problem in problems]
+        ends = np.cumsum(sizes).tolist()
+        self._workloads = [
+            _Workload(
+                evaluator,
+                Refiner(problem, round(config.refined_share * evaluator.budget)),
+                EgrlReplay(min(config.replay, max(evaluator.remaining, 1)), size),
+                slice(end - size, end),
+            )
+            for evaluator, problem, size, end in zip(evaluators, problems, sizes, ends, strict=True)
+        ]
+        self._mask = np.concatenate([problem.mask for problem in problems])  # bool[S, L]
+        self._free = bool((self._mask.sum(axis=1) > 1).any())
+        self._start_policy = policy
+        with torch.random.fork_rng(devices=[]):  # modules draw their first weights from torch's own generator
+            torch.manual_seed(seed)
+            fresh = [self._fresh_policy() for _ in range(config.population + 1)]
+            self._learner = Learner(config, [Graph.of(problem) for problem in problems], policy or fresh[-1])
+        self._best_graph = self._learner.genome  # float32[P]
+        if policy is not None and not np.isfinite(self._learner.posterior(self._best_graph[None])).all():
+            raise no_numbers(problems[0].program.name)
+        self._population = self._first_population(fresh[:-1])
+        self._migrant = -1  # index of the actor's copy in the population; -1 before there is one
+
+    @property
+    def done(self) -> bool:
+        """True if budget or time is spent, or there is nothing to decide."""
+        return not self._free or min(workload.evaluator.remaining for workload in self._workloads) <= 0
+
+    @property
+    def policy(self) -> GraphPolicy:
+        """The graph policy whose last assignment earned most, of the actor and the population."""
+        with torch.random.fork_rng(devices=[]):
+            policy = self._fresh_policy()
+        torch.nn.utils.vector_to_parameters(torch.from_numpy(self._best_graph), policy.parameters())
+        return policy
+
+    def begin(self) -> None:
+        """Evaluate a given policy's assignment and those of the heuristics."""
+        for workload in self._workloads:
+            evaluator = workload.evaluator
+            problem = evaluator.env.problem
+            first = []
+            if self._start_policy is not None:
+                likely = self._learner.posterior(self._learner.genome[None])[0, workload.decisions]
+                first.append(likely.argmax(-1))
+            if self._config.heuristics:
+                first.extend(first_assignments(problem))
+            elif self._config.refine or not self._free:
+                first.append(problem.native_assignment)
+            if first and evaluator.remaining > 0:
+                assignments = np.array(first)
+                self._remember(workload, assignments, evaluator(assignments))
+            if self._config.heuristics and evaluator.remaining > 0:
+                evaluator.offer(problem.native_plan)
+
+    def step(self) -> None:
+        """Do one generation of the population and the actor, then refinement."""
+        evaluations = 0
+        if self._config.evolution or self._config.gradient:
+            evaluations = self._generation()
+        if self._config.refine:
+            self._refine(evaluations)
+        self.round += 1
+
+    def _generation(self) -> int:
+        """Evaluate an assignment of each member, breed, and train the actor; return the number of evaluations."""
+        config, rng = self._config, self._rng
+        # Probabilities float32[M, S, L] of the members, and of the actor as member M where it learns.
+        probabilities = chances(self._population, self._mask, self._learner.posterior)
+        if config.gradient:
+            probabilities = np.concatenate([probabilities, self._learner.posterior(self._learner.genome[None])])
+        affordable = min(workload.evaluator.remaining for workload in self._workloads)
+        fitness = self._evaluate(boltzmann.sample(rng, probabilities)[:affordable])
+        if len(fitness) < len(probabilities) or self.done:  # an incomplete generation teaches nothing
+            return len(fitness)
+        members = len(self._population.is_graph)
+        scalars = {"reward/best": fitness.max(), "reward/mean": fitness.mean(), "epsilon": self._epsilon}
+        genomes, graphs = self._population.genomes, np.flatnonzero(self._population.is_graph)
+        if config.gradient:
+            genomes, graphs = np.concatenate([genomes, self._learner.genome[None]]), np.append(graphs, members)
+            scalars["reward/actor"] = fitness[members]
+        if len(graphs):
+            self._best_graph = genomes[graphs[fitness[graphs].argmax()]].copy()
+        if config.evolution:
+            self._population, elites = next_generation(
+                rng, config, self._population, fitness[:members], probabilities[:members]
+            )
+            scalars["elites/boltzmann"] = 1 - self._population.is_graph[: config.elites].mean()
+            scalars["elites/migrant"] = float(self._migrant in elites)
+        if config.gradient:
+            replays = [workload.replay for workload in self._workloads]
+            steps = max(round(config.gradient_steps * len(fitness)), 1)
+            losses = [self._learner.learn(rng, replays) for _ in range(steps)]
+            for name, values in zip(losses[0]._fields, zip(*losses, strict=True), strict=True):
+                scalars[f"actor/{name}"] = float(np.mean(values))
+        if config.evolution and config.gradient:
+            self._migrate(members - 1, graph=True)
+        self.scalars = {tag: float(value) for tag, value in scalars.items()}
+        return len(fitness)
+
+    def _evaluate(self, assignments: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the fitness float64[M] of assignments int64[M, S]: the mean reward; empty if the time is up."""
+        fitness = np.zeros(len(assignments))
+        self._epsilon = 0.0
+        for workload in self._workloads:
+            own = assignments[:, workload.decisions]
+            result = workload.evaluator(own)
+            if len(result.reward) < len(assignments):
+                return fitness[:0]
+            self._remember(workload, own, result)
+            reward = result.repaired_reward if self._config.repaired else result.reward
+            fitness += reward / len(self._workloads)
+            if len(result.reassigned):  # none if the time is up
+                self._epsilon += float(result.reassigned.mean()) / len(self._workloads)
+            if self._config.write_back and len(own) >= len(self._population.is_graph):
+                self._write_back(workload, result)
+        return fitness
+
+    def _remember(self, workload: _Workload, assignments: NDArray[np.int64], result: Evaluated) -> None:
+        """Put evaluated assignments into the replay, and offer the best to refinement."""
+        count = len(result.reward)
+        if count == 0:
+            return
+        if self._config.repaired:
+            workload.replay.add(workload.evaluator.env.problem.assignments_of(result.level), result.repaired_reward)
+        else:
+            workload.replay.add(assignments[:count], result.reward)
+        best = int(result.latency_s.argmin())
+        workload.refiner.offer(assignments[best], result.latency_s[best].item(), result.level[best])
+
+    def _refine(self, evaluations: int) -> None:
+        """Spend refinement's share of the budget; then its best assignment joins the population."""
+        config, rng = self._config, self._rng
+        count = round(evaluations * config.refine / (1 - config.refine)) if evaluations else _PURE_REFINEMENT
+        for workload in self._workloads:
+            for _ in range(count if workload.refiner.can_move else 0):
+                if workload.evaluator.remaining <= 0:
+                    break
+                workload.refiner.step(rng, workload.evaluator)
+        if config.evolution and config.boltzmann:
+            self._migrate(len(self._population.is_graph) - 2, graph=False)
+
+    def _migrate(self, member: int, graph: bool) -> None:
+        """Replace a child by the actor (`graph`), or by a chromosome around the refined assignments."""
+        population = self._population
+        population.is_graph[member] = graph
+        if graph:
+            population.genomes[member] = self._learner.genome
+            self._migrant = member
+        else:
+            best = np.concatenate([workload.refiner.best for workload in self._workloads])
+            prior, temperature = boltzmann.from_assignments(best[None], self._mask.shape[1])
+            population.prior[member], population.temperature[member] = prior[0], temperature[0]
+
+    def _write_back(self, workload: _Workload, result: Evaluated) -> None:
+        """Let chromosomes prefer the levels that the compiler granted to those that they requested."""
+        population, levels = self._population, self._mask.shape[1]
+        members = len(population.is_graph)
+        granted = workload.evaluator.env.problem.assignments_of(result.level)[:members]
+        prior = population.prior[:, workload.decisions]
+        lifted = prior.max(-1, keepdims=True) + np.float32(0.5)  # clearly the greatest; our choice
+        differs = prior.argmax(-1) != granted
+        hit = (differs & ~population.is_graph[:, None])[..., None] & (np.arange(levels) == granted[..., None])
+        population.prior[:, workload.decisions] = np.where(hit, lifted, prior)
+
+    def _fresh_policy(self) -> GraphPolicy:
+        """Return a fresh policy of the configured shape, or of the given policy's."""
+        config = self._config
+        if self._start_policy is not None:
+            options = self._start_policy.options
+        else:
+            shape = {"hidden": config.hidden, "depth": config.depth, "attention_heads": config.attention_heads}
+            options = {"levels": self._mask.shape[1], **shape}
+        return GraphPolicy(**options, lean=config.lean)
+
+    def _first_population(self, fresh: Sequence[GraphPolicy]) -> Population:
+        """Return copies of a given policy, or the fresh ones, and chromosomes, the first from the heuristics."""
+        config, rng = self._config, self._rng
+        members = config.population if config.evolution else 0
+        genomes = np.array([genome_of(policy) for policy in fresh[:members]], dtype=np.float32)
+        genomes = genomes.reshape(members, len(self._learner.genome))
+        if self._start_policy is not None:
+            given = self._learner.genome
+            for member in range(members):
+                share = config.mutated_weights if member else 0.0
+                genomes[member] = mutate_weights(rng, given, share, config.mutation_strength)
+        stateless = round(config.boltzmann * members)
+        prior, temperature = boltzmann.initial(rng, members, self._mask, config.lean)
+        if config.heuristics and stateless:
+            first = [first_assignments(workload.evaluator.env.problem) for workload in self._workloads]
+            assignments = np.array([np.concatenate(parts) for parts in zip(*first, strict=False)])[:stateless]
+            count = len(assignments)
+            prior[:count], temperature[:count] = boltzmann.from_assignments(assignments, self._mask.shape[1])
+        return Population(np.arange(members) >= stateless, genomes, prior, temperature)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return all that decides how the run goes on, as tensors and plain values."""
+        return super().state_dict() | {
+            "population": [torch.from_numpy(array) for array in self._population],
+            "learner": self._learner.state_dict(),
+            "best_graph": torch.from_numpy(self._best_graph),
+            "migrant": self._migrant,
+            "workloads": [
+                {name: getattr(workload, name).state_dict() for name in _PARTS} for workload in self._workloads
+            ],
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Return to a state that `state_dict` gave."""
+        super().load_state_dict(state)
+        pairs = zip(state["population"], self._population, strict=True)
+        self._population = Population(*(like(saved, present) for saved, present in pairs))
+        if (self._population.temperature <= 0).any():
+            raise ValueError("a temperature is not above 0")
+        self._learner.load_state_dict(state["learner"])
+        self._best_graph = like(state["best_graph"], self._best_graph)
+        self._migrant = whole(state["migrant"], -1)
+        for workload, saved in zip(self._workloads, state["workloads"], strict=True):
+            below(numbers(saved["replay"]["maps"], np.uint8, (None, None)), self._mask.shape[1])
+            for name in _PARTS:
+                getattr(workload, name).load_state_dict(saved[name])

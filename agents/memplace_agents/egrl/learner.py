@@ -1,0 +1,175 @@
+"""The policy-gradient half: discrete soft actor-critic on assignments that the whole population tried.
+
+Episodes have one step, so the target of a critic is the reward itself: there is nothing to bootstrap, and the paper's
+target networks and discount have no effect. The paper leaves open, and our choice are: the critics' network, how the
+actor's gradient passes a sampled assignment (straight-through Gumbel softmax), and that it follows the smaller critic.
+
+In shapes `B` denotes the assignments of a batch, `S` the decisions of one, `T` the ops of a workload, `L` the levels,
+`M` the members of a population, `P` the weights of a graph policy and `W` the width of the critics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from memplace_agents.egrl.egrl_config import EGRLConfig
+from memplace_agents.egrl.egrl_replay import EgrlReplay
+from memplace_agents.egrl.population import genome_of
+from memplace_agents.learning.batched_policies import PopulationForward
+from memplace_agents.learning.graph_policy import SUB_ACTIONS, Graph, GraphPolicy
+from memplace_agents.learning.policy_file import fitting
+from memplace_agents.learning.saved_tensors import like, load_optimiser, optimiser_state
+from memplace_agents.saved_values import number, whole
+from memplace_env.envs.one_shot.observation import FEATURES
+
+_CRITIC_WIDTH = 32
+
+
+class EgrlLosses(NamedTuple):
+    """Means over one gradient step.
+
+    Attributes:
+        critic: squared error of both critics.
+        value: the critics' value of the actor's assignments, in units of reward.
+        entropy: nats for each decision that has a choice.
+    """
+
+    critic: float
+    value: float
+    entropy: float
+
+
+class Critic(nn.Module):
+    """Value of an assignment: each op looks at its own levels and its neighbours', the mean over ops is the value.
+
+    A latency is a sum over ops whose times depend on the levels of the tensors that they read and write: one graph
+    convolution sees just these.
+    """
+
+    def __init__(self, levels: int) -> None:
+        super().__init__()
+        self.state = nn.Linear(len(FEATURES), _CRITIC_WIDTH)
+        self.action = nn.Linear(SUB_ACTIONS * levels, _CRITIC_WIDTH, bias=False)
+        self.own = nn.Linear(_CRITIC_WIDTH, _CRITIC_WIDTH)
+        self.neighbours = nn.Linear(_CRITIC_WIDTH, _CRITIC_WIDTH, bias=False)
+        self.value = nn.Linear(_CRITIC_WIDTH, 1)
+
+    def forward(self, graph: Graph, actions: Tensor) -> Tensor:
+        """Return values float32[B] of actions float32[B, T, 2, L], near one-hot."""
+        by_op = actions.flatten(2).transpose(0, 1)  # [T, B, 2 L]
+        hidden = torch.relu(self.state(graph.nodes)[:, None] + self.action(by_op))  # [T, B, W]
+        sent = self.neighbours(hidden)
+        received = torch.sparse.mm(graph.adjacency, sent.flatten(1)).view_as(sent)  # sums over neighbours
+        value: Tensor = self.value(torch.relu(self.own(hidden) + received))[..., 0].mean(0)
+        return value
+
+
+class Learner:
+    """Actor, twin critics and their optimisers; the actor is one genome like any graph policy of the population.
+
+    Args:
+        config: widths, rates and coefficients.
+        graphs: the workloads, one or more.
+        policy: gives the shape and the first weights of the actor.
+    """
+
+    def __init__(self, config: EGRLConfig, graphs: Sequence[Graph], policy: GraphPolicy) -> None:
+        self._config = config
+        self._graphs = graphs
+        self._forwards = [PopulationForward(policy, graph) for graph in graphs]
+        self._actor = nn.Parameter(torch.from_numpy(genome_of(policy)))
+        self._critics = nn.ModuleList(Critic(policy.levels) for _ in range(2))
+        self._actor_optimiser = torch.optim.Adam([self._actor], lr=config.learning_rate)
+        self._critic_optimiser = torch.optim.Adam(self._critics.parameters(), lr=config.learning_rate)
+        self._calls, self._last = 0, (0.0, 0.0)
+
+    @property
+    def genome(self) -> NDArray[np.float32]:
+        """float32[P], a copy of the actor's weights."""
+        return self._actor.detach().numpy().copy()
+
+    def posterior(self, genomes: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return probabilities float32[M, S, L] of genomes float32[M, P]; S runs over all workloads in a row."""
+        with torch.no_grad():
+            members = torch.from_numpy(genomes)
+            logits = torch.cat([forward(members).flatten(1, 2) for forward in self._forwards], dim=1)
+            chances: NDArray[np.float32] = logits.softmax(-1).numpy()
+        return chances
+
+    def learn(self, rng: np.random.Generator, replays: Sequence[EgrlReplay]) -> EgrlLosses:
+        """Do a step of the critics and, every `actor_every` calls, of the actor, on a workload drawn at random.
+
+        Args:
+            rng: generator of all randomness.
+            replays: replay buffers of the workloads, in the order of their graphs.
+        """
+        index = int(rng.integers(len(replays)))
+        graph, forward, config = self._graphs[index], self._forwards[index], self._config
+        assignments, rewards = replays[index].sample(rng, config.batch)
+        by_op = torch.from_numpy(assignments.reshape(len(assignments), -1, SUB_ACTIONS))  # int64[B, T, 2]
+        actions = nn.functional.one_hot(by_op, graph.mask.shape[-1]).float()  # [B, T, 2, L]
+        noise = rng.standard_normal(actions.shape, dtype=np.float32) * np.float32(config.noise)
+        actions = actions + torch.from_numpy(noise.clip(-config.noise_clip, config.noise_clip))
+        target = torch.from_numpy(rewards) * config.reward_scale
+        critic_loss = torch.stack([(critic(graph, actions) - target).square().mean() for critic in self._critics]).sum()
+        _step(self._critic_optimiser, critic_loss)
+        self._calls += 1
+        if self._calls % config.actor_every == 0:
+            self._last = self._learn_actor(rng, graph, forward)
+        return EgrlLosses(critic_loss.item(), *self._last)
+
+    def _learn_actor(self, rng: np.random.Generator, graph: Graph, forward: PopulationForward) -> tuple[float, float]:
+        """Do one step of the actor; return its value in units of reward, and its entropy."""
+        config = self._config
+        log_chances = forward(self._actor[None])[0].log_softmax(-1)  # [T, 2, L]
+        actions = _straight_through(rng, log_chances, graph.mask, config.batch)
+        self._critics.requires_grad_(False)  # the gradient passes through the critics and leaves them alone
+        value = torch.stack([critic(graph, actions) for critic in self._critics]).amin(0).mean()
+        self._critics.requires_grad_(True)
+        free = graph.mask.sum(-1) > 1
+        negative_entropy = torch.where(graph.mask, log_chances.exp() * log_chances, 0.0).sum(-1)  # [T, 2]
+        entropy = -negative_entropy[free].sum()
+        _step(self._actor_optimiser, -(value + config.entropy * entropy))
+        return value.item() / max(config.reward_scale, 1e-9), entropy.item() / max(int(free.sum()), 1)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return all that `load_state_dict` needs, tensors and plain values."""
+        return {
+            "calls": self._calls,
+            "last": list(self._last),
+            "actor": self._actor.detach(),
+            "critics": self._critics.state_dict(),
+            "actor_optimiser": optimiser_state(self._actor_optimiser),
+            "critic_optimiser": optimiser_state(self._critic_optimiser),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Return to a state that `state_dict` gave."""
+        value, entropy = map(number, state["last"])
+        self._calls, self._last = whole(state["calls"]), (value, entropy)
+        with torch.no_grad():
+            self._actor.copy_(torch.from_numpy(like(state["actor"], self.genome)))
+        self._critics.load_state_dict(fitting(state["critics"], self._critics.state_dict()))
+        load_optimiser(self._actor_optimiser, state["actor_optimiser"])
+        load_optimiser(self._critic_optimiser, state["critic_optimiser"])
+
+
+def _straight_through(rng: np.random.Generator, log_chances: Tensor, mask: Tensor, count: int) -> Tensor:
+    """Sample one-hot actions float32[count, T, 2, L] that pass gradients on as their soft counterparts."""
+    uniform = rng.random((count, *log_chances.shape), dtype=np.float32).clip(1e-20, 1 - 1e-7)  # keeps both logs finite
+    gumbel = torch.from_numpy(-np.log(-np.log(uniform)))
+    soft = (log_chances + gumbel).masked_fill(~mask, torch.finfo(torch.float32).min).softmax(-1)
+    hard = nn.functional.one_hot(soft.argmax(-1), soft.shape[-1]).float()
+    return hard + soft - soft.detach()
+
+
+def _step(optimiser: torch.optim.Optimizer, loss: Tensor) -> None:
+    optimiser.zero_grad(set_to_none=True)
+    loss.backward()  # type: ignore[no-untyped-call]
+    optimiser.step()

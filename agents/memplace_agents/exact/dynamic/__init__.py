@@ -1,0 +1,1 @@
+"""Plans that move tensors while the program runs, by a linear program over the ops."""

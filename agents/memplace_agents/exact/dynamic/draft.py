@@ -1,0 +1,72 @@
+"""A linear program to which rows and columns are being added."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from memplace_agents.exact.dynamic.columns import number_columns, uses_of
+from memplace_agents.exact.dynamic.detail import Detail
+from memplace_agents.exact.highs import LATENCY
+from memplace_agents.exact.rows import RowBuilder
+from memplace_env.machine.costs import op_times
+from memplace_env.placement.task import Task
+from memplace_env.program.program import Ints
+
+
+class Draft:
+    """The unfinished program.
+
+    Attributes:
+        task, program, costs: the problem.
+        detail: parts that are modelled by integers.
+        uses, columns: times of the tensors, and the columns of the decisions.
+        levels: the fast levels.
+        rows: rows so far.
+        total: number of columns so far.
+        switches: binary columns among those that were added.
+        unit: picoseconds of one unit.
+        longest: latency with everything in the backing memory, in units.
+    """
+
+    def __init__(self, task: Task, detail: Detail) -> None:
+        self.task, self.detail, self.uses = task, detail, uses_of(task)
+        self.program, self.costs = task.program, task.costs
+        self.columns = number_columns(task, self.uses, detail.window(task, self.uses))
+        self.levels, self.rows = range(task.backing), RowBuilder()
+        self.total = self.columns.total
+        self.switches: list[int] = []
+        used = np.zeros((self.program.num_ops, task.backing + 1), dtype=np.int64)
+        np.add.at(used[:, -1], self.program.use_op, self.costs.use_ps[:, -1])
+        longest = float(op_times(self.costs, used).op_ps.sum())
+        self.unit = max(longest / LATENCY, 1.0)
+        self.longest = longest / self.unit
+
+    def new_columns(self, count: int) -> Ints:
+        """Add `count` columns and return their numbers."""
+        self.total += count
+        return np.arange(self.total - count, self.total)
+
+    def new_switches(self, count: int) -> Ints:
+        """Add `count` binary columns and return their numbers."""
+        columns = self.new_columns(count)
+        self.switches += columns.tolist()
+        return columns
+
+    def uses_of(self, tensor: int) -> Iterator[int]:
+        """Yield the uses of a tensor in order."""
+        use = int(self.uses.first[tensor])
+        while use >= 0:
+            yield use
+            use = int(self.uses.after[use])
+
+    def copied(self, use: Ints, level: int, op: Ints) -> Ints:
+        """Return the columns of the share of copies that is done by the end of these ops, -1 before their window."""
+        first, begin = self.columns.copied[use, level], self.columns.window[use]
+        return np.where((first >= 0) & (op >= begin), first + op - begin, -1)
+
+    def sent(self, tensor: Ints, level: int, op: Ints) -> Ints:
+        """Return the columns of the share of write-backs that is done by the end of these ops, -1 for nothing yet."""
+        first, begin = self.columns.sent[tensor, level], self.uses.valid[tensor]
+        return np.where((first >= 0) & (op >= begin), first + np.minimum(op, self.uses.sent_by[tensor]) - begin, -1)

@@ -1,0 +1,98 @@
+"""Plans that move tensors while the program runs, as a mixed-integer linear program.
+
+Time is cut into ops. With the columns of `columns.Columns`, u_0 < u_1 < ... the uses of a tensor (u_0 makes it, if
+anything does), in each fast level l:
+
+    a block       here[u] = stay[u] + copied[u] at the end of the op before u,   stay[u_i] <= here[u_{i-1}]
+    its use       is served from one level at most, which has a block; from the backing memory if from none
+    its data      sent at the end <= here[u_0], equal for graph outputs; a result that is made in a fast level is in the
+                  backing memory as far as it has been sent: neither reads from there nor copies get ahead of that
+    room          in each op, blocks that stay or are used, copies on their way in (whole blocks, of which a linear
+                  program sees the share that has arrived), and results that are not yet sent wholly: together at most
+                  the level's capacity less what the op reserves
+    an op         time >= what it computes, and what the ports take by the cost table, added up if they are serial
+    the port      of the backing memory: what the op's uses, copies in and write-backs take of it <= time
+
+The sum of the times is the latency. Every valid plan is a solution: give each column what the plan does; copies that an
+op waits for belong to the time of the op before. So its bound holds for all plans. `extract` goes the other way: where
+no share is a fraction, the solution is a plan of the same latency, apart from addresses.
+
+Shares are forced to 0 or 1 only where `Detail` says so. A copy is followed op by op in a window before its use; what is
+copied earlier takes no room and may use any port time that earlier ops have left. Both leave out constraints that plans
+keep, so the bound stays valid.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from memplace_agents.exact.dynamic.block_rows import add_blocks, add_data
+from memplace_agents.exact.dynamic.columns import Columns, Uses
+from memplace_agents.exact.dynamic.detail import Detail
+from memplace_agents.exact.dynamic.draft import Draft
+from memplace_agents.exact.dynamic.room_rows import add_room
+from memplace_agents.exact.dynamic.times import add_op_times
+from memplace_agents.exact.highs import LinearProgram
+from memplace_env.placement.task import Task
+from memplace_env.program.program import Ints
+
+
+class DynamicModel(NamedTuple):
+    """A linear program and the meaning of its columns; see the module for the mathematics.
+
+    Attributes:
+        task, uses, columns: the problem, times of its tensors, and the columns of its decisions.
+        program: minimises the latency.
+        unit_ps: picoseconds of one unit of the objective.
+        detail: parts that are modelled by integers.
+    """
+
+    task: Task
+    uses: Uses
+    columns: Columns
+    program: LinearProgram
+    unit_ps: float
+    detail: Detail
+
+    def copying(self, use: int, level: int) -> slice:
+        """Return the columns of the copy for a use, which must have one."""
+        first = self.columns.copied[use, level]
+        return slice(first, first + self.task.program.use_op[use] - self.columns.window[use])
+
+    def sending(self, tensor: int, level: int) -> slice:
+        """Return the columns of a tensor's write-back, which must have one."""
+        first = self.columns.sent[tensor, level]
+        return slice(first, first + self.uses.sent_by[tensor] - self.uses.valid[tensor] + 1)
+
+
+def build(task: Task, detail: Detail = Detail(), free_bytes: Ints | None = None) -> DynamicModel:  # noqa: B008
+    """Return the program of the module's docstring.
+
+    Args:
+        task: the problem.
+        detail: parts that are modelled by integers.
+        free_bytes: int64[T+1, F], bytes left free in each op and fast level; with them the bound does not hold for all
+            plans.
+    """
+    draft = Draft(task, detail)
+    for level in draft.levels:
+        add_blocks(draft, level)
+        add_room(draft, level, None if free_bytes is None else free_bytes[:, level])
+    add_data(draft)
+    add_op_times(draft)
+    columns, total = draft.columns, draft.total
+    cost, lower, upper = np.zeros(total), np.zeros(total), np.ones(total)
+    cost[columns.time] = 1
+    lower[columns.time[:-1]] = (task.costs.compute_ps + task.costs.overhead_ps) / draft.unit
+    # A best plan takes no longer than one with everything in the backing memory, so none of its ops and waits does.
+    # `dual_bound` needs such finite bounds.
+    for part in (columns.time, columns.spare, columns.bank):
+        upper[part[part >= 0]] = draft.longest
+    binary = np.zeros(total, dtype=bool)
+    for part in (columns.resident, columns.here, columns.fast, columns.stay):
+        binary[part[part >= 0]] = True
+    binary[draft.switches] = True
+    program = LinearProgram(cost, lower, upper, binary, *draft.rows.matrix(total))
+    return DynamicModel(task, draft.uses, columns, program, draft.unit, detail)

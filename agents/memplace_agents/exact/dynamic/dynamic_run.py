@@ -1,0 +1,115 @@
+"""The search for plans that move tensors: a linear bound, branch and bound, then windows."""
+
+from __future__ import annotations
+
+from math import ceil
+
+import numpy as np
+
+from memplace_agents.evaluator import Evaluator, GameEvaluator
+from memplace_agents.exact.dynamic.detail import is_tractable
+from memplace_agents.exact.dynamic.dynamic_search import Clock, Search
+from memplace_agents.exact.dynamic.lp_bound import linear_bound_ps
+from memplace_agents.solution import Verdict
+from memplace_agents.xla_msa import PUBLIC_SETS, default_plan
+from memplace_env._lib.units import PS
+from memplace_env.placement.compiler import all_backing
+from memplace_env.placement.memory_plan import MemoryPlan
+from memplace_env.placement.simulator import traffic_bound_ps
+
+TREE_SECONDS = 150.0
+"""Most seconds of branch and bound, each time; most registered games are solved in 20."""
+TREE_SHARE = 0.5
+"""Fraction of the time that is left for branch and bound; the rest is for windows."""
+WINDOW_SECONDS = 20.0
+"""Most seconds of one window."""
+SPAN = 60
+"""Number of ops in a window; windows overlap by half."""
+
+
+class DynamicSearch:
+    """State of one run.
+
+    Args:
+        evaluator: evaluates plans and bounds the time; the search begins with its incumbent.
+        gap: relative gap at which a plan counts as optimal.
+        cheap: True to begin with games that take next to no time.
+        seed: seed of the packer.
+    """
+
+    def __init__(self, evaluator: Evaluator, gap: float, cheap: bool, seed: int) -> None:
+        self.evaluator, self.task, self.gap = evaluator, evaluator.env.task, gap
+        self._proven_ps: float = traffic_bound_ps(self.task)
+        self._cheap = cheap
+        self._clock = Clock(lambda: evaluator.seconds_left, self._report_bound)
+        self._best: MemoryPlan | None = None
+        self._best_ps = np.inf
+        self.search = Search(self.task, self._offer, self._clock, seed)
+
+    @property
+    def optimal(self) -> bool:
+        """True if the best plan is proven to be within the gap."""
+        return self._best_ps <= self._bound_ps * (1 + self.gap)
+
+    def verdict(self) -> Verdict:
+        """Return what has been proven so far."""
+        return Verdict("optimal" if self.optimal else "feasible", self._bound_ps * PS)
+
+    @property
+    def _bound_ps(self) -> int:
+        return ceil(max(self._proven_ps, self.search.bound_ps))
+
+    def run(self) -> None:
+        """Solve the linear program, then run branch and bound and windows in turn as long as either helps."""
+        best = min((self._offer(plan), rank, plan) for rank, plan in enumerate(self._known_plans()))[2]
+        if self.optimal or not is_tractable(self.task):
+            return
+        self._proven_ps = max(self._proven_ps, linear_bound_ps(self.task, self._clock.within(None), self._report_bound))
+        if self.optimal or self._clock.up:
+            return
+        self.search.begin_with(best)
+        span, last_ps = SPAN, -1.0
+        # Branch and bound runs again only with a better plan from the windows, which prunes more. Windows that find
+        # nothing double, up to the whole program.
+        while not (self.optimal or self._clock.up):
+            if last_ps != self._best_ps:
+                self._tree()
+                last_ps = self._best_ps
+            if not self.optimal and not self._windows(span):
+                if span >= self.task.program.num_ops:
+                    break
+                span *= 2
+
+    def _known_plans(self) -> list[MemoryPlan]:
+        """Return the plans to begin with, at least one: the incumbent, and cheap games if they are wanted."""
+        incumbent, problem = self.evaluator.incumbent, self.evaluator.env.problem
+        plans = [] if incumbent is None else [incumbent]
+        if self._cheap and isinstance(self.evaluator, GameEvaluator):
+            states = problem.new_states(1)
+            problem.finish_greedily(states)
+            plans += [problem.plan(states[0]), *(default_plan(self.task, public.options) for public in PUBLIC_SETS)]
+        return plans or [all_backing(self.task)]
+
+    def _tree(self) -> None:
+        """Run branch and bound on the whole program."""
+        left = self._clock.seconds_left()
+        seconds = TREE_SECONDS if left is None else min(TREE_SECONDS, left * TREE_SHARE)
+        self.search.branch_and_bound(self.gap / 2, seconds)
+
+    def _windows(self, span: int) -> bool:
+        """Slide a window over the ops; return whether that found a better plan."""
+        ops, op_of, gained = self.task.program.num_ops, self.task.program.use_op, False
+        for first in range(0, max(ops - span // 2, 1), span // 2):
+            if self.optimal or self._clock.up or self.search.best is None:
+                break
+            gained |= self.search.window((op_of >= first) & (op_of < first + span), WINDOW_SECONDS)
+        return gained
+
+    def _offer(self, plan: MemoryPlan) -> int:
+        latency_ps = self.evaluator.offer(plan).latency_ps
+        if latency_ps < self._best_ps:
+            self._best, self._best_ps = plan, latency_ps
+        return latency_ps
+
+    def _report_bound(self, bound_ps: float) -> None:
+        self.evaluator.prove(max(bound_ps, self._bound_ps) * PS)

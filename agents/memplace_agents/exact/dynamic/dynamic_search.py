@@ -1,0 +1,201 @@
+"""Branch and bound over the program of `dynamic_model` and over windows of it, and plans from its solutions."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from memplace_agents.exact.dynamic.addresses import Crowd, with_addresses
+from memplace_agents.exact.dynamic.decisions import Bools, Decisions
+from memplace_agents.exact.dynamic.detail import Detail, farthest, lengths_of_copies
+from memplace_agents.exact.dynamic.dynamic_model import DynamicModel, build
+from memplace_agents.exact.dynamic.extract import copies_begun_early, missing_detail, read_schedule, settled
+from memplace_agents.exact.highs import Floats, LinearProgram, OnBound, solve, uninterrupted
+from memplace_env.placement.memory_plan import MemoryPlan
+from memplace_env.placement.task import Task
+from memplace_env.program.program import Ints
+
+ROUNDS = 12
+"""Most solutions of one program that may turn out to be no plan before it is given up."""
+ROOM = 0.01
+"""Fraction of a level that is left free each time that blocks have no addresses there."""
+CROWD_SECONDS = 20.0
+"""Seconds to solve again with some room left free."""
+FINE = 1e-6
+"""Relative gap at which the solver stops in windows and where all decisions are fixed."""
+
+
+class OfferedPlan(NamedTuple):
+    """Decisions of a plan that was offered, and its latency."""
+
+    decisions: Decisions
+    latency_ps: int
+
+
+class Clock(NamedTuple):
+    """Time limit and progress callback of a search.
+
+    Attributes:
+        seconds_left: returns the seconds until the search has to end; None without a limit.
+        on_bound: called every now and then with the best bound so far in ps.
+    """
+
+    seconds_left: Callable[[], float | None]
+    on_bound: OnBound
+
+    def within(self, seconds: float | None) -> float | None:
+        """Return that many seconds, or those that are left if they are fewer; None for no limit."""
+        left = self.seconds_left()
+        return seconds if left is None else left if seconds is None else min(left, seconds)
+
+    @property
+    def up(self) -> bool:
+        """True once no time is left."""
+        return self.seconds_left() == 0
+
+
+class Search:
+    """The programs of one task, the best plan and the best bound.
+
+    Args:
+        task: the problem.
+        offer: evaluates a plan and returns its latency in ps.
+        clock: time limit and progress callback.
+        seed: seed of the packer.
+    """
+
+    def __init__(self, task: Task, offer: Callable[[MemoryPlan], int], clock: Clock, seed: int) -> None:
+        self.task, self.clock = task, clock
+        self._offer, self._seed = offer, seed
+        self.detail = Detail()
+        self.best: OfferedPlan | None = None
+        self.bound_ps = 0.0
+
+    def begin_with(self, plan: MemoryPlan) -> None:
+        """Begin with the decisions of a valid plan, and offer the plan with the best copies for them."""
+        decisions = Decisions.of_plan(self.task, plan)
+        self.best = OfferedPlan(decisions, self._offer(plan))
+        self.detail |= lengths_of_copies(self.task, plan)
+        self._complete(decisions)
+
+    def branch_and_bound(self, gap: float, seconds: float | None) -> None:
+        """Solve the whole program, again with longer windows for copies that begin early, until none needs one."""
+        end = _Countdown(self.clock, seconds)
+        horizon = farthest(self.task)
+        for _ in range(ROUNDS):
+            model = build(self.task, self.detail | Detail(horizon=horizon))
+            answer = solve(
+                model.program,
+                gap=gap,
+                seconds=end.left(),
+                start=self._start(model, end.left()),
+                on_bound=partial(self._report_bound, model.unit_ps),
+            )
+            self.bound_ps = max(self.bound_ps, answer.bound * model.unit_ps)
+            if answer.values is None:
+                break
+            before = len(self.detail)
+            self.detail |= copies_begun_early(model, answer.values)
+            self._complete(Decisions.of_values(model, answer.values))
+            if answer.interrupted:
+                raise KeyboardInterrupt
+            if self.closed(gap) or len(self.detail) == before or end.left() == 0:
+                break
+
+    def closed(self, gap: float) -> bool:
+        """Return whether the best plan is within the gap of the bound."""
+        return self.best is not None and self.best.latency_ps <= self.bound_ps * (1 + gap)
+
+    def window(self, uses: Bools, seconds: float) -> bool:
+        """Decide again at these uses, bool[U], with all others fixed; return whether the best plan became faster."""
+        assert self.best is not None
+        before = self.best
+        self._complete(before.decisions, ~uses, seconds)
+        return self.best.latency_ps < before.latency_ps
+
+    def _complete(self, decisions: Decisions, fixed: Bools | None = None, seconds: float | None = None) -> None:
+        """Offer the best plan with these decisions, at all uses or at `fixed`, bool[U], if one is found in time.
+
+        Where blocks have no addresses, some room is left free and the uses there are decided again.
+        """
+        end = _Countdown(self.clock, seconds)
+        free_bytes = np.zeros((self.task.program.num_ops + 1, self.task.backing), dtype=np.int64)
+        for _ in range(ROUNDS):
+            model = build(self.task, self.detail, free_bytes)
+            answer = uninterrupted(
+                solve(
+                    _without_early(model, decisions.fixed(model, fixed)),
+                    gap=FINE,
+                    seconds=end.left(),
+                    start=None if fixed is None else self._start(model, end.left()),
+                    on_bound=partial(self._report_bound, 0.0),
+                )
+            )
+            values = None if answer.values is None else settled(model, answer.values, end.left())
+            if values is None:
+                break
+            schedule = read_schedule(model, values)
+            missing = missing_detail(model, values, schedule)
+            self.detail |= missing
+            if len(missing):
+                if end.left() == 0:
+                    break
+                continue
+            plan = with_addresses(self.task, schedule, self._seed)
+            if isinstance(plan, MemoryPlan):
+                self._keep(Decisions.of_values(model, values), plan)
+                break
+            fixed = self._make_room(plan, free_bytes, fixed)
+            if seconds is None:
+                seconds = CROWD_SECONDS
+                end = _Countdown(self.clock, seconds)
+
+    def _make_room(self, crowds: list[Crowd], free_bytes: Ints, fixed: Bools | None) -> Bools:
+        """Leave more room free in crowded stretches, and return the uses outside them, which stay fixed, bool[U]."""
+        program = self.task.program
+        fixed = np.ones(program.num_uses, dtype=bool) if fixed is None else fixed.copy()
+        for level, first, last in crowds:
+            capacity = self.task.accelerator.levels[level].capacity_bytes
+            free_bytes[first : last + 1, level] += int(capacity * ROOM)
+            fixed &= (program.use_op < first) | (program.use_op > last)
+        return fixed
+
+    def _keep(self, decisions: Decisions, plan: MemoryPlan) -> None:
+        latency_ps = self._offer(plan)
+        if self.best is None or latency_ps < self.best.latency_ps:
+            self.best = OfferedPlan(decisions, latency_ps)
+
+    def _start(self, model: DynamicModel, seconds: float | None) -> Floats | None:
+        """Return the best plan as a solution of the program, None if there is none."""
+        if self.best is None:
+            return None
+        fixed = self.best.decisions.fixed(model)
+        return uninterrupted(solve(_without_early(model, fixed), gap=FINE, seconds=seconds)).values
+
+    def _report_bound(self, unit_ps: float, bound: float) -> None:
+        self.clock.on_bound(max(self.bound_ps, bound * unit_ps))
+
+
+class _Countdown:
+    """A number of seconds from now on, limited by the clock."""
+
+    def __init__(self, clock: Clock, seconds: float | None) -> None:
+        self._clock, self._stop = clock, None if seconds is None else time.perf_counter() + seconds
+
+    def left(self) -> float | None:
+        return self._clock.within(None if self._stop is None else max(self._stop - time.perf_counter(), 0.0))
+
+
+def _without_early(model: DynamicModel, program: LinearProgram) -> LinearProgram:
+    """Return the program with copies within their windows only, as a schedule needs them."""
+    early = model.columns.early[model.columns.early >= 0]
+    if not len(early):
+        return program
+    upper = program.upper.copy()
+    upper[early] = 0
+    return replace(program, upper=upper)

@@ -1,0 +1,166 @@
+"""Blocks and copies of a solution of the program, or the fractions that keep it from being a plan."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from memplace_agents.exact.dynamic.decisions import Decisions
+from memplace_agents.exact.dynamic.detail import AHEAD, Detail
+from memplace_agents.exact.dynamic.dynamic_model import DynamicModel
+from memplace_agents.exact.highs import Floats, relax, uninterrupted
+from memplace_env.program.program import Ints
+
+FEASIBLE = 1e-6
+"""Largest share of a copy that counts as 0: above the solver's tolerance for constraints, 1e-7."""
+SLACK = 1e-9
+"""Fraction of the latency that is allowed on top, so that the solver does not find its own optimum infeasible."""
+
+
+class DynamicSchedule(NamedTuple):
+    """A plan without addresses.
+
+    Attributes:
+        use_level: int64[U], level that serves each use.
+        blocks: int64[A, 4], tensor, level, first and last op.
+        transfers: int64[M, 5], as in `MemoryPlan`.
+    """
+
+    use_level: Ints
+    blocks: Ints
+    transfers: Ints
+
+
+def settled(model: DynamicModel, values: Floats, seconds: float | None = None) -> Floats | None:
+    """Return a solution with the same decisions, the best latency and, among those, the least room, float64[C].
+
+    All copies are within their windows; copies in are as late and write-backs as early as they can be, and a write-back
+    that no use needs is left out. None if one of the two programs is not solved within the seconds.
+
+    Raises:
+        KeyboardInterrupt: if the solver is interrupted.
+    """
+    program = model.program
+    lower, upper = program.lower.copy(), program.upper.copy()
+    lower[program.binary] = upper[program.binary] = np.round(values[program.binary])
+    needed = Decisions.of_values(model, values).needed(model)
+    # The second objective: a share of a copy counts in each op from the one on in which it is done, so a positive cost
+    # makes copies late and a negative one makes write-backs early. Each weighs as much as its block.
+    size = model.task.program.tensor_bytes / model.task.program.tensor_bytes.max()
+    room = np.zeros(len(program.cost))
+    for use, level in np.argwhere(model.columns.copied >= 0).tolist():
+        room[model.copying(use, level)] = size[model.task.program.use_tensor[use]]
+    for tensor, level in np.argwhere(model.columns.sent >= 0).tolist():
+        room[model.sending(tensor, level)] = -size[tensor]
+        if not needed[tensor]:
+            upper[model.sending(tensor, level)] = 0
+    upper[model.columns.early[model.columns.early >= 0]] = 0
+    fixed = replace(program, lower=lower, upper=upper)
+    fastest = uninterrupted(relax(fixed, seconds=seconds)).values
+    if fastest is None:
+        return None
+    as_fast = replace(
+        fixed,
+        cost=room,
+        matrix=sp.csr_array(sp.vstack([fixed.matrix, sp.csr_array(-program.cost[None])])),
+        row_lower=np.append(fixed.row_lower, -float(program.cost @ fastest) * (1 + SLACK)),
+        row_upper=np.append(fixed.row_upper, np.inf),
+    )
+    return uninterrupted(relax(as_fast, seconds=seconds)).values
+
+
+def read_schedule(model: DynamicModel, values: Floats) -> DynamicSchedule:
+    """Return the blocks and copies of a settled solution."""
+    program, decisions = model.task.program, Decisions.of_values(model, values)
+    backing = model.task.backing
+    use_level = np.where(decisions.fast.any(axis=1), decisions.fast.argmax(axis=1), backing)
+    blocks, transfers = list[list[int]](), list[list[int]]()
+    for tensor, level in np.argwhere(decisions.resident).tolist():
+        blocks.append([tensor, level, 0, program.num_ops - 1])
+    sent: dict[tuple[int, int], int] = {}
+    # sent[tensor, level] is the last op of the write-back: the first at whose end the share is whole.
+    for tensor, level in np.argwhere(model.columns.sent >= 0).tolist():
+        share = values[model.sending(tensor, level)]
+        if share[-1] > 0.5:
+            since = model.uses.valid[tensor]
+            sent[tensor, level] = int(since + (share >= 1 - FEASIBLE).argmax())
+            transfers.append([tensor, level, backing, int(since + (share > FEASIBLE).argmax()), sent[tensor, level]])
+    for use, level in np.argwhere(decisions.here & ~decisions.stay).tolist():
+        tensor, op = int(program.use_tensor[use]), int(program.use_op[use])
+        start, end = op, -1
+        if program.use_is_result[use]:
+            end = sent.get((tensor, level), -1)
+        else:
+            start = int(model.columns.window[use] + (values[model.copying(use, level)] > FEASIBLE).argmax())
+            transfers.append([tensor, backing, level, start, op - 1])
+        # The block stays until the last use in a row at which it stayed since the one before.
+        last = use
+        while (after := model.uses.after[last]) >= 0 and decisions.stay[after, level]:
+            last = int(after)
+        blocks.append([tensor, level, start, max(end, int(program.use_op[last]))])
+    transfers.sort(key=lambda copy: (copy[3], copy[4]))
+    return DynamicSchedule(
+        use_level, np.array(blocks, np.int64).reshape(-1, 4), np.array(transfers, np.int64).reshape(-1, 5)
+    )
+
+
+def missing_detail(model: DynamicModel, values: Floats, schedule: DynamicSchedule) -> Detail:
+    """Return the integers that a settled solution lacks to be a schedule; empty if it is one."""
+    return _overfull(model, values, schedule) | _too_early(model, schedule)
+
+
+def _overfull(model: DynamicModel, values: Floats, schedule: DynamicSchedule) -> Detail:
+    """Return partial copies and write-backs in ops whose whole blocks exceed the level."""
+    copies, sends = set[tuple[int, int, int]](), set[tuple[int, int, int]]()
+    over = np.array([_overfull_ops(model, schedule, level) for level in range(model.task.backing)])
+    for use, level in np.argwhere(model.columns.copied >= 0).tolist():
+        share, begin = values[model.copying(use, level)], int(model.columns.window[use])
+        shares = (share > FEASIBLE) & (share < 1 - FEASIBLE) & over[level, begin : begin + len(share)]
+        copies.update((use, level, begin + step) for step in np.flatnonzero(shares).tolist())
+    for tensor, level in np.argwhere(model.columns.sent >= 0).tolist():
+        share, begin = values[model.sending(tensor, level)], int(model.uses.valid[tensor])
+        before = share[:-1]
+        shares = (before > FEASIBLE) & (before < 1 - FEASIBLE) & over[level, begin + 1 : begin + len(share)]
+        sends.update((tensor, level, begin + 1 + step) for step in np.flatnonzero(shares & (share[-1] > 0.5)).tolist())
+    return Detail(frozenset(copies), frozenset(sends))
+
+
+def _overfull_ops(model: DynamicModel, schedule: DynamicSchedule, level: int) -> Ints:
+    """Return the ops in which the blocks of a schedule exceed the level, bool[T+1]."""
+    task, size = model.task, model.task.program.tensor_bytes
+    tensor, _, first, last = schedule.blocks[schedule.blocks[:, 1] == level].T
+    change = np.zeros(task.program.num_ops + 2, dtype=np.int64)
+    np.add.at(change, first, size[tensor])
+    np.add.at(change, last + 1, -size[tensor])
+    room = task.accelerator.levels[level].capacity_bytes - np.append(task.costs.reserved_bytes[:, level], 0)
+    return np.asarray(np.cumsum(change)[:-1] > room)
+
+
+def _too_early(model: DynamicModel, schedule: DynamicSchedule) -> Detail:
+    """Return the ops in which copies of a result run before its write-back has ended."""
+    backing = model.task.backing
+    ends = {tensor: end for tensor, source, _, _, end in schedule.transfers.tolist() if source < backing}
+    waits = {
+        (tensor, op)
+        for tensor, source, _, start, _ in schedule.transfers.tolist()
+        if source == backing
+        for op in range(start, ends.get(tensor, -1) + 1)
+    }
+    return Detail(waits=frozenset(waits))
+
+
+def copies_begun_early(model: DynamicModel, values: Floats) -> Detail:
+    """Return copies that begin more than `AHEAD` ops before their use, or before their windows, which then double."""
+    columns, op_of = model.columns, model.task.program.use_op
+    ahead = set[tuple[int, int]]()
+    for use, level in np.argwhere(columns.copied >= 0).tolist():
+        share, window = values[model.copying(use, level)], int(columns.window[use])
+        early = columns.early[use, level]
+        if early >= 0 and values[early] > FEASIBLE:
+            ahead.add((use, 2 * int(op_of[use] - window)))
+        elif share[-1] > 0.5 and (ops := len(share) - int((share > FEASIBLE).argmax())) > AHEAD:
+            ahead.add((use, ops))
+    return Detail(ahead=frozenset(ahead))

@@ -1,0 +1,148 @@
+"""The exact agents: plans with a proven lower bound on latency."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from memplace_agents.base import Agent
+from memplace_agents.evaluator import Evaluator, GameEvaluator, OneShotEvaluator
+from memplace_agents.exact.dynamic.dynamic_run import DynamicSearch
+from memplace_agents.exact.static.static_search import StaticSearch
+from memplace_agents.optimality import OPTIMAL_GAP
+from memplace_agents.solution import Verdict
+from memplace_env._lib.errors import AgentError
+from memplace_env._lib.units import PS
+from memplace_env.placement.simulator import traffic_bound_ps
+from memplace_env.report.plans.stage_result import StageResult
+
+LEAST_GAP = 1e-5
+"""Least relative gap; finer ones are below the solver's tolerances, see `highs.BOUND_MARGIN`."""
+SEED = 0
+"""Seed of the packer, whatever seed the search gets: an exact answer is no sample, so one run is enough."""
+MAPS_SHARE = 0.25
+"""Fraction of the dynamic agent's time for the best plan that moves nothing, with which it begins."""
+MAPS_SECONDS, DYNAMIC_SECONDS = 30.0, 85.0
+"""Seconds for its two parts without a time limit, together about two minutes. Our choice."""
+
+
+class Exact(Agent[Evaluator]):
+    """Solves a task to proven optimality, or returns a plan and a bound with a gap.
+
+    One-shot: rounds of a mixed-integer linear program over levels, addresses for its answer, and constraints that
+    forbid sets of tensors without addresses (`static`). The bound holds for all plans that give each tensor one level
+    and, where weights are streamed, one copy to each weight in fast memory. If no round ends in addresses for
+    everything, single moves improve the best compiled levels while the budget lasts.
+
+    Game: branch and bound over a linear program of all valid plans, waits included, then large-neighbourhood search
+    (`dynamic`). The bound holds for every plan that the validator accepts.
+
+    Outcomes: "optimal" iff latency <= bound * (1 + mip_gap); "feasible" otherwise. Never "infeasible": everything fits
+    in the backing memory. An interrupt (Ctrl-C, or a KeyboardInterrupt from the callback) ends the search with the best
+    plan and the best bound so far.
+
+    Args:
+        mip_gap: relative gap at which a plan counts as optimal, in [1e-5, 1). None: 1e-4 (`OPTIMAL_GAP`) for one-shot
+            environments, 1e-5 for games.
+        cheap: True to offer plans first that take next to no time, each of which counts: the heuristics and
+            density-greedy's variants in one-shot environments, XLA's public option sets and the greedy player in games.
+
+    Raises:
+        AgentError: if the gap is out of range.
+    """
+
+    budgeted = False
+    deterministic = True
+
+    def __init__(self, mip_gap: float | None = None, cheap: bool = True) -> None:
+        _check_gap(mip_gap)
+        self.mip_gap, self.cheap = mip_gap, cheap
+
+    def run(self, evaluator: Evaluator, seed: int) -> Verdict:
+        """Search until the plan is proven or the time is up.
+
+        Raises:
+            AgentError: if the simulator is a black box, which no linear program can model, or measurements are noisy.
+        """
+        _check_costs(evaluator, self.name)
+        search: StaticSearch | DynamicSearch
+        if isinstance(evaluator, OneShotEvaluator):
+            search = StaticSearch(evaluator, self.mip_gap or OPTIMAL_GAP, self.cheap, SEED)
+        else:
+            assert isinstance(evaluator, GameEvaluator)
+            search = DynamicSearch(evaluator, self.mip_gap or LEAST_GAP, self.cheap, SEED)
+        try:
+            search.run()
+        except KeyboardInterrupt:
+            return search.verdict()._replace(interrupted=True)
+        return search.verdict()
+
+
+class ExactDynamic(Agent[OneShotEvaluator]):
+    """Finds the fastest plan of any kind for a one-shot environment: tensors may move while the program runs.
+
+    `Exact` first finds the best plan that gives each tensor one level; from there on, branch and bound over a linear
+    program of all plans, then large-neighbourhood search, as in games (`dynamic`). The bound holds for every plan that
+    the validator accepts, those that move nothing included. Without a time limit it takes at most two minutes, less if
+    the plan is proven before. An interrupt ends the search as that of `Exact`.
+
+    Args:
+        mip_gap: relative gap at which a plan counts as optimal, in [1e-5, 1).
+
+    Raises:
+        AgentError: if the gap is out of range.
+    """
+
+    budgeted = False
+
+    def __init__(self, mip_gap: float = OPTIMAL_GAP) -> None:
+        _check_gap(mip_gap)
+        self.mip_gap = mip_gap
+
+    def run(self, evaluator: OneShotEvaluator, seed: int) -> Verdict:
+        """Search for levels without moves, then for plans of any kind.
+
+        Raises:
+            AgentError: as `Exact.run`.
+        """
+        _check_costs(evaluator, self.name)
+        verdict, stage_results = Verdict(bound_s=traffic_bound_ps(evaluator.env.task) * PS), list[StageResult]()
+        try:
+            with _stage(Exact.name, evaluator.part(MAPS_SHARE, MAPS_SECONDS, proves=False), stage_results) as part:
+                StaticSearch(part, self.mip_gap, True, SEED).run()
+            with _stage(self.name, evaluator.part(1.0, DYNAMIC_SECONDS), stage_results) as part:
+                search = DynamicSearch(part, self.mip_gap, False, SEED)
+                try:
+                    search.run()
+                finally:
+                    verdict = search.verdict()
+        except KeyboardInterrupt:
+            verdict = verdict._replace(interrupted=True)
+        return verdict._replace(stage_results=tuple(stage_results))
+
+
+@contextmanager
+def _stage(name: str, part: OneShotEvaluator, stage_results: list[StageResult]) -> Iterator[OneShotEvaluator]:
+    """Append the result of a part of a search to the list when it ends, however it ends."""
+    try:
+        yield part
+    finally:
+        stage_results.append(StageResult(name, part.best_latency_s, part.evaluations, part.seconds))
+
+
+def _check_gap(mip_gap: float | None) -> None:
+    if mip_gap is not None and not LEAST_GAP <= mip_gap < 1:
+        raise AgentError(f"mip_gap={mip_gap} is out of range; pass one in [{LEAST_GAP:g}, 1).")
+
+
+def _check_costs(evaluator: Evaluator, name: str) -> None:
+    if evaluator.env.task.is_black_box:
+        raise AgentError(
+            f"{name} needs the cost arrays of the built-in simulator; make the environment without simulator=, or use "
+            "another agent."
+        )
+    if evaluator.noisy:
+        raise AgentError(
+            f"{name} computes latencies from the cost arrays and measures nothing; leave out the measurement noise, or "
+            "use another agent."
+        )

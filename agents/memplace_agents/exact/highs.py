@@ -1,0 +1,211 @@
+"""Linear programs, and the solver HiGHS for them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from threading import Thread
+from typing import NamedTuple
+
+import highspy
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+OnBound = Callable[[float], None]
+"""Called every now and then with the best bound so far, in the units of the program or in ps as the function says."""
+
+Option = bool | int | float | str
+
+LATENCY = 1e4
+"""Latency with everything in the backing memory, in units of the objective: far above the solver's tolerances."""
+CAPACITY = 1e3
+"""Capacity of a level in units of the capacity rows."""
+BOUND_MARGIN = 1e-6
+"""Fraction by which the bound of branch and bound is lowered before it counts as proven: far above the effect of the
+solver's tolerances (1e-6 of a unit) and of rounding."""
+ROUNDING = 1e-9
+"""Fraction by which a bound by weak duality is lowered, for the rounding of its sums."""
+POLL_SECONDS = 0.1
+"""Seconds between two checks of a running solver."""
+
+
+@dataclass(frozen=True)
+class LinearProgram:
+    """The program: minimise `cost @ columns` with `row_lower <= matrix @ columns <= row_upper`; C columns, R rows.
+
+    Attributes:
+        cost, lower, upper: float64[C], objective and bounds of each column.
+        binary: bool[C], columns that are 0 or 1.
+        matrix: sparse [R, C].
+        row_lower, row_upper: float64[R].
+    """
+
+    cost: Floats
+    lower: Floats
+    upper: Floats
+    binary: NDArray[np.bool_]
+    matrix: sp.csr_array
+    row_lower: Floats
+    row_upper: Floats
+
+
+def uninterrupted(answer: Answer) -> Answer:
+    """Return the answer.
+
+    Raises:
+        KeyboardInterrupt: if the solver was interrupted.
+    """
+    if answer.interrupted:
+        raise KeyboardInterrupt
+    return answer
+
+
+class Answer(NamedTuple):
+    """Result of a solver.
+
+    Attributes:
+        values: float64[C], the best solution; None if there is none.
+        bound: lower bound of the objective; 0 if nothing is proven, as our costs are never negative.
+        interrupted: True if an interrupt (Ctrl-C) ended the search; the solution is the best until then.
+    """
+
+    values: Floats | None
+    bound: float
+    interrupted: bool = False
+
+
+def solve(
+    program: LinearProgram,
+    *,
+    gap: float = 0.0,
+    seconds: float | None = None,
+    start: Floats | None = None,
+    on_bound: OnBound | None = None,
+) -> Answer:
+    """Minimise with integer binaries by branch and bound, on one core.
+
+    Args:
+        program: the program to minimise.
+        gap: relative gap at which to stop.
+        seconds: most seconds to spend.
+        start: float64[C], a solution to begin with.
+        on_bound: gets the bound in units of the program; a KeyboardInterrupt from it, as one from outside, ends the
+            search.
+    """
+    solver = _solver(program, {"mip_rel_gap": gap, "mip_abs_gap": 0.0}, seconds)
+    whole = np.flatnonzero(program.binary).astype(np.int32)
+    solver.changeColsIntegrality(len(whole), whole, np.full(len(whole), highspy.HighsVarType.kInteger))
+    if start is not None:
+        solution = highspy.HighsSolution()
+        solution.col_value = start.tolist()
+        solver.setSolution(solution)
+    interrupted = _run(solver, seconds, on_bound)
+    info = solver.getInfo()
+    bound = info.mip_dual_bound if len(whole) else info.objective_function_value
+    return Answer(_values(solver), max(bound, 0.0) * (1 - BOUND_MARGIN) if np.isfinite(bound) else 0.0, interrupted)
+
+
+def relax(
+    program: LinearProgram, *, seconds: float | None = None, on_bound: OnBound | None = None, interior: bool = False
+) -> Answer:
+    """Minimise with binaries relaxed to [0, 1], on one core. The bound is `dual_bound`.
+
+    Args:
+        program, seconds, on_bound: as for `solve`.
+        interior: True for the interior-point method without crossover, for bounds of large programs; False for the
+            simplex method, in whose solutions few binaries are fractions.
+    """
+    options = {"solver": "ipm", "run_crossover": "off"} if interior else {"solver": "simplex"}
+    solver = _solver(program, options, seconds)
+    interrupted = _run(solver, seconds, on_bound)
+    solution = solver.getSolution()
+    bound = dual_bound(program, np.array(solution.row_dual)) if solution.dual_valid else 0.0
+    return Answer(_values(solver), max(bound, 0.0) * (1 - ROUNDING), interrupted)
+
+
+def dual_bound(program: LinearProgram, price: Floats) -> float:
+    """Return a lower bound of the relaxed program from prices of its rows, float64[R], by weak duality.
+
+    Any prices prove some bound, so that no tolerance of a solver enters; those of an optimum prove the optimum. Columns
+    need two finite bounds for that.
+    """
+    # For any solution x and prices y: cost @ x = y @ (A x) + (cost - A' y) @ x. The first term is at least y times the
+    # lower side of each row where y > 0, its upper side where y < 0; the second at least the reduced cost times the
+    # lower or upper bound of each column by the same rule. A price of an infinite side is set to 0, which is as valid.
+    side = np.where(price > 0, program.row_lower, program.row_upper)
+    price, side = np.where(np.isfinite(side), price, 0.0), np.where(np.isfinite(side), side, 0.0)
+    left = program.cost - program.matrix.T @ price
+    column = np.where(left > 0, program.lower, np.where(left < 0, program.upper, 0.0))
+    return float(price @ side + left @ column)
+
+
+class QuietHighs(highspy.Highs):
+    """HiGHS that writes nothing to standard output.
+
+    HiGHS 1.16 prints a banner as soon as callbacks are set, which its constructor does: before a caller could turn
+    output off.
+    """
+
+    def enableCallbacks(self) -> None:  # noqa: N802 (the name of highspy)
+        """Set the callbacks, with output turned off before."""
+        self.setOptionValue("output_flag", False)
+        super().enableCallbacks()  # type: ignore[no-untyped-call]
+
+
+def _solver(program: LinearProgram, options: Mapping[str, Option], seconds: float | None) -> highspy.Highs:
+    solver = QuietHighs()  # type: ignore[no-untyped-call]
+    settings: dict[str, Option] = {"threads": 1, **options}
+    if seconds is not None:
+        settings["time_limit"] = max(seconds, POLL_SECONDS)
+    for name, value in settings.items():
+        solver.setOptionValue(name, value)
+    lp = highspy.HighsLp()
+    lp.num_col_, lp.num_row_ = len(program.cost), len(program.row_lower)
+    lp.col_cost_, lp.col_lower_, lp.col_upper_ = program.cost, program.lower, program.upper
+    lp.row_lower_, lp.row_upper_ = program.row_lower, program.row_upper
+    lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+    lp.a_matrix_.start_, lp.a_matrix_.index_ = program.matrix.indptr, program.matrix.indices
+    lp.a_matrix_.value_ = program.matrix.data
+    solver.passModel(lp)
+    return solver
+
+
+def _values(solver: highspy.Highs) -> Floats | None:
+    feasible = solver.getInfo().primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
+    return np.array(solver.getSolution().col_value) if feasible else None
+
+
+def _run(solver: highspy.Highs, seconds: float | None, on_bound: OnBound | None) -> bool:
+    """Run to the end in another thread, so that Ctrl-C takes effect; return whether the run was interrupted.
+
+    The solver checks its time limit only now and then, so it is cancelled when the time is up.
+    """
+    begin = time.perf_counter()
+    bound = [0.0]
+
+    def log(event: highspy.HighsCallbackEvent) -> None:
+        bound[0] = event.data_out.mip_dual_bound
+
+    solver.HandleUserInterrupt = True
+    solver.cbMipLogging += log
+    thread = Thread(target=solver.run, daemon=True)
+    interrupted = False
+    thread.start()
+    while thread.is_alive():
+        try:
+            thread.join(POLL_SECONDS)
+            if seconds is not None and time.perf_counter() - begin > seconds:
+                solver.cancelSolve()  # type: ignore[no-untyped-call]
+            if on_bound is not None and not interrupted:
+                on_bound(bound[0])
+        except KeyboardInterrupt:
+            interrupted = True
+            solver.cancelSolve()  # type: ignore[no-untyped-call]
+        except BaseException:
+            solver.cancelSolve()  # type: ignore[no-untyped-call]
+            thread.join()
+            raise
+    return interrupted

@@ -1,0 +1,47 @@
+"""Constraints that forbid a set of tensors without addresses, for the next round of the linear program."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from memplace_agents.exact.address_search import Conflict
+from memplace_agents.exact.highs import CAPACITY
+from memplace_agents.exact.rows import RowBuilder
+from memplace_agents.exact.static.static_model import Rows, StaticModel, live_sets
+from memplace_env.placement.task import Task
+from memplace_env.program.program import TensorKind
+
+
+def cut(task: Task, model: StaticModel, conflict: Conflict) -> Rows:
+    """Return constraints that forbid a conflict; they cut off no plan if it is proven.
+
+    S are its blocks, P the permanent tensors beside them, l the level.
+
+    Not all of them together:  sum_{S + P} x[k, l] <= |S + P| - 1.
+
+    With resident weights, all of S need a height h that exceeds the bytes of the largest set Q in S that is alive
+    together, so
+
+        sum_{all weights} bytes_k x[k, l] + sum_Q bytes_k x[k, l] + (h - bytes_Q) (sum_S x[k, l] - |S| + 1) <= capacity
+
+    which is the capacity row of Q, tightened by h - bytes_Q if all of S are in the level, and not at all if any is
+    missing: the bracket is 1 or at most 0.
+    """
+    program = task.program
+    column, size, blocks = model.column[:, conflict.level], program.tensor_bytes, conflict.blocks
+    members = np.concatenate([blocks, conflict.permanent])
+    rows = RowBuilder()
+    rows.add(rows.new(1, 1 - len(members)), column[members], -1)
+    if len(blocks) and not task.streams_weights:
+        live = live_sets(program.live_start[blocks], program.live_end[blocks])
+        # The set Q, a row of `live`, with the most bytes.
+        largest = blocks[live[(live @ size[blocks]).argmax()]]
+        missing = conflict.height - size[largest].sum()
+        weights = np.flatnonzero((program.tensor_kind == TensorKind.WEIGHT) & (column >= 0))
+        capacity = task.accelerator.levels[conflict.level].capacity_bytes
+        tensors = np.concatenate([weights, largest, blocks])
+        share = np.concatenate([size[weights], size[largest], np.full(len(blocks), missing)])
+        least = -capacity - missing * (len(blocks) - 1)
+        scale = CAPACITY / capacity
+        rows.add(rows.new(1, least * scale), column[tensors], -share * scale)
+    return Rows(*rows.matrix(len(model.cost))[:2])

@@ -1,0 +1,103 @@
+"""Levels of tensors: the blocks they lead to, and their improvement in small steps."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from memplace_env.placement.compiler import place_levels
+from memplace_env.placement.compiler.evaluate import evaluate_assignments
+from memplace_env.placement.compiler.placing_order import schedule_of
+from memplace_env.placement.compiler.savings import latency_ps
+from memplace_env.placement.task import Task
+from memplace_env.program.program import Ints
+
+CHUNK = 64
+"""Number of moves that `descend` tries at once."""
+PATIENCE = 4
+"""Number of rounds through all moves without a gain after which `descend` stops."""
+
+
+class Lives(NamedTuple):
+    """Blocks of tensors without addresses: int64[K] each.
+
+    Attributes:
+        level: level of each tensor.
+        first, last: ops during which it has a block, if its level is fast.
+        copy_start: op at which the copy of a streamed weight to fast memory starts, -1 without a copy.
+    """
+
+    level: Ints
+    first: Ints
+    last: Ints
+    copy_start: Ints
+
+
+def lives(task: Task, level: Ints) -> Lives:
+    """Return the blocks that the compiler makes for these levels if memory is not limited.
+
+    Streamed weights get the shortest copies that no op waits for; a weight whose copy would delay an op is left in the
+    backing memory.
+    """
+    # All tensors at once and the most that an op reserves fit into this many bytes.
+    room = int(task.program.tensor_bytes.sum() + task.costs.reserved_bytes.max())
+    levels = tuple(replace(memory, capacity_bytes=room) for memory in task.accelerator.levels)
+    plan = place_levels(replace(task, accelerator=replace(task.accelerator, levels=levels)), level).plan
+    fields = np.full((4, task.program.num_tensors), -1)
+    fields[0] = task.backing
+    fields[:3, plan.allocations[:, 0]] = plan.allocations[:, [1, 3, 4]].T
+    fields[3, plan.transfers[:, 0]] = plan.transfers[:, 3]
+    return Lives(*fields)
+
+
+def without_useless_tensors(task: Task, level: Ints) -> Ints:
+    """Return levels without tensors in fast memory that save no time, largest first, so that the rest fits easily."""
+    level = level.copy()
+    best = latency_ps(task, level)
+    for tensor in np.argsort(-task.program.tensor_bytes, kind="stable"):
+        before = level[tensor]
+        if before < task.backing:
+            level[tensor] = task.backing
+            if latency_ps(task, level) > best:
+                level[tensor] = before
+    return level
+
+
+def descend(task: Task, level: Ints, *, seed: int, budget: int, seconds: float | None) -> tuple[Ints, int]:
+    """Change one tensor's level at a time while that makes the compiled plan faster.
+
+    Moves are tried in a random order, `CHUNK` at once, and the best of them is made unless all make the plan slower;
+    the descent ends when `PATIENCE` rounds through all moves have made it no faster.
+
+    Args:
+        task: the problem.
+        level: int64[K], levels to start from.
+        seed: seed of the order.
+        budget: most plans to compile.
+        seconds: most seconds to spend, or None.
+
+    Returns:
+        The best levels, and the number of plans compiled.
+    """
+    begin, rng = time.perf_counter(), np.random.default_rng(seed)
+    schedule = schedule_of(task, "weights-before-results")
+    moves = np.argwhere(np.repeat(task.program.is_placeable[:, None], task.accelerator.num_levels, axis=1))
+    rng.shuffle(moves)
+    best, level = np.iinfo(np.int64).max, level.copy()
+    spent = gained = 0
+    while spent < budget and spent - gained < PATIENCE * len(moves):
+        if seconds is not None and time.perf_counter() - begin > seconds:
+            break
+        chunk = moves[(spent + np.arange(min(CHUNK, len(moves)))) % len(moves)][: budget - spent]
+        trials = np.repeat(level[None], len(chunk), axis=0)
+        trials[np.arange(len(chunk)), chunk[:, 0]] = chunk[:, 1]
+        latency = evaluate_assignments(schedule, trials, np.arange(task.program.num_tensors)).latency_ps
+        spent += len(chunk)
+        if latency.min() < best:
+            gained = spent
+        if latency.min() <= best:
+            best, level = int(latency.min()), trials[latency.argmin()]
+    return level, spent

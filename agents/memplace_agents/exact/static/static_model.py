@@ -1,0 +1,283 @@
+"""The one-shot problem as a mixed-integer linear program.
+
+Columns, all at least 0: binary x[k, l] = 1 if placeable tensor k lives in fast level l (in the backing memory B if
+all its x are 0); z[t], what op t takes without overhead; y[t, l] <= 1, whether op t touches level l, where touching
+costs latency. With c the cost table of the simulator, op t keeps the port of level l < B busy for
+
+    m[t, l] = sum_u c[u, l] x[k(u), l] + latency_l y[t, l]                      u: the uses of op t
+    m[t, B] = sum_u c[u, B] (1 - sum_l x[k(u), l]) + latency_B y[t, B]
+
+    minimise   sum_t z[t]
+    subject to z[t] >= compute_t
+               z[t] >= m[t, l] for each l (parallel ports),  z[t] >= sum_l m[t, l] (serial ports)
+               y[t, l] >= x[k, l],  y[t, B] >= 1 - sum_l x[k, l]                for each tensor k of op t
+               sum_l x[k, l] <= 1
+               w[l] + sum_{k alive at t} bytes_k x[k, l] <= capacity_l - reserved[t, l]
+                                                                                for each maximal set of live tensors
+
+where w[l] >= sum_k bytes_k x[k, l] over resident weights, which are always alive: as a column of its own it keeps
+the capacity rows short, which makes HiGHS several times faster. This is the latency of every plan with one level for
+each tensor, except that tensors need no addresses: the optimum is a lower bound, and the latency itself if addresses
+can be found.
+
+Streamed weights: a weight in fast memory is copied in before its first use, so it is alive from the op before that at
+the latest, and cannot be in fast memory if op 0 reads it. Copies use the backing port when ops do not. With d the
+demand of a copy, s[t] the stall before op t (it joins the objective) and b[t] >= 0 the port time that is left over when
+op t starts,
+
+    b[t] <= b[t-1] + (z[t-1] + overhead - m[t-1, B]) + s[t] - sum_{weights k first read by t} d_k sum_l x[k, l]
+
+holds for every plan: by op t the copies of all weights read so far have fitted into the port time of earlier ops and
+stalls. So this is a lower bound again, but plans may need longer windows than it demands.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from memplace_agents.exact.highs import CAPACITY, LATENCY, Floats
+from memplace_agents.exact.rows import RowBuilder
+from memplace_env.machine.costs import Costs
+from memplace_env.placement.task import Task
+from memplace_env.program.program import Ints, Program, TensorKind
+
+
+class Rows(NamedTuple):
+    """Constraints `matrix @ columns >= lower`: sparse [R, C] and float64[R]."""
+
+    matrix: sp.csr_array
+    lower: Floats
+
+
+class StaticModel(NamedTuple):
+    """The program: minimise `cost @ columns` subject to `rows` and bounds; see the module for the mathematics.
+
+    Attributes:
+        cost, lower, upper: float64[C].
+        binary: bool[C].
+        rows: all constraints.
+        column: int64[K, L-1], column of x for tensor and fast level; -1 if the tensor cannot be there.
+        unit_ps: picoseconds of one unit of the objective.
+        overhead_ps: overhead of all ops together, which the objective leaves out.
+    """
+
+    cost: Floats
+    lower: Floats
+    upper: Floats
+    binary: NDArray[np.bool_]
+    rows: Rows
+    column: Ints
+    unit_ps: float
+    overhead_ps: int
+
+
+class _Columns(NamedTuple):
+    """Columns of x int64[K, L-1], y int64[T, L], w int64[L-1] (`held`), z, b (`bank`) and s (`stall`) int64[T].
+
+    An entry is -1, or an array empty, if there is no such column.
+    """
+
+    x: Ints
+    y: Ints
+    held: Ints
+    z: Ints
+    bank: Ints
+    stall: Ints
+    total: int
+
+
+class _Ports(NamedTuple):
+    """m as affine functions of the columns: `matrix[l] @ columns + constant[:, l]`, [T, C] each and float64[T, L]."""
+
+    matrix: list[sp.csr_array]
+    constant: Floats
+
+
+def build(task: Task) -> StaticModel:
+    """Return the program of the module's docstring."""
+    program, costs = task.program, task.costs
+    columns = _columns(task)
+    all_backing = np.bincount(program.use_op, costs.use_ps[:, -1], program.num_ops)
+    unit = max(float(np.maximum(costs.compute_ps, all_backing).sum()) / LATENCY, 1.0)
+    ports = _ports(task, columns, unit)
+    rows = RowBuilder()
+    _op_times(rows, costs, columns, ports, unit)
+    _touches(rows, program, columns)
+    _one_level_each(rows, columns)
+    for level in range(task.backing):
+        _capacity(rows, task, columns, level)
+    if task.streams_weights:
+        _bank(rows, program, costs, columns, ports, unit)
+    matrix, row_lower, _ = rows.matrix(columns.total)
+    matrix.eliminate_zeros()
+    binary = np.zeros(columns.total, dtype=bool)
+    binary[columns.x[columns.x >= 0]] = True
+    cost = np.zeros(columns.total)
+    cost[columns.z] = cost[columns.stall] = 1
+    lower, upper = np.zeros(columns.total), np.full(columns.total, np.inf)
+    lower[columns.z] = costs.compute_ps / unit
+    upper[binary] = upper[columns.y[columns.y >= 0]] = 1
+    all_rows = Rows(matrix, row_lower)
+    return StaticModel(cost, lower, upper, binary, all_rows, columns.x, unit, int(costs.overhead_ps.sum()))
+
+
+def stack(parts: list[Rows]) -> Rows:
+    """Return the constraints of all parts."""
+    return Rows(
+        sp.csr_array(sp.vstack([part.matrix for part in parts])), np.concatenate([part.lower for part in parts])
+    )
+
+
+def lifetimes(task: Task) -> tuple[Ints, Ints]:
+    """Return the first and the last op of the shortest life that a block of each tensor can have, int64[K] each."""
+    program = task.program
+    weight = program.tensor_kind == TensorKind.WEIGHT
+    if task.streams_weights:
+        return np.where(weight, program.live_start - 1, program.live_start), program.live_end
+    return np.where(weight, 0, program.live_start), np.where(weight, program.num_ops - 1, program.live_end)
+
+
+def _columns(task: Task) -> _Columns:
+    program, accelerator, costs = task.program, task.accelerator, task.costs
+    capacity = np.array([level.capacity_bytes for level in accelerator.levels[:-1]])
+    first, _ = lifetimes(task)
+    placeable = program.is_placeable
+    can = (placeable & (first >= 0))[:, None] & (program.tensor_bytes[:, None] <= capacity)
+    # y of an op is needed for each level with latency that a placeable tensor may be served from. An op with a tensor
+    # that is always in the backing memory touches that in any case: a constant, see `_ports`.
+    touchable = np.zeros((program.num_ops, accelerator.num_levels), dtype=bool)
+    touchable[program.use_op[placeable[program.use_tensor]]] = costs.latency_ps > 0
+    touchable[program.use_op[~placeable[program.use_tensor]], -1] = False
+    ops = np.ones(program.num_ops, dtype=bool)
+    copies = ops & task.streams_weights
+    held = np.ones(accelerator.backing, dtype=bool)
+    wanted = [can, touchable, held, ops, copies, copies]
+    # Kind by kind, each wanted entry gets the next number.
+    ends = np.cumsum([part.sum() for part in wanted])
+    numbered = [np.full(part.shape, -1) for part in wanted]
+    for part, number, end in zip(wanted, numbered, ends, strict=True):
+        number[part] = np.arange(end - part.sum(), end)
+    x, y, held, z, bank, stall = numbered
+    return _Columns(x, y, held, z, bank[copies], stall[copies], int(ends[-1]))
+
+
+def _ports(task: Task, columns: _Columns, unit: float) -> _Ports:
+    program, accelerator, costs = task.program, task.accelerator, task.costs
+    shape = (program.num_ops, columns.total)
+    x = columns.x[program.use_tensor]
+    matrix = []
+    # m of a fast level adds the use's cost if x is 1. m of the backing memory begins with the cost of all uses, the
+    # constant, and takes away that of the uses for which any x is 1.
+    for level in range(accelerator.num_levels):
+        fast = x >= 0 if level == accelerator.backing else (x >= 0) & (np.arange(x.shape[1]) == level)
+        use, _ = np.nonzero(fast)
+        sign = -1 if level == accelerator.backing else 1
+        touched = np.flatnonzero(columns.y[:, level] >= 0)
+        value = np.concatenate([sign * costs.use_ps[use, level], np.full(len(touched), costs.latency_ps[level])])
+        row = np.concatenate([program.use_op[use], touched])
+        matrix.append(
+            sp.csr_array((value / unit, (row, np.concatenate([x[fast], columns.y[touched, level]]))), shape=shape)
+        )
+    constant = np.zeros((program.num_ops, accelerator.num_levels))
+    np.add.at(constant[:, -1], program.use_op, costs.use_ps[:, -1])
+    fixed = program.use_op[~program.is_placeable[program.use_tensor]]
+    constant[np.unique(fixed), -1] += costs.latency_ps[-1]
+    return _Ports(matrix, constant / unit)
+
+
+def _op_times(rows: RowBuilder, costs: Costs, columns: _Columns, ports: _Ports, unit: float) -> None:
+    """Add rows z >= port times, for ops where these can exceed the compute time."""
+    matrices, constants = ports.matrix, list(ports.constant.T)
+    if costs.serial:
+        matrices, constants = [sum(matrices[1:], start=matrices[0])], [ports.constant.sum(axis=1)]
+    for matrix, constant in zip(matrices, constants, strict=True):
+        # The port time with every positive coefficient at 1 and every negative one at 0: no solution has more.
+        most = np.asarray(matrix.maximum(0).sum(axis=1)).ravel() + constant
+        ops = np.flatnonzero(most > costs.compute_ps / unit)
+        row = rows.new(len(ops), constant[ops])
+        rows.add(row, columns.z[ops])
+        rows.subtract(row, matrix[ops])
+
+
+def _touches(rows: RowBuilder, program: Program, columns: _Columns) -> None:
+    """Add rows y >= x for each use, and y + sum_l x >= 1 for the backing memory."""
+    x, y = columns.x[program.use_tensor], columns.y[program.use_op]
+    use, level = np.nonzero((x >= 0) & (y[:, :-1] >= 0))
+    row = rows.new(len(use))
+    rows.add(row, y[use, level])
+    rows.add(row, x[use, level], -1)
+    use = np.flatnonzero((y[:, -1] >= 0) & program.is_placeable[program.use_tensor])
+    row = rows.new(len(use), 1)
+    rows.add(row, y[use, -1])
+    rows.add(row[:, None], x[use])
+
+
+def _one_level_each(rows: RowBuilder, columns: _Columns) -> None:
+    """Add rows sum_l x <= 1 for tensors with several fast levels."""
+    tensors = columns.x[(columns.x >= 0).sum(axis=1) > 1]
+    rows.add(rows.new(len(tensors), -1)[:, None], tensors, -1)
+
+
+def _capacity(rows: RowBuilder, task: Task, columns: _Columns, level: int) -> None:
+    """Add rows for w at least the resident weights, and one for each maximal live set that could overflow."""
+    program, capacity = task.program, task.accelerator.levels[level].capacity_bytes
+    size = program.tensor_bytes * (CAPACITY / capacity)
+    inside = columns.x[:, level] >= 0
+    always = inside & (program.tensor_kind == TensorKind.WEIGHT) & (not task.streams_weights)
+    weights, others = np.flatnonzero(always), np.flatnonzero(inside & ~always)
+    row = rows.new(1)
+    rows.add(row, columns.held[[level]])
+    rows.add(row, columns.x[weights, level], -size[weights])
+
+    first, last = (ends[others] for ends in lifetimes(task))
+    live, reserved = _live_sets_beside(first, last, task.costs.reserved_bytes[:, level])
+    full = live @ program.tensor_bytes[others] + program.tensor_bytes[weights].sum() + reserved > capacity
+    live, reserved = live[full], reserved[full]
+    row = rows.new(len(live), reserved * (CAPACITY / capacity) - CAPACITY)
+    rows.add(row, np.full(len(live), columns.held[level]), -1)
+    rows.add(row[:, None], np.where(live, columns.x[others, level], -1), -size[others])
+
+
+def _live_sets_beside(first: Ints, last: Ints, reserved: Ints) -> tuple[NDArray[np.bool_], Ints]:
+    """Return sets of intervals that share an op, bool[R, n], and the most that such an op reserves, int64[R].
+
+    If nothing is reserved the maximal sets are enough; else there is one set for each stretch of ops.
+    """
+    if not reserved.any():
+        live = live_sets(first, last) if len(first) else np.zeros((1, 0), dtype=bool)
+        return live, np.zeros(len(live), dtype=np.int64)
+    # The live set changes only where an interval begins or after one ends.
+    changes = np.unique(np.concatenate([[0], first[first > 0], last[last + 1 < len(reserved)] + 1]))
+    return (first <= changes[:, None]) & (last >= changes[:, None]), np.maximum.reduceat(reserved, changes)
+
+
+def live_sets(first: Ints, last: Ints) -> NDArray[np.bool_]:
+    """Return the maximal sets of intervals [first, last] that share a point, bool[R, n].
+
+    A set at the start of one interval is maximal iff some member ends before the next one starts.
+    """
+    starts = np.unique(first)
+    live = (first <= starts[:, None]) & (last >= starts[:, None])
+    following = np.append(starts[1:], np.iinfo(np.int64).max)
+    return live[(live & (last < following[:, None])).any(axis=1)]
+
+
+def _bank(rows: RowBuilder, program: Program, costs: Costs, columns: _Columns, ports: _Ports, unit: float) -> None:
+    """Add rows that give copies only the backing port time that ops and stalls leave."""
+    weights = np.flatnonzero(program.tensor_kind == TensorKind.WEIGHT)
+    which, level = np.nonzero(columns.x[weights] >= 0)
+    copied = weights[which]
+    # Row t: -b[t] + s[t] + b[t-1] + z[t-1] - m[t-1, B] - (copies due by t) >= -overhead[t-1].
+    lower = np.zeros(program.num_ops)
+    lower[1:] = ports.constant[:-1, -1] - costs.overhead_ps[:-1] / unit
+    row = rows.new(program.num_ops, lower)
+    rows.add(row, columns.bank, -1)
+    rows.add(row, columns.stall)
+    rows.add(row[1:], columns.bank[:-1])
+    rows.add(row[1:], columns.z[:-1])
+    rows.add(row[program.live_start[copied]], columns.x[copied, level], -costs.prefetch_ps[copied] / unit)
+    rows.subtract(row[1:], ports.matrix[-1][:-1])

@@ -1,0 +1,132 @@
+"""Rounds of linear program, addresses and cuts, for the best levels that have addresses."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from memplace_agents.evaluator import OneShotEvaluator
+from memplace_agents.exact.address_search import Conflict, pack
+from memplace_agents.exact.static.cuts import cut
+from memplace_agents.exact.static.level_moves import descend, lives, without_useless_tensors
+from memplace_agents.exact.static.static_model import Rows, build
+from memplace_agents.exact.static.static_solve import solve_model
+from memplace_agents.solution import Verdict
+from memplace_env._lib.units import PS
+from memplace_env.placement.compiler import HEURISTICS, place_levels
+from memplace_env.placement.compiler.compile import plan_of_levels
+from memplace_env.placement.compiler.density import all_density_levels
+from memplace_env.placement.compiler.evaluate import evaluate_assignments
+from memplace_env.placement.compiler.placing_order import ORDERS, schedule_of
+from memplace_env.placement.memory_plan import MemoryPlan
+from memplace_env.program.program import Ints
+
+SOLVER_SHARE = 0.9
+"""Fraction of the remaining time for the linear program, so that some is left to make a plan of its answer."""
+GUESSES = 20
+"""Most rounds with a cut that is not proven: they find plans but no longer raise the bound."""
+
+
+class StaticSearch:
+    """State of one run: the bound and the best latency. The compiler's own plan is the first one offered."""
+
+    def __init__(self, evaluator: OneShotEvaluator, mip_gap: float, cheap: bool, seed: int) -> None:
+        problem = evaluator.env.problem
+        self.evaluator, self.task = evaluator, problem.task
+        self.mip_gap, self.seed = mip_gap, seed
+        self.bound_ps = problem.native_report.traffic_bound_ps
+        self.best_ps = evaluator.offer(problem.native_plan).latency_ps
+        if cheap:
+            plans = [rule(self.task) for name, rule in HEURISTICS.items() if name != "native"]
+            plans += [place_levels(self.task, levels).plan for levels in all_density_levels(self.task)]
+            for plan in plans[: max(evaluator.remaining - 1, 0)]:
+                self._offer(plan)
+        self.level: Ints | None = None
+
+    @property
+    def optimal(self) -> bool:
+        """True if the best plan is proven to be within the gap."""
+        return self.best_ps <= self.bound_ps * (1 + self.mip_gap)
+
+    def run(self) -> None:
+        """Run the rounds, then improve levels by single moves if the best plan is not proven optimal."""
+        self._rounds()
+        if not self.optimal and self.evaluator.remaining > 1:
+            self._improve()
+
+    def verdict(self) -> Verdict:
+        """Return what has been proven so far."""
+        return Verdict("optimal" if self.optimal else "feasible", self.bound_ps * PS)
+
+    def _rounds(self) -> None:
+        """Solve, find addresses and add cuts, until the answer has addresses or repeats itself."""
+        model, cuts, unproven = build(self.task), list[Rows](), 0
+        tried: set[bytes] = set()
+        while not self.optimal and self.evaluator.remaining > 0 and unproven <= GUESSES:
+            left = self.evaluator.seconds_left
+            # Half of the gap for the solver, so that rounding does not exceed the whole.
+            seconds = None if left is None else left * SOLVER_SHARE
+            answer = solve_model(model, cuts, self.mip_gap / 2, seconds, self._report_bound)
+            # A cut that is not proven may cut off better plans, so later bounds hold no longer.
+            if not unproven:
+                self.bound_ps = max(self.bound_ps, answer.bound_ps)
+            if answer.level is None or answer.level.tobytes() in tried:
+                break
+            tried.add(answer.level.tobytes())
+            conflicts = self._offer_plans(answer.level)
+            if answer.interrupted:
+                raise KeyboardInterrupt
+            if not conflicts:
+                break
+            cuts += [cut(self.task, model, conflict) for conflict in conflicts]
+            unproven += not all(map(self._is_certain, conflicts))
+
+    def _is_certain(self, conflict: Conflict) -> bool:
+        """Return whether no plan at all has these tensors together; streamed weights could have other lives."""
+        tensors = np.concatenate([conflict.blocks, conflict.permanent])
+        streamed = self.task.streams_weights and bool((self.task.program.producer[tensors] < 0).any())
+        return conflict.proven and not streamed
+
+    def _offer_plans(self, level: Ints) -> list[Conflict]:
+        """Offer plans with these levels; return the conflicts that leave tensors without addresses."""
+        if not self.task.streams_weights:
+            level = without_useless_tensors(self.task, level)
+        compiled = [place_levels(self.task, level, order) for order in ORDERS]
+        complete = [plan for plan, reassigned in compiled if reassigned == 0]
+        conflicts: list[Conflict] = []
+        if not complete:
+            blocks = lives(self.task, level)
+            offset, conflicts = pack(self.task, blocks, self.seed, self._expired)
+            if not conflicts:
+                complete = [plan_of_levels(self.task, blocks.level, offset, blocks.copy_start)]
+        before = self.best_ps
+        for plan in complete[:1] or [plan for plan, _ in compiled]:
+            self._offer(plan)
+        if self.level is None or self.best_ps < before:
+            self.level = level
+        return conflicts
+
+    def _expired(self) -> bool:
+        return self.evaluator.seconds_left == 0
+
+    def _improve(self) -> None:
+        """Improve the linear program's levels by single moves, or everything in the fastest level if that is better."""
+        tensors = self.task.program.num_tensors
+        fastest = np.zeros(tensors, dtype=np.int64)
+        starts = [fastest] if self.level is None else [self.level, fastest]
+        schedule = schedule_of(self.task, "weights-before-results")
+        latency = evaluate_assignments(schedule, np.array(starts), np.arange(tensors)).latency_ps
+        level, count = descend(
+            self.task,
+            starts[latency.argmin()],
+            seed=self.seed,
+            budget=self.evaluator.remaining - 1,
+            seconds=self.evaluator.seconds_left,
+        )
+        self.evaluator.spend(count)
+        self._offer(place_levels(self.task, level).plan)
+
+    def _report_bound(self, bound_ps: float) -> None:
+        self.evaluator.prove(max(bound_ps, self.bound_ps) * PS)
+
+    def _offer(self, plan: MemoryPlan) -> None:
+        self.best_ps = min(self.best_ps, self.evaluator.offer(plan).latency_ps)

@@ -1,0 +1,51 @@
+"""The best levels by the linear program."""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import NamedTuple
+
+import numpy as np
+
+from memplace_agents.exact.highs import Floats, LinearProgram, OnBound, solve
+from memplace_agents.exact.static.static_model import Rows, StaticModel, stack
+from memplace_env.program.program import Ints
+
+
+class Best(NamedTuple):
+    """Result of solving a `StaticModel`.
+
+    Attributes:
+        level: int64[K], the best levels, or None if none were found in time.
+        bound_ps: lower bound of the latency of all levels that obey the rows.
+        interrupted: see `highs.Answer`.
+    """
+
+    level: Ints | None
+    bound_ps: int
+    interrupted: bool
+
+
+def solve_model(
+    model: StaticModel, cuts: list[Rows], gap: float, seconds: float | None, on_bound: OnBound | None = None
+) -> Best:
+    """Minimise within a relative gap and a time limit; `on_bound` gets the bound in ps."""
+    rows = stack([model.rows, *cuts])
+    endless = np.full(len(rows.lower), np.inf)
+    program = LinearProgram(model.cost, model.lower, model.upper, model.binary, rows.matrix, rows.lower, endless)
+
+    def report_ps(bound: float) -> None:
+        if on_bound is not None:
+            on_bound(bound * model.unit_ps + model.overhead_ps)
+
+    answer = solve(program, gap=gap, seconds=seconds, on_bound=report_ps)
+    level = None if answer.values is None else _levels(model, answer.values)
+    return Best(level, ceil(answer.bound * model.unit_ps) + model.overhead_ps, answer.interrupted)
+
+
+def _levels(model: StaticModel, values: Floats) -> Ints:
+    """Return the levels of a solution, int64[K]; tensors without a column are in the backing memory."""
+    backing = model.column.shape[1]
+    chosen = (model.column >= 0) & (values[model.column] > 0.5)
+    level: Ints = np.where(chosen.any(axis=1), chosen.argmax(axis=1), backing)
+    return level

@@ -1,0 +1,67 @@
+"""Several solvers in turn: mallocMuZero's "Prod", which is never worse than XLA's solver."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from memplace_agents.base import Agent
+from memplace_agents.evaluator import GameEvaluator
+from memplace_agents.game.beam_search import BeamSearch
+from memplace_agents.game.game_local_search import GameLocalSearch
+from memplace_agents.game.greedy_player import GreedyPlayer
+from memplace_agents.solution import Verdict
+from memplace_agents.stages import PROOF_SECONDS, Stage, check_shares, run_stages
+from memplace_agents.xla_msa import PUBLIC_SETS, XlaMsa
+
+EXACT_SHARE = 0.5
+"""Fraction of the budget left after the first, cheap plans that the exact agent may take."""
+
+
+class Portfolio(Agent[GameEvaluator]):
+    """Runs XLA's memory-space assignment with each public option set, greedy play, the exact agent, then the searches.
+
+    Each begins with the best plan before it, and the search ends once that is proven optimal. The part of its share
+    that a solver leaves goes to those after it. An interrupt (Ctrl-C, or a KeyboardInterrupt from the callback) ends
+    the search with the best plan so far.
+
+    Args:
+        policy: file of a network of `MuZero`; half of the budget left after the beam search then goes to MuZero.
+        beam_share: fraction of the budget left after the exact agent for the beam search; the rest is for annealing.
+            Half, as each beats the other on some games (docs/game.md); the beam takes less if its passes end early.
+        stages: other solvers than these, in order.
+
+    Raises:
+        AgentError: if a share is out of range, or the policy cannot be read.
+    """
+
+    def __init__(
+        self,
+        policy: str | Path | None = None,
+        *,
+        beam_share: float = 0.5,
+        stages: Sequence[Stage] | None = None,
+    ) -> None:
+        self._stages = [*stages] if stages is not None else _default_stages(policy, beam_share)
+        check_shares(self._stages)
+
+    def run(self, evaluator: GameEvaluator, seed: int) -> Verdict:
+        """Run the stages in turn, see `run_stages`."""
+        return run_stages(evaluator, self._stages, seed)
+
+
+def _default_stages(policy: str | Path | None, beam_share: float) -> list[Stage]:
+    from memplace_agents.exact import Exact
+
+    stages = [
+        *(Stage(XlaMsa(public.options), name=f"xla-msa {public.name}") for public in PUBLIC_SETS),
+        Stage(GreedyPlayer()),
+        Stage(Exact(cheap=False), EXACT_SHARE, PROOF_SECONDS, proof=True),
+        Stage(BeamSearch(), beam_share),
+        Stage(GameLocalSearch()),
+    ]
+    if policy is not None:
+        from memplace_agents.muzero import MuZero
+
+        stages.insert(-1, Stage(MuZero(policy=policy), 0.5))
+    return stages

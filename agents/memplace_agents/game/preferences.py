@@ -1,0 +1,115 @@
+"""Preferred actions for each use, see `annealing_kernels`, and groups of uses that belong together."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memplace_agents.game import annealing_kernels
+from memplace_agents.xla_msa import PUBLIC_SETS, default_plan
+from memplace_env.envs.malloc_game import MallocGameProblem
+from memplace_env.envs.malloc_game.state import COPY, DROP, NO_COPY
+from memplace_env.placement.memory_plan import MemoryPlan
+from memplace_env.program.program import Ints
+
+Preferences = NDArray[np.int8]
+"""int8[U] or int8[B, U], a preferred action for each use; where it is illegal the nearest legal one is played."""
+
+FAST = 0
+
+
+class Groups(NamedTuple):
+    """Uses in groups: group i is `members[ptr[i] : ptr[i + 1]]`, in order; `of[u]` is the group of use u."""
+
+    ptr: Ints
+    members: Ints
+    of: Ints
+
+
+def groups(keys: Ints) -> Groups:
+    """Return the groups of uses with equal rows of int64[U, F]."""
+    _, of = np.unique(keys, axis=0, return_inverse=True)
+    of = of.reshape(-1)
+    return Groups(np.concatenate([[0], np.bincount(of).cumsum()]), np.argsort(of, kind="stable"), of)
+
+
+def by_tensor(problem: MallocGameProblem) -> Groups:
+    """Return the uses of each tensor as one group."""
+    return groups(problem.tables.use_tensor[:, None])
+
+
+def by_role(problem: MallocGameProblem) -> Groups:
+    """Return groups of uses that play the same role, mostly the same use in each layer of a network.
+
+    They have the same position in their op, bytes and costs, in ops with the same compute time.
+    """
+    tables, costs = problem.tables, problem.task.costs
+    position = np.arange(len(tables.use_op)) - tables.use_ptr[tables.use_op]
+    size, compute_ps = tables.size[tables.use_tensor], costs.compute_ps[tables.use_op]
+    return groups(np.stack([position, size, costs.use_ps[:, 1], compute_ps, tables.use_is_result], 1))
+
+
+def first_preferences(problem: MallocGameProblem, incumbent: MemoryPlan | None = None) -> Preferences:
+    """Return the preferences from which searches begin, int8[5 or 6, U].
+
+    These are of the best plan so far, if there is one; of the greedy player's game; fast memory wherever possible; the
+    same with write-backs of everything; and of XLA's solver with each of its public option sets.
+    """
+    count = problem.num_decisions
+    best = [] if incumbent is None else [incumbent]
+    xla = [default_plan(problem.task, public.options) for public in PUBLIC_SETS]
+    return np.stack(
+        [
+            *(preferences_of_plan(problem, plan) for plan in best),
+            greedy_preferences(problem),
+            np.full(count, NO_COPY),
+            np.full(count, COPY),
+            *(preferences_of_plan(problem, plan) for plan in xla),
+        ]
+    ).astype(np.int8)
+
+
+def preferences_of_plan(problem: MallocGameProblem, plan: MemoryPlan) -> Preferences:
+    """Return the preferences with which a plan of the same program is replayed as a game, int8[U].
+
+    - A use that the backing memory serves: Drop.
+    - The last use that fast memory serves before a write-back begins: Copy. The game's own write-back begins right
+      after that use, so it is at least as early.
+    - Any other use that fast memory serves: NoCopy. Where the data is not in fast memory the nearest legal action is
+      Copy, so the game fetches what the plan fetches, unless one of its blocks still holds the data.
+
+    If the plan comes from a game, the result is that game. For any other plan the game may be faster or slower, as it
+    places blocks and times copies by its own rules.
+    """
+    tables, fast = problem.tables, plan.use_level == FAST
+    preferences = np.where(fast, NO_COPY, DROP).astype(np.int8)
+    for tensor, source, _, start, _ in plan.transfers.tolist():
+        if source == FAST:
+            before = fast & (tables.use_tensor == tensor) & (tables.use_op < start)
+            preferences[np.flatnonzero(before)[-1:]] = COPY
+    return preferences
+
+
+def greedy_preferences(problem: MallocGameProblem) -> Preferences:
+    """Return the greedy player's actions, int8[U]; where it has no choice, the preference is fast memory."""
+    states, preferences = problem.new_states(3), np.full(problem.num_decisions, NO_COPY, dtype=np.int8)
+    # One state for each action, by falling priority among equal gains.
+    rank = np.array([NO_COPY, COPY, DROP])
+    for use in range(problem.num_decisions):
+        legal = problem.legal(states)[0]
+        gains, _ = problem.play(states, rank)
+        best = max((i for i in range(3) if legal[rank[i]]), key=lambda i: (gains[i], -i))
+        if legal.sum() > 1:
+            preferences[use] = rank[best]
+        states[:] = states[best]
+    return preferences
+
+
+def finished(problem: MallocGameProblem, preferences: Preferences) -> Ints:
+    """Return the finished games along preferences int8[B, U], as states int64[B, size]."""
+    states = problem.new_states(len(preferences))
+    for state, preferred in zip(states, preferences, strict=True):
+        annealing_kernels.follow(problem.tables, problem.layout, state, preferred)
+    return states

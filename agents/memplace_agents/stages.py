@@ -1,0 +1,75 @@
+"""Several agents in turn within one budget, the best plan of all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from memplace_agents.base import Agent
+from memplace_agents.evaluator import Evaluator
+from memplace_agents.optimality import is_optimal
+from memplace_agents.solution import Outcome, Verdict
+from memplace_env._lib.errors import AgentError
+from memplace_env.report.plans.stage_result import StageResult
+
+PROOF_SECONDS = 60.0
+"""Seconds for the exact agent before a search without a time limit; it proves each registered one-shot program in 15 on
+one core. Our choice."""
+
+
+class Stage(NamedTuple):
+    """One agent and its part of the budget.
+
+    Attributes:
+        agent: the agent that searches.
+        share: fraction of the budget and time that are left.
+        seconds: most seconds if the search has no time limit; None for no limit.
+        name: name of its stage result; None for the agent's.
+        proof: True to leave it out if nothing can be proven: with a black-box simulator or noisy measurements.
+    """
+
+    agent: Agent[Any]
+    share: float = 1.0
+    seconds: float | None = None
+    name: str | None = None
+    proof: bool = False
+
+
+def check_shares(stages: Sequence[Stage]) -> None:
+    """Check that all shares are in (0, 1].
+
+    Raises:
+        AgentError: if one is not; it names the agent.
+    """
+    for agent, share, *_ in stages:
+        if not 0 < share <= 1:
+            raise AgentError(f"The share of {agent.name} must be more than 0 and at most 1, not {share}.")
+
+
+def run_stages(evaluator: Evaluator, stages: Sequence[Stage], seed: int) -> Verdict:
+    """Run the stages in turn until the best plan of all is proven optimal; the first runs in any case.
+
+    A stage may begin with the best plan before it, `Evaluator.incumbent`. The part of its share that it leaves goes to
+    those after it. Its plans count at once, so that nothing is lost if it is stopped; an interrupt (Ctrl-C, or a
+    KeyboardInterrupt from the callback) ends the search. The highest bound of any stage holds for the plans of all.
+    """
+    provable = not (evaluator.env.task.is_black_box or evaluator.noisy)
+    stage_results: list[StageResult] = []
+    bound_s: float | None = None
+    with suppress(KeyboardInterrupt):
+        for agent, share, seconds, name, _ in (stage for stage in stages if provable or not stage.proof):
+            if stage_results and (evaluator.remaining <= 0 or is_optimal(evaluator.best_latency_s, bound_s)):
+                break
+            part = evaluator.part(share, seconds)
+            try:
+                verdict = agent.run(part, seed) or Verdict()
+            finally:
+                stage_results.append(
+                    StageResult(name or agent.name, part.best_latency_s, part.evaluations, part.seconds)
+                )
+            bound_s = max((bound for bound in (bound_s, verdict.bound_s) if bound is not None), default=None)
+            if verdict.interrupted:
+                break
+    outcome: Outcome = "optimal" if is_optimal(evaluator.best_latency_s, bound_s) else "feasible"
+    return Verdict(outcome, bound_s, tuple(stage_results))

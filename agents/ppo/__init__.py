@@ -1,5 +1,0 @@
-"""Policy-gradient algorithms of Stable-Baselines3 and sb3-contrib."""
-
-from agents.ppo.agent import A2CAgent, MaskablePPOAgent, PPOAgent
-
-__all__ = ["A2CAgent", "MaskablePPOAgent", "PPOAgent"]

@@ -1,0 +1,1 @@
+"""Foundations of every room: errors, units, files, foreign input, kernels, threads, processes, plug-ins."""

@@ -1,0 +1,1 @@
+"""Plans outside the simulator: executed by ONNX Runtime, exported to firmware, measured on a GPU."""

@@ -1,0 +1,199 @@
+"""A plan as a C header: tables that a firmware reads, valid in C11 and C++."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
+from typing import Final
+
+from memplace_env._lib.errors import PlanError
+from memplace_env.backends.export.export_layout import ExportLayout
+from memplace_env.placement.memory_plan import MemoryPlan
+from memplace_env.placement.task import Task
+from memplace_env.placement.validation import require_valid
+from memplace_env.program.program import TensorKind
+
+MOST_NAME_BYTES: Final = 1_000
+"""Longer names lose their middle; C compilers need not accept strings of more than 4,095 bytes."""
+
+NO_ADDRESS: Final = 2**64 - 1
+
+_FIELDS: Final[Mapping[str, Sequence[str]]] = {
+    "level": ("*name", "+capacity_bytes", "+arena_bytes", "alignment_bytes"),
+    "tensor": ("*name", "kind", "+bytes", "+backing_offset", "first_allocation", "allocation_count"),
+    "allocation": ("tensor", "level", "+offset", "first_op", "last_op"),
+    "copy": ("tensor", "source_level", "target_level", "+source_offset", "+target_offset", "earliest_op", "latest_op"),
+    "op": ("*name", "*type", "first_use", "use_count"),
+    "use": ("tensor", "level", "+offset", "is_result"),
+}
+"""Fields of each table's rows: `*` marks text, `+` what may pass 32 bits."""
+
+_HEAD: Final = """\
+/* A memory plan: where each tensor lies and when, which copies run beside the ops. Written by memplace; do not edit.
+
+   Offsets and sizes are bytes; offsets count from the start of the level's arena, which begins at a multiple of the
+   level's alignment_bytes (or of more). Times are numbers of ops, both ends inclusive; {end} is the end of the program.
+   Level 0 is the fastest, the last level the backing memory, where each tensor that ever is there has a place of its
+   own (backing_offset, else {macro}_NO_ADDRESS). A tensor's allocations are rows first_allocation to first_allocation
+   + allocation_count - 1; so are an op's uses, its operands first. A copy may start when op earliest_op starts and has
+   ended when op latest_op ends. */
+#ifndef {macro}_PLAN_H
+#define {macro}_PLAN_H
+
+#include <stdint.h>
+"""
+
+
+def text_of(task: Task, plan: MemoryPlan, *, prefix: str = "memplace", written_by: str = "memplace") -> str:
+    """Return the header of a plan: levels, tensors, allocations, copies, ops and uses as static const tables.
+
+    Rows of allocations are sorted by tensor, then by their first op; all else is in the order of program and plan.
+    Names are in strings only, never in comments.
+
+    Args:
+        task: the plan's task.
+        plan: valid for it.
+        prefix: begins every name that the header defines, those of macros in capitals, so that one file can include
+            several whose prefixes differ in more than case.
+        written_by: origin stated in the header.
+
+    Raises:
+        PlanError: if the plan is not valid, the prefix is no C identifier, or the backing memory is too small.
+    """
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,63}", prefix):
+        raise PlanError(f"The prefix {prefix!r} cannot begin names in C; take letters, digits and _, such as my_net.")
+    require_valid(task, plan)
+    layout = ExportLayout.of(task, plan)
+    rows = _rows(task, plan, layout)
+    macro = prefix.upper()
+    return "\n".join(
+        [
+            _HEAD.format(end=task.program.num_ops, macro=macro),
+            *_constants(layout, rows, macro),
+            "",
+            *_texts(task, plan, prefix, written_by),
+            *(line for name, table in rows.items() for line in ("", *_table(prefix, macro, name, table))),
+            "",
+            f"#endif /* {macro}_PLAN_H */",
+            "",
+        ]
+    )
+
+
+def c_string(text: str) -> str:
+    """Return a string literal of the text in UTF-8; a long text's middle is cut out, a zero byte becomes ?.
+
+    Question marks are escaped for the sake of trigraphs, other bytes in octal, which ends after three digits.
+    """
+    content = text.encode("utf-8", errors="replace").replace(b"\0", b"?")
+    if len(content) > MOST_NAME_BYTES:
+        tail = MOST_NAME_BYTES // 3
+        content = content[: MOST_NAME_BYTES - tail - 3] + b"..." + content[-tail:]
+    return '"' + "".join(map(_escaped, content)) + '"'
+
+
+def _escaped(byte: int) -> str:
+    letter = chr(byte)
+    if letter in '"\\?':
+        return f"\\{letter}"
+    return letter if 32 <= byte < 127 else f"\\{byte:03o}"
+
+
+def _rows(task: Task, plan: MemoryPlan, layout: ExportLayout) -> dict[str, list[tuple[str | int, ...]]]:
+    """Return the rows of each table, with the columns `_FIELDS`."""
+    program = task.program
+    blocks = sorted(plan.allocations.tolist(), key=lambda block: (block[0], block[3], block[1]))
+    counts = [0] * program.num_tensors
+    for block in blocks:
+        counts[block[0]] += 1
+    firsts = [0, *accumulate(counts)][:-1]
+    use_ptr = program.use_ptr.tolist()
+    return {
+        "level": [
+            (level.name, level.capacity_bytes, arena, alignment)
+            for level, arena, alignment in zip(
+                task.accelerator.levels, layout.arena_bytes.tolist(), layout.alignment.tolist(), strict=True
+            )
+        ],
+        "tensor": [
+            (name, kind, size, offset if offset >= 0 else NO_ADDRESS, first, count)
+            for name, kind, size, offset, first, count in zip(
+                program.tensor_name,
+                program.tensor_kind.tolist(),
+                program.tensor_bytes.tolist(),
+                layout.backing_offset.tolist(),
+                firsts,
+                counts,
+                strict=True,
+            )
+        ],
+        "allocation": [tuple(block) for block in blocks],
+        "copy": [
+            (tensor, source, target, *offsets, start, end)
+            for (tensor, source, target, start, end), offsets in zip(
+                plan.transfers.tolist(), layout.copy_offset.tolist(), strict=True
+            )
+        ],
+        "op": [
+            (name, op_type, use_ptr[op], use_ptr[op + 1] - use_ptr[op])
+            for op, (name, op_type) in enumerate(zip(program.op_name, program.op_type, strict=True))
+        ],
+        "use": [
+            (tensor, level, offset, int(is_result))
+            for tensor, level, offset, is_result in zip(
+                program.use_tensor.tolist(),
+                plan.use_level.tolist(),
+                layout.use_offset.tolist(),
+                program.use_is_result.tolist(),
+                strict=True,
+            )
+        ],
+    }
+
+
+def _constants(layout: ExportLayout, rows: Mapping[str, Sequence[object]], macro: str) -> Iterable[str]:
+    """Yield macros: sizes of the tables and of arenas, names of the kinds."""
+    for name, table in rows.items():
+        yield f"#define {macro}_{_plural(name).upper()} {len(table)}u"
+    for level, size in enumerate(layout.arena_bytes.tolist()):
+        yield f"#define {macro}_ARENA_BYTES_{level} {size}u"
+    for kind in TensorKind:
+        yield f"#define {macro}_{kind.name} {kind.value}u"
+    yield f"#define {macro}_NO_ADDRESS {NO_ADDRESS}u"
+
+
+def _texts(task: Task, plan: MemoryPlan, prefix: str, written_by: str) -> Iterable[str]:
+    """Yield strings: program, accelerator, hashes, origin."""
+    texts = {
+        "program": task.program.name,
+        "program_sha256": task.program.sha256,
+        "accelerator": task.accelerator.name,
+        "accelerator_sha256": task.accelerator.sha256,
+        "plan_sha256": hashlib.sha256(plan.to_json().encode()).hexdigest(),
+        "written_by": written_by,
+    }
+    for name, text in texts.items():
+        yield f"static const char {prefix}_{name}[] = {c_string(text)};"
+
+
+def _table(prefix: str, macro: str, name: str, rows: Sequence[tuple[str | int, ...]]) -> Iterable[str]:
+    """Yield the type of a table's rows, and the table; C has no empty tables, so those have one row of zeros."""
+    fields = _FIELDS[name]
+    yield "typedef struct {"
+    for field in fields:
+        c_type = {"*": "const char *", "+": "uint64_t "}.get(field[0], "uint32_t ")
+        yield f"    {c_type}{field.lstrip('*+')};"
+    yield f"}} {prefix}_{name};"
+    yield ""
+    size = f"{macro}_{_plural(name).upper()}" if rows else "1"
+    yield f"static const {prefix}_{name} {prefix}_{_plural(name)}[{size}] = {{"
+    for row in rows or [tuple("" if field[0] == "*" else 0 for field in fields)]:
+        cells = (c_string(cell) if isinstance(cell, str) else f"{cell}u" for cell in row)
+        yield f"    {{{', '.join(cells)}}},"
+    yield "};"
+
+
+def _plural(name: str) -> str:
+    return "copies" if name == "copy" else f"{name}s"

@@ -1,0 +1,108 @@
+"""Addresses for an export: a plan's own, and those in the backing memory, which a plan leaves open."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from memplace_env._lib.errors import PlanError
+from memplace_env._lib.units import round_up
+from memplace_env.placement.memory_plan import MemoryPlan
+from memplace_env.placement.task import Task
+from memplace_env.program.program import Ints, TensorKind
+
+ALIGNMENT = 64
+"""Bytes; tensors in the backing memory begin at multiples of it, and it is the largest alignment stated for a level."""
+
+
+@dataclass(frozen=True)
+class ExportLayout:
+    """Addresses of a plan's tensors, uses and copies, in bytes from the start of each level's arena.
+
+    Attributes:
+        arena_bytes: int64[L], size up to the last byte that a tensor ever takes.
+        alignment: int64[L], the power of two, at most `ALIGNMENT`, of which every offset in the level is a multiple.
+        backing_offset: int64[K], -1 for tensors that are never in the backing memory.
+        use_offset: int64[U], offset in the level that serves the use.
+        copy_offset: int64[M, 2], offsets that each copy reads and writes.
+    """
+
+    arena_bytes: Ints
+    alignment: Ints
+    backing_offset: Ints
+    use_offset: Ints
+    copy_offset: Ints
+
+    @classmethod
+    def of(cls, task: Task, plan: MemoryPlan) -> ExportLayout:
+        """Return the layout of a valid plan.
+
+        Raises:
+            PlanError: if the backing memory is too small for its tensors side by side.
+        """
+        program, backing = task.program, task.backing
+        backing_offset = _backing_offsets(task, plan)
+        behind = backing_offset >= 0
+        last_byte = backing_offset + program.tensor_bytes
+        arena_bytes = np.zeros(backing + 1, dtype=np.int64)
+        arena_bytes[backing] = last_byte[behind].max(initial=0)
+        capacity = task.accelerator.levels[backing].capacity_bytes
+        if arena_bytes[backing] > capacity:
+            raise PlanError(
+                f"The tensors in {task.accelerator.levels[backing].name} take {arena_bytes[backing]:,} bytes side by "
+                f"side, and it has {capacity:,}; take a chip with more of it, or a smaller batch."
+            )
+        tensor, level, offset, _, _ = plan.allocations.T
+        np.maximum.at(arena_bytes, level, offset + program.tensor_bytes[tensor])
+        alignment = [math.gcd(ALIGNMENT, *offset[level == index].tolist()) for index in range(backing)]
+        blocks = _Blocks(plan, backing, backing_offset)
+        uses = zip(program.use_tensor.tolist(), plan.use_level.tolist(), program.use_op.tolist(), strict=True)
+        use_offset = [blocks.offset(used, served, op, op) for used, served, op in uses]
+        return cls(
+            arena_bytes=arena_bytes,
+            alignment=np.array([*alignment, ALIGNMENT], dtype=np.int64),
+            backing_offset=backing_offset,
+            use_offset=np.array(use_offset, dtype=np.int64),
+            copy_offset=np.array([blocks.ends(*row) for row in plan.transfers.tolist()], dtype=np.int64).reshape(-1, 2),
+        )
+
+
+class _Blocks:
+    """The blocks of tensors by level and time."""
+
+    def __init__(self, plan: MemoryPlan, backing: int, backing_offset: Ints) -> None:
+        self._backing = backing
+        self._backing_offset = backing_offset
+        spans = plan.allocations[:, 2:].tolist()
+        self._blocks: dict[tuple[int, int], list[list[int]]] = {
+            block: [spans[row] for row in rows] for block, rows in plan.block_rows().items()
+        }
+
+    def offset(self, tensor: int, level: int, first: int, last: int) -> int:
+        """Return the offset of the block that covers ops first..last; a valid plan has one."""
+        if level == self._backing:
+            return int(self._backing_offset[tensor])
+        blocks = self._blocks[tensor, level]
+        return next(offset for offset, start, end in blocks if start <= first and last <= end)
+
+    def ends(self, tensor: int, source: int, target: int, start: int, end: int) -> tuple[int, int]:
+        """Return the offsets that a copy reads and writes."""
+        covered = (start, end + 1) if source == self._backing else (start - 1, end)
+        return self.offset(tensor, source, *covered), self.offset(tensor, target, *covered)
+
+
+def _backing_offsets(task: Task, plan: MemoryPlan) -> Ints:
+    """Return int64[K] with all tensors that are ever in the backing memory side by side; aliases share an offset."""
+    program = task.program
+    kept = [TensorKind.INPUT, TensorKind.OUTPUT, *([TensorKind.WEIGHT] if task.streams_weights else [])]
+    behind = np.isin(program.tensor_kind, kept)
+    behind[program.use_tensor[plan.use_level == task.backing]] = True
+    behind[plan.transfers[:, 0]] = True
+    aliased = behind & (program.alias_of >= 0)
+    behind[program.alias_of[aliased]] = True
+    sizes = np.where(behind & ~aliased, round_up(program.tensor_bytes, ALIGNMENT), 0)
+    offsets = np.where(behind, np.cumsum(sizes) - sizes, -1)
+    offsets[aliased] = offsets[program.alias_of[aliased]]
+    return offsets

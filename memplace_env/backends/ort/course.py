@@ -1,0 +1,264 @@
+"""Several inferences in the memory of one plan, compared step by step with the plain run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+
+import numpy as np
+from onnx import TensorProto, helper
+
+from memplace_env.backends.ort.arena_layout import ArenaLayout, ByteSpan
+from memplace_env.backends.ort.execution_result import (
+    EXACT_ALIGNMENT,
+    TOLERANCE,
+    Execution,
+    ResultDifference,
+    nearly_same,
+    same_bits,
+)
+from memplace_env.backends.ort.memory import POISON, Arenas, Bytes, raw
+from memplace_env.backends.ort.model_constants import Array
+from memplace_env.backends.ort.network import Network, Progress
+from memplace_env.backends.ort.places import Places
+from memplace_env.backends.ort.plan_steps import CopyMoment, CopyTensor, Poison, steps_of
+from memplace_env.backends.ort.submodels import Port
+from memplace_env.placement.memory_plan import MemoryPlan
+from memplace_env.placement.task import Task
+from memplace_env.program.program import TensorKind
+
+
+class Course:
+    """One plan, executed once.
+
+    Args:
+        task: the plan's task.
+        network: the task's network.
+        layout: the task's layout.
+        memory: arenas of that layout, with any contents.
+        plan: valid or not.
+    """
+
+    def __init__(self, task: Task, network: Network, layout: ArenaLayout, memory: Arenas, plan: MemoryPlan) -> None:
+        self._task = task
+        self._network = network
+        self._layout = layout
+        self._memory = memory
+        self._plan = plan
+        self._places = Places(task, plan, layout)
+        self._bindings = [model.bound(partial(self._address, op)) for op, model in enumerate(network.ops)]
+        self._computed = {port.tensor for model in network.ops for port in model.results}
+        self._computed_behind = _computed_behind(task, plan)
+        self._resident = np.flatnonzero(task.resident_blocks(plan)).tolist()
+        self._equal = self._near = self._ran = 0
+        self._comparing = 0.0
+        self._first: ResultDifference | None = None
+        self._wrong: dict[str, int] = {}
+
+    def run(self, inferences: int, copies: CopyMoment, seed: int, progress: Progress) -> Execution:
+        """Run inferences; one in which an op fails is the last."""
+        self._load()
+        rng = np.random.default_rng(seed)
+        seconds = []
+        for number in range(inferences):
+            self._begin()
+            taken = self._infer(number, copies, rng, progress)
+            if taken is None:
+                break
+            seconds.append(taken)
+            self._compare_residents(number)
+            self._compare_outputs(number)
+        return Execution(
+            copies, inferences, self._ran, self._equal, self._near, self._first, self._wrong, tuple(seconds)
+        )
+
+    def _load(self) -> None:
+        """Write the state before the first inference."""
+        for span in self._layout.reached(self._plan):
+            self._memory.at(span)[:] = POISON
+        for tensor, content in self._network.weights.items():
+            self._backing(tensor)[:] = raw(content)
+        for row in self._resident:
+            tensor, block = self._block(row)
+            self._memory.at(block)[:] = raw(self._network.contents[tensor])
+            self._mark(tensor, block)
+
+    def _begin(self) -> None:
+        """Write the state before each inference: the inputs, and poison in place of earlier results."""
+        for tensor in self._computed_behind:
+            self._backing(tensor)[:] = POISON
+        for tensor, content in self._network.inputs.items():
+            self._backing(tensor)[:] = raw(content)
+
+    def _infer(self, number: int, copies: CopyMoment, rng: np.random.Generator, progress: Progress) -> float | None:
+        """Return the seconds of one inference without the comparisons; None if an op failed."""
+        began, self._comparing = time.perf_counter(), 0.0
+        for step in steps_of(self._task, self._plan, copies, rng):
+            if isinstance(step, Poison):
+                self._memory.at(self._layout.whole_block(self._plan, step.row))[:] = POISON
+            elif isinstance(step, CopyTensor):
+                source, target = self._places.ends(step.row)
+                self._memory.at(target)[:] = self._memory.at(source)
+                with self._off_the_clock():
+                    self._compare_copy(number, step.row)
+            else:
+                with self._off_the_clock():
+                    lost = self._compare_operands(number, step.op)
+                failure = self._failure(step.op) if not lost else f"the indices {lost!r} are lost"
+                if failure is not None:
+                    self._differs(number, step.op, self._task.program.op_name[step.op], f"the op failed: {failure}")
+                    self._wrong = dict.fromkeys(self._network.source.outputs, number) | self._wrong
+                    return None
+                with self._off_the_clock():
+                    self._compare(number, step.op)
+                    progress()
+        return time.perf_counter() - began - self._comparing
+
+    @contextmanager
+    def _off_the_clock(self) -> Iterator[None]:
+        paused = time.perf_counter()
+        yield
+        self._comparing += time.perf_counter() - paused
+
+    def _failure(self, op: int) -> str | None:
+        """Run an op and return the message of a failure, which wrong data may cause."""
+        try:
+            self._network.ops[op].session.run_with_iobinding(self._bindings[op])
+        except Exception as error:  # the package's own exceptions have no base in common but this
+            return str(error)
+        return None
+
+    def _compare_operands(self, number: int, op: int) -> str | None:
+        """Compare operands bit for bit: tolerated differences were corrected, and wrong bytes may not show in a result.
+
+        Weights and inputs in the backing memory are not compared: nothing else is ever written to their places.
+
+        Returns:
+            the name of a wrong operand that may be indices, with which a kernel could crash this process; else None.
+        """
+        model, lost = self._network.ops[op], None
+        selects = any(node.op_type.startswith(("Gather", "Scatter")) for node in model.model.graph.node)
+        for port in model.operands:
+            tensor, span = port.tensor, self._places.of_op(op)[port.tensor]
+            constant = span.level == self._task.backing and tensor not in self._computed
+            if not constant and not self._is_whole(tensor, span):
+                self._differs(number, op, port.name, "the op reads other bytes than the tensor's")
+                if selects and port.element_type in (TensorProto.INT32, TensorProto.INT64):
+                    lost = port.name
+        return lost
+
+    def _compare(self, number: int, op: int) -> None:
+        self._ran += 1
+        for port in self._network.ops[op].results:
+            self._mark(port.tensor, self._places.of_op(op)[port.tensor])
+        wrong = [port for port in self._network.ops[op].results if not self._is_right(self._used(op, port), port)]
+        if not wrong:
+            self._equal += 1
+        elif self._must_be_exact(op) or not all(self._is_near(op, port) for port in wrong):
+            self._differs(number, op, wrong[0].name, "it differs from the plain run")
+        else:
+            self._near += 1
+            for port in wrong:
+                self._used(op, port)[:] = raw(self._network.expected[port.name])
+
+    def _compare_copy(self, number: int, row: int) -> None:
+        tensor, _, _, start, _ = self._plan.transfers[row].tolist()
+        source, target = self._places.ends(row)
+        self._mark(tensor, target)
+        if not self._is_whole(tensor, source):
+            name = self._task.program.tensor_name[tensor]
+            self._differs(number, start, name, f"transfer {row} copies other bytes than the tensor's")
+
+    def _compare_residents(self, number: int) -> None:
+        """Require that resident weights are intact for the next inference."""
+        for row in self._resident:
+            tensor, block = self._block(row)
+            if not self._is_whole(tensor, block):
+                name = self._task.program.tensor_name[tensor]
+                self._differs(number, self._task.program.num_ops, name, "the resident weight was overwritten")
+
+    def _compare_outputs(self, number: int) -> None:
+        for port, content, tolerance in self._outputs():
+            if not self._is_right(content, port) and not (tolerance and self._is_within(content, port, tolerance)):
+                self._wrong.setdefault(port.name, number)
+                self._differs(
+                    number, self._task.program.num_ops, port.name, "it differs from the plain run's graph output"
+                )
+
+    def _outputs(self) -> Iterator[tuple[Port, Bytes, float]]:
+        """Yield the graph outputs in the backing memory, then those that are views, each with its tolerance."""
+        outputs = set(self._network.source.tensors(TensorKind.OUTPUT))
+        for port in (port for model in self._network.ops for port in model.results if port.tensor in outputs):
+            yield port, self._backing(port.tensor), 0.0
+        tail = self._network.tail
+        if tail is None:
+            return
+        feeds = {port.name: _typed(self._backing(port.tensor), port) for port in tail.operands}
+        arrays = tail.session.run([port.name for port in tail.results], feeds)
+        for port, array in zip(tail.results, arrays, strict=True):
+            yield port, raw(array), tail.tolerance
+
+    def _block(self, row: int) -> tuple[int, ByteSpan]:
+        """Return the tensor of a block, and the tensor's bytes."""
+        return int(self._plan.allocations[row, 0]), self._layout.block(self._plan, row)
+
+    def _mark(self, tensor: int, span: ByteSpan) -> None:
+        """Fill the bytes after a tensor in its block, so that a write to them is noticed."""
+        self._memory.at(self._layout.rest(tensor, span))[:] = _own_byte(tensor)
+
+    def _is_whole(self, tensor: int, span: ByteSpan) -> bool:
+        """Return whether a tensor's bytes are intact, those after it in its block included."""
+        rest = self._memory.at(self._layout.rest(tensor, span))
+        return same_bits(self._memory.at(span), raw(self._network.contents[tensor])) and bool(
+            (rest == _own_byte(tensor)).all()
+        )
+
+    def _used(self, op: int, port: Port) -> Bytes:
+        return self._memory.at(self._places.of_op(op)[port.tensor])
+
+    def _backing(self, tensor: int) -> Bytes:
+        return self._memory.at(self._layout.backing(tensor))
+
+    def _address(self, op: int, tensor: int) -> int:
+        return int(self._memory.at(self._places.of_op(op)[tensor]).ctypes.data)
+
+    def _must_be_exact(self, op: int) -> bool:
+        """Return whether kernels compute the same bits as in the plain run at the op's addresses."""
+        return not self._network.ops[op].tolerance and all(
+            self._address(op, tensor) % EXACT_ALIGNMENT == 0 for tensor in self._places.of_op(op)
+        )
+
+    def _is_right(self, computed: Bytes, port: Port) -> bool:
+        return same_bits(computed, raw(self._network.expected[port.name]))
+
+    def _is_near(self, op: int, port: Port) -> bool:
+        return self._is_within(self._used(op, port), port, self._network.ops[op].tolerance or TOLERANCE)
+
+    def _is_within(self, computed: Bytes, port: Port, tolerance: float) -> bool:
+        return nearly_same(_typed(computed, port), self._network.expected[port.name], tolerance)
+
+    def _differs(self, number: int, op: int, value: str, why: str) -> None:
+        if self._first is None:
+            self._first = ResultDifference(number, op, value, why)
+
+
+def _computed_behind(task: Task, plan: MemoryPlan) -> list[int]:
+    """Return the results that the plan ever reads from the backing memory, outputs included."""
+    program = task.program
+    behind = program.tensor_kind == TensorKind.OUTPUT
+    behind[program.use_tensor[plan.use_level == task.backing]] = True
+    behind[plan.transfers[:, 0]] = True
+    tensors: list[int] = np.flatnonzero(behind & (program.producer >= 0)).tolist()
+    return tensors
+
+
+def _own_byte(tensor: int) -> int:
+    """Return a fill byte that few other tensors have, and never poison."""
+    return tensor % POISON
+
+
+def _typed(content: Bytes, port: Port) -> Array:
+    array: Array = content.view(helper.tensor_dtype_to_np_dtype(port.element_type)).reshape(port.shape)
+    return array

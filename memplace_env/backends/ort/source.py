@@ -1,0 +1,144 @@
+"""The ONNX model of a task: its nodes by their outputs, its shapes, its stored constants."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import NodeProto, OperatorSetIdProto, TensorProto, helper, inliner
+
+from memplace_env._lib.errors import ExecutionError, WorkloadError
+from memplace_env.placement.task import Task
+from memplace_env.placement.workloads import named_file, onnx_dims, resolve_workload
+from memplace_env.program.frontends.lowered.graph_values import Value, deployed_bits, type_name
+from memplace_env.program.frontends.onnx import inferred_graph
+from memplace_env.program.program import Program, TensorKind
+
+
+@dataclass(frozen=True)
+class Source:
+    """A model as the file has it, with all dims bound.
+
+    Attributes:
+        file: path of the file.
+        program: the program loaded from it.
+        values: shapes, types and small constants by name.
+        nodes: nodes by each of their outputs.
+        stored: initialisers by name, external ones still without their bytes.
+        node_names: the program's name of each node that computes or is a view, by its first output.
+        outputs: names of the graph's outputs.
+        opsets: versions of the operator sets.
+        ir_version: version of the file's format.
+    """
+
+    file: Path
+    program: Program
+    values: Mapping[str, Value]
+    nodes: Mapping[str, NodeProto]
+    stored: Mapping[str, TensorProto]
+    node_names: Mapping[str, str]
+    outputs: tuple[str, ...]
+    opsets: tuple[OperatorSetIdProto, ...]
+    ir_version: int
+
+    @property
+    def distinct_nodes(self) -> Collection[NodeProto]:
+        """Each node once, in the file's order."""
+        return {id(node): node for node in self.nodes.values()}.values()
+
+    def value(self, name: str) -> Value:
+        """Return shape and type of a value.
+
+        Raises:
+            ExecutionError: they are unknown.
+        """
+        if name not in self.values:
+            node = self.nodes.get(name)
+            origin = "" if node is None else f", the output of a {node.op_type}"
+            raise ExecutionError(f"{self.file.name} cannot be executed: the value {name!r}{origin} has no known shape.")
+        return self.values[name]
+
+    def tensors(self, kind: TensorKind) -> list[int]:
+        """Return the program's tensors of one kind."""
+        tensors: list[int] = np.flatnonzero(self.program.tensor_kind == kind).tolist()
+        return tensors
+
+    def bytes_of(self, name: str) -> int:
+        """Return the bytes of a value in the file's own type."""
+        return self.value(name).elements * self.dtype(name).itemsize
+
+    def dtype(self, name: str) -> np.dtype[Any]:
+        """Return the type of a value's elements.
+
+        Raises:
+            ExecutionError: they are smaller than a byte, or no numbers.
+        """
+        element_type = self.value(name).element_type
+        bits = deployed_bits(element_type, None) or 0
+        if bits < 8:
+            raise ExecutionError(
+                f"{self.file.name} cannot be executed: {name!r} holds {type_name(element_type)} elements, which have "
+                "no address of their own."
+            )
+        return np.dtype(helper.tensor_dtype_to_np_dtype(element_type))
+
+
+def source_of(task: Task) -> Source:
+    """Return the model that a task's program was loaded from.
+
+    Raises:
+        ExecutionError: it does not come from an ONNX file, the file gives another program now, or it has nodes that are
+            in no graph of their own or draw random numbers.
+        WorkloadError: the file can no longer be read.
+    """
+    program, settings = task.program, task.settings
+    workload = settings.get("workload")
+    if not program.op_nodes or workload is None or named_file(workload).suffix.lower() != ".onnx":
+        raise ExecutionError(
+            f"{program.name!r} cannot be executed, as it does not come from an ONNX file; only those define what "
+            "each op computes. Training steps from JAX, .tflite and .program files and synthetic programs are only "
+            "simulated."
+        )
+    file = named_file(workload)
+    named: dict[str, Any] = {key: settings.get(key) for key in ("batch", "dims", "dtype", "fusion")}
+    if resolve_workload(workload, **named).sha256 != program.sha256:
+        raise ExecutionError(
+            f"{file} cannot be executed: its ops or sizes are no longer those of {program.name!r}; make the task "
+            "and the plan anew."
+        )
+    batch = settings.get("batch")
+    graph = inferred_graph(file, batch=batch, dims=onnx_dims(workload, batch, settings.get("dims")))
+    model = _model(file)
+    nodes = {name: node for node in model.graph.node for name in node.output if name}
+    names = {}
+    for node in graph.nodes:
+        first = next(filter(None, node.outputs))
+        names[first] = node.name
+        if first not in nodes and not graph.values[first].constant:
+            raise ExecutionError(
+                f"{file.name} cannot be executed: node {node.name!r} ({node.operator.name}) comes from the branch of "
+                "an If or from a sequence; export the model without them."
+            )
+        if node.operator.random:
+            raise ExecutionError(
+                f"{file.name} cannot be executed: node {node.name!r} ({node.operator.name}) draws random numbers, so "
+                "no two runs agree; export the model without it."
+            )
+    stored = {tensor.name: tensor for tensor in model.graph.initializer}
+    return Source(
+        file, program, graph.values, nodes, stored, names, graph.outputs, tuple(model.opset_import), model.ir_version
+    )
+
+
+def _model(file: str | os.PathLike[str]) -> onnx.ModelProto:
+    """Return the model with the weights that are stored in the file itself."""
+    try:
+        model = onnx.load(file, load_external_data=False)
+        return inliner.inline_local_functions(model) if model.functions else model
+    except Exception as error:  # protobuf's back ends raise different types
+        raise WorkloadError(f"{file} can no longer be read: {error}.") from error

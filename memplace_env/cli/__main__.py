@@ -1,5 +1,0 @@
-"""`python -m memplace_env.cli`."""
-
-from memplace import main
-
-main()

@@ -1,0 +1,1 @@
+"""Viewer: a snapshot of a game as numbers, picture, board and text."""

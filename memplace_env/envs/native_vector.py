@@ -1,0 +1,172 @@
+"""Base of the native vector environments: autoreset modes, and the form of infos."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space
+from numpy.typing import ArrayLike, NDArray
+
+from memplace_env._lib.errors import EnvError
+from memplace_env._lib.foreign import described
+from memplace_env._lib.threads import cached_property
+from memplace_env.envs.arguments import checked_count, checked_options, checked_seed
+from memplace_env.envs.placement_env import Observation, PlacementEnv
+
+Env = TypeVar("Env", bound=PlacementEnv[Any])
+Bools = NDArray[np.bool_]
+Info = dict[str, NDArray[Any]]
+
+
+class PlacementVectorEnv(VectorEnv[Observation, NDArray[np.int64], NDArray[Any]], Generic[Env]):
+    """`num_envs` copies of an environment in one, played by compiled kernels on all cores.
+
+    Equal to Gymnasium's `SyncVectorEnv` of the same environment in the same mode: observations, rewards, flags, infos.
+
+    Args:
+        num_envs: number of copies.
+        env: a single environment, whose task all copies share.
+        bytes_each: memory that each copy takes.
+        autoreset_mode: when an episode that ended begins anew: `NEXT_STEP` (by the next step, whose action is ignored
+            and whose reward is 0), `SAME_STEP` (at once; infos have the last observation and info as `final_obs` and
+            `final_info`) or `DISABLED` (by `reset(options={"reset_mask": bool[num_envs]})`). The default is NEXT_STEP,
+            as in Gymnasium: `vectorization_mode="sync"` then gives the same, and some of its vector wrappers take no
+            other mode.
+
+    Raises:
+        EnvError: for an invalid number or mode, or more copies than memory can hold.
+    """
+
+    metadata = {"render_modes": [], "autoreset_mode": AutoresetMode.NEXT_STEP}  # noqa: RUF012
+
+    def __init__(self, num_envs: int, env: Env, autoreset_mode: AutoresetMode | str, bytes_each: int) -> None:
+        self.num_envs = checked_count(num_envs, bytes_each)
+        try:
+            self.autoreset_mode = AutoresetMode(autoreset_mode)
+        except Exception as error:  # comparing or showing a foreign object may raise anything
+            modes = ", ".join(repr(mode.value) for mode in AutoresetMode)
+            raise EnvError(f"autoreset_mode must be one of {modes}, not {described(autoreset_mode)}.") from error
+        self.env, self.formulation = env, env.formulation
+        self.metadata = {**self.metadata, "autoreset_mode": self.autoreset_mode}
+        self.single_observation_space = env.observation_space
+        self.single_action_space = env.action_space
+        self._first_info = env.reset()[1]
+        self._ended = np.zeros(self.num_envs, dtype=bool)
+
+    @cached_property
+    def observation_space(self) -> spaces.Space[Any]:  # type: ignore[override]
+        """Batched space; made on demand, since its bounds alone take as much memory as the observations."""
+        return batch_space(self.single_observation_space, self.num_envs)
+
+    @cached_property
+    def action_space(self) -> spaces.Space[Any]:  # type: ignore[override]
+        """Batched space, made on demand."""
+        return batch_space(self.single_action_space, self.num_envs)
+
+    def reset(
+        self, *, seed: int | list[int | None] | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Begin all episodes, or those of `options["reset_mask"]`, bool[num_envs].
+
+        There is no randomness, so the seed changes nothing.
+
+        Raises:
+            EnvError: for invalid seeds, options or masks.
+        """
+        which = self._checked_mask(checked_options(options).get("reset_mask"))
+        super().reset(seed=self._checked_seeds(seed))
+        self._ended &= ~which
+        self._begin(which)
+        info = {key: np.zeros(self.num_envs, dtype=type(value)) for key, value in self._first_info.items()}
+        self._write_first_info(info, which)
+        return self._observe(), _with_masks(info, which)
+
+    def step(
+        self, actions: ArrayLike
+    ) -> tuple[Observation, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]:
+        """Play an action in every environment.
+
+        Returns:
+            Observations, rewards float64[B], terminations, truncations (all False), and infos as arrays.
+
+        Raises:
+            ActionError: if the actions have the wrong shape, dtype or range.
+            EnvError: if an episode has ended and was not begun anew (`DISABLED`).
+        """
+        idle = self._ended
+        if self.autoreset_mode == AutoresetMode.DISABLED and idle.any():
+            raise EnvError(
+                f"The episodes {np.flatnonzero(idle).tolist()} have ended; begin them anew by "
+                "reset(options={'reset_mask': terminations}), or choose another autoreset_mode."
+            )
+        observations, rewards, over, info = self._play(actions, ~idle)
+        if idle.any():
+            self._begin(idle, observations)
+            self._write_first_info(info, idle)
+        infos: dict[str, Any] = {}
+        self._ended = over.copy()
+        if self.autoreset_mode == AutoresetMode.SAME_STEP and over.any():
+            infos = self._final(observations, info, over)
+            self._begin(over, observations)
+            self._write_first_info(info, over)
+            self._ended[:] = False
+        return observations, rewards, over, np.zeros_like(over), infos | _with_masks(info, np.ones_like(over))
+
+    @abstractmethod
+    def _play(self, actions: ArrayLike, live: Bools) -> tuple[Observation, NDArray[np.float64], Bools, Info]:
+        """Return observations, rewards, terminations and infos after an action in the `live` environments.
+
+        All are new arrays of length B. The other environments get reward 0 and do not end; the rest is arbitrary there.
+        """
+
+    @abstractmethod
+    def _begin(self, which: Bools, observations: Observation | None = None) -> None:
+        """Begin these episodes anew, and write their first observations into rows of `observations`."""
+
+    @abstractmethod
+    def _observe(self) -> Observation:
+        """Return the present observations of all environments."""
+
+    @abstractmethod
+    def _row(self, observations: Observation, index: int) -> Observation:
+        """Return one row of the observations that later steps do not change."""
+
+    def _write_first_info(self, info: Info, which: Bools) -> None:
+        for key, value in self._first_info.items():
+            info[key][which] = value
+
+    def _final(self, observations: Observation, info: Info, over: Bools) -> dict[str, Any]:
+        last = np.full(self.num_envs, None, dtype=object)
+        for index in np.flatnonzero(over):
+            last[index] = self._row(observations, int(index))
+        final = {key: np.where(over, value, np.zeros_like(value)) for key, value in info.items()}
+        return _with_masks({"final_obs": last}, over) | _with_masks({"final_info": _with_masks(final, over)}, over)
+
+    def _checked_seeds(self, seed: Any) -> int | None:
+        """Return the seed of the vector environment itself, after a check of all seeds."""
+        if not isinstance(seed, list | tuple) and not (isinstance(seed, np.ndarray) and seed.ndim):
+            return checked_seed(seed)
+        if len(seed) != self.num_envs:
+            raise EnvError(
+                f"There are {len(seed)} seeds for {self.num_envs} environments; pass one each, or one integer."
+            )
+        seeds = [checked_seed(value) for value in seed]
+        return seeds[0]
+
+    def _checked_mask(self, mask: Any) -> Bools:
+        if mask is None:
+            return np.ones(self.num_envs, dtype=bool)
+        if not isinstance(mask, np.ndarray) or mask.dtype != bool or mask.shape != (self.num_envs,) or not mask.any():
+            raise EnvError(
+                f"reset_mask is a boolean array of shape ({self.num_envs},) with a True in it, not {described(mask)}."
+            )
+        return mask
+
+
+def _with_masks(info: dict[str, Any], present: Bools) -> dict[str, Any]:
+    """Return infos in Gymnasium's form: under each key arrays, and under `_key` the rows that have it."""
+    return info | {f"_{key}": present.copy() for key in info}

@@ -1,0 +1,112 @@
+"""Base of every environment of this package: a task, a plan and its report."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any, ClassVar, Generic, TypeVar
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from memplace_env._lib.errors import EnvError
+from memplace_env._lib.foreign import described
+from memplace_env.envs.registration import Formulation
+from memplace_env.machine.accelerator import Accelerator
+from memplace_env.machine.costs import KnownCosts
+from memplace_env.placement.memory_plan import MemoryPlan
+from memplace_env.placement.simulator import BuiltinSimulator, Report, Simulator, evaluate_plan
+from memplace_env.placement.task import Task
+from memplace_env.program.program import Program
+
+Observation = dict[str, NDArray[Any]] | NDArray[np.float32]
+"""The arrays of a Dict, or one vector; of one environment, or of a batch."""
+Action = TypeVar("Action")
+
+
+def formulation_of(env: gym.Env[Any, Any]) -> Formulation:
+    """Return the formulation that an environment poses, with or without wrappers.
+
+    Raises:
+        EnvError: if it has no attribute `formulation`, as environments of this package have.
+    """
+    try:
+        return Formulation(env.get_wrapper_attr("formulation"))
+    except (AttributeError, ValueError) as error:
+        names = " or ".join(repr(formulation.value) for formulation in (Formulation.ONE_SHOT, Formulation.GAME))
+        raise EnvError(
+            f"{env} does not say which problem it poses; it needs an attribute `formulation`, {names}."
+        ) from error
+
+
+class PlacementEnv(gym.Env[Observation, Action], Generic[Action]):
+    """An environment whose episodes end in a MemoryPlan.
+
+    Attributes:
+        formulation: the problem that it poses.
+        task: program, accelerator, costs, simulator, and the settings that made the program.
+        render_mode: None, "rgb_array" or "ansi".
+        flat: whether the observation is one vector instead of a Dict.
+    """
+
+    formulation: ClassVar[Formulation]
+
+    def __init__(self, task: Task, render_mode: str | None, observation: str) -> None:
+        modes = self.metadata["render_modes"]
+        if render_mode is not None and not (isinstance(render_mode, str) and render_mode in modes):
+            raise EnvError(f"render_mode must be one of {', '.join(modes)}, not {described(render_mode)}.")
+        if not isinstance(observation, str) or observation not in ("dict", "flat"):
+            raise EnvError(f"observation must be 'dict' or 'flat', not {described(observation)}.")
+        self.task = task
+        self.render_mode = render_mode
+        self.flat = observation == "flat"
+
+    @property
+    def program(self) -> Program:
+        """The program whose tensors are placed."""
+        return self.task.program
+
+    @property
+    def accelerator(self) -> Accelerator:
+        """The chip that they are placed on."""
+        return self.task.accelerator
+
+    @property
+    def simulator(self) -> Simulator:
+        """The black box that times plans, or the built-in simulator with the task's costs."""
+        task = self.task
+        if task.simulator is None:
+            return BuiltinSimulator(KnownCosts(task.costs, task.program, task.accelerator))
+        return task.simulator
+
+    @abstractmethod
+    def plan(self) -> MemoryPlan:
+        """Return the plan of the present state; it is always valid."""
+
+    def report(self) -> Report:
+        """Return the simulator's report of `plan()`."""
+        return evaluate_plan(self.task, self.plan(), trusted=True)
+
+    def render(self) -> Any:
+        """Return a picture as uint8[H, W, 3] (`rgb_array`) or text (`ansi`)."""
+        if self.render_mode is None:
+            gym.logger.warn("render() needs render_mode='rgb_array' or 'ansi' in gym.make.")
+            return None
+        return self._view(self.render_mode)
+
+    @abstractmethod
+    def _view(self, mode: str) -> Any:
+        """Return the picture or text of that mode."""
+
+
+def each_array(function: Callable[[NDArray[Any]], NDArray[Any]], observation: Observation) -> Observation:
+    """Apply a function to every array of an observation."""
+    if isinstance(observation, dict):
+        return {key: function(array) for key, array in observation.items()}
+    return function(observation)
+
+
+def row_of(observation: Observation, index: int) -> Observation:
+    """Return a copy of one row of a batch."""
+    return each_array(lambda array: array[index].copy(), observation)

@@ -1,0 +1,100 @@
+"""Ids of the environments: a table of settings; nothing is built before `gym.make`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from enum import StrEnum
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+
+from memplace_env._lib.errors import EnvError
+
+_IDS: dict[str, dict[str, dict[str, Any]]] = json.loads(
+    files("memplace_env.envs").joinpath("ids.json").read_text("utf-8")
+)
+
+ONE_SHOT = _IDS["one-shot"]
+"""Settings of `MemPlace-<name>-v0` by name; the default workload is the one with that name, the default chip nnp-i.
+Chosen by the rule of `benchmarks/suite.py`: programs where search gains something over heuristics (docs/programs.md).
+"""
+
+GAME = _IDS["game"]
+"""Settings of `MallocGame-<name>-v0` by name, chosen by the same rule; the default chip is tpu-v4i."""
+
+
+class Formulation(StrEnum):
+    """Formulation of placement as a problem; the value is its name on the command line and in agents.
+
+    The dynamic one is about the fastest plan of any kind, the one-shot one about a level for each tensor; their
+    environments are the same.
+    """
+
+    ONE_SHOT = "one-shot"
+    GAME = "game"
+    DYNAMIC = "dynamic"
+
+    @property
+    def traits(self) -> Traits:
+        """Its ids, environment, default chip and baseline."""
+        return _TRAITS[self]
+
+
+class Traits(NamedTuple):
+    """Ids, environment, default chip and baseline of a formulation.
+
+    Attributes:
+        prefix: first part of its ids; `<prefix>-v0` is the generic environment.
+        home: package of its environment, and the first part of its classes' names.
+        settings: settings of the registered workloads, by the name in their ids.
+        accelerator: the default chip, of the registered workloads too.
+        baseline: name of the plan that speed-ups are relative to.
+    """
+
+    prefix: str
+    home: tuple[str, str]
+    settings: Mapping[str, Mapping[str, Any]]
+    accelerator: str
+    baseline: str
+
+    def env_id(self, workload: str | None = None) -> str:
+        """Return the id of a registered workload's environment, or of the generic one."""
+        return f"{self.prefix}-{workload}-v0" if workload else f"{self.prefix}-v0"
+
+
+_TRAITS = {
+    Formulation.ONE_SHOT: Traits("MemPlace", ("one_shot", "OneShot"), ONE_SHOT, "nnp-i", "native"),
+    Formulation.GAME: Traits("MallocGame", ("malloc_game", "MallocGame"), GAME, "tpu-v4i", "all in backing memory"),
+}
+_TRAITS[Formulation.DYNAMIC] = _TRAITS[Formulation.ONE_SHOT]
+
+
+def formulation_of_id(env_id: str) -> Formulation:
+    """Return the formulation that an environment's id poses.
+
+    Raises:
+        EnvError: if it is no id of this package.
+    """
+    for formulation, traits in _TRAITS.items():
+        if env_id.startswith(f"{traits.prefix}-"):
+            return formulation
+    raise EnvError(f"{env_id!r} is not an id of this package.")
+
+
+def register_envs() -> None:
+    """Register every environment with Gymnasium; calling it again changes nothing."""
+    for traits in _TRAITS.values():
+        _register(traits, None, {})
+        for workload, settings in traits.settings.items():
+            _register(traits, workload, {"workload": workload, **settings})
+
+
+def _register(traits: Traits, workload: str | None, kwargs: dict[str, Any]) -> None:
+    env_id, (package, name) = traits.env_id(workload), traits.home
+    if env_id not in gym.registry:
+        home = f"memplace_env.envs.{package}"
+        gym.register(
+            env_id, f"{home}.env:{name}Env", vector_entry_point=f"{home}.vector:{name}VectorEnv", kwargs=kwargs
+        )

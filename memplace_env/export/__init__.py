@@ -1,5 +1,0 @@
-"""Plans leave the house: as a C header (`text_of`), or inside a TensorFlow Lite model (`tflite_file`)."""
-
-from memplace_env.export.c_header import text_of
-
-__all__ = ["text_of"]

@@ -1,0 +1,1 @@
+"""Machines: chips read from TOML, and what everything costs on them."""

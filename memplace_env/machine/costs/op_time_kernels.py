@@ -1,0 +1,36 @@
+"""The op-time rule for compiled loops."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from memplace_env._lib.kernel import kernel
+
+
+@kernel(forceinline=True)
+def op_time(costs, op, used_ps):
+    """Return picoseconds of the whole op and of its backing port, by the rule of `cost_arrays.op_times`.
+
+    Args:
+        costs: the Costs, or any other named tuple with its compute_ps, overhead_ps, latency_ps and serial.
+        op: which op.
+        used_ps: L integers, an array or a tuple, sum of `use_ps` over the op's uses that each level serves.
+    """
+    slowest, total, busy = np.int64(0), np.int64(0), np.int64(0)
+    # The backing memory is the last level, so that `busy` ends as the time of its port.
+    for level in range(len(used_ps)):
+        busy = used_ps[level] + (costs.latency_ps[level] if used_ps[level] > 0 else 0)
+        slowest = max(slowest, busy)
+        total += busy
+    return max(costs.compute_ps[op], total if costs.serial else slowest) + costs.overhead_ps[op], busy
+
+
+@kernel
+def used_by_level(use_ptr, use_level, use_ps):
+    """Return int64[T, L], the sum of use_ps[u, l] over the uses u of each op that level l serves."""
+    used = np.zeros((len(use_ptr) - 1, use_ps.shape[1]), dtype=np.int64)
+    # The uses of op t are use_ptr[t]..use_ptr[t + 1] - 1.
+    for op in range(len(use_ptr) - 1):
+        for use in range(use_ptr[op], use_ptr[op + 1]):
+            used[op, use_level[use]] += use_ps[use, use_level[use]]
+    return used

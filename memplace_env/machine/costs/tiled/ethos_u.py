@@ -1,0 +1,205 @@
+"""Tiling on Arm's Ethos-U: from the blocks of each op to what its uses move."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+
+from memplace_env._lib.units import PS_PER_S, ceil_div, round_up
+from memplace_env.machine.accelerator import Accelerator
+from memplace_env.machine.accelerator.tiling_description import EthosU
+from memplace_env.machine.costs.cost_arrays import LIMIT_PS
+from memplace_env.machine.costs.tiled.ethos_u_blocks import (
+    BRICK,
+    SCALE_BYTES,
+    EthosBlock,
+    Layer,
+    blocks_per_map,
+    cycles,
+    held_channels,
+    least_traffic,
+    read_elements,
+)
+from memplace_env.machine.costs.tiled.nest import COLUMN, Kind, Nests, Role, nests
+from memplace_env.machine.costs.tiled.tiling_form import Requests, Tiling, counted
+from memplace_env.program.program import Program, TensorKind
+
+WORD = 16
+"""Bytes of a word of the request buffers."""
+
+_STAGING, _WEIGHTS, _INPUT, _SCALES = range(4)
+"""Indices in `request_words`."""
+
+_UNBROKEN = 2**20
+"""Run of what is read in one piece, longer than any burst."""
+
+
+class _Use(NamedTuple):
+    """Bytes that a use moves, the length of its runs, and the index in `request_words` that bounds it, or None."""
+
+    moved: int
+    run: int = _UNBROKEN
+    words: int | None = None
+
+
+class _Op(NamedTuple):
+    """An op with all that its uses depend on: `repeats` nests of `layer`, made in `block`, written as `result`."""
+
+    unit: EthosU
+    layer: Layer
+    block: EthosBlock[int]
+    repeats: int
+    result: _Use
+
+    @property
+    def weight_reads(self) -> int:
+        """Number of times that the op reads its weights."""
+        return blocks_per_map(self.layer, self.block)
+
+
+def tile_ethos_u(program: Program, accelerator: Accelerator) -> Iterator[Tiling]:
+    """Yield tilings in which all blocks fit the buffers, a half, a quarter, until no op has a smaller block."""
+    unit, nest = accelerator.tiling, _spread(program, nests(program))
+    assert isinstance(unit, EthosU)
+    layers = [_layer(nest, op) for op in range(program.num_ops)]
+    choices = [least_traffic(layer, unit) for layer in layers]
+    for share in range(max(map(len, choices))):
+        chosen = [choice[min(share, len(choice) - 1)] for choice in choices]
+        ops = [_op(program, nest, unit, *pair, op) for op, pair in enumerate(zip(layers, chosen, strict=True))]
+        yield _tiling(program, accelerator, nest, ops)
+
+
+def _spread(program: Program, nest: Nests) -> Nests:
+    """Return the nests with transposed convolutions on an input that zeros spread to the result's size.
+
+    They become as many 1 x 1 convolutions as the window has elements, which is how ethos-u-vela counts them. Those with
+    groups, or with a geometry that does not match their product, stay products without a window.
+    """
+    shape = {name: np.maximum(1, program.geometry[:, index]) for name, index in COLUMN.items()}
+    window = shape["kernel_y"] * shape["kernel_x"]
+    pixels = shape["batch"] * shape["ifm_y"] * shape["ifm_x"]
+    product = np.stack([np.ones_like(window), pixels, shape["ifm_z"], shape["ofm_z"] * window], axis=1)
+    transposed = np.array([op_type == "ConvTranspose" for op_type in program.op_type])
+    transposed &= (program.gemm == product).all(axis=1)
+    result = {"height": shape["batch"] * shape["ofm_y"], "width": shape["ofm_x"], "depth": shape["ofm_z"]}
+    changes = {**result, "channels": shape["ifm_z"], "repeats": window}
+    changes |= dict.fromkeys(("kernel_y", "kernel_x", "stride_y", "stride_x"), np.ones_like(window))
+    return nest._replace(**{name: np.where(transposed, new, getattr(nest, name)) for name, new in changes.items()})
+
+
+def _layer(nest: Nests, op: int) -> Layer:
+    sizes = nest.height, nest.width, nest.depth, nest.channels
+    window = nest.kernel_y, nest.kernel_x, nest.stride_y, nest.stride_x
+    source = nest.input_height, nest.input_width
+    layer = Layer(Kind(nest.kind[op]), *(int(column[op]) for column in (*sizes, *window, *source)))
+    return layer._replace(
+        stride_y=layer.stride_y if layer.height > 1 else 1, stride_x=layer.stride_x if layer.width > 1 else 1
+    )
+
+
+def _op(program: Program, nest: Nests, unit: EthosU, layer: Layer, block: EthosBlock[int], op: int) -> _Op:
+    owned = program.use_bytes[program.use_ptr[op] : program.use_ptr[op + 1]]
+    moved = ceil_div(int(owned[-1]) * round_up(layer.depth, BRICK), layer.depth) if len(owned) else 0
+    cores = unit.cores if unit.generation == "ethos-u65" else 1
+    return _Op(unit, layer, block, int(nest.repeats[op]), _Use(moved, BRICK * block.width * cores))
+
+
+def _tiling(program: Program, accelerator: Accelerator, nest: Nests, ops: list[_Op]) -> Tiling:
+    unit, fast = ops[0].unit, accelerator.levels[0]
+    uses: list[_Use] = []
+    compute: list[int] = []
+    reserved = np.zeros(program.num_ops, dtype=np.int64)
+    restreamed = np.zeros(program.num_ops, dtype=np.int64)
+    ahead, staged = np.zeros(program.num_ops, dtype=np.bool_), np.zeros(program.num_uses, dtype=np.bool_)
+    for number, op in enumerate(ops):
+        busy = op.repeats * cycles(op.layer, op.block, unit, _output_cycles(program, number, op))
+        owned = range(program.use_ptr[number], program.use_ptr[number + 1])
+        weights = [use for use in owned if nest.role[use] == Role.WEIGHTS]
+        for use in owned:
+            uses.append(_use(program, nest, op, number, use))
+            if use in weights:
+                buffer = _staging_bytes(op, int(program.use_bytes[use]), fast.capacity_bytes)
+                staged[use] = buffer > 0
+                reserved[number] = buffer
+                ahead[number] = _is_constant(program, use)
+                if buffer:
+                    streamed, size = uses[-1].moved, int(program.use_bytes[use])
+                    busy = max(busy, Fraction(streamed * unit.clock_hz, fast.read_bytes_per_s))
+                    restreamed[number] = streamed - size
+                    uses[-1] = uses[-1]._replace(moved=size)
+        compute.append(ceil_div(busy * PS_PER_S, unit.clock_hz))
+    return Tiling(
+        compute_ps=counted(compute),
+        moved_bytes=counted([use.moved for use in uses]),
+        run_bytes=counted([use.run for use in uses]),
+        reserved_bytes=reserved,
+        ahead=ahead,
+        staged=staged,
+        restreamed_bytes=restreamed,
+        requests=_requests(program, unit, uses),
+    )
+
+
+def _requests(program: Program, unit: EthosU, uses: list[_Use]) -> Requests | None:
+    if not unit.request_words:
+        return None
+    asked = [min(words * WORD, LIMIT_PS) for words in unit.request_words]
+    outside = np.isin(program.tensor_kind[program.use_tensor], (TensorKind.WEIGHT, TensorKind.INPUT))
+    return Requests(counted([0 if use.words is None else asked[use.words] for use in uses]), asked[_STAGING], outside)
+
+
+def _use(program: Program, nest: Nests, op: _Op, number: int, use: int) -> _Use:
+    role, size = nest.role[use], int(program.use_bytes[use])
+    if role == Role.RESULT:
+        return op.result if use == program.use_ptr[number + 1] - 1 else _Use(size)
+    if role == Role.WEIGHTS:
+        return _Use(size * op.weight_reads, words=_WEIGHTS)
+    if role == Role.INPUT:
+        pixels = int(nest.input_height[number] * nest.input_width[number])
+        return _input(op, size, pixels, program.tensor_kind[program.use_tensor[use]])
+    if op.layer.kind in (Kind.PRODUCT, Kind.DEPTHWISE):
+        if _is_constant(program, use):
+            return _Use(max(size, SCALE_BYTES * op.layer.depth * op.weight_reads * op.repeats), words=_SCALES)
+        return op.result._replace(words=_INPUT)
+    if op.unit.generation == "ethos-u65" or size == program.use_bytes[program.use_ptr[number + 1] - 1]:
+        return _Use(max(size, op.result.moved), op.result.run, _INPUT)  # The U65 spreads an operand as it reads it.
+    return _Use(size, words=_INPUT)
+
+
+def _input(op: _Op, size: int, pixels: int, kind: int) -> _Use:
+    """Return the use of the streamed operand; data from outside the unit lie in plain order, not in bricks."""
+    layer, elements = op.layer, read_elements(op.layer, op.block)
+    run = BRICK * op.block.input_width
+    if kind in (TensorKind.INPUT, TensorKind.WEIGHT):
+        elements = elements // round_up(layer.channels, BRICK) * layer.channels
+        run = held_channels(layer, op.unit)
+    return _Use(max(size, ceil_div(elements * size, pixels * layer.channels)), run, _INPUT)
+
+
+def _staging_bytes(op: _Op, size: int, capacity: int) -> int:
+    """Return the bytes of fast memory that an op keeps for weights that it reads more than once.
+
+    All of them in at most an eighth of the memory, else two slices in at most half of it, so that feature maps have
+    room, else nothing: our choice.
+    """
+    if op.weight_reads == 1:
+        return 0
+    slices = min(size, 2 * ceil_div(size * op.block.depth, op.layer.depth))
+    return size if 8 * size <= capacity else slices if 2 * slices <= capacity else 0
+
+
+def _output_cycles(program: Program, number: int, op: _Op) -> Fraction:
+    """Return cycles per result element; data that are only moved go out as plain results."""
+    rates, op_type = op.unit.output_cycles, program.op_type[number]
+    if op_type == "MaxPool":
+        return rates.max_pool
+    if op.layer.kind != Kind.ELEMENTWISE or not program.vector_ops[number]:
+        return rates.plain
+    return rates.multiply if op_type == "Mul" else rates.add
+
+
+def _is_constant(program: Program, use: int) -> bool:
+    return bool(program.tensor_kind[program.use_tensor[use]] == TensorKind.WEIGHT)

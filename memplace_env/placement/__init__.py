@@ -1,0 +1,1 @@
+"""Placement: the `Task`, the `MemoryPlan` and its validator, simulators and the compiler."""

@@ -1,0 +1,73 @@
+"""From levels to a MemoryPlan with addresses, transfers and a count of what had to be moved."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from memplace_env._lib.errors import ActionError
+from memplace_env._lib.foreign import described
+from memplace_env.placement.compiler.evaluate import kernel_of
+from memplace_env.placement.compiler.placing_order import ORDERS, Order, schedule_of
+from memplace_env.placement.memory_plan import MemoryPlan
+from memplace_env.placement.task import Task
+from memplace_env.program.program import Ints, TensorKind
+
+
+class Compiled(NamedTuple):
+    """A plan and the bytes of the tensors that did not get the level they asked for."""
+
+    plan: MemoryPlan
+    reassigned_bytes: int
+
+
+def place_levels(task: Task, levels: ArrayLike, order: Order = "weights-before-results") -> Compiled:
+    """Return the plan that puts tensors into the requested levels where they fit, see `memplace_env.compile_levels`.
+
+    Raises:
+        ActionError: if the levels have another shape or another range, or there is no such order.
+    """
+    if not isinstance(order, str) or order not in ORDERS:
+        raise ActionError(f"The order is one of {', '.join(ORDERS)}, not {described(order)}.")
+    program, wanted = task.program, np.asarray(levels)
+    if wanted.shape != (program.num_tensors,) or not np.issubdtype(wanted.dtype, np.integer):
+        raise ActionError(
+            f"Levels for {program.name!r} are {program.num_tensors} integers, one level for each tensor; these "
+            f"have shape {wanted.shape} and dtype {wanted.dtype}."
+        )
+    if wanted.size and (wanted.min() < 0 or wanted.max() > task.backing):
+        raise ActionError(f"Levels are 0..{task.backing}; these hold {wanted.min()}..{wanted.max()}.")
+    return place_assignment(task, wanted.astype(np.int64), np.arange(program.num_tensors), order)
+
+
+def place_assignment(task: Task, assignment: Ints, decision_of: Ints, order: Order) -> Compiled:
+    """Place tensor k at level `assignment[decision_of[k]]`, in the backing memory if the index is below 0."""
+    schedule = schedule_of(task, order)
+    out, levels = np.empty((3, 1), dtype=np.int64), np.empty((1, task.program.num_tensors), dtype=np.int8)
+    offset, start = kernel_of(schedule)(schedule, assignment[None], decision_of, out, levels, 0, 1)
+    return Compiled(plan_of_levels(task, levels[0], offset, start), int(out[2, 0]))
+
+
+def plan_of_levels(task: Task, level: NDArray[np.integer], offset: Ints, copy_start: Ints | None = None) -> MemoryPlan:
+    """Return the plan in which each tensor lives in one level, at one offset, from its first op to its last.
+
+    `copy_start` int64[K] is, for streamed weights in fast memory, the op at which their transfer starts.
+    """
+    program = task.program
+    blocks = np.flatnonzero(program.is_placeable & (level < task.backing))
+    weight = program.tensor_kind[blocks] == TensorKind.WEIGHT
+    first, last = program.live_start[blocks], program.live_end[blocks]
+    transfers = None
+    if not task.streams_weights or copy_start is None:
+        first = np.where(weight, 0, first)
+        last = np.where(weight, program.num_ops - 1, last)
+    else:
+        copied = blocks[weight]
+        ends = program.live_start[copied] - 1
+        sources = np.full(len(copied), task.backing)
+        transfers = np.stack([copied, sources, level[copied], copy_start[copied], ends], axis=1)
+        first = np.where(weight, copy_start[blocks], first)
+    allocations = np.stack([blocks, level[blocks], offset[blocks], first, last], axis=1)
+    return task.make_plan(level[program.use_tensor], allocations, transfers)

@@ -1,0 +1,92 @@
+"""Density-greedy: tensors go first that save most time per byte and per op for which they hold it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memplace_env.placement.compiler.compile import place_levels
+from memplace_env.placement.compiler.free_bytes import fill
+from memplace_env.placement.compiler.savings import latency_ps, move_costs
+from memplace_env.placement.memory_plan import MemoryPlan
+from memplace_env.placement.task import Task, derived
+from memplace_env.program.program import Ints, TensorKind
+
+
+class Variant(NamedTuple):
+    """One way to score tensors.
+
+    Attributes:
+        life: how much the time counts for which bytes are held: a score is saved / (bytes * ops^life).
+        missing: weight of what a tensor costs if it alone is not there, in its mean with what it saves if it alone is.
+        repairs: how often tensors are scored anew by what they change in the levels found so far, and placed anew.
+    """
+
+    life: float
+    missing: float
+    repairs: int
+
+
+VARIANTS = (
+    *(Variant(life, missing, repairs) for repairs in (0, 3) for life in (1.0, 0.5) for missing in (0.5, 1.0)),
+    *(Variant(0.0, missing, 3) for missing in (0.5, 1.0)),
+)
+"""Ten, the best one alone first; our choice, from trials on the registered workloads."""
+
+
+def density_levels(task: Task, variant: Variant = VARIANTS[0]) -> Ints:
+    """Return int64[K], the level of each tensor: per level, fastest first, by falling score, wherever bytes have room.
+
+    Addresses are not looked at: `place_levels` finds them, nearly always for everything.
+    """
+    backing = task.backing
+    level = np.full(task.program.num_tensors, backing)
+    for fast in range(backing):
+        free = task.program.is_placeable & (level == backing)
+        alone = -move_costs(task, level)[:, fast]
+        missing = move_costs(task, np.where(free, fast, level))[:, backing]
+        filled = _fill(task, level, fast, variant, (1 - variant.missing) * alone + variant.missing * missing)
+        best, best_ps = filled, latency_ps(task, filled)
+        for _ in range(variant.repairs):
+            change = move_costs(task, filled)
+            saved = np.where(filled == fast, change[:, backing], -change[:, fast])
+            filled = _fill(task, level, fast, variant, saved)
+            if latency_ps(task, filled) < best_ps:
+                best, best_ps = filled, latency_ps(task, filled)
+        level = best
+    return level
+
+
+@derived
+def all_density_levels(task: Task) -> NDArray[np.int64]:
+    """Return int64[10, K], the levels of all variants."""
+    return np.stack([density_levels(task, variant) for variant in VARIANTS])
+
+
+@derived
+def density_greedy(task: Task) -> MemoryPlan:
+    """Return the plan of the first variant's levels."""
+    return place_levels(task, density_levels(task)).plan
+
+
+def _fill(task: Task, level: Ints, fast: int, variant: Variant, saved: NDArray[np.floating]) -> Ints:
+    """Return `level` int[K] with tensors that save anything moved from the backing memory to the level `fast`."""
+    first, last, size = *_lives(task), task.program.tensor_bytes
+    score = saved / (size * (last - first + 1.0) ** variant.life)
+    score[~task.program.is_placeable | (level < task.backing)] = 0
+    room = task.accelerator.levels[fast].capacity_bytes - task.costs.reserved_bytes[:, fast]
+    order = np.argsort(-score, kind="stable")[: np.count_nonzero(score > 0)]
+    return np.where(fill(room, order, first, last, size), fast, level)
+
+
+def _lives(task: Task) -> tuple[Ints, Ints]:
+    """Return int64[K] each, first and last op of each tensor's block; streamed weights come one op before their use."""
+    first, last = task.program.live_start.copy(), task.program.live_end.copy()
+    weight = task.program.tensor_kind == TensorKind.WEIGHT
+    if task.streams_weights:
+        first[weight] = np.maximum(first[weight] - 1, 0)
+    else:
+        first[weight], last[weight] = 0, task.program.num_ops - 1
+    return first, last

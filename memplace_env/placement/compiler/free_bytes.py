@@ -1,0 +1,98 @@
+"""Free bytes of a memory level in every op, as a segment tree: reading and taking cost log2 of the number of ops.
+
+Leaf `half + 1 + t` stands for op t, node n for its children 2n and 2n + 1. `least` int64[2 half] holds the fewest free
+bytes of the ops below a node, `taken` int64[2 half] what all of them lost that the nodes below do not show.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from memplace_env._lib.kernel import kernel
+
+_PLENTY = np.int64(2**62)
+"""Free bytes of leaves without an op: more than any level has."""
+
+
+@kernel
+def new_profile(free_bytes):
+    """Return the tree (`least`, `taken`) of int64[T] free bytes."""
+    half = 1
+    # The leaves before op 0 and behind the last op are never taken from: the walks below start at them.
+    while half < len(free_bytes) + 2:
+        half *= 2
+    least, taken = np.full(2 * half, _PLENTY, dtype=np.int64), np.zeros(2 * half, dtype=np.int64)
+    for op in range(len(free_bytes)):
+        least[half + 1 + op] = free_bytes[op]
+    # Children have larger numbers, so that both are complete when their parent is computed.
+    for node in range(half - 1, 0, -1):
+        least[node] = min(least[2 * node], least[2 * node + 1])
+    return least, taken
+
+
+@kernel
+def fewest_free(profile, first, last):
+    """Return the fewest bytes that are free in one of the ops first..last."""
+    least, taken = profile
+    # The leaves just outside the range.
+    left, right = len(least) // 2 + first, len(least) // 2 + last + 2
+    of_left, of_right = _PLENTY, _PLENTY
+    # Both walk up until they are siblings. A right sibling of `left` and a left sibling of `right` lie inside the range
+    # whole; `of_left` and `of_right` are the least of these below the nodes `left` and `right`.
+    while left ^ right != 1:
+        if left & 1 == 0:
+            of_left = min(of_left, least[left + 1])
+        if right & 1 == 1:
+            of_right = min(of_right, least[right - 1])
+        left, right = left >> 1, right >> 1
+        # What a node lost does not show in its children.
+        of_left -= taken[left]
+        of_right -= taken[right]
+    fewest, node = min(of_left, of_right), left >> 1
+    # From the common parent up to the root.
+    while node > 0:
+        fewest -= taken[node]
+        node >>= 1
+    return fewest
+
+
+@kernel
+def take(profile, first, last, size):
+    """Take `size` bytes in each of the ops first..last."""
+    least, taken = profile
+    left, right = len(least) // 2 + first, len(least) // 2 + last + 2
+    # The same walk as in `fewest_free`: nodes inside the range lose the bytes whole, those above are computed anew.
+    while left ^ right != 1:
+        if left & 1 == 0:
+            least[left + 1] -= size
+            taken[left + 1] += size
+        if right & 1 == 1:
+            least[right - 1] -= size
+            taken[right - 1] += size
+        left, right = left >> 1, right >> 1
+        least[left] = min(least[2 * left], least[2 * left + 1]) - taken[left]
+        least[right] = min(least[2 * right], least[2 * right + 1]) - taken[right]
+    node = left >> 1
+    # The ancestors of both ends.
+    while node > 0:
+        least[node] = min(least[2 * node], least[2 * node + 1]) - taken[node]
+        node >>= 1
+
+
+@kernel
+def fill(free_bytes, order, first, last, size):
+    """Return bool[K], the tensors that find room, one after the other, where bytes alone count.
+
+    Args:
+        free_bytes: int64[T].
+        order: int64[n], tensors.
+        first, last: int64[K], ops in which each is held, inclusive.
+        size: int64[K], bytes.
+    """
+    profile, placed = new_profile(free_bytes), np.zeros(len(size), dtype=np.bool_)
+    # A tensor without room is passed over; smaller ones behind it may still find some.
+    for tensor in order:
+        if fewest_free(profile, first[tensor], last[tensor]) >= size[tensor]:
+            take(profile, first[tensor], last[tensor], size[tensor])
+            placed[tensor] = True
+    return placed

@@ -1,0 +1,88 @@
+"""Plans without search: the native compiler that every speed-up is against, and weaker rules beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from memplace_env.placement.compiler.compile import place_levels, plan_of_levels
+from memplace_env.placement.compiler.density import density_greedy
+from memplace_env.placement.compiler.placing_order import Order
+from memplace_env.placement.memory_plan import MemoryPlan
+from memplace_env.placement.simulator import Report, evaluate_plan, evaluate_plans
+from memplace_env.placement.task import Task, derived
+from memplace_env.program.program import Ints, TensorKind
+
+NATIVE_ORDERS: tuple[Order, ...] = ("weights-before-results", "results-before-weights", "all-results-first")
+"""Orders that native tries: op by op, weights or results first, and all results before all weights."""
+
+
+@derived
+def native_plan(task: Task) -> MemoryPlan:
+    """Return the compiler's own plan, see `memplace_env.native`."""
+    levels = native_levels(task)
+    plans = [place_levels(task, levels, order).plan for order in NATIVE_ORDERS]
+    latencies = [report.latency_ps for report in evaluate_plans(task, plans)]
+    return plans[latencies.index(min(latencies))]
+
+
+@derived
+def native_report(task: Task) -> Report:
+    """Return the report of native's plan, the baseline of all speed-ups."""
+    return evaluate_plan(task, native_plan(task), trusted=True)
+
+
+@derived
+def weights_first(task: Task) -> MemoryPlan:
+    """Put all weights, but tables, into the fastest levels with room before any result gets bytes."""
+    return place_levels(task, native_levels(task), "all-weights-first").plan
+
+
+@derived
+def results_first(task: Task) -> MemoryPlan:
+    """Put every result into the fastest level with room, all weights in the backing memory."""
+    weight = task.program.tensor_kind == TensorKind.WEIGHT
+    return place_levels(task, np.where(weight, task.backing, 0)).plan
+
+
+@derived
+def all_fastest(task: Task) -> MemoryPlan:
+    """Request the fastest level for everything: results by falling size, then weights by the time that a byte saves.
+
+    A careful compiler does so without any search.
+    """
+    return place_levels(task, np.zeros(task.program.num_tensors, dtype=np.int64), "by-size").plan
+
+
+@derived
+def all_backing(task: Task) -> MemoryPlan:
+    """Leave everything in the backing memory."""
+    tensors = task.program.num_tensors
+    return plan_of_levels(task, np.full(tensors, task.backing), np.zeros(tensors, dtype=np.int64))
+
+
+@derived
+def all_backing_report(task: Task) -> Report:
+    """Return the report of the all-backing plan, the baseline of games."""
+    return evaluate_plan(task, all_backing(task), trusted=True)
+
+
+def native_levels(task: Task) -> Ints:
+    """Return int64[K], the levels that `native` requests: the fastest for all but tables."""
+    program = task.program
+    most = np.zeros(program.num_tensors, dtype=np.int64)
+    np.maximum.at(most, program.use_tensor, program.use_bytes)
+    table = (program.tensor_kind == TensorKind.WEIGHT) & (most < program.tensor_bytes)
+    return np.where(table, task.backing, 0)
+
+
+HEURISTICS: dict[str, Callable[[Task], MemoryPlan]] = {
+    "native": native_plan,
+    "weights-first": weights_first,
+    "results-first": results_first,
+    "all-backing": all_backing,
+    "all-fastest": all_fastest,
+    "density-greedy": density_greedy,
+}
+"""Plans that cost no search, by name."""

@@ -1,0 +1,302 @@
+"""Addresses for blocks whose level and life are decided: by falling size at the lowest gap, with repair.
+
+Blocks are numbered by rank: larger ones first, of equal ones the one that lives first, then the lower tensor. Largest
+first at the lowest gap finds addresses for nearly everything that fits by bytes. Where a block finds none, those in
+its way are placed again around it; where that fails too, other orders are tried, and at last blocks that failed go
+first. The routine and the order of its attempts are our choice, from trials on all programs of the zoo.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from memplace_env._lib.kernel import kernel
+
+MOST_PAIRS = 2**24
+"""Pairs of blocks alive together of which lists are kept (128 MiB); beyond, each block looks through all others."""
+ATTEMPTS = 8
+"""Orders that begin with a block that failed, before a block has to step down a level."""
+MOST_AROUND = 64
+"""Blocks in the way beyond which none is placed again: the work grows with their square."""
+MOST_LOOKS = 2**21
+"""Pairs of neighbours that other orders may look at in all."""
+FEW = 24
+"""Neighbours up to which looking through them again and again is faster than sorting them."""
+
+
+@kernel
+def neighbours_of(first, last, here):
+    """Return lists of the blocks that are alive at the same time.
+
+    Args:
+        first, last: int64[n], ops of each block's life, inclusive.
+        here: bool[n], blocks that count.
+
+    Returns:
+        ptr int64[n + 1], middle int64[n] and other int32[P]: those alive together with block b are
+        `other[ptr[b]:ptr[b + 1]]`, of which those before `middle[b]` have a smaller rank. Where there are more than
+        MOST_PAIRS pairs, `other` is empty and ptr[n] is -1.
+    """
+    n = len(first)
+    by_first = _by_first(first, here)
+    ptr, middle = np.zeros(n + 1, dtype=np.int64), np.zeros(n, dtype=np.int64)
+    other = np.empty(0, dtype=np.int32)
+    alive = np.empty(n, dtype=np.int64)
+    smaller, larger = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
+    pairs = 0
+    # The first pass counts each block's neighbours, the second writes them. Both sweep over time:
+    # `alive[:count]` are the blocks that have begun, of which those that ended meanwhile are dropped when looked at.
+    for filling in range(2):
+        count = 0
+        for block in by_first:
+            kept = 0
+            # alive[:kept] are those of alive[:index] that overlap with the block: each such pair is met exactly once.
+            for index in range(count):
+                old = alive[index]
+                if last[old] >= first[block]:
+                    alive[kept] = old
+                    kept += 1
+                    low, high = min(old, block), max(old, block)
+                    # While counting, `smaller` and `larger` are counts; while filling, the next free index in `other`.
+                    if filling:
+                        other[smaller[high]] = low
+                        other[larger[low]] = high
+                    smaller[high] += 1
+                    larger[low] += 1
+            alive[kept] = block
+            count = kept + 1
+            pairs += kept  # both passes add up, so twice the number of pairs in the end
+            if pairs > 2 * MOST_PAIRS:
+                ptr[n] = -1
+                return ptr, middle, np.empty(0, dtype=np.int32)
+        if not filling:
+            # A running sum of the counts; then both counts become the index at which a block's lists begin.
+            for block in range(n):
+                middle[block] = ptr[block] + smaller[block]
+                ptr[block + 1] = middle[block] + larger[block]
+                smaller[block], larger[block] = ptr[block], middle[block]
+            other = np.empty(ptr[n], dtype=np.int32)
+    return ptr, middle, other
+
+
+@kernel
+def _by_first(first, here):
+    """Return the blocks that count, by the first op of their lives; a counting sort, stable by rank."""
+    ops = 0
+    for block in range(len(first)):
+        ops = max(ops, first[block] + 1)
+    # begin[op + 1] counts the blocks that begin at op; summed up, begin[op] is where those of op start in `ordered`.
+    begin = np.zeros(ops + 1, dtype=np.int64)
+    for block in range(len(first)):
+        if here[block]:
+            begin[first[block] + 1] += 1
+    for op in range(ops):
+        begin[op + 1] += begin[op]
+    ordered = np.empty(begin[ops], dtype=np.int64)
+    # begin[op] is now the next free index for a block that begins at op.
+    for block in range(len(first)):
+        if here[block]:
+            ordered[begin[first[block]]] = block
+            begin[first[block]] += 1
+    return ordered
+
+
+@kernel
+def pack_level(blocks, near, members, ceiling, offset, end):
+    """Find addresses for the blocks of one level; return the bytes of those that found none.
+
+    Args:
+        blocks: size, first, last: int64[n] each, by rank.
+        near: what `neighbours_of` returned for at least the blocks of the level.
+        members: int64[m], the blocks of the level, rising.
+        ceiling: int64[n], bytes below which each block must end.
+        offset: int64[n], filled in for `members`.
+        end: int64[n], filled: where each block ends; -1 if it found no address, or is of another level.
+    """
+    unplaced = _place(blocks, near, members, True, ceiling, np.int64(2**62), offset, end)
+    if unplaced > 0:
+        unplaced = _try_other_orders(blocks, near, members, ceiling, unplaced, offset, end)
+    return unplaced
+
+
+@kernel
+def _try_other_orders(blocks, near, members, ceiling, least, offset, end):
+    """Place blocks by area, by life and by start, then those first that failed; return the fewest bytes unplaced.
+
+    `least` are the bytes unplaced in `offset` and `end`, which always hold the best layout so far.
+    """
+    order, best, trial, trial_end = members.copy(), members.copy(), np.empty_like(offset), end.copy()
+    ptr = near[0]
+    # Attempts 0..2 sort by area, life and start; each later one moves a failed block of the last attempt to the front.
+    for attempt in range(3 + ATTEMPTS):
+        # ptr[n] counts each pair twice, and an attempt looks at each about once; -1 means that no lists are kept.
+        if ptr[len(offset)] < 0 or (attempt + 1) * ptr[len(offset)] > MOST_LOOKS:
+            break
+        if attempt < 3:
+            _sort(order, blocks, attempt)
+        else:
+            failed = 0
+            # The last attempt left bytes over, so some block in `order` has no end and the search stops in time.
+            while trial_end[order[failed]] >= 0:
+                failed += 1
+            # Rotate order[:failed + 1] by one: the failed block goes first, the others keep their order.
+            block = order[failed]
+            for index in range(failed, 0, -1):
+                order[index] = order[index - 1]
+            order[0] = block
+        lost = _place(blocks, near, order, False, ceiling, least, trial, trial_end)
+        if lost < least:
+            least = lost
+            for index, block in enumerate(order):
+                best[index], offset[block], end[block] = block, trial[block], trial_end[block]
+        if least == 0:
+            break
+        if attempt == 2:  # the later attempts start from the best order so far, and from what failed in it
+            for index, block in enumerate(best):
+                order[index], trial_end[block] = block, end[block]
+    return least
+
+
+@kernel
+def _sort(items, blocks, by):
+    """Sort by area (0), life (1), both falling, start (2) or rank (3); what is equal there by rank."""
+    if len(items) > MOST_AROUND:
+        items.sort()  # by rank first, as the sort by key is stable
+        key = np.empty(len(items), dtype=np.int64)
+        for index, item in enumerate(items):
+            key[index] = _key(blocks, item, by)
+        items[:] = items[np.argsort(key, kind="mergesort")]
+        return
+    # Insertion sort, as short lists need no memory then: items[:end] is sorted before each pass.
+    for end in range(1, len(items)):
+        item, index = items[end], end
+        key_of_item = _key(blocks, item, by)
+        # All of items[index + 1:end + 1] come after the item and have moved up by one.
+        while index > 0:
+            before = items[index - 1]
+            other = _key(blocks, before, by)
+            if other < key_of_item or (other == key_of_item and before < item):
+                break
+            items[index] = before
+            index -= 1
+        items[index] = item
+
+
+@kernel(forceinline=True)
+def _key(blocks, item, by):
+    """Return the number that `_sort` sorts a block by, the smallest first."""
+    size, first, last = blocks
+    life = last[item] - first[item] + 1
+    return -life * size[item] if by == 0 else (-life if by == 1 else (first[item] if by == 2 else 0))
+
+
+@kernel
+def _place(blocks, near, order, by_rank, ceiling, enough, offset, end):
+    """Place blocks in an order, each at the lowest gap; return the bytes unplaced, or `enough` as soon as it is that.
+
+    With `by_rank` blocks come by rank, so that only those of smaller rank can be in the way.
+    """
+    size = blocks[0]
+    ptr, middle, other = near
+    lost, listed = np.int64(0), ptr[len(size)] >= 0
+    end[:] = -1
+    # The blocks placed so far have an end; no two of them meet, and each lies below its ceiling.
+    for block in order:
+        begin, need, moved = np.int64(0), size[block], True
+        since, until = ptr[block], middle[block] if by_rank else ptr[block + 1]
+        if listed and until - since <= FEW:
+            # `begin` rises over every neighbour that it meets until it meets none. No gap below `begin` is large
+            # enough, as any start there would meet one of the neighbours passed. Unplaced ones have the end -1.
+            while moved:
+                moved = False
+                for index in range(since, until):
+                    neighbour = other[index]
+                    if end[neighbour] > begin and offset[neighbour] < begin + need:
+                        begin, moved = end[neighbour], True
+        else:
+            begin = _lowest_gap(blocks, near, block, offset, end)
+        if begin + need <= ceiling[block]:
+            offset[block] = begin
+            end[block] = begin + need
+        elif not _repair(blocks, near, ceiling, block, offset, end):
+            lost += need
+            if lost >= enough:  # no better than the best layout so far: the rest is of no use
+                return enough
+    return lost
+
+
+@kernel
+def _lowest_gap(blocks, near, block, offset, end):
+    """Return the lowest address at which a block meets no placed one that is alive together with it."""
+    begin = np.int64(0)
+    around = _placed_around(blocks, near, block, end)
+    step = len(around) // 2
+    # Shell's sort, by address: after each pass, blocks that are `step` apart are in order. It needs no further memory.
+    while step > 0:
+        for index in range(step, len(around)):
+            neighbour = around[index]
+            while index >= step and offset[around[index - step]] > offset[neighbour]:
+                around[index] = around[index - step]
+                index -= step
+            around[index] = neighbour
+        step //= 2
+    # `begin` is the highest end of the neighbours passed: the gap up to the next one is the next candidate.
+    for neighbour in around:
+        if offset[neighbour] >= begin + blocks[0][block]:
+            break
+        begin = max(begin, end[neighbour])
+    return begin
+
+
+@kernel
+def _placed_around(blocks, near, block, end):
+    """Return int64[m], the placed blocks that are alive together with this one."""
+    _, first, last = blocks
+    ptr, _, other = near
+    count = 0
+    # Without a branch: each candidate is written behind the last one that counted, and `count` grows if it counts too.
+    # The last candidate may be written behind all others, hence one element more.
+    if ptr[len(first)] >= 0:
+        around = np.empty(ptr[block + 1] - ptr[block] + 1, dtype=np.int64)
+        for index in range(ptr[block], ptr[block + 1]):
+            around[count] = other[index]
+            count += end[other[index]] >= 0
+    else:
+        around = np.empty(len(first) + 1, dtype=np.int64)
+        for neighbour in range(len(first)):
+            around[count] = neighbour
+            count += end[neighbour] >= 0 and first[neighbour] <= last[block] and last[neighbour] >= first[block]
+    return around[:count]
+
+
+@kernel
+def _repair(blocks, near, ceiling, block, offset, end):
+    """Place a block at 0 and those around it anew, by size, else by life; return whether all found addresses.
+
+    If not, `offset` and `end` are as before, and the block has no end.
+    """
+    size = blocks[0]
+    around = _placed_around(blocks, near, block, end)
+    if len(around) > MOST_AROUND:
+        return False
+    before = np.empty(len(around), dtype=np.int64)
+    # Attempt 0 goes by rank, that is by falling size, attempt 1 by life. Before each, all around are where they were.
+    for attempt in range(2):
+        _sort(around, blocks, 1 if attempt else 3)
+        for index, neighbour in enumerate(around):
+            before[index] = offset[neighbour]
+            end[neighbour] = -1
+        offset[block], end[block] = 0, size[block]
+        fits = size[block] <= ceiling[block]
+        # Those of `around` that are placed again so far meet nothing; after the first that does not fit none is placed.
+        for neighbour in around:
+            if fits:
+                offset[neighbour] = _lowest_gap(blocks, near, neighbour, offset, end)
+                end[neighbour] = offset[neighbour] + size[neighbour]
+                fits = end[neighbour] <= ceiling[neighbour]
+        if fits:
+            return True
+        for index, neighbour in enumerate(around):
+            offset[neighbour], end[neighbour] = before[index], before[index] + size[neighbour]
+        end[block] = -1
+    return False

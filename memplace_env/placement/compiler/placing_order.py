@@ -1,0 +1,131 @@
+"""The order in which the compiler places tensors, as arrays for its kernels."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memplace_env.placement.compiler.packing import neighbours_of
+from memplace_env.placement.compiler.savings import saved_per_byte
+from memplace_env.placement.task import Task, derived
+from memplace_env.program.program import Ints, TensorKind
+
+Order = Literal["weights-before-results", "results-before-weights", "all-weights-first", "all-results-first", "by-size"]
+ORDERS: tuple[Order, ...] = get_args(Order)
+
+
+class Schedule(NamedTuple):
+    """Everything the kernels read, struct of arrays; W, R: weights and results that may leave the backing memory.
+
+    Attributes:
+        item_tensor: int32[W + R], tensors in the order in which they are granted bytes.
+        item_is_weight: bool[W + R].
+        in_order: whether results come in the order in which they are made.
+        item_ptr: int32[T + 2]; the items before `item_ptr[1]` come before op 0, those in
+            `item_ptr[t + 1]:item_ptr[t + 2]` when op t is reached, which matters where weights have to arrive.
+        by_rank: int64[N], tensors that need addresses, by rank (`packing`): the results, and streamed weights.
+        blocks: their bytes, and first and last op of their lives; int64[N] each.
+        near: `packing.neighbours_of` these, unless weights are streamed: then lives depend on the levels.
+        tensor_bytes: int64[K].
+        live_start, live_end: int64[K], first and last op that touches the tensor.
+        capacity: int64[L], bytes.
+        any_reserved: whether an op keeps bytes of a level for itself.
+        use_ptr: int32[T + 1].
+        use_tensor: int32[U].
+        compute_ps, overhead_ps, use_ps, latency_ps, serial, prefetch_ps, use_pj, copy_pj, reserved_bytes: as in
+            `Costs`; flat, as numba counts references whenever a kernel takes a tuple out of a tuple.
+        compute_pj: energy of all compute.
+        streamed: whether weights start in the backing memory.
+    """
+
+    item_tensor: NDArray[np.int32]
+    item_is_weight: NDArray[np.bool_]
+    in_order: bool
+    item_ptr: NDArray[np.int32]
+    by_rank: Ints
+    blocks: tuple[Ints, Ints, Ints]
+    near: tuple[Ints, Ints, NDArray[np.int32]]
+    tensor_bytes: Ints
+    live_start: Ints
+    live_end: Ints
+    capacity: Ints
+    any_reserved: bool
+    use_ptr: NDArray[np.int32]
+    use_tensor: NDArray[np.int32]
+    compute_ps: Ints
+    overhead_ps: Ints
+    use_ps: Ints
+    latency_ps: Ints
+    serial: bool
+    prefetch_ps: Ints
+    use_pj: Ints
+    copy_pj: Ints
+    reserved_bytes: Ints
+    compute_pj: int
+    streamed: bool
+
+
+@derived
+def schedule_of(task: Task, order: Order) -> Schedule:
+    """Return the schedule in which tensors are granted bytes in this order.
+
+    Weights come at the op that first reads them, results at the op that makes them; "weights-before-results" and
+    "results-before-weights" differ in which come first within an op. "all-weights-first" puts every resident weight
+    before any result (streamed weights, which need time to arrive, always keep their turn); "all-results-first" puts
+    every result before any weight; "by-size" does so too, with results by falling size and resident weights by the
+    time that a byte of them saves.
+    """
+    program, costs = task.program, task.costs
+    items = np.flatnonzero(program.is_placeable)
+    weight = program.tensor_kind[items] == TensorKind.WEIGHT
+    turn, within = program.live_start[items] + 1, weight if order == "results-before-weights" else ~weight
+    if order in ("all-results-first", "by-size"):
+        turn = np.where(weight, turn if task.streams_weights else program.num_ops, 0)
+    elif order == "all-weights-first" and not task.streams_weights:
+        turn = np.where(weight, 0, turn)
+    urgency = np.zeros(len(items))
+    if order == "by-size":
+        urgency = np.where(weight, saved_per_byte(task)[items], program.tensor_bytes[items])
+    sequence = np.lexsort((program.first_use[items], program.live_start[items], -urgency, within, turn))
+    by_rank, blocks, near = _ranked(task)
+    capacity = np.array([level.capacity_bytes for level in task.accelerator.levels])
+    return Schedule(
+        item_tensor=items[sequence].astype(np.int32),
+        item_is_weight=weight[sequence],
+        in_order=order != "by-size",
+        item_ptr=np.searchsorted(turn[sequence], np.arange(program.num_ops + 2)).astype(np.int32),
+        by_rank=by_rank,
+        blocks=blocks,
+        near=near,
+        tensor_bytes=program.tensor_bytes,
+        live_start=program.live_start,
+        live_end=program.live_end,
+        capacity=capacity,
+        any_reserved=bool(costs.reserved_bytes.any()),
+        use_ptr=program.use_ptr.astype(np.int32),
+        use_tensor=program.use_tensor.astype(np.int32),
+        compute_ps=costs.compute_ps,
+        overhead_ps=costs.overhead_ps,
+        use_ps=costs.use_ps,
+        latency_ps=costs.latency_ps,
+        serial=costs.serial,
+        prefetch_ps=costs.prefetch_ps,
+        use_pj=costs.use_pj,
+        copy_pj=costs.copy_pj,
+        reserved_bytes=costs.reserved_bytes,
+        compute_pj=int(costs.compute_pj.sum()),
+        streamed=task.streams_weights,
+    )
+
+
+@derived
+def _ranked(task: Task) -> tuple[Ints, tuple[Ints, Ints, Ints], tuple[Ints, Ints, NDArray[np.int32]]]:
+    """Return `by_rank`, `blocks` and `near` of every order's schedule."""
+    program = task.program
+    needs = program.is_placeable & (task.streams_weights | (program.tensor_kind != TensorKind.WEIGHT))
+    by_rank = np.flatnonzero(needs)
+    by_rank = by_rank[np.lexsort((by_rank, program.live_start[by_rank], -program.tensor_bytes[by_rank]))]
+    blocks = program.tensor_bytes[by_rank], program.live_start[by_rank], program.live_end[by_rank]
+    return by_rank, blocks, neighbours_of(*blocks[1:], np.full(len(by_rank), not task.streams_weights))

@@ -1,0 +1,150 @@
+"""Placing on machines whose weights start every inference in the backing memory.
+
+A weight assigned to a fast level is copied in before its first use, in the shortest window of ops whose backing port
+has enough time left, and holds its block from that window to its last use. Bytes are counted op by op, as the windows
+follow from the times of the ops before; then addresses are chosen, knowing all lives (`packing`). Where a tensor finds
+no address, it requests the next level instead and everything is done again, as times and with them later windows
+change without it: no copy is ever accepted that an op would have to wait for.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from memplace_env._lib.kernel import kernel
+from memplace_env.placement.compiler.packing import neighbours_of, pack_level
+from memplace_env.placement.compiler.placing_kernels import most_reserved, reassigned_bytes, time_op, wanted_level
+
+
+@kernel
+def place_all(schedule, assignments, decision_of, out, levels, first, last):
+    """Place and time assignments; arguments and result as in `compiler.resident.place_all`.
+
+    The returned `start` of a weight is the first op of its copy. No copy can stall: a window is only taken if the
+    time is there, and booking it forwards leaves room for what comes later, so playing the copies by earliest
+    deadline meets every deadline.
+    """
+    tensors, backing = len(schedule.tensor_bytes), len(schedule.capacity) - 1
+    offset, start = np.zeros(tensors, dtype=np.int64), np.zeros(tensors, dtype=np.int64)
+    wanted = np.empty(tensors, dtype=np.int64)
+    for index in range(first, last):
+        assignment, level = assignments[index], levels[index]
+        for tensor in range(tensors):
+            wanted[tensor] = wanted_level(assignment, decision_of, tensor, backing)
+        settled = False
+        # Each pass but the last moves at least one tensor's `wanted` down a level, so there are at most K (L - 1) + 1.
+        while not settled:
+            out[0, index], out[1, index] = _grant(schedule, wanted, level, start)
+            settled = _find_addresses(
+                (schedule.blocks, schedule.by_rank),
+                (schedule.capacity, schedule.reserved_bytes),
+                (wanted, level, start),
+                offset,
+            )
+        out[2, index] = reassigned_bytes(schedule, assignment, decision_of, level)
+    return offset, start
+
+
+@kernel
+def _grant(schedule, wanted, level, start):
+    """Fill in the `level` int8[K] that each tensor gets by bytes, and the `start` int64[K] of its block.
+
+    Returns:
+        Latency in ps and dynamic energy in pJ.
+    """
+    backing, ops = len(schedule.capacity) - 1, len(schedule.compute_ps)
+    load, free_ps = np.zeros((backing, ops), dtype=np.int64), np.empty(ops, dtype=np.int64)
+    used_ps = np.zeros(backing + 1, dtype=np.int64)
+    latency, picojoules = np.int64(0), np.int64(schedule.compute_pj)
+    level[:] = backing
+    # Op -1 holds the items that come before op 0. When op t is reached, the times of all ops before it are known:
+    # free_ps[:t] is what they leave of the backing port beside the copies granted so far.
+    for op in range(-1, ops):
+        for item in range(schedule.item_ptr[op + 1], schedule.item_ptr[op + 2]):
+            tensor, got = schedule.item_tensor[item], wanted[schedule.item_tensor[item]]
+            since, until = schedule.live_start[tensor], schedule.live_end[tensor]
+            size, demand = schedule.tensor_bytes[tensor], schedule.prefetch_ps[tensor]
+            is_copied = schedule.item_is_weight[item] and got < backing
+            if is_copied:
+                since = _window_start(free_ps, op, demand)
+                if since < 0:
+                    got = backing
+            # The window does not depend on the level: a copy's time is that of the backing port.
+            while got < backing and not _has_room(
+                load, schedule.capacity, schedule.reserved_bytes, got, since, until, size
+            ):
+                got += 1
+            level[tensor] = got
+            if got < backing:
+                for during in range(since, until + 1):
+                    load[got, during] += size
+                start[tensor] = since
+                if is_copied:
+                    picojoules += schedule.copy_pj[tensor, got]
+                    # The copy takes the earliest free time of its window, which leaves the latest to later copies.
+                    for during in range(since, op):
+                        taken = min(demand, free_ps[during])
+                        free_ps[during] -= taken
+                        demand -= taken
+        if op >= 0:
+            op_ps, busy_ps, use_pj = time_op(schedule, op, level, used_ps)
+            latency += op_ps
+            picojoules += use_pj
+            free_ps[op] = op_ps - busy_ps
+    return latency, picojoules
+
+
+@kernel
+def _window_start(free_ps, op, demand):
+    """Return the largest s with sum(free_ps[s:op]) >= demand, or -1: the latest start of a copy that `op` needs."""
+    gathered = np.int64(0)  # sum of free_ps[start:op]
+    for start in range(op - 1, -1, -1):
+        gathered += free_ps[start]
+        if gathered >= demand:
+            return start
+    return -1
+
+
+@kernel
+def _has_room(load, capacity, reserved_bytes, level, since, until, size):
+    """Return whether a level has `size` bytes left in each of the ops since..until."""
+    for op in range(since, until + 1):  # noqa: SIM110  (numba knows no generators)
+        if load[level, op] + reserved_bytes[op, level] + size > capacity[level]:
+            return False
+    return True
+
+
+@kernel
+def _find_addresses(ranked, memory, tensors, offset):
+    """Fill in the `offset` int64[K] of blocks; return whether all found one. Those without now request the next level.
+
+    Args:
+        ranked: size, first and last of the blocks by rank, and the tensor of each.
+        memory: capacity int64[L] and reserved_bytes int64[T, L].
+        tensors: the requested levels int64[K], changed here; level and start of each, from `_grant`.
+        offset: int64[K], filled in.
+    """
+    (size, _, last), by_rank = ranked
+    capacity, reserved_bytes = memory
+    wanted, level, start = tensors
+    first, fast = np.empty(len(size), dtype=np.int64), np.empty(len(size), dtype=np.bool_)
+    # A weight's life begins with its copy, which `_grant` has only just decided: neighbours change in every pass.
+    for block in range(len(size)):
+        first[block], fast[block] = start[by_rank[block]], level[by_rank[block]] < len(capacity) - 1
+    near = neighbours_of(first, last, fast)
+    members, ceiling, at, end = np.empty_like(size), np.empty_like(size), np.empty_like(size), np.empty_like(size)
+    all_placed = True
+    for got in range(len(capacity) - 1):
+        count = 0
+        # Reserved bytes lie at a level's end, so a block must end below the most that an op of its life reserves.
+        for block in range(len(size)):
+            if level[by_rank[block]] == got:
+                members[count] = block
+                ceiling[block] = capacity[got] - most_reserved(reserved_bytes, got, first[block], last[block])
+                count += 1
+        pack_level((size, first, last), near, members[:count], ceiling, at, end)
+        for block in members[:count]:
+            offset[by_rank[block]] = at[block]
+            if end[block] < 0:
+                wanted[by_rank[block]], all_placed = got + 1, False
+    return all_placed

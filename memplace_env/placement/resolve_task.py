@@ -1,0 +1,155 @@
+"""`resolve_task`: from the arguments of `gym.make` or the command line to a Task."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypedDict
+
+from memplace_env._lib.errors import AcceleratorError, WorkloadError
+from memplace_env.machine.accelerator import STREAMED, Accelerator, accelerator_names, load_accelerator
+from memplace_env.machine.costs import (
+    CostModel,
+    Costs,
+    CostsLike,
+    KnownCosts,
+    Measured,
+    Roofline,
+    Tiled,
+    costs_of,
+    resolve_cost_model,
+)
+from memplace_env.placement.simulator import Simulator, resolve_simulator
+from memplace_env.placement.task import Task
+from memplace_env.placement.workloads import has_own_types, is_built, refuse_settings, resolve_workload
+from memplace_env.program.program import Program, TensorKind
+
+
+class TaskOptions(TypedDict, total=False):
+    """Options of `gym.make` and `resolve_task` beside the workload and the accelerator; each may be left out or None.
+
+    Attributes:
+        simulator: a black box that times plans, by name or itself; None: the costs do.
+        costs: a cost model, by name or itself, or the `Costs` of this program on this chip; None takes the
+            accelerator's model, for `synthetic:...` the roofline, under which optima are planted.
+        batch, dims: see `load_onnx`.
+        dtype, fusion: see `load_onnx`; None takes the accelerator's, for StableHLO the module's own dtypes.
+    """
+
+    simulator: str | Simulator | None
+    costs: CostsLike
+    batch: int | None
+    dims: Mapping[str, int] | None
+    dtype: str | None
+    fusion: str | None
+
+
+def resolve_task(
+    workload: str | os.PathLike[str] | Program | Task,
+    accelerator: str | Path | Accelerator = "nnp-i",
+    simulator: str | Simulator | None = None,
+    *,
+    costs: CostsLike = None,
+    batch: int | None = None,
+    dims: Mapping[str, int] | None = None,
+    dtype: str | None = None,
+    fusion: str | None = None,
+    must_fit: bool = True,
+) -> Task:
+    """Return the task of a workload on an accelerator, with everything that it names loaded.
+
+    Args:
+        workload: zoo name, path of a model file, `synthetic:...` or a Program; a Task is returned as it is.
+        accelerator: shipped name, path of a .toml file, or an Accelerator.
+        simulator, costs, batch, dims, dtype, fusion: see `TaskOptions`.
+        must_fit: whether to refuse a program that the backing memory cannot hold, which can only be looked at.
+
+    Raises:
+        MemPlaceError: naming what cannot be resolved.
+        AcceleratorError: if the program does not fit, or updates weights that the chip keeps in place.
+    """
+    if isinstance(workload, Task):
+        refuse_settings("A Task", simulator=simulator, costs=costs, batch=batch, dims=dims, dtype=dtype, fusion=fusion)
+        _refuse_updates(workload)
+        return _fitting(workload) if must_fit else workload
+    chip = load_accelerator(accelerator)
+    synthetic = isinstance(workload, str) and workload.startswith("synthetic:")
+    if synthetic and costs is None:
+        costs = "roofline"
+    black_box = resolve_simulator(simulator)
+    priced = costs if isinstance(costs, Costs) else resolve_cost_model(chip.cost_model if costs is None else costs)
+    settings: dict[str, Any] = {}
+    if is_built(workload):
+        program = resolve_workload(workload, batch=batch, dims=dims, dtype=dtype)
+    else:
+        fusion = chip.fusion if fusion is None else fusion
+        if dtype is None and not has_own_types(workload):
+            dtype = chip.dtype
+        program = resolve_workload(workload, batch=batch, dims=dims, dtype=dtype, fusion=fusion)
+        settings = {
+            "batch": None if batch is None else int(batch),
+            "dims": {name: int(size) for name, size in dims.items()} if dims else None,
+            "dtype": dtype,
+            "fusion": fusion,
+        }
+    if not isinstance(workload, Program):
+        settings["workload"] = os.fspath(workload)
+    if not isinstance(accelerator, Accelerator):
+        settings["accelerator"] = os.fspath(accelerator)
+    if isinstance(costs, str):
+        settings["costs"] = costs
+    model = KnownCosts(priced, program, chip) if isinstance(priced, Costs) else priced
+    if is_built(workload):
+        _check_unit(program, chip, model)
+    task = Task(program, chip, costs_of(model, program, chip), black_box, settings)
+    _refuse_updates(task)
+    return _fitting(task) if must_fit else task
+
+
+def make_task(
+    program: Program,
+    accelerator: Accelerator,
+    *,
+    costs: CostsLike = None,
+    simulator: str | Simulator | None = None,
+) -> Task:
+    """Return the task of objects that exist already, see `resolve_task`."""
+    return resolve_task(program, accelerator, simulator, costs=costs)
+
+
+def _check_unit(program: Program, chip: Accelerator, model: CostModel) -> None:
+    """Refuse a chip without a unit of the program's dtype, which is fixed by now, where our own models need one."""
+    if not isinstance(model, Roofline | Tiled | Measured) or program.dtype in chip.matrix_macs_per_s:
+        return
+    capable = [name for name in accelerator_names() if program.dtype in load_accelerator(name).matrix_macs_per_s]
+    raise WorkloadError(
+        f"Accelerator {chip.name!r} has no {program.dtype} unit for {program.name!r}, whose dtype is fixed; pass an "
+        f"accelerator that has one{f', such as {capable[0]!r}' if capable else ''}."
+    )
+
+
+def _refuse_updates(task: Task) -> None:
+    program, chip = task.program, task.accelerator
+    replaced = program.alias_of[program.alias_of >= 0]
+    if not task.streams_weights and (program.tensor_kind[replaced] == TensorKind.WEIGHT).any():
+        streaming = f"{task.settings.get('accelerator', chip.name)}{STREAMED}"
+        raise AcceleratorError(
+            f"{program.name!r} updates its weights, which {chip.name!r} keeps in place from run to run; use "
+            f"{streaming!r} or a chip with streamed weights, such as 'tpu-v4i'."
+        )
+
+
+def _fitting(task: Task) -> Task:
+    program, memory = task.program, task.accelerator.levels[-1]
+    if not task.fits:
+        weights = program.bytes_of(TensorKind.WEIGHT)
+        sizes = weights, program.footprint - weights, memory.capacity_bytes
+        scale, unit = (2**30, "GiB") if memory.capacity_bytes >= 2**30 else (2**10, "KiB")
+        stay, live, room = (f"{size / scale:.1f} {unit}" for size in sizes)
+        raise AcceleratorError(
+            f"{program.name!r} has {stay} of weights and up to {live} of other data at once, more than the {room} of "
+            f"{memory.name}, the backing memory of {task.accelerator.name!r}; take a smaller batch, smaller dims, "
+            "a smaller dtype or another accelerator."
+        )
+    return task

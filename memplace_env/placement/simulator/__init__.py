@@ -1,0 +1,21 @@
+"""Simulators: latency and energy of plans, by the task's cost arrays or by a third party's simulator."""
+
+from memplace_env.placement.simulator.builtin import BuiltinSimulator, time_plan
+from memplace_env.placement.simulator.evaluation import evaluate_plan, evaluate_plans, resolve_simulator
+from memplace_env.placement.simulator.parallel import ParallelSimulator
+from memplace_env.placement.simulator.traffic_bound import traffic_bound_ps
+from memplace_env.placement.simulator_protocol import BatchSimulator, Simulator
+from memplace_env.placement.simulator_report import Report
+
+__all__ = [
+    "BatchSimulator",
+    "BuiltinSimulator",
+    "ParallelSimulator",
+    "Report",
+    "Simulator",
+    "evaluate_plan",
+    "evaluate_plans",
+    "resolve_simulator",
+    "time_plan",
+    "traffic_bound_ps",
+]

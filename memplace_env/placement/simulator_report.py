@@ -1,0 +1,91 @@
+"""The Report: the result of a simulator for one plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memplace_env._lib.units import PS
+from memplace_env.program.program import Ints
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """Latency, energy and traffic of one plan; times are integer picoseconds, with views in seconds.
+
+    Attributes:
+        latency_ps: sum of op times, stalls and tail.
+        op_time_ps: int64[T].
+        compute_ps: int64[T], the part of the op that no memory can save, its overhead included.
+        port_ps: int64[T, L], how long the op keeps each level's port busy.
+        stall_ps: int64[T], time before the op that waits for copies due.
+        tail_ps: time after the last op that finishes copies.
+        bound_by: int8[T], the level whose port sets the op's time (with serial ports: the one that takes most of
+            it), -1 where compute does.
+        bytes_moved: int64[L], bytes that ops and copies move at each level.
+        peak_bytes: int64[L], most bytes in blocks and in what ops reserve for themselves at once; in the backing
+            memory, those of weights, inputs and all else that is not in a block at some op.
+        energy_j: joules.
+        traffic_bound_ps: the traffic bound, which no plan of any kind can beat, see `simulator.bound`.
+        level_names: L names.
+    """
+
+    latency_ps: int
+    op_time_ps: Ints
+    compute_ps: Ints
+    port_ps: Ints
+    stall_ps: Ints
+    tail_ps: int
+    bound_by: NDArray[np.int8]
+    bytes_moved: Ints
+    peak_bytes: Ints
+    energy_j: float
+    traffic_bound_ps: int
+    level_names: tuple[str, ...]
+
+    @property
+    def latency_s(self) -> float:
+        """Seconds for one inference (of the whole batch)."""
+        return self.latency_ps * PS
+
+    @property
+    def traffic_bound_s(self) -> float:
+        """Seconds that no plan of any kind can beat."""
+        return self.traffic_bound_ps * PS
+
+    @property
+    def op_time_s(self) -> NDArray[np.float64]:
+        """float64[T], seconds."""
+        return self.op_time_ps.astype(np.float64) * PS
+
+    @property
+    def stall_s(self) -> NDArray[np.float64]:
+        """float64[T], seconds."""
+        return self.stall_ps.astype(np.float64) * PS
+
+    @property
+    def tail_s(self) -> float:
+        """Seconds."""
+        return self.tail_ps * PS
+
+    @property
+    def memory_loss_ps(self) -> Ints:
+        """int64[T], what each op and the stall before it lose to memory: time beyond compute."""
+        return self.op_time_ps - self.compute_ps + self.stall_ps
+
+    def summary(self) -> dict[str, Any]:
+        """The totals as plain JSON values."""
+        return {
+            "latency_s": self.latency_s,
+            "energy_j": self.energy_j,
+            "traffic_bound_s": self.traffic_bound_s,
+            "gap_to_traffic_bound": self.latency_ps / self.traffic_bound_ps - 1,
+            "stall_s": float(self.stall_ps.sum() * PS),
+            "tail_s": self.tail_s,
+            "memory_loss_s": float(self.memory_loss_ps.sum() * PS),
+            "bytes_moved": dict(zip(self.level_names, self.bytes_moved.tolist(), strict=True)),
+            "peak_bytes": dict(zip(self.level_names, self.peak_bytes.tolist(), strict=True)),
+        }

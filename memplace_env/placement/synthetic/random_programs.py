@@ -1,0 +1,70 @@
+"""Random programs, for tests."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from memplace_env._lib.errors import WorkloadError
+from memplace_env.placement.synthetic.topologies import MOST_OPS, SEEDS
+from memplace_env.program.builder import ProgramBuilder
+from memplace_env.program.program import Program, TensorKind
+
+
+def random_dag(seed: int, *, ops: int = 12, dtype: str = "int8", largest: int = 6_000_000) -> Program:
+    """Return a random program: several inputs, outputs, results and weights per op, shared weights, partial reads.
+
+    Args:
+        seed: decides everything else.
+        ops: number of ops.
+        dtype: the deployed dtype of its floating-point tensors.
+        largest: bytes that every tensor stays below; sizes are drawn evenly on a logarithmic scale.
+
+    Raises:
+        WorkloadError: no ops or too many, or a seed out of range.
+    """
+    if not 1 <= ops <= MOST_OPS or not 0 <= seed < SEEDS:
+        raise WorkloadError(
+            f"A random program has 1..{MOST_OPS} ops and a seed of 0..2**64 - 1, not ops={ops}, seed={seed}."
+        )
+    rng = np.random.default_rng(seed)
+    builder = ProgramBuilder(f"synthetic:random?ops={ops}&seed={seed}", dtype)
+
+    def size() -> int:
+        return int(np.exp(rng.uniform(0, np.log(largest))))
+
+    sizes: list[int] = []
+
+    def tensor(name: str, kind: TensorKind) -> int:
+        sizes.append(size())
+        return builder.tensor(name, sizes[-1], kind)
+
+    sources = [tensor(f"input_{i}", TensorKind.INPUT) for i in range(rng.integers(1, 3))]
+    unread, weights = set(sources), list[int]()
+    for op in range(ops):
+        last = op == ops - 1
+        drawn = rng.choice(len(sources), size=min(len(sources), int(rng.integers(1, 4))), replace=False)
+        reads = {sources[index] for index in drawn.tolist()}
+        reads |= unread if last else set()
+        unread -= reads
+        for _ in range(rng.integers(0, 3)):
+            if weights and rng.random() < 0.2:
+                reads.add(weights[int(rng.choice(len(weights)))])
+            else:
+                weights.append(tensor(f"weight_{len(weights)}", TensorKind.WEIGHT))
+                reads.add(weights[-1])
+        results = []
+        for i in range(1 if last else rng.integers(1, 3)):
+            kind = TensorKind.OUTPUT if last or rng.random() < 0.1 else TensorKind.ACTIVATION
+            results.append(tensor(f"result_{op}_{i}", kind))
+        partial = {t: int(rng.integers(1, sizes[t] + 1)) for t in sorted(reads) if rng.random() < 0.1}
+        work = (int(rng.integers(1, 9)), size(), int(rng.integers(1, 257)), int(rng.integers(1, 257)))
+        builder.op(
+            "Random",
+            sorted(reads),
+            results,
+            gemm=work if rng.random() < 0.6 else (0, 0, 0, 0),
+            vector_ops=size() if rng.random() < 0.5 else 0,
+            bytes_read=partial,
+        )
+        sources += results
+    return builder.build()

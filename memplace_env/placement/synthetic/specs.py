@@ -1,0 +1,82 @@
+"""`from_spec`: the synthetic program that a text names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final, NamedTuple
+from urllib.parse import parse_qsl
+
+from memplace_env._lib.errors import WorkloadError
+from memplace_env._lib.hints import instead
+from memplace_env.machine.accelerator import accelerator_names, is_shipped
+from memplace_env.placement.synthetic.matmul import matmul_program
+from memplace_env.placement.synthetic.planting import planted
+from memplace_env.placement.synthetic.random_programs import random_dag
+from memplace_env.placement.synthetic.topologies import TOPOLOGIES
+from memplace_env.program.program import Program
+
+LONGEST: Final = 10_000
+"""Characters of settings, our choice: room for paths, and far below where reading numbers takes time."""
+
+
+class _Kind(NamedTuple):
+    """A kind of synthetic program: the function that makes it, and the type of each of its settings."""
+
+    make: Callable[..., Program]
+    settings: Mapping[str, Callable[[str], Any]]
+
+
+def from_spec(spec: str) -> Program:
+    """Return the program that a text like `synthetic:chain?ops=24&seed=1` names.
+
+    `synthetic:random?...` is `random_dag`, and `synthetic:matmul?factorisation=strassen-squared&size=8192` is
+    `matmul_program`; any other kind is a topology of `planted`.
+
+    Raises:
+        WorkloadError: naming the unknown or wrong part.
+    """
+    name, _, query = spec.removeprefix("synthetic:").partition("?")
+    if name not in _KINDS:
+        raise WorkloadError(f"No synthetic workload is called {name!r}; {instead(name, _KINDS)}")
+    kind = _KINDS[name]
+    settings: dict[str, Any] = {}
+    if len(query) > LONGEST:
+        raise WorkloadError(
+            f"The settings of a synthetic {name} have {len(query):,} characters; the limit is {LONGEST:,}."
+        )
+    for key, text in parse_qsl(query, keep_blank_values=True):
+        if key not in kind.settings:
+            raise WorkloadError(f"{spec!r} sets {key!r}; a synthetic {name} takes {', '.join(kind.settings)}.")
+        convert = kind.settings[key]
+        try:
+            settings[key] = convert(text)
+        except WorkloadError:
+            raise
+        except ValueError:
+            raise WorkloadError(f"{spec!r} sets {key} to {text!r}, which is not of type {convert.__name__}.") from None
+    return kind.make(**settings)
+
+
+def _shipped(text: str) -> str:
+    """Return the name of a shipped accelerator: a synthetic id means the same everywhere, and opens no file."""
+    if not is_shipped(text):
+        raise WorkloadError(f"A synthetic id names a shipped accelerator; {instead(text, accelerator_names())}")
+    return text
+
+
+def _planted_program(topology: str, **settings: Any) -> Program:
+    return planted(topology, **settings).program
+
+
+_PLANTED_SETTINGS: Final[Mapping[str, Callable[[str], Any]]] = {
+    "ops": int,
+    "seed": int,
+    "hot": float,
+    "accelerator": _shipped,
+}
+_KINDS: Final[Mapping[str, _Kind]] = {
+    **{topology: _Kind(partial(_planted_program, topology), _PLANTED_SETTINGS) for topology in TOPOLOGIES},
+    "random": _Kind(partial(random_dag, seed=0), {"ops": int, "seed": int}),
+    "matmul": _Kind(matmul_program, {"factorisation": str, "size": int, "dtype": str}),
+}

@@ -1,0 +1,126 @@
+"""The Task: a program, a chip, its costs and the simulator of plans; made once and handed on whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import update_wrapper
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memplace_env._lib.foreign import WORD, shown
+from memplace_env.machine.accelerator import STREAMED, Accelerator
+from memplace_env.machine.costs import Costs
+from memplace_env.placement.memory_plan import ALLOCATION, TRANSFER, MemoryPlan
+from memplace_env.placement.simulator_protocol import Simulator
+from memplace_env.program.program import Ints, Program, TensorKind
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """A program on a chip. Values derived from it are computed once and cached on it, see `derived`.
+
+    Attributes:
+        program: the program to place.
+        accelerator: the chip.
+        costs: times and energies of the program on the chip.
+        simulator: a black box that evaluates plans; None: the cost arrays do, exactly and fast, so that bounds and
+            exact solvers hold.
+        settings: the options that made the program, as plain JSON values; part of every plan, so that it can be
+            replayed.
+    """
+
+    program: Program
+    accelerator: Accelerator
+    costs: Costs
+    simulator: Simulator | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    _derived: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
+
+    @property
+    def is_black_box(self) -> bool:
+        """True if a simulator evaluates plans, rather than the cost arrays."""
+        return self.simulator is not None
+
+    @property
+    def backing(self) -> int:
+        """Number of the backing memory, L-1."""
+        return self.accelerator.backing
+
+    @property
+    def fits(self) -> bool:
+        """True if the backing memory holds the program, see `Program.footprint`."""
+        return self.program.footprint <= self.accelerator.levels[-1].capacity_bytes
+
+    @property
+    def streams_weights(self) -> bool:
+        """True if each inference starts with the weights in the backing memory."""
+        return self.accelerator.weights == "streamed"
+
+    def make_plan(self, use_level: NDArray[np.integer], allocations: Ints, transfers: Ints | None = None) -> MemoryPlan:
+        """Return a plan for this task, with its names, hashes and settings; see `MemoryPlan` for the arrays."""
+        none = np.empty((0, len(TRANSFER)), dtype=np.int64)
+        return MemoryPlan(
+            program=shown(self.program.name, WORD),
+            program_sha256=self.program.sha256,
+            accelerator=shown(self.accelerator.name, WORD),
+            accelerator_sha256=self.accelerator.sha256,
+            use_level=use_level.astype(np.int8),
+            allocations=allocations.astype(np.int64).reshape(-1, len(ALLOCATION)),
+            transfers=none if transfers is None else transfers.astype(np.int64).reshape(-1, len(TRANSFER)),
+            settings=dict(self.settings),
+        )
+
+    def resident_blocks(self, plan: MemoryPlan) -> NDArray[np.bool_]:
+        """Return bool[A], blocks of a plan whose weight is loaded once, before the first inference.
+
+        Such a block covers the whole inference: whatever else were in its bytes would be there in the next one.
+        """
+        tensor, _, _, start, end = plan.allocations.T
+        weight = self.program.tensor_kind[tensor] == TensorKind.WEIGHT
+        return np.asarray(weight & (start == 0) & (end >= self.program.num_ops - 1) & (not self.streams_weights))
+
+    def with_simulator(self, simulator: Simulator) -> Task:
+        """Return the task with an equivalent simulator; both share all derived values."""
+        task = replace(self, simulator=simulator)
+        object.__setattr__(task, "_derived", self._derived)
+        return task
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the parts that make the task; the copy derives the rest anew."""
+        return Task, (self.program, self.accelerator, self.costs, self.simulator, self.settings)
+
+
+def derived(make: Callable[Concatenate[Task, P], T]) -> Callable[Concatenate[Task, P], T]:
+    """Cache a function of a task, and of further hashable arguments, on the task."""
+
+    def cached(task: Task, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        key = (make.__module__, make.__qualname__, args, *kwargs.items())
+        if key not in task._derived:
+            task._derived[key] = make(task, *args, **kwargs)
+        value: T = task._derived[key]
+        return value
+
+    update_wrapper(cached, make)
+    return cached
+
+
+def streamed(task: Task) -> Task:
+    """Return the task on the chip with streamed weights: itself, or else a copy with the same costs.
+
+    Its settings name that chip too, so that its plans can be replayed.
+    """
+    return task if task.streams_weights else _streamed_copy(task)
+
+
+@derived
+def _streamed_copy(task: Task) -> Task:
+    settings = dict(task.settings)
+    if "accelerator" in settings:
+        settings["accelerator"] += STREAMED
+    return replace(task, accelerator=task.accelerator.streamed(), settings=settings)

@@ -1,0 +1,115 @@
+"""`ProgramBuilder`: a Program op by op, for synthetic workloads and for graph formats of your own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from memplace_env.program.program import GEOMETRY, Program, TensorKind
+
+_GEOMETRY_DEFAULT = {"batch": 1, "groups": 1, "stride": 1, "dilation": 1, "stride_y": 1}
+"""Columns of the geometry that are not 0 unless given."""
+
+
+@dataclass
+class ProgramBuilder:
+    """Collect tensors and ops in schedule order; `build` checks and freezes them.
+
+    Example:
+        >>> b = ProgramBuilder("two-layers", dtype="int8")
+        >>> x, w = b.tensor("x", 4096, TensorKind.INPUT), b.tensor("w", 65536, TensorKind.WEIGHT)
+        >>> h, y = b.tensor("h", 4096), b.tensor("y", 16, TensorKind.OUTPUT)
+        >>> b.op("Gemm", [x, w], [h], gemm=(1, 16, 256, 256))
+        >>> b.op("ReduceMax", [h], [y], vector_ops=4096)
+        >>> b.build()
+        Program('two-layers', dtype='int8', ops=2, tensors=4)
+    """
+
+    name: str
+    dtype: str
+    _tensors: list[tuple[str, int, TensorKind]] = field(default_factory=list)
+    _alias_of: list[int] = field(default_factory=list)
+    _producer: dict[int, int] = field(default_factory=dict)
+    _ops: list[tuple[str, str]] = field(default_factory=list)
+    _gemm: list[tuple[int, int, int, int]] = field(default_factory=list)
+    _vector_ops: list[int] = field(default_factory=list)
+    _geometry: list[list[int]] = field(default_factory=list)
+    _uses: list[list[tuple[int, bool, int]]] = field(default_factory=list)
+
+    def tensor(self, name: str, num_bytes: int, kind: TensorKind = TensorKind.ACTIVATION, *, alias_of: int = -1) -> int:
+        """Add a tensor and return its number.
+
+        Args:
+            name: shown to users; need not be unique.
+            num_bytes: at least 1.
+            kind: role of the tensor.
+            alias_of: for an output that takes the place of a weight or input, that tensor, see `Program`.
+        """
+        self._tensors.append((name, num_bytes, kind))
+        self._alias_of.append(alias_of)
+        return len(self._tensors) - 1
+
+    def op(
+        self,
+        op_type: str,
+        operands: Iterable[int],
+        results: Sequence[int],
+        *,
+        name: str = "",
+        gemm: tuple[int, int, int, int] = (0, 0, 0, 0),
+        vector_ops: int = 0,
+        geometry: Mapping[str, int] | None = None,
+        bytes_read: Mapping[int, int] | None = None,
+    ) -> None:
+        """Add the next op of the schedule.
+
+        Args:
+            op_type: operator name.
+            operands: tensors read; repeated ones count once.
+            results: tensors written.
+            name: the op's name; its type and number if empty.
+            gemm: (count, rows, depth, columns) of its matrix products.
+            vector_ops: number of element operations.
+            geometry: values for columns of `GEOMETRY`.
+            bytes_read: for operands that are read in part (and results that are written in part) the bytes moved.
+        """
+        number = len(self._ops)
+        self._ops.append((op_type, name or f"{op_type}_{number}"))
+        self._gemm.append(gemm)
+        self._vector_ops.append(vector_ops)
+        columns = {**_GEOMETRY_DEFAULT, **(geometry or {})}
+        self._geometry.append([columns.get(column, 0) for column in GEOMETRY])
+        moved = {tensor: self._tensors[tensor][1] for tensor in (*operands, *results)} | dict(bytes_read or {})
+        self._producer.update(dict.fromkeys(results, number))
+        self._uses.append([(tensor, tensor in results, size) for tensor, size in moved.items()])
+
+    def build(self, op_nodes: Iterable[tuple[str, ...]] = (), tensor_value: Iterable[str] = ()) -> Program:
+        """Return the program, with names from a model's file as in `Program`.
+
+        Raises:
+            WorkloadError: ops and tensors contradict each other (read before written, unused tensor, no bytes, ...).
+        """
+        names, sizes, kinds = zip(*self._tensors, strict=True) if self._tensors else ((), (), ())
+        uses = np.array([use for op in self._uses for use in op], dtype=np.int64).reshape(-1, 3)
+        return Program(
+            name=self.name,
+            dtype=self.dtype,
+            tensor_bytes=np.array(sizes, dtype=np.int64),
+            tensor_kind=np.array(kinds, dtype=np.int8),
+            tensor_name=names,
+            producer=np.array([self._producer.get(tensor, -1) for tensor in range(len(names))], dtype=np.int64),
+            op_type=tuple(op_type for op_type, _ in self._ops),
+            op_name=tuple(name for _, name in self._ops),
+            gemm=np.array(self._gemm, dtype=np.int64).reshape(-1, 4),
+            vector_ops=np.array(self._vector_ops, dtype=np.int64),
+            geometry=np.array(self._geometry, dtype=np.int64).reshape(-1, len(GEOMETRY)),
+            use_ptr=np.cumsum([0, *map(len, self._uses)], dtype=np.int64),
+            use_tensor=uses[:, 0].copy(),
+            use_is_result=uses[:, 1].astype(bool),
+            use_bytes=uses[:, 2].copy(),
+            alias_of=np.array(self._alias_of, dtype=np.int64),
+            op_nodes=tuple(op_nodes),
+            tensor_value=tuple(tensor_value),
+        )

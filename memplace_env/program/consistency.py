@@ -1,0 +1,89 @@
+"""Consistency of a Program's arrays with each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memplace_env.program.program_arrays import ARRAY_DIMS, ProgramArrays
+from memplace_env.program.terms import FLOAT_BYTES, TensorKind
+
+MAX_TOTAL: Final = 2.0**62
+"""Largest sum of bytes or work; larger ones could overflow int64."""
+
+
+def first_inconsistency(program: ProgramArrays) -> str | None:
+    """Return the first violation as the end of a sentence, None for consistent arrays."""
+    ops, tensors, uses = program.num_ops, program.num_tensors, program.num_uses
+    counts: dict[str | int, int] = {"ops": ops, "tensors": tensors, "uses": uses, "ends": ops + 1}
+    due = {name: counts[dims[0]] for name, dims in ARRAY_DIMS.items()}
+    due |= {"tensor_name": tensors, "op_name": ops}
+    due |= {"op_nodes": ops} if program.op_nodes else {}
+    due |= {"tensor_value": tensors} if program.tensor_value else {}
+    for name, count in due.items():
+        if (length := len(getattr(program, name))) != count:
+            return f"{name} has {length} entries, not {count}"
+    if ops == 0:
+        return "it has no op that does any work, so there is nothing to place"
+    if program.dtype not in FLOAT_BYTES:
+        return f"dtype {program.dtype!r} is not one of {', '.join(FLOAT_BYTES)}"
+    if (program.tensor_bytes < 1).any():
+        return "a tensor has no bytes"
+    if (program.gemm < 0).any() or (program.vector_ops < 0).any():
+        return "an op does less than no work"
+    if any(np.abs(total).sum() > MAX_TOTAL for total in _totals(program)):
+        return f"its sums of bytes or work exceed {MAX_TOTAL:.0e}; bind smaller dims"
+    if program.use_ptr[0] != 0 or program.use_ptr[-1] != uses or (np.diff(program.use_ptr) < 0).any():
+        return "use_ptr does not run from 0 to the number of uses"
+    if uses and not (0 <= program.use_tensor.min() and program.use_tensor.max() < tensors):
+        return "a use names a tensor that does not exist"
+    if len(np.unique(program.use_op * tensors + program.use_tensor)) != uses:
+        return "an op lists a tensor twice"
+    # Uses that do not begin an op: each has a predecessor in the same op.
+    inner = np.setdiff1d(np.arange(1, uses), program.use_ptr)
+    if (program.use_is_result[inner - 1] & ~program.use_is_result[inner]).any():
+        return "an op lists an operand behind a result"
+    if (program.live_end < 0).any():
+        return "a tensor is touched by no op"
+    if (program.use_bytes < 1).any() or (program.use_bytes > program.tensor_bytes[program.use_tensor]).any():
+        return "a use moves no bytes or more than its tensor has"
+    producer = np.full(tensors, -1, dtype=np.int64)
+    producer[program.use_tensor[program.use_is_result]] = program.use_op[program.use_is_result]
+    # With more result uses than produced tensors, a tensor has two producers.
+    if (producer != program.producer).any() or program.use_is_result.sum() != (producer >= 0).sum():
+        return "producer and the result uses disagree"
+    if (producer[program.use_tensor] > program.use_op).any():
+        return "an op reads a tensor before it is made"
+    constant = np.isin(program.tensor_kind, (TensorKind.WEIGHT, TensorKind.INPUT))
+    if ((producer < 0) != constant).any():
+        return "exactly the weights and inputs must have no producer"
+    return _wrong_alias(program)
+
+
+def _totals(program: ProgramArrays) -> Iterator[NDArray[np.float64]]:
+    # Floats, as the int64 products and sums may already have overflowed.
+    yield program.gemm.astype(float).prod(axis=1)
+    for array in (program.tensor_bytes, program.vector_ops, program.use_bytes, program.geometry):
+        yield array.astype(float)
+
+
+def _wrong_alias(program: ProgramArrays) -> str | None:
+    sources = program.alias_of
+    if (sources < -1).any() or (sources >= program.num_tensors).any():
+        return "alias_of names a tensor that does not exist"
+    outputs = np.flatnonzero(sources >= 0)
+    taken = sources[outputs]
+    if (program.tensor_kind[outputs] != TensorKind.OUTPUT).any():
+        return "a tensor that is not an output takes the place of another"
+    if not np.isin(program.tensor_kind[taken], (TensorKind.WEIGHT, TensorKind.INPUT)).all():
+        return "an output takes the place of a tensor that is neither weight nor input"
+    if (program.tensor_bytes[outputs] != program.tensor_bytes[taken]).any():
+        return "an output takes the place of a tensor of other bytes"
+    if len(np.unique(taken)) != len(taken):
+        return "two outputs take the place of one tensor"
+    if (program.live_end[taken] > program.producer[outputs]).any():
+        return "an op reads a tensor after an output has taken its place"
+    return None

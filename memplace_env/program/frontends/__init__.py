@@ -1,0 +1,1 @@
+"""Frontends: model files of every format, each ending in a `Program`."""

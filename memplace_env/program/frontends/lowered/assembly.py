@@ -1,0 +1,58 @@
+"""Assembly of a Program's arrays from ops over buffers."""
+
+from __future__ import annotations
+
+from memplace_env._lib.errors import WorkloadError
+from memplace_env.program.builder import ProgramBuilder
+from memplace_env.program.frontends.lowered.buffer_ops import OpGraph
+from memplace_env.program.program import GEOMETRY, Program, TensorKind
+
+
+def assemble(graph: OpGraph, *, name: str, dtype: str) -> Program:
+    """Return the Program of an op graph, with tensors numbered in the order of their first use.
+
+    Args:
+        graph: ops after fusion.
+        name: name of the program.
+        dtype: the deployment dtype of its floating-point tensors.
+
+    Raises:
+        WorkloadError: there are no ops, or no tensors.
+    """
+    if not graph.ops:
+        raise WorkloadError("The model does no work: each of its outputs is a constant, an input or a view of one.")
+    written = {buffer for op in graph.ops for buffer in op.outputs}
+    builder = ProgramBuilder(name, dtype)
+    tensors: dict[str, int] = {}
+
+    def tensor(buffer: str) -> int:
+        if buffer not in tensors:
+            # The place's owner has a number already: operands come before results, and its readers before the output.
+            alias_of = tensors.get(graph.alias_of.get(buffer, ""), -1)
+            kind = _kind(graph, buffer, buffer in written)
+            tensors[buffer] = builder.tensor(buffer, graph.buffers[buffer].bytes, kind, alias_of=alias_of)
+        return tensors[buffer]
+
+    for op in graph.ops:
+        elements = {**op.reads, **{name: op.writes.get(name, graph.buffers[name].elements) for name in op.outputs}}
+        builder.op(
+            op.operator.name,
+            list(map(tensor, op.reads)),
+            list(map(tensor, op.outputs)),
+            name=op.name,
+            gemm=op.gemm,
+            vector_ops=op.vector_ops,
+            geometry=dict(zip(GEOMETRY, op.geometry, strict=True)),
+            bytes_read={tensors[name]: max(1, graph.buffers[name].bytes_of(n)) for name, n in elements.items()},
+        )
+    if not tensors:
+        raise WorkloadError("The model's ops touch no tensor: all their operands and results are constant or empty.")
+    return builder.build(op_nodes=[op.nodes for op in graph.ops], tensor_value=list(tensors))
+
+
+def _kind(graph: OpGraph, buffer: str, written: bool) -> TensorKind:
+    if graph.buffers[buffer].constant:
+        return TensorKind.WEIGHT
+    if buffer in graph.outputs:
+        return TensorKind.OUTPUT
+    return TensorKind.ACTIVATION if written else TensorKind.INPUT

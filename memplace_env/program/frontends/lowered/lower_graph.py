@@ -1,0 +1,135 @@
+"""Lowering of a graph to ops over buffers: views and constant arithmetic disappear, the rest gets its cost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from typing import Final
+
+from memplace_env._lib.errors import WorkloadError
+from memplace_env.program.frontends.lowered.buffer_ops import Buffer, Op, OpGraph
+from memplace_env.program.frontends.lowered.geometry import geometry_columns
+from memplace_env.program.frontends.lowered.graph_values import Value, deployed_bits
+from memplace_env.program.frontends.lowered.node_graph import Gemm, Node, NodeGraph, Operator, Site
+from memplace_env.program.frontends.lowered.rule_errors import errors_of_rules
+from memplace_env.program.frontends.lowered.rules.matrix_products import NO_GEMM
+
+MAX_WORK: Final = 2**60
+"""Most work of one op; more is a mistake in the dims, and could overflow int64 in sums."""
+
+
+def lower(graph: NodeGraph, dtype: str | None) -> OpGraph:
+    """Return the ops of a graph and the buffers they use.
+
+    Args:
+        graph: a graph with all shapes known.
+        dtype: the deployment dtype of all floating-point tensors, None to keep the file's.
+
+    Raises:
+        WorkloadError: an operator has no rule, or its attributes do not fit its operands.
+    """
+    return _Lowering(graph, dtype).run()
+
+
+class _Lowering:
+    def __init__(self, graph: NodeGraph, dtype: str | None) -> None:
+        self._graph = graph
+        self._dtype = dtype
+        self._source: dict[str, str] = {}
+        self._buffers: dict[str, Buffer] = {}
+
+    def run(self) -> OpGraph:
+        ops = []
+        for site, source in self._live():
+            node = site.node
+            if source is not None:
+                self._source[node.outputs[0]] = self._root(node.inputs[source])
+            elif not site.result.constant:
+                ops.append(self._op(site))
+        written = {name for op in ops for name in op.outputs}
+        outputs = frozenset(self._root(name) for name in self._graph.outputs) & written
+        return OpGraph(tuple(ops), self._buffers, outputs)
+
+    def _live(self) -> Iterator[tuple[Site, int | None]]:
+        """Return the nodes that graph outputs depend on, in order, with the outputs that are used and not empty.
+
+        Each comes with the position of the input whose buffer its result is a view of, None for a tensor of its own.
+        """
+        # Backwards: `needed` are names that a graph output depends on, `delivered` graph outputs and what they view.
+        needed, delivered = set(self._graph.outputs), set(self._graph.outputs)
+        live = []
+        for node in reversed(self._graph.nodes):
+            used = {name for name in node.outputs if name and name in needed and self._graph.values[name].elements}
+            if not used:
+                continue
+            site = Site.of(node, self._graph.values, used, self._dtype, node.outputs[0] in delivered)
+            with _blaming(node):
+                source = _view_source(site)
+            needed.update(node.inputs if source is None else (node.inputs[source],))
+            if source is not None and site.delivered:
+                delivered.add(node.inputs[source])
+            live.append((site, source))
+        return reversed(live)
+
+    def _root(self, name: str) -> str:
+        return self._source.get(name, name)
+
+    def _op(self, site: Site) -> Op:
+        node, operator = site.node, site.node.operator
+        if not operator.works:
+            raise WorkloadError(
+                f"No cost is known for the operator {operator.name!r} of domain 'ai.onnx' in node {node.name!r}; "
+                "export the model without it."
+            )
+        with _blaming(node):
+            gemm = NO_GEMM if operator.product is None else operator.product(site)
+            vector_ops = 0 if operator.vector_ops is None else operator.vector_ops(site)
+            geometry = geometry_columns(site, self._graph.channels_last)
+        _check_work(node, gemm, vector_ops, geometry)
+        inputs = tuple(self._operand(name, position, operator) for position, name in enumerate(node.inputs))
+        outputs = tuple(name for name, value in zip(node.outputs, site.outputs, strict=True) if value is not None)
+        for name in filter(None, (*inputs, *outputs)):
+            if name not in self._buffers:
+                self._buffers[name] = self._buffer(self._graph.values[name])
+        reads = {name: self._buffers[name].elements for name in inputs if name is not None}
+        # Of a gathered table only the rows in the result are read, unless the table is another operand too.
+        if operator.gathers and inputs[0] is not None and inputs[0] not in inputs[1:]:
+            reads[inputs[0]] = min(reads[inputs[0]], site.result.elements)
+        return Op(operator, node.name, inputs, outputs, reads, gemm, vector_ops, geometry, nodes=(node.name,))
+
+    def _operand(self, name: str, position: int, operator: Operator) -> str | None:
+        """Return the buffer at an input position, None if it takes no memory."""
+        if not name:
+            return None
+        value = self._graph.values[name]
+        if not value.elements or (value.constant and (value.elements == 1 or position in operator.parameters)):
+            return None
+        return self._root(name)
+
+    def _buffer(self, value: Value) -> Buffer:
+        bits = deployed_bits(value.element_type, self._dtype)
+        assert bits is not None  # checked_value refuses types without a size
+        return Buffer(value.elements, value.element_type, bits, value.constant)
+
+
+def _view_source(site: Site) -> int | None:
+    """Return the position of the input that the only used output is a view of, None for a tensor of its own."""
+    operator = site.node.operator
+    if operator.view_of_constants and site.result.constant:
+        return 0
+    first, *others = site.outputs
+    if operator.view is None or first is None or any(value is not None for value in others):
+        return None
+    return operator.view(site)
+
+
+def _blaming(node: Node) -> AbstractContextManager[None]:
+    return errors_of_rules(f"Attributes and operands of node {node.name!r} ({node.operator.name})")
+
+
+def _check_work(node: Node, gemm: Gemm, vector_ops: int, geometry: tuple[int, ...]) -> None:
+    largest = max(math.prod(gemm), vector_ops, *geometry)
+    smallest = min(*gemm, vector_ops, *geometry)
+    if largest > MAX_WORK or smallest < -MAX_WORK or min(*gemm, vector_ops) < 0:
+        raise WorkloadError(f"Node {node.name!r} ({node.operator.name}) does an absurd amount of work; check the dims.")

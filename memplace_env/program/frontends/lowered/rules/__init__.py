@@ -1,0 +1,1 @@
+"""Rules of the operators' tables, by theme: matrix products of a node, its element operations, views."""

@@ -1,0 +1,228 @@
+"""Binding of the symbolic dimensions of a model's inputs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass, replace
+
+import numpy as np
+from onnx import GraphProto, TensorProto, TypeProto, ValueInfoProto
+
+from memplace_env._lib.errors import WorkloadError
+from memplace_env.program.frontends.lowered.graph_values import Value, checked_value
+
+LARGEST_DIM = 2**31 - 1
+"""Largest size of one axis; more is a mistake."""
+
+_UNNAMED = re.compile(r".+\[\d+\]")
+_BATCH_NAME = re.compile(r"n|b|bs|\w*batch\w*", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class InputShape:
+    """A graph input as declared in the file.
+
+    Attributes:
+        name: name of the input.
+        dims: for each axis its size, or the name of a symbolic dim.
+        element_type: ONNX `TensorProto.DataType`.
+    """
+
+    name: str
+    dims: tuple[int | str, ...]
+    element_type: int
+
+
+def input_shapes(graph: GraphProto) -> list[InputShape]:
+    """Return the graph inputs that are not initialisers, in file order; an unnamed dim is called `input[axis]`."""
+    constant = {tensor.name for tensor in graph.initializer}
+    return [_declared(value) for value in graph.input if value.name not in constant]
+
+
+def symbolic_dims(inputs: Iterable[InputShape]) -> list[str]:
+    """Return the names of the symbolic dims, in order of appearance."""
+    return list(dict.fromkeys(dim for value in inputs for dim in value.dims if isinstance(dim, str)))
+
+
+def inner_dims(graph: GraphProto) -> dict[str, tuple[int | str, ...]]:
+    """Return the declared dims of values inside the graph by name, as in `InputShape.dims`."""
+    tensors = {value.name: value.type.tensor_type for value in (*graph.value_info, *graph.output)}
+    return {name: tuple(_declared_dims(name, t)) for name, t in tensors.items() if t.HasField("shape")}
+
+
+def named_dims(
+    name: str, tensor: TypeProto.Tensor, declared: Mapping[str, tuple[int | str, ...]]
+) -> tuple[int | str, ...]:
+    """Return the dims of a value inside the graph: sizes in `tensor`, else sizes or names `declared` or by axis.
+
+    Empty if the rank is unknown.
+    """
+    from_file = declared.get(name, ())
+    if not tensor.HasField("shape"):
+        return from_file
+    inferred = tuple(_declared_dims(name, tensor))
+    if len(from_file) != len(inferred):
+        return inferred
+    return tuple(other if isinstance(size, str) else size for size, other in zip(inferred, from_file, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Binding:
+    """Graph inputs and the sizes of symbolic dims.
+
+    Attributes:
+        inputs: graph inputs that the outputs depend on.
+        sizes: sizes of the inputs' symbolic dims, and of dims inside the graph that only the data determine.
+    """
+
+    inputs: tuple[InputShape, ...]
+    sizes: Mapping[str, int]
+
+    @property
+    def values(self) -> dict[str, Value]:
+        """The inputs with all dims known, by name.
+
+        Raises:
+            WorkloadError: dims have no size, all of which it names, or a tensor is larger than any accelerator could
+                hold.
+        """
+        _check_sizes(self.inputs, self.sizes)
+        return {value.name: _bound(value, self.sizes) for value in self.inputs}
+
+    def resized(self, sizes: Mapping[str, int]) -> Binding:
+        """Return a copy with other sizes for some dims."""
+        return Binding(self.inputs, {**self.sizes, **sizes})
+
+
+def bind(
+    inputs: list[InputShape],
+    live: set[str],
+    batch: int | None,
+    dims: Mapping[str, int] | None,
+    inner: Set[str],
+) -> Binding:
+    """Return the live inputs and a size for each dim that the arguments bind.
+
+    Args:
+        inputs: from `input_shapes`.
+        live: names of the inputs that the outputs depend on.
+        batch: size of the batch dim, see `load_onnx`.
+        dims: sizes of symbolic dims by name.
+        inner: names of the dims inside the graph; `value[axis]` names one without a name.
+
+    Raises:
+        WorkloadError: a size is impossible, or a name is unknown or bound twice.
+    """
+    sizes = {name: _checked_size(f"dims[{name!r}]", size) for name, size in (dims or {}).items()}
+    names = symbolic_dims(inputs)
+    for name in sizes:
+        if name not in names and name not in inner and _UNNAMED.fullmatch(name) is None:
+            listed = ", ".join(names) if names else "none, all its dims are fixed"
+            raise WorkloadError(f"The model has no symbolic dim {name!r}; it has: {listed}.")
+    inputs = [value for value in inputs if value.name in live]
+    if batch is not None:
+        inputs = _with_batch(inputs, names, _checked_size("batch", batch), sizes)
+    return Binding(tuple(inputs), sizes)
+
+
+def rebatches(inputs: list[InputShape], batch: int | None) -> bool:
+    """Return whether binding `batch` overwrites a leading dim that the file fixes at 1."""
+    if batch in (None, 1) or any(map(is_batch, symbolic_dims(inputs))):
+        return False
+    return any(value.dims and value.dims[0] == 1 for value in inputs)
+
+
+def how_to_pass(dims: Mapping[str, int | str], batch: int | None = None) -> str:
+    """Return sizes as arguments and as flags, for messages."""
+    arguments = [] if batch is None else [f"batch={batch}"]
+    arguments += [f"dims={{{', '.join(f'{name!r}: {size}' for name, size in dims.items())}}}"] if dims else []
+    flags = [] if batch is None else [f"--batch {batch}"]
+    flags += [f"--dim {name}={size}" for name, size in dims.items()]
+    return f"{', '.join(arguments)} ({' '.join(flags)})"
+
+
+def _declared(value: ValueInfoProto) -> InputShape:
+    kind = value.type.WhichOneof("value")
+    if kind != "tensor_type":
+        declared = (kind or "nothing").removesuffix("_type")
+        raise WorkloadError(f"The graph input {value.name!r} is declared as {declared}; only tensors are supported.")
+    tensor: TypeProto.Tensor = value.type.tensor_type
+    if not tensor.HasField("shape"):
+        raise WorkloadError(f"The graph input {value.name!r} has no shape; export the model with one.")
+    if tensor.elem_type == TensorProto.UNDEFINED:
+        raise WorkloadError(f"The graph input {value.name!r} has no element type; the file is damaged.")
+    return InputShape(value.name, tuple(_declared_dims(value.name, tensor)), tensor.elem_type)
+
+
+def _declared_dims(name: str, tensor: TypeProto.Tensor) -> Iterator[int | str]:
+    for axis, dim in enumerate(tensor.shape.dim):
+        # Some exporters write -1 where they mean "any size"; 0 is a size, that of an empty cache.
+        if dim.HasField("dim_value") and dim.dim_value >= 0:
+            yield dim.dim_value
+        else:
+            yield dim.dim_param or f"{name}[{axis}]"
+
+
+def is_batch(name: str) -> bool:
+    """Return whether `batch` binds a dim of this name."""
+    return _BATCH_NAME.fullmatch(name) is not None
+
+
+def _with_batch(inputs: list[InputShape], names: list[str], batch: int, sizes: dict[str, int]) -> list[InputShape]:
+    """Bind the batch dim: in `sizes` if the model names it, otherwise in the leading dims of the returned inputs."""
+    named = list(filter(is_batch, names))
+    for name in named:
+        if name in sizes:
+            raise WorkloadError(f"The dim {name!r} is bound twice, by batch and by dims; pass one of them.")
+        sizes[name] = batch
+    if named:
+        return inputs
+    leading = {value.dims[0] for value in inputs if value.dims}
+    free = {dim for dim in leading if isinstance(dim, str) and dim not in sizes}
+    if not free and not leading & {1, batch}:
+        fixed = leading - sizes.keys()
+        reason = f"the model fixes it at {fixed.pop()}" if len(fixed) == 1 else "no input has a free leading dim"
+        raise WorkloadError(
+            f"batch={batch} cannot be bound: {reason}; leave batch out, or export with a dynamic batch."
+        )
+    sizes.update(dict.fromkeys(free, batch))
+    return [
+        replace(value, dims=(batch, *value.dims[1:])) if value.dims and value.dims[0] == 1 else value
+        for value in inputs
+    ]
+
+
+def _check_sizes(inputs: Iterable[InputShape], sizes: Mapping[str, int]) -> None:
+    """Refuse symbolic dims without a size, all at once.
+
+    Raises:
+        WorkloadError: naming them, with what to pass.
+    """
+    missing: dict[str, None] = {}
+    phrases = []
+    for value in inputs:
+        # A dim of several inputs is named at the first of them.
+        dims = [dim for dim in symbolic_dims([value]) if dim not in sizes and dim not in missing]
+        if dims:
+            missing |= dict.fromkeys(dims)
+            listed = " and ".join(filter(None, (", ".join(map(repr, dims[:-1])), repr(dims[-1]))))
+            phrases.append(f"the dim{'s' if len(dims) > 1 else ''} {listed} of the graph input {value.name!r}")
+    if not missing:
+        return
+    others = [dim for dim in missing if not is_batch(dim)]
+    how = how_to_pass(dict.fromkeys(others, "..."), batch=1 if len(others) < len(missing) else None)
+    verb = "has" if len(missing) == 1 else "have"
+    raise WorkloadError(f"T{' and '.join(phrases)[1:]} {verb} no size; pass {how}.")
+
+
+def _bound(value: InputShape, sizes: Mapping[str, int]) -> Value:
+    """Return the input with the sizes of its symbolic dims."""
+    shape = tuple(sizes[dim] if isinstance(dim, str) else dim for dim in value.dims)
+    return checked_value(f"The graph input {value.name!r}", shape, value.element_type)
+
+
+def _checked_size(argument: str, size: int) -> int:
+    if isinstance(size, bool) or not isinstance(size, int | np.integer) or not 1 <= size <= LARGEST_DIM:
+        raise WorkloadError(f"{argument} is {size!r}; a dim is a whole number from 1 to {LARGEST_DIM}.")
+    return int(size)

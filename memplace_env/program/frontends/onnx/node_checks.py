@@ -1,0 +1,137 @@
+"""Checks of single nodes: by ONNX's checker, and some that it and ONNX's shape inference leave out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from onnx import AttributeProto, ModelProto, NodeProto, checker, defs
+
+from memplace_env._lib.errors import WorkloadError
+from memplace_env.program.frontends.lowered.graph_values import Value
+from memplace_env.program.frontends.lowered.node_graph import Operator
+from memplace_env.program.frontends.lowered.rule_errors import one_line
+from memplace_env.program.frontends.onnx.onnx_constants import PAYLOADS
+from memplace_env.program.frontends.onnx.topology import describe, subgraphs
+
+_STANDARD_DOMAINS: Final = ("", "ai.onnx")
+
+
+def standard_opset(model: ModelProto) -> int:
+    """Return the version of the standard operator set that a model uses.
+
+    Raises:
+        WorkloadError: it uses none, or a newer one than the installed onnx supports.
+    """
+    versions = [entry.version for entry in model.opset_import if entry.domain in _STANDARD_DOMAINS]
+    if not versions or versions[0] < 1:
+        raise WorkloadError("The model imports no version of the standard ONNX operators; export it again.")
+    if versions[0] > defs.onnx_opset_version():
+        raise WorkloadError(
+            f"The model uses opset {versions[0]}, but the installed onnx supports up to {defs.onnx_opset_version()}; "
+            "update onnx or export with an older opset."
+        )
+    return int(versions[0])
+
+
+class MisfitError(WorkloadError):
+    """Shapes that contradict each other.
+
+    Attributes:
+        pairs: sizes at the same axis of the node's first operand and of the shape that it must agree with. That is the
+            target shape that the second operand stores, leading dims first, as a reshape keeps those; or else the shape
+            of that operand, trailing dims that are not 1, as broadcasting pairs those.
+    """
+
+    def __init__(self, message: str, inputs: Sequence[Value | None]) -> None:
+        super().__init__(message)
+        self.pairs: tuple[tuple[int, int], ...] = ()
+        first, second, *_ = *inputs, None, None
+        if first is None or second is None:
+            return
+        if second.data is not None and second.data.ndim == 1 and second.data.dtype.kind == "i":
+            target = [int(size) for size in second.data]
+            leading = len(target) >= len(first.shape)
+            self.pairs = tuple(zip(first.shape, target, strict=False) if leading else _trailing(first.shape, target))
+        else:
+            self.pairs = tuple(pair for pair in _trailing(first.shape, second.shape) if 1 not in pair)
+
+
+class NodeChecker:
+    """ONNX's own checker, for the nodes of one model."""
+
+    def __init__(self, ir_version: int, opset: int) -> None:
+        self._context = checker.C.CheckerContext()
+        self._context.ir_version = ir_version
+        self._context.opset_imports = {"": opset}
+
+    def check(self, node: NodeProto) -> None:
+        """Check a node, and set its domain to "".
+
+        Raises:
+            WorkloadError: the operator is not in the standard domain, or ONNX rejects the node.
+        """
+        if node.domain not in _STANDARD_DOMAINS:
+            raise WorkloadError(
+                f"The operator {node.op_type!r} of domain {node.domain!r} in {describe(node)} is unknown; "
+                "export the model with standard ONNX operators only."
+            )
+        if not defs.has(node.op_type):
+            raise WorkloadError(
+                f"The operator {node.op_type!r} of domain 'ai.onnx' in {describe(node)} is not in ONNX; "
+                "export the model with standard ONNX operators only."
+            )
+        node.ClearField("domain")
+        if any(subgraphs(node)) or _is_emptied_constant(node):
+            # For a node alone the checker reports values that its subgraphs capture as undefined, and constants whose
+            # contents were dropped as invalid.
+            return
+        try:
+            checker.check_node(node, self._context)
+        except Exception as error:  # the checker's C++ raises more than ValidationError on damaged files
+            raise WorkloadError(f"ONNX rejects {describe(node)}: {one_line(error)}") from error
+
+
+def _is_emptied_constant(node: NodeProto) -> bool:
+    if node.input or len(node.attribute) != 1:
+        return False
+    only = node.attribute[0]
+    contents = {field.name for field, _ in only.t.ListFields()}.intersection(PAYLOADS)
+    return only.name == "value" and only.type == AttributeProto.TENSOR and not contents
+
+
+def check_attributes(node: NodeProto, inputs: Sequence[Value | None]) -> None:
+    """Check the ranges of attributes with which ONNX's shape inference crashes the process.
+
+    Raises:
+        WorkloadError: an attribute is out of range.
+    """
+    rank = max((len(value.shape) for value in inputs if value is not None), default=0)
+    allowed = {
+        "axis": range(-rank - 1, rank + 1),
+        "batch_dims": range(rank + 1),
+        "num_outputs": range(len(node.output), len(node.output) + 1),
+    }
+    for attribute in node.attribute:
+        if attribute.name in allowed and attribute.i not in allowed[attribute.name]:
+            raise WorkloadError(f"{attribute.name}={attribute.i} of {describe(node)} is out of range; fix the model.")
+
+
+def check_elements(
+    node: NodeProto, operator: Operator, inputs: Sequence[Value | None], outputs: Mapping[str, Value]
+) -> None:
+    """Check the number of elements of reshapes, as ONNX's inference does not check a target shape without -1.
+
+    Raises:
+        MisfitError: an operator with `keeps_elements` would change their number.
+    """
+    if operator.keeps_elements and inputs[0] is not None and node.output[0] in outputs:
+        before, after = inputs[0], outputs[node.output[0]]
+        if before.elements != after.elements:
+            message = f"{describe(node)} cannot turn shape {list(before.shape)} into {list(after.shape)}."
+            raise MisfitError(message, inputs)
+
+
+def _trailing(a: Sequence[int], b: Sequence[int]) -> list[tuple[int, int]]:
+    """Return the pairs of sizes at the same axis, counted from the last."""
+    return list(zip(reversed(a), reversed(b), strict=False))[::-1]

@@ -1,0 +1,121 @@
+"""`load_onnx`: reads a file, binds its dims, infers shapes, lowers nodes to ops, fuses them, assembles the arrays."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from onnx import ModelProto
+
+from memplace_env._lib.errors import WorkloadError
+from memplace_env.program.frontends.lowered.assembly import assemble
+from memplace_env.program.frontends.lowered.compute_dtype import check_deployment, computing_dtype
+from memplace_env.program.frontends.lowered.fusion import fuse
+from memplace_env.program.frontends.lowered.lower_graph import lower
+from memplace_env.program.frontends.lowered.node_graph import NodeGraph
+from memplace_env.program.frontends.onnx.dims import Binding, bind, inner_dims, input_shapes, rebatches, symbolic_dims
+from memplace_env.program.frontends.onnx.inference import infer, live_inputs
+from memplace_env.program.frontends.onnx.node_checks import MisfitError
+from memplace_env.program.frontends.onnx.onnx_reader import read_model
+from memplace_env.program.frontends.onnx.traced import advised
+from memplace_env.program.model_file import errors_named
+from memplace_env.program.program import Program
+
+_STATIC_BATCH: Final = "The model fixes its batch at 1, so batch={} cannot be bound: {} Export it with a dynamic batch."
+
+
+def load_onnx(
+    path: str | os.PathLike[str],
+    *,
+    batch: int | None = None,
+    dims: Mapping[str, int] | None = None,
+    dtype: str | None = None,
+    fusion: str = "conv",
+    name: str | None = None,
+) -> Program:
+    """Read an ONNX model as a Program. Weights need only dims and type: external data is never opened.
+
+    Args:
+        path: an .onnx file.
+        batch: size of the symbolic dims whose names mean a batch (`batch`, `batch_size`, `N`, ...). If the model names
+            no such dim, size of the leading dim of each input that is symbolic or 1.
+        dims: sizes of symbolic dims by name; one without a name is called `input[axis]`. Also sizes of dims inside the
+            graph that only the data determine, called as in the file or `value[axis]`.
+        dtype: dtype to deploy all floating-point tensors in and to compute in, a key of `FLOAT_BYTES`; tensors that the
+            file stores in 8 bits or fewer keep their width. None keeps the file's types and computes in that of most
+            MACs, where a product is computed in the wider type of its operands.
+        fusion: "none", "activation", "chain", "conv" or "epilogue", see `fuse`.
+        name: the Program's name; the file's without its suffix if None.
+
+    Raises:
+        WorkloadError: the model cannot become a Program. The message names the file, dim, tensor or node and what to
+            do.
+    """
+    check_deployment(dtype, fusion)
+    file = Path(path)
+    model = read_model(file)
+    with errors_named(file):
+        ops = lower(_inferred(model, batch, dims), dtype)
+        computed_in = computing_dtype(ops, dtype)
+        return assemble(fuse(ops, fusion), name=file.stem if name is None else name, dtype=computed_in)
+
+
+def inferred_graph(
+    path: str | os.PathLike[str], *, batch: int | None = None, dims: Mapping[str, int] | None = None
+) -> NodeGraph:
+    """Return the graph that `load_onnx` lowers: all shapes known, names and types as in the file.
+
+    Raises:
+        WorkloadError: see `load_onnx`.
+    """
+    return _inferred(read_model(path), batch, dims)
+
+
+def model_dims(path: str | os.PathLike[str]) -> list[str]:
+    """Return the names of the symbolic dims of a model's inputs, in order of appearance.
+
+    Raises:
+        WorkloadError: see `load_onnx`.
+    """
+    return symbolic_dims(input_shapes(read_model(path).graph))
+
+
+def _inferred(model: ModelProto, batch: int | None, dims: Mapping[str, int] | None) -> NodeGraph:
+    """Return the graph with all dims bound and all shapes known."""
+    inputs, live = input_shapes(model.graph), live_inputs(model)
+    inner = {dim for dims in inner_dims(model.graph).values() for dim in dims if isinstance(dim, str)}
+
+    def bound(batch: int | None) -> Binding:
+        return bind(inputs, live, batch, dims, inner)
+
+    binding = bound(batch)
+    if batch is None or not rebatches(inputs, batch):
+        return _advising(model, binding)
+    return _rebatched(model, _advising(model, bound(1)), binding, batch)
+
+
+def _advising(model: ModelProto, binding: Binding) -> NodeGraph:
+    """Return the graph, or raise an error that advises sizes to pass if shapes contradict each other."""
+    try:
+        return infer(model, binding)
+    except MisfitError as misfit:
+        raise advised(model, binding, misfit) from misfit
+
+
+def _rebatched(model: ModelProto, before: NodeGraph, binding: Binding, batch: int) -> NodeGraph:
+    """Return the graph with another batch than the one the file fixes, if nothing in it depends on that one.
+
+    A Reshape to a fixed shape can absorb a batch without an error, so every tensor must grow by the same factor or
+    not at all.
+    """
+    try:
+        after = infer(model, binding)
+    except WorkloadError as error:
+        raise WorkloadError(_STATIC_BATCH.format(batch, error)) from error
+    for name, value in after.values.items():
+        single = before.values.get(name)
+        if single is None or value.elements not in (single.elements, batch * single.elements):
+            raise WorkloadError(_STATIC_BATCH.format(batch, f"{name!r} would become {list(value.shape)}."))
+    return after

@@ -1,0 +1,235 @@
+"""The table of ONNX's operators, one row each.
+
+MACs are counted as in model papers: padding positions count, biases do not. Numbers of element operations are our
+choice, as vector units differ: an element-wise op takes 1 per result element, except Erf 4, Gelu 8 (its five primitive
+ops with that Erf), Mish 3, Swish 2 and BatchNormalization 2 (scale and shift); softmax 5; layer, group and instance
+normalisation 8; RMS normalisation 5; a reduction or global pooling 1 per input element; pooling its kernel's area per
+result element; interpolation 1 per source point; a scatter that adds or multiplies 1 per update; data movement 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from memplace_env.program.frontends.lowered.node_graph import BehindConv, Operator, Site
+from memplace_env.program.frontends.lowered.rules import matrix_products, vector_ops, views
+from memplace_env.program.frontends.lowered.rules.vector_ops import per_input, per_result
+from memplace_env.program.frontends.onnx.rules import missing_values, sequences, shape_folds
+from memplace_env.program.frontends.onnx.rules.shape_folds import accumulated, of_elements, reduced
+
+
+def operator_of(op_type: str) -> Operator:
+    """Return the row of an operator, or a row with nothing but the name if there is none."""
+    return OPERATORS.get(op_type) or Operator(op_type)
+
+
+def _elementwise(name: str, operations: int = 1, **more: Any) -> Operator:
+    """A number of operations per element of the result."""
+    return Operator(name, vector_ops=per_result(operations), elementwise=True, **more)
+
+
+def _activation(name: str, operations: int = 1, **more: Any) -> Operator:
+    """An element-wise operator that "conv" fuses after a convolution."""
+    return _elementwise(name, operations, behind_conv=BehindConv.ACTIVATION, **more)
+
+
+def _variadic(name: str, **more: Any) -> Operator:
+    """An element-wise operator of any number of operands."""
+    return Operator(name, vector_ops=vector_ops.per_further_operand, elementwise=True, view=views.of_only_input, **more)
+
+
+def _reduction(name: str, parameters: tuple[int, ...] = (), **more: Any) -> Operator:
+    """One operation per element of the operand."""
+    return Operator(name, vector_ops=per_input(1), parameters=parameters, **more)
+
+
+def _move(name: str, parameters: tuple[int, ...] = (), **more: Any) -> Operator:
+    """No operations, only traffic."""
+    return Operator(name, vector_ops=vector_ops.nothing, parameters=parameters, **more)
+
+
+def _view(name: str, **more: Any) -> Operator:
+    """Always a view."""
+    return Operator(name, view=views.always, **more)
+
+
+def _random(name: str) -> Operator:
+    """One operation per random number."""
+    return Operator(name, vector_ops=per_result(1), random=True)
+
+
+def _product(name: str, **more: Any) -> Operator:
+    """A matrix product that "epilogue" fuses with element-wise ops after it."""
+    return Operator(name, epilogue_head=True, **more)
+
+
+def _convolution(name: str, **more: Any) -> Operator:
+    """A product over the windows of images."""
+    return _product(name, filters=True, channels_first=True, **more)
+
+
+def _recurrent(name: str, gates: int) -> Operator:
+    return Operator(name, product=matrix_products.recurrent, vector_ops=vector_ops.recurrent(gates))
+
+
+def _pooling(name: str, rule: Callable[[Site], int]) -> Operator:
+    return Operator(name, vector_ops=rule, channels_first=True)
+
+
+_ACTIVATIONS: Final = (
+    "Celu", "Elu", "HardSigmoid", "HardSwish", "LeakyRelu", "PRelu", "Relu", "Selu", "Sigmoid", "Softplus", "Softsign",
+    "Tanh", "ThresholdedRelu",
+)  # fmt: skip
+"""Activations of one operation without a fold."""
+
+_ELEMENTWISE: Final = (
+    "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr",
+    "BitwiseXor", "Cos", "Cosh", "Exp", "IsInf", "IsNaN", "Log", "Shrink", "Sin", "Sinh", "Tan",
+)  # fmt: skip
+"""Other element-wise operators of one operation without a fold."""
+
+_FOLDED: Final[Mapping[str, Callable[..., Any]]] = {
+    "Abs": np.abs, "And": np.logical_and, "Ceil": np.ceil, "Equal": np.equal, "Floor": np.floor, "Greater": np.greater,
+    "Less": np.less, "Neg": np.negative, "Not": np.logical_not, "Or": np.logical_or, "Pow": np.power,
+    "Reciprocal": np.reciprocal, "Round": np.rint, "Sign": np.sign, "Sqrt": np.sqrt, "Where": np.where,
+    "Xor": np.logical_xor,
+}  # fmt: skip
+"""Element-wise operators of one operation, with the function of NumPy that folds them."""
+
+_REDUCTIONS: Final = (
+    "CumProd", "CumSum", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare", "TopK",
+)  # fmt: skip
+"""Reductions without a fold, whose input 1 is a parameter."""
+
+_ROWS: Final = (
+    # Convolutions.
+    _convolution("Conv", product=matrix_products.conv, conv_head=True),
+    _convolution("ConvInteger", product=matrix_products.conv),
+    _convolution("ConvTranspose", product=matrix_products.conv_transpose, conv_head=True),
+    _convolution("DeformConv", product=matrix_products.conv, vector_ops=vector_ops.deformed_sampling),
+    _convolution("QLinearConv", product=matrix_products.conv, weight=3, bias=8, conv_head=True),
+    # Other matrix products.
+    Operator("Attention", product=matrix_products.attention, vector_ops=vector_ops.attention),
+    _product("Einsum", product=matrix_products.einsum, vector_ops=vector_ops.einsum_without_product),
+    _product("Gemm", product=matrix_products.gemm),
+    _product("MatMul", product=matrix_products.matmul),
+    _product("MatMulInteger", product=matrix_products.matmul),
+    _product("QLinearMatMul", product=matrix_products.matmul, weight=3),
+    _recurrent("GRU", gates=3),
+    _recurrent("LSTM", gates=4),
+    _recurrent("RNN", gates=1),
+    # Element-wise, arithmetic.
+    _elementwise("Add", behind_conv=BehindConv.SHIFT | BehindConv.RESIDUAL, fold=of_elements(np.add)),
+    _elementwise("Div", behind_conv=BehindConv.QUOTIENT, fold=of_elements(shape_folds.quotient)),
+    _elementwise("Mul", behind_conv=BehindConv.SCALE | BehindConv.GATE, fold=of_elements(np.multiply)),
+    _elementwise("Sub", behind_conv=BehindConv.SHIFT, fold=of_elements(np.subtract)),
+    _elementwise("BatchNormalization", 2, behind_conv=BehindConv.NORMALISATION, channels_first=True),
+    _variadic("Max", fold=accumulated(np.maximum)),
+    _variadic("Mean"),
+    _variadic("Min", fold=accumulated(np.minimum)),
+    _variadic("Sum", behind_conv=BehindConv.RESIDUAL, fold=accumulated(np.add)),
+    # Element-wise, activations.
+    *map(_activation, _ACTIVATIONS),
+    _activation("Clip", fold=shape_folds.within),
+    _activation("Gelu", 8),
+    _activation("Mish", 3),
+    _activation("Swish", 2),
+    # Element-wise, types.
+    _view("BitCast"),
+    _activation("Cast", view=views.if_same_type, fold=shape_folds.same),
+    _elementwise("CastLike", view=views.if_same_type, fold=shape_folds.same),
+    _activation("DequantizeLinear", view=views.unless_delivered),
+    _activation("QuantizeLinear"),
+    # Element-wise, anything else.
+    *map(_elementwise, _ELEMENTWISE),
+    *(_elementwise(name, fold=of_elements(function)) for name, function in _FOLDED.items()),
+    _elementwise("Dropout", view=views.if_not_training),
+    _elementwise("Erf", 4),
+    _elementwise("GreaterOrEqual", fallback_shape=missing_values.comparison, fold=of_elements(np.greater_equal)),
+    _elementwise("LessOrEqual", fallback_shape=missing_values.comparison, fold=of_elements(np.less_equal)),
+    _elementwise("Mod", fold=shape_folds.remainder),
+    # Normalisations, and whatever else takes several operations for each element of the result.
+    Operator("AffineGrid", vector_ops=per_result(6), parameters=(1,)),
+    Operator("DynamicQuantizeLinear", vector_ops=per_result(3)),
+    Operator("GridSample", vector_ops=per_result(8)),
+    Operator(
+        "GroupNormalization", vector_ops=per_result(8), channels_first=True, fallback_shape=missing_values.like_first
+    ),
+    Operator("Hardmax", vector_ops=per_result(2)),
+    Operator("InstanceNormalization", vector_ops=per_result(8), channels_first=True),
+    Operator("LRN", vector_ops=vector_ops.local_response, channels_first=True),
+    Operator("LayerNormalization", vector_ops=per_result(8)),
+    Operator("LogSoftmax", vector_ops=per_result(vector_ops.SOFTMAX)),
+    Operator("LpNormalization", vector_ops=per_result(3)),
+    Operator("MeanVarianceNormalization", vector_ops=per_result(8), fallback_shape=missing_values.like_first),
+    Operator("RMSNormalization", vector_ops=per_result(5)),
+    Operator("Resize", vector_ops=vector_ops.resizing, parameters=(1, 2, 3)),
+    Operator("RoiAlign", vector_ops=vector_ops.region_pooling),
+    Operator("RotaryEmbedding", vector_ops=per_result(3)),
+    Operator("Softmax", vector_ops=per_result(vector_ops.SOFTMAX)),
+    Operator("SwiGLU", vector_ops=per_result(3)),
+    Operator("Upsample", vector_ops=vector_ops.resizing, parameters=(1,)),
+    # Pooling and reductions.
+    *(_pooling(name, vector_ops.pooling) for name in ("AveragePool", "LpPool", "MaxPool")),
+    *(_pooling(name, per_input(1)) for name in ("GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool")),
+    *(_reduction(name, parameters=(1,)) for name in _REDUCTIONS),
+    _reduction("ArgMax"),
+    _reduction("ArgMin"),
+    _reduction("Col2Im", parameters=(1, 2)),
+    _reduction("NegativeLogLikelihoodLoss"),
+    _reduction("ReduceMax", parameters=(1,), fold=reduced(np.max)),
+    _reduction("ReduceMean", parameters=(1,), fold=reduced(np.mean)),
+    _reduction("ReduceMin", parameters=(1,), fold=reduced(np.min)),
+    _reduction("ReduceProd", parameters=(1,), fold=reduced(np.prod)),
+    _reduction("ReduceSum", parameters=(1,), fold=reduced(np.sum)),
+    Operator("SoftmaxCrossEntropyLoss", vector_ops=per_input(vector_ops.SOFTMAX)),
+    # Data movement.
+    *map(_move, ("DepthToSpace", "EyeLike", "ReverseSequence", "Scatter", "SpaceToDepth", "TensorScatter")),
+    _move("CenterCropPad", parameters=(1,)),
+    _move("Concat", view=views.of_only_filled_input, fold=shape_folds.joined),
+    _move("Expand", parameters=(1,), view=views.if_same_size, fold=shape_folds.spread),
+    _move("Gather", gathers=True, fold=shape_folds.rows),
+    _move("GatherElements", gathers=True, fold=shape_folds.chosen),
+    _move("GatherND", gathers=True),
+    _move("MaxUnpool", parameters=(2,), channels_first=True),
+    _move("OneHot", parameters=(1, 2)),
+    _move("Pad", parameters=(1, 2, 3), view=views.if_no_padding),
+    Operator("ScatterElements", vector_ops=vector_ops.scattering),
+    Operator("ScatterND", vector_ops=vector_ops.scattering),
+    _move("Slice", parameters=(1, 2, 3, 4), gathers=True, view=views.if_all_forwards, fold=shape_folds.part),
+    _move("Split", parameters=(1,), view=views.if_same_size, fold=shape_folds.pieces),
+    _move("Tile", parameters=(1, 2), view=views.if_same_size, fold=shape_folds.repeated),
+    _move("Transpose", view=views.if_order_stays, view_of_constants=True, fold=shape_folds.turned),
+    _move("Trilu", parameters=(1,)),
+    # Views.
+    *(_view(name, fold=shape_folds.same) for name in ("Flatten", "Identity", "Squeeze", "Unsqueeze")),
+    _view("Reshape", keeps_elements=True, fold=shape_folds.same),
+    # Random numbers.
+    *map(_random, ("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike")),
+    *map(_random, ("RandomUniform", "RandomUniformLike")),
+    # Sequences.
+    Operator("ConcatFromSequence", sequence=sequences.concat),
+    Operator("SequenceAt", sequence=sequences.at),
+    Operator("SequenceConstruct", sequence=sequences.construct),
+    Operator("SequenceEmpty", sequence=sequences.empty),
+    Operator("SequenceErase", sequence=sequences.erase),
+    Operator("SequenceInsert", sequence=sequences.insert),
+    Operator("SequenceLength", sequence=sequences.length),
+    Operator("SplitToSequence", sequence=sequences.split),
+    # Operators without a cost, which disappear once shapes are known: constants, shape arithmetic, control flow.
+    Operator("Constant", value=missing_values.literal),
+    Operator("ConstantOfShape", fold=shape_folds.filled),
+    Operator("If", branches=True),
+    Operator("Loop", loops=True),
+    Operator("NonZero", sized_by_data=True, fold=shape_folds.nonzero),
+    Operator("Range", fold=shape_folds.counted),
+    Operator("Scan", loops=True),
+    Operator("Shape", value=missing_values.dims_of_input),
+    Operator("Size", value=missing_values.elements_of_input),
+)
+
+OPERATORS: Final[Mapping[str, Operator]] = {row.name: row for row in _ROWS}
+"""The rows by name, all of the standard ONNX domain."""

@@ -1,0 +1,80 @@
+"""`load_tflite`: reads a file, translates it to ONNX's terms, lowers nodes to ops, fuses them, assembles the arrays."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from memplace_env._lib.errors import WorkloadError
+from memplace_env.program.frontends.lowered.assembly import assemble
+from memplace_env.program.frontends.lowered.compute_dtype import check_deployment, computing_dtype
+from memplace_env.program.frontends.lowered.fusion import fuse
+from memplace_env.program.frontends.lowered.lower_graph import lower
+from memplace_env.program.frontends.tflite.paddings import fold_paddings
+from memplace_env.program.frontends.tflite.tflite_graph import to_graph
+from memplace_env.program.frontends.tflite.tflite_model import TfliteModel
+from memplace_env.program.frontends.tflite.tflite_reader import parse
+from memplace_env.program.model_file import errors_named, read_bytes
+from memplace_env.program.program import Program
+
+
+def load_tflite(
+    path: str | os.PathLike[str],
+    *,
+    batch: int | None = None,
+    dims: Mapping[str, int] | None = None,
+    dtype: str | None = None,
+    fusion: str = "conv",
+    name: str | None = None,
+) -> Program:
+    """Read a TensorFlow Lite model as a Program. Bytes of weights are not read and may be missing.
+
+    Op types are those of ONNX (CONV_2D and DEPTHWISE_CONV_2D are "Conv", FULLY_CONNECTED is "Gemm", ...), and ops are
+    named after their first result. An activation inside an operator of the file is part of its op, as if it had been
+    fused. With any fusion but "none" a PAD of height and width that only a convolution without padding reads becomes
+    its padding.
+
+    Args:
+        path: a .tflite file.
+        batch: None or the batch that the file has; TFLite fixes all shapes, so another one needs another file.
+        dims: None or empty, as no dim has a name.
+        dtype: dtype to deploy all floating-point tensors in and to compute in, a key of `FLOAT_BYTES`; integers keep
+            their width. None keeps the file's types and computes in that of most MACs, where integers of at most 8 bits
+            count as int8: so does a model with int8 weights and int16 activations, whose activations keep 2 bytes.
+        fusion: see `fuse`; a fully connected layer counts as a convolution.
+        name: the Program's name; the file's without its suffix if None.
+
+    Raises:
+        WorkloadError: the model cannot become a Program, or the package `tflite` is missing. The message names the
+            file, tensor or operator and what to do.
+    """
+    check_deployment(dtype, fusion)
+    file = Path(path)
+    data = read_bytes(file, ".tflite")
+    with errors_named(file):
+        model = parse(data)
+        _check_bindings(model, batch, dims)
+        graph = to_graph(model)
+        ops = lower(graph if fusion == "none" else fold_paddings(graph), dtype)
+        computed_in = computing_dtype(ops, dtype)
+        return assemble(fuse(ops, fusion), name=file.stem if name is None else name, dtype=computed_in)
+
+
+def check_tflite(path: str | os.PathLike[str]) -> None:
+    """Check that a file can be parsed.
+
+    Raises:
+        WorkloadError: it is no TensorFlow Lite model.
+    """
+    parse(read_bytes(Path(path), ".tflite"))
+
+
+def _check_bindings(model: TfliteModel, batch: int | None, dims: Mapping[str, int] | None) -> None:
+    if dims:
+        raise WorkloadError(f"The model has no symbolic dims, so {', '.join(dims)} cannot be bound; leave dims out.")
+    own = next((tensor.shape[0] for tensor in model.inputs if tensor.shape), None)
+    if batch is not None and batch != own:
+        raise WorkloadError(
+            f"The model fixes its batch at {own}, so batch={batch} cannot be bound; convert it with that one."
+        )

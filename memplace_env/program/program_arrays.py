@@ -1,0 +1,126 @@
+"""The arrays of a Program and the quantities derived from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memplace_env._lib.threads import cached_property
+from memplace_env.program.terms import GEOMETRY, TensorKind
+
+Ints = NDArray[np.int64]
+AnyArray = TypeVar("AnyArray", bound=NDArray[Any])
+
+ARRAY_DIMS: Final[Mapping[str, tuple[str | int, ...]]] = {
+    "tensor_bytes": ("tensors",),
+    "tensor_kind": ("tensors",),
+    "producer": ("tensors",),
+    "gemm": ("ops", 4),
+    "vector_ops": ("ops",),
+    "geometry": ("ops", len(GEOMETRY)),
+    "use_ptr": ("ends",),
+    "use_tensor": ("uses",),
+    "use_is_result": ("uses",),
+    "use_bytes": ("uses",),
+    "alias_of": ("tensors",),
+}
+"""Dims of each array of a Program; `ends` is the number of ops plus one."""
+
+
+@dataclass(frozen=True, eq=False)
+class ProgramArrays:
+    """T ops over K tensors with U uses, unchecked; users build a `Program`.
+
+    Attributes:
+        name: name of the workload.
+        dtype: dtype that floating-point tensors are deployed in, a key of `FLOAT_BYTES`.
+        tensor_bytes: int64[K], bytes, at least 1.
+        tensor_kind: int8[K], values of `TensorKind`.
+        tensor_name: K names.
+        producer: int64[K], the op that writes the tensor; -1 for weights and inputs.
+        op_type: T operator names (the main operator of a fused op).
+        op_name: T names.
+        macs: int64[T], multiply-accumulates on the matrix unit, the product of the columns of `gemm`.
+        gemm: int64[T, 4], the op as `count` matrix products of [rows, depth] x [depth, columns]; zeros without any.
+        vector_ops: int64[T], element operations on the vector unit.
+        geometry: int64[T, 14], columns `GEOMETRY`.
+        use_ptr: int64[T + 1], op t owns the uses from `use_ptr[t]` up to `use_ptr[t + 1]`.
+        use_tensor: int64[U], the tensor of each use.
+        use_is_result: bool[U], whether the use writes the tensor.
+        use_bytes: int64[U], bytes that the use moves: the whole tensor, the rows that a gather selects, or the part
+            that an update in place overwrites.
+        alias_of: int64[K], for an output that overwrites a weight or input of the same size that no later op reads
+            (as an updated parameter does) that tensor; -1 for all others. Without it no tensor overwrites another.
+        op_nodes: for each op the names of the nodes in the model's file that it covers, without views; empty for a
+            Program that comes from no model file, or from a saved one.
+        tensor_value: K names of the tensors' values in the model's file; empty where `op_nodes` is.
+    """
+
+    name: str
+    dtype: str
+    tensor_bytes: Ints
+    tensor_kind: NDArray[np.int8]
+    tensor_name: tuple[str, ...]
+    producer: Ints
+    op_type: tuple[str, ...]
+    op_name: tuple[str, ...]
+    gemm: Ints
+    vector_ops: Ints
+    geometry: Ints
+    use_ptr: Ints
+    use_tensor: Ints
+    use_is_result: NDArray[np.bool_]
+    use_bytes: Ints
+    alias_of: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    op_nodes: tuple[tuple[str, ...], ...] = ()
+    tensor_value: tuple[str, ...] = ()
+
+    @property
+    def num_ops(self) -> int:
+        """Number of ops, T."""
+        return len(self.op_type)
+
+    @property
+    def num_tensors(self) -> int:
+        """Number of tensors, K."""
+        return len(self.tensor_bytes)
+
+    @property
+    def num_uses(self) -> int:
+        """Number of uses, U."""
+        return len(self.use_tensor)
+
+    @cached_property
+    def macs(self) -> Ints:
+        """int64[T], multiply-accumulates of each op."""
+        return frozen(self.gemm.prod(axis=1))
+
+    @cached_property
+    def use_op(self) -> Ints:
+        """int64[U], the op of each use."""
+        return frozen(np.repeat(np.arange(self.num_ops), np.diff(self.use_ptr)))
+
+    @cached_property
+    def live_start(self) -> Ints:
+        """int64[K], first op that touches the tensor."""
+        start = np.full(self.num_tensors, self.num_ops, dtype=np.int64)
+        np.minimum.at(start, self.use_tensor, self.use_op)
+        return frozen(start)
+
+    @cached_property
+    def live_end(self) -> Ints:
+        """int64[K], last op that touches the tensor; T-1 for graph outputs."""
+        end = np.full(self.num_tensors, -1, dtype=np.int64)
+        np.maximum.at(end, self.use_tensor, self.use_op)
+        end[self.tensor_kind == TensorKind.OUTPUT] = self.num_ops - 1
+        return frozen(end)
+
+
+def frozen(array: AnyArray) -> AnyArray:
+    """Make an array read-only and return it."""
+    array.flags.writeable = False
+    return array

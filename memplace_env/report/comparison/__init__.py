@@ -1,0 +1,1 @@
+"""Comparisons of two plans of one task."""

@@ -1,0 +1,1 @@
+"""Explanations: how and why a plan differs from another, op by op."""

@@ -1,0 +1,86 @@
+"""Routes: the tensors that two plans serve from different memories, and the time that this saves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memplace_env._lib.units import PS
+from memplace_env.placement.task import Task
+from memplace_env.program.program import Ints
+from memplace_env.report.plans.evaluated_plan import EvaluatedPlan
+
+
+class Route(NamedTuple):
+    """Tensors that one plan serves from level `source` and another from level `target`.
+
+    Attributes:
+        source, target: levels.
+        tensors: int64[N], these tensors; the one that saves most (or, if they lose time, loses most) first.
+        saved_ps: time that the other plan's ops save by it; negative if they lose time.
+    """
+
+    source: int
+    target: int
+    tensors: Ints
+    saved_ps: float
+
+    def to_json(self, task: Task) -> dict[str, Any]:
+        """Return plain JSON values, times in seconds."""
+        names = [level.name for level in task.accelerator.levels]
+        return {
+            "source": names[self.source],
+            "target": names[self.target],
+            "tensors": [task.program.tensor_name[tensor] for tensor in self.tensors],
+            "saved_s": self.saved_ps * PS,
+        }
+
+
+def routes_between(task: Task, first: EvaluatedPlan, second: EvaluatedPlan) -> list[Route]:
+    """Return the routes from the first plan's levels to the second's, the largest change of time first.
+
+    An op's saving, without stalls, is shared by those of its moved uses that alone would save time, a loss by those
+    that would lose time, in proportion to the difference of their costs. Our choice: an op takes the maximum of
+    what its uses take, so that a use has no time of its own. With the change of `waits_ps` they add up to the
+    difference of the latencies.
+    """
+    program, costs, levels = task.program, task.costs, task.accelerator.num_levels
+    before, after = (evaluated.plan.use_level.astype(np.int64) for evaluated in (first, second))
+    use = np.flatnonzero(before != after)
+    op, tensor = program.use_op[use], program.use_tensor[use]
+    saved_ps = first.report.op_time_ps - second.report.op_time_ps
+    alone = costs.use_ps[use, before[use]] - costs.use_ps[use, after[use]]
+    weight = np.clip(alone * np.sign(saved_ps[op]), 0, None).astype(np.float64)
+    unexplained = np.bincount(op, weight, program.num_ops)[op] == 0  # such as where a level's latency decides
+    weight[unexplained] = 1  # then the uses share equally
+    part = saved_ps[op] * weight / np.bincount(op, weight, program.num_ops)[op]
+    pairs = before[use] * levels + after[use]  # a number for each pair of levels
+    routes = []
+    for pair in np.unique(pairs).tolist():
+        mask = pairs == pair
+        routes.append(_route(pair // levels, pair % levels, tensor[mask], part[mask]))
+    return sorted(routes, key=lambda route: -abs(route.saved_ps))
+
+
+def _route(source: int, target: int, tensor: Ints, saved_ps: NDArray[np.float64]) -> Route:
+    """Return one route from its uses: their tensors, int64[N], and the time that each saves in ps, float64[N]."""
+    total = float(saved_ps.sum())
+    tensors, index = np.unique(tensor, return_inverse=True)
+    saved = np.bincount(index, saved_ps)
+    return Route(source, target, tensors[np.argsort(-saved if total >= 0 else saved, kind="stable")], total)
+
+
+def deciding_levels(task: Task, routes: Sequence[Route], least: float = 0.1) -> list[int]:
+    """Return the on-chip levels, fastest first, whose routes have more than a fraction `least` of all changes of time.
+
+    The fastest level if there are none.
+    """
+    changed = np.zeros(task.accelerator.num_levels)
+    for route in routes:
+        changed[[route.source, route.target]] += abs(route.saved_ps)
+    total = sum(abs(route.saved_ps) for route in routes)
+    deciding = [level for level in range(task.accelerator.backing) if changed[level] > least * total]
+    return deciding or [0]

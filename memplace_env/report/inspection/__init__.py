@@ -1,0 +1,1 @@
+"""Inspections: what a program asks of a chip's memories."""

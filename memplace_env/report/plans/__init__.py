@@ -1,0 +1,1 @@
+"""Plans: memory maps, result tables, headlines."""

@@ -1,0 +1,1 @@
+"""Timelines: when everything happens, and traces of it."""

@@ -1,0 +1,183 @@
+"""A plan's run as a Chrome trace, to open in Perfetto (ui.perfetto.dev) or chrome://tracing.
+
+Tracks: the ops, stalls and the tail, which together are the latency; the compute part of each op; the busy time of
+each memory's port; the copies, as the backing memory's port really serves them. Beside them the windows in which
+the plan lets each copy run, and counters of the bytes in blocks.
+
+Within an op the ports of a machine with parallel ports all start together; serial ones take turns, the backing
+memory first. The simulator only fixes sums, so the order within an op is a choice of this picture.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from memplace_env._lib.units import PS_PER_S
+from memplace_env.placement.task import Task
+from memplace_env.report.explanation.bottlenecks import moved_tensors
+from memplace_env.report.plans.block_kinds import bytes_in_blocks
+from memplace_env.report.plans.evaluated_plan import EvaluatedPlan
+from memplace_env.report.timeline.timeline import Timeline, timeline_of
+
+Event = dict[str, Any]
+
+PROCESS = 1
+OPS, COMPUTE, FIRST_LEVEL = 1, 2, 3
+"""Thread ids of the tracks; level l has FIRST_LEVEL + l, the copies come after the last level."""
+_PS_PER_US = PS_PER_S // 10**6
+
+
+def trace_events(task: Task, evaluated: EvaluatedPlan) -> Event:
+    """Return the trace as a JSON object of the trace-event format; `ts` and `dur` in microseconds."""
+    timeline = timeline_of(task, evaluated)
+    return {
+        "displayTimeUnit": "ns",
+        "otherData": {
+            "program": task.program.name,
+            "program_sha256": task.program.sha256,
+            "accelerator": task.accelerator.name,
+            "latency_s": evaluated.report.latency_s,
+        },
+        "traceEvents": [
+            *_names(task),
+            *_ops(task, evaluated, timeline),
+            *_ports(task, evaluated, timeline),
+            *_copies(task, evaluated, timeline),
+            *_windows(task, evaluated, timeline),
+            *_counters(task, evaluated, timeline),
+        ],
+    }
+
+
+def trace_json(task: Task, evaluated: EvaluatedPlan) -> str:
+    """Return `trace_events` as text, one event a line."""
+    trace = trace_events(task, evaluated)
+    events = ",\n".join(json.dumps(event, separators=(",", ":")) for event in trace.pop("traceEvents"))
+    return json.dumps(trace)[:-1] + f', "traceEvents": [\n{events}\n]}}\n'
+
+
+def _names(task: Task) -> Iterator[Event]:
+    def named(kind: str, thread: int, **args: Any) -> Event:
+        return {"ph": "M", "name": kind, "pid": PROCESS, "tid": thread, "ts": 0, "args": args}
+
+    yield named("process_name", 0, name=f"{task.program.name} on {task.accelerator.name}")
+    ports = [f"{level.name} port" for level in task.accelerator.levels]
+    for thread, name in enumerate(["ops", "compute", *ports, "copies"], start=OPS):
+        yield named("thread_name", thread, name=name)
+        yield named("thread_sort_index", thread, sort_index=thread)
+
+
+def _ops(task: Task, evaluated: EvaluatedPlan, timeline: Timeline) -> Iterator[Event]:
+    program, report = task.program, evaluated.report
+    for op in range(program.num_ops):
+        begin, time, stall = int(timeline.op_begin[op]), int(report.op_time_ps[op]), int(report.stall_ps[op])
+        if stall:
+            yield _slice("stall", "stall", OPS, begin - stall, stall, waits_before=program.op_name[op])
+        level = int(report.bound_by[op])
+        yield _slice(
+            program.op_name[op],
+            "op",
+            OPS,
+            begin,
+            time,
+            op=op,
+            type=program.op_type[op],
+            binds=task.accelerator.levels[level].name if level >= 0 else "compute",
+            lost_us=_us(int(report.memory_loss_ps[op])),
+            macs=int(program.macs[op]),
+            vector_ops=int(program.vector_ops[op]),
+        )
+        if report.compute_ps[op]:
+            yield _slice(program.op_type[op], "compute", COMPUTE, begin, int(report.compute_ps[op]), op=op)
+    if report.tail_ps:
+        yield _slice("tail", "stall", OPS, int(timeline.op_begin[-1]), report.tail_ps)
+
+
+def _ports(task: Task, evaluated: EvaluatedPlan, timeline: Timeline) -> Iterator[Event]:
+    program, plan, report = task.program, evaluated.plan, evaluated.report
+    order = [task.backing, *range(task.backing)]
+    for op in range(program.num_ops):
+        begin = int(timeline.op_begin[op])
+        for level in order:
+            busy = int(report.port_ps[op, level])
+            if busy == 0:
+                continue
+            moved = moved_tensors(program, plan, op, level)
+            yield _slice(
+                program.op_name[op],
+                "port",
+                FIRST_LEVEL + level,
+                begin,
+                busy,
+                op=op,
+                bytes=sum(size for _, size in moved),
+                tensors=dict(moved),
+            )
+            begin += busy if task.costs.serial else 0
+
+
+def _copies(task: Task, evaluated: EvaluatedPlan, timeline: Timeline) -> Iterator[Event]:
+    program, levels = task.program, task.accelerator.levels
+    thread = FIRST_LEVEL + len(levels)
+    for copy, begin, end in timeline.services:
+        tensor, source, target, first, last = evaluated.plan.transfers[copy].tolist()
+        yield _slice(
+            f"{'prefetch' if source == task.backing else 'write-back'} {program.tensor_name[tensor]}",
+            "copy",
+            thread,
+            begin,
+            end - begin,
+            transfer=copy,
+            bytes=int(program.tensor_bytes[tensor]),
+            source=levels[source].name,
+            target=levels[target].name,
+            first_op=first,
+            last_op=last,
+        )
+
+
+def _windows(task: Task, evaluated: EvaluatedPlan, timeline: Timeline) -> Iterator[Event]:
+    """Yield the window of each copy. All have one name, so that viewers stack them in one group of rows."""
+    ends = np.append(timeline.op_begin[:-1] + evaluated.report.op_time_ps, evaluated.report.latency_ps)
+    for copy, (tensor, _, _, first, last) in enumerate(evaluated.plan.transfers.tolist()):
+        shared = {"name": "copy window", "cat": "window", "id": copy, "pid": PROCESS, "tid": OPS}
+        args = {"tensor": task.program.tensor_name[tensor], "first_op": first, "last_op": last}
+        yield {"ph": "b", "ts": _us(int(timeline.op_begin[first])), **shared, "args": args}
+        yield {"ph": "e", "ts": _us(int(ends[last])), **shared}
+
+
+def _counters(task: Task, evaluated: EvaluatedPlan, timeline: Timeline) -> Iterator[Event]:
+    for level in range(task.backing):
+        used = bytes_in_blocks(task.program, evaluated.plan, level)
+        for op in range(task.program.num_ops + 1):
+            if op == 0 or used[op] != used[op - 1]:
+                yield {
+                    "ph": "C",
+                    "name": f"{task.accelerator.levels[level].name} in use",
+                    "pid": PROCESS,
+                    "tid": 0,
+                    "ts": _us(int(timeline.op_begin[op])),
+                    "args": {"bytes": int(used[op])},
+                }
+
+
+def _slice(name: str, category: str, thread: int, begin_ps: int, time_ps: int, **args: Any) -> Event:
+    return {
+        "ph": "X",
+        "name": name,
+        "cat": category,
+        "pid": PROCESS,
+        "tid": thread,
+        "ts": _us(begin_ps),
+        "dur": _us(time_ps),
+        "args": args,
+    }
+
+
+def _us(ps: int) -> float:
+    """Return microseconds."""
+    return ps / _PS_PER_US

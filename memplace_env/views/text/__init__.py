@@ -1,1 +1,0 @@
-"""Numbers and reasons as people read them, in plain text."""

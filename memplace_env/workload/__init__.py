@@ -1,1 +1,0 @@
-"""Workloads: ONNX graphs, the zoo and synthetic generators, all ending in a `Program`."""

@@ -1,1 +1,0 @@
-"""What the table of operators says of constants and of sequences. None of it reads the table."""

@@ -1,9 +1,0 @@
-"""Synthetic programs: with a planted optimum, so that learning has ground truth; block matrix products; random ones."""
-
-from memplace_env.workload.synthetic.matmul import matmul_program
-from memplace_env.workload.synthetic.planting import Planted, planted
-from memplace_env.workload.synthetic.random_programs import random_dag
-from memplace_env.workload.synthetic.specs import from_spec
-from memplace_env.workload.synthetic.topologies import TOPOLOGIES
-
-__all__ = ["TOPOLOGIES", "Planted", "from_spec", "matmul_program", "planted", "random_dag"]

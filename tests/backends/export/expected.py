@@ -1,0 +1,106 @@
+"""Expected contents of a plan's header, written plainly, and a tiny reader of headers."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import Any
+
+from memplace_env.placement.memory_plan import MemoryPlan
+from memplace_env.placement.task import Task
+
+Tables = dict[str, list[list[Any]]]
+NO_ADDRESS = 2**64 - 1
+_TABLE = re.compile(r"^static const \w+ memplace_(\w+)\[(\w+)\] = \{\n(.*?)\n\};$", re.MULTILINE | re.DOTALL)
+_CELL = re.compile(r'"((?:[^"\\]|\\.)*)"|(\d+)u')
+_ESCAPE = re.compile(rb'\\([0-7]{3}|["\\?])')
+
+
+def tables_in(header: str) -> Tables:
+    """The rows of a header's tables, without those that only stand for an empty table."""
+    sizes = dict(re.findall(r"^#define (\w+) (\d+)u$", header, re.MULTILINE))
+    tables: Tables = {}
+    for name, size, body in _TABLE.findall(header):
+        rows = [_cells(line) for line in body.splitlines()]
+        assert len(rows) == int(sizes.get(size, size))
+        tables[name] = rows if size in sizes else []
+    return tables
+
+
+def _cells(line: str) -> list[Any]:
+    assert re.fullmatch(r'    \{(?:(?:"(?:[^"\\]|\\.)*"|\d+u)(?:, )?)+\},', line), line
+    return [int(number) if number else text_in(text) for text, number in _CELL.findall(line)]
+
+
+def text_in(literal: str) -> str:
+    """The text of a string literal's inside."""
+    assert literal.isascii()
+    assert literal.isprintable()
+    return _ESCAPE.sub(_byte, literal.encode()).decode()
+
+
+def _byte(found: re.Match[bytes]) -> bytes:
+    code = found[1]
+    return bytes([int(code, 8)]) if len(code) == 3 else code
+
+
+def require_tables_of(task: Task, plan: MemoryPlan, tables: Tables) -> None:
+    """The tables say the plan, all of it and nothing else; names are those of the task if these are short ASCII."""
+    program, chip = task.program, task.accelerator
+    tensors, blocks = tables["tensors"], tables["allocations"]
+    assert blocks == sorted(plan.allocations.tolist(), key=lambda row: (row[0], row[3], row[1]))
+    assert [row[1:3] for row in tensors] == [
+        [int(kind), int(size)] for kind, size in zip(program.tensor_kind, program.tensor_bytes, strict=True)
+    ]
+    for tensor, (*_, first, count) in enumerate(tensors):
+        assert {row[0] for row in blocks[first : first + count]} <= {tensor}
+    assert sum(row[5] for row in tensors) == len(blocks)
+
+    def offset(tensor: int, level: int, first: int, last: int) -> int:
+        if level == chip.backing:
+            return int(tensors[tensor][3])
+        (found,) = [row[2] for row in blocks if row[:2] == [tensor, level] and row[3] <= first and last <= row[4]]
+        return int(found)
+
+    copies = []
+    for tensor, source, target, start, end in plan.transfers.tolist():
+        fast = (start, end + 1) if source == chip.backing else (start - 1, end)
+        ends = offset(tensor, source, *fast), offset(tensor, target, *fast)
+        copies.append([tensor, source, target, *ends, start, end])
+    assert tables["copies"] == copies
+    uses = zip(program.use_tensor.tolist(), plan.use_level.tolist(), program.use_op.tolist(), strict=True)
+    assert tables["uses"] == [
+        [tensor, level, offset(tensor, level, op, op), int(is_result)]
+        for (tensor, level, op), is_result in zip(uses, program.use_is_result.tolist(), strict=True)
+    ]
+    assert [row[2:] for row in tables["ops"]] == [
+        [int(program.use_ptr[op]), int(program.use_ptr[op + 1] - program.use_ptr[op])] for op in range(program.num_ops)
+    ]
+    _require_backing(task, plan, tables)
+    _require_levels(task, tables)
+
+
+def _require_backing(task: Task, plan: MemoryPlan, tables: Tables) -> None:
+    """Every tensor that is used or copied there has a place, of its own unless it takes another's."""
+    program, tensors = task.program, tables["tensors"]
+    needed = set(program.use_tensor[plan.use_level == task.backing].tolist()) | set(plan.transfers[:, 0].tolist())
+    placed = {tensor: row[3] for tensor, row in enumerate(tensors) if row[3] != NO_ADDRESS}
+    assert needed <= set(placed)
+    own = [tensor for tensor in placed if program.alias_of[tensor] < 0]
+    assert all(placed[tensor] == placed[program.alias_of[tensor]] for tensor in set(placed) - set(own))
+    spans = sorted((placed[tensor], placed[tensor] + tensors[tensor][2]) for tensor in own)
+    assert all(top <= low for (_, top), (low, _) in pairwise(spans))
+    assert tables["levels"][-1][2] == max((top for _, top in spans), default=0)
+
+
+def _require_levels(task: Task, tables: Tables) -> None:
+    tensors = tables["tensors"]
+    for number, (level, row) in enumerate(zip(task.accelerator.levels, tables["levels"], strict=True)):
+        assert row[1] == level.capacity_bytes
+        assert row[2] <= level.capacity_bytes
+        offsets = [(block[2], tensors[block[0]][2]) for block in tables["allocations"] if block[1] == number]
+        if number < task.backing:
+            assert row[2] == max((low + size for low, size in offsets), default=0)
+        assert row[3] in (1, 2, 4, 8, 16, 32, 64)
+        assert all(low % row[3] == 0 for low, _ in offsets)
+        assert row[3] == 64 or any(low % (2 * row[3]) for low, _ in offsets)

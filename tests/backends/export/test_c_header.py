@@ -1,0 +1,108 @@
+"""The text of C headers says the plan, whatever the plan and the names."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memplace_env._lib.errors import PlanError
+from memplace_env.backends.export import text_of
+from memplace_env.backends.export.c_header import MOST_NAME_BYTES, c_string
+from memplace_env.envs.malloc_game import MallocGameProblem
+from memplace_env.placement.compiler import place_levels
+from memplace_env.placement.memory_plan import MemoryPlan
+from memplace_env.placement.task import Task
+from memplace_env.testing.strategies import accelerators, game_tasks, programs, tasks, tensor_levels
+from tests.backends.export.expected import NO_ADDRESS, require_tables_of, tables_in, text_in
+from tests.by_hand import A, B, W, three_op_task
+from tests.placement.plan.test_validate_alias import GOOD as ALIAS_PLAN
+from tests.placement.plan.test_validate_alias import TASK as ALIAS_TASK
+
+
+@settings(max_examples=25)
+@given(st.data())
+def test_a_map_is_said_exactly(data: st.DataObject) -> None:
+    task = data.draw(tasks(programs(max_ops=8), accelerators()))
+    plan = place_levels(task, data.draw(tensor_levels(task))).plan
+    tables = tables_in(text_of(task, plan))
+    require_tables_of(task, plan, tables)
+    assert tuple(row[0] for row in tables["tensors"]) == task.program.tensor_name
+    assert [tuple(row[:2]) for row in tables["ops"]] == [*zip(task.program.op_name, task.program.op_type, strict=True)]
+
+
+@settings(max_examples=25)
+@given(game_tasks(programs(max_ops=8)), st.integers(0, 2**32))
+def test_a_game_is_said_exactly(task: Task, seed: int) -> None:
+    """Games copy to and fro, and tensors have several blocks."""
+    problem = MallocGameProblem(task)
+    states = problem.new_states(1)
+    problem.finish_randomly(states, seed)
+    plan = problem.plan(states[0])
+    require_tables_of(task, plan, tables_in(text_of(task, plan)))
+
+
+@settings(max_examples=50)
+@given(st.text(max_size=40))
+def test_names_are_kept_and_end_nothing(name: str) -> None:
+    literal = c_string(name)
+    assert literal[0] == literal[-1] == '"'
+    assert text_in(literal[1:-1]) == name.encode("utf-8", "replace").decode().replace("\0", "?")
+    assert "??" not in literal, "a trigraph"
+
+
+def test_long_names_lose_their_middle() -> None:
+    inside = c_string("a" * 5000 + "z")[1:-1]
+    assert len(inside) == MOST_NAME_BYTES
+    assert inside.startswith("aaa")
+    assert "..." in inside
+    assert inside.endswith("az")
+
+
+def small_plan() -> tuple[Task, MemoryPlan]:
+    task = three_op_task()
+    use_level = [1, 0, 0, 0, 0, 0, 1]
+    blocks = np.array([[A, 0, 0, 0, 1], [B, 0, 20, 1, 2], [W, 0, 50, 0, 2]])
+    copies = np.array([[W, 1, 0, 0, 1]])
+    return task, task.make_plan(np.array(use_level), blocks, copies)
+
+
+def test_by_hand() -> None:
+    task, plan = small_plan()
+    tables = tables_in(text_of(task, plan))
+    assert tables["levels"] == [["fast", 100, 90, 2], ["slow", 10**9, 138, 64]]
+    assert tables["copies"] == [[W, 1, 0, 64, 50, 0, 1]]
+    assert [row[:2] for row in tables["ops"]] == [["A_0", "A"], ["B_1", "B"], ["C_2", "C"]]
+
+
+def test_an_output_in_another_tensors_place_has_the_same_address() -> None:
+    tables = tables_in(text_of(ALIAS_TASK, ALIAS_PLAN))
+    require_tables_of(ALIAS_TASK, ALIAS_PLAN, tables)
+    (output,) = np.flatnonzero(ALIAS_TASK.program.alias_of >= 0)
+    assert tables["tensors"][output][3] == tables["tensors"][ALIAS_TASK.program.alias_of[output]][3] != NO_ADDRESS
+
+
+@pytest.mark.parametrize("prefix", ["", "1st", "a-b", "_own", "a b", "x" * 65, "é", "a\n"])
+def test_prefixes_that_begin_no_name_in_c(prefix: str) -> None:
+    task, plan = small_plan()
+    with pytest.raises(PlanError, match="cannot begin names in C"):
+        text_of(task, plan, prefix=prefix)
+
+
+def test_a_plan_that_cannot_run_is_refused() -> None:
+    task, plan = small_plan()
+    with pytest.raises(PlanError, match="cannot run"):
+        text_of(task, replace(plan, transfers=plan.transfers[:0]))
+
+
+def test_a_backing_memory_without_room_side_by_side() -> None:
+    task, _ = small_plan()
+    chip = task.accelerator
+    fast, slow = chip.levels
+    tight = three_op_task(levels=(fast, replace(slow, capacity_bytes=200)))
+    plan = tight.make_plan(np.ones(7), np.empty((0, 5)))
+    with pytest.raises(PlanError, match="slow take 266 bytes side by side, and it has 200"):
+        text_of(tight, plan)

@@ -1,0 +1,133 @@
+"""Print the tables of docs/reliability.md from the records of the campaigns.
+
+`python -m tests.fuzz.tables` prints them, `--write docs/reliability.md` puts them there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.tables import benchmark_parser, markdown_table, publish
+from tests.fuzz.campaign import FAILURES
+from tests.fuzz.worker import kind_module
+
+Record = dict[str, Any]
+
+RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
+_SHOWN = {
+    "traceback": "tracebacks",
+    "unreadable": "unreadable messages",
+    "wrong": "wrong ones accepted",
+    "crash": "crashes",
+    "hang": "over 10 s",
+    "memory": "over 2 GiB",
+}
+assert tuple(_SHOWN) == FAILURES
+
+
+def table(records: Sequence[Record]) -> str:
+    """Return the table of hostile input: a row for each kind, and one for all of them."""
+    rows = []
+    for kind in dict.fromkeys(record["kind"] for record in records):
+        rows.append(_row(kind_module(kind).NAME, [record for record in records if record["kind"] == kind]))
+    rows.append(_row("all", records))
+    headers = ["input", "cases", "accepted", "refused", *_SHOWN.values(), "slowest", "highest peak"]
+    return markdown_table(headers, rows)
+
+
+def _row(name: str, records: Sequence[Record]) -> list[str]:
+    counts = [sum(record[field] for record in records) for field in ("accepted", "refused", *FAILURES)]
+    slowest, peak = (max(record[field] for record in records) for field in ("slowest_s", "peak_mib"))
+    return [name, *(f"{count:,}" for count in (sum(counts), *counts)), f"{slowest:.1f} s", f"{peak:,} MiB"]
+
+
+def kills(records: Sequence[Record]) -> str:
+    """Return the table of training that is disturbed and resumed, by agent and way."""
+    rows = [
+        [
+            *(agent, way, len(moments), sum(len(moment["happened"]) for moment in moments)),
+            *(sum(map(_after_a_checkpoint, moments)), sum(moment["same"] for moment in moments)),
+        ]
+        for (agent, way), moments in _grouped(records, lambda one: (one["agent"], one["happened"][0]["way"]))
+    ]
+    headers = ["agent", "first", "runs", "disturbances", "runs ended after a checkpoint", "bit-equal in the end"]
+    return _table(headers, rows)
+
+
+def _after_a_checkpoint(moment: Record) -> bool:
+    """Return True if the run continued from a checkpoint: it had been ended after at least one round."""
+    return any(rounds and code for rounds, code in zip(moment.get("rounds", ()), moment.get("codes", ()), strict=False))
+
+
+def interrupts(records: Sequence[Record]) -> str:
+    """Return the table of commands that are interrupted or killed, by command and signal.
+
+    A run of the leaderboard is interrupted several times, and counts each time.
+    """
+    moments = [
+        {"command": one["command"], "signal": signal, "agent": one.get("agent", "random"), "wrong": one["wrong"]}
+        for one in records
+        for signal in ([one["signal"]] if "signal" in one else [each[0] for each in one["interrupts"]])
+    ]
+    rows = [
+        [*key, len(group), len({one["agent"] for one in group}), sum(bool(one["wrong"]) for one in group)]
+        for key, group in _grouped(moments, lambda one: (one["command"], one["signal"]))
+    ]
+    return _table(["command", "signal", "moments", "agents", "wrong"], rows)
+
+
+def memory(records: Sequence[Record]) -> str:
+    """Return the table of memory over many steps."""
+    rows = [
+        [one["kind"], f"{one['steps']:,}", one["warm_mib"], one["end_mib"], "yes" if one["flat"] else "NO"]
+        for one in records
+    ]
+    return _table(["use", "steps", "MiB after a tenth", "MiB in the end", "flat"], rows)
+
+
+def load(records: Sequence[Record]) -> str:
+    """Return the table of unusual ways of playing, compared with plain play."""
+    rows = [
+        [kind, len(rounds), sum(one["equal"] for one in rounds)]
+        for kind, rounds in _grouped(records, lambda one: one["kind"])
+    ]
+    return _table(["way", "rounds", "bit-equal to plain play"], rows)
+
+
+TABLES: dict[str, tuple[Callable[[Sequence[Record]], str], tuple[str, ...]]] = {
+    "fuzz": (table, ("fuzz",)),
+    "kills": (kills, ("fuzz-kills-egrl", "fuzz-kills-muzero")),
+    "interrupts": (interrupts, ("fuzz-interrupts-solve", "fuzz-interrupts-leaderboard")),
+    "memory": (memory, ("fuzz-memory",)),
+    "load": (load, ("fuzz-load",)),
+}
+"""Function that makes a table and its files in `RESULTS`, by the name of the document's markers."""
+
+
+def _table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    return markdown_table(headers, [[str(cell) for cell in row] for row in rows])
+
+
+def _grouped(records: Iterable[Record], key: Callable[[Record], Any]) -> list[tuple[Any, list[Record]]]:
+    groups: dict[Any, list[Record]] = defaultdict(list)
+    for record in records:
+        groups[key(record)].append(record)
+    return sorted(groups.items())
+
+
+def main() -> None:
+    """Print the tables, and put them into documents."""
+    documents = benchmark_parser(__doc__).parse_args().write
+    tables = {}
+    for name, (make, files) in TABLES.items():
+        lines = [line for file in files for line in (RESULTS / f"{file}.jsonl").read_text("utf-8").splitlines()]
+        tables[name] = make([json.loads(line) for line in lines])
+    publish(tables, documents)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,222 @@
+"""Tiled costs on Arm's Ethos-U: equal to a plain reference, and what tiling may and may not do."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memplace_env._lib.errors import CostError
+from memplace_env.machine.accelerator import accelerator_names, load_accelerator
+from memplace_env.machine.costs import Costs, Roofline, Tiled, costs_of, op_times
+from memplace_env.machine.costs.op_time_kernels import used_by_level
+from memplace_env.machine.costs.tiled.nest import nests
+from memplace_env.placement.workloads import resolve_workload
+from memplace_env.program.builder import ProgramBuilder
+from memplace_env.testing import check_cost_model
+from memplace_env.testing.strategies import programs_with_idle_ops
+from tests.machine.costs.layers import CHIPS, PRODUCTS, TYPES, add_layer, ethos_u_chips, layer, layered_programs, shapes
+from tests.references.reference_blocks import UnitAtWork
+from tests.references.reference_tiled import tiled
+
+TILED = [name for name in accelerator_names() if load_accelerator(name).tiling is not None]
+any_programs = layered_programs() | programs_with_idle_ops(4)
+
+
+def backing_ps(program, chip):
+    """Time of each op with everything in the backing memory."""
+    costs = Tiled().costs(program, chip)
+    levels = np.full(program.num_uses, chip.backing, dtype=np.int8)
+    return op_times(costs, used_by_level(program.use_ptr, levels, costs.use_ps)).op_ps
+
+
+def with_buffers(chip, factor):
+    return replace(chip, tiling=replace(chip.tiling, buffer_bytes=tuple(factor * x for x in chip.tiling.buffer_bytes)))
+
+
+def with_fast_memory(chip, capacity):
+    return replace(chip, levels=(replace(chip.levels[0], capacity_bytes=capacity), *chip.levels[1:]))
+
+
+def assert_equal_to_the_reference(program, chip):
+    costs, expected = Tiled().costs(program, chip), tiled(program, chip)
+    for field in Costs._fields:
+        assert np.array_equal(getattr(costs, field), getattr(expected, field)), field
+
+
+@settings(max_examples=20)
+@given(any_programs, ethos_u_chips())
+def test_arrays_equal_the_reference(program, chip):
+    assert_equal_to_the_reference(program, chip)
+
+
+@pytest.mark.slow
+@settings(max_examples=120)
+@given(any_programs, ethos_u_chips())
+def test_arrays_of_many_programs_equal_the_reference(program, chip):
+    assert_equal_to_the_reference(program, chip)
+
+
+# Never less than the roofline
+
+
+def assert_never_less(program, chip):
+    costs, ideal = costs_of(Tiled(), program, chip), Roofline().costs(program, chip)
+    for field in ("overhead_ps", "use_ps", "use_pj"):
+        assert (getattr(costs, field) >= getattr(ideal, field)).all(), field
+    assert (costs.compute_ps + costs.overhead_ps >= ideal.compute_ps + ideal.overhead_ps).all()  # either, see `Tiled`
+    assert (costs.compute_pj >= ideal.compute_pj).all()
+    for field in ("latency_ps", "prefetch_ps", "writeback_ps", "copy_pj", "serial"):
+        assert np.array_equal(getattr(costs, field), getattr(ideal, field)), field
+    assert (costs.reserved_bytes >= 0).all()
+    assert (costs.reserved_bytes[:, 0] <= chip.levels[0].capacity_bytes).all()
+    assert not costs.reserved_bytes[:, 1:].any()
+
+
+@settings(max_examples=30)
+@given(any_programs, ethos_u_chips() | st.sampled_from(TILED).map(load_accelerator))
+def test_never_less_than_the_roofline(program, chip):
+    assert_never_less(replace(program, dtype=chip.dtype), chip)
+
+
+@pytest.mark.parametrize(
+    ("workload", "name"), [("BERT", "ethos-u65-256"), ("BERT", "ethos-u85-2048"), *(("MobileNetV2", x) for x in TILED)]
+)
+def test_networks_take_never_less_than_the_roofline(workload, name):
+    chip = load_accelerator(name)
+    assert_never_less(resolve_workload(workload, dtype=chip.dtype, fusion=chip.fusion), chip)
+
+
+# Equal to it where nothing is lost
+
+
+def full_layer(slices):
+    """An 8 x 8 x 64 result of a 1 x 1 convolution: it fills all units and fits them, and so do bursts of its rows.
+
+    No input is read twice, as windows do not overlap; there are no scales; its input has been made by the unit.
+    """
+    builder = ProgramBuilder("full", "int8")
+    channels = 64 * slices
+    source = add_layer(builder, "Sigmoid", height=8, width=8, channels=channels, bias=False, last=False)
+    add_layer(builder, "Conv", source=source, height=8, width=8, channels=channels, depth=64, bias=False)
+    return builder.build()
+
+
+@pytest.mark.parametrize("name", CHIPS)
+@settings(max_examples=10)
+@given(slices=st.integers(4, 20))
+def test_equal_to_the_roofline_where_nothing_is_lost(name, slices):
+    """On a chip that writes results at no cost, and requests of its memories as much as they can give."""
+    stock, program = load_accelerator(name), full_layer(slices)
+    unit = replace(stock.tiling, output_cycles=replace(stock.tiling.output_cycles, plain=Fraction(0)), request_words=())
+    chip, conv = replace(stock, tiling=unit), program.use_ptr[1]
+    costs, ideal = Tiled().costs(program, chip), Roofline().costs(program, chip)
+    assert costs.compute_ps[1] == ideal.compute_ps[1]
+    assert (costs.use_ps[conv:] == ideal.use_ps[conv:]).all()
+    assert (costs.use_pj[conv:] == ideal.use_pj[conv:]).all()
+    assert not costs.reserved_bytes.any()
+
+
+@pytest.mark.parametrize("name", CHIPS)
+@settings(max_examples=10)
+@given(slices=st.integers(4, 20))
+def test_what_a_full_layer_loses_is_the_end_of_its_last_block(name, slices):
+    """Its results leave when all is computed; what it moves is the same."""
+    chip, program = load_accelerator(name), full_layer(slices)
+    costs, ideal = Tiled().costs(program, chip), Roofline().costs(program, chip)
+    end = chip.tiling.output_cycles.plain * 8 * 8 * 64 * 10**12 / chip.tiling.clock_hz
+    assert 0 <= costs.compute_ps[1] - ideal.compute_ps[1] <= end
+    assert (costs.use_pj[program.use_ptr[1] :] == ideal.use_pj[program.use_ptr[1] :]).all()
+
+
+# More of anything
+
+
+@settings(max_examples=40)
+@given(layered_programs(), ethos_u_chips())
+def test_twice_the_buffers_are_never_slower(program, chip):
+    assert (backing_ps(program, with_buffers(chip, 2)) <= backing_ps(program, chip)).all()
+
+
+@settings(max_examples=40)
+@given(layered_programs(1), ethos_u_chips())
+def test_twice_the_buffers_never_read_more(program, chip):
+    """Blocks are the best by the measure that the compiler chooses by; see `Tiled` for what it is in time."""
+    read = []
+    for factor in (1, 2):
+        work = UnitAtWork(program, with_buffers(chip, factor).tiling, nests(program), 0)
+        read.append(work.rank(work.blocks()[0]))
+    assert read[1] <= read[0]
+
+
+@settings(max_examples=40)
+@given(layered_programs(), st.sampled_from(CHIPS).map(load_accelerator), st.integers(1, 100_000))
+def test_more_fast_memory_is_never_slower(program, chip, capacity):
+    small, large = with_fast_memory(chip, capacity), with_fast_memory(chip, 2 * capacity)
+    assert (backing_ps(program, large) <= backing_ps(program, small)).all()
+
+
+@settings(max_examples=30)
+@given(shapes("MatMul"), st.sampled_from(CHIPS), st.integers(2, 9))
+def test_products_of_many_matrices_take_as_many_times_as_long(shape, name, count):
+    chip = load_accelerator(name)
+    levels = tuple(replace(level, latency_ps=0) for level in chip.levels)
+    chip = with_fast_memory(replace(chip, levels=levels), 2**30)
+    shape |= {"bias": False}
+    one, many = (Tiled().costs(layer("MatMul", **shape | {"batch": batch}), chip) for batch in (1, count))
+    assert (0 <= count * one.compute_ps - many.compute_ps).all()
+    assert (count * one.compute_ps - many.compute_ps < 2 * count).all()
+    assert (
+        np.abs(count * one.use_ps - many.use_ps) <= count * 10**12 // chip.levels[-1].read_bytes_per_s + count
+    ).all()
+
+
+@settings(max_examples=40)
+@given(st.sampled_from(TYPES).flatmap(lambda op: st.tuples(st.just(op), shapes(op))), st.sampled_from(CHIPS))
+def test_four_images_take_longer_than_one(drawn, name):
+    """Three may take less than two: another block reads least then, and it may be the faster one."""
+    op_type, shape = drawn
+    chip = load_accelerator(name)
+    one, many = (backing_ps(layer(op_type, **shape | {"batch": batch}), chip) for batch in (1, 4))
+    assert (many >= one).all()
+
+
+@settings(max_examples=30)
+@given(layered_programs(), st.sampled_from(CHIPS), st.integers(1, 5))
+def test_energy_is_that_of_the_bytes_moved(program, name, factor):
+    """Wherever nothing is staged, as fast memory is too small, all levels move the same in bursts of the same size."""
+    chip = with_fast_memory(load_accelerator(name), 1)
+    access, cost = chip.levels[-1].access, [1.0] * (chip.num_levels - 1) + [float(factor)]
+    levels = (replace(level, access=access, pj_per_byte=pj) for level, pj in zip(chip.levels, cost, strict=True))
+    costs = Tiled().costs(program, replace(chip, levels=tuple(levels)))
+    assert not costs.reserved_bytes.any()
+    assert (costs.use_pj[:, -1] == factor * costs.use_pj[:, 0]).all()
+    assert (costs.use_pj[:, 0] >= program.use_bytes).all()
+
+
+# The contract
+
+
+@pytest.mark.parametrize("name", CHIPS)
+def test_keeps_the_contract_of_a_cost_model(name):
+    chip = load_accelerator(name)
+    check_cost_model("tiled", accelerator=chip)
+    check_cost_model("tiled", layer("Conv", height=9, width=9, channels=70, depth=50, kernel=(3, 3)), chip)
+
+
+def test_chips_without_tiling_are_refused_by_name():
+    chip = replace(load_accelerator(CHIPS[0]), tiling=None)
+    with pytest.raises(CostError, match=r"'ethos-u65' does not describe how its unit tiles: add a table \[tiling\]"):
+        Tiled().costs(layer("Conv"), chip)
+
+
+@pytest.mark.parametrize("op_type", PRODUCTS)
+def test_weights_read_again_are_kept_in_fast_memory_if_an_eighth_of_it_holds_them(op_type):
+    program = layer(op_type, height=64, width=64, channels=64, depth=64, kernel=(3, 3))
+    chip, size = load_accelerator("ethos-u65-256"), int(program.use_bytes[1])
+    reserved = [
+        int(Tiled().costs(program, with_fast_memory(chip, capacity)).reserved_bytes[0, 0]) for capacity in (8 * size, 1)
+    ]
+    assert reserved == [size, 0]

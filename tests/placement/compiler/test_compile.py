@@ -1,0 +1,117 @@
+"""The compiler: kernels equal the readable reference, and every plan they make can run, whatever ops reserve."""
+
+import multiprocessing
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memplace_env._lib.errors import ActionError
+from memplace_env.machine.accelerator import load_accelerator
+from memplace_env.placement.compiler import HEURISTICS, native_plan, native_report, place_levels
+from memplace_env.placement.compiler.evaluate import evaluate_assignments
+from memplace_env.placement.compiler.placing_order import ORDERS, schedule_of
+from memplace_env.placement.resolve_task import make_task
+from memplace_env.placement.simulator import evaluate_plan
+from memplace_env.placement.simulator.builtin import energy_j
+from memplace_env.placement.synthetic import random_dag
+from memplace_env.placement.validation import violations
+from memplace_env.program.program import TensorKind
+from memplace_env.testing.strategies import programs, programs_with_idle_ops, tasks, tensor_levels
+from tests.references.reference_compiler import compile_levels
+
+
+def evaluate(task, wanted, threads=None):
+    return evaluate_assignments(
+        schedule_of(task, "weights-before-results"), np.array(wanted), np.arange(task.program.num_tensors), threads
+    )
+
+
+@settings(max_examples=300)
+@given(tasks(programs_with_idle_ops()), st.sampled_from(ORDERS), st.data())
+def test_kernel_equals_reference(task, order, data):
+    levels = data.draw(tensor_levels(task))
+    compiled = place_levels(task, levels, order)
+    plan, reassigned = compile_levels(task, levels, order)
+    assert compiled.plan == plan
+    assert compiled.reassigned_bytes == reassigned
+
+
+@settings(max_examples=200)
+@given(tasks(programs(100)), st.sampled_from(ORDERS), st.data())
+def test_plans_are_valid(task, order, data):
+    plan, moved = place_levels(task, data.draw(tensor_levels(task)), order)
+    assert violations(task, plan) == []
+    assert moved <= task.program.tensor_bytes[task.program.is_placeable].sum()
+
+
+@settings(max_examples=150)
+@given(tasks(), st.data())
+def test_the_batch_kernel_says_what_the_simulator_says(task, data):
+    rows = [data.draw(tensor_levels(task)) for _ in range(3)]
+    batch = evaluate(task, rows)
+    for index, row in enumerate(rows):
+        plan, moved = place_levels(task, row)
+        report = evaluate_plan(task, plan)
+        assert report.latency_ps == batch.latency_ps[index]
+        assert report.energy_j == energy_j(int(batch.dynamic_pj[index]), report.latency_ps, task.accelerator)
+        assert moved == batch.reassigned_bytes[index]
+        assert np.array_equal(batch.level[index][task.program.use_tensor], plan.use_level)
+        assert report.stall_ps.sum() == report.tail_ps == 0
+
+
+@pytest.mark.parametrize("name", ["nnp-i", "tpu-v4i"])
+def test_threads_do_not_change_results(name):
+    task = make_task(random_dag(5, ops=60), load_accelerator(name))
+    rows = np.random.default_rng(0).integers(0, task.accelerator.num_levels, (1000, task.program.num_tensors))
+    one, two = (evaluate(task, rows, threads) for threads in (1, 2))
+    assert all((a == b).all() for a, b in zip(one, two, strict=True))
+
+
+def test_forked_processes_evaluate_too():
+    """Fork like AsyncVectorEnv: the parent has used its threads, the child must make its own."""
+    task = make_task(random_dag(5, ops=10), load_accelerator("nnp-i"))
+    rows = np.zeros((300, task.program.num_tensors), dtype=np.int64)
+    expected = evaluate(task, rows, 2).latency_ps.tolist()
+    context = multiprocessing.get_context("fork")
+    receive, send = context.Pipe(duplex=False)
+
+    def child() -> None:
+        send.send(evaluate(task, rows, 2).latency_ps.tolist())
+
+    process = context.Process(target=child)
+    process.start()
+    try:
+        assert receive.poll(60), "the child hangs"
+        assert receive.recv() == expected
+    finally:
+        process.kill()
+        process.join()
+
+
+@settings(max_examples=60)
+@given(tasks())
+def test_native_is_the_fastest_of_its_three_orders(task):
+    program = task.program
+    reads = [program.use_bytes[program.use_tensor == k].max() for k in range(program.num_tensors)]
+    weight = program.tensor_kind == TensorKind.WEIGHT
+    wanted = np.where(weight & (reads < program.tensor_bytes), task.backing, 0)
+    orders = ("weights-before-results", "results-before-weights", "all-results-first")
+    reports = [evaluate_plan(task, place_levels(task, wanted, order).plan) for order in orders]
+    assert native_report(task).latency_ps == min(report.latency_ps for report in reports)
+    assert native_plan(task) is native_plan(task), "computed once"
+
+
+@settings(max_examples=60)
+@given(tasks())
+def test_heuristics_make_valid_plans(task):
+    assert all(violations(task, heuristic(task)) == [] for heuristic in HEURISTICS.values())
+
+
+def test_bad_levels_are_refused():
+    task = make_task(random_dag(1), load_accelerator("nnp-i"))
+    good = np.zeros(task.program.num_tensors, dtype=np.int64)
+    for bad in (good[:-1], good.astype(float), good - 1, good + 3, good[None]):
+        with pytest.raises(ActionError, match="evels"):
+            place_levels(task, bad)

@@ -1,0 +1,114 @@
+"""Loops, branches and calls."""
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from memplace_env import from_jax
+from memplace_env._lib.errors import WorkloadError
+from memplace_env.program.program import TensorKind
+from tests.program.stablehlo.networks import shaped, work
+
+STEPS = 7
+
+
+def cell(w, state, x):
+    state = jnp.tanh(x @ w["in"] + state @ w["state"] + w["b"])
+    return state, state
+
+
+def unrolled(w, start, xs):
+    states = []
+    for step in range(STEPS):
+        start, out = cell(w, start, xs[step])
+        states.append(out)
+    return jnp.stack(states)
+
+
+def scanned(w, start, xs):
+    return jax.lax.scan(lambda state, x: cell(w, state, x), start, xs)[1]
+
+
+def training(function):
+    return lambda w, start, xs: jax.grad(lambda w: jnp.square(function(w, start, xs)).sum())(w)
+
+
+WEIGHTS = {"in": shaped(64, 128), "state": shaped(128, 128), "b": shaped(128)}
+ARGUMENTS = WEIGHTS, shaped(16, 128), shaped(STEPS, 16, 64)
+
+
+@pytest.mark.parametrize("derived", [lambda function: function, training], ids=["forward", "training"])
+def test_a_loop_equals_its_unrolled_twin(derived):
+    loop, twin = (from_jax(derived(function), *ARGUMENTS, weights=0) for function in (scanned, unrolled))
+    assert loop.macs.sum() == twin.macs.sum()
+    parameters = sum(leaf.size for leaf in WEIGHTS.values())
+    more = loop.vector_ops.sum() - twin.vector_ops.sum()
+    assert 0 <= more <= 2 * parameters, "a loop's sums of gradients begin with zeros"
+    assert loop.op_type.count("MatMul") == twin.op_type.count("MatMul")
+    assert loop.bytes_of(TensorKind.WEIGHT) == twin.bytes_of(TensorKind.WEIGHT)
+    assert loop.live_bytes.max() == pytest.approx(twin.live_bytes.max(), rel=0.1)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_slices_go_round_loops_without_copies(reverse):
+    """Results that one loop writes and another reads slice by slice are never one tensor."""
+
+    def twice(w, x):
+        _, ys = jax.lax.scan(lambda _, x: (0, x @ w), 0, x)
+        return jax.lax.scan(lambda total, y: (total + y @ w, 0), jnp.zeros((4, 32)), ys, reverse=reverse)[0]
+
+    result = from_jax(twice, shaped(32, 32), shaped(5, 4, 32))
+    assert "Concat" not in result.op_type
+    assert result.op_type.count("MatMul") == 10
+    assert max(result.tensor_bytes[result.tensor_kind == TensorKind.ACTIVATION]) == 4 * 32 * 4
+
+
+def test_counted_loops():
+    def powers(w, x):
+        return jax.lax.fori_loop(2, 6, lambda _, x: x @ w, x)
+
+    assert work(from_jax(powers, shaped(32, 32), shaped(4, 32)))[0] == 4 * 4 * 32 * 32
+
+
+def test_loops_that_data_ends():
+    def until(w, x):
+        return jax.lax.while_loop(lambda x: x.sum() < 9, lambda x: x @ w, x)
+
+    arguments = shaped(32, 32), shaped(4, 32)
+    with pytest.raises(WorkloadError, match="loop over 2 values runs; pass its number of rounds as trips="):
+        from_jax(until, *arguments)
+    assert work(from_jax(until, *arguments, trips=3))[0] == 3 * 4 * 32 * 32
+    with pytest.raises(WorkloadError, match="trips is -1"):
+        from_jax(until, *arguments, trips=-1)
+
+
+def test_endless_loops_are_refused(monkeypatch):
+    monkeypatch.setattr("memplace_env.program.frontends.stablehlo.tracer.MAX_STEPS", 1000)
+    with pytest.raises(WorkloadError, match="over 1000 steps when its loops are unrolled"):
+        from_jax(lambda w, x: jax.lax.fori_loop(0, 10**6, lambda _, x: x @ w, x), shaped(8, 8), shaped(8, 8))
+
+
+def test_the_branch_with_most_work():
+    def either(w, x, flag):
+        return jax.lax.cond(flag, lambda x: x + 1, lambda x: (x @ w) @ w, x)
+
+    result = from_jax(either, shaped(32, 32), shaped(4, 32), shaped(dtype=jnp.bool_))
+    assert work(result)[0] == 2 * 4 * 32 * 32
+    program = from_jax(
+        lambda w, x: jax.lax.switch(
+            1,
+            [lambda: x @ w @ w, lambda: x @ w],
+        ),
+        shaped(32, 32),
+        shaped(4, 32),
+    )
+    assert work(program)[0] == 4 * 32 * 32
+
+
+def test_checkpoints_compute_again():
+    def loss(w, x):
+        return jnp.square(jax.checkpoint(lambda x: jnp.tanh(x @ w) @ w)(x)).sum()
+
+    macs = [work(from_jax(jax.grad(f), shaped(32, 32), shaped(4, 32)))[0]
+            for f in (loss, lambda w, x: jnp.square(jnp.tanh(x @ w) @ w).sum())]  # fmt: skip
+    assert macs[0] > macs[1]

@@ -1,0 +1,197 @@
+"""Programs in files: what comes back is what went in, and whatever is wrong with a file is one sentence."""
+
+import hashlib
+import json
+import zlib
+from dataclasses import fields, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memplace_env._lib.errors import WorkloadError
+from memplace_env.placement.workloads import is_built, resolve_workload, symbolic_dims
+from memplace_env.program.program import Program
+from memplace_env.program.program_arrays import ARRAY_DIMS
+from memplace_env.testing.strategies import programs
+from tests.program.test_alias import update
+
+ARRAYS = list(ARRAY_DIMS)
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("programs") / "update.program"
+    update().save(file)
+    return file
+
+
+@pytest.fixture(scope="module")
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("damaged") / "damaged.program"
+
+
+def assert_equal(a: Program, b: Program) -> None:
+    for field in fields(Program):
+        first, second = getattr(a, field.name), getattr(b, field.name)
+        if isinstance(first, np.ndarray):
+            assert first.dtype == second.dtype
+            assert not second.flags.writeable
+        assert np.array_equal(first, second), field.name
+    assert a.sha256 == b.sha256
+
+
+def test_round_trip(path):
+    assert_equal(Program.load(path), update())
+    strange = replace(update(), name="ünïcode \n\0 \u2603", tensor_name=("", "a\nb", "\U0001f600", "'", '"'))
+    strange.save(path.with_name("strange.program"))
+    assert_equal(Program.load(path.with_name("strange.program")), strange)
+
+
+@settings(max_examples=25)
+@given(programs())
+def test_every_program_comes_back(scratch, program):
+    program.save(scratch)
+    assert_equal(Program.load(scratch), program)
+    first = scratch.read_bytes()
+    Program.load(scratch).save(scratch)
+    assert scratch.read_bytes() == first
+
+
+def test_workloads(path):
+    program = update()
+    assert resolve_workload(path).sha256 == resolve_workload(str(path)).sha256 == program.sha256
+    assert resolve_workload(path.with_suffix(".program"), fusion="epilogue").sha256 == program.sha256
+    assert is_built(path)
+    assert symbolic_dims(str(path)) is None
+    with pytest.raises(WorkloadError, match="A saved Program is fixed already, so batch and dtype cannot apply"):
+        resolve_workload(path, batch=1, dtype="int8")
+
+
+def damaged(scratch: Path, data: bytes) -> str:
+    scratch.write_bytes(data)
+    with pytest.raises(WorkloadError) as caught:
+        Program.load(scratch)
+    sentence = str(caught.value)
+    assert "\n" not in sentence
+    assert "damaged.program" in sentence
+    return sentence
+
+
+@settings(max_examples=60)
+@given(data=st.data())
+def test_truncated_and_flipped(path, scratch, data):
+    whole = path.read_bytes()
+    damaged(scratch, whole[: data.draw(st.integers(0, len(whole) - 1))])
+    offset = data.draw(st.integers(0, len(whole) - 1))
+    damaged(scratch, whole[:offset] + bytes([whole[offset] ^ data.draw(st.integers(1, 255))]) + whole[offset + 1 :])
+
+
+def parts(path: Path) -> tuple[dict, bytes]:
+    header, _, packed = path.read_bytes().partition(b"\n")[2].partition(b"\n")
+    return json.loads(header), zlib.decompress(packed)
+
+
+def signed(header: object, content: bytes, packed: bytes | None = None) -> bytes:
+    line = header if isinstance(header, bytes) else json.dumps(header).encode()
+    body = line + b"\n" + (zlib.compress(content) if packed is None else packed)
+    return b"memplace-program 1 " + hashlib.sha256(body).hexdigest().encode() + b"\n" + body
+
+
+@pytest.mark.parametrize(
+    ("header", "reason"),
+    [
+        (b"{", "damaged"),
+        (b"[]", "damaged"),
+        (b"[" * 60_000, "damaged"),
+        (b" " * 70_000, "header is too long"),
+        ({"ops": -1}, "a count is -1"),
+        ({"ops": True}, "a count is True"),
+        ({"ops": 3.0}, "a count is 3.0"),
+        ({"ops": 10**30}, "a count is"),
+        ({"ops": 2**30}, "more than it can"),
+        ({"text": 2**30}, "more than it can"),
+        ({"tensors": 4}, "do not have the"),
+        ({"uses": 2}, "do not have the"),
+        ({"name": 3}, "a name is 3"),
+        ({"name": "\ud800"}, "surrogates not allowed"),
+        ({"dtype": "int7"}, "int7"),
+        ({"dtype": None}, "a name is None"),
+    ],
+)
+def test_headers(path, scratch, header, reason):
+    header_fields, content = parts(path)
+    line = header if isinstance(header, bytes) else header_fields | header
+    assert reason in damaged(scratch, signed(line, content))
+
+
+@pytest.mark.parametrize("missing", ["name", "dtype", "ops", "text"])
+def test_missing_fields(path, scratch, missing):
+    header_fields, content = parts(path)
+    del header_fields[missing]
+    assert missing in damaged(scratch, signed(header_fields, content))
+
+
+def test_streams(path, scratch):
+    header_fields, content = parts(path)
+    packed = zlib.compress(content)
+    assert "do not have the" in damaged(scratch, signed(header_fields, b"", packed + b"more"))
+    assert "do not have the" in damaged(scratch, signed(header_fields, content + b"more"))
+    assert "do not have the" in damaged(scratch, signed(header_fields, b"", packed[:-1]))
+    assert "damaged" in damaged(scratch, signed(header_fields, b"", b"no stream"))
+    bomb = zlib.compress(bytes(2**24), 9)
+    assert "more than it can" in damaged(scratch, signed(header_fields | {"text": 2**40 // 2**11}, b"", bomb))
+
+
+@pytest.mark.parametrize("names", [b"", b"{", b"[]", b"{}", b'{"op_type": 5}', b"[" * 50_000])
+def test_names(path, scratch, names):
+    header_fields, content = parts(path)
+    content = content[: -header_fields["text"]] + names
+    damaged(scratch, signed(header_fields | {"text": len(names)}, content))
+
+
+@settings(max_examples=150)
+@given(data=st.data())
+def test_arrays_that_contradict_each_other(path, scratch, data):
+    """One number of the arrays changed, and the hash made to fit: refused, or another sound program."""
+    header_fields, content = parts(path)
+    offset = data.draw(st.integers(0, (len(content) - header_fields["text"]) // 8 - 1))
+    extremes = st.sampled_from([-(2**63), -(2**31), -1, 0, 1, 2**31, 2**62, 2**63 - 1])
+    value = data.draw(st.one_of(st.integers(-3, 60), extremes))
+    changed = content[: 8 * offset] + value.to_bytes(8, "little", signed=True) + content[8 * offset + 8 :]
+    scratch.write_bytes(signed(header_fields, changed))
+    message, program = "", None
+    try:
+        program = Program.load(scratch)
+    except WorkloadError as error:
+        message = str(error)
+    assert "\n" not in message
+    if program is not None:
+        assert program.footprint > 0
+        assert program.macs.sum() >= 0
+        program.save(scratch)
+        assert_equal(Program.load(scratch), program)
+
+
+def test_other_files(path, scratch, tmp_path):
+    assert "not a saved Program" in damaged(scratch, b"garbage")
+    later = path.read_bytes().replace(b"memplace-program 1", b"memplace-program 2", 1)
+    assert "update memplace" in damaged(scratch, later)
+    with pytest.raises(WorkloadError, match="There is no file"):
+        Program.load(tmp_path / "absent.program")
+    with pytest.raises(WorkloadError, match="cannot be written"):
+        update().save(path / "below a file.program")
+
+
+@pytest.mark.parametrize("name", ["", "update.txt", "update", "update.program.gz"])
+def test_programs_are_saved_under_their_suffix(tmp_path: Path, name: str) -> None:
+    with pytest.raises(WorkloadError, match=r"A Program is saved in a file that ends in \.program"):
+        update().save(tmp_path / name if name else name)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_empty_path() -> None:
+    with pytest.raises(WorkloadError, match="The path is empty"):
+        Program.load("")

@@ -1,0 +1,1 @@
+"""Plain Python references that the tests hold the kernels equal to."""

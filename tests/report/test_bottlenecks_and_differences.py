@@ -1,0 +1,37 @@
+"""Ops that lose time to memory, and ops that differ between plans."""
+
+from __future__ import annotations
+
+import json
+
+from memplace_env.report.comparison.differences import Move, biggest_differences, difference_of
+from memplace_env.report.explanation.bottlenecks import find_bottlenecks
+from memplace_env.report.plans.evaluated_plan import all_backing_baseline, native_baseline
+from tests.subjects import Subject
+
+
+def test_bottlenecks_name_the_level_the_tensors_and_the_late_copy(copies: Subject) -> None:
+    report, found = copies.evaluated.report, find_bottlenecks(*copies)
+    assert [bottleneck.op for bottleneck in found] == [2, 0]
+    assert found[0].waits_for == ("w2",)
+    assert found[0].stall_ps == report.stall_ps[2]
+    assert found[1].level == "DRAM"
+    assert found[1].tensors == (("w0", 90_000), ("x", 60_000))
+    assert sum(bottleneck.lost_ps for bottleneck in found) == report.memory_loss_ps.sum()
+    assert copies.evaluated.lost_ps == report.memory_loss_ps.sum() + report.tail_ps
+    json.dumps([bottleneck.to_json() for bottleneck in found], allow_nan=False)
+
+
+def test_a_difference_names_moves_and_waits(copies: Subject) -> None:
+    task, evaluated = copies
+    late = difference_of(task, all_backing_baseline(task), evaluated, 2)
+    assert late.moves == (Move("w2", 90_000, "DRAM", "SRAM"),)
+    assert late.waits_ps == evaluated.report.stall_ps[2]
+    assert late.saved_ps == late.native_ps - late.plan_ps
+    json.dumps(late.to_json(), allow_nan=False)
+
+
+def test_biggest_differences(copies: Subject) -> None:
+    native = native_baseline(copies.task)
+    assert biggest_differences([copies.evaluated, native])[0] == 2
+    assert biggest_differences([native, native]) == []
