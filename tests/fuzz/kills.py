@@ -280,7 +280,15 @@ def _disturb(
 
 
 def _warm_up(agent: str, out: Path) -> None:
-    """Load and compile everything in this process."""
+    """Load and compile everything in this process, and wait until the threads of that have ended.
+
+    A thread that is ending gives its buffers back to MKL under a lock; a fork at that moment would find it locked for
+    ever.
+
+    Raises:
+        Wrong: if threads go on.
+    """
+    before = _threads()
     try:
         MEMPLACE.main(
             args=["train", agent, *COMMANDS[agent].split(), "--out", str(out), "--json"], prog_name="memplace"
@@ -288,6 +296,16 @@ def _warm_up(agent: str, out: Path) -> None:
     except SystemExit as ended:
         if ended.code:
             raise
+    limit = time.monotonic() + HANG_S
+    while _threads() - before:
+        if time.monotonic() > limit:
+            raise Wrong("threads go on after the end of a run")
+        time.sleep(0.01)
+
+
+def _threads() -> set[str]:
+    """Return the numbers of this process's threads, by the kernel: Python's list ends earlier than they do."""
+    return set(os.listdir("/proc/self/task"))
 
 
 def main() -> None:
