@@ -13,6 +13,7 @@ from memplace_agents.accounting import Evaluator
 from memplace_agents.solution import Callback
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.one_shot import OneShotEnv
+from memplace_env.envs.one_shot.reward import egrl_reward, speedup_reward
 from memplace_env.envs.placement_env import formulation_of
 from memplace_env.envs.registration import Formulation
 from memplace_env.placement.compiler import all_backing_report
@@ -26,7 +27,8 @@ class Evaluated(NamedTuple):
     """Results of evaluated assignments.
 
     Attributes:
-        reward: float64[B].
+        reward: float64[B], the environment's; where that is the plain speed-up, the reward "egrl" instead, by which
+            agents tell assignments that fit from those that the compiler had to change.
         repaired_reward: float64[B], reward of the assignment that the compiler made of each.
         latency_s: float64[B].
         reassigned: float64[B], EGRL's epsilon, 0 if the compiler kept the assignment.
@@ -58,15 +60,15 @@ class OneShotEvaluator(Evaluator):
     def __call__(self, assignments: NDArray[np.integer]) -> Evaluated:
         """Evaluate the first `remaining` of these assignments, int[B, 2T]."""
         assignments = assignments[: self.remaining]
-        reward, scores = self.env.score(assignments)
+        scores = self.env.score(assignments)[1]
         if self._race is not None and len(assignments):
             measured = self._measured(scores.latency_s, lambda row: self._key_and_maker(assignments[row].copy()))
             scores = scores.slowed(measured / scores.latency_s)
-            reward = self.env.reward_of(scores)
         if len(assignments):
             best = int(scores.latency_s.argmin())
             best_s = scores.latency_s[best].item()
             self._account(len(assignments), best_s, lambda: self.env.problem.compile(assignments[best]).plan)
+        reward = egrl_reward(scores) if self.env.reward is speedup_reward else self.env.reward_of(scores)
         repaired = self.env.reward_of(scores._replace(reassigned=np.zeros(len(assignments))))
         return Evaluated(reward, repaired, scores.latency_s, scores.reassigned, scores.level)
 

@@ -160,8 +160,8 @@ def test_ranks_count_wins_and_losses(rewards):
 
 
 def test_one_shot_steps_go_through_the_evaluator():
-    env = planted_env(ops=8)
-    evaluator = OneShotEvaluator(env, budget=5)
+    env = OneShotEnv(planted_env(ops=8).task, reward="egrl")
+    evaluator = OneShotEvaluator(planted_env(ops=8), budget=5)
     venv = OneShotSearchEnv(evaluator, 3)
     assignments = np.random.default_rng(0).integers(0, 3, (2, 3, 16))
     venv.reset()

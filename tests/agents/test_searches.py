@@ -10,6 +10,7 @@ import memplace_agents
 from memplace_agents.evaluator import OneShotEvaluator
 from memplace_agents.solution import Verdict
 from memplace_env._lib.errors import AgentError
+from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.placement.compiler import place_levels
 from memplace_env.placement.simulator import evaluate_plan
 from memplace_env.placement.synthetic import TOPOLOGIES, planted
@@ -57,7 +58,7 @@ def test_local_search_reaches_planted_optima_and_nobody_beats_them(topology):
 
 def test_greedy_dp_is_greedy_op_by_op():
     """Its first pass, by hand: each op's best pair of levels by reward, the rest frozen."""
-    env = planted_env(ops=5)
+    env = OneShotEnv(planted_env(ops=5).task, reward="egrl")
     current = np.full(10, 2)
     for op in range(5):
         trials = [current.copy() for _ in range(9)]

@@ -142,8 +142,8 @@ def test_modes_of_rendering(env, mode):
 
 
 def test_rewards_without_a_name():
-    with pytest.raises(MemPlaceError, match=r"No reward is called \['latency'\]"):
-        gym.make("MemPlace-v0", **GENERIC["MemPlace-v0"], reward=["latency"])
+    with pytest.raises(MemPlaceError, match=r"No reward is called \['speedup'\]"):
+        gym.make("MemPlace-v0", **GENERIC["MemPlace-v0"], reward=["speedup"])
 
 
 def test_texts_that_are_no_url():

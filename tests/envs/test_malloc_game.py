@@ -58,7 +58,7 @@ def test_a_game_is_what_the_simulator_says(task, seed):
     report = evaluate_plan(task, env.plan())
     assert report.latency_s == steps[-1][4]["latency_s"]
     all_backing = env.problem.all_backing_ps
-    assert sum(step[1] for step in steps) == pytest.approx(1 - report.latency_ps / all_backing)
+    assert sum(step[1] for step in steps) == pytest.approx(100 * (1 - report.latency_ps / all_backing))
     assert len(steps) == task.program.num_uses
     assert not any(step[4]["illegal"] for step in steps)
 
@@ -246,7 +246,7 @@ def test_skip_forced_keeps_the_return():
         total += reward
         decisions += 1 + info["skipped"]
     assert decisions == plain.problem.num_decisions
-    assert total == pytest.approx(1 - info["latency_s"] / (plain.problem.all_backing_ps * PS))
+    assert total == pytest.approx(100 * (1 - info["latency_s"] / (plain.problem.all_backing_ps * PS)))
     with pytest.raises(EnvError, match="MallocGame"):
         SkipForced(gym.make("MemPlace-v0", workload="synthetic:chain"))
 

@@ -76,7 +76,10 @@ class EGRLConfig:
 
     @classmethod
     def paper(cls) -> EGRLConfig:
-        """The published method; `dataclasses.replace` its `evolution`, `gradient` or `boltzmann` for its ablations."""
+        """The published method, which learns from the reward "egrl".
+
+        `dataclasses.replace` its `evolution`, `gradient` or `boltzmann` for its ablations.
+        """
         return cls(
             boltzmann=0.2, lean=1.0, gradient_steps=1.0, repaired=False, write_back=False, heuristics=False, refine=0.0
         )

@@ -52,7 +52,8 @@ class GameSearchEnv(SB3VecEnv):
             last = states[: self._evaluator.remaining].copy()
             problem.play(last, np.asarray(self._actions)[: len(last)])
             if len(last):
-                surplus = problem.return_correction(last, self._evaluator.offer_states(last))
+                fractions = problem.return_correction(last, self._evaluator.offer_states(last))
+                surplus = self._games.env.reward_scale * fractions
         observation, rewards, done, infos = super().step_wait()
         rewards[: len(surplus)] += surplus
         return observation, rewards, done, infos

@@ -15,6 +15,7 @@ from memplace_env.envs.arguments import checked_options, checked_seed, integers
 from memplace_env.envs.malloc_game.flat import flat_space, flatten
 from memplace_env.envs.malloc_game.observation import Observations, dict_space
 from memplace_env.envs.malloc_game.problem import MallocGameProblem
+from memplace_env.envs.malloc_game.reward_scale import reward_scale
 from memplace_env.envs.malloc_game.state import ACTIONS, ESTIMATE, USE
 from memplace_env.envs.placement_env import Observation, PlacementEnv
 from memplace_env.envs.registration import Formulation
@@ -58,10 +59,14 @@ class MallocGameEnv(PlacementEnv[np.int64]):
     the bandwidth eight times coarser; `flat.flat_space` lists every number.
 
     ## Reward
-    The drop of the estimated latency, as a fraction of the latency with everything in the backing memory. The estimate
-    counts final ops as they are, everything undecided as in the backing memory, and all waits so far: the reward of a
-    decision includes its own wait, that of the last one also the copies that are still under way at the end. The return
-    is 1 - latency / latency(all backing), which may be negative.
+    `reward="percent"` (default): the drop of the estimated latency, in percent of the latency with everything in the
+    backing memory. The estimate counts final ops as they are, everything undecided as in the backing memory, and all
+    waits so far: the reward of a decision includes its own wait, that of the last one also the copies that are still
+    under way at the end. The return is 100 * (1 - latency / latency(all backing)), at most 100, and negative where
+    waits cost more than fast memory saves. `"fraction"`: the same divided by 100.
+    In percent returns are of order one, as learners with default settings need them: random games of BERT return 2.2
+    with a standard deviation of 0.35, its proven optimum 6.2; elsewhere optima lie between about 1 and 80. Rewards
+    telescope, so learn with gamma = 1.
     With a `simulator` the estimate is still the cost arrays', and the last decision adds the difference to the
     simulator's latency, so that the return is that of the simulator.
 
@@ -74,8 +79,9 @@ class MallocGameEnv(PlacementEnv[np.int64]):
 
     ## Arguments
     As `OneShotEnv` (`workload`, `accelerator`, `simulator`, `batch`, `dims`, `dtype`, `fusion`, `costs`,
-    `observation`); the default accelerator is `"tpu-v4i"`. Any machine with two levels will do; one with resident
-    weights is replaced by a copy that streams them, named so in `accelerator.name`: `"edge-tpu-streamed"`.
+    `observation`), and `reward`, see above. The default accelerator is `"tpu-v4i"`. Any machine with two levels will
+    do; one with resident weights is replaced by a copy that streams them, named so in `accelerator.name`:
+    `"edge-tpu-streamed"`.
     A program that updates its weights needs that name, or a chip that streams weights anyway.
 
     ## Version history
@@ -91,8 +97,10 @@ class MallocGameEnv(PlacementEnv[np.int64]):
         accelerator: str | Accelerator = "tpu-v4i",
         render_mode: str | None = None,
         observation: str = "dict",
+        reward: str = "percent",
         **options: Unpack[TaskOptions],
     ) -> None:
+        self.reward_scale = reward_scale(reward)
         task = resolve_task(workload, accelerator, **options)
         self.problem = MallocGameProblem(task)
         super().__init__(self.problem.task, render_mode, observation)
@@ -127,10 +135,10 @@ class MallocGameEnv(PlacementEnv[np.int64]):
             raise ActionError("The game is over; call reset() before the next step.")
         gains, played, observations = self.problem.step(self._states, wanted.reshape(1), self._profiles)
         over = bool(self._states[0, USE] == self.problem.num_decisions)
-        rewards, latency = self.problem.settle(self._states, gains, played)
+        fractions, latency = self.problem.settle(self._states, gains, played)
         self.problem.evaluated += over and not self.task.is_black_box  # `settle` counts those of a black box
         info = {"latency_s": latency[0].item(), "played": int(played[0]), "illegal": bool(played[0] != wanted)}
-        return self._row(observations), rewards[0].item(), over, False, info
+        return self._row(observations), self.reward_scale * fractions[0].item(), over, False, info
 
     @property
     def latency_s(self) -> float:

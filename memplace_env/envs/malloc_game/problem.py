@@ -119,26 +119,26 @@ class MallocGameProblem:
         return states[:, ESTIMATE].astype(np.float64) * PS
 
     def settle(self, states: Ints, gains: Ints, played: Ints) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return rewards and latencies after a batch of moves.
+        """Return what a batch of moves saves, and latencies.
 
-        A move earns what it lowers the estimated latency by, as a fraction of the latency with everything in the
-        backing memory. With a black box, the last move of a game also earns the difference to the black box's latency,
-        so that the return is 1 - latency / latency(all backing) by the black box.
+        A move saves what it lowers the estimated latency by, as a fraction of the latency with everything in the
+        backing memory. With a black box, the last move of a game also saves the difference to the black box's latency,
+        so that the sum is 1 - latency / latency(all backing) by the black box.
 
         Args:
             states: int64[B, size], after the moves.
             gains, played: gains and played actions of the moves, see `play`.
 
         Returns:
-            Rewards float64[B], and latencies in seconds float64[B]; of games that just ended by the black box, if any.
+            Fractions float64[B]; latencies in seconds float64[B], of games that just ended by the black box if any.
         """
-        rewards, latency = gains / self.all_backing_ps, self.latency_s(states)
+        saved, latency = gains / self.all_backing_ps, self.latency_s(states)
         if self.task.is_black_box:
             ended = np.flatnonzero(self.done(states) & (played >= 0))
             evaluated = self.final_latency_s(states[ended])
-            rewards[ended] += self.return_correction(states[ended], evaluated)
+            saved[ended] += self.return_correction(states[ended], evaluated)
             latency[ended] = evaluated
-        return rewards, latency
+        return saved, latency
 
     def final_latency_s(self, states: Ints) -> NDArray[np.float64]:
         """Return latencies of finished games in seconds, float64[B], by the black box if there is one."""
@@ -149,7 +149,7 @@ class MallocGameProblem:
         return np.array([report.latency_s for report in reports])
 
     def return_correction(self, states: Ints, black_box_s: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return float64[B], what a black box with these latencies adds to the returns of finished games."""
+        """Return float64[B], fractions that a black box with these latencies adds to what finished games save."""
         fraction = black_box_s / all_backing_report(self.task).latency_s
         return np.asarray(self.latency_s(states) / (self.all_backing_ps * PS) - fraction)
 

@@ -55,9 +55,9 @@ class MallocGameVectorEnv(PlacementVectorEnv[MallocGameEnv]):
     def _play(self, actions: ArrayLike, live: Bools) -> tuple[Observation, NDArray[np.float64], Bools, Info]:
         wanted = check_actions(actions, (self.num_envs,))
         gains, played, observations = self.problem.step(self.states, wanted, self._profiles, self._observations)
-        rewards, latency = self.problem.settle(self.states, gains, played)
+        fractions, latency = self.problem.settle(self.states, gains, played)
         info = {"latency_s": latency, "played": played, "illegal": played != wanted}
-        return self._form(observations), rewards, self.problem.done(self.states) & live, info
+        return self._form(observations), self.env.reward_scale * fractions, self.problem.done(self.states) & live, info
 
     def _begin(self, which: Bools, observations: Observation | None = None) -> None:
         self.states[which] = self.problem.first_state

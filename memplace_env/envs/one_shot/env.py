@@ -52,9 +52,13 @@ class OneShotEnv(PlacementEnv[NDArray[np.int64]]):
     a plain MLP; `flat.flat_space` lists every number.
 
     ## Reward
-    `reward="latency"` (default): -epsilon if the compiler had to move anything, where epsilon is the fraction of bytes
-    moved; else latency(native) / latency. `"energy"` and `"edp"` (energy x delay) use those ratios instead. Or any
-    function of `Scores`.
+    `reward="speedup"` (default): latency(native) / latency of the plan that the compiler made, whether it had to move
+    anything or not. `"egrl"`: -epsilon if it had to, where epsilon is the fraction of bytes moved, else the speed-up.
+    `"energy"` and `"edp"` (energy x delay): as `"egrl"`, with those ratios. Or any function of `Scores`.
+
+    Speed-ups are positive, and 1 is as fast as native: random assignments of BERT get 0.69 with a standard deviation of
+    0.03, its proven optimum 1.265; of ResNet50 0.73, 0.05 and 1.053. `"egrl"`, the paper's reward, is in [-1, 0) until
+    an assignment fits, and none of 1,000 random ones of either does. An episode is one step, so gamma has no effect.
 
     ## Episode end
     Every step ends the episode (`terminated=True`).
@@ -74,7 +78,7 @@ class OneShotEnv(PlacementEnv[NDArray[np.int64]]):
     | `dims`        | `None`    | values of symbolic dims, such as `{"sequence": 384}`                             |
     | `dtype`       | `None`    | deployment dtype; None takes the accelerator's                                   |
     | `fusion`      | `None`    | "none", "activation", "chain", "conv" or "epilogue"; None takes the accelerator's |
-    | `reward`      | `"latency"` | see above                                                                      |
+    | `reward`      | `"speedup"` | see above                                                                      |
     | `costs`       | `None`    | name of a cost model, or an object with `costs`; None takes the accelerator's    |
     | `observation` | `"dict"`  | or "flat"                                                                        |
 
@@ -92,7 +96,7 @@ class OneShotEnv(PlacementEnv[NDArray[np.int64]]):
         self,
         workload: str | Program | Task,
         accelerator: str | Accelerator = "nnp-i",
-        reward: str | RewardFn = "latency",
+        reward: str | RewardFn = "speedup",
         render_mode: str | None = None,
         observation: str = "dict",
         **options: Unpack[TaskOptions],
@@ -100,7 +104,7 @@ class OneShotEnv(PlacementEnv[NDArray[np.int64]]):
         task = resolve_task(workload, accelerator, **options)
         super().__init__(task, render_mode, observation)
         self.problem = OneShotProblem(task)
-        self._reward = resolve_reward(reward)
+        self.reward = resolve_reward(reward)
         self._assignment: NDArray[np.integer] | None = None
         self._scores: Scores | None = None
         self.fixed_observation: Observation = (
@@ -151,7 +155,7 @@ class OneShotEnv(PlacementEnv[NDArray[np.int64]]):
         Raises:
             EnvError: if the function returns something else.
         """
-        rewards, shape = self._reward(scores), scores.latency_s.shape
+        rewards, shape = self.reward(scores), scores.latency_s.shape
         if not isinstance(rewards, np.ndarray) or rewards.shape != shape or rewards.dtype.kind not in "fiu":
             form = f"{rewards.dtype}{list(rewards.shape)}" if hasattr(rewards, "dtype") else type(rewards).__name__
             raise EnvError(

@@ -42,7 +42,12 @@ class Scores(NamedTuple):
 RewardFn = Callable[[Scores], Floats]
 
 
-def latency_reward(scores: Scores) -> Floats:
+def speedup_reward(scores: Scores) -> Floats:
+    """Return the speed-up over native of the plan that the compiler made, whether it had to move something or not."""
+    return scores.speedup
+
+
+def egrl_reward(scores: Scores) -> Floats:
     """Return -epsilon for an assignment that the compiler had to change, else the speed-up over native, as EGRL does.
 
     EGRL's Algorithm 1 may square the ratio; the plain one is our choice, so that a reward reads as a speed-up.
@@ -60,7 +65,12 @@ def edp_reward(scores: Scores) -> Floats:
     return _unless_reassigned(scores, scores.speedup * scores.energy_saving)
 
 
-REWARDS: dict[str, RewardFn] = {"latency": latency_reward, "energy": energy_reward, "edp": edp_reward}
+REWARDS: dict[str, RewardFn] = {
+    "speedup": speedup_reward,
+    "egrl": egrl_reward,
+    "energy": energy_reward,
+    "edp": edp_reward,
+}
 
 
 def resolve_reward(reward: str | RewardFn) -> RewardFn:

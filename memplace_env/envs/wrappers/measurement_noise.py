@@ -31,7 +31,7 @@ class MeasurementNoise(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
 
     The plan does not change, only its latency. In `info`, `latency_s` and `speedup` carry the noise, and so does the
     reward: in one-shot environments it is the reward function's; in mallocGame, where only the end of a game is
-    measured, the last reward takes the difference, so that the return is 1 - measured latency / latency(all backing).
+    measured, the last reward takes the difference, so that the return is that of the measured latency.
     Same reset seed, same noise. EGRL learned from measurements on a chip; how noisy they were is not published. Agents
     measure an environment in this wrapper with the same noise, see `memplace_agents.evaluator`.
 
@@ -67,5 +67,6 @@ class MeasurementNoise(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
                 reward = float(reward) + core.reward_change(factor)
             else:
                 baseline_s = all_backing_report(self.get_wrapper_attr("task")).latency_s
-                reward = float(reward) + (1 - factor) * exact_s / baseline_s
+                scale = self.get_wrapper_attr("reward_scale")
+                reward = float(reward) + scale * (1 - factor) * exact_s / baseline_s
         return observation, reward, terminated, truncated, info

@@ -19,7 +19,7 @@ WORKLOAD = {"workload": "synthetic:diamond?ops=9&seed=1"}
 
 
 def make() -> gym.Env:
-    return gym.make("MemPlace-v0", **WORKLOAD)
+    return gym.make("MemPlace-v0", reward="egrl", **WORKLOAD)
 
 
 def test_graph_observation():
@@ -94,7 +94,7 @@ def test_the_return_of_a_game_is_what_was_measured(wrap):
         _, reward, over, _, info = env.step(int(np.flatnonzero(env.unwrapped.action_masks())[0]))
         earned += reward
     backing_s = env.unwrapped.problem.all_backing_ps * 1e-12
-    assert earned == pytest.approx(1 - info["latency_s"] / backing_s)
+    assert earned == pytest.approx(100 * (1 - info["latency_s"] / backing_s))
     assert info["latency_s"] != pytest.approx(env.unwrapped.report().latency_s)
 
 

@@ -37,8 +37,8 @@ class _Hostile:
 
 _VALUES: tuple[Any, ...] = (
     None, True, False, 0, 1, -1, 2, 3, 2**31, 2**40, 2**63, 2**64, 2**64 - 1, 10**5000, -(10**5000), 0.0, 1.0, -1.5,
-    float("nan"), float("inf"), 1j, "", "a", "flat", "dict", "latency", "energy", "nnp-i", "tpu-v4i", "rgb_array",
-    "ansi",
+    float("nan"), float("inf"), 1j, "", "a", "flat", "dict", "speedup", "energy", "percent", "nnp-i", "tpu-v4i",
+    "rgb_array", "ansi",
     "x" * 100_000, "\x1b[2J\a", "\0", "ü/\ud800", "../" * 2000, "/dev/null", "/", b"bytes", [], [0], [1, None, 3],
     [1, 2, -3], [[1], [2, 3]], [None] * 3, (), {}, {"reset_mask": [True] * 3}, {"reset_mask": np.zeros(3, bool)},
     {"a": 1}, {"batch": "x"}, {1: 2}, set(), np.int8(3), np.int64(-1), np.uint64(2**64 - 1), np.float32(1),
@@ -140,9 +140,8 @@ def _make(kind: type[Any], env: Any, rng: np.random.Generator, workload: str) ->
     vector = hasattr(env, "num_envs")
     known = {"workload": workload, "batch": None if workload == _TINY else 2, "accelerator": _OWN[kind], **given}
     names = [
-        *_KEYS[:9],
+        *_KEYS[:10],
         "workload",
-        *(["reward"] if kind is OneShotEnv else []),
         *(["autoreset_mode"] if vector else []),
     ]
     known = {key: value for key, value in known.items() if key in names}
