@@ -104,6 +104,7 @@ class PlacementVectorEnv(VectorEnv[Observation, NDArray[np.int64], NDArray[Any]]
                 "reset(options={'reset_mask': terminations}), or choose another autoreset_mode."
             )
         observations, rewards, over, info = self._play(actions, ~idle)
+        info |= {key: np.full(self.num_envs, value) for key, value in self.env.optimum_info.items()}
         if idle.any():
             self._begin(idle, observations)
             self._write_first_info(info, idle)

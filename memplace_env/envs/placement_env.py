@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Generic, TypeVar
 
 import gymnasium as gym
@@ -11,12 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memplace_env._lib.errors import EnvError
-from memplace_env._lib.foreign import described
+from memplace_env._lib.foreign import described, shown
+from memplace_env._lib.units import PS
 from memplace_env.envs.registration import Formulation
 from memplace_env.machine.accelerator import Accelerator
 from memplace_env.machine.costs import KnownCosts
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.simulator import BuiltinSimulator, Report, Simulator, evaluate_plan
+from memplace_env.placement.synthetic import planted_optimum_ps
 from memplace_env.placement.task import Task
 from memplace_env.program.program import Program
 
@@ -48,9 +50,12 @@ class PlacementEnv(gym.Env[Observation, Action], Generic[Action]):
         task: program, accelerator, costs, simulator, and the settings that made the program.
         render_mode: None, "rgb_array" or "ansi".
         flat: whether the observation is one vector instead of a Dict.
+        optimum_info: `optimal_latency_s` and `optimal_return` if the environment was made with `optimum=True`, see
+            `optimum_info`; else empty.
     """
 
     formulation: ClassVar[Formulation]
+    optimum_info: Mapping[str, float]
 
     def __init__(self, task: Task, render_mode: str | None, observation: str) -> None:
         modes = self.metadata["render_modes"]
@@ -61,6 +66,7 @@ class PlacementEnv(gym.Env[Observation, Action], Generic[Action]):
         self.task = task
         self.render_mode = render_mode
         self.flat = observation == "flat"
+        self.optimum_info = {}
 
     @property
     def program(self) -> Program:
@@ -98,6 +104,28 @@ class PlacementEnv(gym.Env[Observation, Action], Generic[Action]):
     @abstractmethod
     def _view(self, mode: str) -> Any:
         """Return the picture or text of that mode."""
+
+
+def optimum_info(task: Task, return_of: Callable[[float], float]) -> dict[str, float]:
+    """Return the part of `info` that environments made with `optimum=True` add.
+
+    Args:
+        task: a planted program where it was planted.
+        return_of: the return of an episode whose plan has that latency in seconds.
+
+    Returns:
+        `optimal_latency_s`, seconds, and `optimal_return`, in the environment's own units.
+
+    Raises:
+        EnvError: if the optimum is not known.
+    """
+    optimum_ps = planted_optimum_ps(task)
+    if optimum_ps is None:
+        raise EnvError(
+            f"The optimum of {shown(task.program.name)} on {shown(task.accelerator.name)} is not known; optimum=True "
+            "is for planted programs, such as synthetic:diamond, with the chip and the costs that they were planted for."
+        )
+    return {"optimal_latency_s": optimum_ps * PS, "optimal_return": return_of(optimum_ps * PS)}
 
 
 def each_array(function: Callable[[NDArray[Any]], NDArray[Any]], observation: Observation) -> Observation:

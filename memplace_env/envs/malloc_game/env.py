@@ -17,7 +17,7 @@ from memplace_env.envs.malloc_game.observation import Observations, dict_space
 from memplace_env.envs.malloc_game.problem import MallocGameProblem
 from memplace_env.envs.malloc_game.reward_scale import reward_scale
 from memplace_env.envs.malloc_game.state import ACTIONS, ESTIMATE, USE
-from memplace_env.envs.placement_env import Observation, PlacementEnv
+from memplace_env.envs.placement_env import Observation, PlacementEnv, optimum_info
 from memplace_env.envs.registration import Formulation
 from memplace_env.machine.accelerator import Accelerator
 from memplace_env.placement.memory_plan import MemoryPlan
@@ -75,12 +75,13 @@ class MallocGameEnv(PlacementEnv[np.int64]):
 
     ## Info
     `latency_s`: estimated, exact at the end; `played`: the action that was played, -1 after `reset`; `illegal`: whether
-    that is another one than the action passed.
+    that is another one than the action passed. With `optimum=True`, as in `MallocGame-Tiny-v0`, also
+    `optimal_latency_s` and `optimal_return`, which are known for planted programs only.
 
     ## Arguments
     As `OneShotEnv` (`workload`, `accelerator`, `simulator`, `batch`, `dims`, `dtype`, `fusion`, `costs`,
-    `observation`), and `reward`, see above. The default accelerator is `"tpu-v4i"`. Any machine with two levels will
-    do; one with resident weights is replaced by a copy that streams them, named so in `accelerator.name`:
+    `observation`, `optimum`), and `reward`, see above. The default accelerator is `"tpu-v4i"`. Any machine with two
+    levels will do; one with resident weights is replaced by a copy that streams them, named so in `accelerator.name`:
     `"edge-tpu-streamed"`.
     A program that updates its weights needs that name, or a chip that streams weights anyway.
 
@@ -98,12 +99,14 @@ class MallocGameEnv(PlacementEnv[np.int64]):
         render_mode: str | None = None,
         observation: str = "dict",
         reward: str = "percent",
+        optimum: bool = False,
         **options: Unpack[TaskOptions],
     ) -> None:
         self.reward_scale = reward_scale(reward)
         task = resolve_task(workload, accelerator, **options)
         self.problem = MallocGameProblem(task)
         super().__init__(self.problem.task, render_mode, observation)
+        self.optimum_info = optimum_info(task, self._return_of) if optimum else {}
         self._states = self.problem.new_states(1)
         self._profiles = self.problem.observe(self._states).profile
         space: spaces.Space[Any] = flat_space() if self.flat else dict_space()
@@ -121,7 +124,7 @@ class MallocGameEnv(PlacementEnv[np.int64]):
         checked_options(options)
         super().reset(seed=checked_seed(seed))
         self._begin(self.problem.first_state)
-        info = {"latency_s": self.latency_s, "played": -1, "illegal": False}
+        info = {"latency_s": self.latency_s, "played": -1, "illegal": False, **self.optimum_info}
         return self._row(self.problem.observe(self._states)), info
 
     def step(self, action: int | np.integer) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
@@ -138,7 +141,8 @@ class MallocGameEnv(PlacementEnv[np.int64]):
         fractions, latency = self.problem.settle(self._states, gains, played)
         self.problem.evaluated += over and not self.task.is_black_box  # `settle` counts those of a black box
         info = {"latency_s": latency[0].item(), "played": int(played[0]), "illegal": bool(played[0] != wanted)}
-        return self._row(observations), self.reward_scale * fractions[0].item(), over, False, info
+        reward = self.reward_scale * fractions[0].item()
+        return self._row(observations), reward, over, False, {**info, **self.optimum_info}
 
     @property
     def latency_s(self) -> float:
@@ -192,6 +196,10 @@ class MallocGameEnv(PlacementEnv[np.int64]):
         other.task = self.task.with_simulator(simulator)
         other.problem = MallocGameProblem(other.task)
         return other
+
+    def _return_of(self, latency_s: float) -> float:
+        """Return the return of a game whose plan has that latency by the cost arrays."""
+        return self.reward_scale * (1 - latency_s / (self.problem.all_backing_ps * PS))
 
     def _begin(self, state: Ints) -> None:
         self._states[0] = state

@@ -15,9 +15,10 @@ from memplace_env.envs.one_shot.flat import flat_observation, flat_space
 from memplace_env.envs.one_shot.observation import dict_observation, dict_space
 from memplace_env.envs.one_shot.problem import OneShotProblem
 from memplace_env.envs.one_shot.reward import RewardFn, Scores, resolve_reward
-from memplace_env.envs.placement_env import Observation, PlacementEnv, each_array
+from memplace_env.envs.placement_env import Observation, PlacementEnv, each_array, optimum_info
 from memplace_env.envs.registration import Formulation
 from memplace_env.machine.accelerator import Accelerator
+from memplace_env.placement.compiler import native_levels
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.resolve_task import TaskOptions, resolve_task
 from memplace_env.placement.simulator import Simulator
@@ -66,7 +67,8 @@ class OneShotEnv(PlacementEnv[NDArray[np.int64]]):
     ## Info
     About the plan that the compiler made, whether it had to move something or not, and after `reset` about native's:
     `latency_s`, `energy_j`, `speedup` over native, `reassigned` (epsilon), `valid` (epsilon is 0). The same each time:
-    `native_latency_s`, `native_energy_j`.
+    `native_latency_s`, `native_energy_j`; with `optimum=True`, as in `MemPlace-Tiny-v0`, `optimal_latency_s` and
+    `optimal_return`, which are known for planted programs only; the return is NaN if the reward counts energy.
 
     ## Arguments
     | name          | default   | meaning                                                                          |
@@ -81,6 +83,7 @@ class OneShotEnv(PlacementEnv[NDArray[np.int64]]):
     | `reward`      | `"speedup"` | see above                                                                      |
     | `costs`       | `None`    | name of a cost model, or an object with `costs`; None takes the accelerator's    |
     | `observation` | `"dict"`  | or "flat"                                                                        |
+    | `optimum`     | `False`   | whether `info` has the optimum, see there                                        |
 
     A program that updates its weights, such as a training step, needs a chip with streamed weights: `"tpu-v4i"`, or
     `"<chip>-streamed"` of one that keeps them in place.
@@ -99,12 +102,14 @@ class OneShotEnv(PlacementEnv[NDArray[np.int64]]):
         reward: str | RewardFn = "speedup",
         render_mode: str | None = None,
         observation: str = "dict",
+        optimum: bool = False,
         **options: Unpack[TaskOptions],
     ) -> None:
         task = resolve_task(workload, accelerator, **options)
         super().__init__(task, render_mode, observation)
         self.problem = OneShotProblem(task)
         self.reward = resolve_reward(reward)
+        self.optimum_info = optimum_info(task, self._return_of) if optimum else {}
         self._assignment: NDArray[np.integer] | None = None
         self._scores: Scores | None = None
         self.fixed_observation: Observation = (
@@ -125,7 +130,7 @@ class OneShotEnv(PlacementEnv[NDArray[np.int64]]):
         checked_options(options)
         super().reset(seed=checked_seed(seed))
         self._assignment = None
-        return self._observation(), native_info(self.problem)
+        return self._observation(), {**native_info(self.problem), **self.optimum_info}
 
     def step(self, action: ArrayLike) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Compile and time one assignment.
@@ -138,7 +143,7 @@ class OneShotEnv(PlacementEnv[NDArray[np.int64]]):
         self._scores = scores
         reward = float(self.reward_of(scores)[0])
         info = {key: value[0].item() for key, value in step_info(self.problem, scores).items()}
-        return self._observation(), reward, True, False, info
+        return self._observation(), reward, True, False, {**info, **self.optimum_info}
 
     def score(self, assignments: ArrayLike) -> tuple[NDArray[np.float64], Scores]:
         """Return rewards float64[B] and scores of assignments int[B, 2T]; for searches, the episode stays as it is.
@@ -162,6 +167,13 @@ class OneShotEnv(PlacementEnv[NDArray[np.int64]]):
                 f"The reward function returned {form}; it must return float64{list(shape)}, one per assignment."
             )
         return rewards
+
+    def _return_of(self, latency_s: float) -> float:
+        """Return the reward of a plan with that latency that the compiler did not change; NaN if it counts energy."""
+        one, unknown = np.ones(1), np.full(1, np.nan)
+        speedup = self.problem.native_report.latency_s / latency_s * one
+        level = native_levels(self.task)[None]
+        return float(self.reward_of(Scores(latency_s * one, unknown, 0 * one, speedup, unknown, level))[0])
 
     def reward_change(self, factor: float) -> float:
         """Return by how much the last reward would differ if its plan had taken `factor` times as long."""
