@@ -27,11 +27,12 @@ GENERIC = {
     "MemPlace-v0": {"workload": "synthetic:diamond?ops=9&seed=1"},
     "MallocGame-v0": {"workload": "synthetic:diamond?ops=9&seed=1&accelerator=tpu-v4i"},
 }
+TINY = [each.traits.env_id("Tiny") for each in FORMULATIONS]
 IDS = sorted(env_id for env_id in gym.registry if env_id.startswith(("MemPlace", "MallocGame")))
 
 
 def sample():
-    """The generic ids, and of each formulation the first of each family and of each chip."""
+    """The generic ids, the tiny ones, and of each formulation the first of each family and of each chip."""
     firsts = {}
     for formulation in FORMULATIONS:
         traits = formulation.traits
@@ -39,7 +40,7 @@ def sample():
             chip = settings.get("accelerator", traits.accelerator)
             for kind in (family_of(name, settings), chip):
                 firsts.setdefault((formulation, kind), traits.env_id(name))
-    return sorted({*GENERIC, *firsts.values()})
+    return sorted({*GENERIC, *TINY, *firsts.values()})
 
 
 def pytest_generate_tests(metafunc):
@@ -58,7 +59,7 @@ def env(request):
 
 def test_what_is_registered():
     traits = [formulation.traits for formulation in FORMULATIONS]
-    assert set(IDS) == {*GENERIC, *(each.env_id(name) for each in traits for name in each.settings)}
+    assert set(IDS) == {*GENERIC, *TINY, *(each.env_id(name) for each in traits for name in each.settings)}
     memplace_env.register_envs()
     assert gym.make("memplace_env:MemPlace-ResNet50-v0").spec.kwargs["workload"] == "ResNet50"
 

@@ -37,5 +37,5 @@ def latencies(env):
 
 
 if __name__ == "__main__":
-    ids = [each.traits.env_id(name) for each in FORMULATIONS for name in each.traits.settings]
+    ids = [each.traits.env_id(name) for each in FORMULATIONS for name in ("Tiny", *each.traits.settings)]
     GOLDEN.write_text(json.dumps({env_id: latencies(gym.make(env_id).unwrapped) for env_id in ids}, indent=1) + "\n")
