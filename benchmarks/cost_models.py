@@ -26,9 +26,10 @@ from benchmarks.cores import single_cores
 from benchmarks.ledger import SETTING, Ledger, Record
 from benchmarks.suite import FIRST
 from benchmarks.tables import benchmark_parser, markdown_table, publish, setting_text
-from memplace_agents.game.preferences import finished, preferences_of_plan
+from memplace_agents.game.preferences import finished
 from memplace_agents.xla_msa import PUBLIC_SETS
 from memplace_env.envs.malloc_game import MallocGameEnv
+from memplace_env.envs.malloc_game.plan_actions import preferences_of_plan
 from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.envs.registration import Formulation
 from memplace_env.machine.accelerator import load_accelerator

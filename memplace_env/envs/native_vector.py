@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from memplace_env._lib.errors import EnvError
 from memplace_env._lib.foreign import described
 from memplace_env._lib.threads import cached_property
-from memplace_env.envs.arguments import checked_count, checked_options, checked_seed
+from memplace_env.envs.arguments import NO_STATE, checked_count, checked_options, checked_seed
 from memplace_env.envs.placement_env import Observation, PlacementEnv
 
 Env = TypeVar("Env", bound=PlacementEnv[Any])
@@ -72,17 +72,22 @@ class PlacementVectorEnv(VectorEnv[Observation, NDArray[np.int64], NDArray[Any]]
     ) -> tuple[Observation, dict[str, Any]]:
         """Begin all episodes, or those of `options["reset_mask"]`, bool[num_envs].
 
-        There is no randomness, so the seed changes nothing.
+        There is no randomness, so the seed changes nothing. `options["state"]`, in games: one state from which all of
+        them begin, or a list or array of `num_envs` states. Episodes that follow by autoreset begin at their start.
 
         Raises:
-            EnvError: for invalid seeds, options or masks.
+            EnvError: for invalid seeds, options, masks or states.
         """
-        which = self._checked_mask(checked_options(options).get("reset_mask"))
+        options = checked_options(options)
+        which, state = self._checked_mask(options.get("reset_mask")), options.get("state")
+        starts = None if state is None else self._checked_starts(state, which)
         super().reset(seed=self._checked_seeds(seed))
         self._ended &= ~which
         self._begin(which)
         info = {key: np.zeros(self.num_envs, dtype=type(value)) for key, value in self._first_info.items()}
         self._write_first_info(info, which)
+        if starts is not None:
+            self._begin_from(starts, which, info)
         return self._observe(), _with_masks(info, which)
 
     def step(
@@ -127,6 +132,18 @@ class PlacementVectorEnv(VectorEnv[Observation, NDArray[np.int64], NDArray[Any]]
     @abstractmethod
     def _begin(self, which: Bools, observations: Observation | None = None) -> None:
         """Begin these episodes anew, and write their first observations into rows of `observations`."""
+
+    def _checked_starts(self, state: Any, which: Bools) -> Any:
+        """Return the states from which `which` episodes shall begin, in the form that `_begin_from` takes.
+
+        Raises:
+            EnvError: if there is no such state; here always.
+        """
+        raise EnvError(NO_STATE)
+
+    def _begin_from(self, starts: Any, which: Bools, info: Info) -> None:
+        """Put `which` episodes, which have just begun, into the states `starts`, and write what differs into `info`."""
+        raise NotImplementedError
 
     @abstractmethod
     def _observe(self) -> Observation:

@@ -123,7 +123,7 @@ def optimum_info(task: Task, return_of: Callable[[float], float]) -> dict[str, f
     if optimum_ps is None:
         raise EnvError(
             f"The optimum of {shown(task.program.name)} on {shown(task.accelerator.name)} is not known; optimum=True "
-            "is for planted programs, such as synthetic:diamond, with the chip and the costs that they were planted for."
+            "is for planted programs, such as synthetic:diamond, on the chip and at the costs they were planted for."
         )
     return {"optimal_latency_s": optimum_ps * PS, "optimal_return": return_of(optimum_ps * PS)}
 

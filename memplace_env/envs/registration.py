@@ -70,8 +70,8 @@ TINY = {
     Formulation.ONE_SHOT: {"workload": "synthetic:fan-out?ops=6&seed=4", "optimum": True},
     Formulation.GAME: {"workload": "synthetic:fan-out?ops=4&seed=4&hot=1&accelerator=tpu-v4i", "optimum": True},
 }
-"""Settings of `<prefix>-Tiny-v0`, our choice among planted programs: neither a rule of the compiler nor XLA's option sets
-nor the greedy player reach the optimum, and one random episode in a hundred or fewer does.
+"""Settings of `<prefix>-Tiny-v0`, our choice among planted programs: no rule of the compiler, no option set of XLA and
+no greedy player reaches the optimum, and at most one random episode in fifty does.
 """
 
 _TRAITS = {

@@ -7,12 +7,13 @@ import pytest
 import memplace_agents
 from memplace_agents.base import Agent
 from memplace_agents.evaluator import GameEvaluator, OneShotEvaluator
-from memplace_agents.game.preferences import first_preferences, preferences_of_plan
+from memplace_agents.game.preferences import first_preferences
 from memplace_agents.heuristic.first_assignments import first_assignments
 from memplace_agents.optimality import OPTIMAL_GAP
 from memplace_agents.solution import Verdict
 from memplace_agents.stages import Stage, run_stages
 from memplace_env.envs.malloc_game import MallocGameEnv
+from memplace_env.envs.malloc_game.plan_actions import preferences_of_plan
 from memplace_env.envs.registration import Formulation
 
 GAME = MallocGameEnv("synthetic:matmul?factorisation=strassen-squared&size=8192&dtype=bfloat16")

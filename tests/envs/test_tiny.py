@@ -16,9 +16,9 @@ from memplace_env.envs.malloc_game.plan_actions import actions_of
 from memplace_env.envs.registration import Formulation
 from memplace_env.envs.wrappers import SB3VecEnv
 from memplace_env.placement.compiler import HEURISTICS
+from memplace_env.placement.resolve_task import resolve_task
 from memplace_env.placement.simulator import evaluate_plan
 from memplace_env.placement.synthetic import TOPOLOGIES, planted, planted_optimum_ps
-from memplace_env.placement.resolve_task import resolve_task
 from tests.test_all_envs import TINY, assert_same
 
 GAME = Formulation.GAME.traits.env_id("Tiny")

@@ -10,14 +10,13 @@ from numpy.typing import NDArray
 from memplace_agents.game import annealing_kernels
 from memplace_agents.xla_msa import PUBLIC_SETS, default_plan
 from memplace_env.envs.malloc_game import MallocGameProblem
+from memplace_env.envs.malloc_game.plan_actions import preferences_of_plan
 from memplace_env.envs.malloc_game.state import COPY, DROP, NO_COPY
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.program.program import Ints
 
 Preferences = NDArray[np.int8]
 """int8[U] or int8[B, U], a preferred action for each use; where it is illegal the nearest legal one is played."""
-
-FAST = 0
 
 
 class Groups(NamedTuple):
@@ -69,27 +68,6 @@ def first_preferences(problem: MallocGameProblem, incumbent: MemoryPlan | None =
             *(preferences_of_plan(problem, plan) for plan in xla),
         ]
     ).astype(np.int8)
-
-
-def preferences_of_plan(problem: MallocGameProblem, plan: MemoryPlan) -> Preferences:
-    """Return the preferences with which a plan of the same program is replayed as a game, int8[U].
-
-    - A use that the backing memory serves: Drop.
-    - The last use that fast memory serves before a write-back begins: Copy. The game's own write-back begins right
-      after that use, so it is at least as early.
-    - Any other use that fast memory serves: NoCopy. Where the data is not in fast memory the nearest legal action is
-      Copy, so the game fetches what the plan fetches, unless one of its blocks still holds the data.
-
-    If the plan comes from a game, the result is that game. For any other plan the game may be faster or slower, as it
-    places blocks and times copies by its own rules.
-    """
-    tables, fast = problem.tables, plan.use_level == FAST
-    preferences = np.where(fast, NO_COPY, DROP).astype(np.int8)
-    for tensor, source, _, start, _ in plan.transfers.tolist():
-        if source == FAST:
-            before = fast & (tables.use_tensor == tensor) & (tables.use_op < start)
-            preferences[np.flatnonzero(before)[-1:]] = COPY
-    return preferences
 
 
 def greedy_preferences(problem: MallocGameProblem) -> Preferences:

@@ -118,12 +118,20 @@ class MallocGameEnv(PlacementEnv[np.int64]):
     ) -> tuple[Observation, dict[str, Any]]:
         """Begin a game; it is the same each time.
 
+        Args:
+            seed: seeds `np_random`; the game draws nothing.
+            options: `state`: a state, as `get_state` or `states_along` returns it, from which the game begins instead
+                of from its start. Rewards are those of the decisions from there on, so they add up to the return of
+                the whole game less that of the decisions before.
+
         Raises:
-            EnvError: for an invalid seed or invalid options.
+            EnvError: for an invalid seed, invalid options, a state that no legal play leads to, or one of a game that
+                is over.
         """
-        checked_options(options)
+        state = checked_options(options).get("state")
+        start = self.problem.first_state if state is None else self.problem.checked_start(state)
         super().reset(seed=checked_seed(seed))
-        self._begin(self.problem.first_state)
+        self._begin(start)
         info = {"latency_s": self.latency_s, "played": -1, "illegal": False, **self.optimum_info}
         return self._row(self.problem.observe(self._states)), info
 

@@ -1,12 +1,14 @@
-"""The actions of a game, recovered from its plan."""
+"""The game that follows a plan: its actions, and its states on the way."""
 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-from memplace_env._lib.errors import PlanError
+from memplace_env._lib.errors import EnvError, PlanError
+from memplace_env.envs.arguments import integers
 from memplace_env.envs.malloc_game.problem import MallocGameProblem
-from memplace_env.envs.malloc_game.state import COPY, DROP, NO_COPY, USE
+from memplace_env.envs.malloc_game.state import COPY, DROP, NO_COPY
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.program.program import Ints
 
@@ -24,27 +26,82 @@ def actions_of(problem: MallocGameProblem, plan: MemoryPlan) -> Ints:
     Raises:
         PlanError: if no game does.
     """
-    if plan.program_sha256 != problem.program.sha256:
-        raise PlanError(f"The plan was made for another program than {problem.program.name!r} is now.")
-    tables, layout = problem.tables, problem.layout
-    sent = {tensor: start for tensor, source, _, start, _ in plan.transfers.tolist() if source == 0}
-    actions = np.empty(problem.num_decisions, dtype=np.int64)
+    actions = nearest_actions(problem, plan)
     states = problem.new_states(1)
-    for use in range(problem.num_decisions):
-        op, tensor = int(tables.use_op[use]), int(tables.use_tensor[use])
-        in_fast = tables.use_is_result[use] or states[0, layout.intact + tensor]
-        if plan.use_level[use] == 1:
-            actions[use] = DROP
-        elif in_fast:
-            actions[use] = COPY if sent.get(tensor) == op + 1 else NO_COPY
-        else:
-            actions[use] = COPY
-        _, played = problem.play(states, actions[use : use + 1])
-        if played[0] != actions[use]:
-            break
-    if states[0, USE] < problem.num_decisions or not _same(problem.plan(states[0]), plan):
+    problem.replay(states, actions[None].copy())
+    if not _same(problem.plan(states[0]), plan):
         raise PlanError("The plan is not the end of any game on this accelerator, so there is no course of it to draw.")
     return actions
+
+
+def nearest_actions(problem: MallocGameProblem, plan: MemoryPlan) -> Ints:
+    """Return int64[U], the legal actions of the game that follows a plan, see `preferences_of_plan`.
+
+    The exact agent chooses addresses and times of copies itself, so its plans are rarely ends of games to the byte, as
+    `actions_of` wants them.
+
+    Raises:
+        PlanError: if the plan is for another program.
+    """
+    if plan.program_sha256 != problem.program.sha256:
+        raise PlanError(f"The plan was made for another program than {problem.program.name!r} is now.")
+    actions = preferences_of_plan(problem, plan)[None].astype(np.int64)
+    problem.replay(problem.new_states(1), actions)
+    played: Ints = actions[0]
+    return played
+
+
+def preferences_of_plan(problem: MallocGameProblem, plan: MemoryPlan) -> NDArray[np.int8]:
+    """Return int8[U], the actions with which a plan of the same program is followed; illegal ones are replaced in play.
+
+    - A use that the backing memory serves: Drop.
+    - The last use that fast memory serves before a write-back begins: Copy. The game's own write-back begins right
+      after that use, so it is at least as early.
+    - Any other use that fast memory serves: NoCopy. Where the data is not in fast memory the nearest legal action is
+      Copy, so the game fetches what the plan fetches, unless one of its blocks still holds the data.
+
+    If the plan comes from a game, the result is that game. For any other plan the game may be faster or slower, as it
+    places blocks and times copies by its own rules.
+    """
+    tables, fast = problem.tables, plan.use_level == 0
+    preferences = np.where(fast, NO_COPY, DROP).astype(np.int8)
+    for tensor, source, _, start, _ in plan.transfers.tolist():
+        if source == 0:
+            before = fast & (tables.use_tensor == tensor) & (tables.use_op < start)
+            preferences[np.flatnonzero(before)[-1:]] = COPY
+    return preferences
+
+
+def states_along(problem: MallocGameProblem, plan: MemoryPlan, decisions: ArrayLike) -> Ints:
+    """Return the states of the game that follows a plan, before each of these decisions; starts for a curriculum.
+
+    Args:
+        problem: the game.
+        plan: a plan of its program, such as the exact agent's.
+        decisions: int[N], numbers of decisions already played, each in 0..U-1.
+
+    Returns:
+        int64[N, size]; one row is a state for `reset(options={"state": ...})` and `set_state`, all rows are the states
+        of a vector environment with N games.
+
+    Raises:
+        PlanError: if the plan is for another program.
+        EnvError: for numbers of decisions out of range.
+    """
+    wanted = np.atleast_1d(integers(np.atleast_1d(decisions), (None,), "Numbers of decisions are integers"))
+    if wanted.size and (wanted.min() < 0 or wanted.max() >= problem.num_decisions):
+        raise EnvError(
+            f"A game of {problem.num_decisions} decisions has states before decisions 0..{problem.num_decisions - 1}, "
+            f"not {wanted.min()}..{wanted.max()}."
+        )
+    actions, states = nearest_actions(problem, plan), problem.new_states(1)
+    found: Ints = np.empty((len(wanted), problem.size), dtype=np.int64)
+    for use in range(wanted.max(initial=-1) + 1):
+        found[wanted == use] = states[0]
+        if (wanted == use).any():
+            problem.known.add(states[0])
+        problem.play(states, actions[use : use + 1])
+    return found
 
 
 def _same(one: MemoryPlan, other: MemoryPlan) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from memplace_env._lib.errors import EnvError
 from memplace_env._lib.threads import cached_property, in_chunks
 from memplace_env._lib.units import PS
 from memplace_env.envs.malloc_game import playouts, rules
@@ -68,6 +69,17 @@ class MallocGameProblem:
     def new_states(self, count: int) -> Ints:
         """Return int64[count, size], games at their beginning."""
         return np.repeat(self.first_state[None], count, axis=0)
+
+    def checked_start(self, state: Any) -> Ints:
+        """Return a copy of a state int64[size] that an episode can begin from.
+
+        Raises:
+            EnvError: if no legal play leads to it, or its game is over.
+        """
+        start = self.known.check(state)
+        if start[USE] == self.num_decisions:
+            raise EnvError("The game of this state is over, so no episode can begin from it; pass an earlier one.")
+        return start
 
     def play(self, states: Ints, actions: NDArray[np.integer]) -> tuple[Ints, Ints]:
         """Play one decision in each state, in place.

@@ -10,7 +10,7 @@ from gymnasium import spaces
 from numpy.typing import ArrayLike, NDArray
 
 from memplace_env._lib.errors import EnvError
-from memplace_env.envs.arguments import checked_options, checked_seed
+from memplace_env.envs.arguments import NO_STATE, checked_options, checked_seed
 from memplace_env.envs.one_shot.flat import flat_observation, flat_space
 from memplace_env.envs.one_shot.observation import dict_observation, dict_space
 from memplace_env.envs.one_shot.problem import OneShotProblem
@@ -125,9 +125,10 @@ class OneShotEnv(PlacementEnv[NDArray[np.int64]]):
         """Start over; the observation is the same each time.
 
         Raises:
-            EnvError: for an invalid seed or invalid options.
+            EnvError: for an invalid seed, invalid options or a `state` in them.
         """
-        checked_options(options)
+        if checked_options(options).get("state") is not None:
+            raise EnvError(NO_STATE)
         super().reset(seed=checked_seed(seed))
         self._assignment = None
         return self._observation(), {**native_info(self.problem), **self.optimum_info}
