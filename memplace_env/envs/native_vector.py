@@ -78,8 +78,8 @@ class PlacementVectorEnv(VectorEnv[Observation, NDArray[np.int64], NDArray[Any]]
         Raises:
             EnvError: for invalid seeds, options, masks or states.
         """
-        options = checked_options(options)
-        which, state = self._checked_mask(options.get("reset_mask")), options.get("state")
+        given = checked_options(options)
+        which, state = self._checked_mask(given.get("reset_mask")), given.get("state")
         starts = None if state is None else self._checked_starts(state, which)
         super().reset(seed=self._checked_seeds(seed))
         self._ended &= ~which

@@ -173,7 +173,7 @@ class OneShotEnv(PlacementEnv[NDArray[np.int64]]):
         """Return the reward of a plan with that latency that the compiler did not change; NaN if it counts energy."""
         one, unknown = np.ones(1), np.full(1, np.nan)
         speedup = self.problem.native_report.latency_s / latency_s * one
-        level = native_levels(self.task)[None]
+        level = native_levels(self.task)[None].astype(np.int8)
         return float(self.reward_of(Scores(latency_s * one, unknown, 0 * one, speedup, unknown, level))[0])
 
     def reward_change(self, factor: float) -> float:
