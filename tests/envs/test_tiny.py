@@ -12,7 +12,7 @@ import memplace_agents
 from memplace_agents.xla_msa import PUBLIC_SETS
 from memplace_env._lib.errors import EnvError
 from memplace_env._lib.units import PS
-from memplace_env.envs.malloc_game.plan_actions import actions_of
+from memplace_env.envs.malloc_game.plan_actions import nearest_actions
 from memplace_env.envs.registration import Formulation
 from memplace_env.envs.wrappers import SB3VecEnv
 from memplace_env.placement.compiler import HEURISTICS
@@ -72,7 +72,7 @@ def test_the_exact_agent_proves_it_and_its_episode_returns_it(env_id):
     assert solution.outcome == "optimal"
     assert solution.report.latency_s == info["optimal_latency_s"]
     if env_id == GAME:
-        actions = actions_of(env.problem, solution.plan)
+        actions = nearest_actions(env.problem, solution.plan)
     else:
         actions = env.problem.assignments_of(solution.plan.tensor_levels(env.program)[None])
     assert sum(env.step(action)[1] for action in actions) == pytest.approx(info["optimal_return"], rel=1e-12)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterable
+from typing import Any, Final
 
 import numpy as np
 
@@ -31,7 +32,7 @@ def planted_optimum_ps(task: Task) -> int | None:
         return None
     if from_spec(name).sha256 != task.program.sha256:
         return None
-    roofline = Roofline().costs(task.program, chip)
-    if not all(np.array_equal(*arrays) for arrays in zip(task.costs, roofline, strict=True)):
+    pairs: Iterable[tuple[Any, Any]] = zip(task.costs, Roofline().costs(task.program, chip), strict=True)
+    if not all(np.array_equal(here, there) for here, there in pairs):
         return None
     return int(task.costs.work_ps.sum())
