@@ -25,8 +25,8 @@ from benchmarks.ledger import Ledger
 from memplace_env._lib.files import write_atomically
 from memplace_env._lib.units import PS
 from memplace_env.envs.registration import Formulation
+from memplace_env.envs.splits import FORMULATIONS
 from memplace_env.leaderboard.pinned import pinned
-from memplace_env.leaderboard.splits import FORMULATIONS
 from memplace_env.leaderboard.suite import LEAST_GAIN
 
 FOLDER = Path(str(files("memplace_env.leaderboard"))) / "suites"

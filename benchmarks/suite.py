@@ -38,7 +38,7 @@ from memplace_env._lib.units import PS
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.envs.registration import Formulation
-from memplace_env.leaderboard.splits import FORMULATIONS, group_of, group_split
+from memplace_env.envs.splits import FORMULATIONS, group_of, group_split
 from memplace_env.leaderboard.suite import LEAST_GAIN
 from memplace_env.machine.accelerator import load_accelerator
 from memplace_env.placement.compiler import HEURISTICS

@@ -101,7 +101,7 @@ ONLY_IN = {
     "pytest": (),
     "tests": (),
     "benchmarks": (),
-    "numba": ("memplace_env._lib.kernel",),
+    "numba": ("memplace_env._lib.kernel", "memplace_env._lib.array_rows"),
     "networkx": ("memplace_env.program.program",),
     "onnx": (
         "memplace_env.program.frontends.onnx",

@@ -40,13 +40,18 @@ def make_registered(env_id: str) -> Env:
     """Return the environment with that id.
 
     Raises:
-        AgentError: if memplace has none with that id.
+        AgentError: if memplace has none with that id, or it has no program of its own.
     """
     registered = registered_envs()
     if env_id not in registered:
         close = nearest(env_id, registered)
         hint = f"did you mean {close!r}?" if close else "see 'memplace envs'."
         raise AgentError(f"There is no environment {env_id!r}; {hint}")
+    if "split" in registered[env_id].kwargs:
+        raise AgentError(
+            f"{env_id!r} draws another program in each episode, and agents plan one; take the id of a program, or "
+            "train on several ids."
+        )
     return _made(env_id, {})
 
 

@@ -15,7 +15,7 @@ import typer
 from memplace_env._lib.errors import LeaderboardError, MemPlaceError
 from memplace_env.cli.console import note, print_json, stdout
 from memplace_env.cli.shared_options import JsonFlag
-from memplace_env.leaderboard.splits import FORMULATIONS
+from memplace_env.envs.splits import FORMULATIONS
 
 if TYPE_CHECKING:
     from memplace_env.leaderboard.checks import OnProgress

@@ -11,8 +11,8 @@ import typer
 from memplace_env._lib.errors import MemPlaceError
 from memplace_env.cli.console import print_json, stderr, stdout
 from memplace_env.cli.shared_options import JsonFlag
-from memplace_env.envs.registration import Formulation
-from memplace_env.leaderboard.splits import FORMULATIONS, Split, group_split
+from memplace_env.envs.registration import Formulation, formulation_of_id
+from memplace_env.envs.splits import FORMULATIONS, Split, group_split
 from memplace_env.leaderboard.suite import suites
 
 
@@ -124,7 +124,7 @@ def envs(
     if json:
         print_json(rows)
         return
-    _print(["id", "settings"], [[row["id"], _settings(row["kwargs"]) or "workload=... and more"] for row in rows])
+    _print(["id", "settings"], [[row["id"], _summary(**row) or "workload=... and more"] for row in rows])
 
 
 def agents(json: JsonFlag = False) -> None:
@@ -164,6 +164,15 @@ def _counts(name: str) -> dict[str, Any]:
         "weight_bytes": program.bytes_of(TensorKind.WEIGHT),
         "macs": int(program.macs.sum()),
     }
+
+
+def _summary(id: str, kwargs: Mapping[str, Any]) -> str:
+    """Return the settings of an id, or what it draws."""
+    if "split" not in kwargs:
+        return _settings(kwargs)
+    from memplace_env.envs.many.draws import draws_of
+
+    return draws_of(formulation_of_id(id), kwargs["split"]).summary
 
 
 def _settings(settings: Mapping[str, Any] | None) -> str:

@@ -72,8 +72,9 @@ class PlacementVectorEnv(VectorEnv[Observation, NDArray[np.int64], NDArray[Any]]
     ) -> tuple[Observation, dict[str, Any]]:
         """Begin all episodes, or those of `options["reset_mask"]`, bool[num_envs].
 
-        There is no randomness, so the seed changes nothing. `options["state"]`, in games: one state from which all of
-        them begin, or a list or array of `num_envs` states. Episodes that follow by autoreset begin at their start.
+        Environments that draw nothing ignore the seeds; the others begin a stream each, from `seed + i` or `seed[i]`.
+        `options["state"]`, in games: one state from which all of them begin, or a list or array of `num_envs` states.
+        Episodes that follow by autoreset begin at their start.
 
         Raises:
             EnvError: for invalid seeds, options, masks or states.
@@ -81,10 +82,12 @@ class PlacementVectorEnv(VectorEnv[Observation, NDArray[np.int64], NDArray[Any]]
         given = checked_options(options)
         which, state = self._checked_mask(given.get("reset_mask")), given.get("state")
         starts = None if state is None else self._checked_starts(state, which)
-        super().reset(seed=self._checked_seeds(seed))
+        seeds = self._checked_seeds(seed)
+        super().reset(seed=seeds[0])
+        self._seed(seeds, which, given)
         self._ended &= ~which
         self._begin(which)
-        info = {key: np.zeros(self.num_envs, dtype=type(value)) for key, value in self._first_info.items()}
+        info = {key: blank_info(value, self.num_envs) for key, value in self._first_info.items()}
         self._write_first_info(info, which)
         if starts is not None:
             self._begin_from(starts, which, info)
@@ -121,6 +124,9 @@ class PlacementVectorEnv(VectorEnv[Observation, NDArray[np.int64], NDArray[Any]]
             self._write_first_info(info, over)
             self._ended[:] = False
         return observations, rewards, over, np.zeros_like(over), infos | _with_masks(info, np.ones_like(over))
+
+    def _seed(self, seeds: list[int | None], which: Bools, options: dict[str, Any]) -> None:
+        """Prepare the random streams of the episodes that `_begin` begins next, by reset with these options."""
 
     @abstractmethod
     def _play(self, actions: ArrayLike, live: Bools) -> tuple[Observation, NDArray[np.float64], Bools, Info]:
@@ -161,19 +167,21 @@ class PlacementVectorEnv(VectorEnv[Observation, NDArray[np.int64], NDArray[Any]]
         last = np.full(self.num_envs, None, dtype=object)
         for index in np.flatnonzero(over):
             last[index] = self._row(observations, int(index))
-        final = {key: np.where(over, value, np.zeros_like(value)) for key, value in info.items()}
+        final = {key: value.copy() for key, value in info.items()}
+        for value in final.values():
+            value[~over] = None if value.dtype == object else 0
         return _with_masks({"final_obs": last}, over) | _with_masks({"final_info": _with_masks(final, over)}, over)
 
-    def _checked_seeds(self, seed: Any) -> int | None:
-        """Return the seed of the vector environment itself, after a check of all seeds."""
+    def _checked_seeds(self, seed: Any) -> list[int | None]:
+        """Return a seed for each environment; one integer is the seed of the first, the others count on."""
         if not isinstance(seed, list | tuple) and not (isinstance(seed, np.ndarray) and seed.ndim):
-            return checked_seed(seed)
+            first = checked_seed(seed)
+            return [None if first is None else first + index for index in range(self.num_envs)]
         if len(seed) != self.num_envs:
             raise EnvError(
                 f"There are {len(seed)} seeds for {self.num_envs} environments; pass one each, or one integer."
             )
-        seeds = [checked_seed(value) for value in seed]
-        return seeds[0]
+        return [checked_seed(value) for value in seed]
 
     def _checked_mask(self, mask: Any) -> Bools:
         if mask is None:
@@ -183,6 +191,15 @@ class PlacementVectorEnv(VectorEnv[Observation, NDArray[np.int64], NDArray[Any]]
                 f"reset_mask is a boolean array of shape ({self.num_envs},) with a True in it, not {described(mask)}."
             )
         return mask
+
+
+def blank_info(value: Any, count: int) -> NDArray[Any]:
+    """Return the array of an info like `value` that no environment has yet: of zeros, or None where it is no number."""
+    if isinstance(value, np.ndarray):
+        return np.zeros((count, *value.shape), dtype=value.dtype)
+    if isinstance(value, int | float | np.number):
+        return np.zeros(count, dtype=type(value))
+    return np.full(count, None, dtype=object)
 
 
 def _with_masks(info: dict[str, Any], present: Bools) -> dict[str, Any]:

@@ -25,6 +25,10 @@ GAME = _IDS["game"]
 """Settings of `MallocGame-<name>-v0` by name, chosen by the same rule; the default chip is tpu-v4i."""
 
 
+MANY = ("Train", "Validation", "Test", "Synthetic")
+"""Names of ids whose episodes draw a program: `MallocGame-Train-v0` and so on, see `memplace_env.envs.many`."""
+
+
 class Formulation(StrEnum):
     """Formulation of placement as a problem; the value is its name on the command line and in agents.
 
@@ -52,6 +56,7 @@ class Traits(NamedTuple):
         accelerator: the default chip, of the registered workloads too.
         baseline: name of the plan that speed-ups are relative to.
         tiny: settings of `<prefix>-Tiny-v0`, which is for debugging: about a dozen decisions and a known optimum.
+        many: module of its environment of many programs in `memplace_env.envs.many`; empty if it has none.
     """
 
     prefix: str
@@ -60,6 +65,7 @@ class Traits(NamedTuple):
     accelerator: str
     baseline: str
     tiny: Mapping[str, Any]
+    many: str = ""
 
     def env_id(self, workload: str | None = None) -> str:
         """Return the id of a registered workload's environment, or of the generic one."""
@@ -79,7 +85,13 @@ _TRAITS = {
         "MemPlace", ("one_shot", "OneShot"), ONE_SHOT, "nnp-i", "native", TINY[Formulation.ONE_SHOT]
     ),
     Formulation.GAME: Traits(
-        "MallocGame", ("malloc_game", "MallocGame"), GAME, "tpu-v4i", "all in backing memory", TINY[Formulation.GAME]
+        "MallocGame",
+        ("malloc_game", "MallocGame"),
+        GAME,
+        "tpu-v4i",
+        "all in backing memory",
+        TINY[Formulation.GAME],
+        "games",
     ),
 }
 _TRAITS[Formulation.DYNAMIC] = _TRAITS[Formulation.ONE_SHOT]
@@ -104,12 +116,17 @@ def register_envs() -> None:
         _register(traits, "Tiny", traits.tiny)
         for workload, settings in traits.settings.items():
             _register(traits, workload, {"workload": workload, **settings})
+        for split in MANY if traits.many else ():
+            _register(traits, split, {"split": split.lower()})
 
 
 def _register(traits: Traits, workload: str | None, kwargs: Mapping[str, Any]) -> None:
     env_id, (package, name) = traits.env_id(workload), traits.home
-    if env_id not in gym.registry:
-        home = f"memplace_env.envs.{package}"
-        gym.register(
-            env_id, f"{home}.env:{name}Env", vector_entry_point=f"{home}.vector:{name}VectorEnv", kwargs=dict(kwargs)
-        )
+    if env_id in gym.registry:
+        return
+    home = f"memplace_env.envs.{package}"
+    env, vector = f"{home}.env:{name}Env", f"{home}.vector:{name}VectorEnv"
+    if "split" in kwargs:
+        home = f"memplace_env.envs.many.{traits.many}"
+        env, vector = f"{home}:{name}ManyEnv", f"{home}_vector:{name}ManyVectorEnv"
+    gym.register(env_id, env, vector_entry_point=vector, kwargs=dict(kwargs))

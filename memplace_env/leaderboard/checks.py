@@ -7,8 +7,8 @@ from itertools import pairwise, product
 from typing import Final
 
 from memplace_env._lib.errors import LeaderboardError
+from memplace_env.envs.splits import Split, split_suites
 from memplace_env.leaderboard.entry import Entry, RunKey
-from memplace_env.leaderboard.splits import Split, split_suites
 from memplace_env.leaderboard.submission import Meta, Submission
 from memplace_env.leaderboard.suite import OWN, Budget, Suite, Track, load_suite
 

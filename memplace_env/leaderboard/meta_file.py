@@ -14,8 +14,8 @@ from memplace_env._lib.errors import LeaderboardError
 from memplace_env._lib.files import write_atomically
 from memplace_env._lib.foreign import parse_toml
 from memplace_env.envs.registration import Formulation
+from memplace_env.envs.splits import FORMULATIONS
 from memplace_env.leaderboard.folder import META_BYTES, read_bytes
-from memplace_env.leaderboard.splits import FORMULATIONS
 from memplace_env.leaderboard.submission import Meta, Training
 
 NAME: Final = re.compile(r"(?! )[A-Za-z0-9 ._()+-]{1,60}(?<! )")

@@ -15,13 +15,13 @@ from memplace_env._lib.errors import LeaderboardError
 from memplace_env._lib.files import alone
 from memplace_env._lib.threads import available_cores
 from memplace_env._lib.version import __version__
+from memplace_env.envs.splits import FORMULATIONS
 from memplace_env.leaderboard.checks import OnProgress, check_meta, expected
 from memplace_env.leaderboard.entry import Entry, RunKey
 from memplace_env.leaderboard.executors import run_all
 from memplace_env.leaderboard.folder import META, RUNS, UNFINISHED, append_run, resume_runs, write_runs
 from memplace_env.leaderboard.jobs import Job, named_failures, play
 from memplace_env.leaderboard.meta_file import read_meta, write_meta
-from memplace_env.leaderboard.splits import FORMULATIONS
 from memplace_env.leaderboard.submission import Meta
 from memplace_env.leaderboard.suite import OWN, Budget, Suite, Track
 from memplace_env.testing import check_agent

@@ -18,7 +18,7 @@ from typing import Any, Final
 from memplace_env._lib.errors import LeaderboardError
 from memplace_env._lib.hints import instead
 from memplace_env.envs.registration import Formulation, formulation_of_id
-from memplace_env.leaderboard.splits import Split, family_of, group_of, group_split, split_suites
+from memplace_env.envs.splits import Split, family_of, group_of, group_split, split_suites
 
 OWN: Final = "own"
 """Budget of agents that decide themselves how much they evaluate."""

@@ -8,7 +8,7 @@ from benchmarks import suite
 from benchmarks.ledger import Ledger
 from memplace_env._lib.units import PS
 from memplace_env.envs.registration import Formulation
-from memplace_env.leaderboard.splits import FORMULATIONS
+from memplace_env.envs.splits import FORMULATIONS
 from memplace_env.leaderboard.suite import load_suite
 from memplace_env.machine.accelerator import load_accelerator
 from memplace_env.placement.workloads import resolve_workload

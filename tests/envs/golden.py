@@ -11,7 +11,7 @@ import gymnasium as gym
 import numpy as np
 
 from memplace_env.envs.malloc_game import MallocGameEnv
-from memplace_env.leaderboard.splits import FORMULATIONS
+from memplace_env.envs.splits import FORMULATIONS
 
 GOLDEN = Path(__file__).with_name("golden.json")
 ROOFLINE = Path(__file__).with_name("golden-roofline.json")

@@ -10,10 +10,10 @@ import gymnasium as gym
 
 import memplace_agents
 from memplace_env.envs.registration import Formulation
+from memplace_env.envs.splits import Split
 from memplace_env.leaderboard.entry import Entry, Point
 from memplace_env.leaderboard.page.content import PageData
 from memplace_env.leaderboard.page.data import page_data
-from memplace_env.leaderboard.splits import Split
 from memplace_env.leaderboard.standings import standings
 from memplace_env.leaderboard.submission import Meta, Submission, Training
 from memplace_env.leaderboard.suite import Budget, Instance, Known, Suite, Track

@@ -4,9 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import memplace_env
+from memplace_env.envs.splits import FORMULATIONS, group_of
 from memplace_env.leaderboard import SPLITS, chip_split, group_split, load_suite, suite_names, suites
 from memplace_env.leaderboard.references import known
-from memplace_env.leaderboard.splits import FORMULATIONS, group_of
 from memplace_env.machine.accelerator import accelerator_names
 from memplace_env.program.zoo import catalogue
 

@@ -1,0 +1,127 @@
+"""A batch of games of different programs, played and observed by compiled kernels on all cores."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import AutoresetMode
+from numpy.typing import ArrayLike, NDArray
+
+from memplace_env._lib.units import PS
+from memplace_env.envs.malloc_game.env import check_actions
+from memplace_env.envs.malloc_game.flat import empty_flat, flatten
+from memplace_env.envs.malloc_game.observation import Observations, empty_observations
+from memplace_env.envs.malloc_game.state import ESTIMATE, MASK
+from memplace_env.envs.many.game_rows import GameRows
+from memplace_env.envs.many.games import DrawnGame, MallocGameManyEnv, drawn_game
+from memplace_env.envs.many.setting import without_state
+from memplace_env.envs.many.streams import Streams
+from memplace_env.envs.native_vector import Bools, Info, PlacementVectorEnv, blank_info
+from memplace_env.envs.placement_env import Observation, row_of
+from memplace_env.program.program import Ints
+
+
+class MallocGameManyVectorEnv(PlacementVectorEnv[MallocGameManyEnv]):
+    """`num_envs` games of `MallocGameManyEnv` in one; takes the same arguments, and those below.
+
+    Each game draws its program from a stream of its own, seeded as Gymnasium's `SyncVectorEnv` seeds its environments,
+    whenever it begins; programs are played side by side by one call. Options of `reset` hold for the games that it
+    begins.
+
+    Args:
+        num_envs: number of games.
+        max_episode_steps: ignored; a game has a fixed length.
+        autoreset_mode: see `PlacementVectorEnv`.
+        copy: whether each step returns new arrays; with False they are overwritten by the next step.
+    """
+
+    def __init__(
+        self,
+        num_envs: int,
+        max_episode_steps: int | None = None,
+        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
+        copy: bool = True,
+        **kwargs: Any,
+    ) -> None:
+        del max_episode_steps
+        env = MallocGameManyEnv(**kwargs)
+        first = drawn_game(env.draws.first)
+        one = empty_observations(1)
+        super().__init__(
+            num_envs, env, autoreset_mode, first.problem.first_state.nbytes + sum(array.nbytes for array in one)
+        )
+        self._observations = empty_observations(self.num_envs) if env.flat or not copy else None
+        self._flat = empty_flat(self.num_envs) if env.flat and not copy else None
+        self._profiles = empty_observations(self.num_envs).profile
+        self._streams = Streams(env.draws, self.num_envs)
+        self._rows = GameRows(self.num_envs, first.problem)
+        self._backing_ps, self._scale = np.ones((2, self.num_envs))
+        self._named = {key: blank_info(value, self.num_envs) for key, value in env.named.items()}
+        for index in range(self.num_envs):
+            self._turn_to(index, first)
+
+    def action_masks(self) -> NDArray[np.bool_]:
+        """Return bool[B, 3], the legal actions of every game."""
+        return (self._rows.heads[:, MASK, None] >> np.arange(3) & 1).astype(bool)
+
+    def _seed(self, seeds: list[int | None], which: Bools, options: dict[str, Any]) -> None:
+        self._streams.seed(seeds, which, options)
+
+    def _checked_starts(self, state: Any, which: Bools) -> Any:
+        return without_state({"state": state})
+
+    def _play(self, actions: ArrayLike, live: Bools) -> tuple[Observation, NDArray[np.float64], Bools, Info]:
+        wanted = check_actions(actions, (self.num_envs,)).astype(np.int64)
+        observations = self._buffers()
+        gains, played = self._rows.step(wanted, self._profiles, observations)
+        info = {"latency_s": self._latency_s(), "played": played, "illegal": played != wanted}
+        info |= {key: array.copy() for key, array in self._named.items()}
+        over = (self._rows.heads[:, MASK] == 0) & live
+        return self._form(observations), self._scale * (gains / self._backing_ps), over, info
+
+    def _begin(self, which: Bools, observations: Observation | None = None) -> None:
+        # All are drawn and made before the first begins, so that a wrong option leaves everything as it was.
+        drawn = {index: drawn_game(setting) for index, setting in self._streams.draw(which).items()}
+        for index, game in drawn.items():
+            self._turn_to(index, game)
+        if observations is not None:
+            self._fill(np.flatnonzero(which), observations)
+
+    def _observe(self) -> Observation:
+        observations = self._form(self._buffers())
+        self._fill(np.arange(self.num_envs), observations)
+        return observations
+
+    def _fill(self, which: Ints, observations: Observation) -> None:
+        """Write observations of the games `which` into their rows, from the states alone."""
+        if isinstance(observations, dict):
+            self._rows.observe(which, self._profiles, Observations(**observations))
+            return
+        parts = self._buffers()
+        self._rows.observe(which, self._profiles, parts)
+        observations[which] = flatten(parts)[which]
+
+    def _row(self, observations: Observation, index: int) -> Observation:
+        return row_of(observations, index)
+
+    def _write_first_info(self, info: Info, which: Bools) -> None:
+        super()._write_first_info(info, which)
+        for key, values in {"latency_s": self._latency_s(), **self._named}.items():
+            info[key][which] = values[which]
+
+    def _latency_s(self) -> NDArray[np.float64]:
+        return self._rows.heads[:, ESTIMATE].astype(np.float64) * PS
+
+    def _buffers(self) -> Observations:
+        return empty_observations(self.num_envs) if self._observations is None else self._observations
+
+    def _form(self, observations: Observations) -> Observation:
+        """Return the observations in this environment's form; with `copy=False` in the arrays of the step before."""
+        return flatten(observations, self._flat) if self.env.flat else observations._asdict()
+
+    def _turn_to(self, index: int, game: DrawnGame) -> None:
+        self._rows.begin(index, game.problem, game.rows)
+        self._backing_ps[index], self._scale[index] = game.problem.all_backing_ps, game.scale[self.env.reward]
+        for key, value in self.env.info_of(game).items():
+            self._named[key][index] = value

@@ -1,0 +1,121 @@
+"""Settings that environments of many programs play: a program, its batch, dims and dtype, and a chip."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final, NamedTuple
+
+from memplace_env._lib.errors import EnvError
+from memplace_env._lib.foreign import described
+from memplace_env.envs.registration import Formulation
+from memplace_env.placement.resolve_task import resolve_task
+from memplace_env.placement.task import Task
+
+FIELDS: Final = ("program", "accelerator", "batch", "dims", "dtype")
+"""Names of a setting's parts, in the options of `reset` and in infos."""
+
+
+class Setting(NamedTuple):
+    """A program on a chip.
+
+    Attributes:
+        program: zoo name, `synthetic:...`, or path of a model file.
+        accelerator: shipped name, or path of a .toml file.
+        batch: size of the batch; None where the program has it fixed, or for its default.
+        dims: sizes of other symbolic dims by name, sorted by it.
+        dtype: of the program's floating-point tensors; None for its own, or the chip's.
+    """
+
+    program: str
+    accelerator: str
+    batch: int | None = None
+    dims: tuple[tuple[str, int], ...] = ()
+    dtype: str | None = None
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any], program: str = "", accelerator: str = "") -> Setting:
+        """Return the setting that options of `reset` describe, with the program and the accelerator if they lack them.
+
+        Raises:
+            EnvError: if a name is no text, a batch no integer or dims no dictionary.
+        """
+        given: dict[str, Any] = {"program": program, "accelerator": accelerator}
+        given |= {key: options[key] for key in FIELDS if options.get(key) is not None}
+        for key in ("program", "accelerator", "dtype"):
+            if not isinstance(given.get(key, ""), str):
+                raise EnvError(f"The option {key!r} of a reset is a name, not {described(given[key])}.")
+        batch, dims = given.get("batch"), given.get("dims", {})
+        if isinstance(dims, Mapping):
+            sizes = [batch if batch is not None else 1, *dims.values()]
+            if all(isinstance(name, str) for name in dims) and all(type(size) is int for size in sizes):
+                return cls(**{**given, "dims": tuple(sorted(dims.items()))})
+        raise EnvError(
+            "The options 'batch' and 'dims' of a reset are an integer and a dictionary from names to integers, not "
+            f"{described(batch)} and {described(dims)}."
+        )
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """Options with which `reset` plays this setting again."""
+        parts = {**self._asdict(), "dims": dict(self.dims)}
+        return {key: part for key, part in parts.items() if part}
+
+    @property
+    def info(self) -> dict[str, Any]:
+        """The setting as plain values of fixed types, for infos; batch 0, and empty texts, where there is none."""
+        dims = ", ".join(f"{name}={size}" for name, size in self.dims)
+        return {**self._asdict(), "batch": self.batch or 0, "dims": dims, "dtype": self.dtype or ""}
+
+    def task(self) -> Task:
+        """Return the task of the setting, made anew.
+
+        Raises:
+            MemPlaceError: naming what cannot be resolved.
+        """
+        return resolve_task(
+            self.program, self.accelerator, batch=self.batch, dims=dict(self.dims) or None, dtype=self.dtype
+        )
+
+
+def without_state(options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return options of `reset`, if they ask for no state to begin from.
+
+    Raises:
+        EnvError: if they do.
+    """
+    if options.get("state") is not None:
+        raise EnvError(
+            "An environment of many programs begins each episode at its start; to begin from a state, make the "
+            "environment of that program alone."
+        )
+    return options
+
+
+class Reference(NamedTuple):
+    """Latencies that the rewards of a setting are relative to.
+
+    Attributes:
+        backing_s: latency with everything in the backing memory, seconds.
+        cheap_s: latency of the best plan of rules that search nothing, seconds.
+    """
+
+    backing_s: float
+    cheap_s: float
+
+
+@cache
+def known_settings(formulation: Formulation) -> Mapping[Setting, Reference]:
+    """Return the settings of a formulation that splits draw from, with their references.
+
+    `settings.json` holds them, which `python -m benchmarks.many_programs --register` writes by the rule of its
+    docstring.
+    """
+    table = json.loads(files("memplace_env.envs.many").joinpath("settings.json").read_text("utf-8"))
+    settings = {}
+    for row in table[formulation]:
+        setting = Setting.of({**row, "program": row["workload"]})
+        settings[setting] = Reference(row["backing_s"], row["cheap_s"])
+    return settings
