@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -125,7 +126,7 @@ class PlacementVectorEnv(VectorEnv[Observation, NDArray[np.int64], NDArray[Any]]
             self._ended[:] = False
         return observations, rewards, over, np.zeros_like(over), infos | _with_masks(info, np.ones_like(over))
 
-    def _seed(self, seeds: list[int | None], which: Bools, options: dict[str, Any]) -> None:
+    def _seed(self, seeds: list[int | None], which: Bools, options: Mapping[str, Any]) -> None:
         """Prepare the random streams of the episodes that `_begin` begins next, by reset with these options."""
 
     @abstractmethod

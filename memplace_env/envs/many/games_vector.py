@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -65,7 +66,7 @@ class MallocGameManyVectorEnv(PlacementVectorEnv[MallocGameManyEnv]):
         """Return bool[B, 3], the legal actions of every game."""
         return (self._rows.heads[:, MASK, None] >> np.arange(3) & 1).astype(bool)
 
-    def _seed(self, seeds: list[int | None], which: Bools, options: dict[str, Any]) -> None:
+    def _seed(self, seeds: list[int | None], which: Bools, options: Mapping[str, Any]) -> None:
         self._streams.seed(seeds, which, options)
 
     def _checked_starts(self, state: Any, which: Bools) -> Any:
