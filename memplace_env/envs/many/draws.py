@@ -42,7 +42,7 @@ class Draws(Protocol):
 
     @property
     def summary(self) -> str:
-        """What there is to draw, in one line."""
+        """Numbers of what there is to draw, in one line."""
 
     def draw(self, rng: np.random.Generator, options: Mapping[str, Any]) -> Setting:
         """Return a setting that agrees with `options` of `reset`; see `SplitDraws` and `SyntheticDraws`."""
@@ -103,7 +103,7 @@ class SplitDraws:
             EnvError: if options have wrong types, or no program although nothing of the split agrees with them.
         """
         given = [field for field in FIELDS if options.get(field) is not None]
-        wanted = Setting.of(options, accelerator=self._home)
+        wanted = Setting.of(options, chip=self._home)
         weights = self.weights
         if given:
             agrees = [all(getattr(one, key) == getattr(wanted, key) for key in given) for one in self.settings]
@@ -149,7 +149,7 @@ class SyntheticDraws:
             EnvError: if options have wrong types.
             AcceleratorError: if there is no chip with that name.
         """
-        wanted = Setting.of(options, accelerator=str(rng.choice(self._chips)))
+        wanted = Setting.of(options, chip=str(rng.choice(self._chips)))
         if wanted.program:
             return wanted
         levels = load_accelerator(wanted.accelerator).levels

@@ -36,13 +36,13 @@ class Setting(NamedTuple):
     dtype: str | None = None
 
     @classmethod
-    def of(cls, options: Mapping[str, Any], program: str = "", accelerator: str = "") -> Setting:
-        """Return the setting that options of `reset` describe, with the program and the accelerator if they lack them.
+    def of(cls, options: Mapping[str, Any], chip: str = "") -> Setting:
+        """Return the setting that options of `reset` describe, on `chip` if they name none; the program may be empty.
 
         Raises:
             EnvError: if a name is no text, a batch no integer or dims no dictionary.
         """
-        given: dict[str, Any] = {"program": program, "accelerator": accelerator}
+        given: dict[str, Any] = {"program": "", "accelerator": chip}
         given |= {key: options[key] for key in FIELDS if options.get(key) is not None}
         for key in ("program", "accelerator", "dtype"):
             if not isinstance(given.get(key, ""), str):
