@@ -1,0 +1,1 @@
+"""Other people's libraries of reinforcement learning on environments of this package."""

@@ -1,0 +1,1 @@
+"""Code that trains each library on an environment of this package; docs/libraries.md shows these files."""

@@ -1,0 +1,63 @@
+"""Train one library once, in the Python of its own environment, and print what was measured as JSON.
+
+    python -m benchmarks.libraries.trial with_sb3 --env MallocGame-BERT-v0 --steps 1000000 --seconds 60
+
+`python -m benchmarks.libraries` calls this.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+from typing import Any
+
+import numpy as np
+
+from benchmarks.libraries.measured import MEASURED, processor_seconds, register_measured
+
+SHOWN = 256
+"""Episodes at the beginning and at the end whose mean return is reported."""
+
+
+def trial(glue: str, env_id: str, steps: int, seconds: float, seed: int, free: bool) -> dict[str, Any]:
+    """Return the steps, processor seconds and returns of a training run."""
+    recorders = register_measured(env_id, free, seconds)
+    module = importlib.import_module(f"benchmarks.libraries.glue.{glue}")
+    try:
+        module.train(MEASURED, steps, seed)
+    except Exception:
+        if not any(recorder.used_up for recorder in recorders):
+            raise
+    recorder = max(recorders, key=lambda recorder: recorder.steps)
+    assert recorder.began is not None
+    spent = processor_seconds() - recorder.began
+    returns = recorder.returns
+    return {
+        "steps": recorder.steps,
+        "seconds": round(spent, 2),
+        "episodes": len(returns),
+        "before": float(np.mean(returns[:SHOWN])) if returns else None,
+        "after": float(np.mean(returns[-SHOWN:])) if returns else None,
+        "best": max(returns, default=None),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("glue")
+    parser.add_argument("--env", required=True)
+    parser.add_argument("--steps", type=int, required=True)
+    parser.add_argument("--seconds", type=float, required=True)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--free", action="store_true", help="an environment of the same shape that costs nothing")
+    options = parser.parse_args()
+    os.environ["OMP_NUM_THREADS"] = "1"
+    record = trial(options.glue, options.env, options.steps, options.seconds, options.seed, options.free)
+    print(json.dumps(record), flush=True)
+    os._exit(0)  # some libraries leave threads and processes that would wait
+
+
+if __name__ == "__main__":
+    main()
