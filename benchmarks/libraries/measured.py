@@ -38,6 +38,7 @@ class Recorder(VectorWrapper):
     Attributes:
         steps: steps of single environments.
         used_up: whether the processor seconds are used up; libraries may raise other errors then than ours.
+        own_began: processor seconds of this process at the first reset.
         began: processor seconds of this process, and of all that it started, at the first reset; None before.
         returns: returns of the finished episodes, in their order.
     """
@@ -49,16 +50,22 @@ class Recorder(VectorWrapper):
         self.steps = 0
         self.used_up = False
         self.began: float | None = None
-        self._own_began = 0.0
+        self.own_began = 0.0
         self.returns: list[float] = []
+        self._half = (0.0, 0)
         self._sums = np.zeros(env.num_envs)
 
     def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
         """Begin all episodes."""
         if self.began is None:
-            self.began, self._own_began = processor_seconds(), time.process_time()
+            self.began, self.own_began = processor_seconds(), time.process_time()
         self._sums[(kwargs.get("options") or {}).get("reset_mask", ...)] = 0
         return self.env.reset(**kwargs)
+
+    def action_masks(self) -> NDArray[np.bool_]:
+        """Return the legal actions."""
+        masks: NDArray[np.bool_] = self.env.unwrapped.action_masks()
+        return masks
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Play an action in every environment.
@@ -66,7 +73,10 @@ class Recorder(VectorWrapper):
         Raises:
             BudgetUsedError: if the processor seconds are used up.
         """
-        if time.process_time() - self._own_began > self.seconds:
+        spent = time.process_time() - self.own_began
+        if 2 * spent < self.seconds:
+            self._half = (spent, self.steps)
+        if spent > self.seconds:
             self.used_up = True
             raise BudgetUsedError
         observations, rewards, terminations, truncations, infos = self.env.step(actions)
@@ -77,6 +87,11 @@ class Recorder(VectorWrapper):
             self.returns += self._sums[ended].tolist()
             self._sums[ended] = 0
         return observations, rewards, terminations, truncations, infos
+
+    def rate(self) -> float:
+        """Return steps per processor second of this process since half of its time: compilation came before."""
+        spent, steps = self._half
+        return (self.steps - steps) / (time.process_time() - self.own_began - spent)
 
 
 class FreeVectorEnv(VectorEnv[NDArray[np.float32], NDArray[np.int64], NDArray[Any]]):

@@ -11,14 +11,21 @@ import argparse
 import importlib
 import json
 import os
+import sys
+import time
 from typing import Any
 
 import numpy as np
+import psutil
 
 from benchmarks.libraries.measured import MEASURED, processor_seconds, register_measured
 
-SHOWN = 256
+FIRST, LAST = 64, 256
 """Episodes at the beginning and at the end whose mean return is reported."""
+PACKAGES = (
+    "stable_baselines3", "sb3_contrib", "ray", "torchrl", "tensordict", "tianshou", "skrl", "jax", "optax", "torch",
+    "gymnasium", "numpy", "numba",
+)  # fmt: skip
 
 
 def trial(glue: str, env_id: str, steps: int, seconds: float, seed: int, free: bool) -> dict[str, Any]:
@@ -32,16 +39,26 @@ def trial(glue: str, env_id: str, steps: int, seconds: float, seed: int, free: b
             raise
     recorder = max(recorders, key=lambda recorder: recorder.steps)
     assert recorder.began is not None
+    own = time.process_time() - recorder.own_began
     spent = processor_seconds() - recorder.began
     returns = recorder.returns
     return {
         "steps": recorder.steps,
         "seconds": round(spent, 2),
+        "rate": recorder.rate() * own / spent,
         "episodes": len(returns),
-        "before": float(np.mean(returns[:SHOWN])) if returns else None,
-        "after": float(np.mean(returns[-SHOWN:])) if returns else None,
+        "first": float(np.mean(returns[:FIRST])) if returns else None,
+        "last": float(np.mean(returns[-LAST:])) if returns else None,
         "best": max(returns, default=None),
+        "curve": [round(float(np.mean(returns[i:i+64])),3) for i in range(0,len(returns),64)],
+        "versions": versions(),
     }
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of what is loaded, by the name of its module."""
+    loaded = {name.partition(".")[0] for name in sys.modules}
+    return {name: sys.modules[name].__version__ for name in PACKAGES if name in loaded}
 
 
 def main() -> None:
@@ -53,10 +70,11 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--free", action="store_true", help="an environment of the same shape that costs nothing")
     options = parser.parse_args()
-    os.environ["OMP_NUM_THREADS"] = "1"
     record = trial(options.glue, options.env, options.steps, options.seconds, options.seed, options.free)
     print(json.dumps(record), flush=True)
-    os._exit(0)  # some libraries leave threads and processes that would wait
+    for child in psutil.Process().children(recursive=True):
+        child.kill()
+    os._exit(0)  # some libraries leave threads that would wait
 
 
 if __name__ == "__main__":

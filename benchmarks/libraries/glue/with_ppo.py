@@ -1,0 +1,9 @@
+"""Our own single file, in the manner of CleanRL."""
+
+import memplace_env  # noqa: F401
+from examples import ppo
+
+
+def train(env_id: str, steps: int, seed: int):
+    """Return the learning curve."""
+    return ppo.train(env_id, seed, steps=steps)
