@@ -62,6 +62,7 @@ tables: .venv/dev  ## the tables in docs/; some hours
 	.venv/bin/python -m benchmarks.leaderboard --write
 	.venv/bin/python -m benchmarks.execution --write docs/execution.md
 	.venv/bin/python -m benchmarks.execution --speed --write docs/execution.md
+	.venv/bin/python -m benchmarks.libraries --write docs/libraries.md
 	.venv/bin/python -m benchmarks.device --plot docs/pictures/device.png --write docs/device.md
 
 zoo: .venv/dev  ## export the zoo again; needs its own heavy packages

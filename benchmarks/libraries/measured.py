@@ -111,7 +111,10 @@ class FreeVectorEnv(VectorEnv[NDArray[np.float32], NDArray[np.int64], NDArray[An
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         self._masks = np.ones_like(env.unwrapped.action_masks())
         self._observations = np.ones(self.observation_space.shape, np.float32)
-        self._rewards, self._no, self._yes = np.zeros(self.num_envs), *(np.full(self.num_envs, v) for v in (False, True))
+        self._rewards, self._no, self._yes = (
+            np.zeros(self.num_envs),
+            *(np.full(self.num_envs, v) for v in (False, True)),
+        )
         self._last = np.empty(self.num_envs, dtype=object)
         self._last[:] = list(self._observations)
         self._step = 0
@@ -154,16 +157,17 @@ def register_measured(env_id: str, free: bool, seconds: float) -> list[Recorder]
     def make_one(**kwargs: Any) -> gym.Env[Any, Any]:
         return gym.make(env_id, **kwargs)
 
+    gym.registry.pop(MEASURED, None)
     gym.register(MEASURED, entry_point=make_one, vector_entry_point=make)
     return recorders
 
 
 def episode_length(env_id: str, kwargs: dict[str, Any]) -> int:
-    """Return the steps of an episode in which the first legal action is always played."""
+    """Return the steps of an episode in which action 0 is always played."""
     env = gym.make_vec(env_id, num_envs=1, **kwargs)
     env.reset()
     length, over = 0, False
     while not over:
-        _, _, ended, _, _ = env.step(env.unwrapped.action_masks().argmax(-1))
+        _, _, ended, _, _ = env.step(np.zeros_like(env.action_space.sample()))
         length, over = length + 1, bool(ended[0])
     return length

@@ -1,6 +1,7 @@
-"""JAX: a PPO of our own, whose rollouts and updates run under `jit` and `scan`; `io_callback` plays the environments."""
+"""JAX: a PPO of our own; rollouts and updates run under `jit` and `scan`, and `io_callback` plays the environments."""
 
 import functools
+from itertools import pairwise
 
 import gymnasium as gym
 import jax
@@ -8,6 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from jax.experimental import io_callback
+
+import memplace_env  # noqa: F401 - registers the ids
 
 NUM_ENVS, ROLLOUT, EPOCHS, MINIBATCH = 64, 128, 4, 1024
 MASK = slice(23, 26)
@@ -34,7 +37,7 @@ def first_weights(key, sizes, last_gain):
     gains = [2**0.5] * (len(sizes) - 2) + [last_gain]
     keys = jax.random.split(key, len(gains))
     make = [jax.nn.initializers.orthogonal(gain) for gain in gains]
-    return [(m(k, shape), jnp.zeros(shape[1])) for m, k, shape in zip(make, keys, zip(sizes, sizes[1:]), strict=True)]
+    return [(m(k, shape), jnp.zeros(shape[1])) for m, k, shape in zip(make, keys, pairwise(sizes), strict=True)]
 
 
 def mlp(layers, inputs):
@@ -97,7 +100,9 @@ def train(env_id: str, steps: int, seed: int):
         (_, last), (seens, actions, takens, values, *ends) = jax.lax.scan(act, (net, seen), keys[:ROLLOUT])
         first = (jnp.zeros(NUM_ENVS), value(net, last))
         _, advantages = jax.lax.scan(credit, first, (values, *ends), reverse=True)
-        data = [part.reshape(batch, *part.shape[2:]) for part in (seens, actions, takens, advantages, advantages + values)]
+        data = [
+            part.reshape(batch, *part.shape[2:]) for part in (seens, actions, takens, advantages, advantages + values)
+        ]
         rows = jnp.concatenate([jax.random.permutation(k, batch).reshape(-1, MINIBATCH) for k in keys[ROLLOUT:]])
         (net, state, _), _ = jax.lax.scan(learn, (net, state, data), rows)
         return net, state, last

@@ -1,6 +1,5 @@
-"""Our own single file, in the manner of CleanRL."""
+"""Our own single file, in the manner of CleanRL; all of it is in examples/ppo.py."""
 
-import memplace_env  # noqa: F401
 from examples import ppo
 
 

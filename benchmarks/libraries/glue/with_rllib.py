@@ -7,6 +7,8 @@ from ray.rllib.algorithms.ppo.torch.default_ppo_torch_rl_module import DefaultPP
 from ray.rllib.core.columns import Columns
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 
+import memplace_env  # noqa: F401 - registers the ids
+
 MASK = slice(23, 26)
 """Place of the action mask in the game's flat observation, see its `flat_space`."""
 
@@ -32,11 +34,33 @@ def train(env_id: str, steps: int, seed: int):
     config = (
         PPOConfig()
         .environment(env_id, env_config={"observation": "flat"})
-        .env_runners(num_env_runners=0, num_envs_per_env_runner=64, gym_env_vectorize_mode=gym.VectorizeMode.VECTOR_ENTRY_POINT, rollout_fragment_length=128)
+        .env_runners(
+            num_env_runners=0,
+            num_envs_per_env_runner=64,
+            gym_env_vectorize_mode=gym.VectorizeMode.VECTOR_ENTRY_POINT,
+            rollout_fragment_length=128,
+        )
         .learners(num_learners=0)
-        .training(gamma=1.0, lambda_=0.95, lr=[[0, 1e-3], [steps, 0.0]], num_epochs=4, minibatch_size=1024, train_batch_size_per_learner=8192,
-            entropy_coeff=0.01, clip_param=0.2, vf_clip_param=float("inf"), vf_loss_coeff=0.5, use_kl_loss=False, grad_clip=0.5)
-        .rl_module(rl_module_spec=RLModuleSpec(module_class=MaskedModule, model_config={"fcnet_hiddens": [128, 128], "fcnet_activation": "tanh", "vf_share_layers": False}))
+        .training(
+            gamma=1.0,
+            lambda_=0.95,
+            lr=[[0, 1e-3], [steps, 0.0]],
+            num_epochs=4,
+            minibatch_size=1024,
+            train_batch_size_per_learner=8192,
+            entropy_coeff=0.01,
+            clip_param=0.2,
+            vf_clip_param=float("inf"),
+            vf_loss_coeff=0.5,
+            use_kl_loss=False,
+            grad_clip=0.5,
+        )
+        .rl_module(
+            rl_module_spec=RLModuleSpec(
+                module_class=MaskedModule,
+                model_config={"fcnet_hiddens": [128, 128], "fcnet_activation": "tanh", "vf_share_layers": False},
+            )
+        )
         .debugging(seed=seed)
     )
     algorithm = config.build_algo()

@@ -11,6 +11,8 @@ from skrl.utils import set_seed
 from torch import nn
 from torch.optim.lr_scheduler import LinearLR
 
+import memplace_env  # noqa: F401 - registers the ids
+
 NUM_ENVS, ROLLOUT = 64, 128
 MASK = slice(23, 26)
 """Place of the action mask in the game's flat observation, see its `flat_space`."""
@@ -53,7 +55,9 @@ def train(env_id: str, steps: int, seed: int) -> PPO:
     """Return the trained agent."""
     torch.set_num_threads(1)
     set_seed(seed)
-    env = wrap_env(gym.make_vec(env_id, num_envs=NUM_ENVS, observation="flat", autoreset_mode="SameStep"), verbose=False)
+    env = wrap_env(
+        gym.make_vec(env_id, num_envs=NUM_ENVS, observation="flat", autoreset_mode="SameStep"), verbose=False
+    )
     spaces = {"observation_space": env.observation_space, "action_space": env.action_space, "device": env.device}
     rounds = steps // (NUM_ENVS * ROLLOUT)
     cfg = PPO_CFG(

@@ -13,6 +13,8 @@ from tianshou.utils.net.common import Net
 from tianshou.utils.net.discrete import DiscreteActor, DiscreteCritic
 from torch import nn
 
+import memplace_env  # noqa: F401 - registers the ids
+
 NUM_ENVS, ROLLOUT = 64, 128
 MASK = slice(23, 26)
 """Place of the action mask in the game's flat observation, see its `flat_space`."""

@@ -10,6 +10,8 @@ from torchrl.modules import MaskedCategorical, ProbabilisticActor, ValueOperator
 from torchrl.objectives import ClipPPOLoss
 from torchrl.objectives.value import GAE
 
+import memplace_env  # noqa: F401 - registers the ids
+
 NUM_ENVS, ROLLOUT = 64, 128
 MASK = slice(23, 26)
 """Place of the action mask in the game's flat observation, see its `flat_space`."""

@@ -1,0 +1,86 @@
+"""Glue code of other people's libraries: the page shows it, its arguments exist, and two libraries train by it."""
+
+import ast
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from benchmarks.libraries.comparison import code_lines, glue
+from benchmarks.libraries.environments import LIBRARIES, ROOT
+from benchmarks.libraries.measured import FreeVectorEnv, episode_length
+from benchmarks.libraries.trial import trial
+
+GAME = "MallocGame-BERT-v0"
+RANDOM_PLAY = 2.3
+"""Mean return of random legal play, in percent; rounded up."""
+
+
+def calls(source, name):
+    """Return the calls of a function or method of that name in a source."""
+    nodes = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call))
+    return [node for node in nodes if getattr(node.func, "attr", getattr(node.func, "id", "")) == name]
+
+
+def arguments(source):
+    """Return the arguments that a glue file passes to the environment."""
+    for call in calls(source, "make_vec"):
+        return {word.arg: ast.literal_eval(word.value) for word in call.keywords if word.arg != "num_envs"}
+    for call in calls(source, "environment"):
+        return next(ast.literal_eval(word.value) for word in call.keywords if word.arg == "env_config")
+    return {}
+
+
+def test_the_page_shows_the_files():
+    page = (ROOT / "docs" / "libraries.md").read_text("utf-8")
+    assert f"<!-- glue:begin -->\n{glue()}\n<!-- glue:end -->" in page
+
+
+@pytest.mark.parametrize("library", LIBRARIES, ids=lambda library: library.glue)
+def test_arguments_and_masks_are_those_of_the_game(library):
+    passed = arguments(library.source)
+    assert passed or library.glue == "with_ppo"
+    env = gym.make_vec(GAME, num_envs=2, **(passed or {"observation": "flat"}))
+    observations, _ = env.reset(seed=0)
+    for node in ast.parse(library.source).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "MASK":
+            mask = slice(*(ast.literal_eval(bound) for bound in node.value.args))
+            for _ in range(40):
+                assert np.array_equal(observations[:, mask] > 0, env.action_masks())
+                observations = env.step(env.action_masks().argmax(-1))[0]
+
+
+@pytest.mark.parametrize("library", LIBRARIES, ids=lambda library: library.glue)
+def test_every_glue_file_trains(library):
+    functions = [node for node in ast.parse(library.source).body if isinstance(node, ast.FunctionDef)]
+    train = next(function for function in functions if function.name == "train")
+    assert [argument.arg for argument in train.args.args] == ["env_id", "steps", "seed"]
+
+
+@pytest.mark.parametrize("name", ["with_sb3", "with_sb3_contrib"])
+def test_training_reaches_more_than_random_play(name):
+    record = trial(name, GAME, steps=49_152, seconds=1e9, seed=0, free=False)
+    assert record["steps"] == 49_152
+    assert record["episodes"] >= 64
+    assert record["last"] > RANDOM_PLAY
+
+
+@pytest.mark.parametrize("mode", ["SameStep", "NextStep", "Disabled"])
+def test_what_costs_nothing_has_the_shape_of_the_game(mode):
+    passed = {"observation": "flat", "autoreset_mode": mode}
+    env = gym.make_vec(GAME, num_envs=3, **passed)
+    length = episode_length(GAME, passed)
+    free = FreeVectorEnv(env, length)
+    assert length == 635
+    for one, other in zip(env.reset(seed=1)[:1], free.reset(seed=1)[:1], strict=True):
+        assert (one.shape, one.dtype) == (other.shape, other.dtype)
+    for _ in range(length if mode == "Disabled" else 2 * length + 2):
+        real, unreal = (each.step(np.zeros(3, np.int64)) for each in (env, free))
+        assert np.array_equal(real[2], unreal[2])
+        assert np.array_equal(real[3], unreal[3])
+        assert ("final_obs" in real[4]) == ("final_obs" in unreal[4])
+
+
+def test_lines_are_those_with_code():
+    source = '"""A file."""\n\nimport os  # of the system\n\n\ndef f(\n    x,\n):\n    """Return."""\n    # nothing\n    return x\n'
+    assert code_lines(source) == 5
