@@ -82,5 +82,6 @@ def test_what_costs_nothing_has_the_shape_of_the_game(mode):
 
 
 def test_lines_are_those_with_code():
-    source = '"""A file."""\n\nimport os  # of the system\n\n\ndef f(\n    x,\n):\n    """Return."""\n    # nothing\n    return x\n'
+    body = '    """Return."""\n    # nothing\n    return x\n'
+    source = f'"""A file."""\n\nimport os  # of the system\n\n\ndef f(\n    x,\n):\n{body}'
     assert code_lines(source) == 5
