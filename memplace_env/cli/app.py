@@ -21,6 +21,7 @@ from memplace_env._lib.foreign import shown
 from memplace_env._lib.version import __version__
 from memplace_env.cli import (
     calibrate,
+    dataset,
     execute,
     explain,
     export,
@@ -146,6 +147,8 @@ _PANELS: dict[str, dict[Callable[..., None], str]] = {
     },
     "Train": {
         train.train: "memplace train egrl MemPlace-BERT-v0 --budget 4000 --seeds 3 --out out/bert",
+        dataset.dataset: "memplace dataset MallocGame-BERT-v0 --agent exact --episodes 100 --out out/bert-games; then in "
+        'Python: minari.MinariDataset("out/bert-games/data")',
     },
     "Lists": {
         lists.workloads: "memplace workloads --family ResNet --details",

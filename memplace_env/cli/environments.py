@@ -36,8 +36,8 @@ def make_game(model: str, flags: ModelFlags) -> MallocGameEnv:
     return game
 
 
-def make_registered(env_id: str) -> Env:
-    """Return the environment with that id.
+def make_registered(env_id: str, **arguments: Any) -> Env:
+    """Return the environment with that id, with these arguments beside its settings.
 
     Raises:
         AgentError: if memplace has none with that id, or it has no program of its own.
@@ -52,7 +52,9 @@ def make_registered(env_id: str) -> Env:
             f"{env_id!r} draws another program in each episode, and agents plan one; take the id of a program, or "
             "train on several ids."
         )
-    return _made(env_id, {})
+    if env_id in {formulation.traits.env_id() for formulation in Formulation}:
+        raise AgentError(f"{env_id} has no program of its own; pass an id that names one, see 'memplace envs'.")
+    return _made(env_id, arguments)
 
 
 def registered_envs() -> dict[str, EnvSpec]:

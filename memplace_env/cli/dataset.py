@@ -1,0 +1,150 @@
+"""`memplace dataset`: write episodes of an agent's plans."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from memplace_env._lib.errors import AgentError
+from memplace_env.cli.agent_choice import choose_agent, default_agents
+from memplace_env.cli.console import print_json, stdout
+from memplace_env.cli.shared_options import JsonFlag
+
+if TYPE_CHECKING:
+    from memplace_agents import Agent, Solution
+    from memplace_env.cli.agent_run import Limits
+    from memplace_env.cli.environments import Env
+    from memplace_env.envs.datasets import Episode
+
+
+class ObservationForm(StrEnum):
+    """A form of observations."""
+
+    FLAT = "flat"
+    DICT = "dict"
+
+
+def dataset(
+    env_id: Annotated[str, typer.Argument(metavar="ID", help="An environment, as 'memplace envs' lists them.")],
+    *,
+    agent: Annotated[
+        str | None, typer.Option("--agent", help="The agent whose plans are played.", show_default=default_agents())
+    ] = None,
+    episodes: Annotated[int, typer.Option("--episodes", min=1, help="Episodes to write.")] = 100,
+    epsilon: Annotated[
+        float,
+        typer.Option("--epsilon", min=0, max=1, help="Probability of a random decision, but in each plan's first game."),
+    ] = 0.02,
+    searches: Annotated[
+        int, typer.Option("--searches", min=1, help="Searches, each with the next seed; episodes take turns.")
+    ] = 1,
+    budget: Annotated[int, typer.Option("--budget", min=1, help="Plans to evaluate at most, by each search.")] = 4000,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of all randomness.")] = 0,
+    time_limit: Annotated[float | None, typer.Option("--time-limit", help="Seconds of each search at most.")] = None,
+    observation: Annotated[
+        ObservationForm, typer.Option("--observation", help="flat: one vector; dict: the arrays of a Dict.")
+    ] = ObservationForm.FLAT,
+    out: Annotated[Path | None, typer.Option("--out", help="Folder; default out/dataset-ID-AGENT.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a dataset that is in the folder.")] = False,
+    json: JsonFlag = False,
+) -> None:
+    """Write episodes that follow an agent's plans, in the format of Minari, for imitation and offline learning.
+
+    The first episode of each plan is the plan itself, the others make random decisions now and then and go on with the
+    plan: an agent like exact finds the same plan whatever its seed. An episode of a one-shot environment is one step.
+
+    minari.MinariDataset("OUT/data") reads the folder. --json prints id, dataset_id, agent, data, episodes, steps, the
+    lowest, mean and highest return (returns), and seed, latency_s and first return of each search (plans).
+    """
+    from memplace_env._lib.files import alone
+    from memplace_env.cli.agent_run import Limits
+    from memplace_env.cli.environments import make_registered
+    from memplace_env.cli.interrupts import reporting
+    from memplace_env.cli.output import check_folder, slug
+    from memplace_env.envs.datasets.minari_folder import DATA, check_free, check_minari, write_minari
+
+    check_minari()
+    if time_limit is not None and not time_limit > 0:
+        raise AgentError(f"--time-limit must be more than 0, not {time_limit:g}.")
+    env = make_registered(env_id, observation=observation.value)
+    spec = choose_agent(env.formulation, agent)
+    folder = out or Path("out") / slug(f"dataset-{env_id}-{spec.name}")
+    check_folder(folder)
+    check_free(folder, force)
+    written = _Written()
+    with alone(folder), reporting(lambda: "nothing was written"):
+        solutions = _solved(spec.make(), env, Limits(budget, seed, time_limit), searches)
+        stream = _recorded(env, solutions, episodes, epsilon, seed, written)
+        dataset_id = write_minari(folder, env, stream, spec.name, replace=force)
+    plans = [
+        {"seed": solution.seed, "latency_s": solution.report.latency_s, "return": value}
+        for solution, value in zip(solutions, written.returns, strict=False)
+        if solution.report is not None
+    ]
+    if json:
+        head = {"id": env_id, "dataset_id": dataset_id, "agent": spec.name, "data": str(folder / DATA)}
+        print_json({**head, **written.to_json(), "plans": plans})
+        return
+    stdout().print(written.text(), soft_wrap=True)
+    stdout().print(f"Written: {folder / DATA} ({dataset_id})", markup=False, soft_wrap=True)
+
+
+class _Written:
+    """Returns and steps of the episodes so far."""
+
+    def __init__(self) -> None:
+        self.returns: list[float] = []
+        self.steps = 0
+
+    def add(self, episode: Episode) -> None:
+        self.returns.append(sum(episode.rewards))
+        self.steps += len(episode.rewards)
+
+    def to_json(self) -> dict[str, Any]:
+        returns, count = self.returns, len(self.returns)
+        spread = {"lowest": min(returns), "mean": sum(returns) / count, "highest": max(returns)}
+        return {"episodes": count, "steps": self.steps, "returns": spread}
+
+    def text(self) -> str:
+        values = self.to_json()
+        returns = ", ".join(f"{name} {value:.4g}" for name, value in values["returns"].items())
+        return f"{values['episodes']} episodes, {values['steps']} steps; returns: {returns}."
+
+
+def _solved(agent: Agent[Any], env: Env, limits: Limits, searches: int) -> list[Solution]:
+    """Return the solutions of searches with different seeds.
+
+    Raises:
+        AgentError: if one finds no plan.
+    """
+    from memplace_env.cli.agent_run import search
+
+    solutions = []
+    for number in range(searches):
+        solution = search(agent, env, limits._replace(seed=limits.seed + number))
+        if solution.plan is None:
+            raise AgentError(f"{agent.name} found no plan ({solution.outcome}), so there is nothing to play.")
+        solutions.append(solution)
+    return solutions
+
+
+def _recorded(
+    env: Env, solutions: list[Solution], count: int, epsilon: float, seed: int, written: _Written
+) -> Iterator[Episode]:
+    """Yield episodes, of each solution's plan in turn, behind a progress bar."""
+    from memplace_env.cli.agent_run import new_bar
+    from memplace_env.envs.datasets import PlanFollower
+
+    followers = [PlanFollower(env, solution.plan) for solution in solutions if solution.plan is not None]
+    with new_bar(True) as bar:
+        line = bar.add_task("episodes", total=count)
+        for number in range(count):
+            follower = followers[number % len(followers)]
+            episode = follower.episode(seed + number, epsilon if number >= len(followers) else 0.0)
+            written.add(episode)
+            bar.advance(line)
+            yield episode

@@ -1,0 +1,85 @@
+"""Episodes that follow a plan, step by step."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memplace_env.envs.malloc_game import MallocGameEnv, nearest_actions
+from memplace_env.envs.malloc_game.state import USE
+from memplace_env.envs.one_shot import OneShotEnv
+from memplace_env.envs.placement_env import Observation
+from memplace_env.placement.memory_plan import MemoryPlan
+
+
+class Episode(NamedTuple):
+    """An episode of T steps that ended.
+
+    Attributes:
+        observations: T + 1 observations, the last one after the end.
+        actions: T actions, those that were played: legal ones.
+        rewards: T rewards.
+        infos: T + 1 infos, the first one of `reset`.
+        seed: what drew its random decisions.
+    """
+
+    observations: list[Observation]
+    actions: list[Any]
+    rewards: list[float]
+    infos: list[dict[str, Any]]
+    seed: int
+
+
+class PlanFollower:
+    """Plays an environment as a plan says.
+
+    Args:
+        env: a game, or a one-shot environment, without wrappers.
+        plan: a plan of its program. A game follows it as `nearest_actions` says; a one-shot environment gets the
+            assignment of its tensors' levels, which the compiler places by its own rules. Both may be a little slower
+            or faster than the plan itself.
+
+    Raises:
+        PlanError: if the plan is for another program.
+    """
+
+    def __init__(self, env: MallocGameEnv | OneShotEnv, plan: MemoryPlan) -> None:
+        self._env = env
+        if isinstance(env, OneShotEnv):
+            self._actions = env.problem.assignments_of(plan.tensor_levels(env.program)[None])
+        else:
+            self._actions = nearest_actions(env.problem, plan)
+
+    def episode(self, seed: int, epsilon: float = 0.0) -> Episode:
+        """Play an episode; each decision is random with probability `epsilon`, uniform over the legal choices.
+
+        In a one-shot environment the levels of an assignment are such decisions. After a random decision a game follows
+        the plan as far as that is still legal.
+        """
+        rng, env = np.random.default_rng(seed), self._env
+        observation, info = env.reset(seed=seed)
+        episode, over = Episode([observation], [], [], [info], seed), False
+        while not over:
+            action = self._assignment(rng, epsilon) if isinstance(env, OneShotEnv) else self._decision(rng, epsilon)
+            observation, reward, over, _, info = env.step(action)
+            episode.observations.append(observation)
+            episode.actions.append(info.get("played", action))
+            episode.rewards.append(reward)
+            episode.infos.append(info)
+        return episode
+
+    def _decision(self, rng: np.random.Generator, epsilon: float) -> int:
+        if rng.random() < epsilon:
+            return int(rng.choice(self._env.legal_actions()))
+        return int(self._actions[self._env.get_state()[USE]])
+
+    def _assignment(self, rng: np.random.Generator, epsilon: float) -> NDArray[np.int64]:
+        """Return the plan's assignment, int64[2T], some of whose levels are drawn anew among those that can hold it."""
+        assignment: NDArray[np.int64] = self._actions[0].copy()
+        mask = self._env.problem.mask
+        drawn = np.where(mask, rng.random(mask.shape), -1.0).argmax(axis=1)
+        replaced = rng.random(len(assignment)) < epsilon
+        assignment[replaced] = drawn[replaced]
+        return assignment

@@ -1,0 +1,123 @@
+"""Episodes as a folder in the format of Minari (https://minari.farama.org), which offline-learning libraries read."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from memplace_env._lib.errors import EnvError
+from memplace_env._lib.version import __version__
+from memplace_env.envs.datasets.episodes import Episode
+from memplace_env.envs.malloc_game import MallocGameEnv
+from memplace_env.envs.one_shot import OneShotEnv
+
+DATA: Final = "data"
+"""Folder within a dataset's folder that holds the data, as Minari wants it."""
+
+
+def check_minari() -> None:
+    """Check that Minari is installed, before a long search.
+
+    Raises:
+        EnvError: with the command that installs it.
+    """
+    try:
+        import h5py  # noqa: F401
+        import minari  # noqa: F401
+    except ImportError as error:
+        raise EnvError(
+            'Datasets need Minari and h5py, which are not installed; run: pip install "memplace[minari]".'
+        ) from error
+
+
+def write_minari(
+    folder: Path, env: MallocGameEnv | OneShotEnv, episodes: Iterable[Episode], agent: str, replace: bool = False
+) -> str:
+    """Write a dataset into `folder / "data"`, all of it or nothing.
+
+    `minari.MinariDataset(folder / "data")` reads it; `minari.load_dataset(id)` does if the folder is the one that Minari
+    expects for that id.
+
+    Args:
+        folder: made if it is not there; no other process may write into it.
+        env: the environment of the episodes, made by `gym.make`; its spec is written too.
+        episodes: the episodes, written one by one.
+        agent: name of the agent whose plans they follow.
+        replace: whether to replace a dataset that is there.
+
+    Returns:
+        the dataset's id, `memplace/<environment>/<agent>-v0`.
+
+    Raises:
+        EnvError: if Minari is not installed, or a dataset is there that shall not be replaced.
+    """
+    check_minari()
+    import minari
+    from minari.dataset.minari_storage import MinariStorage
+
+    check_free(folder, replace)
+    folder = folder.absolute()  # Minari counts the bytes of a relative folder in the wrong place
+    assert env.spec is not None
+    dataset_id = f"memplace/{env.spec.name}/{agent}-v0"
+    new, old = folder / f".{DATA}.new", folder / f".{DATA}.old.new"
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(new, ignore_errors=True)
+    try:
+        storage = MinariStorage.new(
+            new, env.observation_space, env.action_space, env.spec, data_format="hdf5", jpeg_encoding=False
+        )
+        storage.update_metadata(
+            {
+                "dataset_id": dataset_id,
+                "algorithm_name": agent,
+                "minari_version": minari.__version__,
+                "description": f"Episodes of {env.spec.id} that follow plans of the agent {agent}.",
+                "requirements": [f"memplace=={__version__}"],
+            }
+        )
+        storage.update_episodes(_buffers(episodes))
+        if (folder / DATA).exists():
+            (folder / DATA).rename(old)
+        new.rename(folder / DATA)
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+        shutil.rmtree(old, ignore_errors=True)
+    return dataset_id
+
+
+def check_free(folder: Path, replace: bool) -> None:
+    """Check that a dataset may be written into a folder.
+
+    Raises:
+        EnvError: if there is one already that shall not be replaced, or something else.
+    """
+    data = folder / DATA
+    if not data.exists():
+        return
+    if not (data / "metadata.json").is_file():
+        raise EnvError(f"{data} exists and holds no dataset; pass another folder.")
+    if not replace:
+        raise EnvError(f"{data} holds a dataset already; pass another --out, or --force to replace it.")
+
+
+def _buffers(episodes: Iterable[Episode]) -> Iterator[Any]:
+    from minari.data_collector import EpisodeBuffer
+
+    for episode in episodes:
+        steps = len(episode.rewards)
+        first = episode.observations[0]
+        yield EpisodeBuffer(
+            seed=episode.seed,
+            observations={key: np.stack([one[key] for one in episode.observations]) for key in first}  # type: ignore[index, call-overload]
+            if isinstance(first, dict)
+            else np.stack(episode.observations),  # type: ignore[arg-type]
+            actions=np.stack(episode.actions),
+            rewards=episode.rewards,
+            terminations=[step == steps - 1 for step in range(steps)],
+            truncations=[False] * steps,
+            infos={key: np.array([info[key] for info in episode.infos]) for key in episode.infos[0]},
+        )
