@@ -147,8 +147,8 @@ _PANELS: dict[str, dict[Callable[..., None], str]] = {
     },
     "Train": {
         train.train: "memplace train egrl MemPlace-BERT-v0 --budget 4000 --seeds 3 --out out/bert",
-        dataset.dataset: "memplace dataset MallocGame-BERT-v0 --agent exact --episodes 100 --out out/bert-games; then in "
-        'Python: minari.MinariDataset("out/bert-games/data")',
+        dataset.dataset: "memplace dataset MallocGame-BERT-v0 --agent exact --episodes 100 --out out/bert; then "
+        'in Python: minari.MinariDataset("out/bert/data")',
     },
     "Lists": {
         lists.workloads: "memplace workloads --family ResNet --details",

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from memplace_agents import Agent, Solution
     from memplace_env.cli.agent_run import Limits
     from memplace_env.cli.environments import Env
-    from memplace_env.envs.datasets import Episode
+    from memplace_env.envs.datasets import PlanEpisode
 
 
 class ObservationForm(StrEnum):
@@ -37,7 +37,7 @@ def dataset(
     episodes: Annotated[int, typer.Option("--episodes", min=1, help="Episodes to write.")] = 100,
     epsilon: Annotated[
         float,
-        typer.Option("--epsilon", min=0, max=1, help="Probability of a random decision, but in each plan's first game."),
+        typer.Option("--epsilon", min=0, max=1, help="Probability of a random decision; none in a plan's first game."),
     ] = 0.02,
     searches: Annotated[
         int, typer.Option("--searches", min=1, help="Searches, each with the next seed; episodes take turns.")
@@ -100,7 +100,7 @@ class _Written:
         self.returns: list[float] = []
         self.steps = 0
 
-    def add(self, episode: Episode) -> None:
+    def add(self, episode: PlanEpisode) -> None:
         self.returns.append(sum(episode.rewards))
         self.steps += len(episode.rewards)
 
@@ -134,7 +134,7 @@ def _solved(agent: Agent[Any], env: Env, limits: Limits, searches: int) -> list[
 
 def _recorded(
     env: Env, solutions: list[Solution], count: int, epsilon: float, seed: int, written: _Written
-) -> Iterator[Episode]:
+) -> Iterator[PlanEpisode]:
     """Yield episodes, of each solution's plan in turn, behind a progress bar."""
     from memplace_env.cli.agent_run import new_bar
     from memplace_env.envs.datasets import PlanFollower

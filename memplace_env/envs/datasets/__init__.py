@@ -1,6 +1,6 @@
 """Episodes that follow plans, and their files: data for imitation and offline learning."""
 
-from memplace_env.envs.datasets.episodes import Episode, PlanFollower
 from memplace_env.envs.datasets.minari_folder import write_minari
+from memplace_env.envs.datasets.plan_episodes import PlanEpisode, PlanFollower
 
-__all__ = ["Episode", "PlanFollower", "write_minari"]
+__all__ = ["PlanEpisode", "PlanFollower", "write_minari"]

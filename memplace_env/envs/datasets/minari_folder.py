@@ -11,7 +11,7 @@ import numpy as np
 
 from memplace_env._lib.errors import EnvError
 from memplace_env._lib.version import __version__
-from memplace_env.envs.datasets.episodes import Episode
+from memplace_env.envs.datasets.plan_episodes import PlanEpisode
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.one_shot import OneShotEnv
 
@@ -35,12 +35,12 @@ def check_minari() -> None:
 
 
 def write_minari(
-    folder: Path, env: MallocGameEnv | OneShotEnv, episodes: Iterable[Episode], agent: str, replace: bool = False
+    folder: Path, env: MallocGameEnv | OneShotEnv, episodes: Iterable[PlanEpisode], agent: str, replace: bool = False
 ) -> str:
     """Write a dataset into `folder / "data"`, all of it or nothing.
 
-    `minari.MinariDataset(folder / "data")` reads it; `minari.load_dataset(id)` does if the folder is the one that Minari
-    expects for that id.
+    `minari.MinariDataset(folder / "data")` reads it; `minari.load_dataset(id)` does if the folder is where Minari keeps
+    that id.
 
     Args:
         folder: made if it is not there; no other process may write into it.
@@ -104,20 +104,24 @@ def check_free(folder: Path, replace: bool) -> None:
         raise EnvError(f"{data} holds a dataset already; pass another --out, or --force to replace it.")
 
 
-def _buffers(episodes: Iterable[Episode]) -> Iterator[Any]:
+def _buffers(episodes: Iterable[PlanEpisode]) -> Iterator[Any]:
     from minari.data_collector import EpisodeBuffer
 
     for episode in episodes:
         steps = len(episode.rewards)
-        first = episode.observations[0]
         yield EpisodeBuffer(
             seed=episode.seed,
-            observations={key: np.stack([one[key] for one in episode.observations]) for key in first}  # type: ignore[index, call-overload]
-            if isinstance(first, dict)
-            else np.stack(episode.observations),  # type: ignore[arg-type]
+            observations=_stacked(episode.observations),
             actions=np.stack(episode.actions),
             rewards=episode.rewards,
             terminations=[step == steps - 1 for step in range(steps)],
             truncations=[False] * steps,
             infos={key: np.array([info[key] for info in episode.infos]) for key in episode.infos[0]},
         )
+
+
+def _stacked(observations: list[Any]) -> Any:
+    """Return observations as one array, or one for each key."""
+    if isinstance(observations[0], dict):
+        return {key: np.stack([one[key] for one in observations]) for key in observations[0]}
+    return np.stack(observations)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,11 +11,11 @@ from numpy.typing import NDArray
 from memplace_env.envs.malloc_game import MallocGameEnv, nearest_actions
 from memplace_env.envs.malloc_game.state import USE
 from memplace_env.envs.one_shot import OneShotEnv
-from memplace_env.envs.placement_env import Observation
+from memplace_env.envs.placement_env import Observation, PlacementEnv
 from memplace_env.placement.memory_plan import MemoryPlan
 
 
-class Episode(NamedTuple):
+class PlanEpisode(NamedTuple):
     """An episode of T steps that ended.
 
     Attributes:
@@ -46,13 +47,10 @@ class PlanFollower:
     """
 
     def __init__(self, env: MallocGameEnv | OneShotEnv, plan: MemoryPlan) -> None:
-        self._env = env
-        if isinstance(env, OneShotEnv):
-            self._actions = env.problem.assignments_of(plan.tensor_levels(env.program)[None])
-        else:
-            self._actions = nearest_actions(env.problem, plan)
+        self._env: PlacementEnv[Any] = env
+        self._choose = _assignments(env, plan) if isinstance(env, OneShotEnv) else _decisions(env, plan)
 
-    def episode(self, seed: int, epsilon: float = 0.0) -> Episode:
+    def episode(self, seed: int, epsilon: float = 0.0) -> PlanEpisode:
         """Play an episode; each decision is random with probability `epsilon`, uniform over the legal choices.
 
         In a one-shot environment the levels of an assignment are such decisions. After a random decision a game follows
@@ -60,26 +58,38 @@ class PlanFollower:
         """
         rng, env = np.random.default_rng(seed), self._env
         observation, info = env.reset(seed=seed)
-        episode, over = Episode([observation], [], [], [info], seed), False
+        episode, over = PlanEpisode([observation], [], [], [info], seed), False
         while not over:
-            action = self._assignment(rng, epsilon) if isinstance(env, OneShotEnv) else self._decision(rng, epsilon)
+            action = self._choose(rng, epsilon)
             observation, reward, over, _, info = env.step(action)
             episode.observations.append(observation)
             episode.actions.append(info.get("played", action))
-            episode.rewards.append(reward)
+            episode.rewards.append(float(reward))
             episode.infos.append(info)
         return episode
 
-    def _decision(self, rng: np.random.Generator, epsilon: float) -> int:
-        if rng.random() < epsilon:
-            return int(rng.choice(self._env.legal_actions()))
-        return int(self._actions[self._env.get_state()[USE]])
 
-    def _assignment(self, rng: np.random.Generator, epsilon: float) -> NDArray[np.int64]:
-        """Return the plan's assignment, int64[2T], some of whose levels are drawn anew among those that can hold it."""
-        assignment: NDArray[np.int64] = self._actions[0].copy()
-        mask = self._env.problem.mask
-        drawn = np.where(mask, rng.random(mask.shape), -1.0).argmax(axis=1)
-        replaced = rng.random(len(assignment)) < epsilon
-        assignment[replaced] = drawn[replaced]
-        return assignment
+_Choose = Callable[[np.random.Generator, float], Any]
+"""Return the next action; with that probability each decision in it is random."""
+
+
+def _decisions(env: MallocGameEnv, plan: MemoryPlan) -> _Choose:
+    actions = nearest_actions(env.problem, plan)
+
+    def choose(rng: np.random.Generator, epsilon: float) -> int:
+        if rng.random() < epsilon:
+            return int(rng.choice(env.legal_actions()))
+        return int(actions[env.get_state()[USE]])
+
+    return choose
+
+
+def _assignments(env: OneShotEnv, plan: MemoryPlan) -> _Choose:
+    assignment, mask = env.problem.assignments_of(plan.tensor_levels(env.program)[None])[0], env.problem.mask
+
+    def choose(rng: np.random.Generator, epsilon: float) -> NDArray[np.int64]:
+        drawn = np.where(mask, rng.random(mask.shape), -1.0).argmax(axis=1)  # uniform over the levels that can hold it
+        levels: NDArray[np.int64] = np.where(rng.random(len(assignment)) < epsilon, drawn, assignment)
+        return levels
+
+    return choose
