@@ -24,7 +24,7 @@ FormulationFlag = Annotated[
     typer.Option(
         "--formulation",
         help="one-shot: a level for each tensor; game: use by use; dynamic: as one-shot, but tensors may move between "
-        "levels while the program runs.",
+        "levels while the program runs; steps: one-shot entry by entry, which no agent plays.",
     ),
 ]
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]

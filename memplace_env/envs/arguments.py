@@ -15,7 +15,9 @@ from memplace_env._lib.foreign import described
 SEEDS: Final = 2**128
 """Seeds lie below this, as those that NumPy draws for itself; larger integers would only take time."""
 
-NO_STATE: Final = "options['state'] is for games; an episode of one step has no state to begin from but its first."
+NO_STATE: Final = (
+    "options['state'] is for games and steps; an episode of one step has no state to begin from but its first."
+)
 """Error message for a state that a reset cannot begin from."""
 
 

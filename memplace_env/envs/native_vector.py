@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 from gymnasium import spaces
@@ -17,6 +17,7 @@ from memplace_env._lib.foreign import described
 from memplace_env._lib.threads import cached_property
 from memplace_env.envs.arguments import NO_STATE, checked_count, checked_options, checked_seed
 from memplace_env.envs.placement_env import Observation, PlacementEnv
+from memplace_env.program.program import Ints
 
 Env = TypeVar("Env", bound=PlacementEnv[Any])
 Bools = NDArray[np.bool_]
@@ -74,8 +75,8 @@ class PlacementVectorEnv(VectorEnv[Observation, NDArray[np.int64], NDArray[Any]]
         """Begin all episodes, or those of `options["reset_mask"]`, bool[num_envs].
 
         Environments that draw nothing ignore the seeds; the others begin a stream each, from `seed + i` or `seed[i]`.
-        `options["state"]`, in games: one state from which all of them begin, or a list or array of `num_envs` states.
-        Episodes that follow by autoreset begin at their start.
+        `options["state"]`, in games and steps: one state from which all of them begin, or a list or array of
+        `num_envs` states. Episodes that follow by autoreset begin at their start.
 
         Raises:
             EnvError: for invalid seeds, options, masks or states.
@@ -201,6 +202,45 @@ def blank_info(value: Any, count: int) -> NDArray[Any]:
     if isinstance(value, int | float | np.number):
         return np.zeros(count, dtype=type(value))
     return np.full(count, None, dtype=object)
+
+
+class Startable(Protocol):
+    """A problem whose states are arrays, from which episodes can begin."""
+
+    @property
+    def size(self) -> int:
+        """Length of a state."""
+
+    def new_states(self, count: int) -> Ints:
+        """Return int64[count, size], states at the beginning."""
+
+    def checked_start(self, state: Any) -> Ints:
+        """Return a copy of a state from which an episode can begin, or raise an EnvError."""
+
+
+def checked_starts(problem: Startable, state: Any, which: Bools) -> Ints:
+    """Return int64[B, size], states from which episodes begin; rows that are not in `which` bool[B] are arbitrary.
+
+    Args:
+        problem: checks the states.
+        state: one state for all, or a list or array of B states.
+        which: the episodes that begin.
+
+    Raises:
+        EnvError: if there is no such state, or it is the end of an episode.
+    """
+    starts = problem.new_states(len(which))
+    if isinstance(state, np.ndarray) and state.ndim == 1:
+        starts[which] = problem.checked_start(state)
+        return starts
+    if not isinstance(state, list | tuple | np.ndarray) or len(state) != len(which):
+        raise EnvError(
+            f"options['state'] is one state int64[{problem.size}] for all environments, or a list or array of "
+            f"{len(which)}, one for each, not {described(state)}."
+        )
+    for index in np.flatnonzero(which):
+        starts[index] = problem.checked_start(state[index])
+    return starts
 
 
 def _with_masks(info: dict[str, Any], present: Bools) -> dict[str, Any]:

@@ -33,10 +33,11 @@ class Formulation(StrEnum):
     """Formulation of placement as a problem; the value is its name on the command line and in agents.
 
     The dynamic one is about the fastest plan of any kind, the one-shot one about a level for each tensor; their
-    environments are the same.
+    environments are the same. The steps are the one-shot problem decided entry by entry; no agent plays them.
     """
 
     ONE_SHOT = "one-shot"
+    STEPS = "steps"
     GAME = "game"
     DYNAMIC = "dynamic"
 
@@ -74,6 +75,7 @@ class Traits(NamedTuple):
 
 TINY = {
     Formulation.ONE_SHOT: {"workload": "synthetic:fan-out?ops=6&seed=4", "optimum": True},
+    Formulation.STEPS: {"workload": "synthetic:fan-out?ops=6&seed=4", "optimum": True},
     Formulation.GAME: {"workload": "synthetic:fan-out?ops=4&seed=4&hot=1&accelerator=tpu-v4i", "optimum": True},
 }
 """Settings of `<prefix>-Tiny-v0`, our choice among planted programs: no rule of the compiler, no option set of XLA and
@@ -83,6 +85,9 @@ no greedy player reaches the optimum, and at most one random episode in fifty do
 _TRAITS = {
     Formulation.ONE_SHOT: Traits(
         "MemPlace", ("one_shot", "OneShot"), ONE_SHOT, "nnp-i", "native", TINY[Formulation.ONE_SHOT]
+    ),
+    Formulation.STEPS: Traits(
+        "MemPlaceSteps", ("steps", "Steps"), ONE_SHOT, "nnp-i", "native", TINY[Formulation.STEPS]
     ),
     Formulation.GAME: Traits(
         "MallocGame",

@@ -172,7 +172,8 @@ def test_an_agent_without_its_packages_is_one_sentence():
 
 
 def test_defaults_play_their_formulation_and_need_nothing():
-    assert set(DEFAULTS) == set(Formulation)
+    assert set(DEFAULTS) == {formulation for formulation in Formulation if agent_specs(formulation)}
+    assert set(Formulation) - set(DEFAULTS) == {Formulation.STEPS}
     for formulation, name in DEFAULTS.items():
         assert name in agent_specs(formulation)
         assert SPECS[name].needs == ()

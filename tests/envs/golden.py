@@ -11,7 +11,8 @@ import gymnasium as gym
 import numpy as np
 
 from memplace_env.envs.malloc_game import MallocGameEnv
-from memplace_env.envs.splits import FORMULATIONS
+from memplace_env.envs.registration import Formulation
+from memplace_env.envs.steps import StepsEnv
 
 GOLDEN = Path(__file__).with_name("golden.json")
 ROOFLINE = Path(__file__).with_name("golden-roofline.json")
@@ -26,6 +27,15 @@ def latencies(env):
         env.problem.finish_randomly(states[1:], seed=0)
         found = env.problem.latency_s(states).tolist()
         return {**who, "all_backing_ps": env.problem.all_backing_ps, "greedy_and_random_latency_s": found}
+    if isinstance(env, StepsEnv):
+        states = env.problem.new_states(3)
+        # The first takes the fastest level with room each time.
+        actions = np.random.default_rng(0).integers(0, 3, (env.problem.num_decisions, 3))
+        actions[:, 0] = 0
+        for row in actions:
+            env.problem.play(states, row)
+        found = env.problem.scores(states).latency_s.tolist()
+        return {**who, "decisions": env.problem.num_decisions, "first_fit_and_random_latency_s": found}
     assignments = np.random.default_rng(0).integers(0, env.accelerator.num_levels, (2, env.problem.num_decisions))
     _, scores = env.score(assignments)
     return {
@@ -37,5 +47,6 @@ def latencies(env):
 
 
 if __name__ == "__main__":
-    ids = [each.traits.env_id(name) for each in FORMULATIONS for name in ("Tiny", *each.traits.settings)]
+    formulations = (Formulation.ONE_SHOT, Formulation.STEPS, Formulation.GAME)
+    ids = [each.traits.env_id(name) for each in formulations for name in ("Tiny", *each.traits.settings)]
     GOLDEN.write_text(json.dumps({env_id: latencies(gym.make(env_id).unwrapped) for env_id in ids}, indent=1) + "\n")

@@ -133,5 +133,5 @@ def test_what_is_refused(solved):
     with pytest.raises(PlanError, match="another program"):
         states_along(MallocGameEnv("synthetic:chain?ops=4&accelerator=tpu-v4i").problem, plan, 0)
     for one_shot in (gym.make("MemPlace-Tiny-v0"), gym.make_vec("MemPlace-Tiny-v0", num_envs=2)):
-        with pytest.raises(EnvError, match="is for games"):
+        with pytest.raises(EnvError, match="is for games and steps"):
             one_shot.reset(options={"state": before})

@@ -23,6 +23,7 @@ from tests.test_all_envs import TINY, assert_same
 
 GAME = Formulation.GAME.traits.env_id("Tiny")
 ONE_SHOT = Formulation.ONE_SHOT.traits.env_id("Tiny")
+STEPS = Formulation.STEPS.traits.env_id("Tiny")
 
 
 def made(env_id, **kwargs):
@@ -68,13 +69,16 @@ def test_the_optimum_is_the_best_of_all_assignments():
 def test_the_exact_agent_proves_it_and_its_episode_returns_it(env_id):
     env = made(env_id)
     _, info = env.reset()
-    solution = memplace_agents.Exact().solve(env)
+    solution = memplace_agents.Exact().solve(made(ONE_SHOT) if env_id == STEPS else env)
     assert solution.outcome == "optimal"
     assert solution.report.latency_s == info["optimal_latency_s"]
     if env_id == GAME:
         actions = nearest_actions(env.problem, solution.plan)
     else:
-        actions = env.problem.assignments_of(solution.plan.tensor_levels(env.program)[None])
+        one_shot = env.problem.one_shot if env_id == STEPS else env.problem
+        actions = one_shot.assignments_of(solution.plan.tensor_levels(env.program)[None])
+        if env_id == STEPS:
+            actions = actions[0, env.problem.tables.decision]
     assert sum(env.step(action)[1] for action in actions) == pytest.approx(info["optimal_return"], rel=1e-12)
 
 

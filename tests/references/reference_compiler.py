@@ -156,6 +156,11 @@ def compile_levels(task: Task, levels: Sequence[int], order: str) -> tuple[Memor
     return compiler.plan(), int(task.program.tensor_bytes[moved].sum())
 
 
+def granted(task: Task, levels: Sequence[int], order: str) -> list[int]:
+    """Return the level that each tensor gets if only bytes are counted, before addresses are looked for."""
+    return _Granting(task, list(levels), order).level
+
+
 @dataclass
 class _Compiler:
     """Counts bytes in the schedule's order, then finds addresses.
@@ -305,3 +310,8 @@ class _Compiler:
             np.array(rows, dtype=np.int64).reshape(-1, 5),
             np.array(copies, dtype=np.int64).reshape(-1, 5),
         )
+
+
+class _Granting(_Compiler):
+    def find_addresses(self, level: int) -> None:
+        """Look for none."""

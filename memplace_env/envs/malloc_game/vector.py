@@ -8,12 +8,10 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import ArrayLike, NDArray
 
-from memplace_env._lib.errors import EnvError
-from memplace_env._lib.foreign import described
 from memplace_env.envs.malloc_game.env import MallocGameEnv, check_actions
 from memplace_env.envs.malloc_game.flat import empty_flat, flatten
 from memplace_env.envs.malloc_game.observation import Observations, empty_observations
-from memplace_env.envs.native_vector import Bools, Info, PlacementVectorEnv
+from memplace_env.envs.native_vector import Bools, Info, PlacementVectorEnv, checked_starts
 from memplace_env.envs.placement_env import Observation, row_of
 from memplace_env.program.program import Ints
 
@@ -70,18 +68,7 @@ class MallocGameVectorEnv(PlacementVectorEnv[MallocGameEnv]):
                 array[which] = first
 
     def _checked_starts(self, state: Any, which: Bools) -> Ints:
-        starts = self.problem.new_states(self.num_envs)
-        if isinstance(state, np.ndarray) and state.ndim == 1:
-            starts[which] = self.problem.checked_start(state)
-            return starts
-        if not isinstance(state, list | tuple | np.ndarray) or len(state) != self.num_envs:
-            raise EnvError(
-                f"options['state'] is one state int64[{self.problem.size}] for all games, or a list or array of "
-                f"{self.num_envs}, one for each game, not {described(state)}."
-            )
-        for index in np.flatnonzero(which):
-            starts[index] = self.problem.checked_start(state[index])
-        return starts
+        return checked_starts(self.problem, state, which)
 
     def _begin_from(self, starts: Ints, which: Bools, info: Info) -> None:
         self.states[which] = starts[which]

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from memplace_env._lib.errors import EnvError
 from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.envs.placement_env import PlacementEnv
+from memplace_env.envs.steps import StepsEnv
 from memplace_env.placement.compiler import all_backing_report
 
 
@@ -30,8 +31,8 @@ class MeasurementNoise(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     """Measure the latency of a finished plan with noise, drawn from the environment's own generator.
 
     The plan does not change, only its latency. In `info`, `latency_s` and `speedup` carry the noise, and so does the
-    reward: in one-shot environments it is the reward function's; in mallocGame, where only the end of a game is
-    measured, the last reward takes the difference, so that the return is that of the measured latency.
+    reward: in one-shot environments it is the reward function's; in steps and in mallocGame, where only the end of an
+    episode is measured, the last reward takes the difference, so that the return is that of the measured latency.
     Same reset seed, same noise. EGRL learned from measurements on a chip; how noisy they were is not published. Agents
     measure an environment in this wrapper with the same noise, see `memplace_agents.evaluator`.
 
@@ -62,7 +63,7 @@ class MeasurementNoise(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             factor = noise_factors(core.np_random, self.measurement_noise, 1).item()
             exact_s = info["latency_s"]
             info = info | {"latency_s": exact_s * factor}
-            if isinstance(core, OneShotEnv):
+            if isinstance(core, OneShotEnv | StepsEnv):
                 info["speedup"] /= factor
                 reward = float(reward) + core.reward_change(factor)
             else:

@@ -73,7 +73,7 @@ def density_greedy(task: Task) -> MemoryPlan:
 
 def _fill(task: Task, level: Ints, fast: int, variant: Variant, saved: NDArray[np.floating]) -> Ints:
     """Return `level` int[K] with tensors that save anything moved from the backing memory to the level `fast`."""
-    first, last, size = *_lives(task), task.program.tensor_bytes
+    first, last, size = *block_lives(task), task.program.tensor_bytes
     score = saved / (size * (last - first + 1.0) ** variant.life)
     score[~task.program.is_placeable | (level < task.backing)] = 0
     room = task.accelerator.levels[fast].capacity_bytes - task.costs.reserved_bytes[:, fast]
@@ -81,7 +81,7 @@ def _fill(task: Task, level: Ints, fast: int, variant: Variant, saved: NDArray[n
     return np.where(fill(room, order, first, last, size), fast, level)
 
 
-def _lives(task: Task) -> tuple[Ints, Ints]:
+def block_lives(task: Task) -> tuple[Ints, Ints]:
     """Return int64[K] each, first and last op of each tensor's block; streamed weights come one op before their use."""
     first, last = task.program.live_start.copy(), task.program.live_end.copy()
     weight = task.program.tensor_kind == TensorKind.WEIGHT

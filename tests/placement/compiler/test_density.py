@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 
 from memplace_env.placement.compiler import all_backing_report, native_report, place_levels
-from memplace_env.placement.compiler.density import VARIANTS, _lives, all_density_levels, density_greedy
+from memplace_env.placement.compiler.density import VARIANTS, all_density_levels, block_lives, density_greedy
 from memplace_env.placement.simulator import evaluate_plan
 from memplace_env.placement.validation import violations
 from memplace_env.testing.strategies import tasks
@@ -15,7 +15,7 @@ from memplace_env.testing.strategies import tasks
 @settings(max_examples=60)
 @given(tasks())
 def test_maps_fit_by_bytes_and_only_move_what_may_move(task):
-    first, last = _lives(task)
+    first, last = block_lives(task)
     for level in all_density_levels(task):
         assert (level[~task.program.is_placeable] == task.backing).all()
         for fast in range(task.backing):

@@ -1,0 +1,225 @@
+"""The stepwise problem of a task: states in; states, observations, scores and plans out, without Gymnasium."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memplace_env._lib.errors import EnvError, WorkloadError
+from memplace_env._lib.threads import in_chunks
+from memplace_env._lib.units import PS
+from memplace_env.envs.one_shot.problem import OneShotProblem
+from memplace_env.envs.one_shot.reward import Scores
+from memplace_env.envs.steps.observation import OBSERVATION_SIZE
+from memplace_env.envs.steps.step_features import checked_order, density_of, entry_features, program_features
+from memplace_env.envs.steps.step_kernels import (  # fmt: skip
+    CURSOR,
+    ESTIMATE,
+    HEAD,
+    MASK,
+    first_state,
+    observe_all,
+    step_all,
+    step_and_observe_all,
+)
+from memplace_env.envs.steps.step_tables import BACKING, LEVELS, StepTables, entries_with_choice, tables_of
+from memplace_env.placement.compiler.savings import latency_ps
+from memplace_env.placement.memory_plan import MemoryPlan
+from memplace_env.placement.task import Task
+from memplace_env.program.program import Ints, TensorKind
+
+
+class StepsProblem:
+    """The one-shot problem of a task entry by entry, on states int64[B, size].
+
+    States are plain arrays: planners copy, stack and select them freely. Methods trust the states that they are given,
+    as kernels follow the indices in them; only `checked_state` checks one.
+
+    Args:
+        task: the task; its chip has two or three levels.
+        order: "density" (entries that save most time per byte and op of their life first) or "schedule".
+
+    Attributes:
+        task, order: as given.
+        one_shot: the problem that is decided; it compiles and evaluates finished assignments, and counts them.
+        tables: see `StepTables`.
+
+    Raises:
+        WorkloadError: if the chip has another number of levels, or no entry has a choice.
+        EnvError: for an unknown order.
+    """
+
+    def __init__(self, task: Task, order: str = "density") -> None:
+        self.task, self.order = task, checked_order(order)
+        self.one_shot = OneShotProblem(task)
+        self.tables = _complete_tables(self.one_shot, self.order)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the task and the order; the copy derives its tables anew."""
+        return StepsProblem, (self.task, self.order)
+
+    @property
+    def num_decisions(self) -> int:
+        """Number of decisions in every episode, E."""
+        return len(self.tables.decision)
+
+    @property
+    def size(self) -> int:
+        """Length of a state."""
+        return len(self.tables.first_state)
+
+    def new_states(self, count: int) -> Ints:
+        """Return int64[count, size], episodes at their beginning."""
+        return np.repeat(self.tables.first_state[None], count, axis=0)
+
+    def checked_start(self, state: Any) -> Ints:
+        """Return a copy of a state int64[size] that an episode can begin from.
+
+        Raises:
+            EnvError: if no decisions lead to it, or its episode is over.
+        """
+        start = self.checked_state(state)
+        if start[CURSOR] == self.num_decisions:
+            raise EnvError("The episode of this state is over, so none can begin from it; pass an earlier one.")
+        return start
+
+    def play(self, states: Ints, actions: NDArray[np.integer]) -> tuple[Ints, Ints]:
+        """Decide the next entry in each state, in place.
+
+        Args:
+            states: int64[B, size], C-contiguous.
+            actions: int[B], levels 0..2; one without room is replaced by the next slower one that has it.
+
+        Returns:
+            int64[B], picoseconds by which each decision lowers the estimated latency (0 in finished states), and
+            int64[B], the levels given (-1 in finished states).
+        """
+        gains, played = np.empty((2, len(states)), dtype=np.int64)
+        wanted = np.ascontiguousarray(actions, dtype=np.int64)
+        in_chunks(
+            lambda a, b: step_all(self.tables, states[a:b], wanted[a:b], gains[a:b], played[a:b]),
+            len(states),
+        )
+        return gains, played
+
+    def step(self, states: Ints, actions: NDArray[np.integer]) -> tuple[Ints, Ints, NDArray[np.float32]]:
+        """Play as `play` does and observe, which costs less than one after the other."""
+        gains, played = np.empty((2, len(states)), dtype=np.int64)
+        wanted, rows = np.ascontiguousarray(actions, dtype=np.int64), _empty_rows(len(states))
+        in_chunks(
+            lambda a, b: step_and_observe_all(
+                self.tables, states[a:b], wanted[a:b], gains[a:b], played[a:b], rows[a:b]
+            ),
+            len(states),
+        )
+        return gains, played, rows
+
+    def observe(self, states: Ints) -> NDArray[np.float32]:
+        """Return observations float32[B, 47] of states, see `observation.flat_space`."""
+        rows = _empty_rows(len(states))
+        in_chunks(lambda a, b: observe_all(self.tables, states[a:b], rows[a:b]), len(states))
+        return rows
+
+    def legal(self, states: Ints) -> NDArray[np.bool_]:
+        """Return bool[B, 3], the levels that have room for the next entry; none in finished states."""
+        return (states[:, MASK, None] >> np.arange(LEVELS) & 1).astype(bool)
+
+    def done(self, states: Ints) -> NDArray[np.bool_]:
+        """Return bool[B], which episodes are finished."""
+        return np.asarray(states[:, CURSOR] == self.num_decisions)
+
+    def latency_s(self, states: Ints) -> NDArray[np.float64]:
+        """Return float64[B], seconds by the cost arrays, with undecided entries in the backing memory."""
+        return states[:, ESTIMATE].astype(np.float64) * PS
+
+    def speedup(self, estimate_ps: Ints) -> NDArray[np.float64]:
+        """Return float64[B], estimated speed-ups over native, both by the cost arrays."""
+        return self.tables.native_ps / estimate_ps.astype(np.float64)
+
+    def next_decision(self, states: Ints) -> Ints:
+        """Return int64[B], the decision of an assignment that comes next; -1 in finished states."""
+        return np.append(self.tables.decision, -1)[states[:, CURSOR]]
+
+    def assignments(self, states: Ints) -> Ints:
+        """Return int64[B, 2T], one-shot assignments of states; all that is undecided is in the backing memory."""
+        backing = self.task.backing
+        assignments = np.full((len(states), self.one_shot.num_decisions), backing)
+        level = states[:, HEAD : HEAD + self.num_decisions]
+        assignments[:, self.tables.decision] = np.where(level == BACKING, backing, level)
+        return assignments
+
+    def scores(self, states: Ints) -> Scores:
+        """Return the scores of the plans that the compiler makes of the states' assignments."""
+        return self.one_shot.evaluate(self.assignments(states))
+
+    def plan(self, state: Ints) -> MemoryPlan:
+        """Return the compiler's plan of a state's assignment."""
+        return self.one_shot.compile(self.assignments(state[None])[0]).plan
+
+    def checked_state(self, state: Any) -> Ints:
+        """Return a copy of a state int64[size] that decisions lead to, after deciding it again.
+
+        Raises:
+            EnvError: if it is no such array, or no decisions lead to it.
+        """
+        if not isinstance(state, np.ndarray) or state.dtype != np.int64 or state.shape != (self.size,):
+            kind = f"{state.dtype}{list(state.shape)}" if isinstance(state, np.ndarray) else type(state).__name__
+            raise EnvError(f"A state of these steps is int64[{self.size}], as get_state gives it, not {kind}.")
+        own, again = np.array(state), self.new_states(1)
+        if 0 <= own[CURSOR] <= self.num_decisions:
+            for level in own[HEAD : HEAD + own[CURSOR]]:
+                if not 0 <= level < LEVELS:
+                    break
+                self.play(again, level[None])
+        if not np.array_equal(again[0], own):
+            raise EnvError("No decisions lead to this state; pass one that get_state gave, unchanged.")
+        return own
+
+
+def _complete_tables(one_shot: OneShotProblem, order: str) -> StepTables:
+    """Return the tables of a problem with their times, features and first state.
+
+    Raises:
+        WorkloadError: as `StepsProblem`.
+    """
+    task, program, costs = one_shot.task, one_shot.program, one_shot.task.costs
+    if not 2 <= task.accelerator.num_levels <= LEVELS:
+        raise WorkloadError(
+            f"MemPlaceSteps has three actions, for chips with two or three memory levels; {task.accelerator.name!r} "
+            f"has {task.accelerator.num_levels}."
+        )
+    decisions = entries_with_choice(task, one_shot.decision_of)
+    if not len(decisions):
+        raise WorkloadError(
+            f"No tensor of {program.name!r} can be placed in a fast memory of {task.accelerator.name!r}, so there is "
+            "nothing to decide."
+        )
+    if order == "density":
+        density = density_of(tables_of(task, one_shot.decision_of, decisions))
+        decisions = decisions[np.argsort(-density, kind="stable")]
+    tables = tables_of(task, one_shot.decision_of, decisions)
+    backing = np.full(program.num_tensors, task.backing)
+    entry_of = np.full(2 * program.num_ops + 1, -1)
+    entry_of[decisions] = np.arange(len(decisions))
+    entry = entry_of[one_shot.decision_of]
+    fastest = np.where(entry >= 0, tables.fastest[entry], task.backing)
+    tables = tables._replace(
+        native_ps=latency_ps(task, one_shot.native_plan.tensor_levels(program)),
+        all_backing_ps=latency_ps(task, backing),
+        all_fastest_ps=latency_ps(task, fastest),
+    )
+    copy_ps = np.zeros(len(decisions), dtype=np.int64)
+    if task.streams_weights:
+        copied = (entry >= 0) & (program.tensor_kind == TensorKind.WEIGHT)
+        np.add.at(copy_ps, entry[copied], costs.prefetch_ps[copied])
+    tables = tables._replace(
+        entry_features=entry_features(tables, decisions % 2 == 0, copy_ps),
+        program_features=program_features(task, tables),
+    )
+    return tables._replace(first_state=first_state(tables))
+
+
+def _empty_rows(count: int) -> NDArray[np.float32]:
+    return np.empty((count, OBSERVATION_SIZE), dtype=np.float32)

@@ -1,0 +1,270 @@
+"""One decision, compiled: what fits, what a level saves, and the observation, on states that are int64 arrays.
+
+A state has the fields below, then the level of each entry (BACKING while it is undecided), then for each of the two
+fast levels the free bytes of every op as a segment tree (`free_bytes`): `least`, then `taken`. Copying it forks the
+episode. Functions for one state come first; the others loop over a batch.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from memplace_env._lib.kernel import kernel
+from memplace_env.envs.steps.step_tables import BACKING
+from memplace_env.machine.costs.op_time_kernels import op_time
+from memplace_env.placement.compiler.free_bytes import fewest_free, new_profile, take
+
+CURSOR: Final = 0
+"""Entry that is decided next, E once the episode is over: entries are numbered in the order of deciding."""
+ESTIMATE: Final = 1
+"""Latency by the cost arrays with undecided entries in the backing memory, ps."""
+MASK: Final = 2
+"""Levels that have room for the next entry as bits, 1 << level; 0 once the episode is over."""
+FREE: Final = 3
+"""Fewest bytes that are free during the next entry's life; one field for each of the two fast levels."""
+SAVED: Final = 5
+"""Time that the next entry saves there, against the backing memory, while undecided entries are in that; two fields."""
+MISSED: Final = 7
+"""Time that it saves there while undecided entries are in their fastest levels, ps; two fields."""
+TAKEN: Final = 9
+"""Bytes times ops that decided entries hold in each of the two fast levels."""
+HEAD: Final = 11
+"""Number of these fields."""
+
+_PLENTY = np.int64(2**62)
+
+
+@kernel
+def profile_of(tables, state, level):
+    """Return the segment tree of a fast level's free bytes, as views into the state."""
+    # Both trees are equally long and fill the rest of the state: least and taken of level 0, then those of level 1.
+    entries = len(tables.decision)
+    nodes = (len(state) - HEAD - entries) // 4
+    begin = HEAD + entries + 2 * level * nodes
+    return state[begin : begin + nodes], state[begin + nodes : begin + 2 * nodes]
+
+
+@kernel
+def first_state(tables):
+    """Return int64[size], the state before the first decision."""
+    entries = len(tables.decision)
+    least, taken = new_profile(tables.free[0])
+    state = np.zeros(HEAD + entries + 4 * len(least), dtype=np.int64)
+    state[ESTIMATE] = tables.all_backing_ps
+    for entry in range(entries):
+        state[HEAD + entry] = BACKING
+    for level in range(2):
+        least, taken = new_profile(tables.free[level])
+        into = profile_of(tables, state, level)
+        into[0][:] = least
+        into[1][:] = taken
+    _prepare(tables, state)
+    return state
+
+
+@kernel
+def entry_times(tables, level, cursor, entry):
+    """Return six times of all ops that use an entry, in ps, see the loop.
+
+    Args:
+        tables: the StepTables.
+        level: int64[E], levels of the entries before `cursor`; those from there on are undecided.
+        cursor: number of decided entries.
+        entry: the entry to move.
+
+    Returns:
+        Times with the entry in level 0, 1, 2 while undecided entries are in the backing memory, and the same while
+        they are in their fastest levels.
+    """
+    low0, low1, low2 = np.int64(0), np.int64(0), np.int64(0)
+    high0, high1, high2 = np.int64(0), np.int64(0), np.int64(0)
+    for index in range(tables.op_ptr[entry], tables.op_ptr[entry + 1]):
+        op = tables.entry_op[index]
+        # Time of each port without the entry: a, b, c while undecided entries are in the backing memory, and d, e, f
+        # while they are in their fastest levels; own* is what the entry adds to the port of the level that it is in.
+        a, b, c = np.int64(0), np.int64(0), np.int64(0)
+        d, e, f = np.int64(0), np.int64(0), np.int64(0)
+        own0, own1, own2 = np.int64(0), np.int64(0), np.int64(0)
+        for use in range(tables.use_ptr[op], tables.use_ptr[op + 1]):
+            user = tables.use_entry[use]
+            if user == entry:
+                own0 += tables.use_ps[use, 0]
+                own1 += tables.use_ps[use, 1]
+                own2 += tables.use_ps[use, 2]
+                continue
+            low = level[user] if 0 <= user < cursor else BACKING
+            high = tables.fastest[user] if user >= cursor else low
+            if low == 0:
+                a += tables.use_ps[use, 0]
+            elif low == 1:
+                b += tables.use_ps[use, 1]
+            else:
+                c += tables.use_ps[use, 2]
+            if high == 0:
+                d += tables.use_ps[use, 0]
+            elif high == 1:
+                e += tables.use_ps[use, 1]
+            else:
+                f += tables.use_ps[use, 2]
+        low0 += op_time(tables, op, (a + own0, b, c))[0]
+        low1 += op_time(tables, op, (a, b + own1, c))[0]
+        low2 += op_time(tables, op, (a, b, c + own2))[0]
+        high0 += op_time(tables, op, (d + own0, e, f))[0]
+        high1 += op_time(tables, op, (d, e + own1, f))[0]
+        high2 += op_time(tables, op, (d, e, f + own2))[0]
+    return low0, low1, low2, high0, high1, high2
+
+
+@kernel
+def _prepare(tables, state):
+    """Fill in the fields about the next entry; zeros once there is none."""
+    entry = state[CURSOR]
+    state[MASK:TAKEN] = 0
+    if entry == len(tables.decision):
+        return
+    state[MASK] = 1 << BACKING
+    for level in range(2):
+        profile, fewest, fits = profile_of(tables, state, level), _PLENTY, tables.capacity[level] > 0
+        # Segments of one entry do not overlap, so that each is looked up by itself.
+        for segment in range(tables.segment_ptr[entry], tables.segment_ptr[entry + 1]):
+            free = fewest_free(profile, tables.segment_first[segment], tables.segment_last[segment])
+            fits &= free >= tables.segment_bytes[segment]
+            fewest = min(fewest, free)
+        state[FREE + level] = fewest
+        if fits:
+            state[MASK] |= 1 << level
+    low0, low1, low2, high0, high1, high2 = entry_times(tables, state[HEAD:], entry, entry)
+    state[SAVED], state[MISSED] = low2 - low0, high2 - high0
+    if tables.capacity[1] > 0:
+        state[SAVED + 1], state[MISSED + 1] = low2 - low1, high2 - high1
+
+
+@kernel
+def step_state(tables, state, action):
+    """Decide the next entry of one state, in place.
+
+    Args:
+        tables: the StepTables.
+        state: int64[size].
+        action: the level wanted, 0..2; one without room is replaced by the next slower one that has it.
+
+    Returns:
+        Picoseconds by which the estimate falls, and the level given; 0 and -1 in a finished state.
+    """
+    entry = state[CURSOR]
+    if entry == len(tables.decision):
+        return np.int64(0), np.int64(-1)
+    # Ends with the backing memory, which is always allowed.
+    level = np.int64(action)
+    while not state[MASK] >> level & 1:
+        level += 1
+    gain = np.int64(0)
+    if level < BACKING:
+        gain = state[SAVED + level]
+        profile = profile_of(tables, state, level)
+        for segment in range(tables.segment_ptr[entry], tables.segment_ptr[entry + 1]):
+            take(
+                profile,
+                tables.segment_first[segment],
+                tables.segment_last[segment],
+                tables.segment_bytes[segment],
+            )
+        state[TAKEN + level] += tables.byte_ops[entry]
+    state[HEAD + entry] = level
+    state[ESTIMATE] -= gain
+    state[CURSOR] = entry + 1
+    _prepare(tables, state)
+    return gain, level
+
+
+@kernel
+def observe_state(tables, state, row):
+    """Fill in one observation, float32[N]; `step_features.FEATURES` names the numbers."""
+    entries, entry = len(tables.decision), state[CURSOR]
+    for level in range(3):
+        row[level] = state[MASK] >> level & 1
+    at = 3
+    fixed = tables.entry_features.shape[1]
+    for feature in range(fixed):
+        row[at + feature] = tables.entry_features[entry, feature] if entry < entries else 0
+    at += fixed
+    # Times are shown as t / (t + mean op), where the mean op is that with everything in the backing memory.
+    scale = tables.all_backing_ps / len(tables.compute_ps)
+    held = np.int64(0)
+    if entry < entries:
+        for segment in range(tables.segment_ptr[entry], tables.segment_ptr[entry + 1]):
+            held = max(held, tables.segment_bytes[segment])
+    for level in range(2):
+        capacity = max(tables.capacity[level], 1)
+        saved, missed = max(state[SAVED + level], 0), max(state[MISSED + level], 0)
+        row[at + level] = state[FREE + level] / capacity
+        row[at + 2 + level] = max(state[FREE + level] - held, 0) / capacity
+        row[at + 4 + level] = saved / (saved + scale)
+        row[at + 6 + level] = missed / (missed + scale)
+        row[at + 8 + level] = state[TAKEN + level] / (capacity * len(tables.compute_ps))
+        row[at + 10 + level] = 1 - profile_of(tables, state, level)[0][1] / capacity
+    estimate, most = state[ESTIMATE], tables.all_backing_ps - tables.all_fastest_ps
+    row[at + 12] = entry / entries
+    row[at + 13] = min(estimate / max(tables.all_backing_ps, 1), 1.0)
+    row[at + 14] = min(max((tables.all_backing_ps - estimate) / max(most, 1), 0.0), 1.0)
+    row[at + 15] = tables.native_ps / (tables.native_ps + estimate)
+    at += 16
+    for feature in range(len(tables.program_features)):
+        row[at + feature] = tables.program_features[feature]
+
+
+@kernel
+def step_all(tables, states, actions, gains, played):
+    """Decide the next entry in each of B states; see `step_state`."""
+    for index in range(len(states)):
+        gains[index], played[index] = step_state(tables, states[index], actions[index])
+
+
+@kernel
+def observe_all(tables, states, rows):
+    """Fill in the observations float32[B, N] of B states."""
+    for index in range(len(states)):
+        observe_state(tables, states[index], rows[index])
+
+
+@kernel
+def step_and_observe_all(tables, states, actions, gains, played, rows):
+    """Decide and observe in each of B states, one after the other, so that a state is in the cache for both."""
+    for index in range(len(states)):
+        gains[index], played[index] = step_state(tables, states[index], actions[index])
+        observe_state(tables, states[index], rows[index])
+
+
+@kernel
+def gains_alone(tables):
+    """Return int64[E, 2] twice: what each entry saves in the two fast levels before any decision.
+
+    The first while all others are in the backing memory, the second while they are in their fastest levels.
+    """
+    entries = len(tables.decision)
+    alone, missing = np.zeros((entries, 2), dtype=np.int64), np.zeros((entries, 2), dtype=np.int64)
+    level = np.full(entries, BACKING, dtype=np.int64)
+    for entry in range(entries):
+        low0, low1, low2, high0, high1, high2 = entry_times(tables, level, 0, entry)
+        alone[entry, 0], missing[entry, 0] = low2 - low0, high2 - high0
+        if tables.capacity[1] > 0:
+            alone[entry, 1], missing[entry, 1] = low2 - low1, high2 - high1
+    return alone, missing
+
+
+@kernel
+def bytes_before(tables, order):
+    """Return int64[E], most bytes during each entry's life that the entries before it in `order` int64[E] need."""
+    entries = len(tables.decision)
+    profile = new_profile(np.zeros(len(tables.compute_ps), dtype=np.int64))
+    peak = np.zeros(entries, dtype=np.int64)
+    # The tree counts below zero: what is taken is what earlier entries need, whatever the capacity.
+    for entry in order:
+        for segment in range(tables.segment_ptr[entry], tables.segment_ptr[entry + 1]):
+            free = fewest_free(profile, tables.segment_first[segment], tables.segment_last[segment])
+            peak[entry] = max(peak[entry], -free)
+        for segment in range(tables.segment_ptr[entry], tables.segment_ptr[entry + 1]):
+            take(profile, tables.segment_first[segment], tables.segment_last[segment], tables.segment_bytes[segment])
+    return peak

@@ -1,0 +1,185 @@
+"""Tables of the stepwise problem that never change: entries in the order of deciding, and what their levels cost."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memplace_env.placement.compiler.density import block_lives
+from memplace_env.placement.task import Task
+from memplace_env.program.program import Ints
+
+FAST, MIDDLE, BACKING = 0, 1, 2
+"""The three levels that every chip has here; they are the actions. A chip with two levels has no middle one."""
+
+LEVELS: Final = 3
+"""Number of these levels."""
+
+
+class StepTables(NamedTuple):
+    """Tables of E entries in the order of deciding, T ops, U uses; level 0 is fast, 1 the middle one, 2 backing.
+
+    An entry is one decision of a one-shot assignment that has a choice. Its bytes are given as segments: ranges of ops
+    that do not overlap, and the bytes that its tensors hold there together. S, P: numbers of features.
+
+    Attributes:
+        decision: int64[E], index of each entry in an assignment.
+        segment_ptr: int64[E + 1], entry e has the segments segment_ptr[e]..segment_ptr[e + 1] - 1.
+        segment_first, segment_last, segment_bytes: int64, first and last op of each segment, and its bytes.
+        byte_ops: int64[E], sum of bytes times ops over the segments.
+        fastest: int64[E], fastest level that has room for the entry while it is empty.
+        op_ptr: int64[E + 1], entry e is used by `entry_op[op_ptr[e]:op_ptr[e + 1]]`.
+        entry_op: int64, ops, each once for an entry.
+        use_ptr: int64[T + 1], op t has uses use_ptr[t]..use_ptr[t + 1] - 1.
+        use_entry: int64[U], entry of the used tensor; -1 where the tensor stays in the backing memory.
+        use_ps, compute_ps, overhead_ps, latency_ps, serial: as in `Costs`, with three levels.
+        capacity: int64[2], bytes of the fast and of the middle level that blocks can lie in; 0 without a middle one.
+        free: int64[2, T], bytes of them that are free in each op before any decision.
+        native_ps, all_backing_ps, all_fastest_ps: time by the cost arrays of native's levels, with everything in the
+            backing memory, and with every entry in its fastest level.
+        first_state: int64[size], the state before the first decision.
+        entry_features: float32[E, S], see `step_features`.
+        program_features: float32[P].
+    """
+
+    decision: Ints
+    segment_ptr: Ints
+    segment_first: Ints
+    segment_last: Ints
+    segment_bytes: Ints
+    byte_ops: Ints
+    fastest: Ints
+    op_ptr: Ints
+    entry_op: Ints
+    use_ptr: Ints
+    use_entry: Ints
+    use_ps: Ints
+    compute_ps: Ints
+    overhead_ps: Ints
+    latency_ps: Ints
+    serial: bool
+    capacity: Ints
+    free: Ints
+    native_ps: int
+    all_backing_ps: int
+    all_fastest_ps: int
+    first_state: Ints
+    entry_features: NDArray[np.float32]
+    program_features: NDArray[np.float32]
+
+
+def entries_with_choice(task: Task, decision_of: Ints) -> Ints:
+    """Return int64[E], the decisions of an assignment that may be met in a fast level, in the order of the schedule.
+
+    Left out are entries that fit into no fast level even if it is empty, and streamed weights of the first op, which no
+    copy can bring in time.
+    """
+    decisions = np.unique(decision_of[decision_of >= 0])
+    if task.streams_weights:
+        decisions = decisions[decisions != 0]
+    tables = tables_of(task, decision_of, decisions)
+    return decisions[tables.fastest < BACKING]
+
+
+def tables_of(task: Task, decision_of: Ints, decisions: Ints) -> StepTables:
+    """Return the tables of these decisions in this order, without what `problem` adds: times, features, first state.
+
+    Args:
+        task: a task on a chip with two or three levels.
+        decision_of: int64[K], decision about each tensor, -1 for none, see `OneShotProblem`.
+        decisions: int64[E], entries.
+    """
+    program, costs, entries = task.program, task.costs, len(decisions)
+    entry_of_decision = np.full(2 * program.num_ops + 1, -1)  # the last one is that of `decision_of` -1
+    entry_of_decision[decisions] = np.arange(entries)
+    entry_of = entry_of_decision[decision_of]
+    segments = _segments(task, entry_of, entries)
+    lengths = np.array([len(own) for own in segments], dtype=np.int64)
+    first, last, size = np.array([row for own in segments for row in own], dtype=np.int64).reshape(-1, 3).T.copy()
+    free = _free_bytes(task)
+    segment_ptr = np.append(0, np.cumsum(lengths))
+    use_entry = entry_of[program.use_tensor]
+    used = use_entry >= 0
+    pairs = np.unique(np.stack([use_entry[used], program.use_op[used]], axis=1), axis=0)
+    byte_ops = np.zeros(entries, dtype=np.int64)
+    np.add.at(byte_ops, np.repeat(np.arange(entries), lengths), size * (last - first + 1))
+    return StepTables(
+        decision=decisions.astype(np.int64),
+        segment_ptr=segment_ptr,
+        segment_first=first,
+        segment_last=last,
+        segment_bytes=size,
+        byte_ops=byte_ops,
+        fastest=_fastest(free, segments),
+        op_ptr=np.searchsorted(pairs[:, 0], np.arange(entries + 1)),
+        entry_op=pairs[:, 1].copy(),
+        use_ptr=program.use_ptr.astype(np.int64),
+        use_entry=use_entry,
+        use_ps=_three_levels(costs.use_ps),
+        compute_ps=costs.compute_ps.copy(),
+        overhead_ps=costs.overhead_ps.copy(),
+        latency_ps=_three_levels(costs.latency_ps),
+        serial=bool(costs.serial),
+        capacity=free.max(axis=1),
+        free=free,
+        native_ps=0,
+        all_backing_ps=0,
+        all_fastest_ps=0,
+        first_state=np.zeros(0, dtype=np.int64),
+        entry_features=np.zeros((entries, 0), dtype=np.float32),
+        program_features=np.zeros(0, dtype=np.float32),
+    )
+
+
+def _segments(task: Task, entry_of: Ints, entries: int) -> list[list[tuple[int, int, int]]]:
+    """Return the segments (first op, last op, bytes) of each entry's tensors, whose lives are `block_lives`."""
+    first, last = block_lives(task)
+    # Bytes that begin at an op, and negative ones that end before it, per entry.
+    changes: list[dict[int, int]] = [{} for _ in range(entries)]
+    for tensor in np.flatnonzero(entry_of >= 0).tolist():
+        own, size = changes[entry_of[tensor]], int(task.program.tensor_bytes[tensor])
+        for op, change in ((int(first[tensor]), size), (int(last[tensor]) + 1, -size)):
+            own[op] = own.get(op, 0) + change
+    segments: list[list[tuple[int, int, int]]] = []
+    for own in changes:
+        ops, held = sorted(own), np.cumsum([own[op] for op in sorted(own)]).tolist()
+        ranges = zip(ops[:-1], ops[1:], held[:-1], strict=True)
+        segments.append([(begin, end - 1, size) for begin, end, size in ranges if size])
+    return segments
+
+
+def _free_bytes(task: Task) -> Ints:
+    """Return int64[2, T], bytes of the fast and the middle level that are free in each op while nothing is placed.
+
+    Where weights stay, whatever any op reserves is lost at all times: weights lie below it, and results below them.
+    """
+    free = np.zeros((2, task.program.num_ops), dtype=np.int64)
+    for level in range(task.backing):
+        reserved = task.costs.reserved_bytes[:, level]
+        free[level] = task.accelerator.levels[level].capacity_bytes
+        free[level] -= reserved if task.streams_weights else reserved.max(initial=0)
+    return np.maximum(free, 0)
+
+
+def _fastest(free: Ints, segments: list[list[tuple[int, int, int]]]) -> Ints:
+    """Return `StepTables.fastest`."""
+    return np.array([_fastest_of(free, own) for own in segments], dtype=np.int64)
+
+
+def _fastest_of(free: Ints, own: list[tuple[int, int, int]]) -> int:
+    """Return the fastest level that has room for all segments of an entry."""
+    for level in (FAST, MIDDLE):
+        if all(free[level, begin : end + 1].min() >= size for begin, end, size in own):
+            return level
+    return BACKING
+
+
+def _three_levels(array: Ints) -> Ints:
+    """Return the array with three levels in its last axis; a middle one that the chip has not is 0 and never used."""
+    if array.shape[-1] == LEVELS:
+        return array.copy()
+    wide = np.zeros((*array.shape[:-1], LEVELS), dtype=np.int64)
+    wide[..., FAST], wide[..., BACKING] = array[..., 0], array[..., -1]
+    return wide
