@@ -36,6 +36,8 @@ from tests.references import reference_compiler, reference_game, reference_simul
 LLAMA = zoo_path("Llama-1B")
 WORKLOADS = ("BERT", "ResNet50")
 BATCH = 4096
+STEPS_FLOOR = 300_000
+"""Least decisions per processor second of `steps_vector_rate` that a change may leave; our choice."""
 README_ONE_SHOT = {"num_envs": 256, "n_steps": 4, "batch_size": 1024, "n_epochs": 4, "learning_rate": 3e-3}
 README_GAME = {"num_envs": 64, "n_steps": 64, "batch_size": 1024, "n_epochs": 4}
 
@@ -98,6 +100,20 @@ def game_vector_rate(workload: str, cores: int | None, observation: str = "dict"
             env.step(played)
 
     return steps * 256 / best_seconds(once, rounds=3)
+
+
+def steps_vector_rate(workload: str) -> float:
+    """Return decisions per processor second of 256 episodes in steps: observed, compiled at the end, random actions."""
+    env = gym.make_vec(f"MemPlaceSteps-{workload}-v0", num_envs=256, autoreset_mode="SameStep")
+    env.reset(seed=0)
+    actions = np.random.default_rng(0).integers(0, 3, (env.unwrapped.problem.num_decisions, 256))
+    rates = []
+    for _ in range(4):  # the first compiles
+        begin = time.process_time()
+        for played in actions:
+            env.step(played)
+        rates.append(actions.size / (time.process_time() - begin))
+    return max(rates)
 
 
 def reference_game_rate(workload: str) -> float:
@@ -210,6 +226,11 @@ def measure(quick: bool) -> dict[str, Any]:
         "maps_per_s_one_core": {name: in_fresh_process(vector_rate, name, 1) for name in WORKLOADS},
         "maps_per_s_all_cores": {name: in_fresh_process(vector_rate, name, None) for name in WORKLOADS},
         "env_step_us": {name: 1e6 * in_fresh_process(step_seconds, f"MemPlace-{name}-v0") for name in WORKLOADS},
+        "steps": {
+            "observed_decisions_per_cpu_s": in_fresh_process(steps_vector_rate, "BERT"),
+            "floor": STEPS_FLOOR,
+            "env_step_us": 1e6 * in_fresh_process(step_seconds, "MemPlaceSteps-BERT-v0"),
+        },
         "game": {
             "rules_decisions_per_s_one_core": in_fresh_process(rules_rate, "BERT"),
             "observed_decisions_per_s_one_core": in_fresh_process(game_vector_rate, "BERT", 1),

@@ -30,6 +30,9 @@ def one_shot() -> None:
         env = gym.make("memplace_env:MemPlace-v0", workload=PROGRAM, accelerator=chip)
         for name in ("density-greedy", "local-search", "egrl"):
             make_agent(name).solve(env, budget=BUDGET)
+        steps = gym.make("MemPlaceSteps-v0", workload=PROGRAM, accelerator=chip)
+        steps.reset()
+        steps.step(0)
 
 
 def game() -> None:
