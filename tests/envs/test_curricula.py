@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 import memplace_agents
 from memplace_env._lib.errors import EnvError, PlanError
 from memplace_env.envs.malloc_game import MallocGameEnv, nearest_actions, states_along
+from memplace_env.envs.malloc_game.plan_actions import actions_of
 from memplace_env.envs.registration import Formulation
+from tests.subjects import small_game
 from tests.test_all_envs import assert_same
 
 TINY = Formulation.GAME.traits.env_id("Tiny")
@@ -47,6 +49,19 @@ def test_every_prefix_ends_at_the_optimum(solved):
         assert sum(rewards) == pytest.approx(earned, abs=1e-9), "rewards add up from the state's own estimate"
         assert before + sum(rewards) == pytest.approx(optimum, abs=1e-9)
         before += rewards[0]
+
+
+@given(st.integers(0, 2**16), st.integers(3, 12))
+def test_the_game_of_a_games_plan_is_that_game(seed, ops):
+    problem = small_game("random", ops, seed)
+    states = problem.new_states(2)
+    problem.finish_randomly(states, seed)
+    problem.finish_greedily(greedy := problem.new_states(1))
+    for state in (*states, *greedy):
+        plan = problem.plan(state)
+        again = problem.new_states(1)
+        problem.replay(again, actions_of(problem, plan)[None].copy())
+        assert problem.plan(again[0]) == plan
 
 
 def test_random_play_is_better_the_later_it_begins(solved):

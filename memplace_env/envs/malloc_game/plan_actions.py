@@ -45,14 +45,16 @@ def nearest_actions(problem: MallocGameProblem, plan: MemoryPlan) -> Ints:
     """
     if plan.program_sha256 != problem.program.sha256:
         raise PlanError(f"The plan was made for another program than {problem.program.name!r} is now.")
-    actions = preferences_of_plan(problem, plan)[None].astype(np.int64)
-    problem.replay(problem.new_states(1), actions)
-    played: Ints = actions[0]
-    return played
+    actions, states = preferences_of_plan(problem, plan).astype(np.int64), problem.new_states(1)
+    for use in range(problem.num_decisions):
+        if actions[use] == NO_COPY and not problem.legal(states)[0, NO_COPY]:
+            actions[use] = COPY  # the data is not in fast memory, and the plan reads it there
+        _, actions[use : use + 1] = problem.play(states, actions[use : use + 1])
+    return actions
 
 
 def preferences_of_plan(problem: MallocGameProblem, plan: MemoryPlan) -> NDArray[np.int8]:
-    """Return int8[U], the actions with which a plan of the same program is followed; illegal ones are replaced in play.
+    """Return int8[U], the actions with which a plan of the same program is followed; they need not be legal.
 
     - A use that the backing memory serves: Drop.
     - The last use that fast memory serves before a write-back begins: Copy. The game's own write-back begins right
