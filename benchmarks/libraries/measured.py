@@ -17,6 +17,9 @@ import memplace_env  # noqa: F401 - registers the ids
 MEASURED: Final = "Measured-v0"
 """Id under which a trial hands its environment to a library, in this process."""
 
+ROUND: Final = 64 * 128
+"""Steps of a round of collecting and learning, in every glue file."""
+
 
 def processor_seconds() -> float:
     """Return the processor seconds of this process, of those that it started, and of theirs."""
@@ -52,7 +55,7 @@ class Recorder(VectorWrapper):
         self.began: float | None = None
         self.own_began = 0.0
         self.returns: list[float] = []
-        self._half = (0.0, 0)
+        self._marks: list[float] = []
         self._sums = np.zeros(env.num_envs)
 
     def reset(self, **kwargs: Any) -> tuple[Any, dict[str, Any]]:
@@ -74,8 +77,8 @@ class Recorder(VectorWrapper):
             BudgetUsedError: if the processor seconds are used up.
         """
         spent = time.process_time() - self.own_began
-        if 2 * spent < self.seconds:
-            self._half = (spent, self.steps)
+        if self.steps % ROUND == 0:
+            self._marks.append(spent)
         if spent > self.seconds:
             self.used_up = True
             raise BudgetUsedError
@@ -89,9 +92,9 @@ class Recorder(VectorWrapper):
         return observations, rewards, terminations, truncations, infos
 
     def rate(self) -> float:
-        """Return steps per processor second of this process since half of its time: compilation came before."""
-        spent, steps = self._half
-        return (self.steps - steps) / (time.process_time() - self.own_began - spent)
+        """Return steps per processor second in the later half of the rounds: compilation came before."""
+        later = self._marks[len(self._marks) // 2 :]
+        return ROUND * (len(later) - 1) / (later[-1] - later[0]) if len(later) > 1 else self.steps / self.seconds
 
 
 class FreeVectorEnv(VectorEnv[NDArray[np.float32], NDArray[np.int64], NDArray[Any]]):
