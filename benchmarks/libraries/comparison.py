@@ -50,11 +50,7 @@ def measure(run: Record) -> Record:
             result = trial(steps, 1.5 * run["seconds"])
     except RuntimeError as error:
         return {**run, "error": str(error)}
-    return {
-        **run,
-        **{key: value for key, value in result.items() if key not in ("seconds", "rate")},
-        "took_s": result["seconds"],
-    }
+    return {**run, **{key: value for key, value in result.items() if key != "seconds"}, "took_s": result["seconds"]}
 
 
 def table(records: Sequence[Record]) -> str:
