@@ -13,6 +13,7 @@ from memplace_env._lib.errors import AgentError
 from memplace_env.cli.agent_choice import choose_agent, default_agents
 from memplace_env.cli.console import print_json, stdout
 from memplace_env.cli.shared_options import JsonFlag
+from memplace_env.envs.registration import Formulation
 
 if TYPE_CHECKING:
     from memplace_agents import Agent, Solution
@@ -55,7 +56,8 @@ def dataset(
     """Write episodes that follow an agent's plans, in the format of Minari, for imitation and offline learning.
 
     The first episode of each plan is the plan itself, the others make random decisions now and then and go on with the
-    plan: an agent like exact finds the same plan whatever its seed. An episode of a one-shot environment is one step.
+    plan: an agent like exact finds the same plan whatever its seed. An episode of a one-shot environment is one step;
+    stepwise environments follow plans of one-shot agents.
 
     minari.MinariDataset("OUT/data") reads the folder. --json prints id, dataset_id, agent, data, episodes, steps, the
     lowest, mean and highest return (returns), and seed, latency_s and first return of each search (plans).
@@ -71,13 +73,14 @@ def dataset(
     if time_limit is not None and not time_limit > 0:
         raise AgentError(f"--time-limit must be more than 0, not {time_limit:g}.")
     env = make_registered(env_id, observation=observation.value)
-    spec = choose_agent(env.formulation, agent)
+    searched = _searched(env)
+    spec = choose_agent(searched.formulation, agent)
     folder = out or Path("out") / slug(f"dataset-{env_id}-{spec.name}")
     check_folder(folder)
     check_free(folder, force)
     written = _Written()
     with alone(folder), reporting(lambda: "nothing was written"):
-        solutions = _solved(spec.make(), env, Limits(budget, seed, time_limit), searches)
+        solutions = _solved(spec.make(), searched, Limits(budget, seed, time_limit), searches)
         stream = _recorded(env, solutions, episodes, epsilon, seed, written)
         dataset_id = write_minari(folder, env, stream, spec.name, replace=force)
     plans = [
@@ -113,6 +116,13 @@ class _Written:
         values = self.to_json()
         returns = ", ".join(f"{name} {value:.4g}" for name, value in values["returns"].items())
         return f"{values['episodes']} episodes, {values['steps']} steps; returns: {returns}."
+
+
+def _searched(env: Env) -> Env:
+    """Return the environment that agents search: of a stepwise one, whose plans are the same, the one-shot one."""
+    from memplace_env.envs.one_shot import OneShotEnv
+
+    return OneShotEnv(env.task) if env.formulation is Formulation.STEPS else env
 
 
 def _solved(agent: Agent[Any], env: Env, limits: Limits, searches: int) -> list[Solution]:

@@ -18,7 +18,7 @@ from memplace_env.envs.malloc_game import MallocGameEnv, nearest_actions
 from memplace_env.envs.one_shot import OneShotEnv
 from tests.cli.conftest import Run
 
-GAME, ONE_SHOT = "MallocGame-Tiny-v0", "MemPlace-Tiny-v0"
+GAME, ONE_SHOT, STEPS = "MallocGame-Tiny-v0", "MemPlace-Tiny-v0", "MemPlaceSteps-Tiny-v0"
 
 
 @pytest.fixture
@@ -79,6 +79,18 @@ def test_episodes_of_one_step(form: str, parsed: Callable[..., Any], read: Calla
                 assert (episode.observations[row] == observation).all()
         if number < 3:
             assert reward == pytest.approx(result["plans"][number]["return"])
+
+
+def test_steps_follow_plans_of_one_shot_agents(parsed: Callable[..., Any], read: Callable[[str], Any]) -> None:
+    result = parsed("dataset", STEPS, "--agent", "exact", "--episodes", 5, "--epsilon", 0.3, "--out", "d")
+    data = read("d")
+    env = data.recover_environment()
+    for episode in data:
+        _, info = env.reset()
+        rewards = [env.step(action)[1] for action in episode.actions]
+        assert rewards == episode.rewards.tolist()
+    assert result["plans"][0]["return"] == pytest.approx(info["optimal_return"])
+    assert result["returns"]["lowest"] < info["optimal_return"]
 
 
 def test_the_same_seed_writes_the_same(run: Run, read: Callable[[str], Any]) -> None:

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 import memplace_agents
 from memplace_env._lib.errors import EnvError, PlanError
-from memplace_env.envs.malloc_game import MallocGameEnv, nearest_actions, states_along
+from memplace_env.envs.datasets import states_along
+from memplace_env.envs.malloc_game import MallocGameEnv, nearest_actions
 from memplace_env.envs.malloc_game.plan_actions import actions_of
 from memplace_env.envs.registration import Formulation
 from tests.subjects import small_game
@@ -62,6 +63,26 @@ def test_the_game_of_a_games_plan_is_that_game(seed, ops):
         again = problem.new_states(1)
         problem.replay(again, actions_of(problem, plan)[None].copy())
         assert problem.plan(again[0]) == plan
+
+
+@pytest.mark.parametrize("reward", ["end", "dense"])
+def test_steps_begin_along_a_plan_too(reward):
+    env = gym.make("MemPlaceSteps-Tiny-v0", reward=reward).unwrapped
+    _, info = env.reset()
+    plan = memplace_agents.Exact().solve(gym.make("MemPlace-Tiny-v0")).plan
+    actions = env.problem.actions_of(plan)
+    states = states_along(env.problem, plan, range(len(actions)))
+    vector = gym.make_vec("MemPlaceSteps-Tiny-v0", num_envs=len(actions), reward=reward)
+    assert np.array_equal(vector.reset(options={"state": states})[1]["decision"], env.problem.tables.decision)
+    paid = 0.0
+    for decision, state in enumerate(states):
+        env.reset(options={"state": state})
+        rewards = [env.step(action)[1] for action in actions[decision:]]
+        assert paid + sum(rewards) == pytest.approx(info["optimal_return"])
+        paid += rewards[0]
+    other = gym.make("MemPlaceSteps-v0", workload="synthetic:chain?ops=4").unwrapped
+    with pytest.raises(PlanError, match="another program"):
+        states_along(other.problem, plan, 0)
 
 
 def test_random_play_is_better_the_later_it_begins(solved):

@@ -11,9 +11,7 @@ import numpy as np
 
 from memplace_env._lib.errors import EnvError
 from memplace_env._lib.version import __version__
-from memplace_env.envs.datasets.plan_episodes import PlanEpisode
-from memplace_env.envs.malloc_game import MallocGameEnv
-from memplace_env.envs.one_shot import OneShotEnv
+from memplace_env.envs.datasets.plan_episodes import Followed, PlanEpisode
 
 DATA: Final = "data"
 """Folder within a dataset's folder that holds the data, as Minari wants it."""
@@ -35,7 +33,7 @@ def check_minari() -> None:
 
 
 def write_minari(
-    folder: Path, env: MallocGameEnv | OneShotEnv, episodes: Iterable[PlanEpisode], agent: str, replace: bool = False
+    folder: Path, env: Followed, episodes: Iterable[PlanEpisode], agent: str, replace: bool = False
 ) -> str:
     """Write a dataset into `folder / "data"`, all of it or nothing.
 

@@ -12,7 +12,12 @@ from memplace_env.envs.malloc_game import MallocGameEnv, nearest_actions
 from memplace_env.envs.malloc_game.state import USE
 from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.envs.placement_env import Observation, PlacementEnv
+from memplace_env.envs.steps import StepsEnv
+from memplace_env.envs.steps.step_kernels import CURSOR
 from memplace_env.placement.memory_plan import MemoryPlan
+
+Followed = MallocGameEnv | OneShotEnv | StepsEnv
+"""Environments that can follow a plan."""
 
 
 class PlanEpisode(NamedTuple):
@@ -37,16 +42,16 @@ class PlanFollower:
     """Plays an environment as a plan says.
 
     Args:
-        env: a game, or a one-shot environment, without wrappers.
-        plan: a plan of its program. A game follows it as `nearest_actions` says; a one-shot environment gets the
-            assignment of its tensors' levels, which the compiler places by its own rules. Both may be a little slower
-            or faster than the plan itself.
+        env: a game, a one-shot or a stepwise environment, without wrappers.
+        plan: a plan of its program. A game follows it as `nearest_actions` says; the others get the assignment of its
+            tensors' levels, which the compiler places by its own rules. Either may be a little slower or faster than
+            the plan itself.
 
     Raises:
         PlanError: if the plan is for another program.
     """
 
-    def __init__(self, env: MallocGameEnv | OneShotEnv, plan: MemoryPlan) -> None:
+    def __init__(self, env: Followed, plan: MemoryPlan) -> None:
         self._env: PlacementEnv[Any] = env
         self._choose = _assignments(env, plan) if isinstance(env, OneShotEnv) else _decisions(env, plan)
 
@@ -73,13 +78,16 @@ _Choose = Callable[[np.random.Generator, float], Any]
 """Return the next action; with that probability each decision in it is random."""
 
 
-def _decisions(env: MallocGameEnv, plan: MemoryPlan) -> _Choose:
-    actions = nearest_actions(env.problem, plan)
+def _decisions(env: MallocGameEnv | StepsEnv, plan: MemoryPlan) -> _Choose:
+    if isinstance(env, MallocGameEnv):
+        actions, position = nearest_actions(env.problem, plan), USE
+    else:
+        actions, position = env.problem.actions_of(plan), CURSOR
 
     def choose(rng: np.random.Generator, epsilon: float) -> int:
         if rng.random() < epsilon:
             return int(rng.choice(env.legal_actions()))
-        return int(actions[env.get_state()[USE]])
+        return int(actions[env.get_state()[position]])
 
     return choose
 

@@ -1,12 +1,11 @@
-"""The game that follows a plan: its actions, and its states on the way."""
+"""The actions of the game that follows a plan."""
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from memplace_env._lib.errors import EnvError, PlanError
-from memplace_env.envs.arguments import integers
+from memplace_env._lib.errors import PlanError
 from memplace_env.envs.malloc_game.problem import MallocGameProblem
 from memplace_env.envs.malloc_game.state import COPY, DROP, NO_COPY
 from memplace_env.placement.memory_plan import MemoryPlan
@@ -72,38 +71,6 @@ def preferences_of_plan(problem: MallocGameProblem, plan: MemoryPlan) -> NDArray
             before = fast & (tables.use_tensor == tensor) & (tables.use_op < start)
             preferences[np.flatnonzero(before)[-1:]] = COPY
     return preferences
-
-
-def states_along(problem: MallocGameProblem, plan: MemoryPlan, decisions: ArrayLike) -> Ints:
-    """Return the states of the game that follows a plan, before each of these decisions; starts for a curriculum.
-
-    Args:
-        problem: the game.
-        plan: a plan of its program, such as the exact agent's.
-        decisions: int[N], numbers of decisions already played, each in 0..U-1.
-
-    Returns:
-        int64[N, size]; one row is a state for `reset(options={"state": ...})` and `set_state`, all rows are the states
-        of a vector environment with N games.
-
-    Raises:
-        PlanError: if the plan is for another program.
-        EnvError: for numbers of decisions out of range.
-    """
-    wanted = np.atleast_1d(integers(np.atleast_1d(decisions), (None,), "Numbers of decisions are integers"))
-    if wanted.size and (wanted.min() < 0 or wanted.max() >= problem.num_decisions):
-        raise EnvError(
-            f"A game of {problem.num_decisions} decisions has states before decisions 0..{problem.num_decisions - 1}, "
-            f"not {wanted.min()}..{wanted.max()}."
-        )
-    actions, states = nearest_actions(problem, plan), problem.new_states(1)
-    found: Ints = np.empty((len(wanted), problem.size), dtype=np.int64)
-    for use in range(wanted.max(initial=-1) + 1):
-        found[wanted == use] = states[0]
-        if (wanted == use).any():
-            problem.known.add(states[0])
-        problem.play(states, actions[use : use + 1])
-    return found
 
 
 def _same(one: MemoryPlan, other: MemoryPlan) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from memplace_env._lib.errors import EnvError, WorkloadError
+from memplace_env._lib.errors import EnvError, PlanError, WorkloadError
 from memplace_env._lib.threads import in_chunks
 from memplace_env._lib.units import PS
 from memplace_env.envs.one_shot.problem import OneShotProblem
@@ -149,6 +149,18 @@ class StepsProblem:
         level = states[:, HEAD : HEAD + self.num_decisions]
         assignments[:, self.tables.decision] = np.where(level == BACKING, backing, level)
         return assignments
+
+    def actions_of(self, plan: MemoryPlan) -> Ints:
+        """Return int64[E], the decisions that give each entry the level of its tensors in a plan; not always legal.
+
+        Raises:
+            PlanError: if the plan is for another program.
+        """
+        if plan.program_sha256 != self.task.program.sha256:
+            raise PlanError(f"The plan was made for another program than {self.task.program.name!r} is now.")
+        assignment = self.one_shot.assignments_of(plan.tensor_levels(self.task.program)[None])[0]
+        level = assignment[self.tables.decision]
+        return np.where(level == self.task.backing, BACKING, level)
 
     def scores(self, states: Ints) -> Scores:
         """Return the scores of the plans that the compiler makes of the states' assignments."""
