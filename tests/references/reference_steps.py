@@ -5,7 +5,7 @@ Everything is computed anew at every decision: bytes op by op, times of the whol
 
 from __future__ import annotations
 
-from math import log2
+from math import cos, log2, pi, sin
 
 from memplace_env.placement.task import Task
 from memplace_env.program.program import TensorKind
@@ -165,9 +165,9 @@ class Steps:
     # What is seen.
 
     def observation(self, native_ps: int) -> list[float]:
-        """The 47 numbers of `observation.flat_space`."""
+        """The 71 numbers of `observation.flat_space`."""
         mask = [float(level in self.legal()) for level in (FAST, MIDDLE, BACKING)]
-        entry_features = [0.0] * 19 if self.over else self.entry_features()
+        entry_features = [0.0] * 43 if self.over else self.entry_features()
         return [*mask, *entry_features, *self.state_features(native_ps), *self.program_features()]
 
     def entry_features(self) -> list[float]:
@@ -196,7 +196,7 @@ class Steps:
             log2(1 + most) / 40,
             life / count,
             log2(1 + life) / 20,
-            ops[0] / count,
+            entry // 2 / count,
             len(denser) / len(self.order),
             squashed(positive[entry], sum(positive.values()) / len(positive)),
             len(users) / (len(users) + 4),
@@ -204,6 +204,8 @@ class Steps:
             *(squashed(peak, self.capacity(level)) for peak in peaks for level in (FAST, MIDDLE)),
             *(squashed(self.saved(entry, level, {}), mean_op) for level in (FAST, MIDDLE)),
             *(squashed(self.saved(entry, level, others), mean_op) for level in (FAST, MIDDLE)),
+            *waves(entry // 2 / count),
+            *waves(len(denser) / len(self.order)),
         ]
 
     def state_features(self, native_ps: int) -> list[float]:
@@ -251,6 +253,11 @@ class Steps:
             float(task.streams_weights),
             float(task.accelerator.num_levels > 2),
         ]
+
+
+def waves(x: float) -> list[float]:
+    """Return the sines, then the cosines, of 1, 2, 4, .. 32 half turns of x, between 0 and 1."""
+    return [(1 + wave(2**octave * pi * x)) / 2 for wave in (sin, cos) for octave in range(6)]
 
 
 def squashed(value: float, scale: float) -> float:

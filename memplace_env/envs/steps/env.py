@@ -54,8 +54,8 @@ class StepsEnv(PlacementEnv[np.int64]):
     bring in time.
 
     ## Observation space
-    `observation="flat"` (default): Box(0, 1, (47,) float32), the action mask as numbers 0..2, then 44 features;
-    `observation.flat_space` lists every number. `observation="dict"`: `features` Box(0, 1, (44,) float32) and
+    `observation="flat"` (default): Box(0, 1, (71,) float32), the action mask as numbers 0..2, then 68 features;
+    `observation.flat_space` lists every number. `observation="dict"`: `features` Box(0, 1, (68,) float32) and
     `action_mask` Box(0, 1, (3,) int8). At the end of an episode the features of the entry are 0.
 
     ## Reward

@@ -13,14 +13,14 @@ from memplace_env.envs.steps.step_features import ENTRY_FEATURES, PROGRAM_FEATUR
 from memplace_env.envs.steps.step_tables import LEVELS
 
 FEATURES: Final = (*ENTRY_FEATURES, *STATE_FEATURES, *PROGRAM_FEATURES)
-"""Names of the 44 features, in order."""
+"""Names of the 68 features, in order."""
 
 OBSERVATION_SIZE: Final = LEVELS + len(FEATURES)
 """Length of a flat observation: the action mask, then the features."""
 
 
 def flat_space() -> spaces.Box:
-    """Return Box(0, 1, (47,) float32), the same for every program and chip.
+    """Return Box(0, 1, (71,) float32), the same for every program and chip.
 
     Bytes b are shown as b / (b + capacity of that level), times t as t / (t + mean op), where the mean op is that with
     everything in the backing memory. Each pair is about the fast and the middle level; of a middle level that the chip
@@ -32,7 +32,7 @@ def flat_space() -> spaces.Box:
     | 3 `weight`                | 1 for weights, 0 for results                                                         |
     | 4 `log_bytes`             | log2(1 + most bytes held at once) / 40                                               |
     | 5, 6 `life`, `log_life`   | ops for which bytes are held over all ops; log2(1 + those ops) / 20                  |
-    | 7 `position`              | first op of the life over all ops                                                    |
+    | 7 `position`              | the op that is the first to read it, or that makes it, over all ops                  |
     | 8 `density_rank`          | number of denser entries over all; density: time saved per byte and op of life       |
     | 9 `density`               | d / (d + mean density)                                                               |
     | 10 `uses`                 | n / (n + 4) for n ops that use it                                                    |
@@ -42,28 +42,30 @@ def flat_space() -> spaces.Box:
     | 16, 17 `later`            | the same of the entries that are decided after it                                    |
     | 18, 19 `gain_alone`       | time that it alone saves, with everything else in the backing memory                 |
     | 20, 21 `gain_last`        | time that it saves with all other entries in their fastest levels                    |
-    | 22, 23 `free`             | fewest free bytes during its life over the capacity                                  |
-    | 24, 25 `left`             | the same after its own bytes                                                         |
-    | 26, 27 `saves`            | time that it saves now, with undecided entries in the backing memory                 |
-    | 28, 29 `would_save`       | time that it saves now, with undecided entries in their fastest levels               |
-    | 30, 31 `held`             | mean share of the level that decided entries hold                                    |
-    | 32, 33 `fullest`          | largest share of it that is taken in any op                                          |
-    | 34 `progress`             | decided entries over all                                                             |
-    | 35 `latency`              | estimated latency over that with everything in the backing memory                    |
-    | 36 `gain_so_far`          | time saved so far over that saved if everything found room in the fastest level      |
-    | 37 `speedup`              | s / (1 + s) for the estimated speed-up s over native                                 |
-    | 38, 39 `capacity`         | capacity c as c / (c + bytes of all weights and results)                             |
-    | 40, 41 `traffic`          | time t of all reads and writes there as t / (t + that in the backing memory)         |
-    | 42 `compute`              | compute time of all ops over the latency with everything in the backing memory       |
-    | 43, 44 `log_ops`, `log_entries` | log2(1 + n) / 20 of the numbers of ops and of entries                          |
-    | 45 `streamed`             | 1 if each inference starts with the weights in the backing memory                    |
-    | 46 `has_middle`           | 1 if the chip has three levels                                                       |
+    | 22..33 `position` waves   | of the position: sines of 1, 2, 4, .. 32 half turns, then cosines; (1 + wave) / 2    |
+    | 34..45 `rank` waves       | of the density rank, likewise                                                        |
+    | 46, 47 `free`             | fewest free bytes during its life over the capacity                                  |
+    | 48, 49 `left`             | the same after its own bytes                                                         |
+    | 50, 51 `saves`            | time that it saves now, with undecided entries in the backing memory                 |
+    | 52, 53 `would_save`       | time that it saves now, with undecided entries in their fastest levels               |
+    | 54, 55 `held`             | mean share of the level that decided entries hold                                    |
+    | 56, 57 `fullest`          | largest share of it that is taken in any op                                          |
+    | 58 `progress`             | decided entries over all                                                             |
+    | 59 `latency`              | estimated latency over that with everything in the backing memory                    |
+    | 60 `gain_so_far`          | time saved so far over that saved if everything found room in the fastest level      |
+    | 61 `speedup`              | s / (1 + s) for the estimated speed-up s over native                                 |
+    | 62, 63 `capacity`         | capacity c as c / (c + bytes of all weights and results)                             |
+    | 64, 65 `traffic`          | time t of all reads and writes there as t / (t + that in the backing memory)         |
+    | 66 `compute`              | compute time of all ops over the latency with everything in the backing memory       |
+    | 67, 68 `log_ops`, `log_entries` | log2(1 + n) / 20 of the numbers of ops and of entries                          |
+    | 69 `streamed`             | 1 if each inference starts with the weights in the backing memory                    |
+    | 70 `has_middle`           | 1 if the chip has three levels                                                       |
     """
     return spaces.Box(0, 1, (OBSERVATION_SIZE,), np.float32)
 
 
 def dict_space() -> spaces.Dict:
-    """Return the space of `observation="dict"`: `features` are numbers 3..46 of `flat_space`; `action_mask` int8[3]."""
+    """Return the space of `observation="dict"`: `features` are numbers 3..70 of `flat_space`; `action_mask` int8[3]."""
     return spaces.Dict(
         {
             "features": spaces.Box(0, 1, (len(FEATURES),), np.float32),
@@ -73,7 +75,7 @@ def dict_space() -> spaces.Dict:
 
 
 def in_form(rows: NDArray[np.float32], flat: bool) -> Observation:
-    """Return observations float32[..., 47] as they are, or as the arrays of a Dict."""
+    """Return observations float32[..., 71] as they are, or as the arrays of a Dict."""
     if flat:
         return rows
     mask = rows[..., :LEVELS].astype(np.int8)

@@ -117,7 +117,7 @@ class StepsProblem:
         return gains, played, rows
 
     def observe(self, states: Ints) -> NDArray[np.float32]:
-        """Return observations float32[B, 47] of states, see `observation.flat_space`."""
+        """Return observations float32[B, 71] of states, see `observation.flat_space`."""
         rows = _empty_rows(len(states))
         in_chunks(lambda a, b: observe_all(self.tables, states[a:b], rows[a:b]), len(states))
         return rows

@@ -19,10 +19,14 @@ DECISION_ORDERS: tuple[DecisionOrder, ...] = get_args(DecisionOrder)
 
 Floats = NDArray[np.float64]
 
+WAVES: Final = 6
+"""Number of frequencies of each wave, see `entry_features`; the highest one tells 64 entries apart. Our choice."""
+
 ENTRY_FEATURES: Final = (
     "weight", "log_bytes", "life", "log_life", "position", "density_rank", "density", "uses", "copy",
     "bytes_fast", "bytes_middle", "denser_fast", "denser_middle", "later_fast", "later_middle",
     "gain_alone_fast", "gain_alone_middle", "gain_last_fast", "gain_last_middle",
+    *(f"{of}_{wave}_{2**octave}" for of in ("position", "rank") for wave in ("sin", "cos") for octave in range(WAVES)),
 )  # fmt: skip
 """Columns of `StepTables.entry_features`."""
 
@@ -63,11 +67,13 @@ def density_of(tables: StepTables) -> Floats:
 
 
 def entry_features(tables: StepTables, is_weight: NDArray[np.bool_], copy_ps: Ints) -> NDArray[np.float32]:
-    """Return float32[E, 19] in [0, 1], columns `ENTRY_FEATURES`.
+    """Return float32[E, 43] in [0, 1], columns `ENTRY_FEATURES`.
 
     Bytes b are shown as b / (b + capacity), times t as t / (t + mean op), where the mean op is that with everything in
     the backing memory; both are 1/2 where the two are equal. Columns about a middle level that the chip has not are
-    1 for bytes and 0 for times. Scales of logarithms are those of `one_shot.observation`.
+    1 for bytes and 0 for times. Waves show x as (1 + sin(2^n pi x)) / 2 and (1 + cos(2^n pi x)) / 2, so that a small
+    network tells entries apart whose position x or whose rank is nearly the same. Scales of logarithms are those of
+    `one_shot.observation`.
 
     Args:
         tables: the tables, entries in the order of deciding.
@@ -83,25 +89,28 @@ def entry_features(tables: StepTables, is_weight: NDArray[np.bool_], copy_ps: In
     starts = tables.segment_ptr[:-1]
     first, last = tables.segment_first[starts], tables.segment_last[tables.segment_ptr[1:] - 1]
     size = np.maximum.reduceat(tables.segment_bytes, starts)
-    life, uses = last - first + 1, np.diff(tables.op_ptr)
+    life, uses, position = last - first + 1, np.diff(tables.op_ptr), tables.decision // 2 / ops
     positive = np.maximum(density, 0)
     held = [
         size,
         bytes_before(tables, by_density),
         bytes_before(tables, np.arange(entries - 1, -1, -1)),
     ]
+    angles = [2**octave * np.pi * x for x in (position, rank / entries) for octave in range(WAVES)]
+    waves = [wave(angle) for some in (angles[:WAVES], angles[WAVES:]) for wave in (np.sin, np.cos) for angle in some]
     columns = [
         is_weight,
         np.log2(1.0 + size) / 40,
         life / ops,
         np.log2(1.0 + life) / 20,
-        first / ops,
+        position,
         rank / entries,
         _squashed(positive, positive.mean()),
         uses / (uses + 4),
         _squashed(copy_ps, mean_op),
         *(_squashed(each, capacity) for each in held for capacity in tables.capacity),
         *(_squashed(saved[:, level], mean_op) for saved in (alone, missing) for level in range(2)),
+        *((1 + wave) / 2 for wave in waves),
     ]
     return np.stack([np.asarray(column, dtype=np.float32) for column in columns], axis=1).clip(0, 1)
 
