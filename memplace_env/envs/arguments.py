@@ -34,6 +34,17 @@ def checked_seed(seed: Any) -> int | None:
     raise EnvError(f"A seed is None or an integer of at least 0 and below 2**128, not {described(seed)}.")
 
 
+def checked_flag(name: str, flag: Any) -> bool:
+    """Return a flag.
+
+    Raises:
+        EnvError: if it is no bool.
+    """
+    if isinstance(flag, bool | np.bool_):
+        return bool(flag)
+    raise EnvError(f"{name} is True or False, not {described(flag)}.")
+
+
 def checked_options(options: Any) -> Mapping[str, Any]:
     """Return the options of a reset, empty for None.
 

@@ -12,13 +12,14 @@ from sb3_contrib import MaskablePPO
 from stable_baselines3 import PPO
 
 import memplace_env
-from memplace_env._lib.errors import ActionError, EnvError, WorkloadError
+from memplace_env._lib.errors import ActionError, WorkloadError
 from memplace_env._lib.units import PS
 from memplace_env.envs.malloc_game import MallocGameEnv, MallocGameProblem
-from memplace_env.envs.malloc_game.observation import LOOKAHEAD, PROGRESS, TENSOR
+from memplace_env.envs.malloc_game.flat import empty_flat
+from memplace_env.envs.malloc_game.observation import LOOKAHEAD, PROGRESS, TENSOR, empty_observations
 from memplace_env.envs.malloc_game.state import BLOCKS, COPY, DROP, NO_COPY, OP
 from memplace_env.envs.registration import GAME
-from memplace_env.envs.wrappers import SB3VecEnv, SkipForced
+from memplace_env.envs.wrappers import SB3VecEnv
 from memplace_env.machine.accelerator import load_accelerator
 from memplace_env.placement.resolve_task import resolve_task
 from memplace_env.placement.simulator import evaluate_plan, traffic_bound_ps
@@ -82,10 +83,14 @@ def test_profiles_and_features_by_definition(task, data):
     """The updated profile equals the one drawn anew, and both follow from the blocks."""
     program, problem = task.program, MallocGameProblem(task)
     states = problem.new_states(3)
-    profiles = problem.observe(states).profile
+    profiles, coarse = problem.profiles(states), problem.profiles(states, flat=True)
+    seen, flat, again = empty_observations(3), empty_flat(3), states.copy()
     rng = np.random.default_rng(data.draw(st.integers(0, 99)))
     for _ in range(data.draw(st.integers(1, program.num_uses))):
-        seen = problem.step(states, rng.integers(0, 3, 3), profiles)[2]
+        actions = rng.integers(0, 3, 3)
+        moves = problem.step(states, actions, profiles, seen)
+        assert (problem.step(again, actions, coarse, flat) == moves).all()
+        assert (flat == problem.observe_flat(states)).all()
         anew = problem.observe(states)
         for name, one, other in zip(seen._fields, seen, anew, strict=True):
             assert (one == other).all(), name
@@ -229,26 +234,6 @@ def test_planners_interface():
     for action in actions[0]:
         problem.play(stepped, np.array([action]))
     assert (stepped == replayed).all(), "the actions that replay reports lead to the same game"
-
-
-def test_skip_forced_keeps_the_return():
-    plain, skipping = MallocGameEnv(WORKLOAD), SkipForced(MallocGameEnv(WORKLOAD))
-    rng = np.random.default_rng(0)
-    _, info = skipping.reset(seed=0)
-    total, decisions, over = info["skipped_reward"], info["skipped"], False
-    actions = []
-    while not over:
-        legal = skipping.unwrapped.legal_actions()
-        assert len(legal) > 1
-        actions.append(int(rng.choice(legal)))
-        _, reward, over, _, info = skipping.step(actions[-1])
-        assert info["played"] == actions[-1]
-        total += reward
-        decisions += 1 + info["skipped"]
-    assert decisions == plain.problem.num_decisions
-    assert total == pytest.approx(100 * (1 - info["latency_s"] / (plain.problem.all_backing_ps * PS)))
-    with pytest.raises(EnvError, match="MallocGame"):
-        SkipForced(gym.make("MemPlace-v0", workload="synthetic:chain"))
 
 
 @pytest.mark.parametrize("algorithm", [PPO, MaskablePPO])

@@ -21,7 +21,7 @@ import numpy as np
 
 import memplace_env  # noqa: F401
 from benchmarks.ledger import Ledger
-from memplace_env.envs.wrappers import MeasurementNoise, SkipForced
+from memplace_env.envs.wrappers import MeasurementNoise
 from memplace_env.placement.simulator import BuiltinSimulator
 
 STEPS: Final = 200_000
@@ -112,7 +112,9 @@ def kinds() -> dict[str, Callable[[], Iterator[None]]]:
             ),
             f"{name}, vector, black box": lambda many=many: _steps(many(simulator=_BlackBox())),
         }
-    found["game, forced skipped"] = lambda: _steps(SkipForced(gym.make("MallocGame-v0", **_SETTINGS["MallocGame-v0"])))
+    found["game, forced skipped"] = lambda: _steps(
+        gym.make("MallocGame-v0", skip_forced=True, **_SETTINGS["MallocGame-v0"])
+    )
     return found
 
 

@@ -1,26 +1,54 @@
 """Occupancy of fast memory as observations show it: drawn from a state, or brought up to date after a move.
 
-A profile is uint8[2, 64, 64]: channel (all blocks, protected blocks), address bin, op; the last column is the current
-op. 255 stands for a bin that is full.
+A profile shows the last 64 ops, the current one last, in one of two forms:
+
+- fine, of the Dict: uint8[2, 64, 64], channel (all blocks, protected blocks), address bin, op; 255 stands for a bin
+  that is full.
+- coarse, of the flat observation: uint16[64, 16], a ring of ops, in which op t has row t modulo 64; channel and, eight
+  to each channel, coarse address bin. A cell is the sum of the fine profile's eight bins in that op.
+
+Kernels take either; the branch on `ndim` is decided when they are compiled.
 """
 
 from __future__ import annotations
 
+from typing import Any, Final
+
 import numpy as np
+from numpy.typing import NDArray
 
 from memplace_env._lib.kernel import kernel
 from memplace_env.envs.malloc_game.observation import BINS
 from memplace_env.envs.malloc_game.state import BLOCKS, LIVE, OP, PAST, QUEUE_HEAD, USE
 
+COARSE: Final = 8
+"""Address bins of the coarse profile."""
+SPAN: Final = BINS // COARSE
+"""Address bins of the fine profile in one of the coarse one."""
+
+
+def empty_profiles(count: int, flat: bool) -> NDArray[Any]:
+    """Return uninitialised profiles of `count` states: coarse ones if `flat`, else fine ones."""
+    return np.empty((count, BINS, 2 * COARSE), np.uint16) if flat else np.empty((count, 2, BINS, BINS), np.uint8)
+
 
 @kernel
 def draw_profiles(tables, layout, states, profiles):
-    """Draw profiles uint8[B, 2, 64, 64] from nothing but the states int64[B, size]."""
+    """Draw the profiles of states int64[B, size] from nothing but the states."""
     for index in range(len(states)):
         state, profile = states[index], profiles[index]
         profile[:] = 0
         now = min(state[OP], len(tables.compute_ps) - 1)
         _draw_all(tables, layout, state, max(now - BINS + 1, 0), now, profile)
+
+
+@kernel
+def copy_profile(profile, into):
+    """Copy a fine profile."""
+    # By words of eight cells: a copy of the arrays as they are would go cell by cell.
+    words, copied = profile.reshape(2 * BINS * BINS).view(np.uint64), into.reshape(2 * BINS * BINS).view(np.uint64)
+    for word in range(len(words)):
+        copied[word] = words[word]
 
 
 @kernel
@@ -45,7 +73,7 @@ def update_profile(tables, layout, state, before, profile):
         return
     block = state[layout.block + tables.use_tensor[use]]
     if turn < state[QUEUE_HEAD] and state[layout.drained + state[layout.queue + turn]] < last_op:
-        profile[:, :, BINS - 1] = 0  # after a wait, blocks are no longer needed in this op that were drawn there
+        _clear_last(profile, last_op)  # after a wait, blocks are no longer needed in this op that were drawn there
         _draw_all(tables, layout, state, last_op, last_op, profile)
     elif state[layout.level + use] == 0:
         # A new block is drawn from its start, one that is used again from the op after those drawn before.
@@ -55,8 +83,11 @@ def update_profile(tables, layout, state, before, profile):
     if now == last_op:
         return
     # The move closed ops: one column is shifted out for each; more than the picture has need not be.
-    for _ in range(min(now - last_op, BINS)):
-        _shift(profile.reshape(2 * BINS * BINS).view(np.uint64))
+    for op in range(max(last_op, now - BINS) + 1, now + 1):
+        if profile.ndim == 2:
+            _clear_last(profile, op)
+        else:
+            _shift(profile.reshape(2 * BINS * BINS).view(np.uint64))
     _draw_all(tables, layout, state, last_op + 1, now, profile)
 
 
@@ -77,20 +108,31 @@ def _draw_all(tables, layout, state, since, now, profile):
 
 
 @kernel
+def _clear_last(profile, op):
+    """Empty the column of an op, in a fine profile the last one."""
+    if profile.ndim == 2:
+        profile[op % BINS] = 0
+    else:
+        profile[:, :, BINS - 1] = 0
+
+
+@kernel
 def _shift(words):
     """Move a profile, as little-endian words of eight cells, one column to the left; the last column becomes 0."""
     # The lowest byte of a word is its leftmost cell: shifting right by 8 bits drops it, and the next word's lowest byte
     # moves into the highest, 56 bits up.
     byte, rest = np.uint64(8), np.uint64(56)
-    for line in range(0, len(words), BINS // 8):
-        for word in range(line, line + BINS // 8 - 1):
-            words[word] = words[word] >> byte | words[word + 1] << rest
-        words[line + BINS // 8 - 1] >>= byte
+    # One loop over all lines, which compiles to vector code; it moves the next line's first cell into a line's last.
+    for word in range(len(words) - 1):
+        words[word] = words[word] >> byte | words[word + 1] << rest
+    words[-1] >>= byte
+    for word in range(BINS // 8 - 1, len(words), BINS // 8):
+        words[word] = words[word] << byte >> byte
 
 
 @kernel
 def _draw(tables, layout, state, block, since, until, now, profile):
-    """Add ops since..until of a block to a profile whose last column is op `now`.
+    """Add ops since..until of a block to a profile whose last op is `now`.
 
     Shares of a bin are rounded down, so that they never add up to more than 255.
     """
@@ -105,15 +147,26 @@ def _draw(tables, layout, state, block, since, until, now, profile):
     high = low + tables.size[state[layout.tensor + block]]
     # Bin b covers bytes b * capacity / BINS to (b + 1) * capacity / BINS; all is scaled by BINS to stay in integers.
     # Only the first and the last bin of a block can be filled in part.
-    first_bin, last_bin = low * BINS // tables.capacity, (high * BINS - 1) // tables.capacity
-    for address in range(first_bin, last_bin + 1):
-        share = np.uint8(255)
-        if address in (first_bin, last_bin):
-            bottom, top = max(low * BINS, address * tables.capacity), min(high * BINS, (address + 1) * tables.capacity)
-            share = np.uint8((top - bottom) * 255 // tables.capacity)
-        line = profile[0, address]
-        for op in range(begin, end):
-            line[op] += share
-        line = profile[1, address]
-        for op in range(begin, min(protected, end)):
-            line[op] += share
+    capacity, low, high = tables.capacity, low * BINS, high * BINS
+    first, last = low // capacity, (high - 1) // capacity
+    first_share = (min(high, (first + 1) * capacity) - low) * 255 // capacity
+    last_share = (high - max(low, last * capacity)) * 255 // capacity
+    if profile.ndim == 2:
+        # One pass per coarse bin, with the sum of the shares of its bins.
+        for coarse in range(first // SPAN, last // SPAN + 1):
+            share = 0
+            for address in range(max(first, coarse * SPAN), min(last, coarse * SPAN + SPAN - 1) + 1):
+                share += first_share if address == first else last_share if address == last else 255
+            for op in range(left + begin, left + end):
+                profile[op % BINS, coarse] += np.uint16(share)
+            for op in range(left + begin, left + min(protected, end)):
+                profile[op % BINS, COARSE + coarse] += np.uint16(share)
+    else:
+        for address in range(first, last + 1):
+            share = first_share if address == first else last_share if address == last else 255
+            line = profile[0, address]
+            for column in range(begin, end):
+                line[column] += np.uint8(share)
+            line = profile[1, address]
+            for column in range(begin, min(protected, end)):
+                line[column] += np.uint8(share)

@@ -6,7 +6,7 @@ import numpy as np
 
 from memplace_env._lib.kernel import kernel
 from memplace_env.envs.malloc_game.gains import gain_of
-from memplace_env.envs.malloc_game.rules import begin, lazy_action, play, play_nearest
+from memplace_env.envs.malloc_game.rules import begin, is_forced, lazy_action, play, play_nearest
 from memplace_env.envs.malloc_game.state import COPY, DROP, MASK, NO_COPY, OP, USE
 
 
@@ -43,6 +43,13 @@ def lazy_playout(tables, layout, state):
     """Finish a state with Drop if it is legal and waits for nothing, else NoCopy, else Copy."""
     while state[MASK] != 0:
         play(tables, layout, state, lazy_action(tables, layout, state))
+
+
+@kernel
+def play_forced(tables, layout, state):
+    """Play decisions as long as they have a single legal action, but not the last decision of the game."""
+    while state[USE] + 1 < len(tables.use_op) and is_forced(state):
+        play(tables, layout, state, state[MASK] >> 1)  # of the masks 1, 2, 4 the actions 0, 1, 2
 
 
 @kernel

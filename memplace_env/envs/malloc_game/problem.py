@@ -11,9 +11,10 @@ from memplace_env._lib.errors import EnvError
 from memplace_env._lib.threads import cached_property, in_chunks
 from memplace_env._lib.units import PS
 from memplace_env.envs.malloc_game import playouts, rules
+from memplace_env.envs.malloc_game.flat import empty_flat
 from memplace_env.envs.malloc_game.known import KnownStates
 from memplace_env.envs.malloc_game.observation import Observations, Unchanging, empty_observations, unchanging
-from memplace_env.envs.malloc_game.occupancy import draw_profiles
+from memplace_env.envs.malloc_game.occupancy import draw_profiles, empty_profiles
 from memplace_env.envs.malloc_game.state import ESTIMATE, MASK, USE, game_tables, layout_of, plan_of
 from memplace_env.envs.malloc_game.step import observe_all, step_all
 from memplace_env.placement.compiler import all_backing_report
@@ -21,6 +22,9 @@ from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.simulator import evaluate_plans
 from memplace_env.placement.task import Task, streamed
 from memplace_env.program.program import Ints
+
+Seen = Observations | NDArray[np.float32]
+"""Observations of a batch, as the arrays of a Dict or flat."""
 
 
 class MallocGameProblem:
@@ -64,6 +68,25 @@ class MallocGameProblem:
         state = np.zeros(self.size, dtype=np.int64)
         rules.begin(self.tables, self.layout, state)
         state.flags.writeable = False
+        return state
+
+    @cached_property
+    def first_choice(self) -> Ints:
+        """The state before the first decision that is not forced, int64[size]; read-only.
+
+        The decisions before it gain nothing: without a block only Drop can be forced, and nothing is waited for.
+        """
+        state = self.without_forced(self.first_state)
+        state.flags.writeable = False
+        return state
+
+    def without_forced(self, state: Ints) -> Ints:
+        """Return the state int64[size] after the forced decisions that follow this one; the last is left in any case.
+
+        So an episode that begins here has a step.
+        """
+        state = state.copy()
+        playouts.play_forced(self.tables, self.layout, state)
         return state
 
     def new_states(self, count: int) -> Ints:
@@ -174,38 +197,64 @@ class MallocGameProblem:
     def observe(self, states: Ints, into: Observations | None = None) -> Observations:
         """Return observations of states, in `into` if that is given."""
         observations = empty_observations(len(states)) if into is None else into
-
-        def chunk(first: int, last: int) -> None:
-            part = observations.part(first, last)
-            observe_all(self.tables, self.layout, states[first:last], self._unchanging, part)
-            draw_profiles(self.tables, self.layout, states[first:last], part.profile)
-
-        in_chunks(chunk, len(states))
+        self._fill(states, self.profiles(states), observations)
         return observations
 
+    def observe_flat(self, states: Ints, into: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
+        """Return float32[B, 546], flat observations of states, in `into` if that is given."""
+        observations = empty_flat(len(states)) if into is None else into
+        self._fill(states, self.profiles(states, flat=True), observations)
+        return observations
+
+    def profiles(self, states: Ints, flat: bool = False) -> NDArray[Any]:
+        """Return the profiles of states, see `occupancy`: coarse ones if `flat`, else fine ones."""
+        profiles = empty_profiles(len(states), flat)
+        in_chunks(lambda a, b: draw_profiles(self.tables, self.layout, states[a:b], profiles[a:b]), len(states))
+        return profiles
+
     def step(
-        self, states: Ints, actions: NDArray[np.integer], profiles: NDArray[np.uint8], into: Observations | None = None
-    ) -> tuple[Ints, Ints, Observations]:
+        self,
+        states: Ints,
+        actions: NDArray[np.integer],
+        profiles: NDArray[Any],
+        into: Seen,
+        skip_forced: bool = False,
+    ) -> Ints:
         """Play as `play` does and observe, which costs less than one after the other.
 
         Args:
             states, actions: as for `play`.
-            profiles: uint8[B, 2, 64, 64], the states' profiles before; brought up to date in place.
-            into: arrays to fill; new ones if None.
+            profiles: the states' profiles before; brought up to date in place.
+            into: filled with the observations after: `Observations`, or with coarse profiles float32[B, 546].
+            skip_forced: whether to go on with the decisions that have a single legal action.
+
+        Returns:
+            int64[3, B]: picoseconds by which the estimated latency is lower, the actions played (-1 in finished
+            states), and how many forced decisions followed each.
         """
-        gains, played = np.empty((2, len(states)), dtype=np.int64)
+        moves = np.empty((3, len(states)), dtype=np.int64)
         wanted = np.ascontiguousarray(actions, dtype=np.int64)
-        observations = empty_observations(len(states)) if into is None else into
 
         def chunk(first: int, last: int) -> None:
-            some, whole = slice(first, last), last - first == len(states)
-            moves = states[some], wanted[some], gains[some], played[some], profiles[some]
-            part = observations if whole else observations.part(first, last)
-            step_all(self.tables, self.layout, *moves, self._unchanging, part)
+            some, part = slice(first, last), part_of(into, first, last)
+            move = states[some], wanted[some], moves[:, some], skip_forced, profiles[some]
+            step_all(self.tables, self.layout, *move, self._unchanging, part)
 
         in_chunks(chunk, len(states))
-        return gains, played, observations
+        return moves
+
+    def _fill(self, states: Ints, profiles: NDArray[Any], into: Seen) -> None:
+        def chunk(first: int, last: int) -> None:
+            some, part = slice(first, last), part_of(into, first, last)
+            observe_all(self.tables, self.layout, states[some], self._unchanging, profiles[some], part)
+
+        in_chunks(chunk, len(states))
 
     @cached_property
     def _unchanging(self) -> Unchanging:
         return unchanging(self.program, self.tables)
+
+
+def part_of(observations: Seen, first: int, last: int) -> Seen:
+    """Return views of observations first..last-1."""
+    return observations.part(first, last) if isinstance(observations, Observations) else observations[first:last]

@@ -195,6 +195,12 @@ def lazy_action(tables, layout, state):
     return NO_COPY if state[MASK] >> NO_COPY & 1 else COPY
 
 
+@kernel(forceinline=True)
+def is_forced(state):
+    """Return whether the current decision has a single legal action; false once the game is over."""
+    return state[MASK] != 0 and state[MASK] & (state[MASK] - 1) == 0
+
+
 @kernel
 def play_nearest(tables, layout, state, wanted):
     """Play the preferred action if legal, else the lazy one; returns (gain in ps, action), 0 and -1 at the end."""

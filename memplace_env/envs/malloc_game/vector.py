@@ -9,8 +9,10 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import ArrayLike, NDArray
 
 from memplace_env.envs.malloc_game.env import MallocGameEnv, check_actions
-from memplace_env.envs.malloc_game.flat import empty_flat, flatten
+from memplace_env.envs.malloc_game.flat import empty_flat
 from memplace_env.envs.malloc_game.observation import Observations, empty_observations
+from memplace_env.envs.malloc_game.problem import Seen
+from memplace_env.envs.malloc_game.state import USE
 from memplace_env.envs.native_vector import Bools, Info, PlacementVectorEnv, checked_starts
 from memplace_env.envs.placement_env import Observation, row_of
 from memplace_env.program.program import Ints
@@ -37,17 +39,15 @@ class MallocGameVectorEnv(PlacementVectorEnv[MallocGameEnv]):
     ) -> None:
         del max_episode_steps
         env = MallocGameEnv(**kwargs)
-        first = env.problem.observe(env.problem.new_states(1))
-        bytes_each = env.problem.first_state.nbytes + first.profile.nbytes + sum(array.nbytes for array in first)
-        super().__init__(num_envs, env, autoreset_mode, bytes_each)
         self.problem = env.problem
-        self.states = self.problem.new_states(self.num_envs)
-        flat = self.env.flat
-        self._observations = empty_observations(self.num_envs) if flat or not copy else None
-        self._flat = empty_flat(self.num_envs) if flat and not copy else None
-        self._first: Observation = flatten(first) if flat else first._asdict()
-        self._first_profile = first.profile
-        self._profiles = np.repeat(first.profile, self.num_envs, axis=0)
+        first = env.first_state[None].copy()
+        self._first = form_of(self.problem.observe_flat(first) if env.flat else self.problem.observe(first))
+        self._first_profile = self.problem.profiles(first, env.flat)
+        arrays = [env.first_state, self._first_profile, *_arrays(self._first)]
+        super().__init__(num_envs, env, autoreset_mode, sum(array.nbytes for array in arrays))
+        self.states = np.repeat(env.first_state[None], self.num_envs, axis=0)
+        self._profiles = np.repeat(self._first_profile, self.num_envs, axis=0)
+        self._reused = None if copy else empty_seen(self.num_envs, self.env.flat)
 
     def action_masks(self) -> NDArray[np.bool_]:
         """Return bool[B, 3], the legal actions of every game."""
@@ -55,13 +55,16 @@ class MallocGameVectorEnv(PlacementVectorEnv[MallocGameEnv]):
 
     def _play(self, actions: ArrayLike, live: Bools) -> tuple[Observation, NDArray[np.float64], Bools, Info]:
         wanted = check_actions(actions, (self.num_envs,))
-        gains, played, observations = self.problem.step(self.states, wanted, self._profiles, self._observations)
+        seen = empty_seen(self.num_envs, self.env.flat) if self._reused is None else self._reused
+        gains, played, skipped = self.problem.step(self.states, wanted, self._profiles, seen, self.env.skip_forced)
         fractions, latency = self.problem.settle(self.states, gains, played)
         info = {"latency_s": latency, "played": played, "illegal": played != wanted}
-        return self._form(observations), self.env.reward_scale * fractions, self.problem.done(self.states) & live, info
+        if self.env.skip_forced:
+            info["skipped"] = skipped
+        return form_of(seen), self.env.reward_scale * fractions, self.problem.done(self.states) & live, info
 
     def _begin(self, which: Bools, observations: Observation | None = None) -> None:
-        self.states[which] = self.problem.first_state
+        self.states[which] = self.env.first_state
         self._profiles[which] = self._first_profile
         if observations is not None:
             for array, first in zip(_arrays(observations), _arrays(self._first), strict=True):
@@ -71,19 +74,32 @@ class MallocGameVectorEnv(PlacementVectorEnv[MallocGameEnv]):
         return checked_starts(self.problem, state, which)
 
     def _begin_from(self, starts: Ints, which: Bools, info: Info) -> None:
-        self.states[which] = starts[which]
-        self._profiles[which] = self.problem.observe(self.states[which]).profile
+        for index in np.flatnonzero(which):
+            start = self.problem.without_forced(starts[index]) if self.env.skip_forced else starts[index]
+            if self.env.skip_forced:
+                info["skipped"][index] = start[USE] - starts[index, USE]
+            self.states[index] = start
+        self._profiles[which] = self.problem.profiles(self.states[which], self.env.flat)
         info["latency_s"][which] = self.problem.latency_s(self.states[which])
 
     def _observe(self) -> Observation:
-        return self._form(self.problem.observe(self.states, self._observations))
+        seen = empty_seen(self.num_envs, self.env.flat) if self._reused is None else self._reused
+        if isinstance(seen, Observations):
+            return form_of(self.problem.observe(self.states, seen))
+        return self.problem.observe_flat(self.states, seen)
 
     def _row(self, observations: Observation, index: int) -> Observation:
         return row_of(observations, index)
 
-    def _form(self, observations: Observations) -> Observation:
-        """Return the observations in this environment's form; with `copy=False` in the arrays of the step before."""
-        return flatten(observations, self._flat) if self.env.flat else observations._asdict()
+
+def empty_seen(count: int, flat: bool) -> Seen:
+    """Return uninitialised observations of `count` games."""
+    return empty_flat(count) if flat else empty_observations(count)
+
+
+def form_of(seen: Seen) -> Observation:
+    """Return observations in the form that Gymnasium takes."""
+    return seen._asdict() if isinstance(seen, Observations) else seen
 
 
 def _arrays(observations: Observation) -> list[NDArray[Any]]:

@@ -10,11 +10,10 @@ from numpy.typing import NDArray
 from memplace_env._lib.array_rows import row_of, viewed
 from memplace_env._lib.kernel import kernel
 from memplace_env._lib.threads import in_chunks
-from memplace_env.envs.malloc_game.observation import Observations
 from memplace_env.envs.malloc_game.occupancy import draw_profiles
-from memplace_env.envs.malloc_game.problem import MallocGameProblem
+from memplace_env.envs.malloc_game.problem import MallocGameProblem, Seen, part_of
 from memplace_env.envs.malloc_game.state import HEAD
-from memplace_env.envs.malloc_game.step import observe_all, step_all
+from memplace_env.envs.malloc_game.step import observe_state, step_state
 from memplace_env.program.program import Ints
 
 
@@ -53,9 +52,9 @@ class GameRows:
         for index, (problem, states) in enumerate(games):
             self._put(index, problem, rows_of(problem), states)
 
-    def begin(self, index: int, problem: MallocGameProblem, rows: tuple[Ints, ...]) -> None:
-        """Begin a game of a problem, whose `rows_of` are given, in place of the one with that index."""
-        self._put(index, problem, rows, problem.new_states(1))
+    def begin(self, index: int, problem: MallocGameProblem, rows: tuple[Ints, ...], first: Ints) -> None:
+        """Begin a game of a problem, whose `rows_of` are given, from a state in place of the one with that index."""
+        self._put(index, problem, rows, first[None].copy())
 
     def _put(self, index: int, problem: MallocGameProblem, rows: tuple[Ints, ...], states: Ints) -> None:
         self._games[index] = problem, states
@@ -63,56 +62,36 @@ class GameRows:
             matrix[index] = row
         self.heads[index] = states[0, :HEAD]
 
-    def step(self, actions: Ints, profiles: NDArray[np.uint8], into: Observations) -> tuple[Ints, Ints]:
-        """Play an action in each game and observe; see `MallocGameProblem.step`.
-
-        Returns:
-            int64[count] twice: picoseconds saved, and the actions played (-1 in finished games).
-        """
-        gains, played = np.empty((2, len(actions)), dtype=np.int64)
+    def step(self, actions: Ints, profiles: NDArray[Any], into: Seen, skip_forced: bool) -> Ints:
+        """Play an action in each game and observe; see `MallocGameProblem.step`, also for what is returned."""
+        moves = np.empty((3, len(actions)), dtype=np.int64)
 
         def chunk(a: int, b: int) -> None:
             rows = [matrix[a:b] for matrix in self._rows]
-            moves = actions[a:b], gains[a:b], played[a:b], profiles[a:b], self.heads[a:b]
-            _step_many(*self._like, *rows, *moves, into.part(a, b))
+            move = actions[a:b], moves[:, a:b], skip_forced, profiles[a:b], self.heads[a:b]
+            _step_many(*self._like, *rows, *move, part_of(into, a, b))
 
         in_chunks(chunk, len(actions))
-        return gains, played
+        return moves
 
-    def observe(self, which: Ints, profiles: NDArray[np.uint8], into: Observations) -> None:
+    def observe(self, which: Ints, profiles: NDArray[Any], into: Seen) -> None:
         """Draw the profiles and fill in the observations of the games `which`, int64[n], in rows of both."""
         _observe_many(*self._like, *self._rows, which, profiles, into)
 
 
 @kernel
-def _part(into, index):
-    """Return one row of observations as a batch."""
-    return Observations(
-        into.profile[index : index + 1],
-        into.bandwidth[index : index + 1],
-        into.tensor[index : index + 1],
-        into.lookahead[index : index + 1],
-        into.progress[index : index + 1],
-        into.action_mask[index : index + 1],
-    )
-
-
-@kernel
 def _step_many(
     tables, layout, unchanging, game, table_rows, layout_rows, unchanging_rows, state_rows,
-    actions, gains, played, profiles, heads, into,
+    actions, moves, skip_forced, profiles, heads, into,
 ):  # fmt: skip
     """Play one decision in each game and observe; the first four give types alone, the rows what is played."""
     for index in range(len(actions)):
-        states = viewed(game, state_rows[index]).states
-        one = slice(index, index + 1)
-        step_all(
-            viewed(tables, table_rows[index]), viewed(layout, layout_rows[index]), states,
-            actions[one], gains[one], played[one], profiles[one],
-            viewed(unchanging, unchanging_rows[index]), _part(into, index),
-        )  # fmt: skip
+        state, profile = viewed(game, state_rows[index]).states[0], profiles[index]
+        own, at = viewed(tables, table_rows[index]), viewed(layout, layout_rows[index])
+        moves[:, index] = step_state(own, at, state, actions[index], skip_forced, profile)
+        observe_state(own, at, state, viewed(unchanging, unchanging_rows[index]), profile, into, index)
         # Masks, estimates and whether a game is over are read from the heads, for all games at once.
-        heads[index] = states[0, :HEAD]
+        heads[index] = state[:HEAD]
 
 
 @kernel
@@ -121,8 +100,7 @@ def _observe_many(
 ):
     """Observe the games `which` from their states alone."""
     for index in which:
-        states, part = viewed(game, state_rows[index]).states, _part(into, index)
+        states = viewed(game, state_rows[index]).states
         own, at = viewed(tables, table_rows[index]), viewed(layout, layout_rows[index])
-        observe_all(own, at, states, viewed(unchanging, unchanging_rows[index]), part)
         draw_profiles(own, at, states, profiles[index : index + 1])
-        into.profile[index] = profiles[index]
+        observe_state(own, at, states[0], viewed(unchanging, unchanging_rows[index]), profiles[index], into, index)

@@ -118,7 +118,8 @@ class MallocGameManyEnv(MallocGameEnv):
             raise EnvError(f"reward must be one of {', '.join(REWARDS)}, not {described(reward)}.")
         self.draws, self.reward, self._names_optimum = draws_of(Formulation.GAME, split), reward, split == SYNTHETIC
         first = drawn_game(self.draws.first)
-        super().__init__(first.problem.task, "", render_mode, observation, "percent")
+        task = first.problem.task
+        super().__init__(task, "", render_mode, observation, "percent", skip_forced=skip_forced)
         self._turn_to(first)
 
     def reset(

@@ -11,9 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from memplace_env._lib.units import PS
 from memplace_env.envs.malloc_game.env import check_actions
-from memplace_env.envs.malloc_game.flat import empty_flat, flatten
-from memplace_env.envs.malloc_game.observation import Observations, empty_observations
-from memplace_env.envs.malloc_game.state import ESTIMATE, MASK
+from memplace_env.envs.malloc_game.observation import Observations
+from memplace_env.envs.malloc_game.occupancy import empty_profiles
+from memplace_env.envs.malloc_game.problem import Seen
+from memplace_env.envs.malloc_game.state import ESTIMATE, MASK, USE
+from memplace_env.envs.malloc_game.vector import empty_seen, form_of
 from memplace_env.envs.many.game_rows import GameRows
 from memplace_env.envs.many.games import DrawnGame, MallocGameManyEnv, drawn_game
 from memplace_env.envs.many.setting import without_state
@@ -48,13 +50,11 @@ class MallocGameManyVectorEnv(PlacementVectorEnv[MallocGameManyEnv]):
         del max_episode_steps
         env = MallocGameManyEnv(**kwargs)
         first = drawn_game(env.draws.first)
-        one = empty_observations(1)
-        super().__init__(
-            num_envs, env, autoreset_mode, first.problem.first_state.nbytes + sum(array.nbytes for array in one)
-        )
-        self._observations = empty_observations(self.num_envs) if env.flat or not copy else None
-        self._flat = empty_flat(self.num_envs) if env.flat and not copy else None
-        self._profiles = empty_observations(self.num_envs).profile
+        seen = empty_seen(1, env.flat)
+        seen_bytes = sum(array.nbytes for array in seen)
+        super().__init__(num_envs, env, autoreset_mode, first.problem.first_state.nbytes + seen_bytes)
+        self._reused = None if copy else empty_seen(self.num_envs, env.flat)
+        self._profiles = empty_profiles(self.num_envs, env.flat)
         self._streams = Streams(env.draws, self.num_envs)
         self._rows = GameRows(self.num_envs, first.problem)
         self._backing_ps, self._scale = np.ones((2, self.num_envs))
@@ -74,12 +74,14 @@ class MallocGameManyVectorEnv(PlacementVectorEnv[MallocGameManyEnv]):
 
     def _play(self, actions: ArrayLike, live: Bools) -> tuple[Observation, NDArray[np.float64], Bools, Info]:
         wanted = check_actions(actions, (self.num_envs,)).astype(np.int64)
-        observations = self._buffers()
-        gains, played = self._rows.step(wanted, self._profiles, observations)
+        seen = self._seen()
+        gains, played, skipped = self._rows.step(wanted, self._profiles, seen, self.env.skip_forced)
         info = {"latency_s": self._latency_s(), "played": played, "illegal": played != wanted}
+        if self.env.skip_forced:
+            info["skipped"] = skipped
         info |= {key: array.copy() for key, array in self._named.items()}
         over = (self._rows.heads[:, MASK] == 0) & live
-        return self._form(observations), self._scale * (gains / self._backing_ps), over, info
+        return form_of(seen), self._scale * (gains / self._backing_ps), over, info
 
     def _begin(self, which: Bools, observations: Observation | None = None) -> None:
         # All are drawn and made before the first begins, so that a wrong option leaves everything as it was.
@@ -90,39 +92,35 @@ class MallocGameManyVectorEnv(PlacementVectorEnv[MallocGameManyEnv]):
             self._fill(np.flatnonzero(which), observations)
 
     def _observe(self) -> Observation:
-        observations = self._form(self._buffers())
+        observations = form_of(self._seen())
         self._fill(np.arange(self.num_envs), observations)
         return observations
 
     def _fill(self, which: Ints, observations: Observation) -> None:
         """Write observations of the games `which` into their rows, from the states alone."""
-        if isinstance(observations, dict):
-            self._rows.observe(which, self._profiles, Observations(**observations))
-            return
-        parts = self._buffers()
-        self._rows.observe(which, self._profiles, parts)
-        observations[which] = flatten(parts)[which]
+        seen = Observations(**observations) if isinstance(observations, dict) else observations
+        self._rows.observe(which, self._profiles, seen)
 
     def _row(self, observations: Observation, index: int) -> Observation:
         return row_of(observations, index)
 
     def _write_first_info(self, info: Info, which: Bools) -> None:
         super()._write_first_info(info, which)
-        for key, values in {"latency_s": self._latency_s(), **self._named}.items():
+        first = {"latency_s": self._latency_s(), **self._named}
+        if self.env.skip_forced:
+            first["skipped"] = self._rows.heads[:, USE]
+        for key, values in first.items():
             info[key][which] = values[which]
 
     def _latency_s(self) -> NDArray[np.float64]:
         return self._rows.heads[:, ESTIMATE].astype(np.float64) * PS
 
-    def _buffers(self) -> Observations:
-        return empty_observations(self.num_envs) if self._observations is None else self._observations
-
-    def _form(self, observations: Observations) -> Observation:
-        """Return the observations in this environment's form; with `copy=False` in the arrays of the step before."""
-        return flatten(observations, self._flat) if self.env.flat else observations._asdict()
+    def _seen(self) -> Seen:
+        return empty_seen(self.num_envs, self.env.flat) if self._reused is None else self._reused
 
     def _turn_to(self, index: int, game: DrawnGame) -> None:
-        self._rows.begin(index, game.problem, game.rows)
+        first = game.problem.first_choice if self.env.skip_forced else game.problem.first_state
+        self._rows.begin(index, game.problem, game.rows, first)
         self._backing_ps[index], self._scale[index] = game.problem.all_backing_ps, game.scale[self.env.reward]
         for key, value in self.env.info_of(game).items():
             self._named[key][index] = value

@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from memplace_env.envs.wrappers.graph_observation import GraphObservation as GraphObservation
     from memplace_env.envs.wrappers.measurement_noise import MeasurementNoise as MeasurementNoise
     from memplace_env.envs.wrappers.sb3 import SB3VecEnv as SB3VecEnv
-    from memplace_env.envs.wrappers.skip_forced import SkipForced as SkipForced
 
 export_lazily(
     __name__,
@@ -18,6 +17,5 @@ export_lazily(
         "graph_observation": "GraphObservation",
         "measurement_noise": "MeasurementNoise",
         "sb3": "SB3VecEnv",
-        "skip_forced": "SkipForced",
     },
 )

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 import memplace_env  # noqa: F401
 from memplace_env._lib.errors import EnvError, WorkloadError
 from memplace_env._lib.units import PS
-from memplace_env.envs.malloc_game.observation import empty_observations
+from memplace_env.envs.malloc_game.occupancy import empty_profiles
+from memplace_env.envs.malloc_game.problem import part_of
+from memplace_env.envs.malloc_game.vector import empty_seen
 from memplace_env.envs.many.game_rows import GameRows
 from memplace_env.envs.many.games import drawn_game
 from memplace_env.envs.many.setting import Setting, known_settings
@@ -87,26 +89,33 @@ problems = st.builds(
 
 
 @settings(max_examples=20, deadline=None)
-@given(games=st.lists(problems, min_size=1, max_size=5), seed=st.integers(0, 2**32 - 1))
-def test_rows_play_as_problems_alone(games, seed):
+@given(
+    games=st.lists(problems, min_size=1, max_size=5),
+    seed=st.integers(0, 2**32 - 1),
+    flat=st.booleans(),
+    skip_forced=st.booleans(),
+)
+def test_rows_play_as_problems_alone(games, seed, flat, skip_forced):
     """One call on games of different programs gives what a call for each gives, to the bit, past their ends too."""
     drawn, rng = [drawn_game(setting) for setting in games], np.random.default_rng(seed)
-    rows, together = GameRows(len(games), drawn[0].problem), empty_observations(len(games))
+    rows, together = GameRows(len(games), drawn[0].problem), empty_seen(len(games), flat)
     for index, game in enumerate(drawn):
-        rows.begin(index, game.problem, game.rows)
-    profiles = empty_observations(len(games)).profile
+        rows.begin(index, game.problem, game.rows, game.problem.first_state)
+    profiles = empty_profiles(len(games), flat)
     rows.observe(np.arange(len(games)), profiles, together)
     states = [game.problem.new_states(1) for game in drawn]
-    alone = [game.problem.observe(own) for game, own in zip(drawn, states, strict=True)]
-    shown = [own.profile.copy() for own in alone]
+    pairs = list(zip(drawn, states, strict=True))
+    alone = [game.problem.observe_flat(own) if flat else game.problem.observe(own) for game, own in pairs]
+    shown = [game.problem.profiles(own, flat) for game, own in pairs]
     for _ in range(25):
         for index, own in enumerate(alone):
-            assert_same([array[index] for array in together], [array[0] for array in own])
+            assert_same(part_of(together, index, index + 1), own)
         actions = rng.integers(0, 3, len(games))
-        gains, played = rows.step(actions, profiles, together)
+        moves = rows.step(actions, profiles, together, skip_forced)
         for index, game in enumerate(drawn):
-            gain, action, alone[index] = game.problem.step(states[index], actions[index : index + 1], shown[index])
-            assert (gains[index], played[index]) == (gain[0], action[0])
+            own = actions[index : index + 1]
+            move = game.problem.step(states[index], own, shown[index], alone[index], skip_forced)
+            assert (move[:, 0] == moves[:, index]).all()
             assert (rows.heads[index] == states[index][0, : rows.heads.shape[1]]).all()
 
 
@@ -114,7 +123,7 @@ def test_rows_play_as_problems_alone(games, seed):
 @given(seed=st.integers(0, 2**32 - 1))
 def test_a_planted_optimum_returns_100(seed):
     """Playing the planted levels reaches `optimal_latency_s`, which no game beats, and returns 100."""
-    env = gym.make("MallocGame-Synthetic-v0")
+    env = gym.make("MallocGame-Synthetic-v0", skip_forced=False)
     info = env.reset(seed=seed)[1]
     core = env.unwrapped
     topology, _, query = core.setting.program.removeprefix("synthetic:").partition("?")
