@@ -145,6 +145,7 @@ def test_the_planted_optimum_is_that_of_the_exact_agent(topology, chip):
     ("env_id", "settings", "steps"),
     [
         (GAME, {"num_envs": 64, "n_steps": 64, "learning_rate": 1e-3, "batch_size": 512}, 65_536),
+        (STEPS, {"num_envs": 256, "n_steps": 22, "learning_rate": 1e-3, "batch_size": 512, "ent_coef": 0.003}, 131_072),
         (ONE_SHOT, {"num_envs": 256, "n_steps": 4, "learning_rate": 3e-3, "batch_size": 512}, 32_768),
     ],
 )
