@@ -238,7 +238,7 @@ class MallocGameProblem:
         def chunk(first: int, last: int) -> None:
             some, part = slice(first, last), part_of(into, first, last)
             move = states[some], wanted[some], moves[:, some], skip_forced, profiles[some]
-            step_all(self.tables, self.layout, *move, self._unchanging, part)
+            step_all(self.tables, self.layout, *move, self.unchanging, part)
 
         in_chunks(chunk, len(states))
         return moves
@@ -246,12 +246,13 @@ class MallocGameProblem:
     def _fill(self, states: Ints, profiles: NDArray[Any], into: Seen) -> None:
         def chunk(first: int, last: int) -> None:
             some, part = slice(first, last), part_of(into, first, last)
-            observe_all(self.tables, self.layout, states[some], self._unchanging, profiles[some], part)
+            observe_all(self.tables, self.layout, states[some], self.unchanging, profiles[some], part)
 
         in_chunks(chunk, len(states))
 
     @cached_property
-    def _unchanging(self) -> Unchanging:
+    def unchanging(self) -> Unchanging:
+        """Parts of observations that never change during a game."""
         return unchanging(self.program, self.tables)
 
 

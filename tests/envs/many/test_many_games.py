@@ -13,13 +13,16 @@ from hypothesis import strategies as st
 import memplace_env  # noqa: F401
 from memplace_env._lib.errors import EnvError, WorkloadError
 from memplace_env._lib.units import PS
+from memplace_env.envs.malloc_game.env import row_of_game
 from memplace_env.envs.malloc_game.occupancy import empty_profiles
 from memplace_env.envs.malloc_game.problem import part_of
+from memplace_env.envs.malloc_game.state import HEAD
 from memplace_env.envs.malloc_game.vector import empty_seen
-from memplace_env.envs.many.game_rows import GameRows
+from memplace_env.envs.many.drawn import MOST_LOADED
+from memplace_env.envs.many.game_rows import observe_games, step_games
 from memplace_env.envs.many.games import drawn_game
+from memplace_env.envs.many.rows import Rows
 from memplace_env.envs.many.setting import Setting, known_settings
-from memplace_env.envs.many.unit import MOST_LOADED
 from memplace_env.envs.registration import Formulation
 from memplace_env.placement.synthetic import planted
 from tests.test_all_envs import assert_same
@@ -98,25 +101,28 @@ problems = st.builds(
 def test_rows_play_as_problems_alone(games, seed, flat, skip_forced):
     """One call on games of different programs gives what a call for each gives, to the bit, past their ends too."""
     drawn, rng = [drawn_game(setting) for setting in games], np.random.default_rng(seed)
-    rows, together = GameRows(len(games), drawn[0].problem), empty_seen(len(games), flat)
+    rows = Rows(len(games), drawn[0], drawn_game, drawn[0].problem.first_state, HEAD)
+    profiles, together = empty_profiles(len(games), flat), empty_seen(len(games), flat)
     for index, game in enumerate(drawn):
-        rows.begin(index, game.problem, game.rows, game.problem.first_state)
-    profiles = empty_profiles(len(games), flat)
-    rows.observe(np.arange(len(games)), profiles, together)
+        rows.begin(index, game, game.problem.first_state)
+    observe_games(*rows.like, *rows.matrices, np.arange(len(games)), profiles, together)
     states = [game.problem.new_states(1) for game in drawn]
-    pairs = list(zip(drawn, states, strict=True))
-    alone = [game.problem.observe_flat(own) if flat else game.problem.observe(own) for game, own in pairs]
-    shown = [game.problem.profiles(own, flat) for game, own in pairs]
+    shown = [game.problem.profiles(own, flat) for game, own in zip(drawn, states, strict=True)]
+    alone = [empty_seen(1, flat) for _ in drawn]
+    for index, game in enumerate(drawn):
+        (game.problem.observe_flat if flat else game.problem.observe)(states[index], alone[index])
+    moves = np.empty((3, len(games)), dtype=np.int64)
     for _ in range(25):
         for index, own in enumerate(alone):
-            assert_same(part_of(together, index, index + 1), own)
+            assert_same(row_of_game(part_of(together, index, index + 1)), row_of_game(own))
         actions = rng.integers(0, 3, len(games))
-        moves = rows.step(actions, profiles, together, skip_forced)
+        step_games(*rows.like, *rows.matrices, actions, moves, skip_forced, profiles, rows.heads, together)
         for index, game in enumerate(drawn):
-            own = actions[index : index + 1]
-            move = game.problem.step(states[index], own, shown[index], alone[index], skip_forced)
-            assert (move[:, 0] == moves[:, index]).all()
-            assert (rows.heads[index] == states[index][0, : rows.heads.shape[1]]).all()
+            action = actions[index : index + 1]
+            move = game.problem.step(states[index], action, shown[index], alone[index], skip_forced)
+            assert (moves[:, index] == move[:, 0]).all()
+            assert (rows.heads[index] == states[index][0, :HEAD]).all()
+            assert (rows.states[index] == states[index][0]).all()
 
 
 @settings(max_examples=15, deadline=None)
@@ -187,7 +193,7 @@ def test_infos_name_what_is_played():
 def test_wrong_options_leave_everything_as_it_was():
     native = gym.make_vec("MallocGame-Train-v0", num_envs=2)
     native.reset(seed=1)
-    states = pickle.dumps([states for _, states in native.unwrapped._rows._games])
+    states = pickle.dumps(native.unwrapped.rows.states)
     for options, error in (
         ({"program": "NoSuch"}, WorkloadError),
         ({"batch": "a"}, EnvError),
@@ -197,7 +203,7 @@ def test_wrong_options_leave_everything_as_it_was():
             native.reset(options=options)
         with pytest.raises(error):
             gym.make("MallocGame-Train-v0").reset(options=options)
-    assert pickle.dumps([states for _, states in native.unwrapped._rows._games]) == states
+    assert pickle.dumps(native.unwrapped.rows.states) == states
     native.step(np.array([2, 2]))
     with pytest.raises(EnvError, match="reward must be one of gain, percent, not 'speedup'"):
         gym.make("MallocGame-Train-v0", reward="speedup")
