@@ -87,7 +87,7 @@ _TRAITS = {
         "MemPlace", ("one_shot", "OneShot"), ONE_SHOT, "nnp-i", "native", TINY[Formulation.ONE_SHOT]
     ),
     Formulation.STEPS: Traits(
-        "MemPlaceSteps", ("steps", "Steps"), ONE_SHOT, "nnp-i", "native", TINY[Formulation.STEPS]
+        "MemPlaceSteps", ("steps", "Steps"), ONE_SHOT, "nnp-i", "native", TINY[Formulation.STEPS], "steps"
     ),
     Formulation.GAME: Traits(
         "MallocGame",

@@ -48,8 +48,12 @@ class ManyProgramsVectorEnv(PlacementVectorEnv[ManyEnv]):
         self.rows = Rows(self.num_envs, first, env.drawn, state, head)
         self._scale, self._backing_ps = np.ones(self.num_envs), np.ones(self.num_envs, dtype=np.int64)
         self._named = {key: blank_info(value, self.num_envs) for key, value in env.named.items()}
+        self._allocate()
         for index in range(self.num_envs):
             self._turn_to(index, first)
+
+    def _allocate(self) -> None:
+        """Make the arrays that `_turn_to` writes to; `num_envs` is known by now."""
 
     @abstractmethod
     def _fill(self, which: Ints, observations: Observation) -> None:

@@ -115,7 +115,7 @@ def known_settings(formulation: Formulation) -> Mapping[Setting, Reference]:
     """
     table = json.loads(files("memplace_env.envs.many").joinpath("settings.json").read_text("utf-8"))
     settings = {}
-    for row in table[formulation]:
+    for row in table[Formulation.ONE_SHOT if formulation is Formulation.STEPS else formulation]:
         setting = Setting.of({**row, "program": row["workload"]})
         settings[setting] = Reference(row["backing_s"], row["cheap_s"])
     return settings
