@@ -87,7 +87,7 @@ _TRAITS = {
         "MemPlace", ("one_shot", "OneShot"), ONE_SHOT, "nnp-i", "native", TINY[Formulation.ONE_SHOT]
     ),
     Formulation.STEPS: Traits(
-        "MemPlaceSteps", ("steps", "Steps"), ONE_SHOT, "nnp-i", "native", TINY[Formulation.STEPS], "steps"
+        "MemPlaceSteps", ("steps", "Steps"), ONE_SHOT, "nnp-i", "native", TINY[Formulation.STEPS], "many_steps"
     ),
     Formulation.GAME: Traits(
         "MallocGame",
@@ -96,7 +96,7 @@ _TRAITS = {
         "tpu-v4i",
         "all in backing memory",
         TINY[Formulation.GAME],
-        "games",
+        "many_games",
     ),
 }
 _TRAITS[Formulation.DYNAMIC] = _TRAITS[Formulation.ONE_SHOT]

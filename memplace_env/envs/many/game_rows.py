@@ -1,4 +1,4 @@
-"""Kernels that play games of different programs by one call; the rows say what is played, see `rows.Rows`."""
+"""Kernels that play games of different programs by one call; the rows say what is played, see `EpisodeRows`."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def step_games(
     """Play one decision in each game and observe, see `step.step_all`; the first four arguments give types alone.
 
     Args:
-        tables, layout, unchanging, view: `Rows.like`.
-        table_rows, layout_rows, unchanging_rows, state_rows: `Rows.matrices`.
+        tables, layout, unchanging, view: `EpisodeRows.like`.
+        table_rows, layout_rows, unchanging_rows, state_rows: `EpisodeRows.matrices`.
         actions, moves, skip_forced, profiles, into: as for `step.step_all`.
         heads: int64[B, HEAD], filled with the first fields of the states.
     """

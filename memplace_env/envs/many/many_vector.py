@@ -10,8 +10,8 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from memplace_env.envs.many.drawn import Drawn
+from memplace_env.envs.many.episode_rows import EpisodeRows
 from memplace_env.envs.many.many_env import ManyProgramsEnv
-from memplace_env.envs.many.rows import Rows
 from memplace_env.envs.many.setting import without_state
 from memplace_env.envs.many.streams import Streams
 from memplace_env.envs.native_vector import Bools, Info, PlacementVectorEnv, blank_info
@@ -45,7 +45,7 @@ class ManyProgramsVectorEnv(PlacementVectorEnv[ManyEnv]):
         state = env.first_of(first)
         super().__init__(num_envs, env, autoreset_mode, bytes_each + state.nbytes)
         self._streams = Streams(env.draws, self.num_envs)
-        self.rows = Rows(self.num_envs, first, env.drawn, state, head)
+        self.rows = EpisodeRows(self.num_envs, first, env.drawn, state, head)
         self._scale, self._backing_ps = np.ones(self.num_envs), np.ones(self.num_envs, dtype=np.int64)
         self._named = {key: blank_info(value, self.num_envs) for key, value in env.named.items()}
         self._allocate()

@@ -1,4 +1,4 @@
-"""Kernels that decide steps of different programs by one call; the rows say what is decided, see `rows.Rows`."""
+"""Kernels that decide steps of different programs by one call; the rows say what is decided, see `EpisodeRows`."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ def step_episodes(tables, view, table_rows, state_rows, actions, moves, decision
     """Decide the next entry in each episode and observe; the first two arguments give types alone.
 
     Args:
-        tables, view: `Rows.like`.
-        table_rows, state_rows: `Rows.matrices`.
+        tables, view: `EpisodeRows.like`.
+        table_rows, state_rows: `EpisodeRows.matrices`.
         actions: int64[B], levels wanted.
         moves: int64[2, B], filled with the picoseconds gained and the levels given, see `step_state`.
         decisions: int64[B], filled with the decision of an assignment that comes next, -1 at the end.

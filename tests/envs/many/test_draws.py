@@ -14,7 +14,7 @@ from benchmarks.ledger import Ledger
 from memplace_env._lib.errors import AcceleratorError, EnvError, WorkloadError
 from memplace_env.envs.many.drawn import LEAST_GAIN, MOST_LOADED
 from memplace_env.envs.many.draws import LEAST_OPS, MOST_OPS, SplitDraws, SyntheticDraws, draws_of
-from memplace_env.envs.many.games import drawn_game
+from memplace_env.envs.many.many_games import drawn_game
 from memplace_env.envs.many.setting import Setting, known_settings
 from memplace_env.envs.registration import Formulation
 from memplace_env.envs.splits import FORMULATIONS, SPLITS, Split, chip_split, group_of, group_split

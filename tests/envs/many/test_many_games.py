@@ -19,9 +19,9 @@ from memplace_env.envs.malloc_game.problem import part_of
 from memplace_env.envs.malloc_game.state import HEAD
 from memplace_env.envs.malloc_game.vector import empty_seen
 from memplace_env.envs.many.drawn import MOST_LOADED
+from memplace_env.envs.many.episode_rows import EpisodeRows
 from memplace_env.envs.many.game_rows import observe_games, step_games
-from memplace_env.envs.many.games import drawn_game
-from memplace_env.envs.many.rows import Rows
+from memplace_env.envs.many.many_games import drawn_game
 from memplace_env.envs.many.setting import Setting, known_settings
 from memplace_env.envs.registration import Formulation
 from memplace_env.placement.synthetic import planted
@@ -101,7 +101,7 @@ problems = st.builds(
 def test_rows_play_as_problems_alone(games, seed, flat, skip_forced):
     """One call on games of different programs gives what a call for each gives, to the bit, past their ends too."""
     drawn, rng = [drawn_game(setting) for setting in games], np.random.default_rng(seed)
-    rows = Rows(len(games), drawn[0], drawn_game, drawn[0].problem.first_state, HEAD)
+    rows = EpisodeRows(len(games), drawn[0], drawn_game, drawn[0].problem.first_state, HEAD)
     profiles, together = empty_profiles(len(games), flat), empty_seen(len(games), flat)
     for index, game in enumerate(drawn):
         rows.begin(index, game, game.problem.first_state)

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 import memplace_env  # noqa: F401
 from memplace_env._lib.errors import EnvError
 from memplace_env._lib.units import PS
-from memplace_env.envs.many.rows import Rows
+from memplace_env.envs.many.episode_rows import EpisodeRows
+from memplace_env.envs.many.many_steps import CHEAP, drawn_steps
 from memplace_env.envs.many.setting import Setting, known_settings
-from memplace_env.envs.many.steps import CHEAP, drawn_steps
 from memplace_env.envs.many.steps_rows import observe_episodes, step_episodes
 from memplace_env.envs.registration import Formulation
 from memplace_env.envs.steps.observation import OBSERVATION_SIZE
@@ -70,7 +70,7 @@ problems = st.builds(
 def test_rows_are_decided_as_problems_alone(episodes, seed):
     """One call on steps of different programs gives what a call for each gives, to the bit, past their ends too."""
     drawn, rng = [drawn_steps(setting, "schedule") for setting in episodes], np.random.default_rng(seed)
-    rows = Rows(len(drawn), drawn[0], None, drawn[0].problem.tables.first_state, HEAD)
+    rows = EpisodeRows(len(drawn), drawn[0], None, drawn[0].problem.tables.first_state, HEAD)
     for index, one in enumerate(drawn):
         rows.begin(index, one, one.problem.tables.first_state)
     seen = np.empty((len(drawn), OBSERVATION_SIZE), dtype=np.float32)

@@ -19,7 +19,7 @@ class StateView(NamedTuple):
     state: Ints
 
 
-class Rows:
+class EpisodeRows:
     """`count` episodes, each of a problem of its own and with a state of its own length.
 
     Args:
@@ -69,8 +69,10 @@ class Rows:
         return [matrix[first:last] for matrix in self.matrices]
 
 
-def _restored(drawn: Callable[[Setting], Drawn[Any]], settings: list[Setting], states: list[Ints], head: int) -> Rows:
-    rows = Rows(len(states), drawn(settings[0]), drawn, states[0], head)
+def _restored(
+    drawn: Callable[[Setting], Drawn[Any]], settings: list[Setting], states: list[Ints], head: int
+) -> EpisodeRows:
+    rows = EpisodeRows(len(states), drawn(settings[0]), drawn, states[0], head)
     for index, setting in enumerate(settings):
         rows.begin(index, drawn(setting), states[index])
     return rows

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from memplace_env._lib.threads import in_chunks
 from memplace_env._lib.units import PS
 from memplace_env.envs.many.drawn import Drawn
+from memplace_env.envs.many.many_steps import StepsManyEnv, saved_fractions
 from memplace_env.envs.many.many_vector import ManyProgramsVectorEnv
-from memplace_env.envs.many.steps import StepsManyEnv, saved_fractions
 from memplace_env.envs.many.steps_rows import observe_episodes, step_episodes
 from memplace_env.envs.native_vector import Bools, Info
 from memplace_env.envs.placement_env import Observation

@@ -17,7 +17,7 @@ from memplace_env.envs.malloc_game.problem import Seen, part_of
 from memplace_env.envs.malloc_game.state import ESTIMATE, HEAD, MASK, USE
 from memplace_env.envs.malloc_game.vector import empty_seen, form_of
 from memplace_env.envs.many.game_rows import observe_games, step_games
-from memplace_env.envs.many.games import MallocGameManyEnv
+from memplace_env.envs.many.many_games import MallocGameManyEnv
 from memplace_env.envs.many.many_vector import ManyProgramsVectorEnv
 from memplace_env.envs.native_vector import Bools, Info
 from memplace_env.envs.placement_env import Observation
