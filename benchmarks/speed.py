@@ -116,6 +116,23 @@ def steps_vector_rate(workload: str) -> float:
     return max(rates)
 
 
+def many_rate(env_id: str, **settings: Any) -> float:
+    """Return steps per processor second of 256 observed episodes, once what they draw is loaded: random actions.
+
+    All of them begin in the same step and are stepped 500 times, so that programs of all lengths are among them.
+    """
+    env = gym.make_vec(env_id, num_envs=256, autoreset_mode="SameStep", **settings)
+    rates = []
+    actions = np.random.default_rng(0).integers(0, 3, (500, 256))
+    for _ in range(4):  # the first rounds compile, and load programs
+        env.reset(seed=0)
+        begin = time.process_time()
+        for played in actions:
+            env.step(played)
+        rates.append(actions.size / (time.process_time() - begin))
+    return max(rates)
+
+
 def reference_game_rate(workload: str) -> float:
     """Return decisions/s of the plain Python reference; it plays NoCopy, else Copy, else Drop."""
     env = gym.make(f"MallocGame-{workload}-v0").unwrapped
@@ -238,6 +255,14 @@ def measure(quick: bool) -> dict[str, Any]:
             "flat_decisions_per_s_one_core": in_fresh_process(game_vector_rate, "BERT", 1, "flat"),
             "env_step_us": 1e6 * in_fresh_process(step_seconds, "MallocGame-BERT-v0"),
             "fork_us": 1e6 * in_fresh_process(fork_seconds, "BERT"),
+        },
+        "many_programs_steps_per_cpu_s": {
+            "game_one_program": in_fresh_process(many_rate, "MallocGame-BERT-v0", skip_forced=True),
+            "game": in_fresh_process(many_rate, "MallocGame-Train-v0"),
+            "game_synthetic": in_fresh_process(many_rate, "MallocGame-Synthetic-v0"),
+            "steps_one_program": in_fresh_process(many_rate, "MemPlaceSteps-BERT-v0"),
+            "steps": in_fresh_process(many_rate, "MemPlaceSteps-Train-v0"),
+            "steps_synthetic": in_fresh_process(many_rate, "MemPlaceSteps-Synthetic-v0"),
         },
         "ppo_steps_per_cpu_s": {
             "one_shot_readme": in_fresh_process(ppo_rate, "MemPlace-ResNet50-v0", 8192, "MlpPolicy", **README_ONE_SHOT),
