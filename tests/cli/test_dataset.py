@@ -163,6 +163,7 @@ REFUSED = {
     "unknown id": ((GAME.lower(),), "There is no environment"),
     "model": (("BERT",), "There is no environment"),
     "generic id": (("MallocGame-v0",), "has no program of its own"),
+    "id of many programs": (("MallocGame-Train-v0",), "draws another program in each episode"),
     "agent of another formulation": ((GAME, "--agent", "egrl"), "plays --formulation one-shot"),
     "no time": ((GAME, "--time-limit", "0"), "--time-limit must be more than 0"),
     "no episodes": ((GAME, "--episodes", "0"), "--episodes"),

@@ -96,7 +96,9 @@ def test_envs(run: Run, parsed: Callable[..., Any]) -> None:
     ids = [row["id"] for row in parsed("envs")]
     assert {"MemPlace-v0", "MemPlace-BERT-v0"} <= set(ids)
     assert sorted(suites()["game-test"]) == [row["id"] for row in parsed("envs", "--suite", "game-test")]
-    assert "MemPlace-BERT-v0" in run("envs").stdout
+    listed = run("envs").stdout
+    assert "MemPlace-BERT-v0" in listed
+    assert "200 settings" in next(line for line in listed.splitlines() if "MallocGame-Train-v0" in line)
 
 
 def test_agents(run: Run, parsed: Callable[..., Any]) -> None:
