@@ -15,8 +15,9 @@ from stable_baselines3.common.env_checker import check_env as sb3_check_env
 
 import memplace_env  # noqa: F401
 from memplace_env._lib.errors import EnvError
+from memplace_env.envs.datasets import states_along
 from memplace_env.envs.malloc_game import MallocGameEnv
-from memplace_env.envs.malloc_game.plan_actions import greedy_actions, states_along
+from memplace_env.envs.malloc_game.plan_actions import greedy_actions
 from memplace_env.envs.malloc_game.state import USE
 from memplace_env.placement.simulator import BuiltinSimulator
 from memplace_env.testing import RandomCosts

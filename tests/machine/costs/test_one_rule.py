@@ -39,7 +39,8 @@ def test_the_op_time_rule_stands_twice():
 KNOW_OVERHEAD = {
     "memplace_env.placement.compiler.placing_order",  # hands it to kernels
     "memplace_env.envs.malloc_game.state",  # likewise
-    "memplace_env.envs.malloc_game.step",  # shows the player what memory can save of an op
+    "memplace_env.envs.steps.step_tables",  # likewise
+    "memplace_env.envs.malloc_game.observation_parts",  # shows the player what memory can save of an op
     "memplace_agents.exact.dynamic.dynamic_model",  # a linear program of the rule
     "memplace_agents.exact.dynamic.times",  # its rows
     "memplace_agents.exact.static.static_model",  # a linear program of the rule
