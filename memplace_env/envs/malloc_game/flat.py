@@ -46,7 +46,7 @@ def empty_flat(count: int) -> NDArray[np.float32]:
     return np.empty((count, _SIZE), np.float32)
 
 
-@kernel
+@kernel(forceinline=True, error_model="numpy")
 def fill_flat(tables, layout, state, unchanging, profile, row):
     """Fill float32[546], the observation of a state with this coarse profile, see `flat_space`."""
     fill_tensor(tables, layout, state, unchanging, row[:_FIRST_PROGRESS])
@@ -55,12 +55,13 @@ def fill_flat(tables, layout, state, unchanging, profile, row):
     fill_bandwidth(tables, layout, state, row[_FIRST_BANDWIDTH:_FIRST_PROFILE])
     now = min(state[OP], len(tables.compute_ps) - 1)
     cells = row[_FIRST_PROFILE:_FIRST_AHEAD].reshape(2 * COARSE, COARSE)
-    # One column of eight ops per pass; `first`, taken modulo the length of the ring, is the row of its first op.
-    for column in range(COARSE):
-        first = now + 1 + column * SPAN
+    sums = np.zeros((COARSE, 2 * COARSE), np.int32)
+    # The ring's oldest op is the one after `now`; each eight ops from there on make a column.
+    for age in range(BINS):
+        column, ops = sums[age // SPAN], profile[(now + 1 + age) % BINS]
         for cell in range(2 * COARSE):
-            total = np.int64(0)
-            for op in range(first, first + SPAN):
-                total += profile[op % BINS, cell]
-            cells[cell, column] = total / (255 * SPAN * SPAN)
+            column[cell] += ops[cell]
+    for cell in range(2 * COARSE):
+        for part in range(COARSE):
+            cells[cell, part] = sums[part, cell] / (255 * SPAN * SPAN)
     fill_lookahead(tables, layout, state, unchanging.features, row[_FIRST_AHEAD:].reshape(AHEAD, len(LOOKAHEAD)))

@@ -35,7 +35,7 @@ from memplace_env.envs.malloc_game.rules import preview
 from memplace_env.envs.malloc_game.state import ESTIMATE, MASK, OP, QUEUE_HEAD, QUEUE_TAIL, STALL_PS, TAIL_PS, USE
 
 
-@kernel
+@kernel(forceinline=True, error_model="numpy")
 def fill_progress(tables, layout, state, into):
     """Fill float32[6], columns `PROGRESS`."""
     pending = state[QUEUE_TAIL] - state[QUEUE_HEAD]
@@ -49,37 +49,37 @@ def fill_progress(tables, layout, state, into):
     into[5] = _beside_an_op(tables, owed)
 
 
-@kernel
+@kernel(forceinline=True, error_model="numpy")
 def _beside_an_op(tables, time):
     """Return a time as t / (t + mean op time with everything in the backing memory)."""
     return time / max(time + tables.rest_ps[0] / len(tables.compute_ps), 1.0)
 
 
-@kernel
+@kernel(forceinline=True, error_model="numpy")
 def fill_bandwidth(tables, layout, state, into):
     """Fill float32[n], free port time of the last 64 ops over their time with everything in the backing memory.
 
     n is 64, or a divisor of it; then a number is the mean of several ops.
     """
-    now, span = min(state[OP], len(tables.compute_ps) - 1), BINS // len(into)
+    final, span = state[OP], BINS // len(into)
     # The last number covers the current op; ops before the first, and those not final, count as 0.
+    left = min(final, len(tables.compute_ps) - 1) - BINS + 1
     for column in range(len(into)):
         total = np.float32(0)
-        for op in range(now - BINS + 1 + column * span, now - BINS + 1 + (column + 1) * span):
-            if 0 <= op < state[OP]:
-                whole = max(tables.rest_ps[op] - tables.rest_ps[op + 1], 1)
-                total += np.float32(min(state[layout.free + op] / whole, 1.0))
+        for op in range(max(left + column * span, 0), min(left + (column + 1) * span, final)):
+            whole = max(tables.rest_ps[op] - tables.rest_ps[op + 1], 1)
+            total += np.float32(min(state[layout.free + op] / whole, 1.0))
         into[column] = min(total / span, 1.0)
 
 
-@kernel
+@kernel(forceinline=True, error_model="numpy")
 def fill_mask(state, into):
     """Fill `into`, one number for each action, with 1 for legal ones and 0 for others."""
     for action in range(len(into)):
         into[action] = state[MASK] >> action & 1
 
 
-@kernel
+@kernel(forceinline=True, error_model="numpy")
 def fill_lookahead(tables, layout, state, features, into):
     """Fill float32[32, 12], columns `LOOKAHEAD`, of the current decision and those after it."""
     op = state[OP]
@@ -98,7 +98,7 @@ def fill_lookahead(tables, layout, state, features, into):
             into[step, AHEAD_BACKED] = state[layout.valid_from + tensor] <= op
 
 
-@kernel
+@kernel(forceinline=True, error_model="numpy")
 def fill_tensor(tables, layout, state, unchanging, into):
     """Fill float32[17], columns `TENSOR`, of the tensor that the current decision is about."""
     use, op = state[USE], state[OP]

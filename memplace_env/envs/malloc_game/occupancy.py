@@ -42,7 +42,7 @@ def draw_profiles(tables, layout, states, profiles):
         _draw_all(tables, layout, state, max(now - BINS + 1, 0), now, profile)
 
 
-@kernel
+@kernel(forceinline=True)
 def copy_profile(profile, into):
     """Copy a fine profile."""
     # By words of eight cells: a copy of the arrays as they are would go cell by cell.
@@ -51,7 +51,7 @@ def copy_profile(profile, into):
         copied[word] = words[word]
 
 
-@kernel
+@kernel(forceinline=True)
 def before_move(tables, layout, state):
     """Return what `update_profile` needs of the state before a move.
 
@@ -65,7 +65,7 @@ def before_move(tables, layout, state):
     return state[USE], state[OP], state[BLOCKS], committed_until, state[QUEUE_HEAD]
 
 
-@kernel
+@kernel(forceinline=True)
 def update_profile(tables, layout, state, before, profile):
     """Bring the profile of the state `before` the last move up to date: what `draw_profiles` draws, for less."""
     use, last_op, blocks, committed_until, turn = before
@@ -107,7 +107,7 @@ def _draw_all(tables, layout, state, since, now, profile):
         _draw(tables, layout, state, block, since, now, now, profile)
 
 
-@kernel
+@kernel(forceinline=True)
 def _clear_last(profile, op):
     """Empty the column of an op, in a fine profile the last one."""
     if profile.ndim == 2:
@@ -116,7 +116,7 @@ def _clear_last(profile, op):
         profile[:, :, BINS - 1] = 0
 
 
-@kernel
+@kernel(forceinline=True)
 def _shift(words):
     """Move a profile, as little-endian words of eight cells, one column to the left; the last column becomes 0."""
     # The lowest byte of a word is its leftmost cell: shifting right by 8 bits drops it, and the next word's lowest byte
@@ -130,7 +130,7 @@ def _shift(words):
         words[word] = words[word] << byte >> byte
 
 
-@kernel
+@kernel(forceinline=True)
 def _draw(tables, layout, state, block, since, until, now, profile):
     """Add ops since..until of a block to a profile whose last op is `now`.
 
@@ -148,9 +148,9 @@ def _draw(tables, layout, state, block, since, until, now, profile):
     # Bin b covers bytes b * capacity / BINS to (b + 1) * capacity / BINS; all is scaled by BINS to stay in integers.
     # Only the first and the last bin of a block can be filled in part.
     capacity, low, high = tables.capacity, low * BINS, high * BINS
-    first, last = low // capacity, (high - 1) // capacity
-    first_share = (min(high, (first + 1) * capacity) - low) * 255 // capacity
-    last_share = (high - max(low, last * capacity)) * 255 // capacity
+    first, last = _quotient(low, capacity), _quotient(high - 1, capacity)
+    first_share = _quotient((min(high, (first + 1) * capacity) - low) * 255, capacity)
+    last_share = _quotient((high - max(low, last * capacity)) * 255, capacity)
     if profile.ndim == 2:
         # One pass per coarse bin, with the sum of the shares of its bins.
         for coarse in range(first // SPAN, last // SPAN + 1):
@@ -170,3 +170,11 @@ def _draw(tables, layout, state, block, since, until, now, profile):
             line = profile[1, address]
             for column in range(begin, min(protected, end)):
                 line[column] += np.uint8(share)
+
+
+@kernel(forceinline=True, error_model="numpy")
+def _quotient(value, by):
+    """Return value // by for 0 <= value < 2**53; processors divide floats several times faster than integers."""
+    quotient = np.int64(value / by)
+    # Rounded to the nearest float, a quotient just below an integer may become that integer.
+    return quotient - (quotient * by > value)

@@ -69,7 +69,7 @@ def wait_for(tables, layout, state, until):
         _end(layout, state, tensor, state[OP] - 1)
 
 
-@kernel
+@kernel(forceinline=True)
 def backlog(tables, layout, state, until):
     """Return the ps that the write-backs before index `until` of the queue lack before the current op: the wait.
 

@@ -60,26 +60,28 @@ def has_room(layout, state, size, ceiling, since, until):
 @kernel
 def fit(layout, state, size, ceiling, since, until):
     """Return the offset of a block that is needed from op `since` to the current op, or -1."""
-    gaps = new_gaps(state)
+    # `past` is sorted by `committed_until`: from its end backwards, blocks that are busy in `since` or later come first.
+    # With `since` the current op or the one before there are none, as those are live.
+    oldest = layout.past + state[PAST]
+    while oldest > layout.past and state[layout.committed_until + state[oldest - 1]] >= since:
+        oldest -= 1
+    gaps = new_gaps(state[LIVE] + layout.past + state[PAST] - oldest)
     # First beside the blocks with uses left, then in their space.
     for busy_section in (layout.live_until, layout.committed_until):
         count = find_gaps(layout, state, size, ceiling, since, until, busy_section, gaps)
-        # `past` is sorted by `committed_until`: from its end backwards, blocks that are busy in `since` or later come
-        # first. With `since` the current op or the one before there are none, as those are live.
-        for index in range(state[PAST] - 1, -1, -1):
-            block = state[layout.past + index]
-            if count == 0 or state[layout.committed_until + block] < since:
+        for index in range(layout.past + state[PAST] - 1, oldest - 1, -1):
+            if count == 0:
                 break
-            count = without_block(layout, state, size, block, gaps, count)
+            count = without_block(layout, state, size, state[index], gaps, count)
         if count > 0:
             return _best_end(gaps, count, size)
     return np.int64(-1)
 
 
 @kernel(forceinline=True)
-def new_gaps(state):
-    """Return int64[n, 4], uninitialised: n blocks have at most n + 1 gaps between and beside them."""
-    return np.empty((state[LIVE] + state[PAST] + 1, 4), np.int64)
+def new_gaps(blocks):
+    """Return int64[blocks + 1, 4], uninitialised: so many gaps there are at most between and beside the blocks."""
+    return np.empty((blocks + 1, 4), np.int64)
 
 
 @kernel(forceinline=True)

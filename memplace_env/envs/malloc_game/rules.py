@@ -100,8 +100,11 @@ def _make(tables, layout, state, tensor, action):
         state[layout.valid_from + tensor] = op + 1
         return
     ceiling = tables.ceiling[state[USE], LASTING if action == COPY else PASSING]
-    wait_for(tables, layout, state, room_after(layout, state, size, ceiling))
-    place(tables, layout, state, tensor, op, fit(layout, state, size, ceiling, op, 0))
+    offset = fit(layout, state, size, ceiling, op, 0)
+    if offset < 0:
+        wait_for(tables, layout, state, room_after(layout, state, size, ceiling))
+        offset = fit(layout, state, size, ceiling, op, 0)
+    place(tables, layout, state, tensor, op, offset)
     if action == COPY:
         send_back(layout, state, tensor)
 
@@ -156,7 +159,7 @@ def room_after(layout, state, size, ceiling):
     return until
 
 
-@kernel
+@kernel(forceinline=True)
 def preview(tables, layout, state):
     """Return (first op, offset, wait in ps) of the block that the current decision would place.
 
@@ -170,8 +173,11 @@ def preview(tables, layout, state):
     if tables.use_is_result[use]:
         if state[MASK] == 1 << DROP:
             return none, none, np.int64(0)
-        until = room_after(layout, state, size, tables.ceiling[use, PASSING])
-        offset = fit(layout, state, size, tables.ceiling[use, PASSING], op, until)
+        until, ceiling = np.int64(0), tables.ceiling[use, PASSING]
+        offset = fit(layout, state, size, ceiling, op, until)
+        if offset < 0:
+            until = room_after(layout, state, size, ceiling)
+            offset = fit(layout, state, size, ceiling, op, until)
         return op, offset, np.int64(backlog(tables, layout, state, until))
     if state[layout.intact + tensor] == 1:
         waits = state[layout.valid_from + tensor] > op and state[MASK] >> DROP & 1
@@ -184,7 +190,7 @@ def preview(tables, layout, state):
     return np.int64(start), offset, np.int64(wait)
 
 
-@kernel
+@kernel(forceinline=True)
 def lazy_action(tables, layout, state):
     """Return Drop if it is legal and waits for nothing, else NoCopy, else Copy; -1 once the game is over."""
     if state[MASK] == 0:
@@ -201,7 +207,7 @@ def is_forced(state):
     return state[MASK] != 0 and state[MASK] & (state[MASK] - 1) == 0
 
 
-@kernel
+@kernel(forceinline=True)
 def play_nearest(tables, layout, state, wanted):
     """Play the preferred action if legal, else the lazy one; returns (gain in ps, action), 0 and -1 at the end."""
     legal = 0 <= wanted <= 2 and state[MASK] >> wanted & 1

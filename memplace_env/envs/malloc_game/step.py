@@ -66,7 +66,7 @@ def step_state(tables, layout, state, action, skip_forced, profile):
     return gain, played, skipped
 
 
-@kernel
+@kernel(forceinline=True)
 def observe_state(tables, layout, state, unchanging, profile, into, index):
     """Fill row `index` of the observations `into` of a state; a branch on `profile.ndim` is decided when compiled."""
     if profile.ndim == 2:

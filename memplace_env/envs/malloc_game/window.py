@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from memplace_env._lib.kernel import kernel
 from memplace_env.envs.malloc_game.room import FOR_EVER, find_gaps, new_gaps, without, without_block
-from memplace_env.envs.malloc_game.state import OP, PASSING, PAST, QUEUE_HEAD, QUEUE_TAIL, USE
+from memplace_env.envs.malloc_game.state import LIVE, OP, PASSING, PAST, QUEUE_HEAD, QUEUE_TAIL, USE
 
 
 @kernel(forceinline=True)
@@ -47,7 +47,7 @@ def _search(tables, layout, state, tensor, limit):
     earliest = earliest_copy(layout, state, tensor)
     if lacking <= 0 or first == earliest:
         return start, max(lacking, 0)
-    gaps = new_gaps(state)
+    gaps = new_gaps(state[LIVE] + state[PAST])
     ceiling = tables.ceiling[state[USE], PASSING]
     count = find_gaps(layout, state, size, ceiling, first, 0, layout.committed_until, gaps)
     older = state[PAST] - 1
