@@ -46,7 +46,9 @@ def in_chunks(work: Callable[[int, int], Any], count: int, threads: int | None =
 
     `work` must release the interpreter (compiled kernels do) and write to its own items only.
     """
-    workers = min(threads or available_cores(), ceil_div(count, _LEAST_EACH))
+    workers = ceil_div(count, _LEAST_EACH)
+    if workers > 1:
+        workers = min(threads or available_cores(), workers)
     if workers <= 1:
         work(0, count)
         return

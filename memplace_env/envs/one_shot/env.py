@@ -143,7 +143,7 @@ class OneShotEnv(PlacementEnv[NDArray[np.int64]]):
         scores = self.problem.evaluate(self._assignment[None])
         self._scores = scores
         reward = float(self.reward_of(scores)[0])
-        info = {key: value[0].item() for key, value in step_info(self.problem, scores).items()}
+        info = step_info(self.problem, Scores(*(part.item() for part in scores[:-1]), scores.level))
         return self._observation(), reward, True, False, {**info, **self.optimum_info}
 
     def score(self, assignments: ArrayLike) -> tuple[NDArray[np.float64], Scores]:
@@ -244,8 +244,11 @@ def native_info(problem: OneShotProblem) -> dict[str, float | bool]:
     }
 
 
-def step_info(problem: OneShotProblem, scores: Scores) -> dict[str, NDArray[Any]]:
-    """Return the info of `step`, arrays of length B; the keys are those of `native_info`."""
+def step_info(problem: OneShotProblem, scores: Scores) -> dict[str, Any]:
+    """Return the info of `step`, arrays of length B, or numbers of scores that are numbers; native's are numbers.
+
+    The keys are those of `native_info`.
+    """
     native = problem.native_report
     return {
         "latency_s": scores.latency_s,
@@ -253,6 +256,6 @@ def step_info(problem: OneShotProblem, scores: Scores) -> dict[str, NDArray[Any]
         "speedup": scores.speedup,
         "reassigned": scores.reassigned,
         "valid": scores.reassigned == 0,
-        "native_latency_s": np.full_like(scores.latency_s, native.latency_s),
-        "native_energy_j": np.full_like(scores.energy_j, native.energy_j),
+        "native_latency_s": native.latency_s,
+        "native_energy_j": native.energy_j,
     }
