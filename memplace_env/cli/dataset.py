@@ -38,7 +38,7 @@ def dataset(
     episodes: Annotated[int, typer.Option("--episodes", min=1, help="Episodes to write.")] = 100,
     epsilon: Annotated[
         float,
-        typer.Option("--epsilon", min=0, max=1, help="Probability of a random decision; none in a plan's first game."),
+        typer.Option("--epsilon", min=0, max=1, help="Chance of a random decision; none in a plan's first episode."),
     ] = 0.02,
     searches: Annotated[
         int, typer.Option("--searches", min=1, help="Searches, each with the next seed; episodes take turns.")

@@ -87,8 +87,8 @@ class PlacementVectorEnv(VectorEnv[Observation, NDArray[np.int64], NDArray[Any]]
         seeds = self._checked_seeds(seed)
         super().reset(seed=seeds[0])
         self._seed(seeds, which, given)
-        self._ended &= ~which
         self._begin(which)
+        self._ended &= ~which  # only now: an option may name a program that does not exist
         info = {key: blank_info(value, self.num_envs) for key, value in self._first_info.items()}
         self._write_first_info(info, which)
         if starts is not None:

@@ -82,6 +82,8 @@ def write_minari(
             (folder / DATA).rename(old)
         new.rename(folder / DATA)
     finally:
+        if old.exists() and not (folder / DATA).exists():  # interrupted between the two
+            old.rename(folder / DATA)
         shutil.rmtree(new, ignore_errors=True)
         shutil.rmtree(old, ignore_errors=True)
     return dataset_id

@@ -60,7 +60,7 @@ def has_room(layout, state, size, ceiling, since, until):
 @kernel
 def fit(layout, state, size, ceiling, since, until):
     """Return the offset of a block that is needed from op `since` to the current op, or -1."""
-    # `past` is sorted by `committed_until`: from its end backwards, blocks that are busy in `since` or later come first.
+    # `past` is sorted by `committed_until`: from its end backwards, blocks busy in `since` or later come first.
     # With `since` the current op or the one before there are none, as those are live.
     oldest = layout.past + state[PAST]
     while oldest > layout.past and state[layout.committed_until + state[oldest - 1]] >= since:
