@@ -1,161 +1,186 @@
-"""Train a masked PPO on any environment of MemPlace, with one configuration for all of them.
+"""Train a masked PPO on any id of MemPlace, with the same settings for all of them.
 
     python examples/ppo.py MallocGame-BERT-v0 --seconds 60 --seed 0
-    python examples/ppo.py MemPlace-ResNet50-v0 --steps 200000 --json
+    python examples/ppo.py MemPlace-ResNet50-v0 --steps 500000 --json
 
-One-shot ids, step-by-step ids, games and ids of many programs: observations are flat, environments native vectors,
-illegal actions are masked. Two networks of two layers are trained on one core. Returns are scaled by their running mean
-and deviation, as they differ by orders of magnitude between programs. Time is processor time. The result depends on
-nothing but the seed if the budget is given as `--steps`.
+Seconds are processor seconds of one core. With --steps alone the seed determines the result. Flat observations,
+native vector environments, one small network for the policy and one for the value. Returns differ by orders of
+magnitude between programs, so values are learned in units of their running mean and deviation.
 """
 
 import argparse
 import json
 import time
 from collections import deque
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-import memplace_env  # noqa: F401 - registers the ids
+import memplace_env  # noqa: F401 (registers the ids)
 
-ENVS, STEPS = 64, 128
-EPOCHS, MINIBATCH, LEARNING_RATE, CLIP, ENTROPY, LAMBDA, LARGEST_KL = 4, 1024, 1e-3, 0.2, 0.01, 0.95, 0.03
-SHOWN = 256
-"""Episodes that the mean return is over."""
+ENVS, STEPS, EPOCHS, MINIBATCH = 64, 128, 4, 1024
+RATE, CLIP, ENTROPY, LAMBDA, LARGEST_KL, LARGEST_NORM = 1e-3, 0.2, 0.01, 0.95, 0.05, 0.5
+EPISODES = 256
+"""Number of last episodes whose mean return is shown."""
+KEYWORDS: dict[str, dict[str, Any]] = {"MallocGame": {"skip_forced": True}, "MemPlaceSteps": {"reward": "dense"}}
+"""Arguments of environments by the first part of their ids, where the defaults are not the best for learning."""
+RULES = {"MallocGame": ("greedy-player", "xla-msa"), "MemPlace": ("native", "all-fastest", "density-greedy")}
+"""Agents that need no search, by the first part of the ids."""
 
 
-def mlp(inputs: int, outputs: int, last_gain: float) -> nn.Sequential:
-    """Return two hidden layers of 128 tanh units, with orthogonal weights."""
-    layers = [nn.Linear(inputs, 128), nn.Tanh(), nn.Linear(128, 128), nn.Tanh(), nn.Linear(128, outputs)]
-    for layer, gain in zip(layers[::2], (2**0.5, 2**0.5, last_gain), strict=True):
-        nn.init.orthogonal_(layer.weight, gain)
-        nn.init.zeros_(layer.bias)
-    return nn.Sequential(*layers)
+class Point(NamedTuple):
+    """The state of training after a round: processor seconds, steps, mean of the last returns (NaN: none), best one."""
+
+    seconds: float
+    steps: int
+    mean: float
+    best: float
 
 
 class ActorCritic(nn.Module):
-    """Policy over `decisions` independent choices among `choices`, and value in units of the running deviation."""
+    """A policy over `decisions` independent choices among `choices`, and a value in units of `deviation`."""
 
     def __init__(self, inputs: int, decisions: int, choices: int) -> None:
         super().__init__()
-        self.shape = (decisions, choices)
-        self.actor, self.critic = mlp(inputs, decisions * choices, 0.01), mlp(inputs, 1, 0.01)
-        self.mean, self.deviation = 0.0, 1.0  # of returns
+        self.shape, self.mean, self.deviation = (decisions, choices), 0.0, 1.0
+        self.actor, self.critic = mlp(inputs, decisions * choices), mlp(inputs, 1)
 
-    def log_probabilities(self, seen: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        """Return float32[B, decisions, choices]; `mask` is bool[B, 1, choices] or all True."""
-        logits = self.actor(seen).view(-1, *self.shape)
-        return torch.log_softmax(logits.masked_fill(~mask, -1e9), dim=-1)
+    def log_policy(self, observation: Tensor, mask: Tensor) -> Tensor:
+        """Return float32[B, decisions, choices], logarithms of probabilities; `mask` is True where legal."""
+        logits = self.actor(observation).unflatten(1, self.shape).masked_fill(~mask, -1e9)
+        return torch.log_softmax(logits, dim=-1)
 
-    def value(self, seen: torch.Tensor) -> torch.Tensor:
-        """Return float32[B], the expected return."""
-        return self.critic(seen)[:, 0] * self.deviation + self.mean
+    def value(self, observation: Tensor) -> Tensor:
+        """Return float32[B], the expected sum of rewards to come."""
+        return self.critic(observation)[:, 0] * self.deviation + self.mean
 
     @torch.no_grad()
-    def rescale(self, returns: torch.Tensor, share: float) -> None:
-        """Move mean and deviation towards those of new returns, and the last layer so that values stay (PopArt)."""
-        mean, deviation = self.mean, self.deviation
-        square = (1 - share) * (deviation**2 + mean**2) + share * float(returns.square().mean())
-        self.mean += share * (float(returns.mean()) - mean)
-        self.deviation = max(square - self.mean**2, 1e-8) ** 0.5
+    def rescale(self, returns: Tensor, weight: float) -> None:
+        """Move mean and deviation towards those of `returns`, and the last layer such that values stay (PopArt)."""
+        mean, second = self.mean, self.deviation**2 + self.mean**2
+        self.mean += weight * (float(returns.mean()) - self.mean)
+        second += weight * (float(returns.square().mean()) - second)
+        before, self.deviation = self.deviation, max(second - self.mean**2, 1e-12) ** 0.5
         last = self.critic[-1]
-        last.weight *= deviation / self.deviation
-        last.bias.copy_((last.bias * deviation + mean - self.mean) / self.deviation)
+        last.weight *= before / self.deviation
+        last.bias.copy_((last.bias * before + mean - self.mean) / self.deviation)
 
 
-def train(
-    env_id: str,
-    seed: int = 0,
-    seconds: float | None = None,
-    steps: int | None = None,
-    report: Callable[[dict[str, Any]], None] = lambda point: None,
-    **kwargs: Any,
-) -> list[dict[str, Any]]:
-    """Return the learning curve: after each round processor seconds, steps, mean of the last 256 returns, best one."""
-    began = time.process_time()
+def mlp(inputs: int, outputs: int) -> nn.Sequential:
+    """Return a network with two hidden layers of 128, whose first outputs are nearly 0."""
+    layers = [nn.Linear(inputs, 128), nn.Linear(128, 128), nn.Linear(128, outputs)]
+    for layer, gain in zip(layers, (2**0.5, 2**0.5, 0.01), strict=True):
+        nn.init.orthogonal_(layer.weight, gain)
+        nn.init.zeros_(layer.bias)
+    return nn.Sequential(layers[0], nn.Tanh(), layers[1], nn.Tanh(), layers[2])
+
+
+def train(env_id: str, seed: int = 0, seconds: float = np.inf, steps: float = np.inf) -> Iterator[Point]:
+    """Train until the seconds or the steps are over, and yield a point of the learning curve after each round."""
     torch.set_num_threads(1)
     torch.manual_seed(seed)
-    envs = gym.make_vec(
-        env_id, num_envs=ENVS, observation="flat", autoreset_mode="SameStep", **kwargs
-    )
-    masks = getattr(envs, "action_masks", None)
+    keywords = KEYWORDS.get(env_id.split("-")[0], {})
+    envs = gym.make_vec(env_id, num_envs=ENVS, observation="flat", autoreset_mode="SameStep", **keywords)
     space = envs.single_action_space
-    choices = np.atleast_1d(space.n if isinstance(space, gym.spaces.Discrete) else space.nvec)
+    choices = space.nvec if isinstance(space, gym.spaces.MultiDiscrete) else np.array([space.n])
     net = ActorCritic(envs.single_observation_space.shape[0], len(choices), int(choices[0]))
     optimiser = torch.optim.Adam(net.parameters(), eps=1e-5)
+    masks = getattr(envs, "action_masks", lambda: np.ones((ENVS, choices[0]), dtype=bool))
     envs.reset(seed=seed)
-    envs.step(envs.action_space.sample())  # compiles kernels before the clock begins
-    began = time.process_time()
-    seen = torch.from_numpy(envs.reset(seed=seed)[0])
-    mask = torch.ones(ENVS, 1, net.shape[1], dtype=torch.bool)
-    episode, finished, best, curve = np.zeros(ENVS), deque(maxlen=SHOWN), -np.inf, []
-    used = 0.0
+    envs.step(envs.action_space.sample())  # compiles the kernels before the clock starts
+    began, used, done = time.process_time(), 0.0, 0
+    observation = torch.from_numpy(envs.reset(seed=seed)[0])
+    running, returns, best = np.zeros(ENVS), deque[float](maxlen=EPISODES), -np.inf
     while used < 1:
-        batch = []
+        rows = []
         for _ in range(STEPS):
-            if masks:
-                mask = torch.from_numpy(masks()[:, None])
+            mask = torch.from_numpy(masks())[:, None]
             with torch.no_grad():
-                log_p = net.log_probabilities(seen, mask)
-                action = (log_p - torch.empty_like(log_p).exponential_().log()).argmax(-1)  # Gumbel's trick
-                taken = log_p.gather(-1, action[..., None]).sum((1, 2))
-                after, reward, over, _, _ = envs.step(action.numpy().reshape(ENVS, *space.shape))
-            episode += reward
-            finished.extend(episode[over])
-            best = max(best, episode[over].max(initial=-np.inf))
-            episode[over] = 0
-            batch.append((seen, mask, action, taken, net.value(seen).detach(), torch.from_numpy(reward).float(), torch.from_numpy(~over)))
-            seen = torch.from_numpy(after)
-        seens, maskss, actions, takens, values, rewards, goes_on = (torch.stack(part) for part in zip(*batch, strict=True))
-        advantages, following, advantage = torch.empty_like(values), net.value(seen).detach(), torch.zeros(ENVS)
-        for t in reversed(range(STEPS)):
-            advantage = rewards[t] + goes_on[t] * (following + LAMBDA * advantage) - values[t]
-            advantages[t], following = advantage, values[t]
-        returns = advantages + values
-        net.rescale(returns, 1.0 if not curve else 0.1)
-        update(net, optimiser, LEARNING_RATE * (1 - used), *(part.flatten(0, 1) for part in (seens, maskss, actions, takens, advantages, returns)))
+                log_policy, value = net.log_policy(observation, mask), net.value(observation)
+            action = (log_policy - torch.empty_like(log_policy).exponential_().log()).argmax(-1, keepdim=True)
+            taken = log_policy.gather(-1, action).sum((1, 2))
+            after, reward, over, _, _ = envs.step(action.numpy().reshape(ENVS, *space.shape))
+            rows.append((observation, mask, action, taken, value, *map(torch.from_numpy, (np.float32(reward), ~over))))
+            observation = torch.from_numpy(after)
+            running += reward
+            returns.extend(running[over])
+            best = max(best, running[over].max(initial=-np.inf))
+            running[over] = 0
+        *batch, values, rewards, goes_on = (torch.stack(column) for column in zip(*rows, strict=True))
+        with torch.no_grad():
+            advantages = gae(rewards, goes_on, torch.cat([values, net.value(observation)[None]]))
+        net.rescale(advantages + values, weight=0.1 if done else 1.0)
+        update(net, optimiser, 1 - used, *(column.flatten(0, 1) for column in (*batch, advantages, advantages + values)))
+        done += ENVS * STEPS
         spent = time.process_time() - began
-        point = {"seconds": spent, "steps": (len(curve) + 1) * ENVS * STEPS, "mean": float(np.mean(finished)) if finished else None, "best": float(best)}
-        curve.append(point)
-        report(point)
-        used = max(spent / seconds if seconds else 0, point["steps"] / steps if steps else 0)
-    return curve
+        used = max(spent / seconds, done / steps)
+        yield Point(spent, done, float(np.mean(returns)) if returns else np.nan, float(best))
 
 
-def update(net, optimiser, rate, seen, mask, action, taken, advantage, returns) -> None:
-    optimiser.param_groups[0]["lr"] = rate
-    advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
+def gae(rewards: Tensor, goes_on: Tensor, values: Tensor) -> Tensor:
+    """Return advantages float32[T, B] of rewards [T, B], flags [T, B] and values [T + 1, B], without discount."""
+    advantages = torch.zeros_like(values)
+    for t in reversed(range(len(rewards))):
+        advantages[t] = rewards[t] + goes_on[t] * (values[t + 1] + LAMBDA * advantages[t + 1]) - values[t]
+    return advantages[:-1]
+
+
+def update(net: ActorCritic, optimiser: torch.optim.Adam, left: float, *batch: Tensor) -> None:
+    """Fit policy and values to a batch; learning rate and entropy bonus shrink with the share of the budget `left`."""
+    optimiser.param_groups[0]["lr"] = RATE * left
     for _ in range(EPOCHS):
-        for rows in torch.randperm(len(seen)).split(MINIBATCH):
-            log_p = net.log_probabilities(seen[rows], mask[rows])
-            ratio = log_p.gather(-1, action[rows][..., None]).sum((1, 2)) - taken[rows]
-            kl = float((ratio.exp() - 1 - ratio).detach().mean())
-            if kl > LARGEST_KL:
+        for chosen in torch.randperm(len(batch[0])).split(MINIBATCH):
+            observation, mask, action, taken, advantage, returns = (column[chosen] for column in batch)
+            log_policy = net.log_policy(observation, mask)
+            change = log_policy.gather(-1, action).sum((1, 2)) - taken
+            ratio = change.exp()
+            if float((ratio - 1 - change).detach().mean()) > LARGEST_KL:
                 return
-            ratio = ratio.exp()
-            gain = torch.minimum(ratio * advantage[rows], ratio.clamp(1 - CLIP, 1 + CLIP) * advantage[rows]).mean()
-            entropy = -(log_p.exp() * log_p).sum((1, 2)).mean()
-            error = ((net.value(seen[rows]) - returns[rows]) / net.deviation).square().mean()
+            advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
+            gain = torch.minimum(ratio * advantage, ratio.clamp(1 - CLIP, 1 + CLIP) * advantage).mean()
+            entropy = -(log_policy.exp() * log_policy).sum((1, 2)).mean()
+            error = ((net.value(observation) - returns) / net.deviation).square().mean()
             optimiser.zero_grad()
-            (error / 2 - gain - ENTROPY * entropy).backward()
-            nn.utils.clip_grad_norm_(net.parameters(), 0.5)
+            (error / 2 - gain - ENTROPY * left * entropy).backward()
+            nn.utils.clip_grad_norm_(net.parameters(), LARGEST_NORM)
             optimiser.step()
+
+
+def rules(env_id: str) -> dict[str, float]:
+    """Return what agents without a search reach, in the units of the environment; nothing for ids of many programs."""
+    family, _, program = env_id.removesuffix("-v0").partition("-")
+    if program in ("Train", "Validation", "Test", "Synthetic"):
+        return {}
+    import memplace_agents
+
+    names, one_shot = RULES[family.removesuffix("Steps")], env_id.replace("MemPlaceSteps", "MemPlace")
+    speedups = {name: memplace_agents.make_agent(name).solve(one_shot).speedup for name in names}
+    return {name: 100 * (1 - 1 / value) if family == "MallocGame" else value for name, value in speedups.items()}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("env_id")
-    parser.add_argument("--seconds", type=float)
-    parser.add_argument("--steps", type=int)
+    parser.add_argument("id", help="id of an environment, see `memplace list`")
+    parser.add_argument("--seconds", type=float, default=np.inf, help="processor seconds; 60 without --steps")
+    parser.add_argument("--steps", type=float, default=np.inf, help="decisions")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--json", action="store_true")
-    o = parser.parse_args()
-    curve = train(o.env_id, o.seed, o.seconds, o.steps, lambda p: print({k: round(v, 4) if v is not None else None for k, v in p.items()}, flush=True))
+    parser.add_argument("--json", action="store_true", help="print the learning curve and the rules as JSON")
+    options = parser.parse_args()
+    seconds = 60 if options.seconds == options.steps else options.seconds
+    curve = []
+    for point in train(options.id, options.seed, seconds, options.steps):
+        curve.append(point)
+        if not options.json:
+            print("\r{:6.0f} s {:10,} steps   mean {:.4f}   best {:.4f}".format(*point), end="", flush=True)
+    if options.json:
+        print(json.dumps({"curve": [point._asdict() for point in curve], "rules": rules(options.id)}))
+    else:
+        print("", *(f"{name:16} {value:.4f}" for name, value in rules(options.id).items()), sep="\n")
+
 
 if __name__ == "__main__":
     main()
