@@ -3,9 +3,8 @@
     python examples/ppo.py MallocGame-BERT-v0 --seconds 60 --seed 0
     python examples/ppo.py MemPlace-ResNet50-v0 --steps 500000 --json
 
-Seconds are processor seconds of one core. With --steps alone the seed determines the result. Flat observations,
-native vector environments, one small network for the policy and one for the value. Returns differ by orders of
-magnitude between programs, so values are learned in units of their running mean and deviation.
+Seconds are processor seconds of one core. With --steps alone the seed determines the result. Returns differ by orders
+of magnitude between programs, so values are learned in units of their running mean and deviation.
 """
 
 import argparse
@@ -13,7 +12,7 @@ import json
 import time
 from collections import deque
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import gymnasium as gym
 import numpy as np
@@ -24,16 +23,14 @@ import memplace_env  # noqa: F401 (registers the ids)
 
 ENVS, STEPS, EPOCHS, MINIBATCH = 64, 128, 4, 1024
 RATE, CLIP, ENTROPY, LAMBDA, LARGEST_KL, LARGEST_NORM = 1e-3, 0.2, 0.01, 0.95, 0.05, 0.5
-EPISODES = 256
-"""Number of last episodes whose mean return is shown."""
-KEYWORDS: dict[str, dict[str, Any]] = {"MallocGame": {"skip_forced": True}, "MemPlaceSteps": {"reward": "dense"}}
-"""Arguments of environments by the first part of their ids, where the defaults are not the best for learning."""
+EPISODES = 256  # the mean return shown is theirs
+KEYWORDS = {"MallocGame": {"skip_forced": True}, "MemPlaceSteps": {"reward": "dense"}}
 RULES = {"MallocGame": ("greedy-player", "xla-msa"), "MemPlace": ("native", "all-fastest", "density-greedy")}
 """Agents that need no search, by the first part of the ids."""
 
 
 class Point(NamedTuple):
-    """The state of training after a round: processor seconds, steps, mean of the last returns (NaN: none), best one."""
+    """Training after a round: processor seconds, steps, mean of the last returns (NaN: none yet), best return."""
 
     seconds: float
     steps: int
@@ -51,8 +48,7 @@ class ActorCritic(nn.Module):
 
     def log_policy(self, observation: Tensor, mask: Tensor) -> Tensor:
         """Return float32[B, decisions, choices], logarithms of probabilities; `mask` is True where legal."""
-        logits = self.actor(observation).unflatten(1, self.shape).masked_fill(~mask, -1e9)
-        return torch.log_softmax(logits, dim=-1)
+        return self.actor(observation).unflatten(1, self.shape).masked_fill(~mask, -1e9).log_softmax(-1)
 
     def value(self, observation: Tensor) -> Tensor:
         """Return float32[B], the expected sum of rewards to come."""
@@ -61,13 +57,12 @@ class ActorCritic(nn.Module):
     @torch.no_grad()
     def rescale(self, returns: Tensor, weight: float) -> None:
         """Move mean and deviation towards those of `returns`, and the last layer such that values stay (PopArt)."""
-        mean, second = self.mean, self.deviation**2 + self.mean**2
-        self.mean += weight * (float(returns.mean()) - self.mean)
-        second += weight * (float(returns.square().mean()) - second)
-        before, self.deviation = self.deviation, max(second - self.mean**2, 1e-12) ** 0.5
-        last = self.critic[-1]
-        last.weight *= before / self.deviation
-        last.bias.copy_((last.bias * before + mean - self.mean) / self.deviation)
+        mean, deviation, last = self.mean, self.deviation, self.critic[-1]
+        self.mean += weight * (float(returns.mean()) - mean)
+        square = (1 - weight) * (deviation**2 + mean**2) + weight * float(returns.square().mean())
+        self.deviation = max(square - self.mean**2, 1e-12) ** 0.5
+        last.weight *= deviation / self.deviation
+        last.bias.copy_((last.bias * deviation + mean - self.mean) / self.deviation)
 
 
 def mlp(inputs: int, outputs: int) -> nn.Sequential:
@@ -85,15 +80,15 @@ def train(env_id: str, seed: int = 0, seconds: float = np.inf, steps: float = np
     torch.manual_seed(seed)
     keywords = KEYWORDS.get(env_id.split("-")[0], {})
     envs = gym.make_vec(env_id, num_envs=ENVS, observation="flat", autoreset_mode="SameStep", **keywords)
-    space = envs.single_action_space
-    choices = space.nvec if isinstance(space, gym.spaces.MultiDiscrete) else np.array([space.n])
-    net = ActorCritic(envs.single_observation_space.shape[0], len(choices), int(choices[0]))
+    space, (inputs,) = envs.single_action_space, envs.single_observation_space.shape
+    decisions, choices = (len(space.nvec), space.nvec[0]) if hasattr(space, "nvec") else (1, space.n)
+    masks = getattr(envs, "action_masks", lambda: np.ones((ENVS, choices), dtype=bool))
+    net = ActorCritic(inputs, decisions, int(choices))
     optimiser = torch.optim.Adam(net.parameters(), eps=1e-5)
-    masks = getattr(envs, "action_masks", lambda: np.ones((ENVS, choices[0]), dtype=bool))
     envs.reset(seed=seed)
-    envs.step(envs.action_space.sample())  # compiles the kernels before the clock starts
-    began, used, done = time.process_time(), 0.0, 0
+    envs.step(np.zeros((ENVS, *space.shape), np.int64))  # loads compiled kernels before the clock starts
     observation = torch.from_numpy(envs.reset(seed=seed)[0])
+    began, used, done = time.process_time(), 0.0, 0
     running, returns, best = np.zeros(ENVS), deque[float](maxlen=EPISODES), -np.inf
     while used < 1:
         rows = []
@@ -104,63 +99,53 @@ def train(env_id: str, seed: int = 0, seconds: float = np.inf, steps: float = np
             action = (log_policy - torch.empty_like(log_policy).exponential_().log()).argmax(-1, keepdim=True)
             taken = log_policy.gather(-1, action).sum((1, 2))
             after, reward, over, _, _ = envs.step(action.numpy().reshape(ENVS, *space.shape))
-            rows.append((observation, mask, action, taken, value, *map(torch.from_numpy, (np.float32(reward), ~over))))
-            observation = torch.from_numpy(after)
-            running += reward
+            rows.append((observation, mask, action, taken, value, torch.tensor(reward).float(), torch.tensor(~over)))
+            observation, running = torch.from_numpy(after), running + reward
             returns.extend(running[over])
             best = max(best, running[over].max(initial=-np.inf))
             running[over] = 0
         *batch, values, rewards, goes_on = (torch.stack(column) for column in zip(*rows, strict=True))
-        with torch.no_grad():
-            advantages = gae(rewards, goes_on, torch.cat([values, net.value(observation)[None]]))
-        net.rescale(advantages + values, weight=0.1 if done else 1.0)
-        update(
-            net, optimiser, 1 - used, *(column.flatten(0, 1) for column in (*batch, advantages, advantages + values))
-        )
-        done += ENVS * STEPS
-        spent = time.process_time() - began
+        advantages = torch.zeros(STEPS + 1, ENVS)  # generalised advantage estimation, without a discount
+        following = torch.cat([values[1:], net.value(observation).detach()[None]])
+        for t in reversed(range(STEPS)):
+            advantages[t] = rewards[t] - values[t] + goes_on[t] * (following[t] + LAMBDA * advantages[t + 1])
+        batch += [advantages[:-1], advantages[:-1] + values]
+        net.rescale(batch[-1], weight=0.1 if done else 1.0)
+        update(net, optimiser, 1 - used, *(column.flatten(0, 1) for column in batch))
+        done, spent = done + ENVS * STEPS, time.process_time() - began
         used = max(spent / seconds, done / steps)
         yield Point(spent, done, float(np.mean(returns)) if returns else np.nan, float(best))
-
-
-def gae(rewards: Tensor, goes_on: Tensor, values: Tensor) -> Tensor:
-    """Return advantages float32[T, B] of rewards [T, B], flags [T, B] and values [T + 1, B], without discount."""
-    advantages = torch.zeros_like(values)
-    for t in reversed(range(len(rewards))):
-        advantages[t] = rewards[t] + goes_on[t] * (values[t + 1] + LAMBDA * advantages[t + 1]) - values[t]
-    return advantages[:-1]
 
 
 def update(net: ActorCritic, optimiser: torch.optim.Adam, left: float, *batch: Tensor) -> None:
     """Fit policy and values to a batch; learning rate and entropy bonus shrink with the share of the budget `left`."""
     optimiser.param_groups[0]["lr"] = RATE * left
-    for _ in range(EPOCHS):
-        for chosen in torch.randperm(len(batch[0])).split(MINIBATCH):
-            observation, mask, action, taken, advantage, returns = (column[chosen] for column in batch)
-            log_policy = net.log_policy(observation, mask)
-            change = log_policy.gather(-1, action).sum((1, 2)) - taken
-            ratio = change.exp()
-            if float((ratio - 1 - change).detach().mean()) > LARGEST_KL:
-                return
-            advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
-            gain = torch.minimum(ratio * advantage, ratio.clamp(1 - CLIP, 1 + CLIP) * advantage).mean()
-            entropy = -(log_policy.exp() * log_policy).sum((1, 2)).mean()
-            error = ((net.value(observation) - returns) / net.deviation).square().mean()
-            optimiser.zero_grad()
-            (error / 2 - gain - ENTROPY * left * entropy).backward()
-            nn.utils.clip_grad_norm_(net.parameters(), LARGEST_NORM)
-            optimiser.step()
+    for chosen in (rows for _ in range(EPOCHS) for rows in torch.randperm(len(batch[0])).split(MINIBATCH)):
+        observation, mask, action, taken, advantage, returns = (column[chosen] for column in batch)
+        log_policy = net.log_policy(observation, mask)
+        change = log_policy.gather(-1, action).sum((1, 2)) - taken
+        ratio = change.exp()
+        if float((ratio - 1 - change).detach().mean()) > LARGEST_KL:
+            return
+        advantage = (advantage - advantage.mean()) / (advantage.std() + 1e-8)
+        gain = torch.minimum(ratio * advantage, ratio.clamp(1 - CLIP, 1 + CLIP) * advantage).mean()
+        entropy = -(log_policy.exp() * log_policy).sum((1, 2)).mean()
+        error = ((net.value(observation) - returns) / net.deviation).square().mean()
+        optimiser.zero_grad()
+        (error / 2 - gain - ENTROPY * left * entropy).backward()
+        nn.utils.clip_grad_norm_(net.parameters(), LARGEST_NORM)
+        optimiser.step()
 
 
 def rules(env_id: str) -> dict[str, float]:
-    """Return what agents without a search reach, in the units of the environment; nothing for ids of many programs."""
-    family, _, program = env_id.removesuffix("-v0").partition("-")
-    if program in ("Train", "Validation", "Test", "Synthetic"):
-        return {}
+    """Return what agents without a search reach, in units of the return; nothing for ids of many programs."""
     import memplace_agents
 
-    names, problem = RULES[family.removesuffix("Steps")], env_id.replace("MemPlaceSteps", "MemPlace")
-    return {name: in_units(problem, memplace_agents.make_agent(name).solve(problem).speedup) for name in names}
+    problem = env_id.replace("MemPlaceSteps", "MemPlace")  # the same one, in one step
+    if any(word in problem for word in ("-Train-", "-Validation-", "-Test-", "-Synthetic-")):
+        return {}
+    found = {name: memplace_agents.make_agent(name).solve(problem) for name in RULES[problem.split("-")[0]]}
+    return {name: in_units(problem, solution.speedup) for name, solution in found.items()}
 
 
 def in_units(env_id: str, speedup: float) -> float:
@@ -170,7 +155,7 @@ def in_units(env_id: str, speedup: float) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("id", help="id of an environment, see `memplace list`")
+    parser.add_argument("id", help="id of an environment, see `memplace list-envs`")
     parser.add_argument("--seconds", type=float, default=np.inf, help="processor seconds; 60 without --steps")
     parser.add_argument("--steps", type=float, default=np.inf, help="decisions")
     parser.add_argument("--seed", type=int, default=0)
@@ -179,13 +164,14 @@ def main() -> None:
     seconds = 60 if options.seconds == options.steps else options.seconds
     curve = []
     for point in train(options.id, options.seed, seconds, options.steps):
-        curve.append(point)
+        curve.append(point._asdict())
         if not options.json:
-            print("\r{:6.0f} s {:10,} steps   mean {:.4f}   best {:.4f}".format(*point), end="", flush=True)
+            print("{:6.0f} s {:10,} steps   mean {:.4f}   best {:.4f}".format(*point), flush=True)
+    found = rules(options.id)
     if options.json:
-        print(json.dumps({"curve": [point._asdict() for point in curve], "rules": rules(options.id)}))
+        print(json.dumps({"curve": curve, "rules": found}))
     else:
-        print("", *(f"{name:16} {value:.4f}" for name, value in rules(options.id).items()), sep="\n")
+        print(*(f"{name:14} {value:.4f}" for name, value in found.items()), sep="\n")
 
 
 if __name__ == "__main__":
