@@ -54,6 +54,8 @@ tables: .venv/dev  ## the tables in docs/; some hours
 	.venv/bin/python -m benchmarks.vela --write docs/model.md
 	.venv/bin/python -m benchmarks.vela --data benchmarks/data/vela-more --write docs/model.md
 	.venv/bin/python -m benchmarks.game --write docs/game.md
+	.venv/bin/python -m benchmarks.learning --write docs/learning.md --plot docs/pictures
+	.venv/bin/python -m benchmarks.readme_lines --write docs/learning.md
 	.venv/bin/python -m benchmarks.programs --write docs/programs.md
 	.venv/bin/python -m benchmarks.suite --write docs/programs.md
 	.venv/bin/python -m benchmarks.many_programs --write docs/environments.md

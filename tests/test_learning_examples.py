@@ -1,0 +1,84 @@
+"""The examples and README's learning lines learn: they end above what needs no search."""
+
+import json
+import subprocess
+import sys
+from itertools import islice
+from pathlib import Path
+
+import gymnasium as gym
+import pytest
+import torch
+
+from benchmarks.readme_lines import run_lines
+from examples import mcts, ppo
+
+ROOT = Path(__file__).parents[1]
+XLA = 2.68
+"""Return of XLA's solver on MallocGame-BERT-v0; a test holds it."""
+
+
+def test_xlas_solver_has_that_return():
+    assert ppo.rules("MallocGame-BERT-v0")["xla-msa"] == pytest.approx(XLA, abs=0.005)
+
+
+def test_ppo_learns_a_game():
+    *_, last = ppo.train("MallocGame-BERT-v0", seed=0, steps=65_536)
+    assert last.steps == 65_536
+    assert last.mean > XLA
+    assert last.best > last.mean
+
+
+@pytest.mark.parametrize(
+    ("env_id", "least"), [("MemPlace-Tiny-v0", 0.98), ("MallocGame-Tiny-v0", 0.98), ("MemPlaceSteps-Tiny-v0", 0.98)]
+)
+def test_ppo_solves_the_tiny_ids(family):
+    env_id = f"{family}-Tiny-v0"
+    info = gym.make(env_id).reset()[1]
+    *_, last = ppo.train(env_id, seed=0, steps=131_072)
+    assert last.best == pytest.approx(info["optimal_return"])
+    assert last.mean >= 0.98 * info["optimal_return"]
+
+
+def test_ppo_is_determined_by_its_seed():
+    first, again, other = (list(ppo.train("MallocGame-Tiny-v0", seed, steps=24_576)) for seed in (1, 1, 2))
+    assert [point[1:] for point in first] == [point[1:] for point in again]
+    assert first[-1][1:] != other[-1][1:]
+
+
+@pytest.mark.parametrize("env_id", ["MallocGame-Train-v0", "MemPlaceSteps-Train-v0", "MallocGame-Synthetic-v0"])
+def test_ppo_trains_on_many_programs(env_id):
+    first, second = islice(ppo.train(env_id, seed=0), 2)
+    assert second.steps == 2 * first.steps
+    assert ppo.rules(env_id) == {}
+
+
+def test_values_keep_when_their_units_change():
+    torch.manual_seed(0)
+    net = ppo.ActorCritic(5, 1, 3)
+    seen = torch.randn(64, 5)
+    before = net.value(seen)
+    net.rescale(torch.randn(100) * 7 + 300, weight=0.3)
+    assert torch.allclose(net.value(seen), before, atol=1e-3)
+
+
+def test_the_command_line_prints_curve_and_rules():
+    command = [sys.executable, "examples/ppo.py", "MemPlace-Tiny-v0", "--steps", "8192", "--json"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    printed = json.loads(done.stdout)
+    assert [point["steps"] for point in printed["curve"]] == [8192]
+    assert printed["rules"]["native"] == 1.0
+
+
+def test_tree_search_is_better_than_xlas_solver():
+    env = gym.make("MallocGame-BERT-v0", observation="flat", skip_forced=True).unwrapped
+    found = mcts.search(env, 24, seed=0)
+    assert found > XLA
+    assert found == mcts.search(env, 24, seed=0)
+
+
+def test_the_learning_lines_of_the_readme_learn():
+    one_shot, game = run_lines(divisor=8)
+    assert (one_shot.env_id, game.env_id) == ("MemPlace-ResNet50-v0", "MallocGame-BERT-v0")
+    assert one_shot.mean > 1.0  # native's
+    assert game.mean > XLA
