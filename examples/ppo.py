@@ -1,4 +1,4 @@
-"""Train a masked PPO on any id of MemPlace, with the same settings for all of them.
+"""Train a masked PPO on any id of MemPlace, with the same settings for all ids of a kind.
 
     python examples/ppo.py MallocGame-BERT-v0 --seconds 60 --seed 0
     python examples/ppo.py MemPlace-ResNet50-v0 --steps 500000 --json
@@ -21,11 +21,29 @@ from torch import Tensor, nn
 
 import memplace_env  # noqa: F401 (registers the ids)
 
-ENVS, STEPS, EPOCHS, MINIBATCH = 64, 128, 4, 1024
-RATE, CLIP, ENTROPY, LAMBDA, LARGEST_KL, LARGEST_NORM = 1e-3, 0.2, 0.01, 0.95, 0.05, 0.5
+CLIP, LARGEST_KL, LARGEST_NORM = 0.2, 0.05, 0.5
 EPISODES = 256  # the mean return shown is theirs
-KEYWORDS = {"MallocGame": {"skip_forced": True}, "MemPlaceSteps": {"reward": "dense"}}
-RULES = {"MallocGame": ("greedy-player", "xla-msa"), "MemPlace": ("native", "all-fastest", "density-greedy")}
+
+
+class Settings(NamedTuple):
+    """What differs between kinds of environments; `steps` of None are those of a whole episode."""
+
+    envs: int = 64
+    steps: int | None = 128
+    epochs: int = 4
+    minibatch: int = 1024
+    rate: float = 1e-3
+    entropy: float = 0.01
+    lambda_: float = 0.95
+    width: int = 128
+
+
+SETTINGS = {
+    "MallocGame": Settings(),  # games with skip_forced=True are half as long and learn less well
+    "MemPlace": Settings(),
+    "MemPlaceSteps": Settings(128, None, 3, 2048, 2e-3, 0.06, lambda_=1, width=64),
+}
+RULES = {"MallocGame": ("greedy-player", "xla-msa"), "MemPlace": ("native", "density-greedy")}
 """Agents that need no search, by the first part of the ids."""
 
 
@@ -41,10 +59,10 @@ class Point(NamedTuple):
 class ActorCritic(nn.Module):
     """A policy over `decisions` independent choices among `choices`, and a value in units of `deviation`."""
 
-    def __init__(self, inputs: int, decisions: int, choices: int) -> None:
+    def __init__(self, inputs: int, width: int, decisions: int, choices: int) -> None:
         super().__init__()
         self.shape, self.mean, self.deviation = (decisions, choices), 0.0, 1.0
-        self.actor, self.critic = mlp(inputs, decisions * choices), mlp(inputs, 1)
+        self.actor, self.critic = mlp(inputs, width, decisions * choices), mlp(inputs, width, 1)
 
     def log_policy(self, observation: Tensor, mask: Tensor) -> Tensor:
         """Return float32[B, decisions, choices], logarithms of probabilities; `mask` is True where legal."""
@@ -65,9 +83,9 @@ class ActorCritic(nn.Module):
         last.bias.copy_((last.bias * deviation + mean - self.mean) / self.deviation)
 
 
-def mlp(inputs: int, outputs: int) -> nn.Sequential:
-    """Return a network with two hidden layers of 128, whose first outputs are nearly 0."""
-    layers = [nn.Linear(inputs, 128), nn.Linear(128, 128), nn.Linear(128, outputs)]
+def mlp(inputs: int, width: int, outputs: int) -> nn.Sequential:
+    """Return a network with two hidden layers, whose first outputs are nearly 0."""
+    layers = [nn.Linear(inputs, width), nn.Linear(width, width), nn.Linear(width, outputs)]
     for layer, gain in zip(layers, (2**0.5, 2**0.5, 0.01), strict=True):
         nn.init.orthogonal_(layer.weight, gain)
         nn.init.zeros_(layer.bias)
@@ -78,50 +96,52 @@ def train(env_id: str, seed: int = 0, seconds: float = np.inf, steps: float = np
     """Train until the seconds or the steps are over, and yield a point of the learning curve after each round."""
     torch.set_num_threads(1)
     torch.manual_seed(seed)
-    keywords = KEYWORDS.get(env_id.split("-")[0], {})
-    envs = gym.make_vec(env_id, num_envs=ENVS, observation="flat", autoreset_mode="SameStep", **keywords)
+    chosen = SETTINGS[env_id.split("-")[0]]
+    envs = gym.make_vec(env_id, num_envs=chosen.envs, observation="flat", autoreset_mode="SameStep")
+    problem = getattr(envs.unwrapped, "problem", None)  # ids of many programs have none
+    length = chosen.steps or (problem.num_decisions if problem else 512)
     space, (inputs,) = envs.single_action_space, envs.single_observation_space.shape
     decisions, choices = (len(space.nvec), space.nvec[0]) if hasattr(space, "nvec") else (1, space.n)
-    masks = getattr(envs, "action_masks", lambda: np.ones((ENVS, choices), dtype=bool))
-    net = ActorCritic(inputs, decisions, int(choices))
+    masks = getattr(envs, "action_masks", lambda: np.ones((chosen.envs, choices), dtype=bool))
+    net = ActorCritic(inputs, chosen.width, decisions, int(choices))
     optimiser = torch.optim.Adam(net.parameters(), eps=1e-5)
     envs.reset(seed=seed)
-    envs.step(np.zeros((ENVS, *space.shape), np.int64))  # loads compiled kernels before the clock starts
+    envs.step(np.zeros((chosen.envs, *space.shape), np.int64))  # loads compiled kernels before the clock starts
     observation = torch.from_numpy(envs.reset(seed=seed)[0])
     began, used, done = time.process_time(), 0.0, 0
-    running, returns, best = np.zeros(ENVS), deque[float](maxlen=EPISODES), -np.inf
+    running, returns, best = np.zeros(chosen.envs), deque[float](maxlen=EPISODES), -np.inf
     while used < 1:
         rows = []
-        for _ in range(STEPS):
+        for _ in range(length):
             mask = torch.from_numpy(masks())[:, None]
             with torch.no_grad():
                 log_policy, value = net.log_policy(observation, mask), net.value(observation)
             action = (log_policy - torch.empty_like(log_policy).exponential_().log()).argmax(-1, keepdim=True)
             taken = log_policy.gather(-1, action).sum((1, 2))
-            after, reward, over, _, _ = envs.step(action.numpy().reshape(ENVS, *space.shape))
+            after, reward, over, _, _ = envs.step(action.numpy().reshape(chosen.envs, *space.shape))
             rows.append((observation, mask, action, taken, value, torch.tensor(reward).float(), torch.tensor(~over)))
             observation, running = torch.from_numpy(after), running + reward
             returns.extend(running[over])
             best = max(best, running[over].max(initial=-np.inf))
             running[over] = 0
         *batch, values, rewards, goes_on = (torch.stack(column) for column in zip(*rows, strict=True))
-        advantages = torch.zeros(STEPS + 1, ENVS)  # generalised advantage estimation, without a discount
+        advantages = torch.zeros(length + 1, chosen.envs)  # generalised advantage estimation, without a discount
         following = torch.cat([values[1:], net.value(observation).detach()[None]])
-        for t in reversed(range(STEPS)):
-            advantages[t] = rewards[t] - values[t] + goes_on[t] * (following[t] + LAMBDA * advantages[t + 1])
+        for t in reversed(range(length)):
+            advantages[t] = rewards[t] - values[t] + goes_on[t] * (following[t] + chosen.lambda_ * advantages[t + 1])
         batch += [advantages[:-1], advantages[:-1] + values]
         net.rescale(batch[-1], weight=0.1 if done else 1.0)
-        update(net, optimiser, 1 - used, *(column.flatten(0, 1) for column in batch))
-        done, spent = done + ENVS * STEPS, time.process_time() - began
+        update(net, optimiser, chosen, 1 - used, *(column.flatten(0, 1) for column in batch))
+        done, spent = done + chosen.envs * length, time.process_time() - began
         used = max(spent / seconds, done / steps)
         yield Point(spent, done, float(np.mean(returns)) if returns else np.nan, float(best))
 
 
-def update(net: ActorCritic, optimiser: torch.optim.Adam, left: float, *batch: Tensor) -> None:
+def update(net: ActorCritic, optimiser: torch.optim.Adam, by: Settings, left: float, *batch: Tensor) -> None:
     """Fit policy and values to a batch; learning rate and entropy bonus shrink with the share of the budget `left`."""
-    optimiser.param_groups[0]["lr"] = RATE * left
-    for chosen in (rows for _ in range(EPOCHS) for rows in torch.randperm(len(batch[0])).split(MINIBATCH)):
-        observation, mask, action, taken, advantage, returns = (column[chosen] for column in batch)
+    optimiser.param_groups[0]["lr"] = by.rate * left
+    for rows in (rows for _ in range(by.epochs) for rows in torch.randperm(len(batch[0])).split(by.minibatch)):
+        observation, mask, action, taken, advantage, returns = (column[rows] for column in batch)
         log_policy = net.log_policy(observation, mask)
         change = log_policy.gather(-1, action).sum((1, 2)) - taken
         ratio = change.exp()
@@ -132,7 +152,7 @@ def update(net: ActorCritic, optimiser: torch.optim.Adam, left: float, *batch: T
         entropy = -(log_policy.exp() * log_policy).sum((1, 2)).mean()
         error = ((net.value(observation) - returns) / net.deviation).square().mean()
         optimiser.zero_grad()
-        (error / 2 - gain - ENTROPY * left * entropy).backward()
+        (error / 2 - gain - by.entropy * left * entropy).backward()
         nn.utils.clip_grad_norm_(net.parameters(), LARGEST_NORM)
         optimiser.step()
 
@@ -155,7 +175,7 @@ def in_units(env_id: str, speedup: float) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("id", help="id of an environment, see `memplace list-envs`")
+    parser.add_argument("id", help="id of an environment, see `memplace envs`")
     parser.add_argument("--seconds", type=float, default=np.inf, help="processor seconds; 60 without --steps")
     parser.add_argument("--steps", type=float, default=np.inf, help="decisions")
     parser.add_argument("--seed", type=int, default=0)
