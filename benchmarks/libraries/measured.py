@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 import memplace_env  # noqa: F401 - registers the ids
 
-MEASURED: Final = "Measured-v0"
+MEASURED: Final = "MallocGame-Measured-v0"
 """Id under which a trial hands its environment to a library, in this process."""
 
 ROUND: Final = 64 * 128

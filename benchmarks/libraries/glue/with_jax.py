@@ -69,7 +69,7 @@ def loss(net, seen, action, taken, advantage, returned):
 
 def train(env_id: str, steps: int, seed: int):
     """Return the trained weights."""
-    env = gym.make_vec(env_id, num_envs=NUM_ENVS, observation="flat", autoreset_mode="SameStep")
+    env = gym.make_vec(env_id, num_envs=NUM_ENVS, observation="flat", skip_forced=True, autoreset_mode="SameStep")
     step_envs, batch = player(env), NUM_ENVS * ROLLOUT
     rounds = steps // batch
     rate = optax.linear_schedule(1e-3, 0.0, rounds * EPOCHS * batch // MINIBATCH)

@@ -3,6 +3,6 @@
 from examples import ppo
 
 
-def train(env_id: str, steps: int, seed: int):
+def train(env_id: str, steps: int, seed: int) -> list[ppo.Point]:
     """Return the learning curve."""
-    return ppo.train(env_id, seed, steps=steps)
+    return list(ppo.train(env_id, seed, steps=steps))

@@ -33,7 +33,7 @@ def train(env_id: str, steps: int, seed: int):
     torch.set_num_threads(1)
     config = (
         PPOConfig()
-        .environment(env_id, env_config={"observation": "flat"})
+        .environment(env_id, env_config={"observation": "flat", "skip_forced": True})
         .env_runners(
             num_env_runners=0,
             num_envs_per_env_runner=64,

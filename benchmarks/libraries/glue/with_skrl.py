@@ -56,7 +56,8 @@ def train(env_id: str, steps: int, seed: int) -> PPO:
     torch.set_num_threads(1)
     set_seed(seed)
     env = wrap_env(
-        gym.make_vec(env_id, num_envs=NUM_ENVS, observation="flat", autoreset_mode="SameStep"), verbose=False
+        gym.make_vec(env_id, num_envs=NUM_ENVS, observation="flat", skip_forced=True, autoreset_mode="SameStep"),
+        verbose=False,
     )
     spaces = {"observation_space": env.observation_space, "action_space": env.action_space, "device": env.device}
     rounds = steps // (NUM_ENVS * ROLLOUT)

@@ -66,7 +66,7 @@ def train(env_id: str, steps: int, seed: int) -> PPO:
     """Return the trained algorithm."""
     torch.set_num_threads(1)
     torch.manual_seed(seed)
-    env = gym.make_vec(env_id, num_envs=NUM_ENVS, observation="flat", autoreset_mode="Disabled")
+    env = gym.make_vec(env_id, num_envs=NUM_ENVS, observation="flat", skip_forced=True, autoreset_mode="Disabled")
     space, actions = env.single_observation_space, env.single_action_space
     nets = [Net(state_shape=space.shape, hidden_sizes=[128, 128], activation=nn.Tanh) for _ in range(2)]
     actor = MaskedActor(preprocess_net=nets[0], action_shape=actions.n, softmax_output=False)

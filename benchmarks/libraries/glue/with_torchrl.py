@@ -28,7 +28,7 @@ def train(env_id: str, steps: int, seed: int) -> ProbabilisticActor:
     """Return the trained actor."""
     torch.set_num_threads(1)
     torch.manual_seed(seed)
-    vector = gym.make_vec(env_id, num_envs=NUM_ENVS, observation="flat", autoreset_mode="SameStep")
+    vector = gym.make_vec(env_id, num_envs=NUM_ENVS, observation="flat", skip_forced=True, autoreset_mode="SameStep")
     inputs, actions = vector.single_observation_space.shape[0], int(vector.single_action_space.n)
     env = GymWrapper(vector, categorical_action_encoding=True)
     logits = TensorDictModule(mlp(inputs, actions), in_keys=["observation"], out_keys=["logits"])
