@@ -63,7 +63,7 @@ def table(records: Sequence[Record]) -> str:
         free = [record for record in mine if record["free"]]
         if not trained:
             continue
-        row = [f"{library.name}{'' if library.masks else ' (no mask)'}", str(code_lines(library.source))]
+        row = [f"{library.name}{'' if library.masks else ' (no mask)'}", str(sum(map(code_lines, library.own_sources)))]
         row += [thousands(trained), thousands(free) if free else "–"]
         row += [f"{statistics.mean(record[key] for record in trained):.2f}" for key in ("first", "last", "best")]
         rows.append(row)

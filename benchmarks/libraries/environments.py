@@ -25,6 +25,7 @@ class Library(NamedTuple):
         environment: name of its Python environment, which others may share.
         requirements: what is installed there beside this package; the first is the library.
         masks: whether illegal actions are masked.
+        algorithm: file of ours, from the root, with the algorithm that the glue calls; empty if it is the library's.
     """
 
     name: str
@@ -32,18 +33,24 @@ class Library(NamedTuple):
     environment: str
     requirements: tuple[str, ...]
     masks: bool = True
+    algorithm: str = ""
 
     @property
     def source(self) -> str:
         """Code that trains it."""
         return (Path(__file__).parent / "glue" / f"{self.glue}.py").read_text("utf-8")
 
+    @property
+    def own_sources(self) -> list[str]:
+        """All code that is not the library's."""
+        return [self.source, *([(ROOT / self.algorithm).read_text("utf-8")] if self.algorithm else [])]
+
 
 _SB3: Final = ("stable-baselines3==2.9.2", "sb3-contrib==2.9.2", "gymnasium==1.4.0")
 LIBRARIES: Final = (
     Library("Stable-Baselines3", "with_sb3", "sb3", _SB3, masks=False),
     Library("sb3-contrib", "with_sb3_contrib", "sb3", _SB3),
-    Library("examples/ppo.py", "with_ppo", "sb3", _SB3),
+    Library("examples/ppo.py", "with_ppo", "sb3", _SB3, algorithm="examples/ppo.py"),
     Library("RLlib", "with_rllib", "rllib", ("ray[rllib]==2.60.0", "gymnasium==1.2.2")),
     Library("TorchRL", "with_torchrl", "torchrl", ("torchrl==0.14.1", "tensordict==0.14.3", "gymnasium==1.4.0")),
     Library("Tianshou", "with_tianshou", "tianshou", ("tianshou==2.0.1", "gymnasium==1.4.0")),

@@ -50,8 +50,16 @@ def test_arguments_and_masks_are_those_of_the_game(library):
                 observations = env.step(env.action_masks().argmax(-1))[0]
 
 
+def test_masks_of_steps_are_where_the_page_says():
+    env = gym.make_vec("MemPlaceSteps-Tiny-v0", num_envs=2, observation="flat")
+    observations, _ = env.reset(seed=0)
+    for _ in range(20):
+        assert np.array_equal(observations[:, 0:3] > 0, env.action_masks())
+        observations = env.step(env.action_masks().argmax(-1))[0]
+
+
 @pytest.mark.parametrize("library", LIBRARIES, ids=lambda library: library.glue)
-def test_every_glue_file_trains(library):
+def test_every_glue_file_has_one_entry(library):
     functions = [node for node in ast.parse(library.source).body if isinstance(node, ast.FunctionDef)]
     train = next(function for function in functions if function.name == "train")
     assert [argument.arg for argument in train.args.args] == ["env_id", "steps", "seed"]
