@@ -12,7 +12,7 @@ import json
 import time
 from collections import deque
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, nn
 
 import memplace_env  # noqa: F401 (registers the ids)
+from memplace_agents import Agent, make_agent
 
 CLIP, LARGEST_KL, LARGEST_NORM = 0.2, 0.05, 0.5
 EPISODES = 256  # the mean return shown is theirs
@@ -43,8 +44,8 @@ SETTINGS = {
     "MemPlace": Settings(),
     "MemPlaceSteps": Settings(128, None, 3, 2048, 2e-3, 0.06, lambda_=1, width=64),
 }
-RULES = {"MallocGame": ("greedy-player", "xla-msa"), "MemPlace": ("native", "density-greedy")}
-"""Agents that need no search, by the first part of the ids."""
+RULES = {"MallocGame": ("greedy-player", "xla-msa"), "MemPlace": ("native", "all-fastest", "density-greedy")}
+"""Agents and compiler's rules that need no search, by the first part of the ids."""
 
 
 class Point(NamedTuple):
@@ -159,13 +160,16 @@ def update(net: ActorCritic, optimiser: torch.optim.Adam, by: Settings, left: fl
 
 def rules(env_id: str) -> dict[str, float]:
     """Return what agents without a search reach, in units of the return; nothing for ids of many programs."""
-    import memplace_agents
-
     problem = env_id.replace("MemPlaceSteps", "MemPlace")  # the same one, in one step
     if any(word in problem for word in ("-Train-", "-Validation-", "-Test-", "-Synthetic-")):
         return {}
-    found = {name: memplace_agents.make_agent(name).solve(problem) for name in RULES[problem.split("-")[0]]}
+    found = {name: agent(name).solve(problem) for name in RULES[problem.split("-")[0]]}
     return {name: in_units(problem, solution.speedup) for name, solution in found.items()}
+
+
+def agent(name: str) -> Agent[Any]:
+    """Return the agent that is called so, or that of the compiler's rule."""
+    return make_agent("native", rule=name) if name == "all-fastest" else make_agent(name)
 
 
 def in_units(env_id: str, speedup: float) -> float:

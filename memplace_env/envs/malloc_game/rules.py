@@ -181,7 +181,7 @@ def preview(tables, layout, state):
         return op, offset, np.int64(backlog(tables, layout, state, until))
     if state[layout.intact + tensor] == 1:
         waits = state[layout.valid_from + tensor] > op and state[MASK] >> DROP & 1
-        until = state[layout.turn + tensor] + 1 if waits else 0
+        until = state[layout.turn + tensor] + 1 if waits else np.int64(0)
         return none, none, np.int64(backlog(tables, layout, state, until))
     if state[MASK] >> COPY & 1 == 0:
         return none, none, np.int64(0)

@@ -143,7 +143,7 @@ class OneShotEnv(PlacementEnv[NDArray[np.int64]]):
         scores = self.problem.evaluate(self._assignment[None])
         self._scores = scores
         reward = float(self.reward_of(scores)[0])
-        info = step_info(self.problem, Scores(*(part.item() for part in scores[:-1]), scores.level))
+        info = {key: np.asarray(value).item() for key, value in step_info(self.problem, scores).items()}
         return self._observation(), reward, True, False, {**info, **self.optimum_info}
 
     def score(self, assignments: ArrayLike) -> tuple[NDArray[np.float64], Scores]:
@@ -245,10 +245,7 @@ def native_info(problem: OneShotProblem) -> dict[str, float | bool]:
 
 
 def step_info(problem: OneShotProblem, scores: Scores) -> dict[str, Any]:
-    """Return the info of `step`, arrays of length B, or numbers of scores that are numbers; native's are numbers.
-
-    The keys are those of `native_info`.
-    """
+    """Return the info of `step`, arrays of length B, but native's are numbers; the keys are those of `native_info`."""
     native = problem.native_report
     return {
         "latency_s": scores.latency_s,
