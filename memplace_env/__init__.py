@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from memplace_env._lib.errors import MemPlaceError as MemPlaceError
     from memplace_env.envs.malloc_game import MallocGameEnv as MallocGameEnv
     from memplace_env.envs.one_shot import OneShotEnv as OneShotEnv
+    from memplace_env.envs.steps import StepsEnv as StepsEnv
     from memplace_env.leaderboard import suites as suites
     from memplace_env.machine.accelerator import Accelerator as Accelerator
     from memplace_env.machine.accelerator import accelerator_names as accelerator_names
@@ -46,6 +47,7 @@ export_lazily(
         "_lib.errors": "MemPlaceError",
         "envs.malloc_game": "MallocGameEnv",
         "envs.one_shot": "OneShotEnv",
+        "envs.steps": "StepsEnv",
         "leaderboard": "suites",
         "machine.accelerator": "Accelerator accelerator_names load_accelerator",
         "machine.costs": "CostModel Costs",

@@ -240,6 +240,7 @@ def test_import_is_light():
 PUBLIC = """
     load_onnx load_accelerator resolve_workload resolve_task Program ProgramBuilder Accelerator Task MemoryPlan validate
     simulate compile_levels native register_envs zoo_names accelerator_names MemPlaceError OneShotEnv MallocGameEnv
+    StepsEnv
 """.split()
 
 

@@ -11,7 +11,7 @@ import typer
 from memplace_env._lib.errors import MemPlaceError, PlanError
 from memplace_env.cli.console import note
 from memplace_env.cli.shared_options import Command, gathered
-from memplace_env.envs.registration import Formulation
+from memplace_env.envs.registration import MANY, Formulation
 
 if TYPE_CHECKING:
     from memplace_env.placement.memory_plan import MemoryPlan
@@ -134,6 +134,8 @@ class ModelFlags:
                 if model == traits.env_id(key):
                     meant = settings.get("workload", key)
                     raise MemPlaceError(f"{model} is the id of an environment, not a model; did you mean {meant!r}?")
+            if model in map(traits.env_id, (None, *MANY) if traits.many else (None,)):
+                raise MemPlaceError(f"{model} is the id of an environment and names no program; pass a model instead.")
         return {**vars(self), "workload": model, "accelerator": self.chip}
 
     def task(self, model: str, *, must_fit: bool = True) -> Task:

@@ -18,11 +18,11 @@ from typing import Any, Final, Protocol
 import numpy as np
 
 from memplace_env._lib.errors import EnvError
-from memplace_env._lib.foreign import described
+from memplace_env._lib.foreign import described, shown
 from memplace_env.envs.many.setting import FIELDS, Setting, known_settings
 from memplace_env.envs.registration import Formulation
 from memplace_env.envs.splits import SPLITS, Split, chip_split, group_of, group_split
-from memplace_env.machine.accelerator import accelerator_names, load_accelerator
+from memplace_env.machine.accelerator import accelerator_names, is_shipped, load_accelerator
 from memplace_env.placement.synthetic import TOPOLOGIES
 
 SYNTHETIC: Final = "synthetic"
@@ -127,9 +127,9 @@ class SyntheticDraws:
 
     def __init__(self, formulation: Formulation) -> None:
         chips = map(load_accelerator, accelerator_names())
-        game = formulation is Formulation.GAME
+        self._game = formulation is Formulation.GAME
         self._chips = tuple(
-            (chip.streamed() if game else chip).name for chip in chips if not game or chip.num_levels == 2
+            (chip.streamed() if self._game else chip).name for chip in chips if not self._game or chip.num_levels == 2
         )
 
     @property
@@ -146,13 +146,17 @@ class SyntheticDraws:
         """Return a drawn setting, on the chip of the options if they name one; or the program that they name.
 
         Raises:
-            EnvError: if options have wrong types.
+            EnvError: if options have wrong types, or a chip that is not shipped.
             AcceleratorError: if there is no chip with that name.
         """
         wanted = Setting.of(options, chip=str(rng.choice(self._chips)))
         if wanted.program:
             return wanted
-        levels = load_accelerator(wanted.accelerator).levels
+        chip = load_accelerator(wanted.accelerator)
+        if not is_shipped(wanted.accelerator):
+            raise EnvError(f"Synthetic programs are planted on shipped chips, not {shown(wanted.accelerator)}.")
+        chip = chip.streamed() if self._game else chip
+        levels, wanted = chip.levels, wanted._replace(accelerator=chip.name)
         # A tensor is at most as large as the fastest level, and eight results are more than are alive at once.
         most = min(MOST_OPS, levels[-1].capacity_bytes // levels[0].capacity_bytes - 8)
         topology = str(rng.choice(list(TOPOLOGIES)))

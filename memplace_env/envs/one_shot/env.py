@@ -58,7 +58,7 @@ class OneShotEnv(PlacementEnv[NDArray[np.int64]]):
     `"energy"` and `"edp"` (energy x delay): as `"egrl"`, with those ratios. Or any function of `Scores`.
 
     Speed-ups are positive, and 1 is as fast as native: random assignments of BERT get 0.69 with a standard deviation of
-    0.04, its proven optimum 1.265; of ResNet50 0.73, 0.05 and 1.053. `"egrl"`, the paper's reward, is in [-1, 0) until
+    0.03, its proven optimum 1.265; of ResNet50 0.73, 0.05 and 1.053. `"egrl"`, the paper's reward, is in [-1, 0) until
     an assignment fits, and none of 1,000 random ones of either does. An episode is one step, so gamma has no effect.
 
     ## Episode end

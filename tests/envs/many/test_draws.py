@@ -19,6 +19,7 @@ from memplace_env.envs.many.setting import Setting, known_settings
 from memplace_env.envs.registration import Formulation
 from memplace_env.envs.splits import FORMULATIONS, SPLITS, Split, chip_split, group_of, group_split
 from memplace_env.machine.accelerator import accelerator_names, load_accelerator
+from memplace_env.machine.accelerator.load import find
 from memplace_env.placement.compiler import all_backing_report
 from memplace_env.placement.synthetic import planted_optimum_ps
 
@@ -114,6 +115,17 @@ def test_wrong_options_get_a_sentence(options, sentence):
                 draws.draw(np.random.default_rng(0), options)
     with pytest.raises(AcceleratorError, match="nope"):
         SyntheticDraws(Formulation.GAME).draw(np.random.default_rng(0), {"accelerator": "nope"})
+
+
+def test_synthetic_programs_are_planted_where_they_are_played(tmp_path):
+    draws, rng = SyntheticDraws(Formulation.GAME), np.random.default_rng(0)
+    drawn = draws.draw(rng, {"accelerator": "edge-tpu"})
+    assert drawn.accelerator == "edge-tpu-streamed"
+    assert planted_optimum_ps(drawn.task())
+    own = tmp_path / "own.toml"
+    own.write_text(find("tpu-v4i").read_text())
+    with pytest.raises(EnvError, match="on shipped chips, not"):
+        draws.draw(rng, {"accelerator": str(own)})
 
 
 @pytest.mark.parametrize("name", ["all", None, 3, "Train"])

@@ -54,7 +54,7 @@ def test_native_equals_gymnasiums_own(mode, dense):
             programs |= set(mine[4]["program"])
             ended, ends = mine[2].copy(), ends + mine[2].sum()
         assert len(programs) > ends
-    assert ends or mode
+        assert ends or steps < 200
 
 
 problems = st.builds(
