@@ -27,6 +27,7 @@ def states_along(problem: MallocGameProblem | StepsProblem, plan: MemoryPlan, de
 
     Raises:
         PlanError: if the plan is for another program.
+        ActionError: for numbers of decisions that are no integers.
         EnvError: for numbers of decisions out of range.
     """
     wanted = integers(np.atleast_1d(decisions), (None,), "Numbers of decisions are integers")

@@ -37,7 +37,7 @@ class MeasurementNoise(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     measure an environment in this wrapper with the same noise, see `memplace_agents.evaluator`.
 
     Args:
-        env: an environment of either formulation.
+        env: an environment of any formulation.
         scale: standard deviation of a measurement, as a fraction of the latency.
 
     Raises:
