@@ -256,6 +256,8 @@ def test_actions_after_the_end_and_out_of_range():
     played(env, env.problem.num_decisions)
     with pytest.raises(ActionError, match="The episode is over"):
         env.step(0)
+    with pytest.raises(EnvError, match="The episode of this state is over"):
+        env.reset(options={"state": env.get_state()})
     env.reset()
     for action in (3, -1):
         with pytest.raises(ActionError, match=rf"0 fast, 1 middle or 2 backing; this one holds {action}\.\.{action}"):

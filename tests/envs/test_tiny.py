@@ -131,6 +131,12 @@ def test_elsewhere_it_is_not_known(settings):
         gym.make(**{**settings, "optimum": True})
 
 
+@pytest.mark.parametrize("env_id", TINY)
+def test_flags_are_refused(env_id):
+    with pytest.raises(EnvError, match="optimum is True or False, not 'no'"):
+        gym.make(env_id, optimum="no")
+
+
 @pytest.mark.parametrize("topology", TOPOLOGIES)
 @pytest.mark.parametrize("chip", ["nnp-i", "tpu-v4i"])
 def test_the_planted_optimum_is_that_of_the_exact_agent(topology, chip):

@@ -112,7 +112,7 @@ class MallocGameEnv(PlacementEnv[np.int64]):
         task = resolve_task(workload, accelerator, **options)
         self.problem = MallocGameProblem(task)
         super().__init__(self.problem.task, render_mode, observation)
-        self.optimum_info = optimum_info(task, self._return_of) if optimum else {}
+        self.optimum_info = optimum_info(task, self._return_of) if checked_flag("optimum", optimum) else {}
         self._begin(self.problem.first_state)
         space: spaces.Space[Any] = flat_space() if self.flat else dict_space()
         self.observation_space = space

@@ -166,18 +166,20 @@ class SyntheticDraws:
         return wanted._replace(program=text)
 
 
-@cache
 def draws_of(formulation: Formulation, name: Any) -> Draws:
     """Return the distribution with that name, shared by all environments.
 
     Raises:
         EnvError: if there is none.
     """
-    if name == SYNTHETIC:
-        return SyntheticDraws(formulation)
-    if name in SPLITS:
-        return SplitDraws(formulation, Split(name))
-    raise EnvError(f"split must be one of {', '.join([*SPLITS, SYNTHETIC])}, not {described(name)}.")
+    if not isinstance(name, str) or name not in (*SPLITS, SYNTHETIC):
+        raise EnvError(f"split must be one of {', '.join([*SPLITS, SYNTHETIC])}, not {described(name)}.")
+    return _made(formulation, name)
+
+
+@cache
+def _made(formulation: Formulation, name: str) -> Draws:
+    return SyntheticDraws(formulation) if name == SYNTHETIC else SplitDraws(formulation, Split(name))
 
 
 _PREFIX: Final = "synthetic:"

@@ -53,10 +53,11 @@ class StepsManyEnv(ManyProgramsEnv, StepsEnv):
     ## Reward
     `reward="gain"` (default): the return is what the plan saves of the latency with everything in the backing memory,
     in percent of what the best cheap plan of this program saves: 100 is as good as that plan, more is better. Cheap
-    plans are those of native, all-fastest and density-greedy; of synthetic programs the planted optimum is 100. A
-    saving below 1 % of the latency counts as 1 %, so that no reward grows beyond all bounds. `"percent"`: in percent of
-    the latency with everything in the backing memory. The last step pays all of it; with `dense=True` each pays what it
-    saves of the estimated latency, and the last one the rest. Learn with gamma = 1.
+    plans are those of native, all-fastest and ten runs of density-greedy, of programs outside the list its first run
+    alone; of synthetic programs the planted optimum is 100. A saving below 1 % of the latency counts as 1 %, so that no
+    reward grows beyond all bounds. `"percent"`: in percent of the latency with everything in the backing memory. The
+    last step pays all of it; with `dense=True` each pays what it saves of the estimated latency, and the last one the
+    rest. Learn with gamma = 1.
 
     ## Options of `reset`
     `program`, `accelerator`, `batch`, `dims`, `dtype`: what is drawn agrees with those given. If nothing of the split

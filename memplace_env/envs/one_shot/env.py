@@ -10,7 +10,7 @@ from gymnasium import spaces
 from numpy.typing import ArrayLike, NDArray
 
 from memplace_env._lib.errors import EnvError
-from memplace_env.envs.arguments import NO_STATE, checked_options, checked_seed
+from memplace_env.envs.arguments import NO_STATE, checked_flag, checked_options, checked_seed
 from memplace_env.envs.one_shot.flat import flat_observation, flat_space
 from memplace_env.envs.one_shot.observation import dict_observation, dict_space
 from memplace_env.envs.one_shot.problem import OneShotProblem
@@ -109,7 +109,7 @@ class OneShotEnv(PlacementEnv[NDArray[np.int64]]):
         super().__init__(task, render_mode, observation)
         self.problem = OneShotProblem(task)
         self.reward = resolve_reward(reward)
-        self.optimum_info = optimum_info(task, self._return_of) if optimum else {}
+        self.optimum_info = optimum_info(task, self._return_of) if checked_flag("optimum", optimum) else {}
         self._assignment: NDArray[np.integer] | None = None
         self._scores: Scores | None = None
         self.fixed_observation: Observation = (

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from memplace_env._lib.errors import ActionError, EnvError
 from memplace_env._lib.foreign import described
-from memplace_env.envs.arguments import checked_options, checked_seed, integers
+from memplace_env.envs.arguments import checked_flag, checked_options, checked_seed, integers
 from memplace_env.envs.placement_env import Observation, PlacementEnv, optimum_info, row_of
 from memplace_env.envs.registration import Formulation
 from memplace_env.envs.steps.observation import dict_space, flat_space, in_form
@@ -121,7 +121,8 @@ class StepsEnv(PlacementEnv[np.int64]):
         self.problem = StepsProblem(task, order)
         self.dense = reward == "dense"
         native_s = self.problem.one_shot.native_report.latency_s
-        self.optimum_info = optimum_info(task, lambda latency_s: native_s / latency_s) if optimum else {}
+        known = checked_flag("optimum", optimum)
+        self.optimum_info = optimum_info(task, lambda latency_s: native_s / latency_s) if known else {}
         self._states = self.problem.new_states(1)
         self._last_speedup = 0.0
         space: spaces.Space[Any] = flat_space() if self.flat else dict_space()

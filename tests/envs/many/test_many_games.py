@@ -191,8 +191,9 @@ def test_infos_name_what_is_played():
 
 
 def test_wrong_options_leave_everything_as_it_was():
-    native = gym.make_vec("MallocGame-Train-v0", num_envs=2)
+    native = gym.make_vec("MallocGame-Train-v0", num_envs=2, autoreset_mode="Disabled")
     native.reset(seed=1)
+    native.unwrapped._ended[1] = True
     states = pickle.dumps(native.unwrapped.rows.states)
     for options, error in (
         ({"program": "NoSuch"}, WorkloadError),
@@ -204,6 +205,9 @@ def test_wrong_options_leave_everything_as_it_was():
         with pytest.raises(error):
             gym.make("MallocGame-Train-v0").reset(options=options)
     assert pickle.dumps(native.unwrapped.rows.states) == states
+    with pytest.raises(EnvError, match=r"The episodes \[1\] have ended"):
+        native.step(np.array([2, 2]))
+    native.reset(options={"reset_mask": np.array([False, True])})
     native.step(np.array([2, 2]))
     with pytest.raises(EnvError, match="reward must be one of gain, percent, not 'speedup'"):
         gym.make("MallocGame-Train-v0", reward="speedup")
