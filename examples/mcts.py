@@ -63,7 +63,7 @@ def search(env, simulations, seed):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("id", help="id of a game, see `memplace list`")
+    parser.add_argument("id", help="id of a game, see `memplace envs`")
     parser.add_argument("--simulations", type=int, default=100, help="of each decision")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()

@@ -26,10 +26,25 @@ from memplace_agents.solution import Callback, Progress, Solution, Verdict
 from memplace_env._lib.errors import AgentError
 from memplace_env._lib.foreign import described
 from memplace_env._lib.kernel import preparation_seconds
+from memplace_env.envs.many.many_env import ManyProgramsEnv
 from memplace_env.envs.registration import Formulation
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.simulator import ParallelSimulator, Report, evaluate_plan
 from memplace_env.placement.validation import require_valid
+
+
+def made(env: str | gym.Env[Any, Any]) -> gym.Env[Any, Any]:
+    """Return the environment, made if it is an id.
+
+    Raises:
+        AgentError: for an id that names no program; an environment that was made has one, drawn by the last reset.
+    """
+    if not isinstance(env, str):
+        return env
+    wrapped = gym.make(env)
+    if isinstance(wrapped.unwrapped, ManyProgramsEnv):
+        raise AgentError(f"{env} draws its programs and names none; pass an environment that was reset, or another id.")
+    return wrapped
 
 
 class Evaluator(ABC):
@@ -70,7 +85,7 @@ class Evaluator(ABC):
             raise AgentError(f"The budget must be at least 1 evaluation, not {described(budget)}.")
         if time_limit is not None and not (_is_number(time_limit) and time_limit > 0):
             raise AgentError(f"The time limit must be more than 0 s, not {described(time_limit)}.")
-        wrapped = gym.make(env) if isinstance(env, str) else env
+        wrapped = made(env)
         unwrapped: Any = wrapped.unwrapped
         if getattr(unwrapped, "formulation", None) != self.formulation:
             raise AgentError(f"{wrapped} is not {self.refusal}")

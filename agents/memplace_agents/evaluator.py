@@ -9,7 +9,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from memplace_agents.accounting import Evaluator
+from memplace_agents.accounting import Evaluator, made
 from memplace_agents.solution import Callback
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.one_shot import OneShotEnv
@@ -128,7 +128,7 @@ def evaluator_for(
         AgentError: if the environment has another formulation, or the budget or the time is out of range.
         EnvError: if the agent plays both formulations and the environment does not declare its own.
     """
-    env = gym.make(env) if isinstance(env, str) else env
+    env = made(env)
     formulation = formulations[0] if len(formulations) == 1 else formulation_of(env)
     kind = GameEvaluator if formulation == Formulation.GAME else OneShotEvaluator  # a plain "game", too
     return kind(env, budget=budget, callback=callback, time_limit=time_limit, seed=seed, workers=workers)

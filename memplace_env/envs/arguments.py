@@ -29,7 +29,7 @@ def checked_seed(seed: Any) -> int | None:
     """
     if seed is None:
         return None
-    if _is_integer(seed) and 0 <= int(seed) < SEEDS:
+    if is_integer(seed) and 0 <= int(seed) < SEEDS:
         return int(seed)
     raise EnvError(f"A seed is None or an integer of at least 0 and below 2**128, not {described(seed)}.")
 
@@ -62,7 +62,7 @@ def checked_count(num_envs: Any, bytes_each: int) -> int:
     Raises:
         EnvError: if it is no integer of at least 1, or this machine has too little memory.
     """
-    if not _is_integer(num_envs) or num_envs < 1:
+    if not is_integer(num_envs) or num_envs < 1:
         raise EnvError(f"num_envs is an integer of at least 1, not {described(num_envs)}.")
     most = max(_memory_bytes() // bytes_each, 1)
     count = int(num_envs)
@@ -103,7 +103,7 @@ def integers(actions: Any, shape: tuple[int | None, ...], what: str) -> NDArray[
     return array
 
 
-def _is_integer(value: Any) -> bool:
+def is_integer(value: Any) -> bool:
     """Return whether it is an integer of Python or NumPy, but no bool and no duration, which are subclasses."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64)
 

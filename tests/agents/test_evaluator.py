@@ -232,6 +232,8 @@ def test_nothing_to_do_is_an_error(options, message):
 
 
 def test_the_other_kind_of_environment_is_refused():
+    with pytest.raises(AgentError, match="MallocGame-Train-v0 draws its programs"):
+        GreedyPlayer().solve("MallocGame-Train-v0")
     with pytest.raises(AgentError, match="not a one-shot environment"):
         OneShotEvaluator(GAME, budget=1)
     with pytest.raises(AgentError, match="not an environment of mallocGame"):

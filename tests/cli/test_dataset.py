@@ -13,8 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memplace_agents import Exact, RandomSearch
+from memplace_env._lib.errors import EnvError
 from memplace_env.envs.datasets import PlanFollower, minari_folder
 from memplace_env.envs.malloc_game import MallocGameEnv, nearest_actions
+from memplace_env.envs.many.many_games import MallocGameManyEnv
 from memplace_env.envs.one_shot import OneShotEnv
 from tests.cli.conftest import Run
 
@@ -215,3 +217,9 @@ def test_followed_plans(seed: int, epsilon: float) -> None:
     assert found is not None
     (action,) = PlanFollower(one_shot, found).episode(seed, epsilon).actions
     assert one_shot.problem.mask[np.arange(len(action)), action].all()
+
+
+def test_a_plan_is_not_followed_where_programs_are_drawn() -> None:
+    env = MallocGameManyEnv()
+    with pytest.raises(EnvError, match="its program alone"):
+        PlanFollower(env, env.plan())

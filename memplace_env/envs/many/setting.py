@@ -10,12 +10,17 @@ from typing import Any, Final, NamedTuple
 
 from memplace_env._lib.errors import EnvError
 from memplace_env._lib.foreign import described
+from memplace_env.envs.arguments import is_integer
 from memplace_env.envs.registration import Formulation
 from memplace_env.placement.resolve_task import resolve_task
 from memplace_env.placement.task import Task
 
 FIELDS: Final = ("program", "accelerator", "batch", "dims", "dtype")
 """Names of a setting's parts, in the options of `reset` and in infos."""
+
+
+_OPTIONS: Final = (*FIELDS, "state", "reset_mask")
+"""Options that `reset` looks at; the last two say where and which episodes begin, and are read elsewhere."""
 
 
 class Setting(NamedTuple):
@@ -40,8 +45,11 @@ class Setting(NamedTuple):
         """Return the setting that options of `reset` describe, on `chip` if they name none; the program may be empty.
 
         Raises:
-            EnvError: if a name is no text, a batch no integer or dims no dictionary.
+            EnvError: for unknown options, or if a name is no text, a batch no integer or dims no dictionary.
         """
+        for key in options:
+            if key not in _OPTIONS:
+                raise EnvError(f"A reset that draws takes the options {', '.join(FIELDS)}, and no {described(key)}.")
         given: dict[str, Any] = {"program": "", "accelerator": chip}
         given |= {key: options[key] for key in FIELDS if options.get(key) is not None}
         for key in ("program", "accelerator", "dtype"):
@@ -50,8 +58,9 @@ class Setting(NamedTuple):
         batch, dims = given.get("batch"), given.get("dims", {})
         if isinstance(dims, Mapping):
             sizes = [batch if batch is not None else 1, *dims.values()]
-            if all(isinstance(name, str) for name in dims) and all(type(size) is int for size in sizes):
-                return cls(**{**given, "dims": tuple(sorted(dims.items()))})
+            if all(isinstance(name, str) for name in dims) and all(map(is_integer, sizes)):
+                given["dims"] = tuple(sorted((name, int(size)) for name, size in dims.items()))
+                return cls(**given | {"batch": None if batch is None else int(batch)})
         raise EnvError(
             "The options 'batch' and 'dims' of a reset are an integer and a dictionary from names to integers, not "
             f"{described(batch)} and {described(dims)}."
@@ -116,6 +125,6 @@ def known_settings(formulation: Formulation) -> Mapping[Setting, Reference]:
     table = json.loads(files("memplace_env.envs.many").joinpath("settings.json").read_text("utf-8"))
     settings = {}
     for row in table[Formulation.ONE_SHOT if formulation is Formulation.STEPS else formulation]:
-        setting = Setting.of({**row, "program": row["workload"]})
+        setting = Setting.of({key: row.get(key) for key in FIELDS} | {"program": row["workload"]})
         settings[setting] = Reference(row["backing_s"], row["cheap_s"])
     return settings

@@ -15,7 +15,7 @@ from memplace_env._lib.errors import AcceleratorError, EnvError, WorkloadError
 from memplace_env.envs.many.drawn import LEAST_GAIN, MOST_LOADED
 from memplace_env.envs.many.draws import LEAST_OPS, MOST_OPS, SplitDraws, SyntheticDraws, draws_of
 from memplace_env.envs.many.many_games import drawn_game
-from memplace_env.envs.many.setting import Setting, known_settings
+from memplace_env.envs.many.setting import FIELDS, Setting, known_settings
 from memplace_env.envs.registration import Formulation
 from memplace_env.envs.splits import FORMULATIONS, SPLITS, Split, chip_split, group_of, group_split
 from memplace_env.machine.accelerator import accelerator_names, load_accelerator
@@ -70,7 +70,9 @@ def test_the_data_is_what_the_rule_gives():
     assert many_programs.LEAST == LEAST_GAIN
     for formulation in FORMULATIONS:
         mine = [one for one in records if one["formulation"] == formulation and many_programs.counts_enough(one)]
-        settings = {Setting.of({**one, "program": one["workload"]}): one for one in mine}
+        settings = {
+            Setting.of({key: one.get(key) for key in FIELDS} | {"program": one["workload"]}): one for one in mine
+        }
         known = known_settings(formulation)
         assert list(settings) == list(known)
         assert all(known[one] == (record["backing_s"], record["cheap_s"]) for one, record in settings.items())
@@ -93,7 +95,9 @@ def test_options_narrow_the_draw():
     for setting in draws.settings[::17]:
         assert draws.draw(rng, setting.options) == setting
     assert draws.draw(rng, {"program": "BERT"}) == Setting("BERT", "tpu-v4i"), "outside the split defaults hold"
-    assert draws.draw(rng, {"program": "T5-base", "batch": 3}).batch == 3
+    sizes = {"batch": np.int64(3), "dims": {"sequence": np.int32(7)}}
+    drawn = draws.draw(rng, {"program": "T5-base", **sizes})
+    assert (drawn.batch, drawn.dims, type(drawn.batch)) == (3, (("sequence", 7),), int)
 
 
 @pytest.mark.parametrize(
@@ -101,6 +105,7 @@ def test_options_narrow_the_draw():
     [
         ({"accelerator": "nope"}, "name a 'program'"),
         ({"program": 3}, "'program' of a reset is a name, not 3"),
+        ({"workload": "BERT"}, "takes the options program, accelerator, .*no 'workload'"),
         ({"program": "BERT", "dtype": b"int8"}, "'dtype' of a reset is a name"),
         ({"program": "BERT", "batch": "x"}, "'batch' and 'dims' of a reset are an integer and"),
         ({"program": "BERT", "batch": True}, "an integer and a dictionary"),
