@@ -53,7 +53,7 @@ def test_episodes_can_be_played_again(parsed: Callable[..., Any], read: Callable
         assert not episode.truncations.any()
         np.testing.assert_array_equal(episode.observations, observations)
         np.testing.assert_array_equal(episode.rewards, rewards)
-        for key in ("latency_s", "optimal_return", "played"):
+        for key in ("latency_s", "optimal_return", "played", "illegal"):
             np.testing.assert_array_equal(episode.infos[key], [info[key] for info in infos])
         returns.append(sum(rewards))
     assert returns[0] == pytest.approx(info["optimal_return"]) == result["plans"][0]["return"]

@@ -72,8 +72,10 @@ class PlanFollower:
         while not over:
             action = self._choose(rng, epsilon)
             observation, reward, over, _, info = env.step(action)
+            if "played" in info:  # recorded as played, which is never illegal
+                action, info["illegal"] = info["played"], False
             episode.observations.append(observation)
-            episode.actions.append(info.get("played", action))
+            episode.actions.append(action)
             episode.rewards.append(float(reward))
             episode.infos.append(info)
         return episode

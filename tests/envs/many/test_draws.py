@@ -133,7 +133,7 @@ def test_synthetic_programs_are_planted_where_they_are_played(tmp_path):
         draws.draw(rng, {"accelerator": str(own)})
 
 
-@pytest.mark.parametrize("name", ["all", None, 3, "Train"])
+@pytest.mark.parametrize("name", ["all", None, 3, "Train", ["train"]])
 def test_there_are_four_distributions(name):
     with pytest.raises(EnvError, match="split must be one of train, validation, test, synthetic"):
         draws_of(Formulation.GAME, name)
