@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 import gymnasium as gym
 import numpy as np
 
+from memplace_env._lib.errors import EnvError
 from memplace_env.envs.arguments import checked_options, checked_seed
 from memplace_env.envs.many.drawn import Drawn, checked_unit
 from memplace_env.envs.many.draws import SYNTHETIC, draws_of
 from memplace_env.envs.many.setting import Setting, without_state
 from memplace_env.envs.placement_env import Observation, PlacementEnv
+from memplace_env.placement.simulator import Simulator
 from memplace_env.program.program import Ints
 
 
@@ -74,6 +76,14 @@ class ManyProgramsEnv(PlacementEnv[np.int64]):
         """Take a step of the episode."""
         observation, reward, terminated, truncated, info = super().step(action)
         return observation, reward, terminated, truncated, {**info, **self.named}
+
+    def with_simulator(self, simulator: Simulator) -> NoReturn:
+        """Refuse: a simulator is equivalent to that of one program.
+
+        Raises:
+            EnvError: always.
+        """
+        raise EnvError("An environment of many programs has no simulator of its own; make that of one program.")
 
     def turn_to(self, drawn: Drawn[Any]) -> None:
         """Turn to a drawn problem; its episode begins with `reset` of the formulation's environment."""

@@ -24,6 +24,7 @@ from memplace_env.envs.many.game_rows import observe_games, step_games
 from memplace_env.envs.many.many_games import drawn_game
 from memplace_env.envs.many.setting import Setting, known_settings
 from memplace_env.envs.registration import Formulation
+from memplace_env.placement.simulator import BuiltinSimulator
 from memplace_env.placement.synthetic import planted
 from tests.test_all_envs import assert_same
 
@@ -188,6 +189,12 @@ def test_infos_name_what_is_played():
         assert env.unwrapped.program.name.lower().startswith(setting.program.lower()[:3])
         again = env.reset(options=setting.options)[1]
         assert again == info
+
+
+@pytest.mark.parametrize("env_id", ["MallocGame-Train-v0", "MemPlaceSteps-Train-v0"])
+def test_no_simulator_is_that_of_all_programs(env_id):
+    with pytest.raises(EnvError, match="has no simulator of its own"):
+        gym.make(env_id).unwrapped.with_simulator(BuiltinSimulator())
 
 
 def test_wrong_options_leave_everything_as_it_was():
