@@ -87,7 +87,7 @@ def _learn(run: Record) -> Record:
 
 def _search(run: Record) -> Record:
     agent, env, seed = ppo.agent(run["solver"]), gym.make(run["id"]), run["seed"]
-    agent.solve(env, budget=100, seed=seed, time_limit=1.0)  # loads compiled code
+    agent.solve(env, budget=1000, seed=seed, time_limit=TRIAL_S)  # loads compiled code
     is_search, budget = run["solver"] in SEARCHES.values(), 4000
     if is_search:
         trial, spent = _timed(agent, env, budget=ENDLESS, seed=seed, time_limit=TRIAL_S)
