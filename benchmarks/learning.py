@@ -179,7 +179,7 @@ def _row(env_id: str, results: Results) -> list[str]:
     return [
         env_id,
         f"{exact['best']:.4f}" + ("" if exact["proven"] else " (not proven)"),
-        f"{exact['took_s']:.0f}",
+        f"{exact['took_s']:.1f}",
         f"{results.share(rule['best']):.1f} {rule['solver']}",
         results.cell(results.search, "best"),
         results.cell(results.ppo, "mean"),

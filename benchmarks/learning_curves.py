@@ -53,7 +53,7 @@ def _draw_panel(axis: Any, env_id: str, panel: Panel) -> None:
     _band(axis, panel, panel.search, 2, "local search: best", SEARCH)
     _band(axis, panel, panel.learning, 1, "PPO: mean of the last 256", MEAN)
     _band(axis, panel, panel.learning, 2, "PPO: best", BEST)
-    for (label, level), style in zip(panel.levels.items(), ("--", ":"), strict=False):
+    for (label, level), style in zip(panel.levels.items(), ("--", ":", "-."), strict=False):
         axis.axhline(level, color=RULE, linestyle=style, linewidth=1.2, label=label)
     axis.axhline(panel.optimum, color=INK, linewidth=1.2, label="proven optimum")
     # Returns of the first rounds may be far below everything else; the axis begins a little below the rules.
