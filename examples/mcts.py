@@ -55,7 +55,7 @@ def search(env, simulations, seed):
     rng, node = random.Random(seed), Node(env, 0.0, over=False)
     while node.untried or node.children:
         seen = [node.total]
-        while node.visits < simulations:
+        while node.visits < simulations or not node.children:
             simulate(node, seen, rng)
         node = max(node.children, key=lambda child: child.visits)
     return node.total

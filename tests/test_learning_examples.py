@@ -73,6 +73,7 @@ def test_tree_search_is_better_than_xlas_solver():
     found = mcts.search(env, 24, seed=0)
     assert found > XLA
     assert found == mcts.search(env, 24, seed=0)
+    assert mcts.search(env, 1, seed=0) < found
 
 
 def test_the_learning_lines_of_the_readme_learn():
