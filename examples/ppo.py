@@ -27,7 +27,7 @@ EPISODES = 256  # the mean return shown is theirs
 
 
 class Settings(NamedTuple):
-    """What differs between kinds of environments; `steps` of None are those of a whole episode."""
+    """What differs between kinds of environments; `steps` of None are those of whole episodes, at least 100."""
 
     envs: int = 64
     steps: int | None = 128
@@ -100,7 +100,8 @@ def train(env_id: str, seed: int = 0, seconds: float = np.inf, steps: float = np
     chosen = SETTINGS[env_id.split("-")[0]]
     envs = gym.make_vec(env_id, num_envs=chosen.envs, observation="flat", autoreset_mode="SameStep")
     problem = getattr(envs.unwrapped, "problem", None)  # ids of many programs have none
-    length = chosen.steps or (problem.num_decisions if problem else 512)
+    episode = problem.num_decisions if problem else 512
+    length = chosen.steps or episode * -(-100 // episode)  # whole episodes, rounded up
     space, (inputs,) = envs.single_action_space, envs.single_observation_space.shape
     decisions, choices = (len(space.nvec), space.nvec[0]) if hasattr(space, "nvec") else (1, space.n)
     masks = getattr(envs, "action_masks", lambda: np.ones((chosen.envs, choices), dtype=bool))

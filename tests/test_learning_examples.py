@@ -33,7 +33,7 @@ def test_ppo_learns_a_game():
 def test_ppo_solves_the_tiny_ids(family):
     env_id = f"{family}-Tiny-v0"
     info = gym.make(env_id).reset()[1]
-    *_, last = ppo.train(env_id, seed=0, steps=131_072)
+    *_, last = ppo.train(env_id, seed=0, steps=262_144)
     assert last.best == pytest.approx(info["optimal_return"])
     assert last.mean >= 0.98 * info["optimal_return"]
 
@@ -53,7 +53,7 @@ def test_ppo_trains_on_many_programs(env_id):
 
 def test_values_keep_when_their_units_change():
     torch.manual_seed(0)
-    net = ppo.ActorCritic(5, 1, 3)
+    net = ppo.ActorCritic(5, 32, 1, 3)
     seen = torch.randn(64, 5)
     before = net.value(seen)
     net.rescale(torch.randn(100) * 7 + 300, weight=0.3)

@@ -23,7 +23,7 @@ def test_another_answer_is_seen(monkeypatch):
 
 def test_rounds_that_have_a_line_are_not_run_again(tmp_path, monkeypatch):
     out = tmp_path / "load.jsonl"
-    rounds = [(kind, env_id) for kind in load.KINDS for env_id in ("MemPlace-v0", "MallocGame-v0")]
+    rounds = [(kind, env_id) for kind in load.KINDS for env_id in load.SETTINGS]
     lines = [{"kind": kind, "env": env_id, "seed": 0, "equal": True} for kind, env_id in rounds[1:]]
     out.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
     monkeypatch.setattr(load, "KINDS", {kind: lambda env_id, seed: False for kind in load.KINDS})

@@ -9,7 +9,15 @@ import pytest
 
 from tests.fuzz import memory
 
-SHORT = ("one-shot", "game", "game, black box", "game, states and forks", "one-shot, made and closed", "game, vector")
+SHORT = (
+    "one-shot",
+    "game",
+    "steps",
+    "game, black box",
+    "game, states and forks",
+    "one-shot, made and closed",
+    "game, vector",
+)
 
 
 @pytest.mark.parametrize("kind", SHORT)

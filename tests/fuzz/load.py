@@ -36,21 +36,22 @@ STEPS: Final = 60
 WAIT_S: Final = 60.0
 """Time after which a process counts as hanging."""
 
-_SETTINGS: Final[dict[str, dict[str, Any]]] = {
+SETTINGS: Final[dict[str, dict[str, Any]]] = {
     "MemPlace-v0": {"workload": "synthetic:diamond?ops=9&seed=1"},
     "MallocGame-v0": {"workload": "synthetic:diamond?ops=9&seed=1&accelerator=tpu-v4i"},
+    "MemPlaceSteps-v0": {"workload": "synthetic:diamond?ops=9&seed=1"},
 }
 
 
 def make(env_id: str, **more: Any) -> Any:
     """Return a single environment."""
 
-    return gym.make(env_id, **_SETTINGS[env_id], **more)
+    return gym.make(env_id, **SETTINGS[env_id], **more)
 
 
 def make_many(env_id: str, count: int, **more: Any) -> Any:
     """Return our own vector environment."""
-    return gym.make_vec(env_id, num_envs=count, **_SETTINGS[env_id], **more)
+    return gym.make_vec(env_id, num_envs=count, **SETTINGS[env_id], **more)
 
 
 def play(env: Any, seed: int, steps: int = STEPS) -> str:
@@ -184,7 +185,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     asked = parser.parse_args()
     ledger = Ledger(asked.log, ("kind", "env", "seed"))
-    rounds = product(range(asked.rounds), KINDS, _SETTINGS)
+    rounds = product(range(asked.rounds), KINDS, SETTINGS)
     for setting in ledger.missing([{"kind": kind, "env": env_id, "seed": seed} for seed, kind, env_id in rounds]):
         ledger.add(run(*setting.values()))
         print(json.dumps(ledger.records[-1]), flush=True)

@@ -31,8 +31,9 @@ FLAT_MIB: Final = 8.0
 _SETTINGS: Final[dict[str, dict[str, Any]]] = {
     "MemPlace-v0": {"workload": "synthetic:diamond?ops=9&seed=1"},
     "MallocGame-v0": {"workload": "synthetic:diamond?ops=9&seed=1&accelerator=tpu-v4i"},
+    "MemPlaceSteps-v0": {"workload": "synthetic:diamond?ops=9&seed=1"},
 }
-_NAMES: Final = {"MemPlace-v0": "one-shot", "MallocGame-v0": "game"}
+_NAMES: Final = {"MemPlace-v0": "one-shot", "MallocGame-v0": "game", "MemPlaceSteps-v0": "steps"}
 
 
 class _BlackBox(BuiltinSimulator):
@@ -112,6 +113,9 @@ def kinds() -> dict[str, Callable[[], Iterator[None]]]:
             ),
             f"{name}, vector, black box": lambda many=many: _steps(many(simulator=_BlackBox())),
         }
+    for family in ("MallocGame", "MemPlaceSteps"):
+        env_id = f"{family}-Synthetic-v0"
+        found[f"{env_id}, vector"] = lambda env_id=env_id: _steps(gym.make_vec(env_id, num_envs=8))
     found["game, forced skipped"] = lambda: _steps(
         gym.make("MallocGame-v0", skip_forced=True, **_SETTINGS["MallocGame-v0"])
     )
