@@ -25,6 +25,10 @@ _OPTIONS = {
     ],
     "dtype": Annotated[str | None, typer.Option("--dtype", help="int8, float16, bfloat16 or float32.")],
     "fusion": Annotated[str | None, typer.Option("--fusion", help="none, activation, chain, conv or epilogue.")],
+    "slices": Annotated[
+        float | None,
+        typer.Option("--slices", help="Cut tensors larger than this share of the fastest memory, such as 0.1."),
+    ],
     "costs": Annotated[
         str | None, typer.Option("--costs", help="A cost model: roofline, tiled, measured or an installed one.")
     ],
@@ -34,7 +38,7 @@ _OPTIONS = {
 _DIGITS = 18
 """Most digits of a size."""
 
-_WRITTEN = {"accelerator": str, "batch": int, "dims": dict, "dtype": str, "fusion": str, "costs": str}
+_WRITTEN = {"accelerator": str, "batch": int, "dims": dict, "dtype": str, "fusion": str, "slices": float, "costs": str}
 """Settings in a plan, and the type of each."""
 
 
@@ -56,6 +60,7 @@ class ModelFlags:
     dims: Mapping[str, int] | None = None
     dtype: str | None = None
     fusion: str | None = None
+    slices: float | None = None
     costs: str | None = None
     simulator: str | None = None
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypedDict
 
+import numpy as np
+
 from memplace_env._lib.errors import AcceleratorError, WorkloadError
+from memplace_env._lib.foreign import described
 from memplace_env.machine.accelerator import STREAMED, Accelerator, accelerator_names, load_accelerator
 from memplace_env.machine.costs import (
     CostModel,
@@ -24,6 +28,7 @@ from memplace_env.placement.simulator import Simulator, resolve_simulator
 from memplace_env.placement.task import Task
 from memplace_env.placement.workloads import has_own_types, is_built, refuse_settings, resolve_workload
 from memplace_env.program.program import Program, TensorKind
+from memplace_env.program.slicing import sliced
 
 
 class TaskOptions(TypedDict, total=False):
@@ -35,6 +40,8 @@ class TaskOptions(TypedDict, total=False):
             accelerator's model, for `synthetic:...` the roofline, under which optima are planted.
         batch, dims: see `load_onnx`.
         dtype, fusion: see `load_onnx`; None takes the accelerator's, for StableHLO the module's own dtypes.
+        slices: largest share of the fastest memory that a tensor may take whole, in (0, 1]; larger ones are cut into
+            slices, which may lie in several memories at once. None cuts none.
     """
 
     simulator: str | Simulator | None
@@ -43,6 +50,7 @@ class TaskOptions(TypedDict, total=False):
     dims: Mapping[str, int] | None
     dtype: str | None
     fusion: str | None
+    slices: float | None
 
 
 def resolve_task(
@@ -55,6 +63,7 @@ def resolve_task(
     dims: Mapping[str, int] | None = None,
     dtype: str | None = None,
     fusion: str | None = None,
+    slices: float | None = None,
     must_fit: bool = True,
 ) -> Task:
     """Return the task of a workload on an accelerator, with everything that it names loaded.
@@ -62,7 +71,7 @@ def resolve_task(
     Args:
         workload: zoo name, path of a model file, `synthetic:...` or a Program; a Task is returned as it is.
         accelerator: shipped name, path of a .toml file, or an Accelerator.
-        simulator, costs, batch, dims, dtype, fusion: see `TaskOptions`.
+        simulator, costs, batch, dims, dtype, fusion, slices: see `TaskOptions`.
         must_fit: whether to refuse a program that the backing memory cannot hold, which can only be looked at.
 
     Raises:
@@ -70,7 +79,16 @@ def resolve_task(
         AcceleratorError: if the program does not fit, or updates weights that the chip keeps in place.
     """
     if isinstance(workload, Task):
-        refuse_settings("A Task", simulator=simulator, costs=costs, batch=batch, dims=dims, dtype=dtype, fusion=fusion)
+        refuse_settings(
+            "A Task",
+            simulator=simulator,
+            costs=costs,
+            batch=batch,
+            dims=dims,
+            dtype=dtype,
+            fusion=fusion,
+            slices=slices,
+        )
         _refuse_updates(workload)
         return _fitting(workload) if must_fit else workload
     chip = load_accelerator(accelerator)
@@ -93,13 +111,16 @@ def resolve_task(
             "dtype": dtype,
             "fusion": fusion,
         }
+    model = KnownCosts(priced, program, chip) if isinstance(priced, Costs) else priced
+    if slices is not None:
+        settings["slices"] = share = _checked_share(slices)
+        program = _sliced(program, chip, share)
     if not isinstance(workload, Program):
         settings["workload"] = os.fspath(workload)
     if not isinstance(accelerator, Accelerator):
         settings["accelerator"] = os.fspath(accelerator)
     if isinstance(costs, str):
         settings["costs"] = costs
-    model = KnownCosts(priced, program, chip) if isinstance(priced, Costs) else priced
     if is_built(workload):
         _check_unit(program, chip, model)
     task = Task(program, chip, costs_of(model, program, chip), black_box, settings)
@@ -116,6 +137,18 @@ def make_task(
 ) -> Task:
     """Return the task of objects that exist already, see `resolve_task`."""
     return resolve_task(program, accelerator, simulator, costs=costs)
+
+
+def _checked_share(share: object) -> float:
+    if isinstance(share, bool) or not isinstance(share, int | float | np.number) or not 0 < float(share) <= 1:
+        raise WorkloadError(f"slices is a share of the fastest memory above 0 and up to 1, not {described(share)}.")
+    return float(share)
+
+
+def _sliced(program: Program, chip: Accelerator, share: float) -> Program:
+    """Return the program with no tensor that takes more than a share of the chip's fastest memory, where it can be."""
+    bursts = [level.access.burst_bytes for level in chip.levels if level.access is not None]
+    return sliced(program, max(1, int(share * chip.levels[0].capacity_bytes)), math.lcm(*bursts))
 
 
 def _check_unit(program: Program, chip: Accelerator, model: CostModel) -> None:

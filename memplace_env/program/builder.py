@@ -31,14 +31,23 @@ class ProgramBuilder:
     dtype: str
     _tensors: list[tuple[str, int, TensorKind]] = field(default_factory=list)
     _alias_of: list[int] = field(default_factory=list)
+    _rows: list[tuple[int, int]] = field(default_factory=list)
     _producer: dict[int, int] = field(default_factory=dict)
     _ops: list[tuple[str, str]] = field(default_factory=list)
     _gemm: list[tuple[int, int, int, int]] = field(default_factory=list)
     _vector_ops: list[int] = field(default_factory=list)
     _geometry: list[list[int]] = field(default_factory=list)
-    _uses: list[list[tuple[int, bool, int]]] = field(default_factory=list)
+    _uses: list[list[tuple[int, bool, int, int]]] = field(default_factory=list)
 
-    def tensor(self, name: str, num_bytes: int, kind: TensorKind = TensorKind.ACTIVATION, *, alias_of: int = -1) -> int:
+    def tensor(
+        self,
+        name: str,
+        num_bytes: int,
+        kind: TensorKind = TensorKind.ACTIVATION,
+        *,
+        alias_of: int = -1,
+        rows: tuple[int, int] = (1, 1),
+    ) -> int:
         """Add a tensor and return its number.
 
         Args:
@@ -46,7 +55,9 @@ class ProgramBuilder:
             num_bytes: at least 1.
             kind: role of the tensor.
             alias_of: for an output that takes the place of a weight or input, that tensor, see `Program`.
+            rows: (blocks, rows) if it may be cut, see `Program.tensor_rows`.
         """
+        self._rows.append(rows)
         self._tensors.append((name, num_bytes, kind))
         self._alias_of.append(alias_of)
         return len(self._tensors) - 1
@@ -62,6 +73,7 @@ class ProgramBuilder:
         vector_ops: int = 0,
         geometry: Mapping[str, int] | None = None,
         bytes_read: Mapping[int, int] | None = None,
+        halo: Mapping[int, int] | None = None,
     ) -> None:
         """Add the next op of the schedule.
 
@@ -74,6 +86,7 @@ class ProgramBuilder:
             vector_ops: number of element operations.
             geometry: values for columns of `GEOMETRY`.
             bytes_read: for operands that are read in part (and results that are written in part) the bytes moved.
+            halo: for operands whose rows a window slides over, see `Program.use_halo`.
         """
         number = len(self._ops)
         self._ops.append((op_type, name or f"{op_type}_{number}"))
@@ -83,7 +96,8 @@ class ProgramBuilder:
         self._geometry.append([columns.get(column, 0) for column in GEOMETRY])
         moved = {tensor: self._tensors[tensor][1] for tensor in (*operands, *results)} | dict(bytes_read or {})
         self._producer.update(dict.fromkeys(results, number))
-        self._uses.append([(tensor, tensor in results, size) for tensor, size in moved.items()])
+        rows = halo or {}
+        self._uses.append([(tensor, tensor in results, size, rows.get(tensor, 0)) for tensor, size in moved.items()])
 
     def build(self, op_nodes: Iterable[tuple[str, ...]] = (), tensor_value: Iterable[str] = ()) -> Program:
         """Return the program, with names from a model's file as in `Program`.
@@ -92,7 +106,7 @@ class ProgramBuilder:
             WorkloadError: ops and tensors contradict each other (read before written, unused tensor, no bytes, ...).
         """
         names, sizes, kinds = zip(*self._tensors, strict=True) if self._tensors else ((), (), ())
-        uses = np.array([use for op in self._uses for use in op], dtype=np.int64).reshape(-1, 3)
+        uses = np.array([use for op in self._uses for use in op], dtype=np.int64).reshape(-1, 4)
         return Program(
             name=self.name,
             dtype=self.dtype,
@@ -110,6 +124,8 @@ class ProgramBuilder:
             use_is_result=uses[:, 1].astype(bool),
             use_bytes=uses[:, 2].copy(),
             alias_of=np.array(self._alias_of, dtype=np.int64),
+            tensor_rows=np.array(self._rows, dtype=np.int64).reshape(-1, 2),
+            use_halo=uses[:, 3].copy(),
             op_nodes=tuple(op_nodes),
             tensor_value=tuple(tensor_value),
         )

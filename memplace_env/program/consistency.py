@@ -36,6 +36,8 @@ def first_inconsistency(program: ProgramArrays) -> str | None:
         return "an op does less than no work"
     if any(np.abs(total).sum() > MAX_TOTAL for total in _totals(program)):
         return f"its sums of bytes or work exceed {MAX_TOTAL:.0e}; bind smaller dims"
+    if (program.tensor_rows < 1).any() or (program.use_halo < 0).any():
+        return "a tensor has less than one row, or a use less than no halo"
     if program.use_ptr[0] != 0 or program.use_ptr[-1] != uses or (np.diff(program.use_ptr) < 0).any():
         return "use_ptr does not run from 0 to the number of uses"
     if uses and not (0 <= program.use_tensor.min() and program.use_tensor.max() < tensors):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from memplace_env.program.consistency import first_inconsistency
 from memplace_env.program.names import clean
 from memplace_env.program.program_arrays import Ints, ProgramArrays, frozen
 from memplace_env.program.program_file import read_program, write_program
+from memplace_env.program.slices import Slices
 from memplace_env.program.terms import FLOAT_BYTES, GEOMETRY, TensorKind
 
 if TYPE_CHECKING:
@@ -37,12 +38,19 @@ class Program(ProgramArrays):
         WorkloadError: if the arrays contradict each other.
     """
 
+    slices: Slices | None = None
+    """Of which tensors of another Program these are slices; None: none is a slice."""
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", clean(self.name))
         for field in ("op_type", "op_name", "tensor_name"):
             object.__setattr__(self, field, tuple(map(clean, getattr(self, field))))
         if len(self.alias_of) == 0:
             object.__setattr__(self, "alias_of", np.full(self.num_tensors, -1, dtype=np.int64))
+        if len(self.tensor_rows) == 0:
+            object.__setattr__(self, "tensor_rows", np.ones((self.num_tensors, 2), dtype=np.int64))
+        if len(self.use_halo) == 0:
+            object.__setattr__(self, "use_halo", np.zeros(self.num_uses, dtype=np.int64))
         for array in self._arrays().values():
             frozen(array)
         violation = first_inconsistency(self)
@@ -100,11 +108,19 @@ class Program(ProgramArrays):
         """Hex digest of everything that a plan or a latency depends on; names are not part of it."""
         digest = hashlib.sha256(f"memplace-program-2 {self.dtype} {' '.join(self.op_type)}".encode())
         for name, array in self._arrays().items():
-            # Without any alias the array holds no information and is left out.
-            if name != "alias_of" or (array >= 0).any():
+            # Without any alias the array holds no information and is left out. Nothing depends on rows until cut.
+            if name not in ("alias_of", "tensor_rows", "use_halo") or (name == "alias_of" and (array >= 0).any()):
                 digest.update(f"{name}{array.shape}".encode())
                 digest.update(array.astype("<i8").tobytes())
+        if self.slices is not None:
+            digest.update(f"slices {self.whole.sha256}".encode())
+            digest.update(self.slices.rows.astype("<i8").tobytes())
         return digest.hexdigest()
+
+    @property
+    def whole(self) -> Program:
+        """The Program whose tensors these are slices of; itself if none is a slice."""
+        return self if self.slices is None else cast(Program, self.slices.whole)
 
     def bytes_of(self, kind: TensorKind) -> int:
         """Return the total bytes of all tensors of one kind."""

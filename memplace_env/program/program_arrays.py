@@ -27,6 +27,8 @@ ARRAY_DIMS: Final[Mapping[str, tuple[str | int, ...]]] = {
     "use_is_result": ("uses",),
     "use_bytes": ("uses",),
     "alias_of": ("tensors",),
+    "tensor_rows": ("tensors", 2),
+    "use_halo": ("uses",),
 }
 """Dims of each array of a Program; `ends` is the number of ops plus one."""
 
@@ -55,6 +57,10 @@ class ProgramArrays:
             that an update in place overwrites.
         alias_of: int64[K], for an output that overwrites a weight or input of the same size that no later op reads
             (as an updated parameter does) that tensor; -1 for all others. Without it no tensor overwrites another.
+        tensor_rows: int64[K, 2], each tensor as [blocks, rows, elements of a row], blocks and rows: its writers and
+            readers treat its rows independently, so that a part of them can be in another memory. A tensor of one row
+            stays whole.
+        use_halo: int64[U], rows that the use moves twice for each cut between rows, as windows reach over it.
         op_nodes: for each op the names of the nodes in the model's file that it covers, without views; empty for a
             Program that comes from no model file, or from a saved one.
         tensor_value: K names of the tensors' values in the model's file; empty where `op_nodes` is.
@@ -76,6 +82,8 @@ class ProgramArrays:
     use_is_result: NDArray[np.bool_]
     use_bytes: Ints
     alias_of: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    tensor_rows: Ints = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int64))
+    use_halo: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     op_nodes: tuple[tuple[str, ...], ...] = ()
     tensor_value: tuple[str, ...] = ()
 

@@ -2,10 +2,11 @@
 
 A `.program` file has three parts:
 
-- a line of text, `memplace-program 1 <sha256 of all that follows>`;
+- a line of text, `memplace-program <1 or 2> <sha256 of all that follows>`;
 - a line of JSON: `name`, `dtype`, the numbers of `ops`, `tensors` and `uses`, and `text`, the bytes of the JSON below;
 - one zlib stream of the arrays of `ARRAY_DIMS`, in that order, each as little-endian int64 in row-major order, and of
-  JSON in UTF-8 with the lists of strings `op_type`, `op_name` and `tensor_name`.
+  JSON in UTF-8 with the lists of strings `op_type`, `op_name` and `tensor_name`. Format 1 lacks the arrays of
+  `_OF_ROWS`: no tensor can be cut.
 
 So every size is known before anything is unpacked.
 """
@@ -33,7 +34,8 @@ from memplace_env.program.terms import TensorKind
 P = TypeVar("P", bound=ProgramArrays)
 
 SUFFIX: Final = ".program"
-_FORMAT: Final = b"memplace-program 1 "
+_FORMAT: Final = b"memplace-program "
+_OF_ROWS: Final = ("tensor_rows", "use_halo")
 _TYPES: Final[Mapping[str, type[np.generic]]] = {"tensor_kind": np.int8, "use_is_result": np.bool_}
 """Element types of the arrays that are not int64 in a Program."""
 
@@ -53,14 +55,20 @@ def write_program(program: ProgramArrays, path: str | os.PathLike[str]) -> None:
     """
     if Path(path).suffix.lower() != SUFFIX:
         raise WorkloadError(f"A Program is saved in a file that ends in {SUFFIX}, not in {os.fspath(path)!r}.")
+    if getattr(program, "slices", None) is not None:
+        raise WorkloadError(
+            "A sliced Program is not saved; save its `whole`, which slices= cuts again in the same way."
+        )
     names = {name: getattr(program, name) for name in _NAMES}
     text = json.dumps(names, separators=(",", ":")).encode()
     counts = {"ops": program.num_ops, "tensors": program.num_tensors, "uses": program.num_uses, "text": len(text)}
     header = json.dumps({"name": program.name, "dtype": program.dtype, **counts}).encode()
-    arrays = (getattr(program, name).astype("<i8").tobytes() for name in ARRAY_DIMS)
+    version = 2 if (program.tensor_rows[:, 1] > 1).any() else 1
+    arrays = (getattr(program, name).astype("<i8").tobytes() for name in _dims(version))
     body = header + b"\n" + zlib.compress(b"".join((*arrays, text)), 9)
     try:
-        write_atomically(Path(path), _FORMAT + hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
+        digest = hashlib.sha256(body).hexdigest()
+        write_atomically(Path(path), _FORMAT + f"{version} {digest}\n".encode() + body)
     except OSError as error:
         raise WorkloadError(f"{path} cannot be written: {error.strerror or error}.") from error
 
@@ -85,11 +93,12 @@ def read_program(path: str | os.PathLike[str], make: Callable[..., P]) -> P:
 
 def _parsed(data: bytes, make: Callable[..., P]) -> P:
     first, _, body = data.partition(b"\n")
+    version, _, digest = first.removeprefix(_FORMAT).partition(b" ")
     if not first.startswith(_FORMAT):
-        if first.startswith(_FORMAT.split()[0]):
-            raise WorkloadError("The file has a format that is newer than this version of memplace; update memplace.")
         raise WorkloadError("The file is not a saved Program; pass one that `Program.save` wrote.")
-    if hashlib.sha256(body).hexdigest().encode() != first.removeprefix(_FORMAT):
+    if version not in (b"1", b"2"):
+        raise WorkloadError("The file has a format that is newer than this version of memplace; update memplace.")
+    if hashlib.sha256(body).hexdigest().encode() != digest:
         raise ValueError("its contents do not fit its hash")
     line, _, packed = body.partition(b"\n")
     if len(line) > _MAX_HEADER:
@@ -98,7 +107,7 @@ def _parsed(data: bytes, make: Callable[..., P]) -> P:
     counts = {name: _count(header[name]) for name in _COUNTS}
     shapes = {
         name: tuple({**counts, "ends": counts["ops"] + 1}[dim] if isinstance(dim, str) else dim for dim in dims)
-        for name, dims in ARRAY_DIMS.items()
+        for name, dims in _dims(int(version)).items()
     }
     sizes = {name: 8 * math.prod(shape) for name, shape in shapes.items()}
     content = _unpacked(packed, sum(sizes.values()) + counts["text"])
@@ -111,6 +120,11 @@ def _parsed(data: bytes, make: Callable[..., P]) -> P:
     names = parse_json(content[offset:])
     texts = {name: tuple(map(_text, _list(names[name]))) for name in _NAMES}
     return make(_text(header["name"]), _text(header["dtype"]), **typed, **texts)
+
+
+def _dims(version: int) -> Mapping[str, tuple[str | int, ...]]:
+    """Return the arrays that a version of the format has, with their dims."""
+    return {name: dims for name, dims in ARRAY_DIMS.items() if version > 1 or name not in _OF_ROWS}
 
 
 def _count(number: object) -> int:

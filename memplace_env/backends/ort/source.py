@@ -106,7 +106,7 @@ def source_of(task: Task) -> Source:
         )
     file = named_file(workload)
     named: dict[str, Any] = {key: settings.get(key) for key in ("batch", "dims", "dtype", "fusion")}
-    if resolve_workload(workload, **named).sha256 != program.sha256:
+    if resolve_workload(workload, **named).sha256 != program.whole.sha256:
         raise ExecutionError(
             f"{file} cannot be executed: its ops or sizes are no longer those of {program.name!r}; make the task "
             "and the plan anew."

@@ -16,6 +16,7 @@ from memplace_env.machine.accelerator import Accelerator
 from memplace_env.machine.costs.cost_arrays import LIMIT_PJ, LIMIT_PS, Costs
 from memplace_env.machine.costs.measured import Measured
 from memplace_env.machine.costs.roofline import Roofline
+from memplace_env.machine.costs.shared_costs import shared_costs
 from memplace_env.machine.costs.tiled import Tiled
 from memplace_env.program.program import Program
 
@@ -62,12 +63,16 @@ class KnownCosts:
         Raises:
             CostError: for another program or chip.
         """
-        if (program.sha256, accelerator.sha256) != (self._program.sha256, self._accelerator.sha256):
+        if not self.belongs_to(program) or accelerator.sha256 != self._accelerator.sha256:
             raise CostError(
                 f"These costs are those of {self._program.name!r} on {self._accelerator.name!r}, not of "
                 f"{program.name!r} on {accelerator.name!r}."
             )
         return self._costs
+
+    def belongs_to(self, program: Program) -> bool:
+        """Return whether the arrays are those of this program."""
+        return program.sha256 == self._program.sha256
 
 
 def cost_model_names() -> tuple[str, ...]:
@@ -99,10 +104,15 @@ def resolve_cost_model(model: str | CostModel) -> CostModel:
 def costs_of(model: CostModel, program: Program, accelerator: Accelerator) -> Costs:
     """Return the model's costs, checked, as contiguous int64 arrays of the task's own.
 
+    A model sees ops, not slices: those of a sliced program share what the whole costs.
+
     Raises:
         CostError: if the model fails, or an array has the wrong shape, type or range.
         WorkloadError: if the program takes longer, or more energy, than fits into int64.
     """
+    known = isinstance(model, KnownCosts) and model.belongs_to(program)
+    if program.slices is not None and not known:
+        return shared_costs(costs_of(model, program.whole, accelerator), program.slices)
     named = "The costs" if isinstance(model, KnownCosts) else f"Cost model {type(model).__name__}"
     try:
         costs = model.costs(program, accelerator)

@@ -5,6 +5,14 @@ from __future__ import annotations
 from memplace_env._lib.errors import WorkloadError
 from memplace_env.program.builder import ProgramBuilder
 from memplace_env.program.frontends.lowered.buffer_ops import OpGraph
+from memplace_env.program.frontends.lowered.independence import (
+    WHOLE,
+    Independent,
+    Span,
+    best_span,
+    meet,
+    rows_of,
+)
 from memplace_env.program.program import GEOMETRY, Program, TensorKind
 
 
@@ -22,6 +30,7 @@ def assemble(graph: OpGraph, *, name: str, dtype: str) -> Program:
     if not graph.ops:
         raise WorkloadError("The model does no work: each of its outputs is a constant, an input or a view of one.")
     written = {buffer for op in graph.ops for buffer in op.outputs}
+    spans = _spans(graph)
     builder = ProgramBuilder(name, dtype)
     tensors: dict[str, int] = {}
 
@@ -30,7 +39,9 @@ def assemble(graph: OpGraph, *, name: str, dtype: str) -> Program:
             # The place's owner has a number already: operands come before results, and its readers before the output.
             alias_of = tensors.get(graph.alias_of.get(buffer, ""), -1)
             kind = _kind(graph, buffer, buffer in written)
-            tensors[buffer] = builder.tensor(buffer, graph.buffers[buffer].bytes, kind, alias_of=alias_of)
+            stored = graph.buffers[buffer]
+            rows = rows_of(stored.elements, spans[buffer]) if buffer in spans else (1, 1)
+            tensors[buffer] = builder.tensor(buffer, stored.bytes, kind, alias_of=alias_of, rows=rows)
         return tensors[buffer]
 
     for op in graph.ops:
@@ -44,10 +55,21 @@ def assemble(graph: OpGraph, *, name: str, dtype: str) -> Program:
             vector_ops=op.vector_ops,
             geometry=dict(zip(GEOMETRY, op.geometry, strict=True)),
             bytes_read={tensors[name]: max(1, graph.buffers[name].bytes_of(n)) for name, n in elements.items()},
+            halo={tensors[name]: op.independent[name].halo(spans[name]) or 0 for name in elements if name in spans},
         )
     if not tensors:
         raise WorkloadError("The model's ops touch no tensor: all their operands and results are constant or empty.")
     return builder.build(op_nodes=[op.nodes for op in graph.ops], tensor_value=list(tensors))
+
+
+def _spans(graph: OpGraph) -> dict[str, Span]:
+    """Return by buffer the span that all ops allow it to be cut along."""
+    allowed: dict[str, list[Independent]] = {}
+    for op in graph.ops:
+        for name in dict.fromkeys((*op.reads, *op.outputs)):
+            allowed.setdefault(name, []).append(op.independent.get(name, WHOLE))
+    best = ((name, best_span(graph.buffers[name].elements, meet(parts))) for name, parts in allowed.items())
+    return {name: span for name, span in best if span is not None}
 
 
 def _kind(graph: OpGraph, buffer: str, written: bool) -> TensorKind:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from memplace_env._lib.units import ceil_div
+from memplace_env.program.frontends.lowered.independence import Independent
 from memplace_env.program.frontends.lowered.node_graph import Gemm, Operator
 
 
@@ -49,6 +50,7 @@ class Op:
         geometry: as in `Program.geometry`.
         writes: elements written of those results that are only partly written.
         nodes: names of the source graph's nodes that the op covers; empty where they are unknown.
+        independent: where each buffer may be cut; those that are missing stay whole.
     """
 
     operator: Operator
@@ -61,6 +63,7 @@ class Op:
     geometry: tuple[int, ...]
     writes: Mapping[str, int] = field(default_factory=dict)
     nodes: tuple[str, ...] = ()
+    independent: Mapping[str, Independent] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

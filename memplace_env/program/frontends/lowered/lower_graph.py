@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
+from itertools import zip_longest
 from typing import Final
 
 from memplace_env._lib.errors import WorkloadError
 from memplace_env.program.frontends.lowered.buffer_ops import Buffer, Op, OpGraph
 from memplace_env.program.frontends.lowered.geometry import geometry_columns
 from memplace_env.program.frontends.lowered.graph_values import Value, deployed_bits
+from memplace_env.program.frontends.lowered.independence import Axes, Independent, independent, meet
 from memplace_env.program.frontends.lowered.node_graph import Gemm, Node, NodeGraph, Operator, Site
 from memplace_env.program.frontends.lowered.rule_errors import errors_of_rules
+from memplace_env.program.frontends.lowered.rules.independent_axes import NOTHING
 from memplace_env.program.frontends.lowered.rules.matrix_products import NO_GEMM
 
 MAX_WORK: Final = 2**60
@@ -86,6 +89,7 @@ class _Lowering:
             gemm = NO_GEMM if operator.product is None else operator.product(site)
             vector_ops = 0 if operator.vector_ops is None else operator.vector_ops(site)
             geometry = geometry_columns(site, self._graph.channels_last)
+            axes = NOTHING if operator.axes is None else operator.axes(site, self._graph.channels_last)
         _check_work(node, gemm, vector_ops, geometry)
         inputs = tuple(self._operand(name, position, operator) for position, name in enumerate(node.inputs))
         outputs = tuple(name for name, value in zip(node.outputs, site.outputs, strict=True) if value is not None)
@@ -96,7 +100,11 @@ class _Lowering:
         # Of a gathered table only the rows in the result are read, unless the table is another operand too.
         if operator.gathers and inputs[0] is not None and inputs[0] not in inputs[1:]:
             reads[inputs[0]] = min(reads[inputs[0]], site.result.elements)
-        return Op(operator, node.name, inputs, outputs, reads, gemm, vector_ops, geometry, nodes=(node.name,))
+        cuts = _independent(inputs, site.inputs, axes.inputs), _independent(node.outputs, site.outputs, axes.outputs)
+        return Op(
+            operator, node.name, inputs, outputs, reads, gemm, vector_ops, geometry, nodes=(node.name,),
+            independent=cuts[0] | cuts[1],
+        )  # fmt: skip
 
     def _operand(self, name: str, position: int, operator: Operator) -> str | None:
         """Return the buffer at an input position, None if it takes no memory."""
@@ -122,6 +130,18 @@ def _view_source(site: Site) -> int | None:
     if operator.view is None or first is None or any(value is not None for value in others):
         return None
     return operator.view(site)
+
+
+def _independent(
+    buffers: Sequence[str | None], values: Sequence[Value | None], axes: Sequence[Axes]
+) -> dict[str, Independent]:
+    """Return where each buffer may be cut, by the names of the axes at the positions where it stands."""
+    found: dict[str, Independent] = {}
+    for buffer, value, named in zip_longest(buffers, values, axes, fillvalue=()):
+        if buffer and value:
+            cuts = independent(value.shape, named)
+            found[buffer] = meet([found[buffer], cuts]) if buffer in found else cuts
+    return found
 
 
 def _blaming(node: Node) -> AbstractContextManager[None]:

@@ -12,6 +12,7 @@ from memplace_env.program.frontends.lowered.graph_values import Array, Value
 if TYPE_CHECKING:
     from onnx import NodeProto
 
+    from memplace_env.program.frontends.lowered.rules.independent_axes import SiteAxes
     from memplace_env.program.frontends.onnx.rules.sequences import SequenceSite, Unrolled
     from memplace_env.program.frontends.onnx.rules.shape_folds import Fold
 
@@ -55,6 +56,8 @@ class Operator:
         name: ONNX's name.
         product: rule for its matrix products; None without any.
         vector_ops: rule for the number of its element operations; None counts as 0.
+        axes: rule for the axes along which it treats its tensors independently, from a node and whether feature maps
+            are channels-last; None: they stay whole.
         weight: input position of its filters or right-hand matrix, if it has a `product`.
         bias: input position of its bias, if it is a `conv_head`.
         parameters: input positions of parameters (axes, pads, ...), where constants are not tensors of the Program.
@@ -85,6 +88,7 @@ class Operator:
     _: KW_ONLY
     product: Callable[[Site], Gemm] | None = None
     vector_ops: Callable[[Site], int] | None = None
+    axes: Callable[[Site, bool], SiteAxes] | None = None
     weight: int = 1
     bias: int = 2
     parameters: tuple[int, ...] = ()

@@ -15,7 +15,8 @@ from typing import Any, Final
 import numpy as np
 
 from memplace_env.program.frontends.lowered.node_graph import BehindConv, Operator, Site
-from memplace_env.program.frontends.lowered.rules import matrix_products, vector_ops, views
+from memplace_env.program.frontends.lowered.rules import independent_axes, matrix_products, vector_ops, views
+from memplace_env.program.frontends.lowered.rules.independent_axes import Rule
 from memplace_env.program.frontends.lowered.rules.vector_ops import per_input, per_result
 from memplace_env.program.frontends.onnx.rules import missing_values, sequences, shape_folds
 from memplace_env.program.frontends.onnx.rules.shape_folds import accumulated, of_elements, reduced
@@ -28,7 +29,8 @@ def operator_of(op_type: str) -> Operator:
 
 def _elementwise(name: str, operations: int = 1, **more: Any) -> Operator:
     """A number of operations per element of the result."""
-    return Operator(name, vector_ops=per_result(operations), elementwise=True, **more)
+    axes = more.pop("axes", independent_axes.elementwise)
+    return Operator(name, vector_ops=per_result(operations), axes=axes, elementwise=True, **more)
 
 
 def _activation(name: str, operations: int = 1, **more: Any) -> Operator:
@@ -38,17 +40,19 @@ def _activation(name: str, operations: int = 1, **more: Any) -> Operator:
 
 def _variadic(name: str, **more: Any) -> Operator:
     """An element-wise operator of any number of operands."""
-    return Operator(name, vector_ops=vector_ops.per_further_operand, elementwise=True, view=views.of_only_input, **more)
+    work, axes = vector_ops.per_further_operand, independent_axes.elementwise
+    return Operator(name, vector_ops=work, axes=axes, elementwise=True, view=views.of_only_input, **more)
 
 
-def _reduction(name: str, parameters: tuple[int, ...] = (), **more: Any) -> Operator:
-    """One operation per element of the operand."""
-    return Operator(name, vector_ops=per_input(1), parameters=parameters, **more)
+def _reduction(name: str, **more: Any) -> Operator:
+    """One operation per element of the operand, whose axes and parameters are those of most reductions."""
+    return Operator(name, **{"vector_ops": per_input(1), "parameters": (1,), "axes": independent_axes.reduced} | more)
 
 
 def _move(name: str, parameters: tuple[int, ...] = (), **more: Any) -> Operator:
     """No operations, only traffic."""
-    return Operator(name, vector_ops=vector_ops.nothing, parameters=parameters, **more)
+    axes = more.pop("axes", independent_axes.moved)
+    return Operator(name, vector_ops=vector_ops.nothing, parameters=parameters, axes=axes, **more)
 
 
 def _view(name: str, **more: Any) -> Operator:
@@ -68,15 +72,16 @@ def _product(name: str, **more: Any) -> Operator:
 
 def _convolution(name: str, **more: Any) -> Operator:
     """A product over the windows of images."""
-    return _product(name, filters=True, channels_first=True, **more)
+    axes = more.pop("axes", independent_axes.convolution)
+    return _product(name, axes=axes, filters=True, channels_first=True, **more)
 
 
 def _recurrent(name: str, gates: int) -> Operator:
     return Operator(name, product=matrix_products.recurrent, vector_ops=vector_ops.recurrent(gates))
 
 
-def _pooling(name: str, rule: Callable[[Site], int]) -> Operator:
-    return Operator(name, vector_ops=rule, channels_first=True)
+def _pooling(name: str, rule: Callable[[Site], int], axes: Rule) -> Operator:
+    return Operator(name, vector_ops=rule, axes=axes, channels_first=True)
 
 
 _ACTIVATIONS: Final = (
@@ -100,7 +105,7 @@ _FOLDED: Final[Mapping[str, Callable[..., Any]]] = {
 """Element-wise operators of one operation, with the function of NumPy that folds them."""
 
 _REDUCTIONS: Final = (
-    "CumProd", "CumSum", "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare", "TopK",
+    "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceSumSquare",
 )  # fmt: skip
 """Reductions without a fold, whose input 1 is a parameter."""
 
@@ -108,16 +113,31 @@ _ROWS: Final = (
     # Convolutions.
     _convolution("Conv", product=matrix_products.conv, conv_head=True),
     _convolution("ConvInteger", product=matrix_products.conv),
-    _convolution("ConvTranspose", product=matrix_products.conv_transpose, conv_head=True),
-    _convolution("DeformConv", product=matrix_products.conv, vector_ops=vector_ops.deformed_sampling),
+    _convolution(
+        "ConvTranspose",
+        product=matrix_products.conv_transpose,
+        axes=independent_axes.transposed_convolution,
+        conv_head=True,
+    ),
+    _convolution("DeformConv", product=matrix_products.conv, vector_ops=vector_ops.deformed_sampling, axes=None),
     _convolution("QLinearConv", product=matrix_products.conv, weight=3, bias=8, conv_head=True),
     # Other matrix products.
-    Operator("Attention", product=matrix_products.attention, vector_ops=vector_ops.attention),
-    _product("Einsum", product=matrix_products.einsum, vector_ops=vector_ops.einsum_without_product),
-    _product("Gemm", product=matrix_products.gemm),
-    _product("MatMul", product=matrix_products.matmul),
-    _product("MatMulInteger", product=matrix_products.matmul),
-    _product("QLinearMatMul", product=matrix_products.matmul, weight=3),
+    Operator(
+        "Attention",
+        product=matrix_products.attention,
+        vector_ops=vector_ops.attention,
+        axes=independent_axes.of_batch,
+    ),
+    _product(
+        "Einsum",
+        product=matrix_products.einsum,
+        vector_ops=vector_ops.einsum_without_product,
+        axes=independent_axes.einsum,
+    ),
+    _product("Gemm", product=matrix_products.gemm, axes=independent_axes.gemm),
+    _product("MatMul", product=matrix_products.matmul, axes=independent_axes.matmul),
+    _product("MatMulInteger", product=matrix_products.matmul, axes=independent_axes.matmul),
+    _product("QLinearMatMul", product=matrix_products.matmul, weight=3, axes=independent_axes.matmul),
     _recurrent("GRU", gates=3),
     _recurrent("LSTM", gates=4),
     _recurrent("RNN", gates=1),
@@ -126,7 +146,13 @@ _ROWS: Final = (
     _elementwise("Div", behind_conv=BehindConv.QUOTIENT, fold=of_elements(shape_folds.quotient)),
     _elementwise("Mul", behind_conv=BehindConv.SCALE | BehindConv.GATE, fold=of_elements(np.multiply)),
     _elementwise("Sub", behind_conv=BehindConv.SHIFT, fold=of_elements(np.subtract)),
-    _elementwise("BatchNormalization", 2, behind_conv=BehindConv.NORMALISATION, channels_first=True),
+    _elementwise(
+        "BatchNormalization",
+        2,
+        axes=independent_axes.normalised_batch,
+        behind_conv=BehindConv.NORMALISATION,
+        channels_first=True,
+    ),
     _variadic("Max", fold=accumulated(np.maximum)),
     _variadic("Mean"),
     _variadic("Min", fold=accumulated(np.minimum)),
@@ -141,8 +167,8 @@ _ROWS: Final = (
     _view("BitCast"),
     _activation("Cast", view=views.if_same_type, fold=shape_folds.same),
     _elementwise("CastLike", view=views.if_same_type, fold=shape_folds.same),
-    _activation("DequantizeLinear", view=views.unless_delivered),
-    _activation("QuantizeLinear"),
+    _activation("DequantizeLinear", axes=independent_axes.scaled, view=views.unless_delivered),
+    _activation("QuantizeLinear", axes=independent_axes.scaled),
     # Element-wise, anything else.
     *map(_elementwise, _ELEMENTWISE),
     *(_elementwise(name, fold=of_elements(function)) for name, function in _FOLDED.items()),
@@ -156,45 +182,64 @@ _ROWS: Final = (
     Operator("DynamicQuantizeLinear", vector_ops=per_result(3)),
     Operator("GridSample", vector_ops=per_result(8)),
     Operator(
-        "GroupNormalization", vector_ops=per_result(8), channels_first=True, fallback_shape=missing_values.like_first
+        "GroupNormalization",
+        vector_ops=per_result(8),
+        axes=independent_axes.first_axes(1),
+        channels_first=True,
+        fallback_shape=missing_values.like_first,
     ),
-    Operator("Hardmax", vector_ops=per_result(2)),
-    Operator("InstanceNormalization", vector_ops=per_result(8), channels_first=True),
-    Operator("LRN", vector_ops=vector_ops.local_response, channels_first=True),
-    Operator("LayerNormalization", vector_ops=per_result(8)),
-    Operator("LogSoftmax", vector_ops=per_result(vector_ops.SOFTMAX)),
-    Operator("LpNormalization", vector_ops=per_result(3)),
-    Operator("MeanVarianceNormalization", vector_ops=per_result(8), fallback_shape=missing_values.like_first),
-    Operator("RMSNormalization", vector_ops=per_result(5)),
-    Operator("Resize", vector_ops=vector_ops.resizing, parameters=(1, 2, 3)),
+    Operator("Hardmax", vector_ops=per_result(2), axes=independent_axes.before_axis(1)),
+    Operator(
+        "InstanceNormalization", vector_ops=per_result(8), axes=independent_axes.first_axes(2), channels_first=True
+    ),
+    Operator("LRN", vector_ops=vector_ops.local_response, axes=independent_axes.first_axes(1), channels_first=True),
+    Operator("LayerNormalization", vector_ops=per_result(8), axes=independent_axes.before_axis(-1)),
+    Operator("LogSoftmax", vector_ops=per_result(vector_ops.SOFTMAX), axes=independent_axes.before_axis(1)),
+    Operator("LpNormalization", vector_ops=per_result(3), axes=independent_axes.but_axis(-1)),
+    Operator(
+        "MeanVarianceNormalization",
+        vector_ops=per_result(8),
+        axes=independent_axes.but_axes((0, 2, 3)),
+        fallback_shape=missing_values.like_first,
+    ),
+    Operator("RMSNormalization", vector_ops=per_result(5), axes=independent_axes.before_axis(-1)),
+    Operator("Resize", vector_ops=vector_ops.resizing, axes=independent_axes.same_sizes, parameters=(1, 2, 3)),
     Operator("RoiAlign", vector_ops=vector_ops.region_pooling),
-    Operator("RotaryEmbedding", vector_ops=per_result(3)),
-    Operator("Softmax", vector_ops=per_result(vector_ops.SOFTMAX)),
+    Operator("RotaryEmbedding", vector_ops=per_result(3), axes=independent_axes.of_batch),
+    Operator("Softmax", vector_ops=per_result(vector_ops.SOFTMAX), axes=independent_axes.before_axis(1)),
     Operator("SwiGLU", vector_ops=per_result(3)),
-    Operator("Upsample", vector_ops=vector_ops.resizing, parameters=(1,)),
+    Operator("Upsample", vector_ops=vector_ops.resizing, axes=independent_axes.same_sizes, parameters=(1,)),
     # Pooling and reductions.
-    *(_pooling(name, vector_ops.pooling) for name in ("AveragePool", "LpPool", "MaxPool")),
-    *(_pooling(name, per_input(1)) for name in ("GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool")),
-    *(_reduction(name, parameters=(1,)) for name in _REDUCTIONS),
-    _reduction("ArgMax"),
-    _reduction("ArgMin"),
-    _reduction("Col2Im", parameters=(1, 2)),
-    _reduction("NegativeLogLikelihoodLoss"),
-    _reduction("ReduceMax", parameters=(1,), fold=reduced(np.max)),
-    _reduction("ReduceMean", parameters=(1,), fold=reduced(np.mean)),
-    _reduction("ReduceMin", parameters=(1,), fold=reduced(np.min)),
-    _reduction("ReduceProd", parameters=(1,), fold=reduced(np.prod)),
-    _reduction("ReduceSum", parameters=(1,), fold=reduced(np.sum)),
+    *(_pooling(name, vector_ops.pooling, independent_axes.pooling) for name in ("AveragePool", "LpPool", "MaxPool")),
+    *(
+        _pooling(name, per_input(1), independent_axes.pooled_wholly)
+        for name in ("GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool")
+    ),
+    *map(_reduction, _REDUCTIONS),
+    _reduction("ArgMax", parameters=(), axes=independent_axes.found),
+    _reduction("ArgMin", parameters=(), axes=independent_axes.found),
+    _reduction("Col2Im", parameters=(1, 2), axes=None),
+    _reduction("CumProd", axes=independent_axes.summed_along),
+    _reduction("CumSum", axes=independent_axes.summed_along),
+    _reduction("NegativeLogLikelihoodLoss", parameters=(), axes=None),
+    _reduction("ReduceMax", fold=reduced(np.max)),
+    _reduction("ReduceMean", fold=reduced(np.mean)),
+    _reduction("ReduceMin", fold=reduced(np.min)),
+    _reduction("ReduceProd", fold=reduced(np.prod)),
+    _reduction("ReduceSum", fold=reduced(np.sum)),
+    _reduction("TopK", axes=independent_axes.but_axis(-1)),
     Operator("SoftmaxCrossEntropyLoss", vector_ops=per_input(vector_ops.SOFTMAX)),
     # Data movement.
-    *map(_move, ("DepthToSpace", "EyeLike", "ReverseSequence", "Scatter", "SpaceToDepth", "TensorScatter")),
+    *map(_move, ("DepthToSpace", "EyeLike", "ReverseSequence", "SpaceToDepth")),
+    _move("Scatter", axes=None),
+    _move("TensorScatter", axes=None),
     _move("CenterCropPad", parameters=(1,)),
     _move("Concat", view=views.of_only_filled_input, fold=shape_folds.joined),
     _move("Expand", parameters=(1,), view=views.if_same_size, fold=shape_folds.spread),
     _move("Gather", gathers=True, fold=shape_folds.rows),
     _move("GatherElements", gathers=True, fold=shape_folds.chosen),
     _move("GatherND", gathers=True),
-    _move("MaxUnpool", parameters=(2,), channels_first=True),
+    _move("MaxUnpool", parameters=(2,), axes=None, channels_first=True),
     _move("OneHot", parameters=(1, 2)),
     _move("Pad", parameters=(1, 2, 3), view=views.if_no_padding),
     Operator("ScatterElements", vector_ops=vector_ops.scattering),

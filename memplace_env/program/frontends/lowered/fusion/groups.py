@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from memplace_env.program.frontends.lowered.buffer_ops import Buffer, Op, OpGraph
+from memplace_env.program.frontends.lowered.independence import WHOLE, Independent, meet
 
 
 class Links:
@@ -72,6 +73,10 @@ def _merged(graph: OpGraph, links: Links, group: Group) -> Op:
                 reads[name] = min(whole, reads.get(name, 0) + elements)
     if group.bias is not None:
         reads[group.bias[0]] = group.bias[1].elements
+    independent: dict[str, list[Independent]] = {}
+    for op in members:
+        for name in (*op.reads, *op.outputs):
+            independent.setdefault(name, []).append(op.independent.get(name, WHOLE))
     return Op(
         operator=main.operator,
         name=main.name,
@@ -82,4 +87,5 @@ def _merged(graph: OpGraph, links: Links, group: Group) -> Op:
         vector_ops=sum(op.vector_ops for op in members),
         geometry=main.geometry,
         nodes=tuple(name for op in members for name in op.nodes),
+        independent={name: meet(cuts) for name, cuts in independent.items()},
     )

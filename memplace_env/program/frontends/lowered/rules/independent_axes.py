@@ -1,0 +1,271 @@
+"""Axes along which a node treats its tensors independently.
+
+A rule names the axes of each operand and result. An axis of an operand and one of a result have the same name if each
+part of the result needs only that part of the operand; parts of all operands with that name, computed one after the
+other, give the parts of the result. An axis is called None if it is summed over, normalised over or otherwise needed
+whole, or has size 1. An operand that is only moved has names of its own: wherever it is cut, no element is needed
+twice. Where a rule knows too little it returns no names, and the tensors stay whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Final, NamedTuple
+
+from memplace_env.program.frontends.lowered.graph_values import Shape, Value
+from memplace_env.program.frontends.lowered.independence import Axes, Window
+from memplace_env.program.frontends.lowered.node_graph import Site
+
+BATCH: Final = "batch"
+CHANNEL: Final = "channel"
+
+
+class SiteAxes(NamedTuple):
+    """Names of the axes of a node's operands and results, by position; empty ones: the tensor stays whole."""
+
+    inputs: Sequence[Axes] = ()
+    outputs: Sequence[Axes] = ()
+
+
+Rule = Callable[[Site, bool], SiteAxes]
+"""From a node, and whether feature maps are channels-last, to its axes."""
+
+NOTHING: Final = SiteAxes()
+
+
+def elementwise(site: Site, channels_last: bool) -> SiteAxes:
+    """Each element of a result needs one element of each operand, broadcast from the right."""
+    result = site.result.shape
+    return SiteAxes([_aligned(value, result) for value in site.inputs], [_numbered(value) for value in site.outputs])
+
+
+def scaled(site: Site, channels_last: bool) -> SiteAxes:
+    """As `elementwise` for operand 0, with parameters that stay whole."""
+    return SiteAxes([_numbered(site.inputs[0])], [_numbered(value) for value in site.outputs])
+
+
+def normalised_batch(site: Site, channels_last: bool) -> SiteAxes:
+    """As `scaled`; in training the means are those of the batch."""
+    return NOTHING if site.attribute("training_mode", 0) else scaled(site, channels_last)
+
+
+def moved(site: Site, channels_last: bool) -> SiteAxes:
+    """Each element of a result is one element of an operand."""
+    return SiteAxes(
+        [_own("in", position, value) for position, value in enumerate(site.inputs)],
+        [_own("out", position, value) for position, value in enumerate(site.outputs)],
+    )
+
+
+def before_axis(default: int) -> Rule:
+    """Return the rule of operators that need operand 0 whole from their `axis` on.
+
+    Softmax did so in old versions of ONNX and needs only the axis itself in new ones; without the attribute the axis
+    was 1 and is the last, so the rule takes the one that allows less.
+    """
+
+    def rule(site: Site, channels_last: bool) -> SiteAxes:
+        rank = len(site.needed(0).shape)
+        axis = site.attribute("axis", default) % max(1, rank)
+        return SiteAxes(
+            [_but(site.inputs[0], range(axis, rank))], [_but(value, range(axis, rank)) for value in site.outputs]
+        )
+
+    return rule
+
+
+def but_axis(default: int) -> Rule:
+    """Return the rule of operators that need operand 0 whole along their `axis` only."""
+
+    def rule(site: Site, channels_last: bool) -> SiteAxes:
+        axis = site.attribute("axis", default) % max(1, len(site.needed(0).shape))
+        return SiteAxes([_but(site.inputs[0], [axis])], [_but(value, [axis]) for value in site.outputs])
+
+    return rule
+
+
+def but_axes(default: Sequence[int]) -> Rule:
+    """Return the rule of operators that need operand 0 whole along their `axes` only."""
+
+    def rule(site: Site, channels_last: bool) -> SiteAxes:
+        rank = len(site.needed(0).shape)
+        axes = [axis % max(1, rank) for axis in site.attribute("axes", default)]
+        return SiteAxes([_but(site.inputs[0], axes)], [_but(value, axes) for value in site.outputs])
+
+    return rule
+
+
+def first_axes(count: int) -> Rule:
+    """Return the rule of operators that treat only the first axes of operand 0 and the results independently."""
+
+    def rule(site: Site, channels_last: bool) -> SiteAxes:
+        return SiteAxes([_first(site.inputs[0], count)], [_first(value, count) for value in site.outputs])
+
+    return rule
+
+
+def same_sizes(site: Site, channels_last: bool) -> SiteAxes:
+    """Operand 0 is resampled along the axes whose size changes, and those are needed whole."""
+    before, after = site.needed(0).shape, site.result.shape
+    changed = [axis for axis, (old, new) in enumerate(zip(before, after, strict=True)) if old != new]
+    return SiteAxes([_but(site.inputs[0], changed)], [_but(site.result, changed)])
+
+
+def of_batch(site: Site, channels_last: bool) -> SiteAxes:
+    """Only the first axis of the operands of three or more axes is independent."""
+    size = site.needed(0).shape[0]
+
+    def axes(value: Value | None) -> Axes:
+        fits = value is not None and len(value.shape) > 2 and value.shape[0] == size
+        return _first(value, 1, (BATCH,)) if fits else ()
+
+    return SiteAxes([axes(value) for value in site.inputs], [axes(value) for value in site.outputs])
+
+
+def reduced(site: Site, channels_last: bool) -> SiteAxes:
+    """Operand 0 is needed whole along the axes that are reduced."""
+    rank = len(site.needed(0).shape)
+    axes = site.attribute("axes", None)
+    if axes is None and site.input(1) is not None:
+        known = site.contents(1)
+        if known is None:
+            return NOTHING
+        axes = known.reshape(-1).tolist()
+    if not axes:
+        if site.attribute("noop_with_empty_axes", 0):
+            return elementwise(site, channels_last)
+        axes = range(rank)
+    return _without(site, [axis % max(1, rank) for axis in axes])
+
+
+def found(site: Site, channels_last: bool) -> SiteAxes:
+    """Operand 0 is needed whole along the `axis` of an ArgMax or ArgMin."""
+    return _without(site, [site.attribute("axis", 0) % max(1, len(site.needed(0).shape))])
+
+
+def summed_along(site: Site, channels_last: bool) -> SiteAxes:
+    """Running sums need operand 0 whole along the axis that operand 1 names."""
+    axis, rank = site.contents(1), len(site.needed(0).shape)
+    if axis is None:
+        return NOTHING
+    whole = [int(axis.reshape(-1)[0]) % max(1, rank)]
+    return SiteAxes([_but(site.inputs[0], whole)], [_but(site.result, whole)])
+
+
+def matmul(site: Site, channels_last: bool) -> SiteAxes:
+    """Rows of the left operand, columns of the right one, and the dims of the batch."""
+    a, b, result = site.needed(0).shape, site.weight.shape, site.result.shape
+    batch = result[: len(result) - (len(a) > 1) - (len(b) > 1)]
+    left = [*_aligned_dims(a[:-2], batch), "row", None] if len(a) > 1 else [None]
+    right = [*_aligned_dims(b[:-2], batch), None, "column"] if len(b) > 1 else [None]
+    inputs: list[Axes] = [()] * len(site.inputs)
+    inputs[0], inputs[site.node.operator.weight] = left, right
+    whole = [*range(len(batch)), *["row"] * (len(a) > 1), *["column"] * (len(b) > 1)]
+    return SiteAxes(inputs, [whole])
+
+
+def gemm(site: Site, channels_last: bool) -> SiteAxes:
+    """Rows of the left operand and columns of the right one, whichever way they lie; the third is added."""
+    left = [None, "row"] if site.attribute("transA", 0) else ["row", None]
+    right = ["column", None] if site.attribute("transB", 0) else [None, "column"]
+    result = site.result.shape
+    added = [("row", "column")[axis] if axis is not None else None for axis in _aligned(site.input(2), result)]
+    return SiteAxes([left, right, added], [["row", "column"]])
+
+
+def einsum(site: Site, channels_last: bool) -> SiteAxes:
+    """Labels of an operand that are labels of the result."""
+    equation = site.attribute("equation", b"").decode().replace(" ", "")
+    left, arrow, right = equation.partition("->")
+    if "..." in equation or not arrow:
+        return NOTHING
+    terms = left.split(",")
+    return SiteAxes([[label if label in right else None for label in term] for term in terms], [list(right)])
+
+
+def convolution(site: Site, channels_last: bool) -> SiteAxes:
+    """Filters, the batch, the window's axes with what windows share, and channels that have filters of their own."""
+    weight, groups = site.weight.shape, site.attribute("group", 1)
+    own = groups == weight[0] and weight[1] == 1
+    strides, dilations = _per_axis(site, "strides", weight), _per_axis(site, "dilations", weight)
+    halos = [max(0, d * (k - 1) + 1 - s) for k, s, d in zip(weight[2:], strides, dilations, strict=True)]
+    inputs: list[Axes] = [()] * len(site.inputs)
+    inputs[0] = _image([Window(axis, halo) for axis, halo in enumerate(halos)], CHANNEL if own else None, channels_last)
+    inputs[site.node.operator.weight] = [CHANNEL, *[None] * (len(weight) - 1)]
+    if len(inputs) > (bias := site.node.operator.bias) and inputs[bias] == ():
+        inputs[bias] = [CHANNEL]
+    return SiteAxes(inputs, [_image(list(range(len(halos))), CHANNEL, channels_last)])
+
+
+def transposed_convolution(site: Site, channels_last: bool) -> SiteAxes:
+    """The batch, and the filters if there is one group."""
+    weight, spatial = site.weight.shape, len(site.weight.shape) - 2
+    filters = [None, CHANNEL if site.attribute("group", 1) == 1 else None, *[None] * spatial]
+    image = _image([None] * spatial, None, channels_last)
+    result = _image([("out", axis) for axis in range(spatial)], CHANNEL, channels_last)
+    return SiteAxes([image, filters[: len(weight)]], [result])
+
+
+def pooling(site: Site, channels_last: bool) -> SiteAxes:
+    """The batch, channels, and the axes of the window with what windows share."""
+    kernel = site.attribute("kernel_shape", ())
+    like = (0, 0, *kernel)
+    strides, dilations = _per_axis(site, "strides", like), _per_axis(site, "dilations", like)
+    halos = [max(0, d * (k - 1) + 1 - s) for k, s, d in zip(kernel, strides, dilations, strict=True)]
+    image = _image([Window(axis, halo) for axis, halo in enumerate(halos)], CHANNEL, channels_last)
+    result = _image(list(range(len(halos))), CHANNEL, channels_last)
+    return SiteAxes([image], [result] * len(site.outputs))
+
+
+def pooled_wholly(site: Site, channels_last: bool) -> SiteAxes:
+    """The batch and channels."""
+    axes = _image([None] * (len(site.needed(0).shape) - 2), CHANNEL, channels_last)
+    return SiteAxes([axes], [axes])
+
+
+def _per_axis(site: Site, name: str, weight: Shape) -> Sequence[int]:
+    """Return an attribute of each axis of a window, 1 without it."""
+    given: Sequence[int] = site.attribute(name, ())
+    return given or (1,) * (len(weight) - 2)
+
+
+def _image(window: Sequence[Hashable], channel: Hashable, channels_last: bool) -> Axes:
+    return [BATCH, *window, channel] if channels_last else [BATCH, channel, *window]
+
+
+def _aligned(value: Value | None, result: Shape) -> Axes:
+    return () if value is None else _aligned_dims(value.shape, result)
+
+
+def _aligned_dims(shape: Shape, result: Shape) -> Axes:
+    """Return the numbers of the result's axes that an operand's axes broadcast to, None where it has size 1."""
+    missing = len(result) - len(shape)
+    return [missing + axis if size > 1 else None for axis, size in enumerate(shape)]
+
+
+def _numbered(value: Value | None) -> Axes:
+    return () if value is None else range(len(value.shape))
+
+
+def _own(kind: str, position: int, value: Value | None) -> Axes:
+    return () if value is None else [(kind, position, axis) for axis in range(len(value.shape))]
+
+
+def _but(value: Value | None, whole: Iterable[int]) -> Axes:
+    if value is None:
+        return ()
+    kept = set(whole)
+    return [None if axis in kept else axis for axis in range(len(value.shape))]
+
+
+def _first(value: Value | None, count: int, called: Sequence[Hashable] = range(8)) -> Axes:
+    return () if value is None else [called[axis] if axis < count else None for axis in range(len(value.shape))]
+
+
+def _without(site: Site, axes: Iterable[int]) -> SiteAxes:
+    """Return the axes of a reduction over some of operand 0's axes."""
+    over = set(axes)
+    rank = len(site.needed(0).shape)
+    operand = [None if axis in over else axis for axis in range(rank)]
+    kept = operand if site.attribute("keepdims", 1) else [axis for axis in operand if axis is not None]
+    return SiteAxes([operand], [kept])

@@ -1,0 +1,85 @@
+"""Slices: large tensors of a Program cut into several tensors, which may lie in several memories at once.
+
+A pure transformation: each slice is a tensor with a range of the whole's rows, and each use of the whole becomes a use
+of each of its slices. An op still runs as one: it reads and writes the slices tile by tile, each at its level. Costs
+are those of the whole, shared out by ranges, see `Slices`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from memplace_env._lib.units import ceil_div
+from memplace_env.program.program import Ints, Program
+from memplace_env.program.slices import Slices
+
+
+def sliced(program: Program, limit_bytes: int, multiple: int = 1) -> Program:
+    """Return the program with every weight and inner result of more than `limit_bytes` cut into equal slices.
+
+    Sizes are multiples of `multiple` bytes, but for the last slice. A tensor whose rows are too large, or which an
+    output takes the place of, has larger slices or stays whole. The program itself is returned if none is cut.
+    """
+    program = program.whole
+    pieces = _pieces(program, limit_bytes, multiple)
+    if all(len(ends) == 1 for ends in pieces):
+        return program
+    counts = np.array([len(ends) for ends in pieces])
+    ends = np.concatenate(pieces)
+    begins = np.concatenate([[0], ends[:-1]])
+    first = np.cumsum(counts) - counts
+    begins[first] = 0
+    slice_of = np.repeat(np.arange(program.num_tensors), counts)
+    # Each use becomes as many as its tensor has slices, in their order.
+    uses = counts[program.use_tensor]
+    use_of = np.repeat(np.arange(program.num_uses), uses)
+    number = np.arange(len(use_of)) - np.repeat(np.cumsum(uses) - uses, uses)
+    tensor = first[program.use_tensor[use_of]] + number
+    last = np.minimum(ends[tensor] + program.use_halo[use_of], program.tensor_rows[program.use_tensor[use_of], 1])
+    slices = Slices(program, slice_of, np.stack([begins, ends], 1), use_of, np.stack([begins[tensor], last], 1))
+    whole_bytes = program.tensor_bytes
+    own_bytes = slices.of_tensors(whole_bytes)
+    before = np.concatenate([[0], np.cumsum(uses)])
+    alias = program.alias_of[slice_of]
+    return replace(
+        program,
+        tensor_bytes=own_bytes,
+        tensor_kind=program.tensor_kind[slice_of],
+        tensor_name=tuple(
+            name if count == 1 else f"{name}[{index + 1}/{count}]"
+            for name, count in zip(program.tensor_name, counts, strict=True)
+            for index in range(count)
+        ),
+        producer=program.producer[slice_of],
+        use_ptr=before[program.use_ptr],
+        use_tensor=tensor,
+        use_is_result=program.use_is_result[use_of],
+        use_bytes=np.clip(slices.of_uses(program.use_bytes), 1, own_bytes[tensor]),
+        alias_of=np.where(alias < 0, -1, first[alias]),
+        tensor_rows=np.ones((len(slice_of), 2), dtype=np.int64),
+        use_halo=np.zeros(len(use_of), dtype=np.int64),
+        tensor_value=tuple(program.tensor_value[tensor] for tensor in slice_of) if program.tensor_value else (),
+        slices=slices,
+    )
+
+
+def _pieces(program: Program, limit_bytes: int, multiple: int) -> list[Ints]:
+    """Return for each tensor the row behind each of its slices."""
+    replaced = np.zeros(program.num_tensors, dtype=bool)
+    replaced[program.alias_of[program.alias_of >= 0]] = True
+    cut = program.is_placeable & ~replaced & (program.tensor_bytes > limit_bytes)
+    return [
+        _ends(int(size), int(rows), limit_bytes, multiple) if cuts else np.array([rows])
+        for size, rows, cuts in zip(program.tensor_bytes, program.tensor_rows[:, 1], cut, strict=True)
+    ]
+
+
+def _ends(size: int, rows: int, limit_bytes: int, multiple: int) -> Ints:
+    """Return the row behind each slice of a tensor of `size` bytes in equal rows."""
+    unit = rows * multiple // math.gcd(size, rows * multiple)  # fewest rows that are a multiple in bytes
+    units = ceil_div(rows, unit)
+    count = ceil_div(units, max(1, limit_bytes * rows // (size * unit)))
+    return np.minimum(rows, unit * (units * np.arange(1, count + 1) // count))
