@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from memplace_agents.base import Agent
 from memplace_agents.evaluator import OneShotEvaluator
 from memplace_env._lib.errors import AgentError
 from memplace_env.placement.compiler import place_levels
 from memplace_env.placement.compiler.density import VARIANTS, all_density_levels
+from memplace_env.placement.compiler.evaluate import evaluate_assignments
+from memplace_env.placement.compiler.placing_order import schedule_of
 
 
 class DensityGreedy(Agent[OneShotEvaluator]):
@@ -30,7 +34,15 @@ class DensityGreedy(Agent[OneShotEvaluator]):
         self.variants = variants
 
     def run(self, evaluator: OneShotEvaluator, seed: int) -> None:
-        """Offer the plans of the variants; nothing is random."""
-        for levels in all_density_levels(evaluator.env.task)[: self.variants]:
-            if evaluator.remaining > 0:
-                evaluator.offer(place_levels(evaluator.env.task, levels).plan)
+        """Offer the plans of the variants, or only the fastest where the costs tell which it is; nothing is random."""
+        task = evaluator.env.task
+        variants = all_density_levels(task)[: min(self.variants, evaluator.remaining)]
+        if task.is_black_box or evaluator.noisy:
+            for levels in variants:
+                evaluator.offer(place_levels(task, levels).plan)
+            return
+        if len(variants):
+            schedule = schedule_of(task, "weights-before-results")
+            found = evaluate_assignments(schedule, variants, np.arange(task.program.num_tensors), threads=1)
+            evaluator.spend(len(variants) - 1)
+            evaluator.offer(place_levels(task, variants[found.latency_ps.argmin()]).plan)

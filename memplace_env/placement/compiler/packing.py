@@ -200,6 +200,8 @@ def _place(blocks, near, order, by_rank, ceiling, enough, offset, end):
     ptr, middle, other = near
     lost, listed = np.int64(0), ptr[len(size)] >= 0
     end[:] = -1
+    # Of the last block that looked for a gap among many: itself, those around it by address, the first not passed.
+    last_one, around, passed = -1, np.empty(0, dtype=np.int64), 0
     # The blocks placed so far have an end; no two of them meet, and each lies below its ceiling.
     for block in order:
         begin, need, moved = np.int64(0), size[block], True
@@ -214,21 +216,56 @@ def _place(blocks, near, order, by_rank, ceiling, enough, offset, end):
                     if end[neighbour] > begin and offset[neighbour] < begin + need:
                         begin, moved = end[neighbour], True
         else:
-            begin = _lowest_gap(blocks, near, block, offset, end)
+            # The next slice of a tensor finds no gap below the last one either, and goes on behind it.
+            if last_one >= 0 and _alike(blocks, last_one, block):
+                begin = end[last_one]
+            else:
+                around, passed = _by_address(blocks, near, block, offset, end), 0
+            begin, passed = _next_gap(around, passed, begin, need, offset, end)
+            last_one = block
         if begin + need <= ceiling[block]:
             offset[block] = begin
             end[block] = begin + need
-        elif not _repair(blocks, near, ceiling, block, offset, end):
+        else:
+            last_one = -1  # addresses change
+            if _repair(blocks, near, ceiling, block, offset, end):
+                continue
             lost += need
             if lost >= enough:  # no better than the best layout so far: the rest is of no use
                 return enough
     return lost
 
 
+@kernel(forceinline=True)
+def _alike(blocks, one, other):
+    """Return whether two blocks have the same size and life."""
+    size, first, last = blocks
+    return size[one] == size[other] and first[one] == first[other] and last[one] == last[other]
+
+
 @kernel
 def _lowest_gap(blocks, near, block, offset, end):
     """Return the lowest address at which a block meets no placed one that is alive together with it."""
-    begin = np.int64(0)
+    around = _by_address(blocks, near, block, offset, end)
+    return _next_gap(around, 0, np.int64(0), blocks[0][block], offset, end)[0]
+
+
+@kernel
+def _next_gap(around, passed, begin, need, offset, end):
+    """Return the lowest gap from `begin` on for `need` bytes, and how many of those `around` it is behind.
+
+    `around[:passed]` end below `begin`.
+    """
+    # `begin` is the highest end of the neighbours passed: the gap up to the next one is the next candidate.
+    while passed < len(around) and offset[around[passed]] < begin + need:
+        begin = max(begin, end[around[passed]])
+        passed += 1
+    return begin, passed
+
+
+@kernel
+def _by_address(blocks, near, block, offset, end):
+    """Return int64[m], the placed blocks that are alive together with this one, by address."""
     around = _placed_around(blocks, near, block, end)
     step = len(around) // 2
     # Shell's sort, by address: after each pass, blocks that are `step` apart are in order. It needs no further memory.
@@ -240,12 +277,7 @@ def _lowest_gap(blocks, near, block, offset, end):
                 index -= step
             around[index] = neighbour
         step //= 2
-    # `begin` is the highest end of the neighbours passed: the gap up to the next one is the next candidate.
-    for neighbour in around:
-        if offset[neighbour] >= begin + blocks[0][block]:
-            break
-        begin = max(begin, end[neighbour])
-    return begin
+    return around
 
 
 @kernel

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from memplace_env._lib.kernel import kernel
 from memplace_env.machine.costs import op_times
-from memplace_env.machine.costs.op_time_kernels import used_by_level
+from memplace_env.machine.costs.op_time_kernels import op_time, used_by_level
 from memplace_env.placement.task import Task, derived
 from memplace_env.program.program import Ints
 
@@ -25,18 +26,31 @@ def move_costs(task: Task, level: NDArray[np.integer]) -> Ints:
         task: the task; its cost arrays are read, also where a simulator evaluates plans.
         level: int[K], the level that each tensor has.
     """
-    op, tensor, use_ps = task.program.use_op, task.program.use_tensor, task.costs.use_ps
-    use, levels = np.arange(len(op)), task.accelerator.num_levels
-    now = level[tensor].astype(np.int64)
-    used = used_by_level(task.program.use_ptr, now, use_ps)
-    op_ps = op_times(task.costs, used).op_ps
-    without = used[op]
-    without[use, now] -= use_ps[use, now]
-    result = np.zeros((task.program.num_tensors, levels), dtype=np.int64)
-    for to in range(levels):
-        moved = without.copy()
-        moved[:, to] += use_ps[:, to]
-        np.add.at(result[:, to], tensor, op_times(task.costs, moved, op).op_ps - op_ps[op])
+    program = task.program
+    return _move_costs(task.costs, program.use_ptr, program.use_tensor, level.astype(np.int64), program.num_tensors)
+
+
+@kernel
+def _move_costs(costs, use_ptr, use_tensor, level, tensors):
+    """Return what `move_costs` does, for `level` int64[K]."""
+    levels = costs.use_ps.shape[1]
+    result = np.zeros((tensors, levels), dtype=np.int64)
+    used = np.empty(levels, dtype=np.int64)
+    for op in range(len(use_ptr) - 1):
+        used[:] = 0
+        for use in range(use_ptr[op], use_ptr[op + 1]):
+            served = level[use_tensor[use]]
+            used[served] += costs.use_ps[use, served]
+        now_ps, _ = op_time(costs, op, used)
+        # `used` is the sum without this use while its other levels are tried.
+        for use in range(use_ptr[op], use_ptr[op + 1]):
+            served = level[use_tensor[use]]
+            used[served] -= costs.use_ps[use, served]
+            for to in range(levels):
+                used[to] += costs.use_ps[use, to]
+                result[use_tensor[use], to] += op_time(costs, op, used)[0] - now_ps
+                used[to] -= costs.use_ps[use, to]
+            used[served] += costs.use_ps[use, served]
     return result
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from memplace_env._lib.errors import PlanError
 from memplace_env._lib.foreign import described
@@ -141,7 +142,8 @@ def _readiness(task: Task, plan: MemoryPlan) -> tuple[Ints, Ints, list[Violation
     block_ready[produced] = start[produced]
     block_ready[task.resident_blocks(plan)] = 0
 
-    rows, starts, ends = plan.block_rows(), start.tolist(), end.tolist()
+    rows = plan.block_rows() if len(plan.transfers) else {}
+    starts, ends = start.tolist(), end.tolist()
     # Readiness only falls, to one of at most T + 1 values, so that this ends. Only the last pass's violations count: in
     # an earlier one a copy may lack data that another copy makes ready.
     changed = True
@@ -173,10 +175,12 @@ def _uses(task: Task, plan: MemoryPlan, block_ready: Ints, backing_ready: Ints) 
     """Return violations of `use`, `result` and `output`."""
     program, accelerator = task.program, task.accelerator
     broken = []
-    rows, ready, in_backing = plan.block_rows(), block_ready.tolist(), backing_ready.tolist()
+    suspects = np.flatnonzero(_suspect_uses(task, plan, block_ready, backing_ready))
+    rows = plan.block_rows() if len(suspects) else {}
+    ready, in_backing = block_ready.tolist(), backing_ready.tolist()
     start, end = plan.allocations[:, 3].tolist(), plan.allocations[:, 4].tolist()
     columns = (program.use_op, program.use_tensor, plan.use_level, program.use_is_result)
-    for op, used, served, is_result in zip(*(column.tolist() for column in columns), strict=True):
+    for op, used, served, is_result in zip(*(column[suspects].tolist() for column in columns), strict=True):
         here = rows.get((used, served), ())
         if is_result:
             served_validly = served == accelerator.backing or any(start[row] == op for row in here)
@@ -197,6 +201,25 @@ def _uses(task: Task, plan: MemoryPlan, block_ready: Ints, backing_ready: Ints) 
     for output in np.flatnonzero((program.tensor_kind == TensorKind.OUTPUT) & (backing_ready == NEVER)):
         broken.append(Violation("output", f"graph output {named(program, output)} never reaches the backing memory."))
     return broken
+
+
+def _suspect_uses(task: Task, plan: MemoryPlan, block_ready: Ints, backing_ready: Ints) -> NDArray[np.bool_]:
+    """Return bool[U], uses that neither the backing memory nor their tensor's first block in the level serves."""
+    program, backing = task.program, task.backing
+    op, tensor, level = program.use_op, program.use_tensor, plan.use_level.astype(np.int64)
+    behind = level == backing
+    served = behind & (program.use_is_result | (backing_ready[tensor] <= op))
+    if len(plan.allocations):
+        place = plan.allocations[:, 0] * backing + plan.allocations[:, 1]
+        places, first = np.unique(place, return_index=True)
+        wanted = tensor * backing + level
+        found = np.minimum(np.searchsorted(places, wanted), len(places) - 1)
+        row = first[found]
+        _, _, _, start, end = plan.allocations[row].T
+        begins = start == op
+        holds = (start <= op) & (op <= end) & (block_ready[row] <= op)
+        served |= ~behind & (places[found] == wanted) & np.where(program.use_is_result, begins, holds)
+    return np.asarray(~served)
 
 
 def _aliases(task: Task, plan: MemoryPlan) -> list[Violation]:
