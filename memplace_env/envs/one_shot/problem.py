@@ -31,30 +31,34 @@ class OneShotProblem:
     to read, decision 2t+1 that of the results of op t. Decisions of ops without such weights or with no other results
     than graph outputs are ignored. (Levels, as the compiler takes them, are int[K]: one for each tensor.)
 
+    Args:
+        task: the task.
+        by_tensor: whether an assignment is int[K] instead, a level for each tensor; those of inputs and outputs are
+            ignored.
+
     Attributes:
         task, program, accelerator: the task and its parts.
+        num_decisions: length of an assignment, 2T or K.
         decision_of: int64[K], index in an assignment of the decision about each tensor, -1 for inputs and outputs.
-        decides: bool[2T], decisions that are not ignored.
+        decides: bool[num_decisions], decisions that are not ignored.
         evaluated: number of assignments evaluated here so far.
     """
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task, by_tensor: bool = False) -> None:
         self.evaluated = 0
         self.task, self.program, self.accelerator = task, task.program, task.accelerator
-        decision = 2 * self.program.live_start + (self.program.producer >= 0)
+        self.num_decisions = self.program.num_tensors if by_tensor else 2 * self.program.num_ops
+        of_ops = 2 * self.program.live_start + (self.program.producer >= 0)
+        decision = np.arange(self.num_decisions) if by_tensor else of_ops
+        self._by_tensor = by_tensor
         self.decision_of: Ints = np.where(self.program.is_placeable, decision, -1)
         self.decides: NDArray[np.bool_] = np.zeros(self.num_decisions, dtype=bool)
         self.decides[self.decision_of[self.decision_of >= 0]] = True
         self._placeable_bytes = max(int(self.program.tensor_bytes[self.program.is_placeable].sum()), 1)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the task alone; the copy derives the rest anew."""
-        return OneShotProblem, (self.task,)
-
-    @property
-    def num_decisions(self) -> int:
-        """Length of an assignment, 2T."""
-        return 2 * self.program.num_ops
+        """Pickle the arguments; the copy derives the rest anew."""
+        return OneShotProblem, (self.task, self._by_tensor)
 
     @property
     def native_plan(self) -> MemoryPlan:

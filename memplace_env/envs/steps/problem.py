@@ -24,7 +24,14 @@ from memplace_env.envs.steps.step_kernels import (  # fmt: skip
     step_all,
     step_and_observe_all,
 )
-from memplace_env.envs.steps.step_tables import BACKING, LEVELS, StepTables, entries_with_choice, tables_of
+from memplace_env.envs.steps.step_tables import (  # fmt: skip
+    BACKING,
+    LEVELS,
+    StepTables,
+    entries_with_choice,
+    entry_of_tensors,
+    tables_of,
+)
 from memplace_env.placement.compiler.savings import latency_ps
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.task import Task
@@ -32,7 +39,7 @@ from memplace_env.program.program import Ints, TensorKind
 
 
 class StepsProblem:
-    """The one-shot problem of a task entry by entry, on states int64[B, size].
+    """The one-shot problem of a task entry by entry, of a sliced task tensor by tensor, on states int64[B, size].
 
     States are plain arrays: planners copy, stack and select them freely. Methods trust the states that they are given,
     as kernels follow the indices in them; only `checked_state` checks one.
@@ -53,7 +60,7 @@ class StepsProblem:
 
     def __init__(self, task: Task, order: str = "density") -> None:
         self.task, self.order = task, checked_order(order)
-        self.one_shot = OneShotProblem(task)
+        self.one_shot = OneShotProblem(task, by_tensor=task.program.slices is not None)
         self.tables = _complete_tables(self.one_shot, self.order)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -143,7 +150,7 @@ class StepsProblem:
         return np.append(self.tables.decision, -1)[states[:, CURSOR]]
 
     def assignments(self, states: Ints) -> Ints:
-        """Return int64[B, 2T], one-shot assignments of states; all that is undecided is in the backing memory."""
+        """Return int64[B, num_decisions], assignments of states; all that is undecided is in the backing memory."""
         backing = self.task.backing
         assignments = np.full((len(states), self.one_shot.num_decisions), backing)
         level = states[:, HEAD : HEAD + self.num_decisions]
@@ -202,32 +209,32 @@ def _complete_tables(one_shot: OneShotProblem, order: str) -> StepTables:
             f"MemPlaceSteps has three actions, for chips with two or three memory levels; {task.accelerator.name!r} "
             f"has {task.accelerator.num_levels}."
         )
-    decisions = entries_with_choice(task, one_shot.decision_of)
+    decisions = entries_with_choice(one_shot)
     if not len(decisions):
         raise WorkloadError(
             f"No tensor of {program.name!r} can be placed in a fast memory of {task.accelerator.name!r}, so there is "
             "nothing to decide."
         )
     if order == "density":
-        density = density_of(tables_of(task, one_shot.decision_of, decisions))
+        density = density_of(tables_of(one_shot, decisions))
         decisions = decisions[np.argsort(-density, kind="stable")]
-    tables = tables_of(task, one_shot.decision_of, decisions)
+    tables = tables_of(one_shot, decisions)
     backing = np.full(program.num_tensors, task.backing)
-    entry_of = np.full(2 * program.num_ops + 1, -1)
-    entry_of[decisions] = np.arange(len(decisions))
-    entry = entry_of[one_shot.decision_of]
+    entry = entry_of_tensors(one_shot, decisions)
     fastest = np.where(entry >= 0, tables.fastest[entry], task.backing)
     tables = tables._replace(
         native_ps=latency_ps(task, one_shot.native_plan.tensor_levels(program)),
         all_backing_ps=latency_ps(task, backing),
         all_fastest_ps=latency_ps(task, fastest),
     )
-    copy_ps = np.zeros(len(decisions), dtype=np.int64)
+    copy_ps, weights = np.zeros(len(decisions), dtype=np.int64), program.tensor_kind == TensorKind.WEIGHT
+    of_weights = np.zeros(len(decisions), dtype=bool)
+    of_weights[entry[weights & (entry >= 0)]] = True
     if task.streams_weights:
-        copied = (entry >= 0) & (program.tensor_kind == TensorKind.WEIGHT)
+        copied = (entry >= 0) & weights
         np.add.at(copy_ps, entry[copied], costs.prefetch_ps[copied])
     tables = tables._replace(
-        entry_features=entry_features(tables, decisions % 2 == 0, copy_ps),
+        entry_features=entry_features(tables, of_weights, copy_ps),
         program_features=program_features(task, tables),
     )
     return tables._replace(first_state=first_state(tables))

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from memplace_env.envs.one_shot.problem import OneShotProblem
 from memplace_env.placement.compiler.density import block_lives
 from memplace_env.placement.task import Task
 from memplace_env.program.program import Ints
@@ -70,31 +71,37 @@ class StepTables(NamedTuple):
     program_features: NDArray[np.float32]
 
 
-def entries_with_choice(task: Task, decision_of: Ints) -> Ints:
+def entries_with_choice(one_shot: OneShotProblem) -> Ints:
     """Return int64[E], the decisions of an assignment that may be met in a fast level, in the order of the schedule.
 
     Left out are entries that fit into no fast level even if it is empty, and streamed weights of the first op, which no
     copy can bring in time.
     """
-    decisions = np.unique(decision_of[decision_of >= 0])
+    task, program = one_shot.task, one_shot.program
+    decided = program.is_placeable.copy()
     if task.streams_weights:
-        decisions = decisions[decisions != 0]
-    tables = tables_of(task, decision_of, decisions)
+        decided &= (program.live_start > 0) | (program.producer >= 0)
+    decisions = np.unique(one_shot.decision_of[decided])
+    tables = tables_of(one_shot, decisions)
     return decisions[tables.fastest < BACKING]
 
 
-def tables_of(task: Task, decision_of: Ints, decisions: Ints) -> StepTables:
+def entry_of_tensors(one_shot: OneShotProblem, decisions: Ints) -> Ints:
+    """Return int64[K], the entry of each tensor, -1 where it has none; entry e decides `decisions[e]`."""
+    entry_of_decision = np.full(one_shot.num_decisions + 1, -1)  # the last one is that of `decision_of` -1
+    entry_of_decision[decisions] = np.arange(len(decisions))
+    return entry_of_decision[one_shot.decision_of]
+
+
+def tables_of(one_shot: OneShotProblem, decisions: Ints) -> StepTables:
     """Return the tables of these decisions in this order, without what `problem` adds: times, features, first state.
 
     Args:
-        task: a task on a chip with two or three levels.
-        decision_of: int64[K], decision about each tensor, -1 for none, see `OneShotProblem`.
+        one_shot: the problem of a task on a chip with two or three levels.
         decisions: int64[E], entries.
     """
-    program, costs, entries = task.program, task.costs, len(decisions)
-    entry_of_decision = np.full(2 * program.num_ops + 1, -1)  # the last one is that of `decision_of` -1
-    entry_of_decision[decisions] = np.arange(entries)
-    entry_of = entry_of_decision[decision_of]
+    task, program, costs, entries = one_shot.task, one_shot.program, one_shot.task.costs, len(decisions)
+    entry_of = entry_of_tensors(one_shot, decisions)
     segments = _segments(task, entry_of, entries)
     lengths = np.array([len(own) for own in segments], dtype=np.int64)
     first, last, size = np.array([row for own in segments for row in own], dtype=np.int64).reshape(-1, 3).T.copy()
