@@ -1,0 +1,156 @@
+"""Measure what slices gain: a curve over their size, and the best plans of the registered one-shot settings.
+
+    python -m benchmarks.slices --write docs/slices.md
+    python -m benchmarks.slices --names AlexNet ResNet50     # of the gains only these ids
+
+The curve: density-greedy on the programs of `CURVE` on the chips of `CHIPS`, at the chip's own dtype, for each share
+of `SHARES`; None is without slices. The gains: every id `MemPlace-<name>-v0`, without slices and at `SHARE`, by
+density-greedy and by the exact agent, which stops after `SECONDS`. A run that was stopped continues with what is
+missing in results/slices.jsonl. Seconds are processor seconds of one core.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from itertools import product
+from pathlib import Path
+from typing import Any, Final
+
+import memplace_agents
+from benchmarks.cores import single_cores
+from benchmarks.ledger import Ledger, Record
+from benchmarks.tables import SHOWN, benchmark_parser, markdown_table, milliseconds, publish
+from memplace_agents.base import Agent
+from memplace_agents.solution import Solution
+from memplace_env._lib.errors import MemPlaceError
+from memplace_env.envs.one_shot import OneShotEnv
+from memplace_env.envs.registration import Formulation
+
+RESULTS: Final = Path(__file__).parent / "results" / "slices.jsonl"
+FIELDS: Final = ("table", "name", "accelerator", "slices")
+CURVE: Final = (*SHOWN, "InceptionV3", "ALBERT")
+CHIPS: Final = ("nnp-i", "tpu-v4i", "intel-npu-4000", "edge-tpu", "ethos-u65", "ethos-u85-2048")
+SHARES: Final = (None, 1.0, 0.5, 0.2, 0.1, 0.05, 0.02)
+SHARE: Final = 0.1
+SECONDS: Final = 10.0
+LEAST_GAIN: Final = 1.02
+"""Gain from which on an id with slices is registered."""
+
+
+def runs(names: Sequence[str]) -> list[Record]:
+    """Return the settings of both tables, the curve's first."""
+    curve = [
+        {"table": "curve", "name": name, "accelerator": chip, "slices": share}
+        for name, chip, share in product(CURVE, CHIPS, SHARES)
+    ]
+    return curve + [{"table": "gains", "name": name, "slices": share} for name in names for share in (None, SHARE)]
+
+
+def measure(run: Record) -> Record:
+    """Return a run's setting with latencies in seconds, and the processor seconds that each agent took."""
+    if run["table"] == "curve":
+        try:
+            env = OneShotEnv(workload=run["name"], accelerator=run["accelerator"], slices=run["slices"])
+        except MemPlaceError as error:
+            return {**run, "refused": str(error)}
+        return {**run, **_problem(env), **_solved(env, "density", memplace_agents.DensityGreedy())}
+    traits = Formulation.ONE_SHOT.traits
+    settings = {"workload": run["name"], "accelerator": traits.accelerator, **traits.settings[run["name"]]}
+    env = OneShotEnv(**settings, slices=run["slices"])
+    cheap = _solved(env, "density", memplace_agents.DensityGreedy())
+    return {**run, **_problem(env), **cheap, **_solved(env, "exact", memplace_agents.Exact(), time_limit=SECONDS)}
+
+
+def _problem(env: OneShotEnv) -> Record:
+    program = env.task.program
+    return {"tensors": program.num_tensors, "native_s": env.problem.native_report.latency_s}
+
+
+def _solved(env: OneShotEnv, called: str, agent: Agent[Any], **limits: Any) -> Record:
+    began = time.process_time()
+    solution: Solution = agent.solve(env, budget=10**9, **limits)
+    took = time.process_time() - began
+    assert solution.report is not None
+    found = {"s": solution.report.latency_s, "bound_s": solution.bound_s, "took_s": round(took, 3)}
+    return {f"{called}_{key}": value for key, value in found.items()}
+
+
+def curve_table(records: Sequence[Record]) -> str:
+    """Return the geometric means over programs: latency over that without slices, tensors, and processor seconds."""
+    by_key = {(r["name"], r["accelerator"], r["slices"]): r for r in records if "refused" not in r}
+    rows = []
+    for chip in CHIPS:
+        names = [name for name in CURVE if all((name, chip, share) in by_key for share in SHARES)]
+        if not names:
+            continue
+        row = [chip, str(len(names))]
+        for share in SHARES[1:]:
+            pairs = [(by_key[name, chip, share], by_key[name, chip, None]) for name in names]
+            speed = _mean([before["density_s"] / after["density_s"] for after, before in pairs])
+            more = _mean([after["tensors"] / before["tensors"] for after, before in pairs])
+            longer = _mean([after["density_took_s"] / before["density_took_s"] for after, before in pairs])
+            row.append(f"{speed - 1:+.1%}, {more:.1f}, {longer:.1f}")
+        rows.append(row)
+    return markdown_table(["chip", "programs", *(f"{share:g}" for share in SHARES[1:])], rows)
+
+
+def gains_table(records: Sequence[Record]) -> str:
+    """Return a Markdown table with a row for each id, and the geometric means of the gains."""
+    by_key = {(r["name"], r["slices"]): r for r in records}
+    names = [name for name, share in by_key if share is None and (name, SHARE) in by_key]
+    rows, gains, cheap = [], [], []
+    for name in names:
+        before, after = by_key[name, None], by_key[name, SHARE]
+        gains.append(before["exact_s"] / min(after["exact_s"], after["density_s"]))
+        cheap.append(before["density_s"] / after["density_s"])
+        rows.append(
+            [
+                name,
+                f"{before['tensors']:,}",
+                f"{after['tensors']:,}",
+                milliseconds(before["density_s"], 4),
+                milliseconds(before["exact_s"], 4),
+                _gap(before),
+                f"{before['exact_took_s']:.1f}",
+                milliseconds(after["density_s"], 4),
+                milliseconds(after["exact_s"], 4),
+                _gap(after),
+                f"{after['exact_took_s']:.1f}",
+                f"{gains[-1] - 1:+.1%}",
+            ]
+        )
+    rows.append(["geometric mean", *[""] * 6, f"{_mean(cheap) - 1:+.1%}", *[""] * 3, f"{_mean(gains) - 1:+.1%}"])
+    heads = ["id", "tensors", "slices", "density-greedy ms", "exact ms", "gap", "s"]
+    return markdown_table([*heads, "sliced: density-greedy ms", "exact ms", "gap", "s", "gain"], rows)
+
+
+def _gap(record: Record) -> str:
+    bound = record["exact_bound_s"]
+    if not bound:
+        return ""
+    gap = record["exact_s"] / bound - 1
+    return "proven" if gap < 1e-9 else f"{gap:.2%}"
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.exp(sum(map(math.log, values)) / max(1, len(values)))
+
+
+def main() -> None:
+    parser = benchmark_parser(__doc__)
+    settings = Formulation.ONE_SHOT.traits.settings
+    parser.add_argument("--names", nargs="+", choices=settings, default=list(settings), metavar="NAME", help="ids")
+    parser.add_argument("--jobs", type=int, default=1, help="programs side by side (default 1)")
+    options = parser.parse_args()
+    wanted = runs(options.names)
+    with single_cores(options.jobs) as pool:
+        Ledger(RESULTS, FIELDS).complete(wanted, measure, pool)
+    records = Ledger(RESULTS, FIELDS).of(wanted)
+    curve = curve_table([record for record in records if record["table"] == "curve"])
+    publish({"curve": curve, "gains": gains_table([r for r in records if r["table"] == "gains"])}, options.write)
+
+
+if __name__ == "__main__":
+    main()
