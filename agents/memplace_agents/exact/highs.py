@@ -38,7 +38,7 @@ class LinearProgram:
 
     Attributes:
         cost, lower, upper: float64[C], objective and bounds of each column.
-        binary: bool[C], columns that are 0 or 1.
+        whole: bool[C], columns that are whole numbers.
         matrix: sparse [R, C].
         row_lower, row_upper: float64[R].
     """
@@ -46,7 +46,7 @@ class LinearProgram:
     cost: Floats
     lower: Floats
     upper: Floats
-    binary: NDArray[np.bool_]
+    whole: NDArray[np.bool_]
     matrix: sp.csr_array
     row_lower: Floats
     row_upper: Floats
@@ -96,7 +96,7 @@ def solve(
             search.
     """
     solver = _solver(program, {"mip_rel_gap": gap, "mip_abs_gap": 0.0}, seconds)
-    whole = np.flatnonzero(program.binary).astype(np.int32)
+    whole = np.flatnonzero(program.whole).astype(np.int32)
     solver.changeColsIntegrality(len(whole), whole, np.full(len(whole), highspy.HighsVarType.kInteger))
     if start is not None:
         solution = highspy.HighsSolution()

@@ -45,7 +45,7 @@ def settled(model: DynamicModel, values: Floats, seconds: float | None = None) -
     """
     program = model.program
     lower, upper = program.lower.copy(), program.upper.copy()
-    lower[program.binary] = upper[program.binary] = np.round(values[program.binary])
+    lower[program.whole] = upper[program.whole] = np.round(values[program.whole])
     needed = Decisions.of_values(model, values).needed(model)
     # The second objective: a share of a copy counts in each op from the one on in which it is done, so a positive cost
     # makes copies late and a negative one makes write-backs early. Each weighs as much as its block.

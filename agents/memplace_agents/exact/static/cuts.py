@@ -9,11 +9,13 @@ from memplace_agents.exact.highs import CAPACITY
 from memplace_agents.exact.rows import RowBuilder
 from memplace_agents.exact.static.static_model import Rows, StaticModel, live_sets
 from memplace_env.placement.task import Task
-from memplace_env.program.program import TensorKind
+from memplace_env.program.program import Ints, TensorKind
 
 
-def cut(task: Task, model: StaticModel, conflict: Conflict) -> Rows:
-    """Return constraints that forbid a conflict; they cut off no plan if it is proven.
+def cut(task: Task, model: StaticModel, conflict: Conflict, level: Ints) -> Rows:
+    """Return constraints that forbid a conflict; they cut off no plan if it is proven and no member has any alike.
+
+    Of tensors that are alike it forbids as many together as the solution `level` int64[K] has.
 
     S are its blocks, P the permanent tensors beside them, l the level.
 
@@ -31,8 +33,10 @@ def cut(task: Task, model: StaticModel, conflict: Conflict) -> Rows:
     column, size, blocks = model.column[:, conflict.level], program.tensor_bytes, conflict.blocks
     members = np.concatenate([blocks, conflict.permanent])
     rows = RowBuilder()
-    rows.add(rows.new(1, 1 - len(members)), column[members], -1)
-    if len(blocks) and not task.streams_weights:
+    columns = np.unique(column[members])
+    together = np.count_nonzero(np.isin(column, columns) & (level == conflict.level))
+    rows.add(rows.new(1, 1 - together), columns, -1)
+    if len(blocks) and not task.streams_weights and (model.alike.count == 1).all():
         live = live_sets(program.live_start[blocks], program.live_end[blocks])
         # The set Q, a row of `live`, with the most bytes.
         largest = blocks[live[(live @ size[blocks]).argmax()]]

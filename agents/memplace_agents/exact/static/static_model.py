@@ -1,8 +1,9 @@
 """The one-shot problem as a mixed-integer linear program.
 
 Columns, all at least 0: binary x[k, l] = 1 if placeable tensor k lives in fast level l (in the backing memory B if
-all its x are 0); z[t], what op t takes without overhead; y[t, l] <= 1, whether op t touches level l, where touching
-costs latency. With c the cost table of the simulator, op t keeps the port of level l < B busy for
+all its x are 0), or the number of those that do among n slices that are alike (n = 1 for all others); z[t], what op t
+takes without overhead; y[t, l] <= 1, whether op t touches level l, where touching costs latency. With c the cost table
+of the simulator, op t keeps the port of level l < B busy for
 
     m[t, l] = sum_u c[u, l] x[k(u), l] + latency_l y[t, l]                      u: the uses of op t
     m[t, B] = sum_u c[u, B] (1 - sum_l x[k(u), l]) + latency_B y[t, B]
@@ -10,8 +11,8 @@ costs latency. With c the cost table of the simulator, op t keeps the port of le
     minimise   sum_t z[t]
     subject to z[t] >= compute_t
                z[t] >= m[t, l] for each l (parallel ports),  z[t] >= sum_l m[t, l] (serial ports)
-               y[t, l] >= x[k, l],  y[t, B] >= 1 - sum_l x[k, l]                for each tensor k of op t
-               sum_l x[k, l] <= 1
+               n y[t, l] >= x[k, l],  n y[t, B] >= n - sum_l x[k, l]            for each tensor k of op t
+               sum_l x[k, l] <= n
                w[l] + sum_{k alive at t} bytes_k x[k, l] <= capacity_l - reserved[t, l]
                                                                                 for each maximal set of live tensors
 
@@ -41,6 +42,7 @@ from numpy.typing import NDArray
 
 from memplace_agents.exact.highs import CAPACITY, LATENCY, Floats
 from memplace_agents.exact.rows import RowBuilder
+from memplace_agents.exact.static.alike import Alike, alike
 from memplace_env.machine.costs import Costs
 from memplace_env.placement.task import Task
 from memplace_env.program.program import Ints, Program, TensorKind
@@ -58,9 +60,10 @@ class StaticModel(NamedTuple):
 
     Attributes:
         cost, lower, upper: float64[C].
-        binary: bool[C].
+        whole: bool[C], columns that are whole numbers.
         rows: all constraints.
         column: int64[K, L-1], column of x for tensor and fast level; -1 if the tensor cannot be there.
+        alike: groups of tensors that have one x together.
         unit_ps: picoseconds of one unit of the objective.
         overhead_ps: overhead of all ops together, which the objective leaves out.
     """
@@ -68,9 +71,10 @@ class StaticModel(NamedTuple):
     cost: Floats
     lower: Floats
     upper: Floats
-    binary: NDArray[np.bool_]
+    whole: NDArray[np.bool_]
     rows: Rows
     column: Ints
+    alike: Alike
     unit_ps: float
     overhead_ps: int
 
@@ -78,9 +82,12 @@ class StaticModel(NamedTuple):
 class _Columns(NamedTuple):
     """Columns of x int64[K, L-1], y int64[T, L], w int64[L-1] (`held`), z, b (`bank`) and s (`stall`) int64[T].
 
-    An entry is -1, or an array empty, if there is no such column.
+    An entry is -1, or an array empty, if there is no such column. Of tensors that are alike only the first has an x
+    and `stands` bool[K] for all of them; there are `count` int64[K].
     """
 
+    count: Ints
+    stands: NDArray[np.bool_]
     x: Ints
     y: Ints
     held: Ints
@@ -99,11 +106,11 @@ class _Ports(NamedTuple):
 
 def build(task: Task) -> StaticModel:
     """Return the program of the module's docstring."""
-    program, costs = task.program, task.costs
-    columns = _columns(task)
+    program, groups = task.program, alike(task)
+    costs, columns = groups.costs, _columns(task, groups)
     all_backing = np.bincount(program.use_op, costs.use_ps[:, -1], program.num_ops)
     unit = max(float(np.maximum(costs.compute_ps, all_backing).sum()) / LATENCY, 1.0)
-    ports = _ports(task, columns, unit)
+    ports = _ports(task, costs, columns, unit)
     rows = RowBuilder()
     _op_times(rows, costs, columns, ports, unit)
     _touches(rows, program, columns)
@@ -114,15 +121,20 @@ def build(task: Task) -> StaticModel:
         _bank(rows, program, costs, columns, ports, unit)
     matrix, row_lower, _ = rows.matrix(columns.total)
     matrix.eliminate_zeros()
-    binary = np.zeros(columns.total, dtype=bool)
-    binary[columns.x[columns.x >= 0]] = True
+    whole = np.zeros(columns.total, dtype=bool)
+    whole[columns.x[columns.x >= 0]] = True
     cost = np.zeros(columns.total)
     cost[columns.z] = cost[columns.stall] = 1
     lower, upper = np.zeros(columns.total), np.full(columns.total, np.inf)
     lower[columns.z] = costs.compute_ps / unit
-    upper[binary] = upper[columns.y[columns.y >= 0]] = 1
-    all_rows = Rows(matrix, row_lower)
-    return StaticModel(cost, lower, upper, binary, all_rows, columns.x, unit, int(costs.overhead_ps.sum()))
+    tensor, level = np.nonzero(columns.x >= 0)
+    upper[columns.x[tensor, level]] = columns.count[tensor]
+    touched = columns.y[columns.y >= 0]
+    upper[touched] = 1
+    if (columns.count > 1).any():
+        whole[touched] = True  # of n slices that are alike one alone touches a level
+    column, overhead = columns.x[groups.first], int(costs.overhead_ps.sum())
+    return StaticModel(cost, lower, upper, whole, Rows(matrix, row_lower), column, groups, unit, overhead)
 
 
 def stack(parts: list[Rows]) -> Rows:
@@ -141,12 +153,12 @@ def lifetimes(task: Task) -> tuple[Ints, Ints]:
     return np.where(weight, 0, program.live_start), np.where(weight, program.num_ops - 1, program.live_end)
 
 
-def _columns(task: Task) -> _Columns:
+def _columns(task: Task, groups: Alike) -> _Columns:
     program, accelerator, costs = task.program, task.accelerator, task.costs
     capacity = np.array([level.capacity_bytes for level in accelerator.levels[:-1]])
     first, _ = lifetimes(task)
     placeable = program.is_placeable
-    can = (placeable & (first >= 0))[:, None] & (program.tensor_bytes[:, None] <= capacity)
+    can = (placeable & (first >= 0) & (groups.rank == 0))[:, None] & (program.tensor_bytes[:, None] <= capacity)
     # y of an op is needed for each level with latency that a placeable tensor may be served from. An op with a tensor
     # that is always in the backing memory touches that in any case: a constant, see `_ports`.
     touchable = np.zeros((program.num_ops, accelerator.num_levels), dtype=bool)
@@ -162,11 +174,11 @@ def _columns(task: Task) -> _Columns:
     for part, number, end in zip(wanted, numbered, ends, strict=True):
         number[part] = np.arange(end - part.sum(), end)
     x, y, held, z, bank, stall = numbered
-    return _Columns(x, y, held, z, bank[copies], stall[copies], int(ends[-1]))
+    return _Columns(groups.count, groups.rank == 0, x, y, held, z, bank[copies], stall[copies], int(ends[-1]))
 
 
-def _ports(task: Task, columns: _Columns, unit: float) -> _Ports:
-    program, accelerator, costs = task.program, task.accelerator, task.costs
+def _ports(task: Task, costs: Costs, columns: _Columns, unit: float) -> _Ports:
+    program, accelerator = task.program, task.accelerator
     shape = (program.num_ops, columns.total)
     x = columns.x[program.use_tensor]
     matrix = []
@@ -206,20 +218,23 @@ def _op_times(rows: RowBuilder, costs: Costs, columns: _Columns, ports: _Ports, 
 def _touches(rows: RowBuilder, program: Program, columns: _Columns) -> None:
     """Add rows y >= x for each use, and y + sum_l x >= 1 for the backing memory."""
     x, y = columns.x[program.use_tensor], columns.y[program.use_op]
+    count = columns.count[program.use_tensor]
     use, level = np.nonzero((x >= 0) & (y[:, :-1] >= 0))
     row = rows.new(len(use))
-    rows.add(row, y[use, level])
+    rows.add(row, y[use, level], count[use])
     rows.add(row, x[use, level], -1)
-    use = np.flatnonzero((y[:, -1] >= 0) & program.is_placeable[program.use_tensor])
-    row = rows.new(len(use), 1)
-    rows.add(row, y[use, -1])
+    stands = program.is_placeable & columns.stands
+    use = np.flatnonzero((y[:, -1] >= 0) & stands[program.use_tensor])
+    row = rows.new(len(use), count[use])
+    rows.add(row, y[use, -1], count[use])
     rows.add(row[:, None], x[use])
 
 
 def _one_level_each(rows: RowBuilder, columns: _Columns) -> None:
     """Add rows sum_l x <= 1 for tensors with several fast levels."""
-    tensors = columns.x[(columns.x >= 0).sum(axis=1) > 1]
-    rows.add(rows.new(len(tensors), -1)[:, None], tensors, -1)
+    several = (columns.x >= 0).sum(axis=1) > 1
+    tensors = columns.x[several]
+    rows.add(rows.new(len(tensors), -columns.count[several])[:, None], tensors, -1)
 
 
 def _capacity(rows: RowBuilder, task: Task, columns: _Columns, level: int) -> None:
@@ -235,7 +250,8 @@ def _capacity(rows: RowBuilder, task: Task, columns: _Columns, level: int) -> No
 
     first, last = (ends[others] for ends in lifetimes(task))
     live, reserved = _live_sets_beside(first, last, task.costs.reserved_bytes[:, level])
-    full = live @ program.tensor_bytes[others] + program.tensor_bytes[weights].sum() + reserved > capacity
+    most = program.tensor_bytes * columns.count
+    full = live @ most[others] + most[weights].sum() + reserved > capacity
     live, reserved = live[full], reserved[full]
     row = rows.new(len(live), reserved * (CAPACITY / capacity) - CAPACITY)
     rows.add(row, np.full(len(live), columns.held[level]), -1)

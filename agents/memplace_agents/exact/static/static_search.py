@@ -8,7 +8,7 @@ from memplace_agents.evaluator import OneShotEvaluator
 from memplace_agents.exact.address_search import Conflict, pack
 from memplace_agents.exact.static.cuts import cut
 from memplace_agents.exact.static.level_moves import descend, lives, without_useless_tensors
-from memplace_agents.exact.static.static_model import Rows, build
+from memplace_agents.exact.static.static_model import Rows, StaticModel, build
 from memplace_agents.exact.static.static_solve import solve_model
 from memplace_agents.solution import Verdict
 from memplace_env._lib.units import PS
@@ -77,14 +77,17 @@ class StaticSearch:
                 raise KeyboardInterrupt
             if not conflicts:
                 break
-            cuts += [cut(self.task, model, conflict) for conflict in conflicts]
-            unproven += not all(map(self._is_certain, conflicts))
+            cuts += [cut(self.task, model, conflict, answer.level) for conflict in conflicts]
+            unproven += not all(self._is_certain(conflict, model) for conflict in conflicts)
 
-    def _is_certain(self, conflict: Conflict) -> bool:
-        """Return whether no plan at all has these tensors together; streamed weights could have other lives."""
+    def _is_certain(self, conflict: Conflict, model: StaticModel) -> bool:
+        """Return whether no plan at all has these tensors together; streamed weights could have other lives.
+
+        The cut of tensors that are alike forbids more than these.
+        """
         tensors = np.concatenate([conflict.blocks, conflict.permanent])
         streamed = self.task.streams_weights and bool((self.task.program.producer[tensors] < 0).any())
-        return conflict.proven and not streamed
+        return conflict.proven and not streamed and bool((model.alike.count[tensors] == 1).all())
 
     def _offer_plans(self, level: Ints) -> list[Conflict]:
         """Offer plans with these levels; return the conflicts that leave tensors without addresses."""

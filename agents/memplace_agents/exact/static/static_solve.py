@@ -32,7 +32,7 @@ def solve_model(
     """Minimise within a relative gap and a time limit; `on_bound` gets the bound in ps."""
     rows = stack([model.rows, *cuts])
     endless = np.full(len(rows.lower), np.inf)
-    program = LinearProgram(model.cost, model.lower, model.upper, model.binary, rows.matrix, rows.lower, endless)
+    program = LinearProgram(model.cost, model.lower, model.upper, model.whole, rows.matrix, rows.lower, endless)
 
     def report_ps(bound: float) -> None:
         if on_bound is not None:
@@ -44,8 +44,12 @@ def solve_model(
 
 
 def _levels(model: StaticModel, values: Floats) -> Ints:
-    """Return the levels of a solution, int64[K]; tensors without a column are in the backing memory."""
+    """Return the levels of a solution, int64[K]; tensors without a column are in the backing memory.
+
+    Of tensors that are alike the first ones are in the fastest level.
+    """
     backing = model.column.shape[1]
-    chosen = (model.column >= 0) & (values[model.column] > 0.5)
+    held = np.where(model.column >= 0, np.round(values[model.column]), 0).cumsum(axis=1)
+    chosen = held > model.alike.rank[:, None]
     level: Ints = np.where(chosen.any(axis=1), chosen.argmax(axis=1), backing)
     return level
