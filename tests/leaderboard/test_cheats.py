@@ -100,7 +100,7 @@ def test_the_plan_of_another_program(folder):
 
 
 def test_the_plan_of_the_same_program_in_slices(folder):
-    """It is faster, and of another task."""
+    """Slices make another task, in which the same network may be faster."""
     sliced = native_plan(gym.make(FIRST, slices=0.1, disable_env_checker=True).unwrapped.task)
     change_first(folder, plan=sliced)
     refused(folder, FIRST, "cannot run", "made for another program")

@@ -122,7 +122,7 @@ def sliced_ids():
 
 @pytest.mark.parametrize("track", ["search", "black-box-2"])
 def test_plans_in_slices_replay(sliced_ids, track):
-    """As they are read from a file, on the environment that is sliced and on no other."""
+    """Plans read from a file do so on the environment that is sliced and on no other."""
     for env_id, whole in zip(sliced_ids, (MAP, GAME), strict=True):
         assert task_of(env_id).program.whole.sha256 == task_of(whole).program.sha256
         agent = "density-greedy" if whole == MAP else "game-local-search"

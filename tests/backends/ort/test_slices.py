@@ -22,7 +22,7 @@ from tests.backends.ort.test_executor import game_plan, one_shot_plan, plans
 from tests.fuzz.plan_mutants import KINDS, corrupted
 
 SHARE = 0.1
-"""Of 4 KiB: most tensors of the models are cut."""
+"""Largest share of 4 KiB that a tensor takes whole: most tensors of the models are cut."""
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +71,7 @@ def test_every_plan_gives_the_bits_of_the_plain_run(executors, name, weights):
 
 
 def test_weights_and_results_are_cut_in_and_between_blocks_windows_reach_over_cuts(executors):
-    """So the tests here are of something."""
+    """Without these the tests here would say little."""
     task = executors["convolutional", "streamed"].task
     program, whole = task.program, task.program.whole
     cut = np.bincount(program.slices.slice_of) > 1
