@@ -34,9 +34,14 @@ SUBJECTS = (
     ("ELECTRA-small", "intel-npu-4000", "game"),
     ("layers in float16", "nnp-i", "one-shot"),
     ("convolutions in int8", "ethos-u65", "game"),
+    ("MobileNetV2 in slices", "ethos-u65", "one-shot"),
+    ("SqueezeNet in slices", "ethos-u65", "game"),
 )
 """Program of the zoo or of `SMALL_MODELS`, chip, and source of the plans: compiled random levels, or random games.
 The two small models have types whose rounding might hide faults."""
+
+IN_SLICES, SHARE = " in slices", 0.1
+"""Ending of subjects that are cut into slices, and the largest share of fast memory that one may take."""
 
 KINDS = ("moved", "ended early", "lasting longer")
 HEADS = ("", "program, chip, plans", "plans", "one inference", "two", "with earliest copies", "with random copies",
@@ -53,7 +58,8 @@ TRIES = 200
 def executor_of(program: str, chip: str) -> Executor:
     """Return the program's executor on the chip, prepared once per process."""
     if program not in SMALL_MODELS:
-        return Executor(resolve_task(program, chip))
+        slices = SHARE if program.endswith(IN_SLICES) else None
+        return Executor(resolve_task(program.removesuffix(IN_SLICES), chip, slices=slices))
     with TemporaryDirectory() as folder:
         path = Path(folder, "model.onnx")
         SMALL_MODELS[program](path)

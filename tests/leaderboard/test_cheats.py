@@ -7,6 +7,7 @@ import shutil
 import tracemalloc
 from dataclasses import replace
 
+import gymnasium as gym
 import pytest
 
 from memplace_env._lib.errors import AgentError, LeaderboardError, MemPlaceError
@@ -18,8 +19,10 @@ from memplace_env.leaderboard.checks import check_spending, check_unique
 from memplace_env.leaderboard.entry import Point
 from memplace_env.leaderboard.folder import META, RUNS, UNFINISHED, append_run, read_runs, to_line, write_runs
 from memplace_env.leaderboard.meta_file import read_meta, write_meta
+from memplace_env.leaderboard.pinned import task_of
 from memplace_env.leaderboard.suite import load_suite
 from memplace_env.leaderboard.verifying import rerun, verify
+from memplace_env.placement.compiler import native_plan
 
 SUITE = load_suite("quick-v1")
 FIRST, SECOND = list(SUITE.instances)[:2]
@@ -94,6 +97,18 @@ def test_the_plan_of_another_program(folder):
     other = next(entry for entry in read_runs(folder / RUNS) if entry.env_id == SECOND)
     change_first(folder, plan=other.plan)
     refused(folder, FIRST, "cannot run", "made for")
+
+
+def test_the_plan_of_the_same_program_in_slices(folder):
+    """Slices make another task, in which the same network may be faster."""
+    sliced = native_plan(gym.make(FIRST, slices=0.1, disable_env_checker=True).unwrapped.task)
+    change_first(folder, plan=sliced)
+    refused(folder, FIRST, "cannot run", "made for another program")
+    own = next(read_runs(folder / RUNS)).plan
+    whole = task_of(FIRST).program.sha256
+    assert own.program_sha256 != whole
+    change_first(folder, plan=replace(own, program_sha256=whole, settings={}))
+    refused(folder, FIRST, "cannot run", "use_level has")
 
 
 def test_a_latency_that_was_edited(folder):

@@ -12,8 +12,9 @@ from memplace_env._lib.errors import LeaderboardError
 from memplace_env.envs.registration import Formulation, formulation_of_id
 from memplace_env.leaderboard import running
 from memplace_env.leaderboard.checks import check_spending
+from memplace_env.leaderboard.folder import from_line, to_line
 from memplace_env.leaderboard.jobs import Job, play, true_latency_ps
-from memplace_env.leaderboard.pinned import PINNED, baseline_plan, make_env, pinned
+from memplace_env.leaderboard.pinned import PINNED, baseline_plan, make_env, pinned, task_of
 from memplace_env.leaderboard.references import baselines, known
 from memplace_env.leaderboard.suite import Budget, load_suite, suite_names
 from memplace_env.leaderboard.verifying import read, rerun, verify
@@ -106,6 +107,31 @@ def test_settings_in_a_strangers_plan_name_nothing():
     for name in ("search", "black-box-2"):
         track = SUITE.track(name)
         assert true_latency_ps(track, MAP, strange) == true_latency_ps(track, MAP, plan)
+
+
+@pytest.fixture
+def sliced_ids():
+    """Environments in slices of which the suite has the whole ones."""
+    ids = {f"{env_id.removesuffix('-v0')}-Sliced-v0": gym.spec(env_id) for env_id in (MAP, GAME)}
+    for env_id, spec in ids.items():
+        gym.register(env_id, spec.entry_point, kwargs={**spec.kwargs, "slices": 0.1})
+    yield list(ids)
+    for env_id in ids:
+        del gym.registry[env_id]
+
+
+@pytest.mark.parametrize("track", ["search", "black-box-2"])
+def test_plans_in_slices_replay(sliced_ids, track):
+    """Plans read from a file do so on the environment that is sliced and on no other."""
+    for env_id, whole in zip(sliced_ids, (MAP, GAME), strict=True):
+        assert task_of(env_id).program.whole.sha256 == task_of(whole).program.sha256
+        agent = "density-greedy" if whole == MAP else "game-local-search"
+        budget = "own" if whole == MAP else SUITE.tracks[track].budgets[0].text
+        entry = from_line(to_line(play(job(agent, track, env_id, budget))))
+        assert entry.plan.settings["slices"] == 0.1
+        assert entry.latency_ps == true_latency_ps(SUITE.track(track), env_id, entry.plan)
+        with pytest.raises(LeaderboardError, match="made for another program"):
+            true_latency_ps(SUITE.track(track), whole, entry.plan)
 
 
 def test_agents_meet_the_registered_environment():

@@ -80,6 +80,11 @@ class Bench:
                 f"{task.accelerator.name!r} has {task.accelerator.num_levels} memories; a device has two, its own and "
                 "its host's: pass a chip with two, such as one that `memplace calibrate --device cuda` writes."
             )
+        if task.program.slices is not None:
+            raise ExecutionError(
+                f"{task.program.name!r} is cut into slices, and the kernels of a device read whole tensors; make the "
+                "task and its plans without slices."
+            )
         self.task, self.device = task, device
         self._network = network_of(task, seed, inputs, progress or (lambda: None))
         self._layout = ArenaLayout(task, self._network.source)

@@ -8,12 +8,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Final
 
+import numpy as np
+
 from memplace_env._lib.errors import PlanError
 from memplace_env.backends.export.export_layout import ExportLayout
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.task import Task
 from memplace_env.placement.validation import require_valid
-from memplace_env.program.program import TensorKind
+from memplace_env.program.program import Program, TensorKind
 
 MOST_NAME_BYTES: Final = 1_000
 """Longer names lose their middle; C compilers need not accept strings of more than 4,095 bytes."""
@@ -27,6 +29,8 @@ _FIELDS: Final[Mapping[str, Sequence[str]]] = {
     "copy": ("tensor", "source_level", "target_level", "+source_offset", "+target_offset", "earliest_op", "latest_op"),
     "op": ("*name", "*type", "first_use", "use_count"),
     "use": ("tensor", "level", "+offset", "is_result"),
+    "slice": ("whole", "+first_row", "+row_count"),
+    "whole": ("*name", "+bytes", "+block_count", "+row_count", "first_slice", "slice_count"),
 }
 """Fields of each table's rows: `*` marks text, `+` what may pass 32 bits."""
 
@@ -45,9 +49,18 @@ _HEAD: Final = """\
 #include <stdint.h>
 """
 
+_SLICES: Final = """
+/* Some tensors of the network are cut into slices, which may lie in different levels. Each row of {prefix}_tensors is a
+   slice, and the same row of {prefix}_slices says which rows of which tensor it holds: of one that is not cut, all.
+   {prefix}_wholes has the tensors themselves: block_count blocks of row_count rows of equal bytes each; their slices
+   are rows first_slice to first_slice + slice_count - 1. A slice holds its rows of the first block, then those of the
+   second, and so on. */"""
+
 
 def text_of(task: Task, plan: MemoryPlan, *, prefix: str = "memplace", written_by: str = "memplace") -> str:
     """Return the header of a plan: levels, tensors, allocations, copies, ops and uses as static const tables.
+
+    If the program is sliced, tensors are slices, and two more tables say of what.
 
     Rows of allocations are sorted by tensor, then by their first op; all else is in the order of program and plan.
     Names are in strings only, never in comments.
@@ -71,6 +84,7 @@ def text_of(task: Task, plan: MemoryPlan, *, prefix: str = "memplace", written_b
     return "\n".join(
         [
             _HEAD.format(end=task.program.num_ops, macro=macro),
+            *([_SLICES.format(prefix=prefix)] if task.program.slices else []),
             *_constants(layout, rows, macro),
             "",
             *_texts(task, plan, prefix, written_by),
@@ -147,6 +161,32 @@ def _rows(task: Task, plan: MemoryPlan, layout: ExportLayout) -> dict[str, list[
                 plan.use_level.tolist(),
                 layout.use_offset.tolist(),
                 program.use_is_result.tolist(),
+                strict=True,
+            )
+        ],
+        **_slice_rows(program),
+    }
+
+
+def _slice_rows(program: Program) -> dict[str, list[tuple[str | int, ...]]]:
+    """Return the rows of the tables about slices; none if the program is not sliced."""
+    slices, whole = program.slices, program.whole
+    if slices is None:
+        return {}
+    counts = np.bincount(slices.slice_of)
+    return {
+        "slice": [
+            (tensor, first, last - first)
+            for tensor, (first, last) in zip(slices.slice_of.tolist(), slices.rows.tolist(), strict=True)
+        ],
+        "whole": [
+            (name, size, *rows, first, count)
+            for name, size, rows, first, count in zip(
+                whole.tensor_name,
+                whole.tensor_bytes.tolist(),
+                whole.tensor_rows.tolist(),
+                (np.cumsum(counts) - counts).tolist(),
+                counts.tolist(),
                 strict=True,
             )
         ],

@@ -58,9 +58,14 @@ def offline_plan(task: Task, plan: MemoryPlan, lives: Mapping[int, Life], count:
         count: number of the file's tensors.
 
     Raises:
-        PlanError: if the program has other sizes than the file, or no tensor can have an offset.
+        PlanError: if the program is sliced or has other sizes than the file, or no tensor can have an offset.
     """
     program = task.program
+    if program.slices is not None:
+        raise PlanError(
+            "The plan places slices of tensors, and TensorFlow Lite Micro gives each tensor one address; make the plan "
+            "without --slices, or pass --format c."
+        )
     number = {name: tensor for tensor, name in enumerate(program.tensor_name)}
     at = _fast_offsets(task, plan)
     groups: dict[int, list[int]] = {}

@@ -43,7 +43,9 @@ class ArenaLayout:
     def __init__(self, task: Task, source: Source) -> None:
         self._planned = task.program.tensor_bytes
         # A bias that fusion creates is no value of the file.
-        own = np.array([source.bytes_of(name) if name in source.values else 0 for name in task.program.tensor_value])
+        values = source.program.tensor_value
+        own = np.array([source.bytes_of(name) if name in source.values else 0 for name in values])
+        own = own if task.program.slices is None else task.program.slices.of_tensors(own)
         self.scale = max(1, int(ceil_div(own, self._planned).max()))
         self._bytes = np.where(own > 0, own, self._planned * self.scale)
         rounded = round_up(self._bytes, ALIGNMENT)

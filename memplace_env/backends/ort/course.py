@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 
@@ -24,6 +24,7 @@ from memplace_env.backends.ort.model_constants import Array
 from memplace_env.backends.ort.network import Network, Progress
 from memplace_env.backends.ort.places import Places
 from memplace_env.backends.ort.plan_steps import CopyMoment, CopyTensor, Poison, steps_of
+from memplace_env.backends.ort.staging import Staging
 from memplace_env.backends.ort.submodels import Port
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.task import Task
@@ -48,8 +49,9 @@ class Course:
         self._memory = memory
         self._plan = plan
         self._places = Places(task, plan, layout)
+        self._staging = Staging(task.program, network, memory, self._places)
         self._bindings = [model.bound(partial(self._address, op)) for op, model in enumerate(network.ops)]
-        self._computed = {port.tensor for model in network.ops for port in model.results}
+        self._computed = task.program.producer >= 0
         self._computed_behind = _computed_behind(task, plan)
         self._resident = np.flatnonzero(task.resident_blocks(plan)).tolist()
         self._equal = self._near = self._ran = 0
@@ -78,19 +80,22 @@ class Course:
         """Write the state before the first inference."""
         for span in self._layout.reached(self._plan):
             self._memory.at(span)[:] = POISON
-        for tensor, content in self._network.weights.items():
-            self._backing(tensor)[:] = raw(content)
+        self._write_behind(self._network.weights)
         for row in self._resident:
             tensor, block = self._block(row)
-            self._memory.at(block)[:] = raw(self._network.contents[tensor])
+            self._memory.at(block)[:] = self._staging.content(tensor)
             self._mark(tensor, block)
 
     def _begin(self) -> None:
         """Write the state before each inference: the inputs, and poison in place of earlier results."""
         for tensor in self._computed_behind:
             self._backing(tensor)[:] = POISON
-        for tensor, content in self._network.inputs.items():
-            self._backing(tensor)[:] = raw(content)
+        self._write_behind(self._network.inputs)
+
+    def _write_behind(self, tensors: Iterable[int]) -> None:
+        """Write tensors of the network to the backing memory."""
+        for number in (number for tensor in tensors for number in self._staging.slices(tensor)):
+            self._backing(number)[:] = self._staging.content(number)
 
     def _infer(self, number: int, copies: CopyMoment, rng: np.random.Generator, progress: Progress) -> float | None:
         """Return the seconds of one inference without the comparisons; None if an op failed."""
@@ -124,10 +129,13 @@ class Course:
 
     def _failure(self, op: int) -> str | None:
         """Run an op and return the message of a failure, which wrong data may cause."""
+        model = self._network.ops[op]
+        self._staging.gather(op, model.operands)
         try:
-            self._network.ops[op].session.run_with_iobinding(self._bindings[op])
+            model.session.run_with_iobinding(self._bindings[op])
         except Exception as error:  # the package's own exceptions have no base in common but this
             return str(error)
+        self._staging.scatter(op, model.results)
         return None
 
     def _compare_operands(self, number: int, op: int) -> str | None:
@@ -140,20 +148,24 @@ class Course:
         """
         model, lost = self._network.ops[op], None
         selects = any(node.op_type.startswith(("Gather", "Scatter")) for node in model.model.graph.node)
-        for port in model.operands:
-            tensor, span = port.tensor, self._places.of_op(op)[port.tensor]
-            constant = span.level == self._task.backing and tensor not in self._computed
+        for port, tensor in self._tensors(model.operands):
+            span = self._places.of_op(op)[tensor]
+            constant = span.level == self._task.backing and not self._computed[tensor]
             if not constant and not self._is_whole(tensor, span):
-                self._differs(number, op, port.name, "the op reads other bytes than the tensor's")
+                cut = len(self._staging.slices(port.tensor)) > 1
+                name = self._task.program.tensor_name[tensor] if cut else port.name
+                self._differs(number, op, name, "the op reads other bytes than the tensor's")
                 if selects and port.element_type in (TensorProto.INT32, TensorProto.INT64):
                     lost = port.name
         return lost
 
     def _compare(self, number: int, op: int) -> None:
         self._ran += 1
-        for port in self._network.ops[op].results:
-            self._mark(port.tensor, self._places.of_op(op)[port.tensor])
-        wrong = [port for port in self._network.ops[op].results if not self._is_right(self._used(op, port), port)]
+        results = self._network.ops[op].results
+        for _, tensor in self._tensors(results):
+            self._mark(tensor, self._places.of_op(op)[tensor])
+        self._staging.gather(op, results)
+        wrong = [port for port in results if not self._is_right(self._used(op, port), port)]
         if not wrong:
             self._equal += 1
         elif self._must_be_exact(op) or not all(self._is_near(op, port) for port in wrong):
@@ -162,6 +174,7 @@ class Course:
             self._near += 1
             for port in wrong:
                 self._used(op, port)[:] = raw(self._network.expected[port.name])
+            self._staging.scatter(op, wrong)
 
     def _compare_copy(self, number: int, row: int) -> None:
         tensor, _, _, start, _ = self._plan.transfers[row].tolist()
@@ -191,11 +204,11 @@ class Course:
         """Yield the graph outputs in the backing memory, then those that are views, each with its tolerance."""
         outputs = set(self._network.source.tensors(TensorKind.OUTPUT))
         for port in (port for model in self._network.ops for port in model.results if port.tensor in outputs):
-            yield port, self._backing(port.tensor), 0.0
+            yield port, self._behind(port), 0.0
         tail = self._network.tail
         if tail is None:
             return
-        feeds = {port.name: _typed(self._backing(port.tensor), port) for port in tail.operands}
+        feeds = {port.name: _typed(self._behind(port), port) for port in tail.operands}
         arrays = tail.session.run([port.name for port in tail.results], feeds)
         for port, array in zip(tail.results, arrays, strict=True):
             yield port, raw(array), tail.tolerance
@@ -211,23 +224,31 @@ class Course:
     def _is_whole(self, tensor: int, span: ByteSpan) -> bool:
         """Return whether a tensor's bytes are intact, those after it in its block included."""
         rest = self._memory.at(self._layout.rest(tensor, span))
-        return same_bits(self._memory.at(span), raw(self._network.contents[tensor])) and bool(
-            (rest == _own_byte(tensor)).all()
-        )
+        intact = same_bits(self._memory.at(span), self._staging.content(tensor))
+        return intact and bool((rest == _own_byte(tensor)).all())
 
     def _used(self, op: int, port: Port) -> Bytes:
-        return self._memory.at(self._places.of_op(op)[port.tensor])
+        return self._staging.used(op, port.tensor)
+
+    def _tensors(self, ports: Iterable[Port]) -> Iterator[tuple[Port, int]]:
+        """Yield for each port the task's tensors that hold it: slices, or one tensor."""
+        return ((port, tensor) for port in ports for tensor in self._staging.slices(port.tensor))
+
+    def _behind(self, port: Port) -> Bytes:
+        """Return the bytes of an input or output of the network, which is never cut."""
+        return self._backing(self._staging.slices(port.tensor)[0])
 
     def _backing(self, tensor: int) -> Bytes:
         return self._memory.at(self._layout.backing(tensor))
 
     def _address(self, op: int, tensor: int) -> int:
-        return int(self._memory.at(self._places.of_op(op)[tensor]).ctypes.data)
+        return int(self._staging.used(op, tensor).ctypes.data)
 
     def _must_be_exact(self, op: int) -> bool:
         """Return whether kernels compute the same bits as in the plain run at the op's addresses."""
-        return not self._network.ops[op].tolerance and all(
-            self._address(op, tensor) % EXACT_ALIGNMENT == 0 for tensor in self._places.of_op(op)
+        model = self._network.ops[op]
+        return not model.tolerance and all(
+            self._address(op, port.tensor) % EXACT_ALIGNMENT == 0 for port in (*model.operands, *model.results)
         )
 
     def _is_right(self, computed: Bytes, port: Port) -> bool:

@@ -55,7 +55,8 @@ class Execution:
         first_difference: the first wrong operand or result, copy of wrong bytes, or overwritten resident weight; None
             if there is none.
         wrong_outputs: graph outputs that were wrong at the end of an inference, with the first such inference.
-        seconds: seconds of each inference: ops, copies and poison, without the comparisons.
+        seconds: seconds of each inference: ops, their slices put together and apart, copies and poison, without the
+            comparisons.
     """
 
     copies: CopyMoment

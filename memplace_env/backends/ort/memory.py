@@ -23,7 +23,7 @@ class Arenas:
     """
 
     def __init__(self, layout: ArenaLayout) -> None:
-        self._levels = [_aligned(size) for size in layout.arena_bytes]
+        self._levels = [aligned(size) for size in layout.arena_bytes]
 
     def at(self, span: ByteSpan) -> Bytes:
         """Return the bytes of a span, as a view."""
@@ -36,7 +36,7 @@ def raw(array: NDArray[Any]) -> Bytes:
     return np.asarray(array, order="C").reshape(-1).view(np.uint8)
 
 
-def _aligned(size: int) -> Bytes:
+def aligned(size: int) -> Bytes:
     """Allocate bytes that start at a multiple of `ALIGNMENT`."""
     more = np.empty(size + ALIGNMENT, dtype=np.uint8)
     start = -more.ctypes.data % ALIGNMENT

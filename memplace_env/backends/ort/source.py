@@ -26,7 +26,7 @@ class Source:
 
     Attributes:
         file: path of the file.
-        program: the program loaded from it.
+        program: the program loaded from it, with no tensor cut into slices.
         values: shapes, types and small constants by name.
         nodes: nodes by each of their outputs.
         stored: initialisers by name, external ones still without their bytes.
@@ -130,9 +130,8 @@ def source_of(task: Task) -> Source:
                 "no two runs agree; export the model without it."
             )
     stored = {tensor.name: tensor for tensor in model.graph.initializer}
-    return Source(
-        file, program, graph.values, nodes, stored, names, graph.outputs, tuple(model.opset_import), model.ir_version
-    )
+    opsets = tuple(model.opset_import)
+    return Source(file, program.whole, graph.values, nodes, stored, names, graph.outputs, opsets, model.ir_version)
 
 
 def _model(file: str | os.PathLike[str]) -> onnx.ModelProto:

@@ -33,6 +33,13 @@ def benches(folder):
     }
 
 
+def test_slices_are_refused(folder):
+    task = task_of(convolutional(folder / "sliced.onnx"), slices=0.1)
+    assert task.program.slices is not None
+    with pytest.raises(ExecutionError, match="'sliced' is cut into slices, and the kernels of a device read whole"):
+        Bench(task, FakeDevice(lambda step: 1.0))
+
+
 def drawn(seed: int):
     """Times of steps, some of them 0, as far as anybody asks."""
     rng = np.random.default_rng(seed)

@@ -64,6 +64,13 @@ def test_the_plan_says_what_it_is_for(task):
         DeviceSimulator(fake, runs=2).run(task.program, task.accelerator, nameless)
 
 
+def test_slices_are_refused(task):
+    """Plans carry the setting, so that the simulator finds the task."""
+    sliced = resolve_task(task.settings["workload"], task.accelerator, slices=0.1)
+    with pytest.raises(ExecutionError, match="is cut into slices"):
+        DeviceSimulator(fake, runs=2).run(sliced.program, sliced.accelerator, native_plan(sliced))
+
+
 def test_other_programs_are_refused(task, tmp_path):
     other = task_of(convolutional(tmp_path / "other.onnx"), kibibytes=8)
     with pytest.raises(ExecutionError, match="is not the program of this simulator"):

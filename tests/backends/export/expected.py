@@ -78,6 +78,7 @@ def require_tables_of(task: Task, plan: MemoryPlan, tables: Tables) -> None:
     ]
     _require_backing(task, plan, tables)
     _require_levels(task, tables)
+    _require_slices(task, tables)
 
 
 def _require_backing(task: Task, plan: MemoryPlan, tables: Tables) -> None:
@@ -91,6 +92,28 @@ def _require_backing(task: Task, plan: MemoryPlan, tables: Tables) -> None:
     spans = sorted((placed[tensor], placed[tensor] + tensors[tensor][2]) for tensor in own)
     assert all(top <= low for (_, top), (low, _) in pairwise(spans))
     assert tables["levels"][-1][2] == max((top for _, top in spans), default=0)
+
+
+def _require_slices(task: Task, tables: Tables) -> None:
+    """Slices make up their tensors: rows without gaps, all bytes; without slices there is nothing of them."""
+    slices, wholes, program = tables.get("slices", []), tables.get("wholes", []), task.program.whole
+    if task.program.slices is None:
+        assert not slices
+        assert not wholes
+        return
+    assert [row[1:4] for row in wholes] == [
+        [int(size), *map(int, rows)] for size, rows in zip(program.tensor_bytes, program.tensor_rows, strict=True)
+    ]
+    assert len(slices) == len(tables["tensors"])
+    for number, (_, size, _, rows, first, count) in enumerate(wholes):
+        mine = slices[first : first + count]
+        assert {row[0] for row in mine} == {number}
+        assert [row[1] for row in mine] == [sum(row[2] for row in mine[:index]) for index in range(count)]
+        assert sum(row[2] for row in mine) == rows
+        parts = [row[2] for row in tables["tensors"][first : first + count]]
+        assert sum(parts) == size
+        assert [part * rows for part in parts] == [row[2] * size for row in mine]
+        assert {row[1] for row in tables["tensors"][first : first + count]} == {int(program.tensor_kind[number])}
 
 
 def _require_levels(task: Task, tables: Tables) -> None:

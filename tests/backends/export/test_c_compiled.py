@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import subprocess
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -35,6 +36,11 @@ FIELDS = {
     "uses": "tensor level offset is_result",
 }
 """Fields of each table; `*` marks text."""
+OF_SLICES = {
+    "slices": "whole first_row row_count",
+    "wholes": "*name bytes block_count row_count first_slice slice_count",
+}
+"""The same for the tables that headers of sliced plans have besides."""
 PRINTER = """
 #include "plan.h"
 #include <inttypes.h>
@@ -69,10 +75,10 @@ def compiled(compiler: str, folder: Path, source: str, header: str) -> str:
     return subprocess.run([folder / "main"], capture_output=True, check=True).stdout.decode()
 
 
-def printer() -> str:
+def printer(fields: Mapping[str, str] = FIELDS) -> str:
     """A program that prints a header's tables as JSON, by the names of their fields."""
     body = ""
-    for table, names in FIELDS.items():
+    for table, names in fields.items():
         prints = ' printf(","); '.join(
             f"text(memplace_{table}[i].{name[1:]});"
             if name.startswith("*")
@@ -113,6 +119,20 @@ def test_a_program_reads_the_plan(compiler: str, tmp_path: Path) -> None:
     require_tables_of(task, plan, tables)
     assert tables == tables_in(header)
     assert said["program"] == HOSTILE[0]
+
+
+@pytest.mark.parametrize("compiler", LANGUAGES)
+def test_a_program_reads_a_sliced_plan(compiler: str, tmp_path: Path) -> None:
+    task = resolve_task("SqueezeNet", "ethos-u65", slices=0.2)
+    assert task.program.slices is not None
+    plan, fields = native_plan(task), FIELDS | OF_SLICES
+    header = text_of(task, plan)
+    said = json.loads(compiled(compiler, tmp_path, printer(fields), header))
+    tables: Tables = {name: said[name] for name in fields}
+    require_tables_of(task, plan, tables)
+    assert tables == tables_in(header)
+    assert tuple(row[0] for row in tables["tensors"]) == task.program.tensor_name
+    assert tuple(row[0] for row in tables["wholes"]) == task.program.whole.tensor_name
 
 
 def test_nothing_to_say_compiles_too(tmp_path: Path) -> None:

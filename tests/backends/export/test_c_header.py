@@ -15,7 +15,9 @@ from memplace_env.backends.export.c_header import MOST_NAME_BYTES, c_string
 from memplace_env.envs.malloc_game import MallocGameProblem
 from memplace_env.placement.compiler import place_levels
 from memplace_env.placement.memory_plan import MemoryPlan
+from memplace_env.placement.resolve_task import make_task
 from memplace_env.placement.task import Task
+from memplace_env.program.slicing import sliced
 from memplace_env.testing.strategies import accelerators, game_tasks, programs, tasks, tensor_levels
 from tests.backends.export.expected import NO_ADDRESS, require_tables_of, tables_in, text_in
 from tests.by_hand import A, B, W, three_op_task
@@ -32,6 +34,21 @@ def test_a_map_is_said_exactly(data: st.DataObject) -> None:
     require_tables_of(task, plan, tables)
     assert tuple(row[0] for row in tables["tensors"]) == task.program.tensor_name
     assert [tuple(row[:2]) for row in tables["ops"]] == [*zip(task.program.op_name, task.program.op_type, strict=True)]
+
+
+@settings(max_examples=25)
+@given(st.data())
+def test_slices_are_said_exactly(data: st.DataObject) -> None:
+    task = data.draw(tasks(programs(max_ops=8), accelerators()))
+    sizes = task.program.tensor_bytes
+    rows = replace(task.program, tensor_rows=np.stack([np.ones_like(sizes), sizes], axis=1))
+    cut = make_task(
+        sliced(rows, data.draw(st.integers(1 + int(sizes.max()) // 40, int(sizes.max())))), task.accelerator
+    )
+    plan = place_levels(cut, data.draw(tensor_levels(cut))).plan
+    header = text_of(cut, plan)
+    require_tables_of(cut, plan, tables_in(header))
+    assert ("wholes" in header) == (cut.program.slices is not None)
 
 
 @settings(max_examples=25)

@@ -14,12 +14,13 @@ import tflite
 
 from memplace_env._lib.errors import MemPlaceError, PlanError, WorkloadError
 from memplace_env.backends.export.tflite_file import NAME, with_offline_plan
-from memplace_env.placement.compiler import place_levels
+from memplace_env.placement.compiler import native_plan, place_levels
 from memplace_env.placement.compiler.density import density_greedy
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.resolve_task import make_task, resolve_task
 from memplace_env.placement.task import Task
 from memplace_env.program.program import TensorKind
+from memplace_env.program.slicing import sliced
 from tests.by_hand import machine
 from tests.program.tflite.writer import T, load_bytes, op, write
 from tests.source import ROOT
@@ -205,6 +206,17 @@ def test_a_view_in_place_shares_the_offset_and_others_do_not() -> None:
     offsets, left = exported(task, planned(task, a=(256, 0, 2), b=(512, 1, 3), c=(0, 2, 3)))
     assert offsets == {"a": 256, "r": 256, "b": 512, "c": 0}
     assert left == {"not in the plan": 2, "elsewhere": 3}
+
+
+def test_slices_are_refused() -> None:
+    task = views_task()
+    program = replace(
+        task.program, tensor_rows=np.stack([np.ones_like(task.program.tensor_bytes), task.program.tensor_bytes], 1)
+    )
+    cut = make_task(sliced(program, 100), task.accelerator)
+    assert cut.program.slices is not None
+    with pytest.raises(PlanError, match="places slices of tensors, and TensorFlow Lite Micro gives each tensor one"):
+        with_offline_plan(VIEWS, cut, native_plan(cut))
 
 
 def test_an_operator_that_the_plan_leaves_out_keeps_a_tensor_alive() -> None:

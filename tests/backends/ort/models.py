@@ -32,9 +32,9 @@ def chip(kibibytes: int = 4, weights: str = "streamed") -> Accelerator:
 
 
 def task_of(path: Path, **options) -> Task:
-    """The task of a model; `dtype` or what `chip` takes."""
-    dtype = options.pop("dtype", None)
-    return resolve_task(path, chip(**options), dtype=dtype)
+    """The task of a model; `dtype`, `slices` or what `chip` takes."""
+    dtype, slices = options.pop("dtype", None), options.pop("slices", None)
+    return resolve_task(path, chip(**options), dtype=dtype, slices=slices)
 
 
 def written(path: Path, nodes, inputs, outputs, constants, **options) -> Path:
