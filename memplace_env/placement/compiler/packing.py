@@ -209,6 +209,7 @@ def _place(blocks, near, order, by_rank, ceiling, enough, offset, end):
         if listed and until - since <= FEW:
             # `begin` rises over every neighbour that it meets until it meets none. No gap below `begin` is large
             # enough, as any start there would meet one of the neighbours passed. Unplaced ones have the end -1.
+            last_one = -1  # this block is none of those `around`
             while moved:
                 moved = False
                 for index in range(since, until):

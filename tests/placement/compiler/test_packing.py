@@ -45,6 +45,29 @@ def pack_all(blocks, ceiling, near):
     return {int(block): int(offset[block]) for block in np.flatnonzero(end >= 0)}
 
 
+@st.composite
+def slices(draw: st.DrawFn, ops: int = 6) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Blocks of a few shapes, many of each, as slices of one tensor are."""
+    rows = []
+    for _ in range(draw(st.integers(1, 5))):
+        first = draw(st.integers(0, ops - 1))
+        shape = draw(st.integers(1, 4)), first, draw(st.integers(first, ops - 1))
+        rows += [shape] * draw(st.integers(1, 40))
+    # By rank, as the compiler numbers them; of equal size and start in any order.
+    rows = sorted(draw(st.permutations(rows)), key=lambda row: (-row[0], row[1]))
+    size, first, last = np.array(rows).T.copy()
+    return size, first, last
+
+
+@settings(max_examples=300)
+@given(slices(), st.integers(20, 150))
+def test_alike_blocks_are_packed_as_the_reference_packs_them(blocks, most):
+    size, first, last = blocks
+    unplaced = [PackedBlock(k, k, *map(int, (size[k], first[k], last[k], most))) for k in range(len(size))]
+    near = packing.neighbours_of(first, last, np.ones(len(size), dtype=bool))
+    assert pack_all(blocks, np.full(len(size), most), near) == pack(unplaced)
+
+
 @settings(max_examples=500)
 @given(blocks(), st.data())
 def test_packing_equals_the_reference_with_and_without_lists(blocks, data):
