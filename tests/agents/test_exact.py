@@ -216,7 +216,7 @@ def test_unpackable_results_are_proven_so_and_cut_off():
     assert conflict.proven
     assert conflict.height == (UNPACKABLE_HEIGHT + 1) * 1000
     model = build(task)
-    before, after = (solve_model(model, cuts, 0.0, None) for cuts in ([], [cut(task, model, conflict)]))
+    before, after = (solve_model(model, cuts, 0.0, None) for cuts in ([], [cut(task, model, conflict, fast)]))
     assert before.bound_ps < after.bound_ps
     assert (after.level[conflict.blocks] > 0).any()
 
@@ -231,7 +231,7 @@ def test_proven_cuts_forbid_no_packable_mapping(seed):
     table = UNPACKABLE + [(1, 0, 4)] * (seed % 2)
     task = make_task(program_of(table), chip_with(UNPACKABLE_HEIGHT * 1000))
     model, fast = build(task), all_fast(task)
-    rows = cut(task, model, packed(task, fast)[1][0])
+    rows = cut(task, model, packed(task, fast)[1][0], fast)
     rng = np.random.default_rng(seed)
     for _ in range(200):
         level = np.where(rng.random(task.program.num_tensors) < rng.random(), fast, task.backing)
