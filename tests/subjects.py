@@ -11,12 +11,12 @@ from memplace_env.envs.malloc_game import MallocGameProblem
 from memplace_env.machine.accelerator import load_accelerator
 from memplace_env.placement.compiler import place_levels
 from memplace_env.placement.memory_plan import MemoryPlan
-from memplace_env.placement.resolve_task import make_task
+from memplace_env.placement.resolve_task import make_task, resolve_task
 from memplace_env.placement.simulator import evaluate_plan
 from memplace_env.placement.task import Task
 from memplace_env.placement.workloads import resolve_workload
 from memplace_env.program.builder import ProgramBuilder
-from memplace_env.program.program import Ints, TensorKind
+from memplace_env.program.program import Ints, Program, TensorKind
 from memplace_env.report.plans.evaluated_plan import EvaluatedPlan
 
 SRAM, DRAM = 0, 1
@@ -98,3 +98,28 @@ def play_randomly(problem: MallocGameProblem, decisions: int, seed: int = 0, fav
         problem.play(states, np.array([wanted]))
     state: Ints = states[0]
     return state
+
+
+def layers_of_rows() -> Program:
+    """Four layers with activations of 3 MiB in 8 rows and weights of 2 MiB in 16 rows."""
+    builder = ProgramBuilder("layers", "int8")
+    before = builder.tensor("x", 3 * 2**20, TensorKind.INPUT)
+    for op in range(4):
+        weight = builder.tensor(f"layer.{op}.weight", 2**21, TensorKind.WEIGHT, rows=(1, 16))
+        kind = TensorKind.OUTPUT if op == 3 else TensorKind.ACTIVATION
+        result = builder.tensor(f"layer.{op}.result", 3 * 2**20, kind, rows=(1, 8))
+        builder.op("Gemm", [before, weight], [result], gemm=(1, 2**11, 1024, 2**11), name=f"layer.{op}")
+        before = result
+    return builder.build()
+
+
+@cache
+def sliced_layers() -> Subject:
+    """`layers_of_rows` on nnp-i, in slices of up to 384 KiB; parts of three tensors are in SRAM."""
+    task = resolve_task(layers_of_rows(), "nnp-i", slices=0.1)
+    levels = np.full(task.program.num_tensors, DRAM + 1)
+    names = task.program.tensor_name
+    for tensor, share in (("layer.0.weight", 0.5), ("layer.0.result", 0.75), ("layer.2.result", 0.375)):
+        slices = [number for number, name in enumerate(names) if name.startswith(f"{tensor}[")]
+        levels[slices[: int(share * len(slices))]] = SRAM
+    return subject_of(task, place_levels(task, levels).plan)

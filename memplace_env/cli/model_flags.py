@@ -38,7 +38,15 @@ _OPTIONS = {
 _DIGITS = 18
 """Most digits of a size."""
 
-_WRITTEN = {"accelerator": str, "batch": int, "dims": dict, "dtype": str, "fusion": str, "slices": float, "costs": str}
+_WRITTEN: dict[str, type | tuple[type, ...]] = {
+    "accelerator": str,
+    "batch": int,
+    "dims": dict,
+    "dtype": str,
+    "fusion": str,
+    "slices": (float, dict),
+    "costs": str,
+}
 """Settings in a plan, and the type of each."""
 
 
@@ -60,7 +68,7 @@ class ModelFlags:
     dims: Mapping[str, int] | None = None
     dtype: str | None = None
     fusion: str | None = None
-    slices: float | None = None
+    slices: float | Mapping[str, Sequence[int]] | None = None
     costs: str | None = None
     simulator: str | None = None
 

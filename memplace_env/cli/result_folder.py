@@ -118,7 +118,8 @@ def _described(plan: MemoryPlan) -> str:
     """Return the task of a plan by its own settings, for messages."""
     settings = {name: value for name, value in plan.settings.items() if value and name not in _NAMED}
     flat = [f"{name} {value}" for name, value in settings.items() if not isinstance(value, dict)]
-    flat += [f"{dim} {size}" for value in settings.values() if isinstance(value, dict) for dim, size in value.items()]
+    flat += [f"{dim} {size}" for dim, size in (settings.get("dims") or {}).items()]
+    flat += ["merged slices"] if isinstance(settings.get("slices"), dict) else []
     return f"{plan.program} on {plan.accelerator}" + (f" with {', '.join(flat)}" if flat else "")
 
 

@@ -164,7 +164,9 @@ class MemoryPlan:
             raise PlanError("the field 'settings' is not a table.")
         for key, value in settings.items():
             if not _is_setting(key, value):
-                raise PlanError(f"its setting {key!r} is neither a number, a line of text nor a table of such.")
+                raise PlanError(
+                    f"its setting {key!r} is neither a number, a line of text nor a table of such or lists."
+                )
         return cls(
             names["program"],
             names["program_sha256"],
@@ -184,13 +186,19 @@ def _is_text(value: object) -> TypeGuard[str]:
 def _is_setting(key: str, value: object) -> bool:
     """Return whether the value is a setting, or a table of settings."""
     inner = value if isinstance(value, dict) else {key: value}
-    return _is_text(key) and all(_is_text(name) and _is_value(item) for name, item in inner.items())
+    return _is_text(key) and all(
+        _is_text(name) and (_is_value(item) or (inner is value and _is_list(item))) for name, item in inner.items()
+    )
 
 
 def _is_value(value: object) -> bool:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return abs(value) < 2**63
     return value is None or isinstance(value, bool) or _is_text(value)
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, list) and all(type(item) is int and abs(item) < 2**63 for item in value)
 
 
 def _rows(document: dict[str, Any], key: str, columns: tuple[str, ...]) -> Ints:

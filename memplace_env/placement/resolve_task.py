@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -24,11 +24,12 @@ from memplace_env.machine.costs import (
     costs_of,
     resolve_cost_model,
 )
+from memplace_env.machine.costs.shared_costs import shared_costs
 from memplace_env.placement.simulator import Simulator, resolve_simulator
 from memplace_env.placement.task import Task
 from memplace_env.placement.workloads import has_own_types, is_built, refuse_settings, resolve_workload
 from memplace_env.program.program import Program, TensorKind
-from memplace_env.program.slicing import sliced
+from memplace_env.program.slicing import cut_before, cuts_of, sliced
 
 
 class TaskOptions(TypedDict, total=False):
@@ -41,7 +42,8 @@ class TaskOptions(TypedDict, total=False):
         batch, dims: see `load_onnx`.
         dtype, fusion: see `load_onnx`; None takes the accelerator's, for StableHLO the module's own dtypes.
         slices: largest share of the fastest memory that a tensor may take whole, in (0, 1]; larger ones are cut into
-            slices, which may lie in several memories at once. None cuts none.
+            slices, which may lie in several memories at once. None cuts none. A mapping, as merged plans have it, cuts
+            tensors before given rows, see `cuts_of`.
     """
 
     simulator: str | Simulator | None
@@ -50,7 +52,7 @@ class TaskOptions(TypedDict, total=False):
     dims: Mapping[str, int] | None
     dtype: str | None
     fusion: str | None
-    slices: float | None
+    slices: float | Mapping[str, Sequence[int]] | None
 
 
 def resolve_task(
@@ -63,7 +65,7 @@ def resolve_task(
     dims: Mapping[str, int] | None = None,
     dtype: str | None = None,
     fusion: str | None = None,
-    slices: float | None = None,
+    slices: float | Mapping[str, Sequence[int]] | None = None,
     must_fit: bool = True,
 ) -> Task:
     """Return the task of a workload on an accelerator, with everything that it names loaded.
@@ -113,8 +115,8 @@ def resolve_task(
         }
     model = KnownCosts(priced, program, chip) if isinstance(priced, Costs) else priced
     if slices is not None:
-        settings["slices"] = share = _checked_share(slices)
-        program = _sliced(program, chip, share)
+        program = _sliced(program, chip, slices)
+        settings["slices"] = cuts_of(program) if isinstance(slices, Mapping) else float(slices)
     if not isinstance(workload, Program):
         settings["workload"] = os.fspath(workload)
     if not isinstance(accelerator, Accelerator):
@@ -123,7 +125,13 @@ def resolve_task(
         settings["costs"] = costs
     if is_built(workload):
         _check_unit(program, chip, model)
-    task = Task(program, chip, costs_of(model, program, chip), black_box, settings)
+    whole_costs = None
+    if program.slices is not None and not (isinstance(model, KnownCosts) and model.belongs_to(program)):
+        whole_costs = costs_of(model, program.whole, chip)
+        shares = shared_costs(whole_costs, program.slices)
+    else:
+        shares = costs_of(model, program, chip)
+    task = Task(program, chip, shares, black_box, settings, whole_costs)
     _refuse_updates(task)
     return _fitting(task) if must_fit else task
 
@@ -139,16 +147,17 @@ def make_task(
     return resolve_task(program, accelerator, simulator, costs=costs)
 
 
-def _checked_share(share: object) -> float:
-    if isinstance(share, bool) or not isinstance(share, int | float | np.number) or not 0 < float(share) <= 1:
-        raise WorkloadError(f"slices is a share of the fastest memory above 0 and up to 1, not {described(share)}.")
-    return float(share)
+def _sliced(program: Program, chip: Accelerator, slices: float | Mapping[str, Sequence[int]]) -> Program:
+    """Return the program cut before given rows, or so that no tensor takes more than a share of the fastest memory.
 
-
-def _sliced(program: Program, chip: Accelerator, share: float) -> Program:
-    """Return the program with no tensor that takes more than a share of the chip's fastest memory, where it can be."""
+    Some tensors cannot be cut, or not as fine.
+    """
+    if isinstance(slices, Mapping):
+        return cut_before(program, slices)
+    if isinstance(slices, bool) or not isinstance(slices, int | float | np.number) or not 0 < float(slices) <= 1:
+        raise WorkloadError(f"slices is a share of the fastest memory above 0 and up to 1, not {described(slices)}.")
     bursts = [level.access.burst_bytes for level in chip.levels if level.access is not None]
-    return sliced(program, max(1, int(share * chip.levels[0].capacity_bytes)), math.lcm(*bursts))
+    return sliced(program, max(1, int(float(slices) * chip.levels[0].capacity_bytes)), math.lcm(*bursts))
 
 
 def _check_unit(program: Program, chip: Accelerator, model: CostModel) -> None:

@@ -33,6 +33,8 @@ class Task:
             exact solvers hold.
         settings: the options that made the program, as plain JSON values; part of every plan, so that it can be
             replayed.
+        whole_costs: costs of `program.whole`, which the costs of slices are shares of; None: none is a slice, or the
+            costs are those of slices themselves.
     """
 
     program: Program
@@ -40,6 +42,7 @@ class Task:
     costs: Costs
     simulator: Simulator | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
+    whole_costs: Costs | None = None
     _derived: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
     @property
@@ -93,7 +96,7 @@ class Task:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the parts that make the task; the copy derives the rest anew."""
-        return Task, (self.program, self.accelerator, self.costs, self.simulator, self.settings)
+        return Task, (self.program, self.accelerator, self.costs, self.simulator, self.settings, self.whole_costs)
 
 
 def derived(make: Callable[Concatenate[Task, P], T]) -> Callable[Concatenate[Task, P], T]:

@@ -122,6 +122,11 @@ class Program(ProgramArrays):
         """The Program whose tensors these are slices of; itself if none is a slice."""
         return self if self.slices is None else cast(Program, self.slices.whole)
 
+    @property
+    def whole_tensor(self) -> Ints:
+        """int64[K], number of the tensor of `whole` that each tensor is a slice of, or is."""
+        return np.arange(self.num_tensors) if self.slices is None else self.slices.slice_of
+
     def bytes_of(self, kind: TensorKind) -> int:
         """Return the total bytes of all tensors of one kind."""
         return int(self.tensor_bytes[self.tensor_kind == kind].sum())

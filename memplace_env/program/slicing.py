@@ -8,10 +8,15 @@ are those of the whole, shared out by ranges, see `Slices`.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
+from memplace_env._lib.errors import WorkloadError
+from memplace_env._lib.foreign import described
 from memplace_env._lib.units import ceil_div
 from memplace_env.program.program import Ints, Program
 from memplace_env.program.slices import Slices
@@ -23,8 +28,47 @@ def sliced(program: Program, limit_bytes: int, multiple: int = 1) -> Program:
     Sizes are multiples of `multiple` bytes, but for the last slice. A tensor whose rows are too large, or which an
     output takes the place of, has larger slices or stays whole. The program itself is returned if none is cut.
     """
+    return cut(program.whole, _pieces(program.whole, limit_bytes, multiple))
+
+
+def cut_before(program: Program, rows: Mapping[str, Sequence[int]]) -> Program:
+    """Return the program with each tensor of `rows` cut before these rows; its number is the key, as in `cuts_of`.
+
+    Raises:
+        WorkloadError: for a tensor that there is not or that stays whole, or rows that it does not have or that do not
+            ascend. Mappings come from plans, which may be a stranger's.
+    """
     program = program.whole
-    pieces = _pieces(program, limit_bytes, multiple)
+    pieces = [np.array([end]) for end in program.tensor_rows[:, 1]]
+    names = {str(tensor): tensor for tensor in np.flatnonzero(_may_be_cut(program))}
+    for name, begins in rows.items():
+        tensor = names.get(name) if isinstance(name, str) else None
+        if tensor is None:
+            raise WorkloadError(f"slices cuts tensor {described(name)}, which {program.name!r} has not or keeps whole.")
+        end = int(program.tensor_rows[tensor, 1])
+        if not isinstance(begins, list | tuple) or not all(type(row) is int and 0 < row < end for row in begins):
+            raise WorkloadError(f"slices cuts tensor {name} elsewhere than before one of its rows, 1 to {end - 1}.")
+        if any(later <= row for row, later in pairwise(begins)):
+            raise WorkloadError(f"slices cuts tensor {name} before rows that do not ascend.")
+        pieces[tensor] = np.array([*begins, end])
+    return cut(program, pieces)
+
+
+def cuts_of(program: Program) -> dict[str, list[int]]:
+    """Return the first rows of the second and later slices of each tensor that is cut, by its number in the whole."""
+    cuts: dict[str, list[int]] = {}
+    if program.slices is not None:
+        for tensor, (begin, _) in zip(program.slices.slice_of.tolist(), program.slices.rows.tolist(), strict=True):
+            if begin:
+                cuts.setdefault(str(tensor), []).append(begin)
+    return cuts
+
+
+def cut(program: Program, pieces: Sequence[Ints]) -> Program:
+    """Return the program with its tensors in slices; `pieces` has for each tensor the row behind each slice.
+
+    Only the last row ends the last slice of a tensor. The program itself is returned if none is cut.
+    """
     if all(len(ends) == 1 for ends in pieces):
         return program
     counts = np.array([len(ends) for ends in pieces])
@@ -68,13 +112,18 @@ def sliced(program: Program, limit_bytes: int, multiple: int = 1) -> Program:
 
 def _pieces(program: Program, limit_bytes: int, multiple: int) -> list[Ints]:
     """Return for each tensor the row behind each of its slices."""
-    replaced = np.zeros(program.num_tensors, dtype=bool)
-    replaced[program.alias_of[program.alias_of >= 0]] = True
-    cut = program.is_placeable & ~replaced & (program.tensor_bytes > limit_bytes)
+    large = _may_be_cut(program) & (program.tensor_bytes > limit_bytes)
     return [
         _ends(int(size), int(rows), limit_bytes, multiple) if cuts else np.array([rows])
-        for size, rows, cuts in zip(program.tensor_bytes, program.tensor_rows[:, 1], cut, strict=True)
+        for size, rows, cuts in zip(program.tensor_bytes, program.tensor_rows[:, 1], large, strict=True)
     ]
+
+
+def _may_be_cut(program: Program) -> NDArray[np.bool_]:
+    """Return bool[K], weights and inner results that no output takes the place of."""
+    replaced = np.zeros(program.num_tensors, dtype=bool)
+    replaced[program.alias_of[program.alias_of >= 0]] = True
+    return np.asarray(program.is_placeable & ~replaced)
 
 
 def _ends(size: int, rows: int, limit_bytes: int, multiple: int) -> Ints:

@@ -14,7 +14,10 @@ from memplace_env.report.plans.evaluated_plan import EvaluatedPlan
 
 
 class Move(NamedTuple):
-    """A tensor that an op reads or writes at another level than in native: name, bytes that the op moves, levels."""
+    """A tensor that an op reads or writes at another level than in native: name, bytes that the op moves, levels.
+
+    Slices of a tensor that move between the same levels are one.
+    """
 
     tensor: str
     bytes: int
@@ -65,10 +68,14 @@ def difference_of(task: Task, native: EvaluatedPlan, evaluated: EvaluatedPlan, o
     before, after = native.plan.use_level, evaluated.plan.use_level
     uses = np.arange(program.use_ptr[op], program.use_ptr[op + 1])
     uses = uses[before[uses] != after[uses]]
-    moves = []
-    for use in uses[np.argsort(-program.use_bytes[uses], kind="stable")]:
-        name = program.tensor_name[program.use_tensor[use]]
-        moves.append(Move(name, int(program.use_bytes[use]), levels[before[use]].name, levels[after[use]].name))
+    moved: dict[tuple[int, int, int], int] = {}
+    ways = zip(program.whole_tensor[program.use_tensor[uses]], before[uses], after[uses], strict=True)
+    for way, bytes_ in zip(ways, program.use_bytes[uses], strict=True):
+        moved[way] = moved.get(way, 0) + int(bytes_)
+    moves = [
+        Move(program.whole.tensor_name[tensor], bytes_, levels[source].name, levels[target].name)
+        for (tensor, source, target), bytes_ in sorted(moved.items(), key=lambda item: -item[1])
+    ]
     return Difference(
         op=op,
         name=program.op_name[op],

@@ -87,6 +87,8 @@ def _bottlenecks(task: Task, evaluated: EvaluatedPlan, ops: list[int]) -> list[B
     for op in ops:
         level, stall = int(report.bound_by[op]), int(report.stall_ps[op])
         late = timeline.stalled_by(op, stall) if timeline and stall else []
+        # Copies of several slices of a tensor count as one.
+        awaited = dict.fromkeys((program.whole_tensor[copy[0]], copy[1]) for copy in plan.transfers[late].tolist())
         bottlenecks.append(
             Bottleneck(
                 op=op,
@@ -98,15 +100,18 @@ def _bottlenecks(task: Task, evaluated: EvaluatedPlan, ops: list[int]) -> list[B
                 level=report.level_names[level] if level >= 0 else None,
                 tensors=moved_tensors(program, plan, op, level),
                 stall_ps=stall,
-                waits_for=tuple(program.tensor_name[plan.transfers[copy, 0]] for copy in late),
+                waits_for=tuple(program.whole.tensor_name[tensor] for tensor, _ in awaited),
             )
         )
     return bottlenecks
 
 
 def moved_tensors(program: Program, plan: MemoryPlan, op: int, level: int) -> tuple[tuple[str, int], ...]:
-    """Return name and bytes of each tensor that an op moves at a level, largest first."""
+    """Return name and bytes of each tensor that an op moves at a level, largest first; slices of one as one."""
     uses = np.arange(program.use_ptr[op], program.use_ptr[op + 1])
     uses = uses[plan.use_level[uses] == level]
-    moved = [(program.tensor_name[program.use_tensor[use]], int(program.use_bytes[use])) for use in uses]
-    return tuple(sorted(moved, key=lambda item: -item[1]))
+    moved: dict[int, int] = {}
+    for tensor, bytes_ in zip(program.whole_tensor[program.use_tensor[uses]], program.use_bytes[uses], strict=True):
+        moved[tensor] = moved.get(tensor, 0) + int(bytes_)
+    named = [(program.whole.tensor_name[tensor], bytes_) for tensor, bytes_ in moved.items()]
+    return tuple(sorted(named, key=lambda item: -item[1]))

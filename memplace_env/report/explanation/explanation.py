@@ -17,6 +17,7 @@ from memplace_env.program.program import Ints, TensorKind
 from memplace_env.report.comparison.differences import Difference, difference_of
 from memplace_env.report.plans.decided_levels import contiguity, decided_levels
 from memplace_env.report.plans.evaluated_plan import EvaluatedPlan, native_baseline
+from memplace_env.report.plans.whole_tensors import CutTensor, split_tensors
 
 
 class Shift(NamedTuple):
@@ -119,6 +120,11 @@ class Explanation(NamedTuple):
         """Time that the copies after the last op take less than in native, in ps."""
         return self.native.report.tail_ps - self.evaluated.report.tail_ps
 
+    @property
+    def split_tensors(self) -> list[CutTensor]:
+        """The tensors whose slices the plan keeps in more than one level, largest first."""
+        return split_tensors(self.task, self.evaluated.plan)
+
     def gains(self, most: int) -> list[Difference]:
         """Return the ops that save most time, largest saving first."""
         return self._differences(self.saved_ps, most)
@@ -139,9 +145,9 @@ class Explanation(NamedTuple):
 
     def to_json(self, most: int) -> dict[str, Any]:
         """Return plain JSON values, times in seconds, sizes in bytes; levels are numbered as in `levels`."""
-        native, report = self.native.report, self.evaluated.report
+        native, report, program = self.native.report, self.evaluated.report, self.task.program
         return {
-            "workload": self.task.program.name,
+            "workload": program.name,
             "accelerator": self.task.accelerator.name,
             "levels": list(self.level_names),
             "speedup": self.speedup,
@@ -149,6 +155,7 @@ class Explanation(NamedTuple):
             "report": report.summary(),
             "weights": self.weights.to_json(),
             "activations": self.activations.to_json(),
+            **({"split_tensors": [item.to_json() for item in self.split_tensors]} if program.slices else {}),
             "saved_s": (native.latency_ps - report.latency_ps) * PS,
             "tail_saved_s": self.tail_saved_ps * PS,
             "op_saved_s": (self.saved_ps * PS).tolist(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from rich.console import RenderableType
@@ -12,7 +13,8 @@ from memplace_env._lib.units import PS
 from memplace_env.report.explanation.explanation import Explanation, Shift
 from memplace_env.report.explanation.reasons import why_it_differs
 from memplace_env.report.explanation.repeated_ops import REPEATED, TYPE_WIDTH, repeated_ops
-from memplace_env.report.quantities import cut, percent, ratio, seconds, size
+from memplace_env.report.plans.whole_tensors import CutTensor
+from memplace_env.report.quantities import cut, percent, ratio, seconds, shortened, size
 from memplace_env.report.tables import NONE, add_row, new_table
 
 
@@ -20,7 +22,7 @@ def explanation_tables(explanation: Explanation, most: int = 8) -> list[Renderab
     """Return tables of the bytes by level, of neighbours that share a level, and of the time won and lost."""
     shifts = (explanation.weights, explanation.activations)
     tables: list[RenderableType] = [_matrix(explanation, shift) for shift in shifts if shift.total_bytes]
-    tables += [_contiguity(shifts), _by_type(explanation)]
+    tables += [*_split(explanation, most), _contiguity(shifts), _by_type(explanation)]
     if not explanation.saved_ps.any():
         return [*tables, Text("All ops take the same time in both plans.\n")]
     won, lost = _ops(explanation, "won", most, 1), _ops(explanation, "lost", most, -1)
@@ -43,6 +45,29 @@ def _matrix(explanation: Explanation, shift: Shift) -> Table:
         add_row(table, name, *map(cell, row), cell(sum(row)))
     add_row(table, "all", *map(cell, shift.moved_bytes.sum(axis=0).tolist()), cell(total), style="bold")
     return table
+
+
+def _split(explanation: Explanation, most: int) -> list[Table]:
+    """Return a table of the tensors whose slices are in several levels, if there are any; those alike are one row."""
+    alike: dict[tuple[object, ...], list[CutTensor]] = {}
+    for tensor in explanation.split_tensors:
+        key = re.sub(r"\d+", "", tensor.name), tensor.slices, *tensor.level_bytes.tolist()
+        alike.setdefault(key, []).append(tensor)
+    if not alike:
+        return []
+    names, number = explanation.level_names, len(explanation.split_tensors)
+    table = new_table(
+        "Tensors in several levels", "name", "bytes", "slices", *names,
+        caption=f"{number} tensors are in several levels; the shares are those of a tensor's bytes. Tensors with equal "
+        "shares and names that differ in numbers are one row.",
+    )  # fmt: skip
+    ranked = sorted(alike.values(), key=lambda tensors: -len(tensors) * tensors[0].bytes)
+    for tensors in ranked[:most]:
+        first = tensors[0]
+        name = shortened(first.name, 36) + (f" and {len(tensors) - 1} like it" if len(tensors) > 1 else "")
+        shares = [percent(bytes_ / first.bytes) if bytes_ else NONE for bytes_ in first.level_bytes.tolist()]
+        add_row(table, name, size(first.bytes), first.slices, *shares)
+    return [table]
 
 
 def _contiguity(shifts: Sequence[Shift]) -> Table:

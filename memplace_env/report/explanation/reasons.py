@@ -57,5 +57,5 @@ def what_decides(task: Task, first: EvaluatedPlan, second: EvaluatedPlan) -> str
 def _way(task: Task, route: Route) -> tuple[str, str]:
     """Return the levels of a route, and its first tensor."""
     source, target = (task.accelerator.levels[level].name for level in (route.source, route.target))
-    names = [shortened(task.program.tensor_name[tensor], 24) for tensor in route.tensors]
+    names = [shortened(task.program.whole.tensor_name[tensor], 24) for tensor in route.tensors]
     return f"{source} → {target}", f" ({some_of(names, 1)})"

@@ -19,7 +19,8 @@ class Route(NamedTuple):
 
     Attributes:
         source, target: levels.
-        tensors: int64[N], these tensors; the one that saves most (or, if they lose time, loses most) first.
+        tensors: int64[N], these tensors, numbered as in `Program.whole`; the one that saves most (or, if they lose
+            time, loses most) first.
         saved_ps: time that the other plan's ops save by it; negative if they lose time.
     """
 
@@ -34,7 +35,7 @@ class Route(NamedTuple):
         return {
             "source": names[self.source],
             "target": names[self.target],
-            "tensors": [task.program.tensor_name[tensor] for tensor in self.tensors],
+            "tensors": [task.program.whole.tensor_name[tensor] for tensor in self.tensors],
             "saved_s": self.saved_ps * PS,
         }
 
@@ -50,7 +51,7 @@ def routes_between(task: Task, first: EvaluatedPlan, second: EvaluatedPlan) -> l
     program, costs, levels = task.program, task.costs, task.accelerator.num_levels
     before, after = (evaluated.plan.use_level.astype(np.int64) for evaluated in (first, second))
     use = np.flatnonzero(before != after)
-    op, tensor = program.use_op[use], program.use_tensor[use]
+    op, tensor = program.use_op[use], program.whole_tensor[program.use_tensor[use]]
     saved_ps = first.report.op_time_ps - second.report.op_time_ps
     alone = costs.use_ps[use, before[use]] - costs.use_ps[use, after[use]]
     weight = np.clip(alone * np.sign(saved_ps[op]), 0, None).astype(np.float64)

@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memplace_env._lib.units import PS
-from memplace_env.machine.costs import Costs, Roofline, op_times
+from memplace_env.machine.costs import Costs, Roofline, costs_of, op_times
 from memplace_env.machine.costs.op_time_kernels import used_by_level
 from memplace_env.placement.task import Task
 from memplace_env.program.program import Ints, TensorKind
+from memplace_env.report.plans.whole_tensors import slice_counts
 
 
 class Extreme(NamedTuple):
@@ -73,6 +74,12 @@ class Inspection(NamedTuple):
         return 2 * chip.matrix_macs_per_s[self.task.program.dtype] / chip.levels[level].read_bytes_per_s
 
     @property
+    def cuts(self) -> tuple[int, int]:
+        """Number of the tensors that are cut, and of their slices."""
+        counts = slice_counts(self.task.program)
+        return int((counts > 1).sum()), int(counts[counts > 1].sum())
+
+    @property
     def staged_bytes(self) -> Ints:
         """Bytes of all fast levels that each op keeps for itself, int64[T], see `Costs.reserved_bytes`."""
         staged: Ints = self.task.costs.reserved_bytes.sum(axis=1)
@@ -111,7 +118,8 @@ class Inspection(NamedTuple):
             "dtype": program.dtype,
             "dims": None if self.dims is None else list(self.dims),
             "ops": program.num_ops,
-            "tensors": program.num_tensors,
+            "tensors": program.whole.num_tensors,
+            **({"cut_tensors": self.cuts[0], "slices": self.cuts[1]} if program.slices else {}),
             "macs": int(program.macs.sum()),
             "vector_ops": int(program.vector_ops.sum()),
             "weight_bytes": program.bytes_of(TensorKind.WEIGHT),
@@ -183,7 +191,7 @@ def inspect_task(task: Task, dims: tuple[str, ...] | None = None) -> Inspection:
     program, chip = task.program, task.accelerator
     op_bytes = np.zeros(program.num_ops, dtype=np.int64)
     np.add.at(op_bytes, program.use_op, program.use_bytes)
-    ideal = Roofline().costs(program, replace(chip, systolic=None))
+    ideal = costs_of(Roofline(), program, replace(chip, systolic=None))
     extremes = (_extreme(task, ideal, level) for level in (task.backing, 0))
     return Inspection(task, dims, task.costs.work_ps, ideal.compute_ps, op_bytes, *extremes)
 

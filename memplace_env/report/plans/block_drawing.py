@@ -98,7 +98,7 @@ def draw_names(
     colours: Sequence[str],
     pixels: tuple[float, float],
 ) -> None:
-    """Write names into the blocks with room, largest first: across or, in tall narrow ones, upwards."""
+    """Write names into the blocks with room, largest first: across or, in tall narrow ones, upwards; "" is none."""
     from matplotlib.font_manager import FontProperties
 
     font = FontProperties(size=NAME_PT)
@@ -107,7 +107,7 @@ def draw_names(
     for block in np.argsort(-widths * heights, kind="stable"):
         across = bool(heights[block] >= _LINE_PX and widths[block] >= min(heights[block], 4 * _LINE_PX))
         room, thickness = (widths[block], heights[block]) if across else (heights[block], widths[block])
-        if written == _MOST_LABELS or thickness < _LINE_PX:
+        if written == _MOST_LABELS or thickness < _LINE_PX or not names[block]:
             continue
         spellings = _spellings(drawable(names[block]))
         name = next((text for text in spellings if text_width(figure, text, font) <= room), None)

@@ -19,6 +19,7 @@ from memplace_env.report.plans.block_drawing import (
 )
 from memplace_env.report.plans.block_kinds import BlockKind, arrivals, block_kinds, bytes_in_blocks
 from memplace_env.report.plans.evaluated_plan import EvaluatedPlan
+from memplace_env.report.plans.whole_tensors import joined_blocks
 from memplace_env.report.quantities import percent, rate, size
 from memplace_env.report.style import BLOCK_COLOURS, MUTED
 
@@ -72,12 +73,14 @@ def draw_level(figure: Figure, box: Box, shown: PlanMap, level: int, title: str 
         axes.text(0.5, 0.5, "nothing is placed here", transform=axes.transAxes, ha="center", color=MUTED, fontsize=11)
         return
     tensor, _, offset, start, end = plan.allocations[blocks].T
-    rectangles = Rectangles(start / 1.0, offset / unit, end + 1.0 - start, program.tensor_bytes[tensor] / unit)
+    joined = joined_blocks(program, tensor, offset, np.column_stack([start, end, shown.arrived[blocks]]))
+    blocks, start, end, offset = blocks[joined.block], start[joined.block], end[joined.block], offset[joined.block]
+    rectangles = Rectangles(start / 1.0, offset / unit, end + 1.0 - start, joined.bytes / unit)
     pixels = pixels_per_unit(axes)
     colours = [BLOCK_COLOURS[shown.kinds[block]] for block in blocks]
     draw_blocks(axes, rectangles, colours, pixels)
     draw_in_flight(axes, rectangles, shown.arrived[blocks])
-    draw_names(figure, axes, rectangles, [program.tensor_name[index] for index in tensor], colours, pixels)
+    draw_names(figure, axes, rectangles, joined.names, colours, pixels)
 
 
 def draw_block_legend(figure: Figure, page: Page, maps: Sequence[PlanMap], top: float = 88) -> None:

@@ -18,6 +18,7 @@ import numpy as np
 
 from memplace_env._lib.units import PS_PER_S
 from memplace_env.placement.task import Task
+from memplace_env.program.program import Ints, Program
 from memplace_env.report.explanation.bottlenecks import moved_tensors
 from memplace_env.report.plans.block_kinds import bytes_in_blocks
 from memplace_env.report.plans.evaluated_plan import EvaluatedPlan
@@ -122,17 +123,19 @@ def _ports(task: Task, evaluated: EvaluatedPlan, timeline: Timeline) -> Iterator
 
 def _copies(task: Task, evaluated: EvaluatedPlan, timeline: Timeline) -> Iterator[Event]:
     program, levels = task.program, task.accelerator.levels
-    thread = FIRST_LEVEL + len(levels)
-    for copy, begin, end in timeline.services:
-        tensor, source, target, first, last = evaluated.plan.transfers[copy].tolist()
+    thread, transfers = FIRST_LEVEL + len(levels), evaluated.plan.transfers
+    joint = _joint(program, transfers)
+    for copies, begin, end in _stretches(timeline, joint if program.slices else None):
+        tensor, source, target, first, last = joint[copies[0]]
         yield _slice(
-            f"{'prefetch' if source == task.backing else 'write-back'} {program.tensor_name[tensor]}",
+            f"{'prefetch' if source == task.backing else 'write-back'} {program.whole.tensor_name[tensor]}",
             "copy",
             thread,
             begin,
             end - begin,
-            transfer=copy,
-            bytes=int(program.tensor_bytes[tensor]),
+            transfer=copies[0],
+            bytes=int(program.tensor_bytes[transfers[copies, 0]].sum()),
+            **({"slices": len(copies)} if program.slices else {}),
             source=levels[source].name,
             target=levels[target].name,
             first_op=first,
@@ -140,12 +143,35 @@ def _copies(task: Task, evaluated: EvaluatedPlan, timeline: Timeline) -> Iterato
         )
 
 
+def _joint(program: Program, transfers: Ints) -> list[tuple[int, ...]]:
+    """Return what is equal for copies of slices of one tensor in one window, for each copy."""
+    return [(int(program.whole_tensor[tensor]), *others) for tensor, *others in transfers.tolist()]
+
+
+def _stretches(timeline: Timeline, joint: list[tuple[int, ...]] | None) -> Iterator[tuple[list[int], int, int]]:
+    """Yield the copies of each service, its begin and its end; with `joint` those that meet are one."""
+    copies: list[int] = []
+    since = until = 0
+    for copy, begin, end in timeline.services:
+        if copies and joint and begin == until and joint[copy] == joint[copies[0]]:
+            copies, until = list(dict.fromkeys([*copies, copy])), end
+            continue
+        if copies:
+            yield copies, since, until
+        copies, since, until = [copy], begin, end
+    if copies:
+        yield copies, since, until
+
+
 def _windows(task: Task, evaluated: EvaluatedPlan, timeline: Timeline) -> Iterator[Event]:
     """Yield the window of each copy. All have one name, so that viewers stack them in one group of rows."""
     ends = np.append(timeline.op_begin[:-1] + evaluated.report.op_time_ps, evaluated.report.latency_ps)
-    for copy, (tensor, _, _, first, last) in enumerate(evaluated.plan.transfers.tolist()):
+    joint = _joint(task.program, evaluated.plan.transfers)
+    copies = {window: copy for copy, window in reversed(list(enumerate(joint)))}
+    for copy in sorted(copies.values()) if task.program.slices else range(len(joint)):
+        tensor, _, _, first, last = joint[copy]
         shared = {"name": "copy window", "cat": "window", "id": copy, "pid": PROCESS, "tid": OPS}
-        args = {"tensor": task.program.tensor_name[tensor], "first_op": first, "last_op": last}
+        args = {"tensor": task.program.whole.tensor_name[tensor], "first_op": first, "last_op": last}
         yield {"ph": "b", "ts": _us(int(timeline.op_begin[first])), **shared, "args": args}
         yield {"ph": "e", "ts": _us(int(ends[last])), **shared}
 

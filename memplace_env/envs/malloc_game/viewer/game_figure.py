@@ -28,6 +28,7 @@ from memplace_env.report.plans.block_drawing import (
 )
 from memplace_env.report.plans.block_kinds import BlockKind, block_kinds
 from memplace_env.report.plans.headlines import task_title
+from memplace_env.report.plans.whole_tensors import joined_blocks
 from memplace_env.report.quantities import cut, percent, rate, size
 from memplace_env.report.style import AXIS_PT, BLOCK_COLOURS, CHOSEN, HEAD_PT, INK, MUTED, NOW, new_figure, paler, rgb
 
@@ -151,16 +152,17 @@ def _draw_placed(figure: Figure, axes: Axes, snapshot: GameSnapshot, span: Span,
     shown = (blocks.cached > span.first) & (blocks.start < span.end) & (blocks.cached > blocks.start)
     if not shown.any():
         return
-    tensor, offset, start, arrived, protected, end, cached = (part[shown] for part in blocks)
+    tensor, offset, *times = (part[shown] for part in blocks)
+    joined = joined_blocks(program, tensor, offset, np.column_stack(times))
+    tensor, offset, start, arrived, protected, end, cached = (part[joined.block] for part in (tensor, offset, *times))
     colours = [BLOCK_COLOURS[kind] for kind in block_kinds(program, tensor, arrived)]
-    bytes_ = program.tensor_bytes[tensor]
 
     def part(begin: Ints, until: Ints) -> tuple[Rectangles, NDArray[np.bool_]]:
         """Return the visible parts of the blocks between those ops, and which blocks have one."""
         left, right = np.maximum(begin, span.first), np.minimum(until, span.end)
         seen = right > left
         wide = (right - left)[seen] / 1.0
-        return Rectangles(left[seen] / 1.0, offset[seen] / unit, wide, bytes_[seen] / unit), seen
+        return Rectangles(left[seen] / 1.0, offset[seen] / unit, wide, joined.bytes[seen] / unit), seen
 
     pixels = pixels_per_unit(axes)
     for begin, until, share in zip((start, protected, end), (protected, end, cached), _STRENGTHS.values(), strict=True):
@@ -170,7 +172,7 @@ def _draw_placed(figure: Figure, axes: Axes, snapshot: GameSnapshot, span: Span,
     rectangles, seen = part(start, end)
     draw_in_flight(axes, rectangles, arrived[seen])
     rectangles, seen = part(start, cached)
-    names = [program.tensor_name[tensor[block]] for block in np.flatnonzero(seen)]
+    names = [joined.names[block] for block in np.flatnonzero(seen)]
     faces = [paler(colours[block], _STRENGTHS["held"]) for block in np.flatnonzero(seen)]
     draw_names(figure, axes, rectangles, names, faces, pixels)
 
