@@ -126,7 +126,7 @@ _ROWS: Final = (
         "Attention",
         product=matrix_products.attention,
         vector_ops=vector_ops.attention,
-        axes=independent_axes.of_batch,
+        axes=independent_axes.attention,
     ),
     _product(
         "Einsum",
@@ -166,7 +166,7 @@ _ROWS: Final = (
     # Element-wise, types.
     _view("BitCast"),
     _activation("Cast", view=views.if_same_type, fold=shape_folds.same),
-    _elementwise("CastLike", view=views.if_same_type, fold=shape_folds.same),
+    _elementwise("CastLike", axes=independent_axes.scaled, view=views.if_same_type, fold=shape_folds.same),
     _activation("DequantizeLinear", axes=independent_axes.scaled, view=views.unless_delivered),
     _activation("QuantizeLinear", axes=independent_axes.scaled),
     # Element-wise, anything else.
