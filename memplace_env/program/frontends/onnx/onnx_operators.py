@@ -46,7 +46,8 @@ def _variadic(name: str, **more: Any) -> Operator:
 
 def _reduction(name: str, **more: Any) -> Operator:
     """One operation per element of the operand, whose axes and parameters are those of most reductions."""
-    return Operator(name, **{"vector_ops": per_input(1), "parameters": (1,), "axes": independent_axes.reduced} | more)
+    usual: dict[str, Any] = {"vector_ops": per_input(1), "parameters": (1,), "axes": independent_axes.reduced}
+    return Operator(name, **usual | more)
 
 
 def _move(name: str, parameters: tuple[int, ...] = (), **more: Any) -> Operator:

@@ -90,10 +90,14 @@ def but_axes(default: Sequence[int]) -> Rule:
 
 
 def first_axes(count: int) -> Rule:
-    """Return the rule of operators that treat only the first axes of operand 0 and the results independently."""
+    """Return the rule of operators that treat only the first axes of operand 0 and the results independently.
+
+    Of channels-last tensors that is the batch, as channels are the axis behind it.
+    """
 
     def rule(site: Site, channels_last: bool) -> SiteAxes:
-        return SiteAxes([_first(site.inputs[0], count)], [_first(value, count) for value in site.outputs])
+        first = 1 if channels_last else count
+        return SiteAxes([_first(site.inputs[0], first)], [_first(value, first) for value in site.outputs])
 
     return rule
 
@@ -185,9 +189,10 @@ def gemm(site: Site, channels_last: bool) -> SiteAxes:
     """Rows of the left operand and columns of the right one, whichever way they lie; the third is added."""
     left = [None, "row"] if site.attribute("transA", 0) else ["row", None]
     right = ["column", None] if site.attribute("transB", 0) else [None, "column"]
-    result = site.result.shape
-    added = [("row", "column")[axis] if axis is not None else None for axis in _aligned(site.input(2), result)]
-    return SiteAxes([left, right, added], [["row", "column"]])
+    added = site.input(2)
+    names = ("row", "column")
+    third = () if added is None else names[2 - len(added.shape) :]
+    return SiteAxes([left, right, third][: len(site.inputs)], [names])
 
 
 def einsum(site: Site, channels_last: bool) -> SiteAxes:
@@ -207,7 +212,9 @@ def convolution(site: Site, channels_last: bool) -> SiteAxes:
     strides, dilations = _per_axis(site, "strides", weight), _per_axis(site, "dilations", weight)
     halos = [max(0, d * (k - 1) + 1 - s) for k, s, d in zip(weight[2:], strides, dilations, strict=True)]
     inputs: list[Axes] = [()] * len(site.inputs)
-    inputs[0] = _image([WindowAxis(axis, halo) for axis, halo in enumerate(halos)], CHANNEL if own else None, channels_last)
+    inputs[0] = _image(
+        [WindowAxis(axis, halo) for axis, halo in enumerate(halos)], CHANNEL if own else None, channels_last
+    )
     inputs[site.node.operator.weight] = [CHANNEL, *[None] * (len(weight) - 1)]
     operator = site.node.operator
     if operator.conv_head and site.input(operator.bias) is not None:
