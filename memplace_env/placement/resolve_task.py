@@ -140,7 +140,7 @@ def make_task(
 
 
 def _checked_share(share: object) -> float:
-    if isinstance(share, bool) or not isinstance(share, int | float | np.number) or not 0 < float(share) <= 1:
+    if isinstance(share, bool) or not isinstance(share, int | float | np.integer | np.floating) or not 0 < share <= 1:
         raise WorkloadError(f"slices is a share of the fastest memory above 0 and up to 1, not {described(share)}.")
     return float(share)
 

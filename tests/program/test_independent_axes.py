@@ -230,7 +230,7 @@ def any_named(named: Sequence[Axes]) -> bool:
 
 @pytest.mark.parametrize("case", IMAGES, ids=str)
 def test_channels_last(case: Case) -> None:
-    """What may not be cut in one layout may not be cut in the other."""
+    """An axis that may not be cut in one layout may not be cut in the other."""
     site = site_of(case, computed(case, case.inputs))
     weight = site.node.operator.weight if site.node.operator.product else None
 

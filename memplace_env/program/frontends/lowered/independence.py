@@ -10,15 +10,13 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from memplace_env.program.consistency import MOST_ROWS
 from memplace_env.program.frontends.lowered.graph_values import Shape
 
 Span = tuple[int, int]
 
 ENOUGH_ROWS: Final = 8
 """Rows from which on fewer rows read twice count more than further rows (our choice)."""
-
-MOST_ROWS: Final = 2**31
-"""Rows that a tensor has less of, so that products of rows stay in int64."""
 
 
 class WindowAxis(NamedTuple):
@@ -117,7 +115,9 @@ def best_span(elements: int, where: Independent) -> Span | None:
         return min(rows, ENOUGH_ROWS), -(where.halo(span) or 0) / rows, rows, span[0]
 
     spans = [
-        span for span in (*where.spans, *where.windows) if elements % span[1] == 0 and span[0] < span[1] < MOST_ROWS
+        span
+        for span in (*where.spans, *where.windows)
+        if elements % span[1] == 0 and 1 < span[1] // span[0] < MOST_ROWS
     ]
     return max(spans, key=worth, default=None)
 
