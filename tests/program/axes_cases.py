@@ -70,13 +70,8 @@ def f32(*numbers: float) -> Array:
 
 
 BROADCASTS: Final = (
-    ((4, 5), (4, 5)),
-    ((2, 1, 5), (3, 5)),
-    ((4,), (3, 4)),
-    ((2, 3, 4), (3, 1)),
-    ((3, 4), ()),
-    ((1, 4), (3, 1)),
-)
+    ((4, 5), (4, 5)), ((2, 1, 5), (3, 5)), ((4,), (3, 4)), ((2, 3, 4), (3, 1)), ((3, 4), ()), ((1, 4), (3, 1)),
+)  # fmt: skip
 _BOOLS: Final = ("And", "Not", "Or", "Xor")
 _UNARY: Final = frozenset(
     "Celu Elu HardSigmoid HardSwish LeakyRelu Relu Selu Sigmoid Softplus Softsign Tanh ThresholdedRelu Gelu Mish Swish "

@@ -93,7 +93,7 @@ def axes_of(site: Site, channels_last: bool = False) -> SiteAxes:
 
 
 def check_numbers(site: Site, axes: SiteAxes) -> None:
-    """There are as many names as axes, or none; and not more tensors than there are."""
+    """Require as many names as axes, or none, and no more tensors than there are."""
     for values, named in ((site.inputs, axes.inputs), (site.outputs, axes.outputs)):
         assert len(named) <= len(values)
         for value, names in zip(values, named, strict=False):

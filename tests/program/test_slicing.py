@@ -14,13 +14,11 @@ from hypothesis import strategies as st
 from memplace_env._lib.errors import WorkloadError
 from memplace_env.machine.accelerator import load_accelerator
 from memplace_env.machine.costs import CostModel, Costs, Roofline, Tiled, costs_of
-from memplace_env.placement.resolve_task import resolve_task
-from memplace_env.placement.workloads import resolve_workload
 from memplace_env.program.builder import ProgramBuilder
 from memplace_env.program.program import Program, TensorKind
 from memplace_env.program.slicing import sliced
 from memplace_env.testing import RandomCosts
-from memplace_env.testing.strategies import programs, programs_with_rows
+from memplace_env.testing.strategies import programs_with_rows
 from tests.program.test_alias import NEW, W, update
 from tests.program.test_program_file import assert_equal
 
@@ -257,44 +255,3 @@ def test_rows_that_make_no_sense_are_refused(rows: int, halo: int) -> None:
     builder.op("Op", [x], [y], halo={x: halo})
     with pytest.raises(WorkloadError, match="row"):
         builder.build()
-
-
-@pytest.mark.parametrize(
-    "share",
-    [0, -1, 2, 1.0001, "x", "0.1", True, math.nan, math.inf, [0.1], {}, 10**400, np.complex64(0.1)],
-    ids=lambda share: repr(share)[:9],
-)
-def test_shares_that_make_no_sense_are_refused(share: object) -> None:
-    with pytest.raises(WorkloadError) as caught:
-        resolve_task(update(), "nnp-i", slices=share)  # type: ignore[arg-type]
-    sentence = str(caught.value)
-    assert sentence.startswith("slices is a share of the fastest memory above 0 and up to 1, not ")
-    assert "\n" not in sentence
-
-
-@given(programs(), st.floats(0, 1, exclude_min=True))
-def test_without_rows_no_share_cuts(program: Program, share: float) -> None:
-    assert resolve_task(program, "nnp-i", slices=share).program is program
-
-
-GOLDEN = {
-    "ResNet50": "f6f3396ace01cbe43fd19f5100614d4060fe534b071505c35576f51239220151",
-    "BERT": "1258769b661b864a63216b01bdcf16f040256159fe334dc8151c74a0ab210a56",
-    "MobileNetV2": "a0119cb3fba3ea9c022a9f8eb4e444f860e919a69f4424f599644f0653a44b00",
-}
-"""Hashes from before tensors had rows."""
-
-
-@pytest.mark.parametrize("name", GOLDEN)
-def test_programs_are_those_from_before(name: str) -> None:
-    program = resolve_workload(name)
-    assert program.sha256 == GOLDEN[name]
-    task, cut = resolve_task(name, "nnp-i"), resolve_task(name, "nnp-i", slices=0.1)
-    assert task.program.slices is None
-    assert "slices" not in task.settings
-    assert cut.settings["slices"] == 0.1
-    assert cut.program.num_tensors > task.program.num_tensors
-    assert cut.program.whole.sha256 == task.program.sha256
-    tensor, use = of(cut.program)
-    assert (sums(cut.costs.use_pj, use, task.program.num_uses) >= task.costs.use_pj).all()
-    assert (sums(cut.costs.copy_pj, tensor, task.program.num_tensors) == task.costs.copy_pj).all()
