@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import find, given
+from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 
 from memplace_env._lib.errors import WorkloadError
@@ -32,7 +32,8 @@ def test_shares_that_make_no_sense_are_refused(share: object) -> None:
 def test_random_tasks_are_sliced_now_and_then() -> None:
     """All properties that tests have tasks drawn for hold for slices too."""
     kinds = (tasks(), game_tasks(), tasks(programs_with_idle_ops()))
-    assert all(find(kind, lambda task: task.program.slices is not None) for kind in kinds)
+    quick = settings(phases=[Phase.generate])
+    assert all(find(kind, lambda task: task.program.slices is not None, settings=quick) for kind in kinds)
 
 
 @given(programs(), st.floats(0, 1, exclude_min=True))
@@ -61,3 +62,12 @@ def test_programs_are_those_from_before(name: str) -> None:
     tensor, use = of(cut.program)
     assert (sums(cut.costs.use_pj, use, task.program.num_uses) >= task.costs.use_pj).all()
     assert (sums(cut.costs.copy_pj, tensor, task.program.num_tensors) == task.costs.copy_pj).all()
+
+
+def test_costs_as_arrays_are_those_of_the_whole() -> None:
+    named = resolve_task("ResNet50", "nnp-i", slices=0.1)
+    given = resolve_task("ResNet50", "nnp-i", costs=resolve_task("ResNet50", "nnp-i").costs, slices=np.float64(0.1))
+    assert given.program.sha256 == named.program.sha256
+    assert all(map(np.array_equal, given.costs, named.costs))
+    again = resolve_task(named.program, "nnp-i", slices=0.1)
+    assert again.program.sha256 == named.program.sha256
