@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, Final, TypedDict
 
 import numpy as np
 
@@ -32,6 +32,14 @@ from memplace_env.program.program import Program, TensorKind
 from memplace_env.program.slicing import cut_before, cuts_of, sliced
 
 
+Slicing = float | str | Mapping[str, Sequence[int]]
+
+AUTO: Final = "auto"
+AUTO_SHARES: Final = (0.05, 0.1, 0.2, 0.5, 1.0)
+AUTO_TENSORS: Final = 3_000
+"""Our choice from the curve in docs/slices.md: finer slices gain little, and more tensors take seconds."""
+
+
 class TaskOptions(TypedDict, total=False):
     """Options of `gym.make` and `resolve_task` beside the workload and the accelerator; each may be left out or None.
 
@@ -42,8 +50,9 @@ class TaskOptions(TypedDict, total=False):
         batch, dims: see `load_onnx`.
         dtype, fusion: see `load_onnx`; None takes the accelerator's, for StableHLO the module's own dtypes.
         slices: largest share of the fastest memory that a tensor may take whole, in (0, 1]; larger ones are cut into
-            slices, which may lie in several memories at once. None cuts none. A mapping, as merged plans have it, cuts
-            tensors before given rows, see `cuts_of`.
+            slices, which may lie in several memories at once. None cuts none. "auto" takes the least of `AUTO_SHARES`
+            that makes no more than `AUTO_TENSORS` tensors, or twice as many as there are. A mapping, as merged plans
+            have it, cuts tensors before given rows, see `cuts_of`.
     """
 
     simulator: str | Simulator | None
@@ -52,7 +61,7 @@ class TaskOptions(TypedDict, total=False):
     dims: Mapping[str, int] | None
     dtype: str | None
     fusion: str | None
-    slices: float | Mapping[str, Sequence[int]] | None
+    slices: Slicing | None
 
 
 def resolve_task(
@@ -65,7 +74,7 @@ def resolve_task(
     dims: Mapping[str, int] | None = None,
     dtype: str | None = None,
     fusion: str | None = None,
-    slices: float | Mapping[str, Sequence[int]] | None = None,
+    slices: Slicing | None = None,
     must_fit: bool = True,
 ) -> Task:
     """Return the task of a workload on an accelerator, with everything that it names loaded.
@@ -115,8 +124,7 @@ def resolve_task(
         }
     model = KnownCosts(priced, program, chip) if isinstance(priced, Costs) else priced
     if slices is not None:
-        program = _sliced(program, chip, slices)
-        settings["slices"] = cuts_of(program) if isinstance(slices, Mapping) else float(slices)
+        program, settings["slices"] = _sliced(program, chip, slices)
     if not isinstance(workload, Program):
         settings["workload"] = os.fspath(workload)
     if not isinstance(accelerator, Accelerator):
@@ -147,17 +155,31 @@ def make_task(
     return resolve_task(program, accelerator, simulator, costs=costs)
 
 
-def _sliced(program: Program, chip: Accelerator, slices: float | Mapping[str, Sequence[int]]) -> Program:
-    """Return the program cut before given rows, or so that no tensor takes more than a share of the fastest memory.
+def _sliced(program: Program, chip: Accelerator, slices: Slicing) -> tuple[Program, Any]:
+    """Return the program cut as `TaskOptions.slices` says, and the setting that cuts it so again.
 
     Some tensors cannot be cut, or not as fine.
     """
     if isinstance(slices, Mapping):
-        return cut_before(program, slices)
-    if isinstance(slices, bool) or not isinstance(slices, int | float | np.number) or not 0 < float(slices) <= 1:
-        raise WorkloadError(f"slices is a share of the fastest memory above 0 and up to 1, not {described(slices)}.")
+        program = cut_before(program, slices)
+        return program, cuts_of(program)
     bursts = [level.access.burst_bytes for level in chip.levels if level.access is not None]
-    return sliced(program, max(1, int(float(slices) * chip.levels[0].capacity_bytes)), math.lcm(*bursts))
+
+    def cut_to(share: float) -> Program:
+        return sliced(program, max(1, int(share * chip.levels[0].capacity_bytes)), math.lcm(*bursts))
+
+    if isinstance(slices, str) and slices == AUTO:
+        most = max(AUTO_TENSORS, 2 * program.num_tensors)
+        for share in AUTO_SHARES:
+            if (found := cut_to(share)).num_tensors <= most:
+                return found, share
+        return program, None
+    number = isinstance(slices, int | float | np.integer | np.floating) and not isinstance(slices, bool)
+    if not number or not 0 < slices <= 1:
+        raise WorkloadError(
+            f"slices is a share of the fastest memory above 0 and up to 1, or 'auto', not {described(slices)}."
+        )
+    return cut_to(float(slices)), float(slices)
 
 
 def _check_unit(program: Program, chip: Accelerator, model: CostModel) -> None:

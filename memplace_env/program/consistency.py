@@ -14,6 +14,9 @@ from memplace_env.program.terms import FLOAT_BYTES, TensorKind
 MAX_TOTAL: Final = 2.0**62
 """Largest sum of bytes or work; larger ones could overflow int64."""
 
+MOST_ROWS: Final = 2**31
+"""Rows that a tensor has less of, so that products of rows stay in int64."""
+
 
 def first_inconsistency(program: ProgramArrays) -> str | None:
     """Return the first violation as the end of a sentence, None for consistent arrays."""
@@ -38,6 +41,8 @@ def first_inconsistency(program: ProgramArrays) -> str | None:
         return f"its sums of bytes or work exceed {MAX_TOTAL:.0e}; bind smaller dims"
     if (program.tensor_rows < 1).any() or (program.use_halo < 0).any():
         return "a tensor has less than one row, or a use less than no halo"
+    if max(program.tensor_rows.max(initial=0), program.use_halo.max(initial=0)) >= MOST_ROWS:
+        return f"a tensor or a halo has {MOST_ROWS:.0e} rows or more; give it longer ones"
     if program.use_ptr[0] != 0 or program.use_ptr[-1] != uses or (np.diff(program.use_ptr) < 0).any():
         return "use_ptr does not run from 0 to the number of uses"
     if uses and not (0 <= program.use_tensor.min() and program.use_tensor.max() < tensors):

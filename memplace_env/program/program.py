@@ -39,7 +39,7 @@ class Program(ProgramArrays):
     """
 
     slices: Slices | None = None
-    """Of which tensors of another Program these are slices; None: none is a slice."""
+    """Tensors of another Program that these are slices of; None: none is a slice."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", clean(self.name))

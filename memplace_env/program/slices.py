@@ -1,4 +1,4 @@
-"""`Slices`: of which tensors a sliced Program's tensors are slices, and their shares of what the whole costs."""
+"""`Slices`: the tensors that a sliced Program's tensors are slices of, and their shares of what the whole costs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from memplace_env.program.program_arrays import Ints, ProgramArrays
 
 @dataclass(frozen=True, eq=False)
 class Slices:
-    """Of which tensors a sliced Program's tensors are slices. K and U are those of the sliced Program.
+    """The tensors that a sliced Program's tensors are slices of. K and U are those of the sliced Program.
 
     Attributes:
         whole: the Program that was cut.

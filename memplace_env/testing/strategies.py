@@ -25,6 +25,7 @@ from memplace_env.placement.resolve_task import make_task
 from memplace_env.placement.synthetic import random_dag
 from memplace_env.placement.task import Task
 from memplace_env.program.program import Program
+from memplace_env.program.slicing import sliced
 from memplace_env.testing.random_costs import RandomCosts, ReservingRoofline
 
 WEIGHTS: tuple[Weights, ...] = ("resident", "streamed")
@@ -92,9 +93,12 @@ def tasks(
     accelerator: st.SearchStrategy[Accelerator] | None = None,
     costs: st.SearchStrategy[CostModel] | None = None,
 ) -> Task:
-    """Draw random tasks, by default of small `programs` on `accelerators` of 2 to 4 levels with any `cost_models`."""
+    """Draw random tasks, by default of small `programs` on `accelerators` of 2 to 4 levels with any `cost_models`.
+
+    Now and then the largest tensors are cut into slices.
+    """
     drawn = (
-        draw(programs() if program is None else program),
+        draw(sliced_now_and_then(programs() if program is None else program)),
         draw(accelerators() if accelerator is None else accelerator),
     )
     return make_task(*drawn, costs=draw(cost_models() if costs is None else costs))
@@ -139,6 +143,30 @@ def with_idle_ops(program: Program, at: list[int], vector_ops: int) -> Program:
         geometry=np.insert(program.geometry, at, 0, axis=0),
         use_ptr=np.insert(program.use_ptr, at, program.use_ptr[at]),
     )
+
+
+@st.composite
+def programs_with_rows(draw: st.DrawFn, program: st.SearchStrategy[Program] | None = None) -> Program:
+    """Draw random programs whose tensors say where they may be cut: rows of whole bytes or not, with halos or not."""
+    drawn = draw(programs() if program is None else program)
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    rows = rng.integers(1, rng.choice([2, 9, 200, 10**5], drawn.num_tensors))
+    # Most tensors have rows of a whole number of bytes.
+    rows = np.where(rng.random(drawn.num_tensors) < 0.7, np.gcd(rows, drawn.tensor_bytes), rows)
+    rows = np.where(rng.random(drawn.num_tensors) < 0.5, drawn.tensor_bytes, rows)
+    blocks = rng.integers(1, 4, drawn.num_tensors)
+    halo = rng.integers(0, 4, drawn.num_uses) * draw(st.integers(0, 1))
+    return replace(drawn, tensor_rows=np.stack([blocks, rows], 1), use_halo=halo)
+
+
+@st.composite
+def sliced_now_and_then(draw: st.DrawFn, program: st.SearchStrategy[Program]) -> Program:
+    """Draw programs of a strategy, and now and then cut their largest tensors into slices."""
+    if draw(st.integers(0, 2)):
+        return draw(program)
+    drawn = draw(programs_with_rows(program))
+    largest = int(drawn.tensor_bytes[drawn.is_placeable].max(initial=1))
+    return sliced(drawn, max(1, largest // draw(st.integers(2, 4))), draw(st.sampled_from([1, 1, 64])))
 
 
 def magnitudes(largest_exponent: int, smallest_exponent: int = 0) -> st.SearchStrategy[int]:

@@ -148,7 +148,7 @@ def test_random_games_meet_every_rule():
     """Random games are no proof where they never go: each refusal and each fate of a block or a copy occurs."""
     met: Counter[str] = Counter()
 
-    @settings(max_examples=300)
+    @settings(max_examples=450)
     @given(game_tasks(), st.integers(0, 2**32), TASTES)
     def meet(task, seed, taste):
         rng, game = Random(seed), Game.begin(task)

@@ -29,6 +29,14 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
+def path_with_rows(path: Path) -> Path:
+    file = path.with_name("rows.program")
+    rows = np.array([[1, 1], [2, 4], [1, 10], [1, 1], [1, 5]])
+    replace(update(), tensor_rows=rows, use_halo=np.array([0, 1, 0, 0, 2, 0, 0, 0])).save(file)
+    return file
+
+
+@pytest.fixture(scope="module")
 def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("damaged") / "damaged.program"
 
@@ -94,10 +102,10 @@ def parts(path: Path) -> tuple[dict, bytes]:
     return json.loads(header), zlib.decompress(packed)
 
 
-def signed(header: object, content: bytes, packed: bytes | None = None) -> bytes:
+def signed(header: object, content: bytes, packed: bytes | None = None, version: int = 1) -> bytes:
     line = header if isinstance(header, bytes) else json.dumps(header).encode()
     body = line + b"\n" + (zlib.compress(content) if packed is None else packed)
-    return b"memplace-program 1 " + hashlib.sha256(body).hexdigest().encode() + b"\n" + body
+    return f"memplace-program {version} {hashlib.sha256(body).hexdigest()}\n".encode() + body
 
 
 @pytest.mark.parametrize(
@@ -154,14 +162,15 @@ def test_names(path, scratch, names):
 
 @settings(max_examples=150)
 @given(data=st.data())
-def test_arrays_that_contradict_each_other(path, scratch, data):
+def test_arrays_that_contradict_each_other(path, path_with_rows, scratch, data):
     """One number of the arrays changed, and the hash made to fit: refused, or another sound program."""
-    header_fields, content = parts(path)
+    version, file = data.draw(st.sampled_from([(1, path), (2, path_with_rows)]))
+    header_fields, content = parts(file)
     offset = data.draw(st.integers(0, (len(content) - header_fields["text"]) // 8 - 1))
     extremes = st.sampled_from([-(2**63), -(2**31), -1, 0, 1, 2**31, 2**62, 2**63 - 1])
     value = data.draw(st.one_of(st.integers(-3, 60), extremes))
     changed = content[: 8 * offset] + value.to_bytes(8, "little", signed=True) + content[8 * offset + 8 :]
-    scratch.write_bytes(signed(header_fields, changed))
+    scratch.write_bytes(signed(header_fields, changed, version=version))
     message, program = "", None
     try:
         program = Program.load(scratch)
@@ -177,7 +186,7 @@ def test_arrays_that_contradict_each_other(path, scratch, data):
 
 def test_other_files(path, scratch, tmp_path):
     assert "not a saved Program" in damaged(scratch, b"garbage")
-    later = path.read_bytes().replace(b"memplace-program 1", b"memplace-program 2", 1)
+    later = path.read_bytes().replace(b"memplace-program 1", b"memplace-program 3", 1)
     assert "update memplace" in damaged(scratch, later)
     with pytest.raises(WorkloadError, match="There is no file"):
         Program.load(tmp_path / "absent.program")

@@ -1,4 +1,4 @@
-"""Where a tensor may be cut: the axes along which an op treats its elements independently, as spans of strides.
+"""Axes along which an op treats the elements of a tensor independently, as spans of strides: it may be cut there.
 
 Views of one buffer have different shapes but the same order of elements, so axes are compared as spans [low, high) of
 strides: an axis of `size` elements that lie `low` apart covers low ... low * size.
@@ -10,6 +10,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from memplace_env.program.consistency import MOST_ROWS
 from memplace_env.program.frontends.lowered.graph_values import Shape
 
 Span = tuple[int, int]
@@ -17,11 +18,8 @@ Span = tuple[int, int]
 ENOUGH_ROWS: Final = 8
 """Rows from which on fewer rows read twice count more than further rows (our choice)."""
 
-MOST_ROWS: Final = 2**31
-"""Rows that a tensor has less of, so that products of rows stay in int64."""
 
-
-class Window(NamedTuple):
+class WindowAxis(NamedTuple):
     """The name of an axis that a window slides over.
 
     Attributes:
@@ -35,6 +33,13 @@ class Window(NamedTuple):
 
 Axes = Sequence[Hashable]
 """Names of a tensor's axes at one node: axes of one name are treated element by element, those named None are not."""
+
+
+class SiteAxes(NamedTuple):
+    """Names of the axes of a node's operands and results, by position; empty ones: the tensor stays whole."""
+
+    inputs: Sequence[Axes] = ()
+    outputs: Sequence[Axes] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +65,7 @@ WHOLE: Final = Independent()
 """A tensor that may not be cut."""
 
 
-class Rows(NamedTuple):
+class TensorRows(NamedTuple):
     """A tensor as [blocks, rows, elements of a row]; it may be cut between its rows."""
 
     blocks: int
@@ -76,7 +81,7 @@ def independent(shape: Shape, axes: Axes) -> Independent:
     low = 1
     for size, name in zip(reversed(shape), reversed(axes), strict=True):
         high = low * size
-        if isinstance(name, Window) and name.halo:
+        if isinstance(name, WindowAxis) and name.halo:
             windows[low, high] = name.halo
         elif name is not None and size > 1:
             spans[-1:] = [(spans[-1][0], high)] if spans and spans[-1][1] == low else [*spans[-1:], (low, high)]
@@ -110,11 +115,13 @@ def best_span(elements: int, where: Independent) -> Span | None:
         return min(rows, ENOUGH_ROWS), -(where.halo(span) or 0) / rows, rows, span[0]
 
     spans = [
-        span for span in (*where.spans, *where.windows) if elements % span[1] == 0 and span[0] < span[1] < MOST_ROWS
+        span
+        for span in (*where.spans, *where.windows)
+        if elements % span[1] == 0 and 1 < span[1] // span[0] < MOST_ROWS
     ]
     return max(spans, key=worth, default=None)
 
 
-def rows_of(elements: int, span: Span) -> Rows:
+def rows_of(elements: int, span: Span) -> TensorRows:
     """Return the rows that a span means for a tensor of `elements`."""
-    return Rows(elements // span[1], span[1] // span[0])
+    return TensorRows(elements // span[1], span[1] // span[0])

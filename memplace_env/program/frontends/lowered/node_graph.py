@@ -8,11 +8,11 @@ from enum import Flag, auto
 from typing import TYPE_CHECKING, Any
 
 from memplace_env.program.frontends.lowered.graph_values import Array, Value
+from memplace_env.program.frontends.lowered.independence import SiteAxes
 
 if TYPE_CHECKING:
     from onnx import NodeProto
 
-    from memplace_env.program.frontends.lowered.rules.independent_axes import SiteAxes
     from memplace_env.program.frontends.onnx.rules.sequences import SequenceSite, Unrolled
     from memplace_env.program.frontends.onnx.rules.shape_folds import Fold
 

@@ -46,7 +46,8 @@ def _variadic(name: str, **more: Any) -> Operator:
 
 def _reduction(name: str, **more: Any) -> Operator:
     """One operation per element of the operand, whose axes and parameters are those of most reductions."""
-    return Operator(name, **{"vector_ops": per_input(1), "parameters": (1,), "axes": independent_axes.reduced} | more)
+    usual: dict[str, Any] = {"vector_ops": per_input(1), "parameters": (1,), "axes": independent_axes.reduced}
+    return Operator(name, **usual | more)
 
 
 def _move(name: str, parameters: tuple[int, ...] = (), **more: Any) -> Operator:
@@ -126,7 +127,7 @@ _ROWS: Final = (
         "Attention",
         product=matrix_products.attention,
         vector_ops=vector_ops.attention,
-        axes=independent_axes.of_batch,
+        axes=independent_axes.attention,
     ),
     _product(
         "Einsum",
@@ -166,7 +167,7 @@ _ROWS: Final = (
     # Element-wise, types.
     _view("BitCast"),
     _activation("Cast", view=views.if_same_type, fold=shape_folds.same),
-    _elementwise("CastLike", view=views.if_same_type, fold=shape_folds.same),
+    _elementwise("CastLike", axes=independent_axes.scaled, view=views.if_same_type, fold=shape_folds.same),
     _activation("DequantizeLinear", axes=independent_axes.scaled, view=views.unless_delivered),
     _activation("QuantizeLinear", axes=independent_axes.scaled),
     # Element-wise, anything else.

@@ -10,21 +10,14 @@ twice. Where a rule knows too little it returns no names, and the tensors stay w
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 from memplace_env.program.frontends.lowered.graph_values import Shape, Value
-from memplace_env.program.frontends.lowered.independence import Axes, Window
+from memplace_env.program.frontends.lowered.independence import Axes, SiteAxes, WindowAxis
 from memplace_env.program.frontends.lowered.node_graph import Site
 
 BATCH: Final = "batch"
 CHANNEL: Final = "channel"
-
-
-class SiteAxes(NamedTuple):
-    """Names of the axes of a node's operands and results, by position; empty ones: the tensor stays whole."""
-
-    inputs: Sequence[Axes] = ()
-    outputs: Sequence[Axes] = ()
 
 
 Rule = Callable[[Site, bool], SiteAxes]
@@ -40,13 +33,14 @@ def elementwise(site: Site, channels_last: bool) -> SiteAxes:
 
 
 def scaled(site: Site, channels_last: bool) -> SiteAxes:
-    """As `elementwise` for operand 0, with parameters that stay whole."""
+    """Operand 0 is treated element by element, its parameters stay whole."""
     return SiteAxes([_numbered(site.inputs[0])], [_numbered(value) for value in site.outputs])
 
 
 def normalised_batch(site: Site, channels_last: bool) -> SiteAxes:
-    """As `scaled`; in training the means are those of the batch."""
-    return NOTHING if site.attribute("training_mode", 0) else scaled(site, channels_last)
+    """Operand 0 is scaled; in training, where old versions have further results, by means of the batch."""
+    training = site.attribute("training_mode", 0) or not site.attribute("is_test", 1) or any(site.outputs[1:])
+    return NOTHING if training else scaled(site, channels_last)
 
 
 def moved(site: Site, channels_last: bool) -> SiteAxes:
@@ -96,18 +90,36 @@ def but_axes(default: Sequence[int]) -> Rule:
 
 
 def first_axes(count: int) -> Rule:
-    """Return the rule of operators that treat only the first axes of operand 0 and the results independently."""
+    """Return the rule of operators that treat only the first axes of operand 0 and the results independently.
+
+    Of channels-last tensors that is the batch, as channels are the axis behind it.
+    """
 
     def rule(site: Site, channels_last: bool) -> SiteAxes:
-        return SiteAxes([_first(site.inputs[0], count)], [_first(value, count) for value in site.outputs])
+        first = 1 if channels_last else count
+        return SiteAxes([_first(site.inputs[0], first)], [_first(value, first) for value in site.outputs])
 
     return rule
 
 
 def same_sizes(site: Site, channels_last: bool) -> SiteAxes:
-    """Operand 0 is resampled along the axes whose size changes, and those are needed whole."""
+    """Operand 0 is resampled along the axes whose size changes, and those are needed whole.
+
+    Other axes are resampled too where a scale such as 1.1 is rounded, or only a region of the operand is taken.
+    """
     before, after = site.needed(0).shape, site.result.shape
     changed = [axis for axis, (old, new) in enumerate(zip(before, after, strict=True)) if old != new]
+    one_scale = site.attribute("keep_aspect_ratio_policy", b"stretch") != b"stretch"
+    if one_scale or site.attribute("coordinate_transformation_mode", b"") == b"tf_crop_and_resize":
+        return NOTHING
+    scales = site.attribute("scales", ())
+    given = site.input(1 if len(site.inputs) == 2 else 2)
+    if given is not None and given.elements:
+        if given.data is None:
+            return NOTHING
+        scales = given.data.reshape(-1).tolist()
+    if sum(scale != 1 for scale in scales) > len(changed):
+        return NOTHING
     return SiteAxes([_but(site.inputs[0], changed)], [_but(site.result, changed)])
 
 
@@ -120,6 +132,15 @@ def of_batch(site: Site, channels_last: bool) -> SiteAxes:
         return _first(value, 1, (BATCH,)) if fits else ()
 
     return SiteAxes([axes(value) for value in site.inputs], [axes(value) for value in site.outputs])
+
+
+def attention(site: Site, channels_last: bool) -> SiteAxes:
+    """Only the batch is independent, which is not the first axis of a mask of three: those are its heads."""
+    inputs, outputs = of_batch(site, channels_last)
+    mask = site.input(3)
+    if mask is not None and len(mask.shape) == 3:
+        inputs = [*inputs[:3], (), *inputs[4:]]
+    return SiteAxes(inputs, outputs)
 
 
 def reduced(site: Site, channels_last: bool) -> SiteAxes:
@@ -168,9 +189,10 @@ def gemm(site: Site, channels_last: bool) -> SiteAxes:
     """Rows of the left operand and columns of the right one, whichever way they lie; the third is added."""
     left = [None, "row"] if site.attribute("transA", 0) else ["row", None]
     right = ["column", None] if site.attribute("transB", 0) else [None, "column"]
-    result = site.result.shape
-    added = [("row", "column")[axis] if axis is not None else None for axis in _aligned(site.input(2), result)]
-    return SiteAxes([left, right, added], [["row", "column"]])
+    added = site.input(2)
+    names = ("row", "column")
+    third = () if added is None else names[2 - len(added.shape) :]
+    return SiteAxes([left, right, third][: len(site.inputs)], [names])
 
 
 def einsum(site: Site, channels_last: bool) -> SiteAxes:
@@ -190,10 +212,13 @@ def convolution(site: Site, channels_last: bool) -> SiteAxes:
     strides, dilations = _per_axis(site, "strides", weight), _per_axis(site, "dilations", weight)
     halos = [max(0, d * (k - 1) + 1 - s) for k, s, d in zip(weight[2:], strides, dilations, strict=True)]
     inputs: list[Axes] = [()] * len(site.inputs)
-    inputs[0] = _image([Window(axis, halo) for axis, halo in enumerate(halos)], CHANNEL if own else None, channels_last)
+    inputs[0] = _image(
+        [WindowAxis(axis, halo) for axis, halo in enumerate(halos)], CHANNEL if own else None, channels_last
+    )
     inputs[site.node.operator.weight] = [CHANNEL, *[None] * (len(weight) - 1)]
-    if len(inputs) > (bias := site.node.operator.bias) and inputs[bias] == ():
-        inputs[bias] = [CHANNEL]
+    operator = site.node.operator
+    if operator.conv_head and site.input(operator.bias) is not None:
+        inputs[operator.bias] = [CHANNEL]
     return SiteAxes(inputs, [_image(list(range(len(halos))), CHANNEL, channels_last)])
 
 
@@ -212,7 +237,7 @@ def pooling(site: Site, channels_last: bool) -> SiteAxes:
     like = (0, 0, *kernel)
     strides, dilations = _per_axis(site, "strides", like), _per_axis(site, "dilations", like)
     halos = [max(0, d * (k - 1) + 1 - s) for k, s, d in zip(kernel, strides, dilations, strict=True)]
-    image = _image([Window(axis, halo) for axis, halo in enumerate(halos)], CHANNEL, channels_last)
+    image = _image([WindowAxis(axis, halo) for axis, halo in enumerate(halos)], CHANNEL, channels_last)
     result = _image(list(range(len(halos))), CHANNEL, channels_last)
     return SiteAxes([image], [result] * len(site.outputs))
 
