@@ -15,6 +15,7 @@ from memplace_env.envs.registration import MANY, Formulation
 
 if TYPE_CHECKING:
     from memplace_env.placement.memory_plan import MemoryPlan
+    from memplace_env.placement.resolve_task import Slicing
     from memplace_env.placement.task import Task
 
 _OPTIONS = {
@@ -26,8 +27,8 @@ _OPTIONS = {
     "dtype": Annotated[str | None, typer.Option("--dtype", help="int8, float16, bfloat16 or float32.")],
     "fusion": Annotated[str | None, typer.Option("--fusion", help="none, activation, chain, conv or epilogue.")],
     "slices": Annotated[
-        float | None,
-        typer.Option("--slices", help="Cut tensors larger than this share of the fastest memory, such as 0.1."),
+        str | None,
+        typer.Option("--slices", help="Cut tensors larger than this share of the fastest memory: 0.1, or auto."),
     ],
     "costs": Annotated[
         str | None, typer.Option("--costs", help="A cost model: roofline, tiled, measured or an installed one.")
@@ -68,21 +69,21 @@ class ModelFlags:
     dims: Mapping[str, int] | None = None
     dtype: str | None = None
     fusion: str | None = None
-    slices: float | Mapping[str, Sequence[int]] | None = None
+    slices: Slicing | None = None
     costs: str | None = None
     simulator: str | None = None
 
     @classmethod
-    def parse(cls, *, dim: list[str] | None = None, **typed: Any) -> ModelFlags:
+    def parse(cls, *, dim: list[str] | None = None, slices: str | None = None, **typed: Any) -> ModelFlags:
         """Return the flags as typed.
 
         Raises:
-            MemPlaceError: for a `--dim` that is not NAME=VALUE, or a flag with an empty text.
+            MemPlaceError: for a `--dim` that is not NAME=VALUE, slices that are no number, or a flag with an empty text.
         """
         for name, value in typed.items():
             if value == "":
                 raise MemPlaceError(f"--{name} is empty; pass a value, or leave the flag out for the default.")
-        return cls(dims=parsed_dims(dim or [], "--dim") or None, **typed)
+        return cls(dims=parsed_dims(dim or [], "--dim") or None, slices=_parsed_slices(slices), **typed)
 
     def registered(self, model: str, formulation: Formulation = Formulation.ONE_SHOT) -> tuple[str, ModelFlags]:
         """Return the model and the settings of its registered environment, if it has one and no flag replaces them."""
@@ -160,6 +161,18 @@ class ModelFlags:
         from memplace_env.placement.resolve_task import resolve_task
 
         return resolve_task(**self.arguments(model), must_fit=must_fit)
+
+
+def _parsed_slices(text: str | None) -> float | str | None:
+    """Return the share that a text like 0.1 names, or "auto"."""
+    if text is None or text == "auto":
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        raise MemPlaceError(
+            f"--slices takes a share of the fastest memory such as 0.1, or auto, not {text!r}."
+        ) from None
 
 
 def parsed_dims(texts: list[str], where: str) -> dict[str, int]:

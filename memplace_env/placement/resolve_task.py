@@ -31,7 +31,6 @@ from memplace_env.placement.workloads import has_own_types, is_built, refuse_set
 from memplace_env.program.program import Program, TensorKind
 from memplace_env.program.slicing import cut_before, cuts_of, sliced
 
-
 Slicing = float | str | Mapping[str, Sequence[int]]
 
 AUTO: Final = "auto"
@@ -174,12 +173,11 @@ def _sliced(program: Program, chip: Accelerator, slices: Slicing) -> tuple[Progr
             if (found := cut_to(share)).num_tensors <= most:
                 return found, share
         return program, None
-    number = isinstance(slices, int | float | np.integer | np.floating) and not isinstance(slices, bool)
-    if not number or not 0 < slices <= 1:
-        raise WorkloadError(
-            f"slices is a share of the fastest memory above 0 and up to 1, or 'auto', not {described(slices)}."
-        )
-    return cut_to(float(slices)), float(slices)
+    if isinstance(slices, int | float | np.integer | np.floating) and not isinstance(slices, bool) and 0 < slices <= 1:
+        return cut_to(float(slices)), float(slices)
+    raise WorkloadError(
+        f"slices is a share of the fastest memory above 0 and up to 1, or 'auto', not {described(slices)}."
+    )
 
 
 def _check_unit(program: Program, chip: Accelerator, model: CostModel) -> None:
