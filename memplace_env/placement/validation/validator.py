@@ -61,7 +61,8 @@ def _identity(task: Task, plan: MemoryPlan) -> list[Violation]:
             Violation(
                 "program",
                 f"the plan was made for another program ({plan.program!r}, hash {plan.program_sha256[:12]}) than "
-                f"{program.name!r} (hash {program.sha256[:12]}); use the same model, batch, dims, dtype and fusion.",
+                f"{program.name!r} (hash {program.sha256[:12]}); use the same model, batch, "
+                "dims, dtype, fusion and slices.",
             )
         )
     if plan.accelerator_sha256 != accelerator.sha256:
