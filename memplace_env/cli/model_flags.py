@@ -78,7 +78,7 @@ class ModelFlags:
         """Return the flags as typed.
 
         Raises:
-            MemPlaceError: for a `--dim` that is not NAME=VALUE, slices that are no number, or a flag with an empty text.
+            MemPlaceError: for a `--dim` that is not NAME=VALUE, slices of another kind, or an empty text.
         """
         for name, value in typed.items():
             if value == "":
@@ -170,9 +170,7 @@ def _parsed_slices(text: str | None) -> float | str | None:
     try:
         return float(text)
     except ValueError:
-        raise MemPlaceError(
-            f"--slices takes a share of the fastest memory such as 0.1, or auto, not {text!r}."
-        ) from None
+        raise MemPlaceError(f"--slices takes a share of the fastest memory or auto, not {text!r}.") from None
 
 
 def parsed_dims(texts: list[str], where: str) -> dict[str, int]:

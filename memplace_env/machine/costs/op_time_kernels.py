@@ -34,3 +34,27 @@ def used_by_level(use_ptr, use_level, use_ps):
         for use in range(use_ptr[op], use_ptr[op + 1]):
             used[op, use_level[use]] += use_ps[use, use_level[use]]
     return used
+
+
+@kernel
+def moved_alone(costs, use_ptr, use_tensor, level, tensors):
+    """Return int64[K, L], ps by which the program gets slower if one tensor alone moves from its `level` int64[K]."""
+    levels = costs.use_ps.shape[1]
+    result = np.zeros((tensors, levels), dtype=np.int64)
+    used = np.empty(levels, dtype=np.int64)
+    for op in range(len(use_ptr) - 1):
+        used[:] = 0
+        for use in range(use_ptr[op], use_ptr[op + 1]):
+            served = level[use_tensor[use]]
+            used[served] += costs.use_ps[use, served]
+        now_ps, _ = op_time(costs, op, used)
+        # `used` is the sum without this use while its other levels are tried.
+        for use in range(use_ptr[op], use_ptr[op + 1]):
+            served = level[use_tensor[use]]
+            used[served] -= costs.use_ps[use, served]
+            for to in range(levels):
+                used[to] += costs.use_ps[use, to]
+                result[use_tensor[use], to] += op_time(costs, op, used)[0] - now_ps
+                used[to] -= costs.use_ps[use, to]
+            used[served] += costs.use_ps[use, served]
+    return result

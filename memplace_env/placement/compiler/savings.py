@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from memplace_env._lib.kernel import kernel
 from memplace_env.machine.costs import op_times
-from memplace_env.machine.costs.op_time_kernels import op_time, used_by_level
+from memplace_env.machine.costs.op_time_kernels import moved_alone, used_by_level
 from memplace_env.placement.task import Task, derived
 from memplace_env.program.program import Ints
 
@@ -27,31 +26,9 @@ def move_costs(task: Task, level: NDArray[np.integer]) -> Ints:
         level: int[K], the level that each tensor has.
     """
     program = task.program
-    return _move_costs(task.costs, program.use_ptr, program.use_tensor, level.astype(np.int64), program.num_tensors)
-
-
-@kernel
-def _move_costs(costs, use_ptr, use_tensor, level, tensors):
-    """Return what `move_costs` does, for `level` int64[K]."""
-    levels = costs.use_ps.shape[1]
-    result = np.zeros((tensors, levels), dtype=np.int64)
-    used = np.empty(levels, dtype=np.int64)
-    for op in range(len(use_ptr) - 1):
-        used[:] = 0
-        for use in range(use_ptr[op], use_ptr[op + 1]):
-            served = level[use_tensor[use]]
-            used[served] += costs.use_ps[use, served]
-        now_ps, _ = op_time(costs, op, used)
-        # `used` is the sum without this use while its other levels are tried.
-        for use in range(use_ptr[op], use_ptr[op + 1]):
-            served = level[use_tensor[use]]
-            used[served] -= costs.use_ps[use, served]
-            for to in range(levels):
-                used[to] += costs.use_ps[use, to]
-                result[use_tensor[use], to] += op_time(costs, op, used)[0] - now_ps
-                used[to] -= costs.use_ps[use, to]
-            used[served] += costs.use_ps[use, served]
-    return result
+    levels = level.astype(np.int64)
+    moved: Ints = moved_alone(task.costs, program.use_ptr, program.use_tensor, levels, program.num_tensors)
+    return moved
 
 
 @derived

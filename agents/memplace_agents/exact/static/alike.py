@@ -17,13 +17,13 @@ class Alike(NamedTuple):
     Attributes:
         first: int64[K], the first tensor of each tensor's group.
         rank: int64[K], number of earlier tensors in the group.
-        count: int64[K], tensors in the group.
+        size: int64[K], tensors in the group.
         costs: those of the task, with the least of a group for each of its tensors: shares are rounded to a picosecond.
     """
 
     first: Ints
     rank: Ints
-    count: Ints
+    size: Ints
     costs: Costs
 
 
@@ -31,9 +31,9 @@ def alike(task: Task) -> Alike:
     """Return the groups of a task; without slices each tensor is a group of its own."""
     program, costs = task.program, task.costs
     tensors = np.arange(program.num_tensors)
-    first, rank, count = tensors.copy(), np.zeros_like(tensors), np.ones_like(tensors)
+    first, rank, members = tensors.copy(), np.zeros_like(tensors), np.ones_like(tensors)
     if program.slices is None:
-        return Alike(first, rank, count, costs)
+        return Alike(first, rank, members, costs)
     by_tensor = np.argsort(program.use_tensor, kind="stable")  # a tensor's uses, in the order of ops
     begin = np.searchsorted(program.use_tensor[by_tensor], np.append(tensors, program.num_tensors))
     moved = np.diff(program.slices.use_rows, axis=1)[by_tensor]
@@ -47,6 +47,6 @@ def alike(task: Task) -> Alike:
         uses = by_tensor[np.add.outer(begin[group], np.arange(begin[group[0] + 1] - begin[group[0]]))]
         own, copies = costs.use_ps[uses], costs.prefetch_ps[group]
         if len(group) > 1 and max(np.ptp(own, axis=0).max(initial=0), np.ptp(copies)) <= 1:
-            first[group], rank[group], count[group] = group[0], range(len(group)), len(group)
+            first[group], rank[group], members[group] = group[0], range(len(group)), len(group)
             use_ps[uses], prefetch_ps[group] = own.min(axis=0), copies.min()
-    return Alike(first, rank, count, costs._replace(use_ps=use_ps, prefetch_ps=prefetch_ps))
+    return Alike(first, rank, members, costs._replace(use_ps=use_ps, prefetch_ps=prefetch_ps))

@@ -36,7 +36,7 @@ def cut(task: Task, model: StaticModel, conflict: Conflict, level: Ints) -> Rows
     columns = np.unique(column[members])
     together = np.count_nonzero(np.isin(column, columns) & (level == conflict.level))
     rows.add(rows.new(1, 1 - together), columns, -1)
-    if len(blocks) and not task.streams_weights and (model.alike.count == 1).all():
+    if len(blocks) and not task.streams_weights and (model.alike.size == 1).all():
         live = live_sets(program.live_start[blocks], program.live_end[blocks])
         # The set Q, a row of `live`, with the most bytes.
         largest = blocks[live[(live @ size[blocks]).argmax()]]

@@ -83,10 +83,10 @@ class _Columns(NamedTuple):
     """Columns of x int64[K, L-1], y int64[T, L], w int64[L-1] (`held`), z, b (`bank`) and s (`stall`) int64[T].
 
     An entry is -1, or an array empty, if there is no such column. Of tensors that are alike only the first has an x
-    and `stands` bool[K] for all of them; there are `count` int64[K].
+    and `stands` bool[K] for all of them; there are `members` int64[K].
     """
 
-    count: Ints
+    members: Ints
     stands: NDArray[np.bool_]
     x: Ints
     y: Ints
@@ -127,11 +127,11 @@ def build(task: Task) -> StaticModel:
     cost[columns.z] = cost[columns.stall] = 1
     lower, upper = np.zeros(columns.total), np.full(columns.total, np.inf)
     lower[columns.z] = costs.compute_ps / unit
-    tensor, level = np.nonzero(columns.x >= 0)
-    upper[columns.x[tensor, level]] = columns.count[tensor]
+    tensor, fast = np.nonzero(columns.x >= 0)
+    upper[columns.x[tensor, fast]] = columns.members[tensor]
     touched = columns.y[columns.y >= 0]
     upper[touched] = 1
-    if (columns.count > 1).any():
+    if (columns.members > 1).any():
         whole[touched] = True  # of n slices that are alike one alone touches a level
     column, overhead = columns.x[groups.first], int(costs.overhead_ps.sum())
     return StaticModel(cost, lower, upper, whole, Rows(matrix, row_lower), column, groups, unit, overhead)
@@ -174,7 +174,7 @@ def _columns(task: Task, groups: Alike) -> _Columns:
     for part, number, end in zip(wanted, numbered, ends, strict=True):
         number[part] = np.arange(end - part.sum(), end)
     x, y, held, z, bank, stall = numbered
-    return _Columns(groups.count, groups.rank == 0, x, y, held, z, bank[copies], stall[copies], int(ends[-1]))
+    return _Columns(groups.size, groups.rank == 0, x, y, held, z, bank[copies], stall[copies], int(ends[-1]))
 
 
 def _ports(task: Task, costs: Costs, columns: _Columns, unit: float) -> _Ports:
@@ -218,7 +218,7 @@ def _op_times(rows: RowBuilder, costs: Costs, columns: _Columns, ports: _Ports, 
 def _touches(rows: RowBuilder, program: Program, columns: _Columns) -> None:
     """Add rows y >= x for each use, and y + sum_l x >= 1 for the backing memory."""
     x, y = columns.x[program.use_tensor], columns.y[program.use_op]
-    count = columns.count[program.use_tensor]
+    count = columns.members[program.use_tensor]
     use, level = np.nonzero((x >= 0) & (y[:, :-1] >= 0))
     row = rows.new(len(use))
     rows.add(row, y[use, level], count[use])
@@ -234,7 +234,7 @@ def _one_level_each(rows: RowBuilder, columns: _Columns) -> None:
     """Add rows sum_l x <= 1 for tensors with several fast levels."""
     several = (columns.x >= 0).sum(axis=1) > 1
     tensors = columns.x[several]
-    rows.add(rows.new(len(tensors), -columns.count[several])[:, None], tensors, -1)
+    rows.add(rows.new(len(tensors), -columns.members[several])[:, None], tensors, -1)
 
 
 def _capacity(rows: RowBuilder, task: Task, columns: _Columns, level: int) -> None:
@@ -250,7 +250,7 @@ def _capacity(rows: RowBuilder, task: Task, columns: _Columns, level: int) -> No
 
     first, last = (ends[others] for ends in lifetimes(task))
     live, reserved = _live_sets_beside(first, last, task.costs.reserved_bytes[:, level])
-    most = program.tensor_bytes * columns.count
+    most = program.tensor_bytes * columns.members
     full = live @ most[others] + most[weights].sum() + reserved > capacity
     live, reserved = live[full], reserved[full]
     row = rows.new(len(live), reserved * (CAPACITY / capacity) - CAPACITY)

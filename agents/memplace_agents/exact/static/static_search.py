@@ -87,7 +87,7 @@ class StaticSearch:
         """
         tensors = np.concatenate([conflict.blocks, conflict.permanent])
         streamed = self.task.streams_weights and bool((self.task.program.producer[tensors] < 0).any())
-        return conflict.proven and not streamed and bool((model.alike.count[tensors] == 1).all())
+        return conflict.proven and not streamed and bool((model.alike.size[tensors] == 1).all())
 
     def _offer_plans(self, level: Ints) -> list[Conflict]:
         """Offer plans with these levels; return the conflicts that leave tensors without addresses."""
