@@ -48,6 +48,7 @@ fuzz: .venv/dev  ## the campaigns of docs/reliability.md; about two hours; they 
 tables: .venv/dev  ## the tables in docs/; some hours
 	.venv/bin/python -m benchmarks.agents --write README.md docs/agents.md
 	.venv/bin/python -m benchmarks.dynamic --write docs/agents.md
+	.venv/bin/python -m benchmarks.slices --write docs/slices.md
 	.venv/bin/python -m benchmarks.anchors --write docs/model.md
 	.venv/bin/python -m benchmarks.compiler_rules --write docs/model.md
 	.venv/bin/python -m benchmarks.cost_models --seconds 4 --write docs/model.md

@@ -5,8 +5,9 @@
 
 The curve: density-greedy on the programs of `CURVE` on the chips of `CHIPS`, at the chip's own dtype, for each share
 of `SHARES`; None is without slices. The gains: every id `MemPlace-<name>-v0`, without slices and at `SHARE`, by
-density-greedy and by the exact agent, which stops after `SECONDS`. A run that was stopped continues with what is
-missing in results/slices.jsonl. Seconds are processor seconds of one core.
+density-greedy and by the exact agent, which stops after `SECONDS`. The games: those of `GAMES`, without slices and at
+their share, by the greedy player and by the exact agent, which stops after `GAME_SECONDS`. A run that was stopped
+continues with what is missing in results/slices.jsonl. Seconds are processor seconds of one core.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
+import gymnasium as gym
+
 import memplace_agents
 from benchmarks.cores import single_cores
 from benchmarks.ledger import Ledger, Record
@@ -25,6 +28,7 @@ from benchmarks.tables import SHOWN, benchmark_parser, markdown_table, milliseco
 from memplace_agents.base import Agent
 from memplace_agents.solution import Solution
 from memplace_env._lib.errors import MemPlaceError
+from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.envs.registration import Formulation
 
@@ -35,17 +39,26 @@ CHIPS: Final = ("nnp-i", "tpu-v4i", "intel-npu-4000", "edge-tpu", "ethos-u65", "
 SHARES: Final = (None, 1.0, 0.5, 0.2, 0.1, 0.05, 0.02)
 SHARE: Final = 0.1
 SECONDS: Final = 10.0
-LEAST_GAIN: Final = 1.02
-"""Gain from which on an id with slices is registered."""
+GAMES: Final = {
+    "MallocGame-ResNet50-intel-npu-4000-v0": 0.1,
+    "MallocGame-ALBERT-edge-tpu-v0": 0.25,
+    "MallocGame-Swin-tiny-edge-tpu-v0": 0.25,
+    "MallocGame-GPT2-v0": 0.1,
+}
+GAME_SECONDS: Final = 60.0
 
 
 def runs(names: Sequence[str]) -> list[Record]:
-    """Return the settings of both tables, the curve's first."""
+    """Return the settings of all tables, the curve's first."""
     curve = [
         {"table": "curve", "name": name, "accelerator": chip, "slices": share}
         for name, chip, share in product(CURVE, CHIPS, SHARES)
     ]
-    return curve + [{"table": "gains", "name": name, "slices": share} for name in names for share in (None, SHARE)]
+    games = [
+        {"table": "games", "name": name, "slices": share} for name, fine in GAMES.items() for share in (None, fine)
+    ]
+    gains = [{"table": "gains", "name": name, "slices": share} for name in names for share in (None, SHARE)]
+    return curve + games + gains
 
 
 def measure(run: Record) -> Record:
@@ -56,6 +69,16 @@ def measure(run: Record) -> Record:
         except MemPlaceError as error:
             return {**run, "refused": str(error)}
         return {**run, **_problem(env), **_solved(env, "density", memplace_agents.DensityGreedy())}
+    if run["table"] == "games":
+        game = gym.make(run["name"], slices=run["slices"]).unwrapped
+        assert isinstance(game, MallocGameEnv)
+        cheap = _solved(game, "cheap", memplace_agents.GreedyPlayer())
+        return {
+            **run,
+            "tensors": game.task.program.num_tensors,
+            **cheap,
+            **_solved(game, "exact", memplace_agents.Exact(), time_limit=GAME_SECONDS),
+        }
     traits = Formulation.ONE_SHOT.traits
     settings = {"workload": run["name"], "accelerator": traits.accelerator, **traits.settings[run["name"]]}
     env = OneShotEnv(**settings, slices=run["slices"])
@@ -68,7 +91,7 @@ def _problem(env: OneShotEnv) -> Record:
     return {"tensors": program.num_tensors, "native_s": env.problem.native_report.latency_s}
 
 
-def _solved(env: OneShotEnv, called: str, agent: Agent[Any], **limits: Any) -> Record:
+def _solved(env: OneShotEnv | MallocGameEnv, called: str, agent: Agent[Any], **limits: Any) -> Record:
     began = time.process_time()
     solution: Solution = agent.solve(env, budget=10**9, **limits)
     took = time.process_time() - began
@@ -126,6 +149,29 @@ def gains_table(records: Sequence[Record]) -> str:
     return markdown_table([*heads, "sliced: density-greedy ms", "exact ms", "gap", "s", "gain"], rows)
 
 
+def games_table(records: Sequence[Record]) -> str:
+    """Return a Markdown table with a row for each game."""
+    by_key = {(r["name"], r["slices"]): r for r in records}
+    rows = []
+    for name, share in GAMES.items():
+        if (name, None) in by_key and (name, share) in by_key:
+            pair = by_key[name, None], by_key[name, share]
+            cells = [
+                cell
+                for r in pair
+                for cell in (
+                    milliseconds(r["cheap_s"], 4),
+                    milliseconds(r["exact_s"], 4),
+                    _gap(r),
+                    f"{r['exact_took_s']:.0f}",
+                )
+            ]
+            gain = pair[0]["exact_s"] / min(pair[1]["exact_s"], pair[1]["cheap_s"]) - 1
+            rows.append([name, f"{share:g}", *cells, f"{gain:+.1%}"])
+    heads = ["id", "share", "greedy player ms", "exact ms", "gap", "s"]
+    return markdown_table([*heads, "sliced: greedy player ms", "exact ms", "gap", "s", "gain"], rows)
+
+
 def _gap(record: Record) -> str:
     bound = record["exact_bound_s"]
     if not bound:
@@ -149,7 +195,9 @@ def main() -> None:
         Ledger(RESULTS, FIELDS).complete(wanted, measure, pool)
     records = Ledger(RESULTS, FIELDS).of(wanted)
     curve = curve_table([record for record in records if record["table"] == "curve"])
-    publish({"curve": curve, "gains": gains_table([r for r in records if r["table"] == "gains"])}, options.write)
+    games = games_table([record for record in records if record["table"] == "games"])
+    gains = gains_table([record for record in records if record["table"] == "gains"])
+    publish({"curve": curve, "gains": gains, "games": games}, options.write)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,63 @@
+"""Slices that are alike: the exact agent counts them, and finds what it finds when it tries each."""
+
+from dataclasses import replace
+
+import numpy as np
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from memplace_agents.exact.static import static_model
+from memplace_agents.exact.static.alike import Alike, alike
+from memplace_agents.exact.static.static_model import build
+from memplace_agents.exact.static.static_solve import solve_model
+from memplace_env.placement.resolve_task import make_task
+from memplace_env.program.slicing import sliced
+from memplace_env.testing import RandomCosts
+from memplace_env.testing.strategies import accelerators, programs
+
+
+@st.composite
+def sliced_tasks(draw):
+    program = draw(programs())
+    rows = np.stack([np.ones(program.num_tensors, dtype=np.int64), np.maximum(1, program.tensor_bytes // 8)], 1)
+    halo = draw(st.integers(0, 1)) * np.ones(program.num_uses, dtype=np.int64)
+    largest = int(program.tensor_bytes[program.is_placeable].max(initial=1))
+    program = sliced(replace(program, tensor_rows=rows, use_halo=halo), max(1, largest // draw(st.integers(2, 6))))
+    assume(program.slices is not None)
+    model = draw(st.sampled_from([None, RandomCosts(draw(st.integers(0, 9)))]))
+    return make_task(program, draw(accelerators()), costs=model)
+
+
+@settings(max_examples=40, deadline=None)
+@given(sliced_tasks())
+def test_groups_are_of_equal_slices(task):
+    groups, program, costs = alike(task), task.program, task.costs
+    for first in np.unique(groups.first):
+        members = np.flatnonzero(groups.first == first)
+        assert sorted(groups.rank[members]) == list(range(len(members)))
+        assert (groups.size[members] == len(members)).all()
+        assert len(np.unique(program.tensor_bytes[members])) == 1
+        assert len(np.unique(program.whole_tensor[members])) == 1
+        uses = [np.flatnonzero(program.use_tensor == member) for member in members]
+        assert all((costs.use_ps[uses[0]] - costs.use_ps[own]).max(initial=0) <= 1 for own in uses)
+        assert all((groups.costs.use_ps[own] <= costs.use_ps[own]).all() for own in uses)
+
+
+@settings(max_examples=40, deadline=None)
+@given(sliced_tasks())
+def test_counting_slices_finds_the_optimum_of_trying_each(task):
+    own = np.arange(task.program.num_tensors)
+    one_by_one = Alike(own, np.zeros_like(own), np.ones_like(own), task.costs)
+    counted = solve_model(build(task), [], 0.0, None)
+    with_each = _solved_with(task, one_by_one)
+    # Shares of slices that are alike differ by a picosecond at most.
+    slack = task.program.num_uses + 1 + 1e-9 * with_each.bound_ps
+    assert abs(counted.bound_ps - with_each.bound_ps) <= slack
+
+
+def _solved_with(task, groups):
+    kept, static_model.alike = static_model.alike, lambda task: groups
+    try:
+        return solve_model(build(task), [], 0.0, None)
+    finally:
+        static_model.alike = kept
