@@ -31,7 +31,8 @@ class Steps:
             kind = program.tensor_kind[tensor]
             if kind in (TensorKind.WEIGHT, TensorKind.ACTIVATION):
                 is_result = int(program.producer[tensor] >= 0)
-                self.members.setdefault(2 * int(program.live_start[tensor]) + is_result, []).append(tensor)
+                entry = tensor if program.slices else 2 * int(program.live_start[tensor]) + is_result
+                self.members.setdefault(entry, []).append(tensor)
         self.order: list[int] = []
         self.order = [entry for entry in sorted(self.members) if self.has_choice(entry)]
         if order == "density":
@@ -84,7 +85,13 @@ class Steps:
         return next((level for level in fits if self.own(level) is not None), BACKING)
 
     def has_choice(self, entry: int) -> bool:
-        return self.fastest(entry) < BACKING and not (self.task.streams_weights and entry == 0)
+        return self.fastest(entry) < BACKING and not self.comes_too_late(entry)
+
+    def comes_too_late(self, entry: int) -> bool:
+        """Whether an entry is a streamed weight of the first op."""
+        tensor = self.members[entry][0]
+        first_op = self.task.program.live_start[tensor] == 0 and self.task.program.producer[tensor] < 0
+        return self.task.streams_weights and bool(first_op)
 
     # Time.
 
@@ -155,7 +162,8 @@ class Steps:
         return before - self.estimate(), level
 
     def assignment(self) -> list[int]:
-        levels = [self.task.backing] * (2 * len(self.ops))
+        sliced = self.task.program.slices is not None
+        levels = [self.task.backing] * (len(self.size) if sliced else 2 * len(self.ops))
         for entry, level in self.levels.items():
             own = self.own(level)
             assert own is not None
@@ -176,7 +184,8 @@ class Steps:
         density = {other: self.density(other) for other in self.order}
         by_density = sorted(self.order, key=lambda other: -density[other])
         denser = by_density[: by_density.index(entry)]
-        program, weight = self.task.program, entry % 2 == 0
+        program = self.task.program
+        weight = program.tensor_kind[self.members[entry][0]] == TensorKind.WEIGHT
         users = {
             op
             for op in self.ops
@@ -196,7 +205,7 @@ class Steps:
             log2(1 + most) / 40,
             life / count,
             log2(1 + life) / 20,
-            entry // 2 / count,
+            int(program.live_start[self.members[entry][0]]) / count,
             len(denser) / len(self.order),
             squashed(positive[entry], sum(positive.values()) / len(positive)),
             len(users) / (len(users) + 4),
@@ -204,7 +213,7 @@ class Steps:
             *(squashed(peak, self.capacity(level)) for peak in peaks for level in (FAST, MIDDLE)),
             *(squashed(self.saved(entry, level, {}), mean_op) for level in (FAST, MIDDLE)),
             *(squashed(self.saved(entry, level, others), mean_op) for level in (FAST, MIDDLE)),
-            *waves(entry // 2 / count),
+            *waves(int(program.live_start[self.members[entry][0]]) / count),
             *waves(len(denser) / len(self.order)),
         ]
 

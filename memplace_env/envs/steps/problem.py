@@ -230,11 +230,13 @@ def _complete_tables(one_shot: OneShotProblem, order: str) -> StepTables:
     copy_ps, weights = np.zeros(len(decisions), dtype=np.int64), program.tensor_kind == TensorKind.WEIGHT
     of_weights = np.zeros(len(decisions), dtype=bool)
     of_weights[entry[weights & (entry >= 0)]] = True
+    begin = np.zeros(len(decisions), dtype=np.int64)
+    begin[entry[entry >= 0]] = program.live_start[entry >= 0]
     if task.streams_weights:
         copied = (entry >= 0) & weights
         np.add.at(copy_ps, entry[copied], costs.prefetch_ps[copied])
     tables = tables._replace(
-        entry_features=entry_features(tables, of_weights, copy_ps),
+        entry_features=entry_features(tables, of_weights, copy_ps, begin),
         program_features=program_features(task, tables),
     )
     return tables._replace(first_state=first_state(tables))

@@ -66,7 +66,9 @@ def density_of(tables: StepTables) -> Floats:
     return density
 
 
-def entry_features(tables: StepTables, is_weight: NDArray[np.bool_], copy_ps: Ints) -> NDArray[np.float32]:
+def entry_features(
+    tables: StepTables, is_weight: NDArray[np.bool_], copy_ps: Ints, begin: Ints
+) -> NDArray[np.float32]:
     """Return float32[E, 43] in [0, 1], columns `ENTRY_FEATURES`.
 
     Bytes b are shown as b / (b + capacity), times t as t / (t + mean op), where the mean op is that with everything in
@@ -79,6 +81,7 @@ def entry_features(tables: StepTables, is_weight: NDArray[np.bool_], copy_ps: In
         tables: the tables, entries in the order of deciding.
         is_weight: bool[E].
         copy_ps: int64[E], time of the copies that bring the entry from the backing memory; 0 if none is needed.
+        begin: int64[E], first op that touches the entry.
     """
     entries, ops = len(tables.decision), len(tables.compute_ps)
     density, mean_op = density_of(tables), tables.all_backing_ps / ops
@@ -89,7 +92,7 @@ def entry_features(tables: StepTables, is_weight: NDArray[np.bool_], copy_ps: In
     starts = tables.segment_ptr[:-1]
     first, last = tables.segment_first[starts], tables.segment_last[tables.segment_ptr[1:] - 1]
     size = np.maximum.reduceat(tables.segment_bytes, starts)
-    life, uses, position = last - first + 1, np.diff(tables.op_ptr), tables.decision // 2 / ops
+    life, uses, position = last - first + 1, np.diff(tables.op_ptr), begin / ops
     positive = np.maximum(density, 0)
     held = [
         size,
