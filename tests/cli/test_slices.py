@@ -68,3 +68,14 @@ def test_strange_slices_are_refused(run: Run, plan: Path, slices: object) -> Non
     refused = run("validate", MODEL, "strange.json")
     assert refused.exit_code == 2, refused.stdout
     assert "slices" in refused.stderr
+
+
+def test_shares_are_numbers_or_auto(run: Run, plan: Path) -> None:
+    assert run("inspect", MODEL, "--slices", "auto").exit_code == 0
+    for wrong, sentence in (
+        ("much", "--slices takes a share of the fastest memory or auto"),
+        ("2", "up to 1, or 'auto'"),
+    ):
+        refused = run("inspect", MODEL, "--slices", wrong)
+        assert refused.exit_code == 2
+        assert sentence in refused.stderr.replace("\n", " ")

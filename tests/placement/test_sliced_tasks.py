@@ -8,7 +8,7 @@ from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 
 from memplace_env._lib.errors import WorkloadError
-from memplace_env.placement.resolve_task import resolve_task
+from memplace_env.placement.resolve_task import AUTO_SHARES, AUTO_TENSORS, resolve_task
 from memplace_env.placement.workloads import resolve_workload
 from memplace_env.program.program import Program
 from memplace_env.testing.strategies import game_tasks, programs, programs_with_idle_ops, tasks
@@ -18,15 +18,25 @@ from tests.program.test_slicing import of, sums
 
 @pytest.mark.parametrize(
     "share",
-    [0, -1, 2, 1.0001, "x", "0.1", True, math.nan, math.inf, [0.1], {}, 10**400, np.complex64(0.1)],
+    [0, -1, 2, 1.0001, "x", "0.1", True, math.nan, math.inf, [0.1], 10**400, np.complex64(0.1)],
     ids=lambda share: repr(share)[:9],
 )
 def test_shares_that_make_no_sense_are_refused(share: object) -> None:
     with pytest.raises(WorkloadError) as caught:
         resolve_task(update(), "nnp-i", slices=share)  # type: ignore[arg-type]
     sentence = str(caught.value)
-    assert sentence.startswith("slices is a share of the fastest memory above 0 and up to 1, not ")
+    assert sentence.startswith("slices is a share of the fastest memory above 0 and up to 1, or 'auto', not ")
     assert "\n" not in sentence
+
+
+def test_auto_takes_the_finest_share_that_makes_few_tensors() -> None:
+    for name, chip in (("BERT", "ethos-u65"), ("MobileNetV2", "ethos-u65"), ("ResNet50", "nnp-i")):
+        task = resolve_task(name, chip, slices="auto")
+        share = task.settings["slices"]
+        assert task.program.num_tensors <= AUTO_TENSORS
+        assert resolve_task(name, chip, slices=share).program.sha256 == task.program.sha256
+        for finer in AUTO_SHARES[: AUTO_SHARES.index(share)]:
+            assert resolve_task(name, chip, slices=finer).program.num_tensors > AUTO_TENSORS
 
 
 def test_random_tasks_are_sliced_now_and_then() -> None:

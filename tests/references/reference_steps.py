@@ -88,7 +88,7 @@ class Steps:
         return self.fastest(entry) < BACKING and not self.comes_too_late(entry)
 
     def comes_too_late(self, entry: int) -> bool:
-        """Whether an entry is a streamed weight of the first op."""
+        """Return whether an entry is a streamed weight of the first op."""
         tensor = self.members[entry][0]
         first_op = self.task.program.live_start[tensor] == 0 and self.task.program.producer[tensor] < 0
         return self.task.streams_weights and bool(first_op)

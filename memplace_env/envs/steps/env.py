@@ -76,7 +76,7 @@ class StepsEnv(PlacementEnv[np.int64]):
     | `speedup`          | over native: estimated; at the end the plan's                                        |
     | `reassigned`       | fraction of bytes that the compiler moved at the end (EGRL's epsilon); 0 before      |
     | `native_latency_s` | of native's plan                                                                     |
-    | `decision`         | index of the next entry in the one-shot assignment, a tensor if sliced; -1: the end |
+    | `decision`         | index of the next entry in the one-shot assignment, a tensor if sliced; -1: the end  |
     | `played`           | the level given by the last action, -1 after `reset`                                 |
     | `illegal`          | whether that is another one than the action                                          |
     | `action_mask`      | int8[3], levels that have room for the next entry; zeros at the end                  |
