@@ -66,9 +66,7 @@ def density_of(tables: StepTables) -> Floats:
     return density
 
 
-def entry_features(
-    tables: StepTables, is_weight: NDArray[np.bool_], copy_ps: Ints, begin: Ints
-) -> NDArray[np.float32]:
+def entry_features(tables: StepTables, is_weight: NDArray[np.bool_], copy_ps: Ints, begin: Ints) -> NDArray[np.float32]:
     """Return float32[E, 43] in [0, 1], columns `ENTRY_FEATURES`.
 
     Bytes b are shown as b / (b + capacity), times t as t / (t + mean op), where the mean op is that with everything in
