@@ -27,7 +27,7 @@ EPISODES = 256  # the mean return shown is theirs
 
 
 class Settings(NamedTuple):
-    """What differs between kinds of environments; `steps` of None are those of whole episodes, at least 100."""
+    """Settings that differ between kinds of environments; `steps` of None are those of whole episodes, at least 100."""
 
     envs: int = 64
     steps: int | None = 128

@@ -23,8 +23,8 @@ from memplace_env.machine.costs import (
     Tiled,
     costs_of,
     resolve_cost_model,
+    whole_costs_of,
 )
-from memplace_env.machine.costs.shared_costs import shared_costs
 from memplace_env.placement.simulator import Simulator, resolve_simulator
 from memplace_env.placement.task import Task
 from memplace_env.placement.workloads import has_own_types, is_built, refuse_settings, resolve_workload
@@ -132,13 +132,10 @@ def resolve_task(
         settings["costs"] = costs
     if is_built(workload):
         _check_unit(program, chip, model)
-    whole_costs = None
-    if program.slices is not None and not (isinstance(model, KnownCosts) and model.belongs_to(program)):
-        whole_costs = costs_of(model, program.whole, chip)
-        shares = shared_costs(whole_costs, program.slices)
-    else:
-        shares = costs_of(model, program, chip)
-    task = Task(program, chip, shares, black_box, settings, whole_costs)
+    whole_costs = whole_costs_of(model, program, chip)
+    if whole_costs is not None:
+        model = KnownCosts(whole_costs, program.whole, chip)
+    task = Task(program, chip, costs_of(model, program, chip), black_box, settings, whole_costs)
     _refuse_updates(task)
     return _fitting(task) if must_fit else task
 

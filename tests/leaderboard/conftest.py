@@ -1,4 +1,4 @@
-"""Fixtures of the page's tests in a browser: the page, the browser, and tabs that may have no fault."""
+"""Fixtures: a small submission; for the page's tests in a browser the page, the browser, and tabs without a fault."""
 
 from __future__ import annotations
 
@@ -68,3 +68,20 @@ def picture(page):
     page.locator("#picture .xaxislayer-above, #picture .xaxislayer-below").first.wait_for(state="attached")
     expect(page.locator("#plan-message")).to_be_empty()
     expect(page.locator("#picture .fills path, #picture .js-fill").first).to_be_attached()
+
+
+@pytest.fixture(scope="module")
+def honest(tmp_path_factory):
+    """A submission with five seeds, as it is made."""
+    from memplace_env.leaderboard import running
+    from tests.leaderboard.tampering import SUITE
+
+    out = tmp_path_factory.mktemp("submissions") / "honest"
+    running.run(running.describe(SUITE, SUITE.track("search"), "local-search", {}, ["10"]), out)
+    return out
+
+
+@pytest.fixture
+def folder(honest, tmp_path):
+    """A copy to tamper with."""
+    return shutil.copytree(honest, tmp_path / "copy")

@@ -10,62 +10,21 @@ from dataclasses import replace
 import gymnasium as gym
 import pytest
 
-from memplace_env._lib.errors import AgentError, LeaderboardError, MemPlaceError
-from memplace_env._lib.files import alone
+from memplace_env._lib.errors import AgentError, LeaderboardError
 from memplace_env.leaderboard import folder as files
 from memplace_env.leaderboard import running
 from memplace_env.leaderboard.board import Board
 from memplace_env.leaderboard.checks import check_spending, check_unique
 from memplace_env.leaderboard.entry import Point
-from memplace_env.leaderboard.folder import META, RUNS, UNFINISHED, append_run, read_runs, to_line, write_runs
-from memplace_env.leaderboard.meta_file import read_meta, write_meta
+from memplace_env.leaderboard.folder import META, RUNS, read_runs, to_line
+from memplace_env.leaderboard.meta_file import read_meta
 from memplace_env.leaderboard.pinned import task_of
 from memplace_env.leaderboard.suite import load_suite
 from memplace_env.leaderboard.verifying import rerun, verify
 from memplace_env.placement.compiler import native_plan
+from tests.leaderboard.tampering import SUITE, change, change_first, change_meta, refused, write_lines
 
-SUITE = load_suite("quick-v1")
 FIRST, SECOND = list(SUITE.instances)[:2]
-
-
-@pytest.fixture(scope="module")
-def honest(tmp_path_factory):
-    """A submission with five seeds, as it is made."""
-    out = tmp_path_factory.mktemp("submissions") / "honest"
-    running.run(running.describe(SUITE, SUITE.track("search"), "local-search", {}, ["10"]), out)
-    return out
-
-
-@pytest.fixture
-def folder(honest, tmp_path):
-    """A copy to tamper with."""
-    return shutil.copytree(honest, tmp_path / "copy")
-
-
-def change(folder, tamper):
-    """Write the runs anew, as `tamper` makes them of what they are."""
-    write_runs(folder / RUNS, tamper(list(read_runs(folder / RUNS))))
-
-
-def change_first(folder, **fields):
-    change(folder, lambda entries: [replace(entries[0], **fields), *entries[1:]])
-
-
-def write_lines(folder, *lines):
-    (folder / RUNS).write_bytes(lzma.compress(b"".join(lines)))
-
-
-def change_meta(folder, **fields):
-    write_meta(folder / META, replace(read_meta(folder / META), **fields))
-
-
-def refused(folder, *parts):
-    with pytest.raises(LeaderboardError) as error:
-        verify(folder)
-    message = str(error.value)
-    assert all(part in message for part in parts), message
-    assert "\n" not in message
-    return message
 
 
 def test_an_honest_one_is_accepted(honest):
@@ -391,67 +350,6 @@ def test_training_on_the_test_split(folder):
         check_meta(replace(trained, training=Training(tuple(SUITE.instances), 10, 1.0)), meta.memplace)
 
 
-@pytest.fixture
-def unfinished(folder):
-    """A copy that was killed while it appended its last but three runs."""
-    entries = list(read_runs(folder / RUNS))
-    for entry in reversed(entries[3:]):
-        append_run(folder / UNFINISHED, entry)
-    os.truncate(folder / UNFINISHED, (folder / UNFINISHED).stat().st_size - 7)
-    (folder / RUNS).unlink()
-    return folder
-
-
-def test_an_unfinished_run_says_so_and_goes_on(unfinished, honest):
-    refused(unfinished, UNFINISHED, "unfinished")
-    steps = []
-    running.run(read_meta(unfinished / META), unfinished, on_progress=lambda done, of: steps.append((done, of)))
-    assert steps == [(done, 20) for done in range(16, 21)]
-    again, original = verify(unfinished), verify(honest)
-    assert [entry.plan for entry in again.entries] == [entry.plan for entry in original.entries]
-    assert again.entries[4:] == original.entries[4:]
-    assert sorted(path.name for path in unfinished.iterdir()) == [RUNS, META]
-
-
-def test_a_run_killed_while_it_goes_on_keeps_what_it_has(unfinished, monkeypatch):
-    """Nothing is written after a line without an end."""
-    played = running.play
-
-    def mortal(job):
-        if job.seed == 1:
-            raise KeyboardInterrupt
-        return played(job)
-
-    monkeypatch.setattr(running, "play", mortal)
-    with pytest.raises(KeyboardInterrupt):
-        running.run(read_meta(unfinished / META), unfinished)
-    assert len((unfinished / UNFINISHED).read_bytes().splitlines()) == 17
-    assert len(files.resume_runs(unfinished / UNFINISHED)) == 17
-
-
-def test_a_run_killed_at_its_end(folder):
-    entries = list(read_runs(folder / RUNS))
-    append_run(folder / UNFINISHED, entries[0])
-    refused(folder, UNFINISHED)
-    before = (folder / RUNS).read_bytes()
-    running.run(read_meta(folder / META), folder)
-    assert (folder / RUNS).read_bytes() == before
-    verify(folder)
-
-
-def test_a_damaged_unfinished_run(unfinished):
-    lines = (unfinished / UNFINISHED).read_bytes().splitlines(keepends=True)
-    (unfinished / UNFINISHED).write_bytes(b"".join([lines[0], b"null\n", *lines[2:]]))
-    with pytest.raises(LeaderboardError, match=f"{UNFINISHED}, line 2: a run has exactly the fields"):
-        running.run(read_meta(unfinished / META), unfinished)
-
-
-def test_another_submission_is_not_written_over(folder):
-    meta = replace(read_meta(folder / META), name="other")
-    with pytest.raises(LeaderboardError, match="holds another submission"):
-        running.run(meta, folder)
-
-
 def curve_of(folder, points):
     change(folder, lambda entries: [replace(entries[0], curve=tuple(points(entries[0]))), *entries[1:]])
 
@@ -511,19 +409,6 @@ def test_a_lucky_seed_is_not_deterministic(folder):
             unlike.append(str(error))
     assert unlike
     assert all("run again" in each for each in unlike)
-
-
-def test_what_a_killed_run_left_goes(folder):
-    for left in (folder / f".{META}.abc", folder / f".{RUNS}.new"):
-        left.write_text("half")
-    refused(folder, "does not belong")
-    running.run(read_meta(folder / META), folder)
-    verify(folder)
-
-
-def test_two_runs_do_not_share_a_folder(folder):
-    with alone(folder), pytest.raises(MemPlaceError, match="Another run"):
-        running.run(read_meta(folder / META), folder)
 
 
 @pytest.mark.parametrize("agent", ["subprocess:Popen", "os:getcwd", "json:JSONDecoder"])

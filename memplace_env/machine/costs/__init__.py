@@ -8,6 +8,7 @@ from memplace_env.machine.costs.cost_model import (
     cost_model_names,
     costs_of,
     resolve_cost_model,
+    whole_costs_of,
 )
 from memplace_env.machine.costs.measured import Measured, op_key
 from memplace_env.machine.costs.roofline import Roofline
@@ -27,5 +28,6 @@ __all__ = [
     "op_key",
     "op_times",
     "resolve_cost_model",
+    "whole_costs_of",
     "whole_op_ps",
 ]

@@ -110,9 +110,8 @@ def costs_of(model: CostModel, program: Program, accelerator: Accelerator) -> Co
         CostError: if the model fails, or an array has the wrong shape, type or range.
         WorkloadError: if the program takes longer, or more energy, than fits into int64.
     """
-    known = isinstance(model, KnownCosts) and model.belongs_to(program)
-    if program.slices is not None and not known:
-        return shared_costs(costs_of(model, program.whole, accelerator), program.slices)
+    if program.slices is not None and (whole := whole_costs_of(model, program, accelerator)) is not None:
+        return shared_costs(whole, program.slices)
     named = "The costs" if isinstance(model, KnownCosts) else f"Cost model {type(model).__name__}"
     try:
         costs = model.costs(program, accelerator)
@@ -140,6 +139,15 @@ def costs_of(model: CostModel, program: Program, accelerator: Accelerator) -> Co
     if not isinstance(costs.serial, bool | np.bool_):
         raise CostError(f"{named}: serial must be True or False, not {described(costs.serial)}.")
     return Costs(serial=bool(costs.serial), **arrays)
+
+
+def whole_costs_of(model: CostModel, program: Program, accelerator: Accelerator) -> Costs | None:
+    """Return the costs of `program.whole`, which those of its slices share.
+
+    None: none is a slice, or the model is the costs of the slices themselves.
+    """
+    known = isinstance(model, KnownCosts) and model.belongs_to(program)
+    return None if program.slices is None or known else costs_of(model, program.whole, accelerator)
 
 
 def _checked(named: str, costs: Costs, field: str, shape: tuple[int, ...], least: int = 0) -> NDArray[np.int64]:

@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from memplace_env.backends.ort import Executor
 from memplace_env.machine.accelerator import Accelerator, MemoryLevel
 from memplace_env.placement.resolve_task import resolve_task
 from memplace_env.placement.task import Task
@@ -179,3 +180,12 @@ def stereo(path: Path) -> Path:
 
 
 MODELS = {"convolutional": convolutional, "attentive": attentive, "quantised": quantised}
+
+
+def executors_of(folder: Path, **options) -> dict[tuple[str, str], Executor]:
+    """Executors of `MODELS`, by name and by whether weights are streamed or resident; options as of `task_of`."""
+    return {
+        (name, weights): Executor(task_of(make(folder / f"{name}.onnx"), weights=weights, **options))
+        for name, make in MODELS.items()
+        for weights in ("streamed", "resident")
+    }

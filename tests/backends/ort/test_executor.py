@@ -25,6 +25,7 @@ from tests.backends.ort.models import (
     biased,
     chip,
     convolutional,
+    executors_of,
     half,
     normal,
     task_of,
@@ -33,18 +34,8 @@ from tests.backends.ort.models import (
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("models")
-
-
-@pytest.fixture(scope="module")
 def executors(folder):
-    """Streamed and resident, by model."""
-    return {
-        (name, weights): Executor(task_of(make(folder / f"{name}.onnx"), weights=weights))
-        for name, make in MODELS.items()
-        for weights in ("streamed", "resident")
-    }
+    return executors_of(folder)
 
 
 def one_shot_plan(task, seed: int = 0) -> MemoryPlan:

@@ -17,7 +17,7 @@ from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.resolve_task import resolve_task
 from memplace_env.placement.validation import violations
 from memplace_env.program.program import TensorKind
-from tests.backends.ort.models import MODELS, convolutional, task_of
+from tests.backends.ort.models import MODELS, convolutional, executors_of, task_of
 from tests.backends.ort.test_executor import game_plan, one_shot_plan, plans
 from tests.fuzz.plan_mutants import KINDS, corrupted
 
@@ -26,18 +26,8 @@ SHARE = 0.1
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("models")
-
-
-@pytest.fixture(scope="module")
 def executors(folder):
-    """Streamed and resident, by model."""
-    return {
-        (name, weights): Executor(task_of(make(folder / f"{name}.onnx"), weights=weights, slices=SHARE))
-        for name, make in MODELS.items()
-        for weights in ("streamed", "resident")
-    }
+    return executors_of(folder, slices=SHARE)
 
 
 def slices_of(task, value: str) -> list[int]:
