@@ -37,16 +37,18 @@ else:
             return value
 
 
-_LEAST_EACH = 64
-"""Least items for which a thread of its own is worth starting."""
+LEAST_EACH = 64
+"""Least items of a few microseconds for which a thread of its own is worth starting."""
 
 
-def in_chunks(work: Callable[[int, int], Any], count: int, threads: int | None = None) -> None:
+def in_chunks(
+    work: Callable[[int, int], Any], count: int, threads: int | None = None, *, least_each: int = LEAST_EACH
+) -> None:
     """Call `work(first, last)` for ranges that cover 0..count, side by side where there are items and cores enough.
 
     `work` must release the interpreter (compiled kernels do) and write to its own items only.
     """
-    workers = ceil_div(count, _LEAST_EACH)
+    workers = ceil_div(count, least_each)
     if workers > 1:
         workers = min(threads or available_cores(), workers)
     if workers <= 1:

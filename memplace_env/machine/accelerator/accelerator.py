@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import Literal
 
 from memplace_env._lib.threads import cached_property
+from memplace_env.machine.accelerator.event_description import NO_MECHANISMS, Mechanisms
 from memplace_env.machine.accelerator.tiling_description import Access, Unit
 
 Ports = Literal["parallel", "serial"]
@@ -18,7 +19,7 @@ Fusion = Literal["none", "activation", "chain", "conv", "epilogue"]
 STREAMED = "-streamed"
 """End of the name of a streamed copy of a chip with resident weights, see `Accelerator.streamed`."""
 
-_NOT_HASHED = ("name", "description", "cost_model")
+_NOT_HASHED = ("name", "description", "cost_model", "mechanisms")
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,7 @@ class Accelerator:
         tiling: bytes and elements that the unit holds and works on at once, for tiled costs; None if not described.
         cost_model: name of the default cost model, see `memplace_env.machine.costs`.
         measured: times of the device itself, for measured costs; None if not described.
+        mechanisms: for the event simulator.
     """
 
     name: str
@@ -118,6 +120,7 @@ class Accelerator:
     tiling: Unit | None = None
     cost_model: str = "roofline"
     measured: MeasuredTimes | None = None
+    mechanisms: Mechanisms = NO_MECHANISMS
 
     @property
     def num_levels(self) -> int:
@@ -143,7 +146,8 @@ class Accelerator:
 
     @cached_property
     def sha256(self) -> str:
-        """Hex digest of the chip without its names and its cost model, which a task can choose."""
+        """Hex digest of the chip without its names, and without its cost model and the mechanisms of the event simulator,
+        which a task can choose."""
         values = {key: value for key, value in asdict(self).items() if key not in _NOT_HASHED}
         if self.measured is None:  # recorded digests hold no such field
             del values["measured"]

@@ -17,6 +17,7 @@ from memplace_env._lib.errors import AcceleratorError
 from memplace_env._lib.foreign import parse_toml
 from memplace_env._lib.foreign import read as read_file
 from memplace_env.machine.accelerator.accelerator import STREAMED, Accelerator, MemoryLevel, Systolic
+from memplace_env.machine.accelerator.event_description import NO_MECHANISMS
 from memplace_env.machine.accelerator.schema import DOCUMENT, MAX_BLOCKS, hint, schema_version
 from memplace_env.machine.accelerator.tiling_description import EthosU
 
@@ -155,6 +156,7 @@ def build(document: dict[str, Any]) -> Accelerator:
         tiling=_slowed(values["tiling"], compute) if "tiling" in values else None,
         cost_model=values.get("cost_model", "roofline"),
         measured=values.get("measured"),
+        mechanisms=values.get("event", NO_MECHANISMS),
     )
     if min(accelerator.dma_bytes_per_s) < 1:
         raise AcceleratorError("dma.efficiency leaves transfers less than 1 byte/s: raise it")

@@ -12,6 +12,7 @@ from typing import Any, get_args
 from memplace_env._lib.errors import AcceleratorError
 from memplace_env._lib.hints import nearest
 from memplace_env.machine.accelerator.accelerator import Fusion, MeasuredTimes, Ports, Weights
+from memplace_env.machine.accelerator.event_description import DmaEngines, DramBanks, Mechanisms, Tiles
 from memplace_env.machine.accelerator.tiling_description import Access, Engines, EthosU, LocalMemory, OutputCycles
 
 DTYPES = ("int8", "float16", "bfloat16", "float32")
@@ -255,6 +256,44 @@ _TILING = _unit(
         "systolic": _built(LocalMemory, _table({"local_bytes": _COUNT})),
     }
 )
+_EVENT = _table(
+    {
+        "tiles": _built(
+            Tiles,
+            _table(
+                {
+                    "buffers": _number("1", 64, step="1"),
+                    "local_bytes": _COUNT,
+                    "ops_in_flight": _number("1", 2, step="1"),
+                }
+            ),
+        ),
+        "dma": _built(
+            DmaEngines,
+            _table(
+                {
+                    "engines": _number("1", 64, step="1"),
+                    "bytes_per_s": _COUNT,
+                    "descriptor_bytes": _COUNT,
+                    "descriptor_ns": _NANOSECONDS,
+                }
+            ),
+        ),
+        "dram": _built(
+            DramBanks,
+            _table(
+                {
+                    "banks": _COUNT,
+                    "interleave_bytes": _COUNT,
+                    "same_bank_ns": _NANOSECONDS,
+                    "read_to_write_ns": _NANOSECONDS,
+                    "write_to_read_ns": _NANOSECONDS,
+                }
+            ),
+        ),
+    },
+    optional=["tiles", "dma", "dram"],
+)
 MAX_KEY = 150
 """Characters of an op's key, see `memplace_env.machine.costs.op_key`. Our choice."""
 _MEASURED = _table(
@@ -277,9 +316,10 @@ DOCUMENT = _table(
         "memory": _levels,
         "tiling": _TILING,
         "measured": _built(MeasuredTimes, _MEASURED),
+        "event": _built(Mechanisms, _EVENT),
         "dma": _table({"efficiency": _SHARE}, optional=["efficiency"]),
     },
-    optional=["dma", "cost_model", "tiling", "measured"],
+    optional=["dma", "cost_model", "tiling", "measured", "event"],
 )
 """Rule for a whole document, parsed with `parse_float=Decimal`. Counts and picoseconds come out as int, the rest of the
 numbers as Fraction, so nothing is rounded yet; optional fields that the file leaves out stay out."""

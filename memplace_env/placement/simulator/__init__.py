@@ -2,6 +2,7 @@
 
 from memplace_env.placement.simulator.builtin import BuiltinSimulator, time_plan
 from memplace_env.placement.simulator.evaluation import evaluate_plan, evaluate_plans, resolve_simulator
+from memplace_env.placement.simulator.event import EventSimulator
 from memplace_env.placement.simulator.parallel import ParallelSimulator
 from memplace_env.placement.simulator.traffic_bound import traffic_bound_ps
 from memplace_env.placement.simulator_protocol import BatchSimulator, Simulator
@@ -10,6 +11,7 @@ from memplace_env.placement.simulator_report import Report
 __all__ = [
     "BatchSimulator",
     "BuiltinSimulator",
+    "EventSimulator",
     "ParallelSimulator",
     "Report",
     "Simulator",

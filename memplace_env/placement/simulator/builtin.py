@@ -8,7 +8,7 @@ import numpy as np
 
 from memplace_env._lib.units import PJ, PS
 from memplace_env.machine.accelerator import Accelerator
-from memplace_env.machine.costs import CostModel, Costs, costs_of, op_times, resolve_cost_model
+from memplace_env.machine.costs import CostModel, Costs, OpTimes, costs_of, op_times, resolve_cost_model
 from memplace_env.machine.costs.op_time_kernels import used_by_level
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.simulator.deadline_kernel import run_transfers
@@ -30,19 +30,25 @@ def time_plan(task: Task, plan: MemoryPlan) -> Report:
     copies = ordered_copies(task, plan)
     leftover = times.op_ps - times.port_ps[:, -1]
     stall, tail, _ = run_transfers(leftover, copies.start, copies.end, copies.demand_ps)
-    latency = int(times.op_ps.sum() + stall.sum() + tail)
+    return report_of(task, plan, times, stall, int(tail), traffic_bound_ps(task))
+
+
+def report_of(task: Task, plan: MemoryPlan, times: OpTimes, stall_ps: Ints, tail_ps: int, bound_ps: int) -> Report:
+    """Return the report of a valid plan whose ops, stalls and tail take these times."""
+    costs = task.costs
+    latency = int(times.op_ps.sum() + stall_ps.sum() + tail_ps)
     return Report(
         latency_ps=latency,
         op_time_ps=times.op_ps,
         compute_ps=costs.work_ps,
         port_ps=times.port_ps,
-        stall_ps=stall,
-        tail_ps=int(tail),
+        stall_ps=stall_ps,
+        tail_ps=tail_ps,
         bound_by=np.where(costs.memory_binds(times.memory_ps), times.port_ps.argmax(axis=1), -1).astype(np.int8),
         bytes_moved=_bytes_moved(task, plan),
         peak_bytes=_peak_bytes(task, plan),
         energy_j=energy_j(_dynamic_pj(costs, plan), latency, task.accelerator),
-        traffic_bound_ps=traffic_bound_ps(task),
+        traffic_bound_ps=bound_ps,
         level_names=tuple(level.name for level in task.accelerator.levels),
     )
 

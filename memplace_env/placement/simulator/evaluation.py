@@ -12,6 +12,7 @@ from memplace_env._lib.foreign import described, message_of
 from memplace_env._lib.plugins import SIMULATORS, load_plugin
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.simulator.builtin import BuiltinSimulator, time_plan
+from memplace_env.placement.simulator.event import EventSimulator
 from memplace_env.placement.simulator.parallel import ParallelSimulator
 from memplace_env.placement.simulator_protocol import BatchSimulator, Simulator
 from memplace_env.placement.simulator_report import Report
@@ -97,7 +98,7 @@ def _is_finite(value: object) -> bool:
 
 
 def resolve_simulator(simulator: str | Simulator | None) -> Simulator | None:
-    """Return a black box from the name of an installed `memplace.simulators` entry point, or itself.
+    """Return a black box from "event" or the name of an installed `memplace.simulators` entry point, or itself.
 
     None, "builtin" and a `BuiltinSimulator()` without costs of its own mean the task's cost arrays, so there is None.
 
@@ -108,8 +109,12 @@ def resolve_simulator(simulator: str | Simulator | None) -> Simulator | None:
         return None
     if type(simulator) is BuiltinSimulator and simulator.model is None:
         return None
+    if isinstance(simulator, str) and simulator == EventSimulator.name:
+        return EventSimulator()
     if isinstance(simulator, str):
-        simulator = load_plugin(SIMULATORS, simulator, "simulator", [BuiltinSimulator.name], SimulatorError)
+        simulator = load_plugin(
+            SIMULATORS, simulator, "simulator", [BuiltinSimulator.name, EventSimulator.name], SimulatorError
+        )
     if not isinstance(simulator, Simulator):
         name = described(simulator)
         raise SimulatorError(f"{name} is not a simulator: it needs run(program, accelerator, plan) -> Report.")

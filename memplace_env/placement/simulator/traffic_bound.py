@@ -26,7 +26,7 @@ def traffic_bound_ps(task: Task) -> int:
        a copy that hides in no op's leftover is paid as stall or tail.
     """
     floor = int(whole_op_ps(task.costs, _least_port_time(task)).sum())
-    return max(floor, _compulsory_traffic(task), min(task.program.num_uses, 1))  # a use takes a picosecond or more
+    return max(floor, compulsory_traffic_ps(task), min(task.program.num_uses, 1))  # a use takes a picosecond or more
 
 
 def _least_port_time(task: Task) -> Ints:
@@ -46,7 +46,8 @@ def _least_port_time(task: Task) -> Ints:
     return best
 
 
-def _compulsory_traffic(task: Task) -> int:
+def compulsory_traffic_ps(task: Task) -> int:
+    """Return picoseconds in which the backing memory's port moves what every plan must move."""
     program, costs = task.program, task.costs
     backing = costs.use_ps[:, task.backing]
     reads, cheapest_read = ~program.use_is_result, np.full(program.num_tensors, np.iinfo(np.int64).max)

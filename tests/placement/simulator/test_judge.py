@@ -56,7 +56,7 @@ def test_installed_simulators_are_found_by_name(monkeypatch):
     plain = gym.make("MemPlace-v0", workload=WORKLOAD).unwrapped
     env = gym.make("MemPlace-v0", workload=WORKLOAD, simulator="slow").unwrapped
     assert env.report().latency_ps == 2 * plain.report().latency_ps
-    with pytest.raises(SimulatorError, match="there are builtin, asking, broken, ready, slow, wrong"):
+    with pytest.raises(SimulatorError, match="there are builtin, event, asking, broken, ready, slow, wrong"):
         resolve_simulator("nothing")
     with pytest.raises(SimulatorError, match=r"'broken' cannot be loaded \(no chip\); install"):
         resolve_simulator("broken")

@@ -1,0 +1,133 @@
+"""Tables of the event simulator: what of a task no plan changes, and what of a plan its kernel reads."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from memplace_env._lib.kernel import kernel
+from memplace_env._lib.units import PS_PER_S
+from memplace_env.machine.accelerator.event_description import Mechanisms
+from memplace_env.machine.costs.roofline import ceil_ratio
+from memplace_env.placement.memory_plan import MemoryPlan
+from memplace_env.placement.simulator.builtin import CopyDemands, ordered_copies
+from memplace_env.placement.task import Task
+from memplace_env.program.program import Ints
+
+EARLY, LATE, STORE = 0, 1, 2
+"""Kinds of requests: loads that wait for no op in flight, loads of what the op before makes, stores."""
+MOST_TILES = 32
+"""Tiles of one op; more change little and take time. Our choice."""
+MOST_PIECES = 64
+"""Descriptors of one copy; of a larger copy they move more than `descriptor_bytes` each. Our choice."""
+
+
+class TaskTables(NamedTuple):
+    """Tables of one task under some mechanisms.
+
+    Attributes:
+        use_kind: int8[U], EARLY, LATE or STORE.
+        tiles: int64[T], number of tiles of each op.
+        address: int64[K], where each tensor lies in the backing memory: one behind the other, in order of number. Plans
+            have no such addresses; our choice.
+        pieces: int64[K], descriptors of a copy of each tensor; 0 without engines.
+    """
+
+    use_kind: Ints
+    tiles: Ints
+    address: Ints
+    pieces: Ints
+
+
+def task_tables(task: Task, mechanisms: Mechanisms) -> TaskTables:
+    """Return the tables.
+
+    An op has as many tiles as its bytes fill buffers. A load is late if the op before makes the tensor, or another
+    slice of it.
+    """
+    program = task.program
+    use_op = np.repeat(np.arange(program.num_ops), np.diff(program.use_ptr))
+    late = (program.producer[program.use_tensor] == use_op - 1) & (use_op > 0)
+    kind = np.where(program.use_is_result, STORE, np.where(late, LATE, EARLY)).astype(np.int8)
+    tiles = np.ones(program.num_ops, dtype=np.int64)
+    if mechanisms.tiles is not None:
+        moved = np.zeros(program.num_ops, dtype=np.int64)
+        np.add.at(moved, use_op, program.use_bytes)
+        buffer = max(mechanisms.tiles.local_bytes // mechanisms.tiles.buffers, 1)
+        tiles = np.clip(-(-moved // buffer), 1, MOST_TILES)
+    pieces = np.zeros(program.num_tensors, dtype=np.int64)
+    if mechanisms.dma is not None:
+        pieces = np.clip(-(-program.tensor_bytes // mechanisms.dma.descriptor_bytes), 1, MOST_PIECES)
+    address = np.cumsum(program.tensor_bytes) - program.tensor_bytes
+    return TaskTables(kind, tiles, address, pieces)
+
+
+class PlanTables(NamedTuple):
+    """Tables of one plan.
+
+    Attributes:
+        request_ps: int64[T, 3, L], picoseconds of each op's requests of each kind at each level's port, with the
+            level's latency in the first kind that uses it.
+        address, size: int64[T, 3], where the bytes begin that the requests of a kind move in the backing memory, those
+            of its first use there, and how many that use moves.
+        copies: the copies by deadline.
+        copy_pieces: int64[M], descriptors of each.
+        engine_ps: int64[M], picoseconds of an engine that each takes for its bytes.
+        copy_address, copy_size: int64[M], place in the backing memory.
+        copy_writes: bool[M], whether it writes the backing memory.
+    """
+
+    request_ps: Ints
+    address: Ints
+    size: Ints
+    copies: CopyDemands
+    copy_pieces: Ints
+    engine_ps: Ints
+    copy_address: Ints
+    copy_size: Ints
+    copy_writes: np.ndarray
+
+
+def plan_tables(task: Task, mechanisms: Mechanisms, tables: TaskTables, plan: MemoryPlan) -> PlanTables:
+    """Return the tables of a valid plan."""
+    program, costs = task.program, task.costs
+    request_ps, first = _requests(program.use_ptr, plan.use_level, tables.use_kind, costs.use_ps, costs.latency_ps)
+    tensor = program.use_tensor[np.maximum(first, 0)] if program.num_uses else np.zeros_like(first)
+    size = np.where(first >= 0, program.tensor_bytes[tensor], 0)
+    copies = ordered_copies(task, plan)
+    moved, source = plan.transfers[copies.transfer, :2].T
+    engine_ps = np.zeros(len(moved), dtype=np.int64)
+    if mechanisms.dma is not None and len(moved):
+        engine_ps = ceil_ratio(program.tensor_bytes[moved], PS_PER_S, mechanisms.dma.bytes_per_s)
+    return PlanTables(
+        request_ps,
+        tables.address[tensor],
+        size,
+        copies,
+        tables.pieces[moved],
+        engine_ps,
+        tables.address[moved],
+        program.tensor_bytes[moved],
+        source != task.backing,
+    )
+
+
+@kernel
+def _requests(use_ptr, use_level, use_kind, use_ps, latency_ps):
+    """Return request_ps int64[T, 3, L], and int64[T, 3], the first use of each kind at the backing memory or -1."""
+    ops, levels = len(use_ptr) - 1, use_ps.shape[1]
+    request = np.zeros((ops, 3, levels), dtype=np.int64)
+    first = np.full((ops, 3), -1, dtype=np.int64)
+    for op in range(ops):
+        for use in range(use_ptr[op], use_ptr[op + 1]):
+            level, kind = use_level[use], use_kind[use]
+            request[op, kind, level] += use_ps[use, level]
+            if level == levels - 1 and first[op, kind] < 0:
+                first[op, kind] = use
+        for level in range(levels):
+            for kind in range(3):
+                if request[op, kind, level] > 0:
+                    request[op, kind, level] += latency_ps[level]
+                    break
+    return request, first
