@@ -146,8 +146,7 @@ class Accelerator:
 
     @cached_property
     def sha256(self) -> str:
-        """Hex digest of the chip without its names, and without its cost model and the mechanisms of the event simulator,
-        which a task can choose."""
+        """Hex digest of the chip without its names, and without what a task can choose: cost model and mechanisms."""
         values = {key: value for key, value in asdict(self).items() if key not in _NOT_HASHED}
         if self.measured is None:  # recorded digests hold no such field
             del values["measured"]

@@ -27,7 +27,7 @@ class TaskTables(NamedTuple):
     """Tables of one task under some mechanisms.
 
     Attributes:
-        use_kind: int8[U], EARLY, LATE or STORE.
+        use_kind: int64[U], EARLY, LATE or STORE.
         tiles: int64[T], number of tiles of each op.
         address: int64[K], where each tensor lies in the backing memory: one behind the other, in order of number. Plans
             have no such addresses; our choice.
@@ -49,7 +49,7 @@ def task_tables(task: Task, mechanisms: Mechanisms) -> TaskTables:
     program = task.program
     use_op = np.repeat(np.arange(program.num_ops), np.diff(program.use_ptr))
     late = (program.producer[program.use_tensor] == use_op - 1) & (use_op > 0)
-    kind = np.where(program.use_is_result, STORE, np.where(late, LATE, EARLY)).astype(np.int8)
+    kind = np.where(program.use_is_result, STORE, np.where(late, LATE, EARLY)).astype(np.int64)
     tiles = np.ones(program.num_ops, dtype=np.int64)
     if mechanisms.tiles is not None:
         moved = np.zeros(program.num_ops, dtype=np.int64)
