@@ -134,6 +134,12 @@ BUILT_IN = (
         _ONE_SHOT,
         "no search: tensors that save most time for the bytes they hold go first; milliseconds",
     ),
+    AgentSpec(
+        "calibrated",
+        "memplace_agents.calibrated:Calibrated",
+        BOTH,
+        "for black boxes: costs fitted to measured plans, solved exactly, measured again",
+    ),
     AgentSpec("random", "memplace_agents.heuristic:RandomSearch", _ONE_SHOT, "uniformly random assignments"),
     AgentSpec(
         "greedy-dp",
