@@ -158,12 +158,13 @@ MAY_TAKE_BOTH = (
 """Modules in which tasks are made, or which outsiders call or implement."""
 SIMULATORS = (
     "memplace_env.placement.simulator.builtin",
+    "memplace_env.placement.simulator.event.event_simulator",
     "memplace_env.placement.simulator.parallel",
     "memplace_env.leaderboard.black_box",
     "memplace_env.backends.cuda.simulator",
 )
 """Modules that implement `Simulator`, which takes both."""
-METHODS = ("run", "run_batch", "task_of", "bench", "disturbed")
+METHODS = ("run", "run_batch", "spans", "task_of", "bench", "disturbed")
 
 
 def takes_both(node: ast.FunctionDef) -> bool:

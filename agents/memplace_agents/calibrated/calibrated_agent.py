@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from memplace_agents.base import Agent
-from memplace_agents.calibrated.cost_factors import CostFactors, Fitted, Floats, PlanTerms
+from memplace_agents.calibrated.cost_factors import CostFactors, FittedFactors, Floats, PlanTerms
 from memplace_agents.calibrated.proposals import Proposer
 from memplace_agents.evaluator import Evaluator
 from memplace_env._lib.errors import AgentError
@@ -21,13 +21,13 @@ SOLVE_SECONDS = 20.0
 NEIGHBOURS = 16
 """Neighbours of which the fitted costs choose the one that is measured."""
 SEARCH_EVERY = 4
-"""Of so many plans after the exact ones, one is the end of a search under fitted costs; all of them under noise."""
+"""Every so many plans after the exact ones, one is the end of a search under fitted costs; under noise all are."""
 MOST_FITTED = 128
 """Measured plans that a fit uses at most: the fastest ones."""
 GROWTH = 1.3
 """The factors are fitted again when there are so many times as many measurements."""
 TEMPERATURE = 0.001
-"""Of the annealing, as a fraction of the best latency."""
+"""At the start of the annealing, as a fraction of the best latency; it falls to zero with the square of what is left."""
 
 
 class Calibrated(Agent[Evaluator]):
@@ -69,7 +69,7 @@ class _Calibration:
         self.terms: list[PlanTerms] = []
         self.measured_ps: list[float] = []
         self._known: dict[bytes, int] = {}
-        self._fitted: Fitted | None = None
+        self._fitted: FittedFactors | None = None
         self._fitted_at = 0
 
     def run(self) -> None:
@@ -132,7 +132,7 @@ class _Calibration:
         seconds = self.solve_seconds if left is None else min(self.solve_seconds, left / 4)
         return self.proposer.solved(costs, seconds) if seconds > 0 else None
 
-    def _fit(self) -> Fitted:
+    def _fit(self) -> FittedFactors:
         if self._fitted is None or len(self.terms) >= max(GROWTH * self._fitted_at, self._fitted_at + 1):
             order = np.argsort(self.measured_ps, kind="stable")[:MOST_FITTED]
             start = None if self._fitted is None else self._fitted.mean

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
-from memplace_env.machine.costs import Costs
+from memplace_env.machine.costs import Costs, op_times
 from memplace_env.machine.costs.op_time_kernels import used_by_level
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.simulator.builtin import CopyDemands, ordered_copies
@@ -32,7 +32,7 @@ MOST_ROUNDS = 15
 
 
 class PlanTerms(NamedTuple):
-    """What a plan's latency is made of, by nominal costs.
+    """Parts of a plan's latency by nominal costs.
 
     Attributes:
         used_ps: float64[T, L], time that the op's uses keep each level's port busy.
@@ -45,7 +45,7 @@ class PlanTerms(NamedTuple):
     prefetch: NDArray[np.bool_]
 
 
-class Fitted(NamedTuple):
+class FittedFactors(NamedTuple):
     """Logarithms of the factors: the most probable ones, and the precision of the Laplace approximation around them.
 
     Attributes:
@@ -102,20 +102,20 @@ class CostFactors:
         """Return the latencies float64[N] of plans under the factors exp(theta)."""
         costs = self.task.costs
         compute, uses, copy = self._parts(theta)
-        used = np.stack([plan.used_ps for plan in plans])
-        port = used * uses + np.where(used > 0, costs.latency_ps, 0)
-        memory = port.sum(axis=2) if costs.serial else port.max(axis=2)
-        time = np.maximum(costs.compute_ps * compute, memory) + costs.overhead_ps * compute
-        latency = time.sum(axis=1)
+        scaled: Any = costs._replace(compute_ps=costs.compute_ps * compute, overhead_ps=costs.overhead_ps * compute)
+        times = op_times(scaled, np.stack([plan.used_ps for plan in plans]) * uses)
+        latency = times.op_ps.sum(axis=1)
         for row, plan in enumerate(plans):
             if len(plan.copies.start):
-                leftover = np.maximum(time[row] - port[row, :, -1], 0).astype(np.int64)
+                leftover = np.maximum(times.op_ps[row] - times.port_ps[row, :, -1], 0).astype(np.int64)
                 demand = (plan.copies.demand_ps * np.where(plan.prefetch, copy[0], copy[1])).astype(np.int64)
                 stall, tail, _ = run_transfers(leftover, plan.copies.start, plan.copies.end, demand)
                 latency[row] += stall.sum() + tail
         return np.asarray(latency * np.exp(theta[0]))
 
-    def fit(self, plans: list[PlanTerms], measured_ps: Floats, noise: float, start: Floats | None = None) -> Fitted:
+    def fit(
+        self, plans: list[PlanTerms], measured_ps: Floats, noise: float, start: Floats | None = None
+    ) -> FittedFactors:
         """Return the factors that explain measured latencies.
 
         Args:
@@ -137,7 +137,7 @@ class CostFactors:
         start = start.copy()
         start[0] -= float(np.mean(np.log(self.latency_ps(plans, start)) - target))
         found = least_squares(residuals, start, method="trf", diff_step=1e-4, max_nfev=MOST_ROUNDS)
-        return Fitted(found.x, found.jac.T @ found.jac)
+        return FittedFactors(found.x, found.jac.T @ found.jac)
 
     def costs(self, theta: Floats) -> Costs:
         """Return the cost arrays with the factors exp(theta), but for the one of the whole."""

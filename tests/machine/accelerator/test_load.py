@@ -77,8 +77,14 @@ def numbers(table: Document, prefix: str = "") -> Iterator[str]:
 def test_every_number_of_a_preset_has_a_source(name: str) -> None:
     document = tomllib.loads((PRESETS / f"{name}.toml").read_text())
     assert "memory" in document
-    assert {key for key, value in document.items() if isinstance(value, dict)} <= {"compute", "dma", "source", "tiling"}
-    for table in [document["compute"], *document["memory"], document.get("dma", {})]:
+    tables = {key for key, value in document.items() if isinstance(value, dict)}
+    assert tables <= {"compute", "dma", "event", "source", "tiling"}
+    for table in [
+        document["compute"],
+        *document["memory"],
+        document.get("dma", {}),
+        *document.get("event", {}).values(),
+    ]:
         sources = table.get("source", {})
         for number in numbers(table):
             assert number in sources or number.split(".")[0] in sources, number
@@ -330,6 +336,7 @@ NO_TEXTS: list[Any] = [5, True, "", "  ", "a\tb", [], {}]
 NO_CHOICES: list[Any] = [5, True, "", "nothing", [], {}]
 ORDER = "order the levels fastest first"
 
+TILES = {"buffers": 2, "local_bytes": 1024, "ops_in_flight": 2}
 ENGINES = {"unit": "engines", "engines": 12, "grid": [32, 32, 4], "loads": "hidden"}
 MISTAKES = [
     *((path, ..., f"{path} is missing") for path in REQUIRED),
@@ -374,6 +381,12 @@ MISTAKES = [
     ("tiling", {**ENGINES, "engines": 0}, "tiling.engines must be between 1 and 1024"),
     ("tiling", {**ENGINES, "grid": [32, 32]}, "tiling.grid must be a list of 3 values"),
     ("tiling", {**ENGINES, "loads": "hiden"}, "did you mean hidden?"),
+    ("event", {"tile": {}}, "event.tile is not a field: remove it or use one of tiles, dma, dram"),
+    ("event.tiles", {**TILES, "buffers": 0}, "event.tiles.buffers must be between 1 and 64"),
+    ("event.tiles", {**TILES, "ops_in_flight": 3}, "event.tiles.ops_in_flight must be between 1 and 2"),
+    ("event.tiles", {"buffers": 2}, "event.tiles.local_bytes is missing: add it"),
+    ("event.dma", {"engines": 2}, "event.dma.bytes_per_s is missing: add it"),
+    ("event.dram", {"banks": 1.5}, "event.dram.banks must be a whole number"),
 ]
 
 

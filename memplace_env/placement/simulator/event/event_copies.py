@@ -73,11 +73,11 @@ def fill_gap(until, state, port_free, copy_start, by_start, retire, waiting, lef
 
 
 @kernel(forceinline=True)
-def engine_time(state, engine_free, copy_start, by_start, retire, waiting):
-    """Return when the next engine can begin a descriptor, NEVER if there is none to begin."""
+def engine_time(now, state, engine_free, copy_start, by_start, retire, waiting):
+    """Return when the next engine can begin a descriptor, NEVER if there is none to begin; `now`: the last event."""
     if len(engine_free) == 0:
         return NEVER
-    free = engine_free.min()
+    free = max(now, engine_free.min())
     if len(waiting) > 0:
         return free
     release = next_release(state, copy_start, by_start, retire)

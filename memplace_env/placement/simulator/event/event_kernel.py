@@ -80,7 +80,7 @@ def run_events(costs, tables, tiles, switches, dram, spans):
     load_op, load_tile, loads = 0, 0, 0
     late_op, late_tile, lates = 0, 0, 0
     store_op, store_tile, stores = 0, 0, 0
-    last_load = last_late = last_unit = last_store = last_freed = np.int64(0)
+    now = last_load = last_late = last_unit = last_store = last_freed = np.int64(0)
     while True:
         # 1. When could each stream go on?
         load_time = late_time = store_time = NEVER
@@ -100,7 +100,7 @@ def run_events(costs, tables, tiles, switches, dram, spans):
                 late_time = max(late_time, retire[late_op - 1]) if late_op <= state[RETIRED] else NEVER
         if stores < lates:
             store_time = max(last_store, computed[stores % ring])
-        copy_time = engine_time(state, engine_free, copy_start, by_start, retire, waiting)
+        copy_time = engine_time(now, state, engine_free, copy_start, by_start, retire, waiting)
         now = min(min(load_time, late_time), min(store_time, copy_time))
         if now == NEVER:
             break

@@ -1,4 +1,4 @@
-"""What happens when in a run of the event simulator."""
+"""The times of everything in a run of the event simulator."""
 
 from __future__ import annotations
 
