@@ -82,10 +82,10 @@ class _Calibration:
         for _ in range(self._solves):
             if self.evaluator.remaining <= 0:
                 return
-            plan = self._solved(self.factors.costs(self._fit().mean))
-            if plan is None or plan.to_json().encode() in self._known:
-                plan = self._solved(self.factors.costs(self._drawn())) or plan
-            self._measure(plan)
+            found = self._solved(self.factors.costs(self._fit().mean))
+            if found is None or found.to_json().encode() in self._known:
+                found = self._solved(self.factors.costs(self._drawn())) or found
+            self._measure(found)
         self._anneal()
 
     @property

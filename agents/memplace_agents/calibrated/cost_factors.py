@@ -136,7 +136,7 @@ class CostFactors:
         # The factor of the whole is known up to the others: it begins where the mean error is 0.
         start = start.copy()
         start[0] -= float(np.mean(np.log(self.latency_ps(plans, start)) - target))
-        found = least_squares(residuals, start, method="trf", diff_step=1e-4, max_nfev=MOST_ROUNDS)
+        found: Any = least_squares(residuals, start, method="trf", diff_step=1e-4, max_nfev=MOST_ROUNDS)
         return FittedFactors(found.x, found.jac.T @ found.jac)
 
     def costs(self, theta: Floats) -> Costs:

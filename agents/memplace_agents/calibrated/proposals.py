@@ -11,10 +11,11 @@ import numpy as np
 from memplace_agents.evaluator import Evaluator, GameEvaluator, OneShotEvaluator
 from memplace_agents.exact import Exact
 from memplace_agents.game.game_local_search import GameLocalSearch
-from memplace_agents.game.preferences import by_role, by_tensor, finished, greedy_preferences, preferences_of_plan
+from memplace_agents.game.preferences import by_role, by_tensor, finished, greedy_preferences
 from memplace_agents.heuristic.local_search import LocalSearch, neighbour
 from memplace_agents.xla_msa import PUBLIC_SETS, default_plan
 from memplace_env.envs.malloc_game import MallocGameEnv
+from memplace_env.envs.malloc_game.plan_actions import preferences_of_plan
 from memplace_env.envs.malloc_game.state import COPY, DROP, NO_COPY
 from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.machine.costs import Costs
@@ -25,7 +26,7 @@ from memplace_env.placement.task import Task
 
 GAP = 1e-3
 """Gap at which an exact solve under fitted costs ends: they are not known better. Our choice."""
-SEARCHED = {True: 4_000, False: 1_000}
+SEARCHED = {True: 500, False: 1_000}
 """Evaluations under fitted costs before one plan is measured: games, one-shot assignments. Our choice."""
 
 
@@ -67,13 +68,13 @@ class Proposer:
         return found.plan
 
     def searched(self, costs: Costs, best: MemoryPlan) -> MemoryPlan | None:
-        """Return the plan of a short annealing under other costs, from the best plan."""
+        """Return the plan of a short annealing under other costs, from the best plan, which it may be itself."""
         env, budget, seed = self._env(costs), SEARCHED[self.is_game], int(self._rng.integers(2**31))
         part: Any = (GameEvaluator if self.is_game else OneShotEvaluator)(env, budget=budget)
         part.offer(best)
-        start = part.incumbent
         (GameLocalSearch(chains=1) if self.is_game else LocalSearch()).run(part, seed)
-        return None if part.incumbent is start else part.incumbent
+        plan: MemoryPlan | None = part.incumbent
+        return plan
 
     def neighbours(self, costs: Costs, plan: MemoryPlan, count: int) -> MemoryPlan:
         """Return the best of some neighbours of a plan under other costs."""

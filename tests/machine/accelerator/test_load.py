@@ -386,7 +386,7 @@ MISTAKES = [
     ("event.tiles", {**TILES, "ops_in_flight": 3}, "event.tiles.ops_in_flight must be between 1 and 2"),
     ("event.tiles", {"buffers": 2}, "event.tiles.local_bytes is missing: add it"),
     ("event.dma", {"engines": 2}, "event.dma.bytes_per_s is missing: add it"),
-    ("event.dram", {"banks": 1.5}, "event.dram.banks must be a whole number"),
+    ("event.dram", {"banks": 4}, "event.dram.interleave_bytes is missing: add it"),
 ]
 
 
