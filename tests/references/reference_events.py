@@ -186,9 +186,9 @@ class Clock:
         if self.heads["late"] >= self.heads["load"]:
             return False
         tile = self.tiles[self.heads["late"]]
-        if any(tile.late.values()) or any(self.whole(tile.op, "late")):
-            if not self.ended(tile.op - 1):
-                return False
+        is_late = any(tile.late.values()) or any(self.whole(tile.op, "late"))
+        if is_late and not self.ended(tile.op - 1):
+            return False
         tile.loaded_by = max(tile.loaded_by, self.request(tile, [("late", tile.late)]))
         tile.computed_by = self.unit_free = max(tile.loaded_by, self.unit_free) + tile.unit
         self.heads["late"] += 1

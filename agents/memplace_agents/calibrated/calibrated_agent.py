@@ -27,7 +27,7 @@ MOST_FITTED = 128
 GROWTH = 1.3
 """The factors are fitted again when there are so many times as many measurements."""
 TEMPERATURE = 0.001
-"""At the start of the annealing, as a fraction of the best latency; it falls to zero with the square of what is left."""
+"""At the start of the annealing, as a share of the best latency; it falls to zero with the square of what is left."""
 
 
 class Calibrated(Agent[Evaluator]):

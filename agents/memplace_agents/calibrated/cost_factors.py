@@ -102,8 +102,11 @@ class CostFactors:
         """Return the latencies float64[N] of plans under the factors exp(theta)."""
         costs = self.task.costs
         compute, uses, copy = self._parts(theta)
-        scaled: Any = costs._replace(compute_ps=costs.compute_ps * compute, overhead_ps=costs.overhead_ps * compute)
-        times = op_times(scaled, np.stack([plan.used_ps for plan in plans]) * uses)
+        # Real picoseconds, so that the fit sees small steps of a factor.
+        compute_ps: Any = costs.compute_ps * compute
+        overhead_ps: Any = costs.overhead_ps * compute
+        used_ps: Any = np.stack([plan.used_ps for plan in plans]) * uses
+        times = op_times(costs._replace(compute_ps=compute_ps, overhead_ps=overhead_ps), used_ps)
         latency = times.op_ps.sum(axis=1)
         for row, plan in enumerate(plans):
             if len(plan.copies.start):
@@ -136,7 +139,7 @@ class CostFactors:
         # The factor of the whole is known up to the others: it begins where the mean error is 0.
         start = start.copy()
         start[0] -= float(np.mean(np.log(self.latency_ps(plans, start)) - target))
-        found: Any = least_squares(residuals, start, method="trf", diff_step=1e-4, max_nfev=MOST_ROUNDS)
+        found: Any = least_squares(residuals, start, method="trf", diff_step=[1e-4], max_nfev=MOST_ROUNDS)
         return FittedFactors(found.x, found.jac.T @ found.jac)
 
     def costs(self, theta: Floats) -> Costs:
@@ -152,7 +155,7 @@ class CostFactors:
         )
 
     def _parts(self, theta: Floats) -> tuple[Floats, Floats, Floats]:
-        """Return the factors of compute float64[T], of uses float64[T, L], and of prefetch and write-back float64[2]."""
+        """Return the factors of compute float64[T], uses float64[T, L], and prefetch and write-back float64[2]."""
         factors = np.exp(theta[1:])
         of_compute, of_use = factors[: self._kinds], factors[self._kinds : -2].reshape(self._kinds, self._levels)
         return of_compute[self._kind], of_use[self._kind], factors[-2:]

@@ -169,12 +169,12 @@ def test_tiles_overlap_with_two_buffers_only():
     # One buffer: loads, then the unit, then the store.
     one = Mechanisms(Tiles(1, 10 * size, 1))
     assert ran(task, one, plan).op_time_ps.tolist() == [181, 181]
-    # Two buffers and two tiles: 40 to load the first tile, then the unit is never idle: 140. The store of 1 is all of the
-    # first tile's. With one op in flight the second begins at 140, and so on.
+    # Two buffers and two tiles: 40 to load the first tile, then the unit is never idle: 140. The store of 1 is
+    # all of the first tile's. With one op in flight the second begins at 140, and so on.
     two = Mechanisms(Tiles(2, size, 1))
     assert ran(task, two, plan).op_time_ps.tolist() == [140, 140]
-    # With two in flight the second op's first half of a weight loads at 91, when a buffer is free; its input is late, 20
-    # from 140 on, and the unit works from 160 to 260.
+    # With two in flight the second op's first half of a weight loads at 91, when a buffer is free; its input is
+    # late, 20 from 140 on, and the unit works from 160 to 260.
     both = Mechanisms(Tiles(2, size, 2))
     assert ran(task, both, plan).op_time_ps.tolist() == [140, 120]
 

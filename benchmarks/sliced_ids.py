@@ -1,0 +1,148 @@
+"""Select the settings that have an id `...-Sliced-v0`: those of registered ids in which slices gain something.
+
+    python -m benchmarks.sliced_ids                 # measures what is missing, and prints the selection as a table
+    python -m benchmarks.sliced_ids --register      # and writes memplace_env/envs/ids.json
+    python -m benchmarks.sliced_ids --write docs/slices.md
+
+The rule. Each registered id's setting is cut at `SHARE`. Its best sliced plan is the fastest of density-greedy's and
+the exact agent's for maps, as `benchmarks.slices` measures them, and of XLA's public option sets', the greedy player's
+and the exact agent's for games, which stops after `SECONDS`. If that is faster than the best known plan without slices
+by `LEAST` or more, the setting has an id. Programs of more than `MOST_TENSORS` slices are left out: their linear
+programs take minutes to build. A run that was stopped continues with what is missing in results/sliced_ids.jsonl.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import gymnasium as gym
+
+import memplace_agents
+from benchmarks import slices
+from benchmarks.cores import single_cores
+from benchmarks.ids_file import SLICED, register_sliced
+from benchmarks.ledger import Ledger, Record
+from benchmarks.suite import ENDLESS, cheap_stages
+from benchmarks.tables import benchmark_parser, markdown_table, milliseconds, publish
+from memplace_agents.game.portfolio import Portfolio
+from memplace_env._lib.units import PS
+from memplace_env.envs.malloc_game import MallocGameEnv
+from memplace_env.envs.registration import Formulation
+from memplace_env.envs.splits import FORMULATIONS
+from memplace_env.leaderboard.suite import best_known
+
+RESULTS: Final = Path(__file__).parent / "results" / "sliced_ids.jsonl"
+FIELDS: Final = ("formulation", "name")
+SHARE: Final = slices.SHARE
+SECONDS: Final = 10.0
+LEAST: Final = 1.02
+MOST_TENSORS: Final = 20_000
+
+
+def whole(formulation: Formulation) -> list[str]:
+    """Return the names of the registered ids without slices."""
+    return [name for name in formulation.traits.settings if not name.endswith(SLICED)]
+
+
+def measure(run: Record) -> Record:
+    """Return the record of a game's name."""
+    env = gym.make(Formulation.GAME.traits.env_id(run["name"]), slices=SHARE).unwrapped
+    assert isinstance(env, MallocGameEnv)
+    found: Record = {**run, "tensors": env.task.program.num_tensors, "ops": env.task.program.num_ops}
+    if found["tensors"] > MOST_TENSORS:
+        return found
+    cheap = Portfolio(stages=cheap_stages()).solve(env)
+    assert cheap.report is not None
+    found |= {"baseline_s": cheap.native_latency_s, "cheap_s": cheap.report.latency_s, "cheap": cheap.found_by}
+    exact = memplace_agents.Exact(cheap=False).solve(env, budget=ENDLESS, time_limit=SECONDS)
+    assert exact.report is not None
+    return found | {"plan_s": exact.report.latency_s, "bound_s": exact.bound_s, "seconds": round(exact.seconds, 3)}
+
+
+def of_map(name: str, records: dict[tuple[str, float | None], Record]) -> Record:
+    """Return a map's record from those of `benchmarks.slices`."""
+    found: Record = {"formulation": Formulation.ONE_SHOT.value, "name": name}
+    row = records.get((name, SHARE))
+    if row is None or row["tensors"] > MOST_TENSORS:
+        return found
+    plan = {"plan_s": row["exact_s"], "bound_s": row["exact_bound_s"], "seconds": row["exact_took_s"]}
+    cheap = {"baseline_s": row["native_s"], "cheap_s": row["density_s"], "cheap": "density-greedy"}
+    return found | {"tensors": row["tensors"]} | cheap | plan
+
+
+def best_s(record: Record) -> float:
+    """Return the latency of the best sliced plan; infinite if there is none."""
+    return min(record.get("cheap_s", math.inf), record.get("plan_s", math.inf))
+
+
+def whole_s(record: Record) -> float:
+    """Return the latency of the best known plan without slices."""
+    return best_known()[Formulation(record["formulation"]).traits.env_id(record["name"])].best_ps * PS
+
+
+def gain(record: Record) -> float:
+    """Return the latency of the best known plan without slices over that of the best sliced plan."""
+    return whole_s(record) / best_s(record)
+
+
+def passes(record: Record) -> bool:
+    """Return True if the rule gives the setting an id."""
+    return gain(record) >= LEAST
+
+
+def measured() -> list[Record]:
+    """Return the records of all ids that are there, maps first."""
+    rows = {(r["name"], r["slices"]): r for r in Ledger(slices.RESULTS, slices.FIELDS).records if r["table"] == "gains"}
+    maps = [of_map(name, rows) for name in whole(Formulation.ONE_SHOT)]
+    return maps + Ledger(RESULTS, FIELDS).of(games())
+
+
+def games() -> list[Record]:
+    """Return the runs of all games."""
+    return [{"formulation": Formulation.GAME.value, "name": name} for name in whole(Formulation.GAME)]
+
+
+def chosen(records: Sequence[Record]) -> dict[str, list[str]]:
+    """Return the names of the settings that have an id with slices, by formulation."""
+    return {kind: [r["name"] for r in records if r["formulation"] == kind and passes(r)] for kind in FORMULATIONS}
+
+
+def table(records: Sequence[Record]) -> str:
+    """Return a Markdown table with a row for each formulation and chip: how many ids, and how much they gain."""
+    rows = []
+    for kind in FORMULATIONS:
+        by_chip: dict[str, list[Record]] = {}
+        for record in (r for r in records if r["formulation"] == kind):
+            chip = kind.traits.settings[record["name"]].get("accelerator", kind.traits.accelerator)
+            by_chip.setdefault(chip, []).append(record)
+        for chip, found in by_chip.items():
+            passed = [r for r in found if passes(r)]
+            gains = [gain(r) for r in passed]
+            mean = math.exp(sum(map(math.log, gains)) / len(gains)) - 1 if gains else None
+            best = max(passed, key=gain, default=None)
+            shown = "" if best is None else f"{best['name']}: {milliseconds(whole_s(best), 3)} → "
+            shown += "" if best is None else f"{milliseconds(best_s(best), 3)} ms, {gain(best) - 1:+.1%}"
+            rows.append(
+                [kind.value, chip, str(len(found)), str(len(passed)), "" if mean is None else f"{mean:+.1%}", shown]
+            )
+    return markdown_table(["formulation", "chip", "ids", "with slices", "their mean gain", "most"], rows)
+
+
+def main() -> None:
+    parser: Any = benchmark_parser(__doc__)
+    parser.add_argument("--register", action="store_true", help="write memplace_env/envs/ids.json")
+    parser.add_argument("--jobs", type=int, default=1, help="programs side by side (default 1)")
+    options = parser.parse_args()
+    with single_cores(options.jobs) as pool:
+        Ledger(RESULTS, FIELDS).complete(games(), measure, pool)
+    records = measured()
+    if options.register:
+        register_sliced(chosen(records), SHARE)
+    publish({"ids": table(records)}, options.write)
+
+
+if __name__ == "__main__":
+    main()
