@@ -23,7 +23,7 @@ import gymnasium as gym
 import memplace_agents
 from benchmarks import slices
 from benchmarks.cores import single_cores
-from benchmarks.ids_file import SLICED, register_sliced
+from benchmarks.ids_file import register_variant
 from benchmarks.ledger import Ledger, Record
 from benchmarks.suite import ENDLESS, cheap_stages
 from benchmarks.tables import benchmark_parser, markdown_table, milliseconds, publish
@@ -40,11 +40,6 @@ SHARE: Final = slices.SHARE
 SECONDS: Final = 10.0
 LEAST: Final = 1.02
 MOST_TENSORS: Final = 20_000
-
-
-def whole(formulation: Formulation) -> list[str]:
-    """Return the names of the registered ids without slices."""
-    return [name for name in formulation.traits.settings if not name.endswith(SLICED)]
 
 
 def measure(run: Record) -> Record:
@@ -96,18 +91,18 @@ def passes(record: Record) -> bool:
 def measured() -> list[Record]:
     """Return the records of all ids that are there, maps first."""
     rows = {(r["name"], r["slices"]): r for r in Ledger(slices.RESULTS, slices.FIELDS).records if r["table"] == "gains"}
-    maps = [of_map(name, rows) for name in whole(Formulation.ONE_SHOT)]
+    maps = [of_map(name, rows) for name in Formulation.ONE_SHOT.traits.settings]
     return maps + Ledger(RESULTS, FIELDS).of(games())
 
 
 def games() -> list[Record]:
     """Return the runs of all games."""
-    return [{"formulation": Formulation.GAME.value, "name": name} for name in whole(Formulation.GAME)]
+    return [{"formulation": Formulation.GAME.value, "name": name} for name in Formulation.GAME.traits.settings]
 
 
 def chosen(records: Sequence[Record]) -> dict[str, list[str]]:
     """Return the names of the settings that have an id with slices, by formulation."""
-    return {kind: [r["name"] for r in records if r["formulation"] == kind and passes(r)] for kind in FORMULATIONS}
+    return {kind.value: [r["name"] for r in records if r["formulation"] == kind and passes(r)] for kind in FORMULATIONS}
 
 
 def table(records: Sequence[Record]) -> str:
@@ -140,7 +135,7 @@ def main() -> None:
         Ledger(RESULTS, FIELDS).complete(games(), measure, pool)
     records = measured()
     if options.register:
-        register_sliced(chosen(records), SHARE)
+        register_variant("Sliced", {"slices": SHARE}, chosen(records))
     publish({"ids": table(records)}, options.write)
 
 

@@ -26,6 +26,7 @@ from typing import Any
 
 import memplace_agents
 from benchmarks.cores import single_cores
+from benchmarks.ids_file import register
 from benchmarks.ledger import Ledger, Record
 from benchmarks.tables import benchmark_parser, markdown_table, milliseconds, publish, setting_text
 from memplace_agents.exact.dynamic.lp_bound import linear_bound_ps
@@ -33,7 +34,6 @@ from memplace_agents.game.portfolio import Portfolio
 from memplace_agents.stages import Stage
 from memplace_agents.xla_msa import PUBLIC_SETS
 from memplace_env._lib.errors import MemPlaceError
-from memplace_env._lib.files import write_atomically
 from memplace_env._lib.units import PS
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.one_shot import OneShotEnv
@@ -48,7 +48,6 @@ from memplace_env.program.frontends.onnx import model_dims
 from memplace_env.program.zoo import zoo_names, zoo_path
 
 RESULTS = Path(__file__).parent / "results" / "suite.jsonl"
-IDS = Path(__file__).parents[1] / "memplace_env" / "envs" / "ids.json"
 FIELDS = ("formulation", "workload", "accelerator")
 FIRST: dict[str, dict[str, dict[str, Any]]] = json.loads(
     Path(__file__).with_name("data").joinpath("first-ids.json").read_text("utf-8")
@@ -298,17 +297,6 @@ def ids(records: list[Record]) -> dict[str, dict[str, Record]]:
         away = record["accelerator"] != formulation.traits.accelerator
         table[formulation].setdefault(name, {**(where if away else {}), **bare(record)})
     return table
-
-
-def register(table: dict[str, dict[str, Record]]) -> None:
-    """Write ids.json, an id a line."""
-    parts = [
-        f'"{formulation}": {{\n'
-        + ",\n".join(f"  {json.dumps(name)}: {json.dumps(entry)}" for name, entry in entries.items())
-        + "\n}"
-        for formulation, entries in table.items()
-    ]
-    write_atomically(IDS, "{\n" + ",\n".join(parts) + "\n}\n")
 
 
 def table(records: list[Record]) -> str:

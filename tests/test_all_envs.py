@@ -39,7 +39,7 @@ IDS = sorted(env_id for env_id in gym.registry if env_id.startswith(("MemPlace",
 
 
 def sample():
-    """The ids of no program, tiny ones or many, and of each formulation the first of each family and of each chip."""
+    """The ids of no program, tiny ones or many, and of each formulation the first of each family, chip and variant."""
     firsts = {}
     for formulation in FORMULATIONS:
         traits = formulation.traits
@@ -47,6 +47,8 @@ def sample():
             chip = settings.get("accelerator", traits.accelerator)
             for kind in (family_of(name, settings), chip):
                 firsts.setdefault((formulation, kind), traits.env_id(name))
+        for name in traits.variants:
+            firsts.setdefault((formulation, name.rpartition("-")[2]), traits.env_id(name))
     return sorted({*GENERIC, *TINY, *MANY_IDS, *firsts.values()})
 
 
@@ -66,7 +68,8 @@ def env(request):
 
 def test_what_is_registered():
     traits = [formulation.traits for formulation in FORMULATIONS]
-    assert set(IDS) == {*GENERIC, *TINY, *MANY_IDS, *(each.env_id(name) for each in traits for name in each.settings)}
+    named = {each.env_id(name) for each in traits for name in each.named}
+    assert set(IDS) == {*GENERIC, *TINY, *MANY_IDS, *named}
     memplace_env.register_envs()
     assert gym.make("memplace_env:MemPlace-ResNet50-v0").spec.kwargs["workload"] == "ResNet50"
 

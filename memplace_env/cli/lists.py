@@ -148,8 +148,9 @@ def agents(json: JsonFlag = False) -> None:
 def _ids_by_program() -> dict[str, list[str]]:
     ids: dict[str, list[str]] = {}
     for formulation in FORMULATIONS:
-        for name, settings in formulation.traits.settings.items():
-            ids.setdefault(settings.get("workload", name), []).append(formulation.traits.env_id(name))
+        traits = formulation.traits
+        for name, settings in traits.named.items():
+            ids.setdefault(settings.get("workload", name), []).append(traits.env_id(name))
     return ids
 
 

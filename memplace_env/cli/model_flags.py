@@ -144,7 +144,7 @@ class ModelFlags:
             MemPlaceError: if the model is an environment's id.
         """
         for traits in (formulation.traits for formulation in Formulation):
-            for key, settings in {"Tiny": traits.tiny, **traits.settings}.items():
+            for key, settings in {"Tiny": traits.tiny, **traits.named}.items():
                 if model == traits.env_id(key):
                     meant = settings.get("workload", key)
                     raise MemPlaceError(f"{model} is the id of an environment, not a model; did you mean {meant!r}?")

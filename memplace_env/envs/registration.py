@@ -12,18 +12,20 @@ import gymnasium as gym
 
 from memplace_env._lib.errors import EnvError
 
-_IDS: dict[str, dict[str, dict[str, Any]]] = json.loads(
-    files("memplace_env.envs").joinpath("ids.json").read_text("utf-8")
-)
+_IDS: dict[str, Any] = json.loads(files("memplace_env.envs").joinpath("ids.json").read_text("utf-8"))
 
-ONE_SHOT = _IDS["one-shot"]
+ONE_SHOT: dict[str, dict[str, Any]] = _IDS["one-shot"]
 """Settings of `MemPlace-<name>-v0` by name; the default workload is the one with that name, the default chip nnp-i.
 Chosen by the rule of `benchmarks/suite.py`: programs where search gains something over heuristics (docs/programs.md).
 """
 
-GAME = _IDS["game"]
+GAME: dict[str, dict[str, Any]] = _IDS["game"]
 """Settings of `MallocGame-<name>-v0` by name, chosen by the same rule; the default chip is tpu-v4i."""
 
+VARIANTS: dict[str, dict[str, Any]] = _IDS["variants"]
+"""By the end of their ids, such as "Sliced": the `settings` that a variant adds to those of registered names, and these
+names by formulation. Chosen by the rule of `benchmarks/sliced_ids.py`.
+"""
 
 MANY = ("Train", "Validation", "Test", "Synthetic")
 """Names of ids whose episodes draw a program: `MallocGame-Train-v0` and so on, see `memplace_env.envs.many`."""
@@ -54,6 +56,7 @@ class Traits(NamedTuple):
         prefix: first part of its ids; `<prefix>-v0` is the generic environment.
         home: package of its environment, and the first part of its classes' names.
         settings: settings of the registered workloads, by the name in their ids.
+        variants: settings of the variants of these, by the name in their ids, such as "BERT-Sliced".
         accelerator: the default chip, of the registered workloads too.
         baseline: name of the plan that speed-ups are relative to.
         tiny: settings of `<prefix>-Tiny-v0`, which is for debugging: about a dozen decisions and a known optimum.
@@ -63,10 +66,16 @@ class Traits(NamedTuple):
     prefix: str
     home: tuple[str, str]
     settings: Mapping[str, Mapping[str, Any]]
+    variants: Mapping[str, Mapping[str, Any]]
     accelerator: str
     baseline: str
     tiny: Mapping[str, Any]
     many: str = ""
+
+    @property
+    def named(self) -> Mapping[str, Mapping[str, Any]]:
+        """Settings and variants together."""
+        return {**self.settings, **self.variants}
 
     def env_id(self, workload: str | None = None) -> str:
         """Return the id of a registered workload's environment, or of the generic one."""
@@ -82,17 +91,28 @@ TINY = {
 no greedy player reaches the optimum, and at most one random episode in fifty does.
 """
 
+
+def _variants(formulation: Formulation, settings: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    return {
+        f"{name}-{end}": {"workload": name, **settings[name], **variant["settings"]}
+        for end, variant in VARIANTS.items()
+        for name in variant[formulation]
+    }
+
+
+_MAPS = _variants(Formulation.ONE_SHOT, ONE_SHOT)
 _TRAITS = {
     Formulation.ONE_SHOT: Traits(
-        "MemPlace", ("one_shot", "OneShot"), ONE_SHOT, "nnp-i", "native", TINY[Formulation.ONE_SHOT]
+        "MemPlace", ("one_shot", "OneShot"), ONE_SHOT, _MAPS, "nnp-i", "native", TINY[Formulation.ONE_SHOT]
     ),
     Formulation.STEPS: Traits(
-        "MemPlaceSteps", ("steps", "Steps"), ONE_SHOT, "nnp-i", "native", TINY[Formulation.STEPS], "many_steps"
+        "MemPlaceSteps", ("steps", "Steps"), ONE_SHOT, _MAPS, "nnp-i", "native", TINY[Formulation.STEPS], "many_steps"
     ),
     Formulation.GAME: Traits(
         "MallocGame",
         ("malloc_game", "MallocGame"),
         GAME,
+        _variants(Formulation.GAME, GAME),
         "tpu-v4i",
         "all in backing memory",
         TINY[Formulation.GAME],
@@ -119,7 +139,7 @@ def register_envs() -> None:
     for traits in _TRAITS.values():
         _register(traits, None, {})
         _register(traits, "Tiny", traits.tiny)
-        for workload, settings in traits.settings.items():
+        for workload, settings in traits.named.items():
             _register(traits, workload, {"workload": workload, **settings})
         for split in MANY if traits.many else ():
             _register(traits, split, {"split": split.lower()})

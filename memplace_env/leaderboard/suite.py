@@ -215,7 +215,7 @@ def _instance(env_id: str, fields: dict[str, Any]) -> Instance:
     formulation = formulation_of_id(env_id)
     traits = formulation.traits
     name = env_id.removeprefix(f"{traits.prefix}-").removesuffix("-v0")
-    settings = traits.settings[name]
+    settings = traits.named[name]
     return Instance(
         env_id=env_id,
         formulation=formulation,

@@ -1,10 +1,9 @@
 """The rule that gives ids, replayed from what was measured."""
 
-import json
-
 import pytest
 
-from benchmarks import suite
+from benchmarks import sliced_ids, suite
+from benchmarks.ids_file import registered
 from benchmarks.ledger import Ledger
 from memplace_env._lib.units import PS
 from memplace_env.envs.registration import Formulation
@@ -17,7 +16,14 @@ RECORDS = Ledger(suite.RESULTS, suite.FIELDS).of(suite.candidates())
 
 
 def test_the_ids_are_those_that_the_rule_gives():
-    assert json.loads(suite.IDS.read_text("utf-8")) == suite.ids(RECORDS)
+    entries = registered()
+    del entries["variants"]
+    assert entries == suite.ids(RECORDS)
+
+
+def test_the_sliced_ids_are_those_that_the_rule_gives():
+    variant = {"settings": {"slices": sliced_ids.SHARE}, **sliced_ids.chosen(sliced_ids.measured())}
+    assert registered()["variants"]["Sliced"] == variant
 
 
 def test_what_was_measured_is_what_is_registered():

@@ -55,7 +55,7 @@ def test_workloads(run: Run, parsed: Callable[..., Any]) -> None:
     rows = parsed("workloads")
     assert sorted(row["name"] for row in rows) == sorted(zoo_names())
     listed = {env_id for row in rows for env_id in row["envs"]}
-    ids = {traits.env_id(name) for traits in TRAITS for name in traits.settings if not name.startswith("MatMul")}
+    ids = {traits.env_id(name) for traits in TRAITS for name in traits.named if not name.startswith("MatMul")}
     assert listed == ids
     assert all(row["licence"] and row["kind"] and row["split"] in SPLITS for row in rows)
     assert "text encoder" in run("workloads").stdout

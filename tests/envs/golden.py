@@ -48,5 +48,5 @@ def latencies(env):
 
 if __name__ == "__main__":
     formulations = (Formulation.ONE_SHOT, Formulation.STEPS, Formulation.GAME)
-    ids = [each.traits.env_id(name) for each in formulations for name in ("Tiny", *each.traits.settings)]
+    ids = [each.traits.env_id(name) for each in formulations for name in ("Tiny", *each.traits.named)]
     GOLDEN.write_text(json.dumps({env_id: latencies(gym.make(env_id).unwrapped) for env_id in ids}, indent=1) + "\n")
