@@ -2,10 +2,10 @@
 
     python -m benchmarks.leaderboard_known        # measures what is missing, writes suites/best-known.toml
 
-Each instance starts with the results of `benchmarks.suite`; a faster plan of any of our verified submissions replaces
-them. For the machine of the black-box tracks its costs are read: the exact agent under the machine's additive costs
-gives a bound, as waits are never negative; its plan, the nominal optimum and annealing without noise are measured, and
-the fastest counts. Continues from results/black_box.jsonl.
+Each instance starts with the results of `benchmarks.suite` or `benchmarks.sliced_ids`; a faster plan of any of our
+verified submissions replaces them. For the machine of the black-box tracks its costs are read: the exact agent under
+the machine's additive costs gives a bound, as waits are never negative; its plan, the nominal optimum and annealing
+without noise are measured, and the fastest counts. Continues from results/black_box.jsonl.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import tomlkit
 
 import memplace_agents
 from benchmarks.cores import single_cores
-from benchmarks.leaderboard_suites import FOLDER, measured
+from benchmarks.leaderboard_suites import FOLDER, measured, measured_slices
 from benchmarks.ledger import Ledger, Record
 from memplace_env._lib.files import write_atomically
 from memplace_env._lib.units import PS
@@ -77,7 +77,7 @@ def known(machine: list[Record], submissions: list[Path]) -> dict[str, dict[str,
     """Return the contents of best-known.toml."""
     fields = ("cheap_ps", "best_ps", "bound_ps")
     table: dict[str, dict[str, int]] = {
-        env_id: {field: row[field] for field in fields} for env_id, row in measured().items()
+        env_id: {field: row[field] for field in fields} for env_id, row in (measured() | measured_slices()).items()
     }
     table |= {record["env_id"] + BLACK_BOX: {field: record[field] for field in fields} for record in machine}
     for submission in verified(submissions):

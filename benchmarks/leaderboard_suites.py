@@ -5,7 +5,7 @@
 `one-shot-v1` and `game-v1` are all ids registered when the suites were written. The rule of `quick-v1`, fixed before
 anything was run on it: an id counts if it leaves `LEAST_GAIN` over the baseline; of each
 formulation the four chips with most ids (ties by name) of which any counts, and of each of these the one with the
-fewest ops that does.
+fewest ops that does. `sliced-v1` is chosen likewise among the sliced ids: of each chip two, of different groups.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from typing import Any
 import tomlkit
 from rich.progress import track as progress
 
+from benchmarks import sliced_ids
 from benchmarks import suite as grid
 from benchmarks.ledger import Ledger
 from memplace_env._lib.files import write_atomically
 from memplace_env._lib.units import PS
 from memplace_env.envs.registration import Formulation
-from memplace_env.envs.splits import FORMULATIONS
+from memplace_env.envs.splits import FORMULATIONS, group_of
 from memplace_env.leaderboard.pinned import pinned
 from memplace_env.leaderboard.suite import LEAST_GAIN
 
@@ -56,8 +57,9 @@ SUMMARIES = {
     "one-shot-v1": "all maps that are registered",
     "game-v1": "all games that are registered",
     "quick-v1": "four maps and four games on the chips that have most: minutes",
+    "sliced-v1": "maps and games in slices, two on each of the chips that have most",
 }
-NOT_BOXED = ("game-v1",)
+NOT_BOXED = ("game-v1", "sliced-v1")
 """Suites without black-box tracks: best plans of their instances on that machine are unknown."""
 FIRST_LINE = "Pinned: never edit. Written by `python -m benchmarks.leaderboard_suites`, see there for the rules."
 
@@ -79,8 +81,26 @@ def measured() -> dict[str, dict[str, Any]]:
     return table
 
 
-def quick(table: dict[str, dict[str, Any]], facts: dict[str, dict[str, Any]]) -> list[str]:
-    """Return the ids of quick-v1, by its rule."""
+def measured_slices() -> dict[str, dict[str, Any]]:
+    """Return the same of `benchmarks.sliced_ids`."""
+    table = {}
+    for record in filter(sliced_ids.passes, sliced_ids.measured()):
+        formulation = Formulation(record["formulation"])
+        traits, name = formulation.traits, f"{record['name']}-{sliced_ids.END}"
+        settings = traits.variants[name]
+        table[traits.env_id(name)] = {
+            "formulation": formulation,
+            "accelerator": settings.get("accelerator", traits.accelerator),
+            "group": group_of(name, settings),
+            "cheap_ps": round(record["cheap_s"] / PS),
+            "best_ps": round(sliced_ids.best_s(record) / PS),
+            "bound_ps": round(record["bound_s"] / PS),
+        }
+    return table
+
+
+def quick(table: dict[str, dict[str, Any]], facts: dict[str, dict[str, Any]], of_each: int = 1) -> list[str]:
+    """Return the ids of quick-v1 by its rule, with so many of each chip."""
     ids = []
     for formulation in FORMULATIONS:
         rows = {env_id: row for env_id, row in table.items() if row["formulation"] is formulation}
@@ -90,7 +110,11 @@ def quick(table: dict[str, dict[str, Any]], facts: dict[str, dict[str, Any]]) ->
             if facts[env_id]["baseline_ps"] >= (1 + LEAST_GAIN) * row["best_ps"]:
                 candidates[row["accelerator"]].append(env_id)
         chips = [chip for chip in candidates if candidates[chip]][:4]
-        ids += [min(candidates[chip], key=lambda env_id: (facts[env_id]["ops"], env_id)) for chip in chips]
+        for chip in chips:
+            by_group: dict[str, str] = {}
+            for env_id in sorted(candidates[chip], key=lambda env_id: (facts[env_id]["ops"], env_id)):
+                by_group.setdefault(rows[env_id].get("group", env_id), env_id)
+            ids += list(by_group.values())[:of_each]
     return ids
 
 
@@ -108,13 +132,16 @@ def write(name: str, ids: Iterable[str], facts: dict[str, dict[str, Any]]) -> No
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.parse_args()
-    table = measured()
-    if not all((FOLDER / f"{name}.toml").exists() for name in SUMMARIES):
-        facts = {env_id: pinned(env_id) for env_id in progress(table, "pinning")}
-        chosen = {f"{kind}-v1": [i for i, row in table.items() if row["formulation"] is kind] for kind in FORMULATIONS}
-        for name, ids in {**chosen, "quick-v1": quick(table, facts)}.items():
-            if not (FOLDER / f"{name}.toml").exists():
-                write(name, ids, facts)
+    table, sliced = measured(), measured_slices()
+    missing = [name for name in SUMMARIES if not (FOLDER / f"{name}.toml").exists()]
+    counted = {**(table if set(missing) - {"sliced-v1"} else {}), **(sliced if "sliced-v1" in missing else {})}
+    facts = {env_id: pinned(env_id) for env_id in progress(counted, "pinning")}
+    for name in missing:
+        kind = name.removesuffix("-v1")
+        if kind in FORMULATIONS:
+            write(name, [env_id for env_id, row in table.items() if row["formulation"] == kind], facts)
+        else:
+            write(name, quick(table, facts) if kind == "quick" else quick(sliced, facts, of_each=2), facts)
 
 
 if __name__ == "__main__":

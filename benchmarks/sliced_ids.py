@@ -36,6 +36,7 @@ from memplace_env.leaderboard.suite import best_known
 
 RESULTS: Final = Path(__file__).parent / "results" / "sliced_ids.jsonl"
 FIELDS: Final = ("formulation", "name")
+END: Final = "Sliced"
 SHARE: Final = slices.SHARE
 SECONDS: Final = 10.0
 LEAST: Final = 1.02
@@ -135,7 +136,7 @@ def main() -> None:
         Ledger(RESULTS, FIELDS).complete(games(), measure, pool)
     records = measured()
     if options.register:
-        register_variant("Sliced", {"slices": SHARE}, chosen(records))
+        register_variant(END, {"slices": SHARE}, chosen(records))
     publish({"ids": table(records)}, options.write)
 
 
