@@ -123,3 +123,16 @@ def sliced_layers() -> Subject:
         slices = [number for number, name in enumerate(names) if name.startswith(f"{tensor}[")]
         levels[slices[: int(share * len(slices))]] = SRAM
     return subject_of(task, place_levels(task, levels).plan)
+
+
+@cache
+def copied_slices() -> Subject:
+    """`layers_of_rows` on edge-tpu-streamed: three adjoining slices of a weight of the second layer are copied in."""
+    task = resolve_task(layers_of_rows(), "edge-tpu-streamed", slices=0.05)
+    program = task.program
+    slices = [number for number, name in enumerate(program.tensor_name) if name.startswith("layer.1.weight[")][:3]
+    offsets = np.cumsum([0, *program.tensor_bytes[slices]])[:-1]
+    use_level = np.where(np.isin(program.use_tensor, slices), SRAM, DRAM)
+    blocks = np.array([(tensor, SRAM, at, 0, 1) for tensor, at in zip(slices, offsets, strict=True)])
+    copies = np.array([(tensor, DRAM, SRAM, 0, 0) for tensor in slices])
+    return subject_of(task, task.make_plan(use_level, blocks, copies))

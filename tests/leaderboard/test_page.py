@@ -14,7 +14,7 @@ from memplace_env.leaderboard.page.content import script_json
 from memplace_env.leaderboard.page.page_plans import plan_document, plan_key
 from memplace_env.placement.compiler import all_backing
 from tests.source import ROOT
-from tests.subjects import plan_with_copies
+from tests.subjects import DRAM, SRAM, copied_slices, plan_with_copies, sliced_layers
 
 STATIC = ROOT / "memplace_env" / "leaderboard" / "page" / "static"
 
@@ -138,4 +138,34 @@ def test_a_plans_document_says_what_the_plan_and_its_report_say():
     assert drawn["stall_ps"] == evaluated.report.stall_ps.sum() > 0
     assert len(drawn["copies"]["tensor"]) == len(evaluated.plan.transfers)
     assert document["plans"][plan_key(backing)]["blocks"]["tensor"] == []
+    assert drawn["blocks"]["bytes"] == task.program.tensor_bytes[evaluated.plan.allocations[:, 0]].tolist()
+    assert set(drawn["blocks"]["part"]) == {""}
+    for copy, tensor in enumerate(drawn["copies"]["tensor"]):
+        block = max(drawn["copies"]["into"][copy], drawn["copies"]["out_of"][copy])
+        assert drawn["blocks"]["tensor"][block] == tensor
     assert json.loads(script_json(document)) == document
+
+
+def test_slices_of_a_tensor_are_that_tensor_on_the_page():
+    task, evaluated = sliced_layers()
+    document = plan_document(task, [evaluated.plan])
+    blocks = document["plans"][plan_key(evaluated.plan)]["blocks"]
+    names = [document["tensors"][tensor] for tensor in blocks["tensor"]]
+    assert list(zip(names, blocks["part"], blocks["bytes"], strict=True)) == [
+        ("layer.0.weight", "slices 1 to 3 of 6, 50 %", 2**20),
+        ("layer.0.result", "slices 1 to 6 of 8, 75 %", 9 * 2**18),
+        ("layer.2.result", "slices 1 to 3 of 8, 38 %", 9 * 2**17),
+    ]
+    assert json.loads(script_json(document)) == document
+
+
+def test_copies_of_slices_into_one_block_are_one_on_the_page():
+    task, evaluated = copied_slices()
+    document = plan_document(task, [evaluated.plan])
+    drawn = document["plans"][plan_key(evaluated.plan)]
+    weight = document["tensors"].index("layer.1.weight")
+    assert (drawn["blocks"]["tensor"], drawn["blocks"]["part"]) == ([weight], ["slices 1 to 3 of 6, 50 %"])
+    assert drawn["copies"] == {
+        **{"tensor": [weight], "source": [DRAM], "target": [SRAM], "start": [0], "end": [0]},
+        **{"into": [0], "out_of": [-1]},
+    }

@@ -15,12 +15,14 @@ from memplace_env.envs.malloc_game import MallocGameProblem
 from memplace_env.envs.malloc_game.plan_actions import actions_of, greedy_actions
 from memplace_env.envs.malloc_game.state import ESTIMATE, USE
 from memplace_env.envs.malloc_game.viewer.game_snapshot import snapshot_of, why_illegal
+from memplace_env.envs.malloc_game.viewer.game_text import decision_text
+from memplace_env.placement.resolve_task import resolve_task
 from memplace_env.placement.simulator import evaluate_plan
 from memplace_env.placement.task import Task
 from memplace_env.testing.strategies import game_tasks
 from tests.envs.both_sides import ACTIONS, TASTES, pick
 from tests.references.reference_game import Game
-from tests.subjects import play_randomly, small_game
+from tests.subjects import layers_of_rows, play_randomly, small_game
 
 
 @pytest.mark.parametrize(("shape", "seed"), [("diamond", 1), ("fan-out", 2), ("random", 3), ("random", 4)])
@@ -137,3 +139,13 @@ def test_plans_of_no_game() -> None:
         actions_of(problem, other)
     with pytest.raises(PlanError, match="another program"):
         actions_of(small_game(seed=2), plan)
+
+
+def test_decisions_about_a_slice_name_its_tensor() -> None:
+    problem = MallocGameProblem(resolve_task(layers_of_rows(), "edge-tpu", slices=0.02))
+    texts = [decision_text(snapshot_of(problem, play_randomly(problem, done, 0))) for done in range(10)]
+    count = int((problem.program.whole_tensor == 1).sum())
+    share = 100 / count
+    assert texts[0] == "Op 0, Gemm, reads the input x (3 MiB)."
+    assert texts[1].startswith(f"Op 0, Gemm, reads the weight layer.0.weight, slice 1 of {count}, {share:.0f} % (")
+    assert not any("[" in text for text in texts)

@@ -7,7 +7,7 @@ import json
 import numpy as np
 
 from memplace_env.placement.compiler import place_levels
-from memplace_env.placement.resolve_task import make_task, resolve_task
+from memplace_env.placement.resolve_task import make_task
 from memplace_env.placement.simulator import evaluate_plan
 from memplace_env.report.comparison.differences import Move, difference_of
 from memplace_env.report.explanation.bottlenecks import moved_tensors
@@ -19,10 +19,10 @@ from memplace_env.report.inspection.inspection import inspect_task
 from memplace_env.report.inspection.inspection_tables import inspection_tables
 from memplace_env.report.plans.evaluated_plan import EvaluatedPlan, all_backing_baseline
 from memplace_env.report.plans.memory_map import memory_map
-from memplace_env.report.plans.whole_tensors import joined_blocks, split_tensors
+from memplace_env.report.plans.whole_tensors import joined_blocks, part_text, split_tensors
 from memplace_env.report.tables import plain_text
 from memplace_env.report.timeline.trace import trace_events
-from tests.subjects import DRAM, SRAM, layers_of_rows, plan_with_copies, sliced_layers
+from tests.subjects import SRAM, copied_slices, layers_of_rows, plan_with_copies, sliced_layers
 
 KIB, BACKING = 1024, 2
 
@@ -89,30 +89,39 @@ def test_adjoining_slices_are_one_block_with_one_label() -> None:
     apart = blocks[[0, 1, 2, 3, 5, 6, 7, 8, 9]]  # without one slice of layer.0.result
     joined = joined_blocks(task.program, apart[:, 0], apart[:, 2], apart[:, 3:])
     assert joined.names == ["layer.0.weight 50 %", "", "layer.0.result 62 %", "layer.2.result 12 %"]
+    sizes = np.zeros(len(joined.bytes), dtype=np.int64)
+    np.add.at(sizes, joined.part_of, task.program.tensor_bytes[apart[:, 0]])
+    assert sizes.tolist() == joined.bytes.tolist(), "each block is a part of the one that it was joined to"
     labels = [text.get_text() for axes in memory_map(task, evaluated).axes for text in axes.texts]
     assert "layer.0.result 75 %" in labels
     assert not any("[" in label for label in labels)
+
+
+def test_a_part_of_a_tensor_in_words() -> None:
+    program = sliced_layers().task.program
+    first = program.tensor_name.index("layer.0.weight[1/6]")
+
+    def part(*numbers: int) -> str:
+        return part_text(program, np.array([first + number - 1 for number in numbers]))
+
+    assert part(2) == "slice 2 of 6, 19 %"
+    assert part(4, 2, 3) == "slices 2 to 4 of 6, 50 %"
+    assert part(1, 3) == "2 of 6 slices, 31 %"
+    assert part(1, 2, 3, 4, 5, 6) == part_text(program, np.array([program.tensor_name.index("x")])) == ""
 
 
 def test_blocks_of_whole_tensors_are_as_they_were() -> None:
     task, evaluated = plan_with_copies()
     tensor, _, offset, *times = evaluated.plan.allocations.T
     joined = joined_blocks(task.program, tensor, offset, np.column_stack(times))
-    assert joined.block.tolist() == list(range(len(tensor)))
+    assert joined.block.tolist() == joined.part_of.tolist() == list(range(len(tensor)))
     assert joined.bytes.tolist() == task.program.tensor_bytes[tensor].tolist()
     assert joined.names == [task.program.tensor_name[index] for index in tensor]
 
 
 def test_copies_of_slices_are_one_in_a_trace() -> None:
-    task = resolve_task(layers_of_rows(), "edge-tpu-streamed", slices=0.05)
-    program = task.program
-    slices = [number for number, name in enumerate(program.tensor_name) if name.startswith("layer.1.weight[")][:3]
-    offsets = np.cumsum([0, *program.tensor_bytes[slices]])[:-1]
-    use_level = np.where(np.isin(program.use_tensor, slices), SRAM, DRAM)
-    blocks = np.array([(tensor, SRAM, at, 0, 1) for tensor, at in zip(slices, offsets, strict=True)])
-    copies = np.array([(tensor, DRAM, SRAM, 0, 0) for tensor in slices])
-    plan = task.make_plan(use_level, blocks, copies)
-    evaluated = EvaluatedPlan(plan, evaluate_plan(task, plan))
+    task, evaluated = copied_slices()
+    program, slices = task.program, evaluated.plan.allocations[:, 0]
     events = trace_events(task, evaluated)["traceEvents"]
     served = [event for event in events if event.get("cat") == "copy"]
     assert [event["name"] for event in served] == ["prefetch layer.1.weight"]

@@ -16,6 +16,30 @@ def slice_counts(program: Program) -> Ints:
     return np.bincount(program.whole_tensor, minlength=program.whole.num_tensors)
 
 
+def part_text(program: Program, slices: Ints) -> str:
+    """Return which slices of one tensor these are, and their share of its bytes, in percent.
+
+    Returns:
+        "slice 2 of 6, 17 %", "slices 2 to 4 of 6, 50 %", or "3 of 6 slices, 50 %" if others are between them; empty if
+        they are all of the tensor.
+    """
+    whole_tensor = program.whole_tensor
+    whole = whole_tensor[slices[0]]
+    before, end = np.searchsorted(whole_tensor, [whole, whole + 1]).tolist()  # slices of a tensor follow each other
+    count, numbers = end - before, (np.sort(slices) - before + 1).tolist()
+    first, last = numbers[0], numbers[-1]
+    if len(numbers) == count:
+        return ""
+    share = 100 * program.tensor_bytes[slices].sum() / program.whole.tensor_bytes[whole]
+    if first == last:
+        shown = f"slice {first} of {count}"
+    elif last - first + 1 == len(numbers):
+        shown = f"slices {first} to {last} of {count}"
+    else:
+        shown = f"{len(numbers)} of {count} slices"
+    return f"{shown}, {share:.0f} %"
+
+
 class CutTensor(NamedTuple):
     """A tensor that is cut into slices, and where a plan keeps them.
 
@@ -53,12 +77,14 @@ class JoinedBlocks(NamedTuple):
 
     Attributes:
         block: int64[N], the block with the lowest address of each.
+        part_of: int64[A], the joined block that each block is a part of.
         bytes: int64[N], the bytes of each.
         names: their labels: the tensor's name, with the share of it that is there at that time unless all is. It
             is empty for all but the largest of several that are apart.
     """
 
     block: Ints
+    part_of: Ints
     bytes: Ints
     names: list[str]
 
@@ -73,7 +99,8 @@ def joined_blocks(program: Program, tensor: Ints, offset: Ints, times: Ints) -> 
     """
     size = program.tensor_bytes[tensor]
     if program.slices is None or not len(tensor):
-        return JoinedBlocks(np.arange(len(tensor)), size, [program.tensor_name[index] for index in tensor])
+        every = np.arange(len(tensor))
+        return JoinedBlocks(every, every, size, [program.tensor_name[index] for index in tensor])
     keys = np.column_stack([program.whole_tensor[tensor], times])
     order = np.lexsort((offset, *keys.T[::-1]))
     alike = (keys[order][1:] == keys[order][:-1]).all(axis=1)
@@ -81,6 +108,8 @@ def joined_blocks(program: Program, tensor: Ints, offset: Ints, times: Ints) -> 
     together = np.concatenate([[0], np.cumsum(~alike)])
     piece = np.concatenate([[0], np.cumsum(~(alike & meets))])
     first = np.flatnonzero(np.diff(piece, prepend=-1))
+    part_of = np.empty_like(piece)
+    part_of[order] = piece
     bytes_ = np.add.reduceat(size[order], first)
     there = np.bincount(together, size[order])[together[first]]
     # The largest piece of those alike has the label.
@@ -92,4 +121,4 @@ def joined_blocks(program: Program, tensor: Ints, offset: Ints, times: Ints) -> 
         share = 100 * there[index] / program.whole.tensor_bytes[whole]
         text = program.whole.tensor_name[whole] + (f" {share:.0f} %" if share < 100 else "")
         names.append(text if labelled[index] else "")
-    return JoinedBlocks(order[first], bytes_, names)
+    return JoinedBlocks(order[first], part_of, bytes_, names)

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from memplace_env._lib.units import PS
 from memplace_env.envs.malloc_game.state import ACTIONS, COPY, DROP
 from memplace_env.envs.malloc_game.viewer.game_snapshot import GameSnapshot, PendingDecision, why_illegal
 from memplace_env.program.program import TensorKind
+from memplace_env.report.plans.whole_tensors import part_text
 from memplace_env.report.quantities import percent, ratio, seconds, shortened, size
 
 
 def decision_text(snapshot: GameSnapshot, width: int = 60) -> str:
-    """Return the current decision as one sentence; the tensor's name is cut to `width` characters."""
+    """Return the current decision as one sentence; the tensor's name is cut to `width` characters.
+
+    A slice is named by its tensor, its number and its share of the tensor.
+    """
     decision, program = snapshot.decision, snapshot.problem.program
     if decision is None:
         return "The game is over."
     kind = TensorKind(int(program.tensor_kind[decision.tensor])).name.lower()
     verb = "makes" if decision.is_result else "reads"
-    name, bytes_ = program.tensor_name[decision.tensor], size(int(program.tensor_bytes[decision.tensor]))
-    return f"Op {decision.op}, {program.op_type[decision.op]}, {verb} the {kind} {shortened(name, width)} ({bytes_})."
+    name = shortened(program.whole.tensor_name[program.whole_tensor[decision.tensor]], width)
+    part = part_text(program, np.array([decision.tensor]))
+    whose = f"{name}, {part}" if part else name
+    bytes_ = size(int(program.tensor_bytes[decision.tensor]))
+    return f"Op {decision.op}, {program.op_type[decision.op]}, {verb} the {kind} {whose} ({bytes_})."
 
 
 def action_text(snapshot: GameSnapshot, action: int) -> str:

@@ -43,16 +43,16 @@
         `begins at ${time(begin(plan, op))} in ${letter}`,
       ];
     }
-    const { tensor, offset, start, end, kind } = plan.blocks;
+    const { tensor, offset, start, end, kind, bytes: size, part } = plan.blocks;
     const block = panel.blocks.find((each) => {
       const low = offset[each] / panel.size;
-      return x >= start[each] && x < end[each] + 1 && y >= low && y < low + document_.bytes[tensor[each]] / panel.size;
+      return x >= start[each] && x < end[each] + 1 && y >= low && y < low + size[each] / panel.size;
     });
     if (block === undefined) return null;
     const last = end[block];
     return [
-      cut(document_.tensors[tensor[block]], 70),
-      `${bytes(document_.bytes[tensor[block]])} in ${document_.levels[panel.level].name}, ${window.memplaceData.kinds[kind[block]].name}`,
+      cut(document_.tensors[tensor[block]], 70) + (part[block] && `, ${part[block]}`),
+      `${bytes(size[block])} in ${document_.levels[panel.level].name}, ${window.memplaceData.kinds[kind[block]].name}`,
       `from ${opText(document_, start[block])}`,
       `to ${opText(document_, last)}`,
       `${time(begin(plan, start[block]))} to ${time(begin(plan, last + 1))} of ${time(begin(plan, Infinity) + plan.tail_ps)} in ${letter}`,

@@ -17,8 +17,8 @@
     const levels = used.length ? used : [0];
     const tops = new Map(levels.map((level) => [level, 0]));
     for (const { plan } of sides) {
-      const { level, offset, tensor } = plan.blocks;
-      level.forEach((each, block) => tops.set(each, Math.max(tops.get(each) ?? 0, offset[block] + document_.bytes[tensor[block]])));
+      const { level, offset, bytes: size } = plan.blocks;
+      level.forEach((each, block) => tops.set(each, Math.max(tops.get(each) ?? 0, offset[block] + size[block])));
     }
     const slowest = Math.max(...sides.flatMap((side) => side.plan.op_ps), 1);
     const found = [];
@@ -50,12 +50,12 @@
   }
 
   /** Rectangles of one kind as one filled line, broken between them. */
-  function rectangles(document_, panel, kind, number) {
-    const { tensor, offset, start, end, kind: kinds } = panel.side.plan.blocks;
+  function rectangles(panel, kind, number) {
+    const { offset, start, end, bytes: size, kind: kinds } = panel.side.plan.blocks;
     const x = [], y = [];
     for (const block of panel.blocks) {
       if (kinds[block] !== number) continue;
-      const low = offset[block] / panel.size, high = low + document_.bytes[tensor[block]] / panel.size;
+      const low = offset[block] / panel.size, high = low + size[block] / panel.size;
       x.push(start[block], end[block] + 1, end[block] + 1, start[block], start[block], null);
       y.push(low, low, high, high, low, null);
     }
@@ -66,15 +66,15 @@
   }
 
   /** Copies: a line during the ops in which they may run, a mark where they end. */
-  function copies(document_, panel) {
+  function copies(panel) {
     const { blocks, copies: moved } = panel.side.plan;
     const lines = { x: [], y: [] }, marks = { x: [], y: [], symbol: [] };
-    moved.tensor.forEach((tensor, copy) => {
-      const arrives = moved.target[copy] === panel.level;
+    moved.target.forEach((target, copy) => {
+      const arrives = target === panel.level;
       if (!arrives && moved.source[copy] !== panel.level) return;
-      const home = panel.blocks.find((block) => blocks.tensor[block] === tensor && blocks.start[block] <= moved.end[copy] && blocks.end[block] >= moved.start[copy]);
-      if (home === undefined) return;
-      const middle = (blocks.offset[home] + document_.bytes[tensor] / 2) / panel.size;
+      const home = arrives ? moved.into[copy] : moved.out_of[copy];
+      if (home < 0) return;
+      const middle = (blocks.offset[home] + blocks.bytes[home] / 2) / panel.size;
       lines.x.push(moved.start[copy], moved.end[copy] + 1, null);
       lines.y.push(middle, middle, null);
       marks.x.push(moved.end[copy] + 1);
@@ -112,7 +112,7 @@
     const traces = [], axes = {}, annotations = [], first = {};
     for (const panel of list) {
       if (panel.kind === "level") {
-        traces.push(...window.memplaceData.kinds.map((kind, number) => rectangles(document_, panel, kind, number)).filter(Boolean), ...copies(document_, panel));
+        traces.push(...window.memplaceData.kinds.map((kind, number) => rectangles(panel, kind, number)).filter(Boolean), ...copies(panel));
       } else traces.push(...times(document_, panel));
       const same = `${panel.kind}${panel.level}`;
       axes[panel.axis.replace("y", "yaxis")] = {

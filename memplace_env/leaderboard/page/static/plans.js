@@ -126,11 +126,12 @@
 
   function blockTable(document_, sides) {
     const rows = sides.flatMap((side) => side.plan.blocks.tensor.map((tensor, block) => ({ side, tensor, block })));
-    rows.sort((x, y) => document_.bytes[y.tensor] - document_.bytes[x.tensor]);
+    rows.sort((x, y) => y.side.plan.blocks.bytes[y.block] - x.side.plan.blocks.bytes[x.block]);
     const heads = ["Plan", "Tensor", "Bytes", "Level", "From op", "To op"];
     const body = rows.slice(0, 60).map(({ side, tensor, block }) => {
-      const { level, start, end } = side.plan.blocks;
-      const cells = [side.letter, cut(document_.tensors[tensor], 60), bytes(document_.bytes[tensor]), document_.levels[level[block]].name, String(start[block]), String(end[block])];
+      const { level, start, end, bytes: size, part } = side.plan.blocks;
+      const name = cut(document_.tensors[tensor], 60) + (part[block] && `, ${part[block]}`);
+      const cells = [side.letter, name, bytes(size[block]), document_.levels[level[block]].name, String(start[block]), String(end[block])];
       return el("tr", {}, ...cells.map((text, index) => el("td", { class: [2, 4, 5].includes(index) ? "number" : null }, text)));
     });
     const table = el("table", { class: "compact" }, el("thead", {}, el("tr", {}, ...heads.map((text) => el("th", { scope: "col" }, text)))), el("tbody", {}, ...body));
