@@ -1,0 +1,255 @@
+"""Measure what the event simulator leaves to find, and select the settings that have an id `...-Event-v0`.
+
+    python -m benchmarks.event                      # measures what is missing, and prints the tables
+    python -m benchmarks.event --write docs/event.md --csv docs/data/event.csv
+    python -m benchmarks.event --register           # and writes memplace_env/envs/ids.json
+
+A run that was stopped continues with what is missing in results/event.jsonl. Seconds are processor seconds.
+
+What is left. A plan leaves its latency by the event simulator over that of the best plan found, minus 1. The best found
+is the fastest plan that any solver of the table evaluated on that machine, in any of three seeds; among them is a local
+search of 4,000 measurements that begins with the best of all rules' and exact plans. It bounds from below what there is
+to find. Solvers with seeds have their mean.
+
+The rule for ids. The settings of the table that have an id of their own may have one with the event simulator, on the
+chip's own mechanisms. So has one where `LEAST` or more is left over each cheap solver: the rules (maps: native,
+all-fastest, density-greedy in all variants; games: XLA's public option sets, the greedy player), the exact agent with
+and without slack under the chip's costs, and the calibrated agent with 100 measurements.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from benchmarks import event_cases
+from benchmarks.cores import single_cores
+from benchmarks.event_cases import ABLATED, CALIBRATED, CASES, CHANGES, FROM_BEST, NO_SLACK, TWO_BUFFERS, Case
+from benchmarks.ids_file import register_variant
+from benchmarks.ledger import Ledger, Record
+from benchmarks.tables import benchmark_parser, markdown_table, publish
+from memplace_env._lib.files import write_atomically
+from memplace_env.envs.registration import Formulation
+from memplace_env.envs.splits import FORMULATIONS
+
+RESULTS: Final = Path(__file__).parent / "results" / "event.jsonl"
+FIELDS: Final = (*Case._fields, "solver", "seed")
+END: Final = "Event"
+LEAST: Final = 0.02
+CHEAP: Final = ("cheap", NO_SLACK, "exact", CALIBRATED)
+"""Solvers over which enough must be left for an id; "cheap" is the fastest plan of all rules."""
+CANDIDATES: Final = (
+    Case(Formulation.GAME, "BERT"),
+    Case(Formulation.GAME, "T5-small"),
+    Case(Formulation.GAME, "GPT2"),
+    Case(Formulation.GAME, "ResNet50-intel-npu-4000"),
+    Case(Formulation.ONE_SHOT, "ResNet50-intel-npu-4000"),
+)
+"""Cases of the table of ids, chosen before measuring; the rule looks at all."""
+SHOWN: Final = 5
+"""Most rows of each formulation in the table of what is left."""
+TITLES: Final = {
+    "native": "native",
+    "all-fastest": "all-fastest",
+    "all-backing": "all backing",
+    "xla-msa": "XLA's sets",
+    "density-greedy": "density-greedy, one variant",
+    "greedy-player": "greedy player",
+    "cheap": "best rule",
+    NO_SLACK: "exact without slack",
+    "exact": "exact",
+    CALIBRATED: "calibrated, 100",
+    "local-search-100": "local search, 100",
+    "local-search-500": "local search, 500",
+    "local-search-4000": "local search, 4000",
+    FROM_BEST: "from the best, 4000",
+}
+"""Names of solvers in tables."""
+
+
+class Results(NamedTuple):
+    """The records of one case.
+
+    Attributes:
+        case: the case.
+        runs: its records by solver.
+    """
+
+    case: Case
+    runs: Mapping[str, Sequence[Record]]
+
+    @property
+    def best(self) -> Record:
+        """The record of the best plan found."""
+        return min((run for runs in self.runs.values() for run in runs), key=lambda run: float(run["latency_s"]))
+
+    def left(self, solver: str) -> float:
+        """Return what a solver leaves, as a fraction, in the mean of its seeds; NaN without records."""
+        runs = self.runs.get(solver, ())
+        if not runs:
+            return math.nan
+        return sum(run["latency_s"] for run in runs) / len(runs) / float(self.best["latency_s"]) - 1
+
+    @property
+    def least(self) -> tuple[float, str]:
+        """The least that a cheap solver leaves, and that solver."""
+        return min((self.left(solver), solver) for solver in CHEAP if solver in self.runs)
+
+    @property
+    def ratio(self) -> float:
+        """Latency of the exact plan without slack by the event simulator over that by the costs."""
+        (run,) = self.runs[NO_SLACK]
+        return float(run["latency_s"] / run["nominal_s"])
+
+    @property
+    def title(self) -> str:
+        """The case in words."""
+        traits = Formulation(self.case.formulation).traits
+        kind = "game" if self.case.formulation == Formulation.GAME else "map"
+        chip = "" if self.case.name.endswith(event_cases.NPU) else f" {traits.accelerator}"
+        return f"{kind} {self.case.name}{chip}" + (f", {self.case.machine}" if self.case.machine else "")
+
+
+def results(records: Iterable[Record]) -> list[Results]:
+    """Return records by case, in their order."""
+    by_case: dict[Case, dict[str, list[Record]]] = {}
+    for record in records:
+        case = Case(record["formulation"], record["name"], record["machine"])
+        by_case.setdefault(case, {}).setdefault(record["solver"], []).append(record)
+    return [Results(case, runs) for case, runs in by_case.items()]
+
+
+def passes(result: Results) -> bool:
+    """Return True if the rule gives the case an id; never before all cheap solvers are measured."""
+    settings = Formulation(result.case.formulation).traits.settings
+    allowed = result.case.machine == "" and result.case.name in settings
+    return allowed and all(result.left(solver) >= LEAST for solver in CHEAP)
+
+
+def chosen(all_results: Sequence[Results]) -> dict[str, list[str]]:
+    """Return the names of the settings that have an id with the event simulator, by formulation."""
+    return {
+        kind.value: [r.case.name for r in all_results if r.case.formulation == kind and passes(r)]
+        for kind in FORMULATIONS
+    }
+
+
+def groups(all_results: Sequence[Results]) -> dict[str, list[Results]]:
+    """Return the cases by the columns of the table of means."""
+    titles = {"maps nnp-i": "", f"maps nnp-i, {TWO_BUFFERS}": TWO_BUFFERS}
+    maps = [result for result in all_results if result.case.formulation == Formulation.ONE_SHOT]
+    npu = [result for result in maps if result.case.name.endswith(event_cases.NPU)]
+    home = [result for result in maps if result not in npu]
+    by_machine = {title: [r for r in home if r.case.machine == machine] for title, machine in titles.items()}
+    games = [result for result in all_results if result.case.formulation == Formulation.GAME]
+    return {**by_machine, f"maps {event_cases.NPU}": npu, "games": games}
+
+
+def means_table(all_results: Sequence[Results]) -> str:
+    """Return a Markdown table with a row for each solver: geometric means of what is left, in percent."""
+    columns = groups(all_results)
+    rows = [["event over nominal latency", *(f"{_mean([r.ratio for r in found]):.2f}" for found in columns.values())]]
+    pairs = {"native; XLA's sets": ("native", "xla-msa"), "density-greedy; greedy player": RULES_PAIR}
+    alike = {TITLES[solver]: (solver, solver) for solver in ("cheap", NO_SLACK, "exact", CALIBRATED)}
+    alike |= {TITLES[solver]: (solver, solver) for solver in event_cases.SEARCHES}
+    for title, (of_maps, of_games) in (pairs | alike).items():
+        cells = []
+        for found in columns.values():
+            left = [r.left(of_games if r.case.formulation == Formulation.GAME else of_maps) for r in found]
+            cells.append(_percent(_mean([1 + value for value in left]) - 1))
+        rows.append([title, *cells])
+    heads = ["solver", *(f"{title} ({len(found)})" for title, found in columns.items())]
+    return markdown_table(heads, rows)
+
+
+RULES_PAIR: Final = ("density-greedy", "greedy-player")
+
+
+def left_table(all_results: Sequence[Results]) -> str:
+    """Return a Markdown table of the cases where the cheap solvers leave most, at most `SHOWN` of each formulation."""
+    rows = []
+    for kind in FORMULATIONS:
+        found = [result for result in all_results if result.case.formulation == kind]
+        shown = sorted(found, key=lambda result: -result.least[0])[:SHOWN]
+        first = "xla-msa" if kind == Formulation.GAME else "native"
+        columns = (first, "cheap", NO_SLACK, "exact", CALIBRATED, "local-search-500")
+        rows += [[result.title, *(_percent(result.left(solver)) for solver in columns)] for result in shown]
+    heads = ["native; XLA's sets", *(TITLES[s] for s in ("cheap", NO_SLACK, "exact", CALIBRATED, "local-search-500"))]
+    return markdown_table(["setting", *heads], rows)
+
+
+def ids_table(all_results: Sequence[Results]) -> str:
+    """Return a Markdown table of the candidates: what the cheap solvers leave, and whether there is an id."""
+    by_case = {result.case: result for result in all_results}
+    rows = []
+    for result in (by_case[case] for case in CANDIDATES if case in by_case):
+        cells = [_percent(result.left(solver)) for solver in CHEAP]
+        rows.append([result.title, *cells, TITLES[result.least[1]], "yes" if passes(result) else "no"])
+    return markdown_table(["setting", *(TITLES[solver] for solver in CHEAP), "least", "id"], rows)
+
+
+def ablation_table(all_results: Sequence[Results]) -> str:
+    """Return a Markdown table with a row for each mechanism that is off: what exact plans leave, slack second."""
+    by_case = {result.case: result for result in all_results}
+    rows = []
+    for change in ("", *(change for change in CHANGES if change != TWO_BUFFERS)):
+        row = [change or "all mechanisms"]
+        for name, machine in ABLATED.items():
+            found = by_case.get(
+                Case(Formulation.ONE_SHOT, name, ", ".join(filter(None, (machine, change)))),
+            )
+            row.append("–" if found is None else " / ".join(_percent(found.left(s)) for s in (NO_SLACK, "exact")))
+        rows.append(row)
+    heads = [name if not machine else f"{name} nnp-i, {machine}" for name, machine in ABLATED.items()]
+    return markdown_table(["machine", *heads], rows)
+
+
+def as_csv(all_results: Sequence[Results]) -> str:
+    """Return all figures as CSV: a row for each case, what each solver leaves in percent."""
+    file = io.StringIO()
+    writer = csv.writer(file, lineterminator="\n")
+    solvers = [solver for solver in TITLES if any(solver in result.runs for result in all_results)]
+    writer.writerow([*Case._fields, "best_ms", "best_by", "event_over_nominal", *(f"{s} %" for s in solvers)])
+    for result in all_results:
+        left = [result.left(solver) for solver in solvers]
+        cells = ["" if math.isnan(value) else f"{100 * value:.2f}" for value in left]
+        best = [f"{result.best['latency_s'] * 1e3:.6f}", result.best["solver"], f"{result.ratio:.4f}"]
+        writer.writerow([*result.case, *best, *cells])
+    return file.getvalue()
+
+
+def _mean(values: Sequence[float]) -> float:
+    return math.exp(sum(map(math.log, values)) / len(values)) if values else math.nan
+
+
+def _percent(value: float) -> str:
+    return "–" if math.isnan(value) else f"{100 * value:.1f}"
+
+
+def main() -> None:
+    parser: Any = benchmark_parser(__doc__)
+    parser.add_argument("--solvers", nargs="+", choices=TITLES, default=list(TITLES), help="measure only these")
+    parser.add_argument("--csv", type=Path, metavar="FILE", help="where to write the whole table")
+    parser.add_argument("--register", action="store_true", help="write memplace_env/envs/ids.json")
+    parser.add_argument("--jobs", type=int, default=1, help="runs side by side, each on its own core (default 1)")
+    options = parser.parse_args()
+    wanted = event_cases.runs(CASES, event_cases.all_solvers)
+    ablated = event_cases.runs(event_cases.ablations(), event_cases.ablation_solvers)
+    ledger = Ledger(RESULTS, FIELDS)
+    with single_cores(options.jobs) as pool:
+        ledger.complete([r for r in (*wanted, *ablated) if r["solver"] in options.solvers], event_cases.measure, pool)
+    found = results(ledger.of(wanted))
+    tables = {"event-means": means_table(found), "event-left": left_table(found), "event-ids": ids_table(found)}
+    publish(tables | {"event-ablation": ablation_table(results(ledger.of(ablated)))}, options.write)
+    if options.csv:
+        write_atomically(options.csv, as_csv(found))
+    if options.register:
+        register_variant(END, {"simulator": "event"}, chosen(found))
+
+
+if __name__ == "__main__":
+    main()
