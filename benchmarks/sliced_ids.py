@@ -2,7 +2,7 @@
 
     python -m benchmarks.sliced_ids                 # measures what is missing, and prints the selection as a table
     python -m benchmarks.sliced_ids --register      # and writes memplace_env/envs/ids.json
-    python -m benchmarks.sliced_ids --write docs/slices.md
+    python -m benchmarks.sliced_ids --write docs/slices.md    # and docs/data/sliced-ids.csv
 
 The rule. Each registered id's setting is cut at `SHARE`. Its best sliced plan is the fastest of density-greedy's and
 the exact agent's for maps, as `benchmarks.slices` measures them, and of XLA's public option sets', the greedy player's
@@ -26,7 +26,7 @@ from benchmarks.cores import single_cores
 from benchmarks.ids_file import register_variant
 from benchmarks.ledger import Ledger, Record
 from benchmarks.suite import ENDLESS, cheap_stages
-from benchmarks.tables import benchmark_parser, markdown_table, milliseconds, publish
+from benchmarks.tables import DataFile, benchmark_parser, markdown_table, milliseconds, publish
 from memplace_agents.game.portfolio import Portfolio
 from memplace_env._lib.units import PS
 from memplace_env.envs.malloc_game import MallocGameEnv
@@ -39,7 +39,7 @@ FIELDS: Final = ("formulation", "name")
 END: Final = "Sliced"
 SHARE: Final = slices.SHARE
 SECONDS: Final = 10.0
-LEAST: Final = 1.02
+LEAST: Final = slices.LEAST
 MOST_TENSORS: Final = 20_000
 
 
@@ -127,6 +127,22 @@ def table(records: Sequence[Record]) -> str:
     return markdown_table(["formulation", "chip", "ids", "with slices", "their mean gain", "most"], rows)
 
 
+def ids_file(records: Sequence[Record]) -> DataFile:
+    """Return all registered settings, their ids with slices where they have one, and their best plans, in ms."""
+    heads = ("id", "sliced id", "best ms", "sliced: tensors", "best cheap ms", "best plan ms", "bound ms", "s", "gain")
+    rows = []
+    for record in records:
+        traits = Formulation(record["formulation"]).traits
+        own = traits.env_id(f"{record['name']}-{END}") if passes(record) else ""
+        row = [traits.env_id(record["name"]), own, milliseconds(whole_s(record), 6)]
+        if "plan_s" in record:
+            latencies = [record["cheap_s"], record["plan_s"], record["bound_s"]]
+            row += [str(record["tensors"]), *(milliseconds(each, 6) for each in latencies)]
+            row += [f"{record['seconds']:.1f}", f"{gain(record):.4f}"]
+        rows.append(row + [""] * (len(heads) - len(row)))
+    return DataFile(heads, rows)
+
+
 def main() -> None:
     parser: Any = benchmark_parser(__doc__)
     parser.add_argument("--register", action="store_true", help="write memplace_env/envs/ids.json")
@@ -137,7 +153,7 @@ def main() -> None:
     records = measured()
     if options.register:
         register_variant(END, {"slices": SHARE}, chosen(records))
-    publish({"ids": table(records)}, options.write)
+    publish({"sliced ids": table(records)}, options.write, {"sliced-ids.csv": ids_file(records)})
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Measure what slices gain: a curve over their size, and the best plans of the registered one-shot settings.
 
-    python -m benchmarks.slices --write docs/slices.md
+    python -m benchmarks.slices --write docs/slices.md       # and docs/data/slices.csv, the gains of all ids
     python -m benchmarks.slices --names AlexNet ResNet50     # of the gains only these ids
 
 The curve: density-greedy on the programs of `CURVE` on the chips of `CHIPS`, at the chip's own dtype, for each share
@@ -17,14 +17,14 @@ import time
 from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import gymnasium as gym
 
 import memplace_agents
 from benchmarks.cores import single_cores
 from benchmarks.ledger import Ledger, Record
-from benchmarks.tables import SHOWN, benchmark_parser, markdown_table, milliseconds, publish
+from benchmarks.tables import SHOWN, DataFile, benchmark_parser, markdown_table, milliseconds, publish
 from memplace_agents.base import Agent
 from memplace_agents.solution import Solution
 from memplace_env._lib.errors import MemPlaceError
@@ -46,6 +46,12 @@ GAMES: Final = {
     "MallocGame-GPT2-v0": 0.1,
 }
 GAME_SECONDS: Final = 60.0
+LEAST: Final = 1.02
+"""Latency without slices over that with them from which a gain is counted. Our choice."""
+EVERY: Final = 6
+"""The table of gains shows of so many ids, sorted by their gain, the one in the middle. Our choice."""
+HEADS: Final = ("id", "tensors", "best ms", "s", "sliced: best ms", "s", "gain")
+"""Heads of the tables of gains: tensors before and after the cut, and each best plan with the gap to its bound."""
 
 
 def runs(names: Sequence[str]) -> list[Record]:
@@ -119,65 +125,76 @@ def curve_table(records: Sequence[Record]) -> str:
     return markdown_table(["chip", "programs", *(f"{share:g}" for share in SHARES[1:])], rows)
 
 
-def gains_table(records: Sequence[Record]) -> str:
-    """Return a Markdown table with a row for each id, and the geometric means of the gains."""
+class Pair(NamedTuple):
+    """The records of one id without slices and with them."""
+
+    whole: Record
+    sliced: Record
+
+    @property
+    def gain(self) -> float:
+        """Latency of the exact agent's plan without slices over that of the best plan with them."""
+        return float(self.whole["exact_s"] / best_s(self.sliced))
+
+    def cells(self) -> list[str]:
+        """Return the row of a table of gains."""
+        count = f"{self.whole['tensors']:,} → {self.sliced['tensors']:,}"
+        halves = [(f"{milliseconds(best_s(r), 4)}{_gap(r)}", f"{r['exact_took_s']:.1f}") for r in self]
+        return [self.whole["name"], count, *halves[0], *halves[1], f"{self.gain - 1:+.1%}"]
+
+
+def best_s(record: Record) -> float:
+    """Return the latency of the better of the exact agent's plan and the one without a search."""
+    return float(min(record["exact_s"], record["density_s" if "density_s" in record else "cheap_s"]))
+
+
+def gains(records: Sequence[Record]) -> list[Pair]:
+    """Return the ids that were measured both ways, largest gain first."""
     by_key = {(r["name"], r["slices"]): r for r in records}
     names = [name for name, share in by_key if share is None and (name, SHARE) in by_key]
-    rows, gains, cheap = [], [], []
-    for name in names:
-        before, after = by_key[name, None], by_key[name, SHARE]
-        gains.append(before["exact_s"] / min(after["exact_s"], after["density_s"]))
-        cheap.append(before["density_s"] / after["density_s"])
-        rows.append(
-            [
-                name,
-                f"{before['tensors']:,}",
-                f"{after['tensors']:,}",
-                milliseconds(before["density_s"], 4),
-                milliseconds(before["exact_s"], 4),
-                _gap(before),
-                f"{before['exact_took_s']:.1f}",
-                milliseconds(after["density_s"], 4),
-                milliseconds(after["exact_s"], 4),
-                _gap(after),
-                f"{after['exact_took_s']:.1f}",
-                f"{gains[-1] - 1:+.1%}",
-            ]
-        )
-    rows.append(["geometric mean", *[""] * 6, f"{_mean(cheap) - 1:+.1%}", *[""] * 3, f"{_mean(gains) - 1:+.1%}"])
-    heads = ["id", "tensors", "slices", "density-greedy ms", "exact ms", "gap", "s"]
-    return markdown_table([*heads, "sliced: density-greedy ms", "exact ms", "gap", "s", "gain"], rows)
+    return sorted((Pair(by_key[name, None], by_key[name, SHARE]) for name in names), key=lambda pair: -pair.gain)
+
+
+def gains_table(pairs: Sequence[Pair]) -> str:
+    """Return a Markdown table of an id in `EVERY`, and of the geometric mean of all; then how many gain how much."""
+    rows = [pair.cells() for pair in pairs[EVERY // 2 :: EVERY]]
+    rows.append([f"geometric mean of {len(pairs)}", *[""] * 5, f"{_mean([pair.gain for pair in pairs]) - 1:+.1%}"])
+    enough = sum(pair.gain >= LEAST for pair in pairs)
+    cheap = _mean([pair.whole["density_s"] / pair.sliced["density_s"] for pair in pairs])
+    counts = f"{enough} of {len(pairs)} ids gain at least {LEAST - 1:.0%}."
+    return f"{markdown_table(HEADS, rows)}\n\n{counts} Density-greedy's plans alone gain {cheap - 1:+.1%} in the mean."
+
+
+def gains_file(pairs: Sequence[Pair]) -> DataFile:
+    """Return all ids with what was measured, latencies in ms."""
+    heads = ["id"]
+    for of in ("", "sliced "):
+        heads += [f"{of}{name}" for name in ("tensors", "native ms", "density-greedy ms", "exact ms", "bound ms", "s")]
+    rows = []
+    for pair in pairs:
+        row = [pair.whole["name"]]
+        for r in pair:
+            latencies = [r["native_s"], r["density_s"], r["exact_s"], r["exact_bound_s"]]
+            row += [str(r["tensors"]), *(milliseconds(each, 6) for each in latencies), f"{r['exact_took_s']:.1f}"]
+        rows.append([*row, f"{pair.gain:.4f}"])
+    return DataFile([*heads, "gain"], rows)
 
 
 def games_table(records: Sequence[Record]) -> str:
     """Return a Markdown table with a row for each game."""
     by_key = {(r["name"], r["slices"]): r for r in records}
-    rows = []
-    for name, share in GAMES.items():
-        if (name, None) in by_key and (name, share) in by_key:
-            pair = by_key[name, None], by_key[name, share]
-            cells = [
-                cell
-                for r in pair
-                for cell in (
-                    milliseconds(r["cheap_s"], 4),
-                    milliseconds(r["exact_s"], 4),
-                    _gap(r),
-                    f"{r['exact_took_s']:.0f}",
-                )
-            ]
-            gain = pair[0]["exact_s"] / min(pair[1]["exact_s"], pair[1]["cheap_s"]) - 1
-            rows.append([name, f"{share:g}", *cells, f"{gain:+.1%}"])
-    heads = ["id", "share", "greedy player ms", "exact ms", "gap", "s"]
-    return markdown_table([*heads, "sliced: greedy player ms", "exact ms", "gap", "s", "gain"], rows)
+    pairs = [
+        (Pair(by_key[name, None], by_key[name, share]), share)
+        for name, share in GAMES.items()
+        if (name, None) in by_key and (name, share) in by_key
+    ]
+    rows = [[f"{pair.whole['name']}, {share:g}", *pair.cells()[1:]] for pair, share in pairs]
+    return markdown_table([f"{HEADS[0]}, share", *HEADS[1:]], rows)
 
 
 def _gap(record: Record) -> str:
     bound = record["exact_bound_s"]
-    if not bound:
-        return ""
-    gap = record["exact_s"] / bound - 1
-    return "proven" if gap < 1e-9 else f"{gap:.2%}"
+    return f" ({best_s(record) / bound - 1:.2%})" if bound else ""
 
 
 def _mean(values: Sequence[float]) -> float:
@@ -196,8 +213,9 @@ def main() -> None:
     records = Ledger(RESULTS, FIELDS).of(wanted)
     curve = curve_table([record for record in records if record["table"] == "curve"])
     games = games_table([record for record in records if record["table"] == "games"])
-    gains = gains_table([record for record in records if record["table"] == "gains"])
-    publish({"curve": curve, "gains": gains, "games": games}, options.write)
+    pairs = gains([record for record in records if record["table"] == "gains"])
+    tables = {"curve": curve, "gains": gains_table(pairs), "games": games}
+    publish(tables, options.write, {"slices.csv": gains_file(pairs)})
 
 
 if __name__ == "__main__":

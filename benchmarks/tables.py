@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import csv
+import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from memplace_env._lib.files import write_atomically
 from memplace_env.report.markdown import markdown_table
 
-__all__ = ["SHOWN", "benchmark_parser", "markdown_table", "milliseconds", "publish", "setting_text"]
+__all__ = ["SHOWN", "DataFile", "benchmark_parser", "markdown_table", "milliseconds", "publish", "setting_text"]
 
 SHOWN = (
     "AlexNet", "MobileNetV2", "ResNet50", "ResNet101", "ConvNeXt-tiny", "BERT", "GPT2", "ViT", "Swin-tiny",
@@ -29,12 +31,26 @@ def benchmark_parser(description: str | None, writes: bool = True) -> argparse.A
     return parser
 
 
-def publish(tables: Mapping[str, str], documents: Sequence[Path]) -> None:
+class DataFile(NamedTuple):
+    """A table that is too long for a page: its columns' names, and its rows."""
+
+    heads: Sequence[str]
+    rows: Sequence[Sequence[object]]
+
+    def csv(self) -> str:
+        """Return it as comma-separated values, names first."""
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows([self.heads, *self.rows])
+        return text.getvalue()
+
+
+def publish(tables: Mapping[str, str], documents: Sequence[Path], data: Mapping[str, DataFile] | None = None) -> None:
     """Print tables, and put them into documents, each between `<!-- name:begin -->` and `<!-- name:end -->`.
 
     Args:
         tables: Markdown by the name of its markers.
         documents: files that have the markers of one of the tables or more.
+        data: files by their names in `data/` beside each document.
 
     Raises:
         SystemExit: a document has no markers of any of the tables.
@@ -52,6 +68,9 @@ def publish(tables: Mapping[str, str], documents: Sequence[Path]) -> None:
         if not written:
             raise SystemExit(f"{document} has no markers of {', '.join(tables)}.")
         write_atomically(document, text)
+        for name, table in (data or {}).items():
+            (document.parent / "data").mkdir(exist_ok=True)
+            write_atomically(document.parent / "data" / name, table.csv())
 
 
 def setting_text(record: Mapping[str, Any]) -> str:
