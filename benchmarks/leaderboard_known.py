@@ -1,6 +1,7 @@
 """Best known plans and bounds of the leaderboard's instances.
 
     python -m benchmarks.leaderboard_known        # measures what is missing, writes suites/best-known.toml
+    python -m benchmarks.leaderboard_known --suites sliced-v1    # keeps the rows of what other suites have
 
 Each instance starts with the results of `benchmarks.suite` or `benchmarks.sliced_ids`; a faster plan of any of our
 verified submissions replaces them. For the machine of the black-box tracks its costs are read: the exact agent under
@@ -11,6 +12,7 @@ without noise are measured, and the fastest counts. Continues from results/black
 from __future__ import annotations
 
 import argparse
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ import tomlkit
 
 import memplace_agents
 from benchmarks.cores import single_cores
+from benchmarks.leaderboard import folders
 from benchmarks.leaderboard_suites import FOLDER, measured, measured_slices
 from benchmarks.ledger import Ledger, Record
 from memplace_env._lib.files import write_atomically
@@ -28,13 +31,12 @@ from memplace_env.leaderboard.black_box import BlackBox
 from memplace_env.leaderboard.jobs import BOX_SEED, true_latency_ps
 from memplace_env.leaderboard.pinned import baseline_plan, make_env, task_of
 from memplace_env.leaderboard.references import BLACK_BOX
-from memplace_env.leaderboard.suite import Suite, load_suite, suite_names
+from memplace_env.leaderboard.suite import Suite, best_known, load_suite, suite_names
 from memplace_env.leaderboard.verifying import verified
 from memplace_env.placement.compiler import HEURISTICS
 from memplace_env.placement.memory_plan import MemoryPlan
 
 RESULTS = Path(__file__).parent / "results" / "black_box.jsonl"
-SUBMISSIONS = Path(__file__).parent / "submissions"
 SECONDS, EVALUATIONS = 10.0, 4000
 
 
@@ -92,13 +94,17 @@ def known(machine: list[Record], submissions: list[Path]) -> dict[str, dict[str,
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=2, help="processes")
+    names = suite_names()
+    parser.add_argument("--suites", nargs="+", choices=names, default=names, help="whose submissions are replayed")
     options = parser.parse_args()
-    suites = [load_suite(name) for name in suite_names()]
+    suites = [load_suite(name) for name in names]
     ids = dict.fromkeys(env_id for suite in suites if boxed(suite) for env_id in suite.instances)
     with single_cores(options.jobs) as pool:
         machine = Ledger(RESULTS, ("env_id",)).complete([{"env_id": env_id} for env_id in ids], measure, pool)
-    folders = sorted(path.parent for path in SUBMISSIONS.glob("*/submission.toml"))
-    write_atomically(FOLDER / "best-known.toml", tomlkit.dumps(known(machine, folders)))
+    table = known(machine, [folder for name in options.suites for folder in folders(name)])
+    others = {env_id for suite in suites if suite.name not in options.suites for env_id in suite.instances}
+    kept = {key: asdict(row) for key, row in best_known().items() if key.removesuffix(BLACK_BOX) in others}
+    write_atomically(FOLDER / "best-known.toml", tomlkit.dumps(table | kept))
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import memplace_env
 from memplace_env.envs.splits import FORMULATIONS, group_of
 from memplace_env.leaderboard import SPLITS, chip_split, group_split, load_suite, suite_names, suites
 from memplace_env.leaderboard.references import known
+from memplace_env.leaderboard.suite import best_known
 from memplace_env.machine.accelerator import accelerator_names
 from memplace_env.program.zoo import catalogue
 
@@ -55,6 +56,7 @@ FROZEN = {
     "game-v1": "8bd063c51f637f7f4b4256eada01d01b1a85f13e4344df14f014a34e799f1bde",
     "one-shot-v1": "2df9c31fcf8b9126ea43f07b919388615bb18f8c9ccbe488372edbd15d324381",
     "quick-v1": "7cf34fb3252ae5f6dd3d2c73c1188883f32880f149836e660e808575e9480f24",
+    "sliced-v1": "3ab02ad8b1bf088111f5645ed591a2f77829b1f1a72d73c908fc2faf3f2f1565",
 }
 
 
@@ -68,3 +70,10 @@ def test_of_every_instance_in_every_track_something_is_known():
         suite = load_suite(name)
         for track in suite.tracks.values():
             assert set(known(suite, track)) == set(suite.instances), (name, track.name)
+
+
+def test_of_every_id_in_slices_a_plan_and_a_bound_are_known():
+    for formulation in FORMULATIONS:
+        for name in formulation.traits.variants:
+            row = best_known()[formulation.traits.env_id(name)]
+            assert 0 < row.bound_ps <= row.best_ps <= row.cheap_ps, name
