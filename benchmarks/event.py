@@ -2,6 +2,7 @@
 
     python -m benchmarks.event                      # measures what is missing, and prints the tables
     python -m benchmarks.event --write docs/event.md --csv docs/data/event.csv
+    python -m benchmarks.event --plot docs/pictures/event.png
     python -m benchmarks.event --register           # and writes memplace_env/envs/ids.json
 
 A run that was stopped continues with what is missing in results/event.jsonl. Seconds are processor seconds.
@@ -29,6 +30,7 @@ from typing import Any, Final, NamedTuple
 from benchmarks import event_cases
 from benchmarks.cores import single_cores
 from benchmarks.event_cases import ABLATED, CALIBRATED, CASES, CHANGES, FROM_BEST, NO_SLACK, TWO_BUFFERS, Case
+from benchmarks.event_picture import draw
 from benchmarks.ids_file import register_variant
 from benchmarks.ledger import Ledger, Record
 from benchmarks.tables import benchmark_parser, markdown_table, publish
@@ -50,6 +52,8 @@ CANDIDATES: Final = (
     Case(Formulation.ONE_SHOT, "ResNet50-intel-npu-4000"),
 )
 """Cases of the table of ids, chosen before measuring; the rule looks at all."""
+DRAWN: Final = Case(Formulation.ONE_SHOT, "ResNet50-intel-npu-4000")
+"""Case of the picture."""
 SHOWN: Final = 5
 """Most rows of each formulation in the table of what is left."""
 TITLES: Final = {
@@ -57,7 +61,7 @@ TITLES: Final = {
     "all-fastest": "all-fastest",
     "all-backing": "all backing",
     "xla-msa": "XLA's sets",
-    "density-greedy": "density-greedy, one variant",
+    "density-greedy": "density-greedy, best of ten",
     "greedy-player": "greedy player",
     "cheap": "best rule",
     NO_SLACK: "exact without slack",
@@ -234,19 +238,25 @@ def main() -> None:
     parser: Any = benchmark_parser(__doc__)
     parser.add_argument("--solvers", nargs="+", choices=TITLES, default=list(TITLES), help="measure only these")
     parser.add_argument("--csv", type=Path, metavar="FILE", help="where to write the whole table")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="where to draw what the exact plans of `DRAWN` do")
     parser.add_argument("--register", action="store_true", help="write memplace_env/envs/ids.json")
     parser.add_argument("--jobs", type=int, default=1, help="runs side by side, each on its own core (default 1)")
     options = parser.parse_args()
-    wanted = event_cases.runs(CASES, event_cases.all_solvers)
-    ablated = event_cases.runs(event_cases.ablations(), event_cases.ablation_solvers)
-    ledger = Ledger(RESULTS, FIELDS)
+    ledger, wanted = Ledger(RESULTS, FIELDS), event_cases.runs(CASES, event_cases.ablations())
     with single_cores(options.jobs) as pool:
-        ledger.complete([r for r in (*wanted, *ablated) if r["solver"] in options.solvers], event_cases.measure, pool)
-    found = results(ledger.of(wanted))
+        ledger.complete([run for run in wanted if run["solver"] in options.solvers], event_cases.measure, pool)
+    every = {result.case: result for result in results(ledger.of(wanted))}
+    found = [every[case] for case in CASES]
     tables = {"event-means": means_table(found), "event-left": left_table(found), "event-ids": ids_table(found)}
-    publish(tables | {"event-ablation": ablation_table(results(ledger.of(ablated)))}, options.write)
+    publish(tables | {"event-ablation": ablation_table(list(every.values()))}, options.write)
     if options.csv:
         write_atomically(options.csv, as_csv(found))
+    if options.plot:
+        plans = {
+            words: event_cases.exact_plan(DRAWN, s)
+            for s, words in ((NO_SLACK, "without slack"), ("exact", "with slack"))
+        }
+        write_atomically(options.plot, draw(event_cases.env_of(DRAWN).task, plans))
     if options.register:
         register_variant(END, {"simulator": "event"}, chosen(found))
 

@@ -29,8 +29,10 @@ from memplace_env.placement.simulator import EventSimulator, time_plan
 
 Env = OneShotEnv | MallocGameEnv
 
-SECONDS: Final = 20.0
+SECONDS: Final = 60.0
 """Time limit of an exact solve under the costs."""
+TINY: Final = "synthetic:diamond?ops=9&seed=1"
+"""Program whose solution loads compiled code before the first one with a time limit."""
 SEEDS: Final = range(3)
 SEARCHES: Final = {"local-search-100": 100, "local-search-500": 500, "local-search-4000": 4000}
 """Measurements of the searches."""
@@ -42,6 +44,17 @@ RULES: Final = {
     Formulation.GAME: ("all-backing", "xla-msa", "greedy-player", "cheap"),
 }
 """Solvers that need no search; "cheap" is the fastest of all that are known."""
+SEEDED: Final = (FROM_BEST, *SEARCHES, CALIBRATED)
+SOLVERS: Final = (
+    *dict.fromkeys(rule for rules in RULES.values() for rule in rules),
+    NO_SLACK,
+    "exact",
+    *SEEDED,
+)
+"""All solvers, in the order in which they are measured."""
+COLUMNS: Final = {kind: (*rules, NO_SLACK, "exact", *SEEDED) for kind, rules in RULES.items()}
+ABLATION: Final = {Formulation.ONE_SHOT: ("cheap", NO_SLACK, "exact", FROM_BEST)}
+"""Solvers of the tables, by formulation."""
 TWO_BUFFERS: Final = "two buffers"
 
 
@@ -145,6 +158,7 @@ def exact_plan(case: Case, solver: str) -> MemoryPlan:
     """Return the exact agent's plan under the costs of a case, which is the same on all machines."""
     if case.machine:
         return exact_plan(case._replace(machine=""), solver)
+    _load_compiled_code()
     env = env_of(case)
     task = replace(env.task, simulator=None)
     nominal = MallocGameEnv(task) if isinstance(env, MallocGameEnv) else OneShotEnv(task)
@@ -153,29 +167,27 @@ def exact_plan(case: Case, solver: str) -> MemoryPlan:
     return plan
 
 
+@cache
+def _load_compiled_code() -> None:
+    for env in (OneShotEnv(TINY), MallocGameEnv(TINY)):
+        Exact().solve(env, budget=10**9, time_limit=SECONDS)
+
+
 EXACT: Final[Mapping[str, Callable[[], Agent[Any]]]] = {NO_SLACK: Exact}
 """Exact agents by solver."""
 
 
-def runs(cases: Sequence[Case], solvers: Callable[[Case], Mapping[str, Sequence[int]]]) -> list[Record]:
-    """Return the runs of cases: each solver with each of its seeds."""
-    return [
+def runs(cases: Sequence[Case], ablated: Sequence[Case]) -> list[Record]:
+    """Return the runs of the tables' cases and of those without a mechanism: a whole table with one seed first."""
+    measured = {**dict.fromkeys(ablated, ABLATION), **dict.fromkeys(cases, COLUMNS)}
+    every = [
         {**case._asdict(), "solver": solver, "seed": seed}
-        for case in cases
-        for solver, seeds in solvers(case).items()
-        for seed in seeds
+        for seed in SEEDS
+        for solver in SOLVERS
+        for case, solvers in measured.items()
+        if solver in solvers[Formulation(case.formulation)] and (seed == 0 or solver in SEEDED)
     ]
-
-
-def all_solvers(case: Case) -> dict[str, Sequence[int]]:
-    """Return the solvers of the tables' columns with their seeds."""
-    single = dict.fromkeys((*RULES[Formulation(case.formulation)], *EXACT), range(1))
-    return {**single, **dict.fromkeys((*SEARCHES, FROM_BEST, CALIBRATED), SEEDS)}
-
-
-def ablation_solvers(case: Case) -> dict[str, Sequence[int]]:
-    """Return the solvers with which the best plan of a machine without a mechanism is sought."""
-    return {"cheap": range(1), **dict.fromkeys(EXACT, range(1)), FROM_BEST: SEEDS}
+    return every
 
 
 def measure(run: Record) -> Record:
@@ -207,7 +219,7 @@ def _agent(case: Case, solver: str) -> Agent[Any]:
         return Offered([exact_plan(case, solver)])
     cheap = cheap_plans(env_of(case))
     if solver == FROM_BEST:
-        return Offered([*cheap.values(), *(exact_plan(case, exact) for exact in EXACT)], search)
+        return Offered([*cheap.values(), *(exact_plan(case, exact) for exact in EXACT)], MachineAnnealing())
     if solver == "cheap":
         return Offered(list(cheap.values()))
     return Offered([plan for name, plan in cheap.items() if name == solver or name.startswith(f"{solver} ")])
