@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import copy
 from functools import partial
 from hashlib import sha256
@@ -26,10 +26,11 @@ from memplace_agents.solution import Callback, Progress, Solution, Verdict
 from memplace_env._lib.errors import AgentError
 from memplace_env._lib.foreign import described
 from memplace_env._lib.kernel import preparation_seconds
+from memplace_env._lib.units import PS
 from memplace_env.envs.many.many_env import ManyProgramsEnv
 from memplace_env.envs.registration import Formulation
 from memplace_env.placement.memory_plan import MemoryPlan
-from memplace_env.placement.simulator import ParallelSimulator, Report, evaluate_plan
+from memplace_env.placement.simulator import ParallelSimulator, Report, backing_port_ps, evaluate_plan
 from memplace_env.placement.validation import require_valid
 
 
@@ -113,6 +114,7 @@ class Evaluator(ABC):
         self._best_plan: MemoryPlan | None = None
         self._best_latency = float("inf")
         self._bound_s: float | None = None
+        self._port_before_ps: int | None = None
 
     def close(self) -> None:
         """End the worker processes, if there are any."""
@@ -222,6 +224,56 @@ class Evaluator(ABC):
         self._account(1, measured[0].item(), lambda: plan)
         return with_latency(report, measured[0].item()) if self.noisy else report
 
+    def end_races(self) -> None:
+        """Give the search the measurements that are reserved for races; it is to `choose` the plan itself."""
+        if self._race is not None:
+            freed = self._race.end()
+            evaluator: Evaluator | None = self
+            while evaluator is not None:
+                evaluator.budget += freed
+                evaluator = evaluator._whole
+
+    def choose(self, plan: MemoryPlan, report: Report, latencies_s: Sequence[float]) -> None:
+        """Keep a plan that was offered whatever races say; without noise the best plan stays.
+
+        Args:
+            plan: a valid plan.
+            report: report of one of its measurements.
+            latencies_s: all of its measurements.
+        """
+        if self._race is None:
+            return
+        exact_s = None if box_is_noisy(self.env.task) else evaluate_plan(self.env.task, plan).latency_s
+        name, count = _name_of(plan.to_json().encode()), len(latencies_s)
+        first_s, total_s = latencies_s[0], float(sum(latencies_s))
+        self._race.choose(Candidate(name, first_s, lambda: plan, exact_s, count, total_s, report))
+        evaluator: Evaluator | None = self
+        while evaluator is not None:
+            evaluator._adopt(self._race.incumbent)
+            evaluator = evaluator._whole
+
+    def prefer(self, plan: MemoryPlan) -> Report:
+        """Time a plan, and keep it if it is faster than the best, or as fast with less time of the backing port.
+
+        It counts as no evaluation, since it ends a search that has used up its budget, too.
+
+        Raises:
+            PlanError: if the plan is not valid.
+        """
+        report = evaluate_plan(self.env.task, plan)
+        rank = report.latency_s, backing_port_ps(self.env.task, plan)
+        part: Evaluator | None = self
+        while part is not None:
+            before = part._best_plan
+            busy_ps = 0 if before is None else backing_port_ps(self.env.task, before)
+            if before is None or rank < (part._best_latency, busy_ps):
+                if report.latency_s < part._best_latency:
+                    part._history.append(Progress(part._counted, part.seconds, report.latency_s))
+                part._best_plan, part._best_latency = plan, report.latency_s
+                part._port_before_ps = busy_ps if part._port_before_ps is None else part._port_before_ps
+            part = part._whole
+        return report
+
     def solution(self, agent: str, seed: int, verdict: Verdict = Verdict()) -> Solution:  # noqa: B008
         """Return the best plan so far, validated, with its report and the history of the search."""
         report, measurements = self._decide()
@@ -239,6 +291,8 @@ class Evaluator(ABC):
             seed=seed,
             stage_results=verdict.stage_results,
             measurements=measurements,
+            backing_port_s=None if plan is None else backing_port_ps(self.env.task, plan) * PS,
+            backing_port_before_s=None if self._port_before_ps is None else self._port_before_ps * PS,
         )
 
     def state_dict(self) -> dict[str, Any]:
@@ -293,7 +347,7 @@ class Evaluator(ABC):
         for row, (first_s, simulated_s) in enumerate(zip(measured.tolist(), latency_s.tolist(), strict=True)):
             key, make = identify(row)
             exact_s = None if box_is_noisy(self.env.task) else simulated_s
-            candidate = Candidate(sha256(key).hexdigest(), first_s, make, exact_s)
+            candidate = Candidate(_name_of(key), first_s, make, exact_s)
             race.enter(candidate, self.evaluations + row + 1)
         return measured
 
@@ -303,7 +357,7 @@ class Evaluator(ABC):
         if self._race is not None:
             self._adopt(self._race.incumbent)
         elif latency_s < self._best_latency:
-            self._best_plan, self._best_latency = plan(), latency_s
+            self._best_plan, self._best_latency, self._port_before_ps = plan(), latency_s, None
             self._history.append(Progress(self.evaluations, self.seconds, latency_s))
         if self._whole is not None:
             self._whole._account(evaluations, latency_s, plan)
@@ -333,6 +387,11 @@ class Evaluator(ABC):
             self._best_latency = report.latency_s
             self._history.append(Progress(self._counted, self.seconds, report.latency_s))
         return report, measurements
+
+
+def _name_of(key: bytes) -> str:
+    """Return the name of the candidate with this key."""
+    return sha256(key).hexdigest()
 
 
 def _is_number(value: object) -> bool:

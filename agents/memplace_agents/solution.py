@@ -84,6 +84,10 @@ class Solution:
         measurements: number of measurements of which the report's latency is the mean, if a black box is noisy; None if
             the latency is exact.
         stage_results: results of the stages in turn, if the agent has stages.
+        backing_port_s: seconds for which the plan's uses and copies keep the backing memory's port busy; None without a
+            plan.
+        backing_port_before_s: the same of the plan that was found, if a tie-break replaced it by one that is as fast;
+            None if not.
     """
 
     agent: str
@@ -98,6 +102,8 @@ class Solution:
     seed: int
     measurements: int | None = None
     stage_results: tuple[StageResult, ...] = ()
+    backing_port_s: float | None = None
+    backing_port_before_s: float | None = None
 
     @property
     def found_by(self) -> str:
@@ -117,6 +123,6 @@ class Solution:
     def summary(self) -> dict[str, Any]:
         """Return plain JSON values of everything but the plan and the arrays of the report."""
         names = ("agent", "found_by", "outcome", "speedup", "native_latency_s", "bound_s", "gap")
-        spent = ("evaluations", "seconds", "seed", "measurements")
+        spent = ("evaluations", "seconds", "seed", "measurements", "backing_port_s", "backing_port_before_s")
         report = self.report.summary() if self.report else None
         return {name: getattr(self, name) for name in (*names, *spent)} | {"report": report}

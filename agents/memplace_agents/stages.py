@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -27,6 +27,7 @@ class Stage(NamedTuple):
         seconds: most seconds if the search has no time limit; None for no limit.
         name: name of its stage result; None for the agent's.
         proof: True to leave it out if nothing can be proven: with a black-box simulator or noisy measurements.
+        measured: True to leave it out if something can be proven.
     """
 
     agent: Agent[Any]
@@ -34,6 +35,7 @@ class Stage(NamedTuple):
     seconds: float | None = None
     name: str | None = None
     proof: bool = False
+    measured: bool = False
 
 
 def check_shares(stages: Sequence[Stage]) -> None:
@@ -47,20 +49,30 @@ def check_shares(stages: Sequence[Stage]) -> None:
             raise AgentError(f"The share of {agent.name} must be more than 0 and at most 1, not {share}.")
 
 
-def run_stages(evaluator: Evaluator, stages: Sequence[Stage], seed: int) -> Verdict:
+def run_stages(
+    evaluator: Evaluator, stages: Sequence[Stage], seed: int, finish: Callable[[Evaluator], None] | None = None
+) -> Verdict:
     """Run the stages in turn until the best plan of all is proven optimal; the first runs in any case.
 
     A stage may begin with the best plan before it, `Evaluator.incumbent`. The part of its share that it leaves goes to
     those after it. Its plans count at once, so that nothing is lost if it is stopped; an interrupt (Ctrl-C, or a
     KeyboardInterrupt from the callback) ends the search. The highest bound of any stage holds for the plans of all.
+
+    Args:
+        evaluator: evaluates plans for all stages.
+        stages: the stages, one at least.
+        seed: seed of all randomness.
+        finish: called after the last stage, unless that was a proof or nothing can be proven.
     """
     provable = not (evaluator.env.task.is_black_box or evaluator.noisy)
     stage_results: list[StageResult] = []
     bound_s: float | None = None
     with suppress(KeyboardInterrupt):
-        for agent, share, seconds, name, _ in (stage for stage in stages if provable or not stage.proof):
+        last = stages[0]
+        for stage in (stage for stage in stages if not (stage.measured if provable else stage.proof)):
             if stage_results and (evaluator.remaining <= 0 or is_optimal(evaluator.best_latency_s, bound_s)):
                 break
+            agent, share, seconds, name, *_ = last = stage
             part = evaluator.part(share, seconds)
             try:
                 verdict = agent.run(part, seed) or Verdict()
@@ -70,6 +82,8 @@ def run_stages(evaluator: Evaluator, stages: Sequence[Stage], seed: int) -> Verd
                 )
             bound_s = max((bound for bound in (bound_s, verdict.bound_s) if bound is not None), default=None)
             if verdict.interrupted:
-                break
+                raise KeyboardInterrupt
+        if finish is not None and provable and not last.proof:
+            finish(evaluator)
     outcome: Outcome = "optimal" if is_optimal(evaluator.best_latency_s, bound_s) else "feasible"
     return Verdict(outcome, bound_s, tuple(stage_results))

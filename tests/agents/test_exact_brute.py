@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from memplace_env.placement.compiler.compile import plan_of_levels
 from memplace_env.placement.resolve_task import make_task
-from memplace_env.placement.simulator import evaluate_plan
+from memplace_env.placement.simulator import backing_port_ps, evaluate_plan
 from memplace_env.placement.validation import violations
 from memplace_env.program.builder import ProgramBuilder
 from memplace_env.program.program import TensorKind
@@ -76,6 +76,19 @@ def best_of_all_plans(task):
     raise AssertionError("everything fits into the backing memory")
 
 
+def least_port_time(task, latency_ps):
+    """Least time of the backing port in ps, of all plans with one level for each tensor and at most that latency."""
+    nowhere = np.zeros(task.program.num_tensors, dtype=np.int64)
+    least = np.iinfo(np.int64).max
+    for level in all_mappings(task, most=MOST_MAPPINGS):
+        plan = plan_of_levels(task, level, nowhere)
+        port_ps = backing_port_ps(task, plan)
+        fast_enough = evaluate_plan(task, plan, trusted=True).latency_ps <= latency_ps
+        if port_ps < least and fast_enough and offsets(task, level) is not None:
+            least = port_ps
+    return least
+
+
 @st.composite
 def reserving_tasks(draw, weights=None):
     """Tasks in which ops reserve unevenly, close to where blocks lie, at any cost."""
@@ -116,6 +129,17 @@ def test_uneven_reservations_never_give_a_wrong_optimum(task):
 def test_nothing_beats_an_optimum_whatever_things_cost(task):
     best = best_of_all_plans(task)
     assert check_honest(task, best).report.latency_ps >= best
+
+
+@settings(max_examples=75)
+@given(tasks(programs(max_ops=4), accelerators("resident")))
+def test_of_equally_fast_plans_it_is_the_one_that_uses_the_backing_port_least(task):
+    assume(task.program.is_placeable.sum() <= MOST_BLOCKS)
+    solution = run(task)
+    least = least_port_time(task, solution.report.latency_ps)
+    found = backing_port_ps(task, solution.plan)
+    assert found >= least
+    assert found <= least * (1 + GAP) or solution.outcome != "optimal"
 
 
 @settings(max_examples=50)

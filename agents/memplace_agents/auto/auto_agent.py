@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from memplace_agents.base import Agent
+from memplace_agents.calibrated import Calibrated
 from memplace_agents.evaluator import OneShotEvaluator
-from memplace_agents.exact import Exact
+from memplace_agents.exact import Exact, break_ties
 from memplace_agents.heuristic import CompilersRule, DensityGreedy, LocalSearch
+from memplace_agents.optimality import TieBreak
 from memplace_agents.solution import Verdict
 from memplace_agents.stages import PROOF_SECONDS, Stage, run_stages
 
@@ -18,15 +20,25 @@ class Auto(Agent[OneShotEvaluator]):
 
     With cost arrays the choice of levels is a mixed-integer linear program, which the exact agent solves in seconds.
     The search follows only if the best plan is not proven optimal; it starts from that plan and takes the rest of the
-    budget. The exact agent is left out if the simulator is a black box or measurements are noisy.
+    budget. If the simulator is a black box or measurements are noisy, `Calibrated` takes the place of both.
+
+    Args:
+        tie_break: see `Exact`; it holds for the plan of the search, too.
+
+    Raises:
+        AgentError: if there is no such tie-break.
     """
+
+    def __init__(self, tie_break: TieBreak = "backing") -> None:
+        self._exact = Exact(cheap=False, tie_break=tie_break)
 
     def run(self, evaluator: OneShotEvaluator, seed: int) -> Verdict:
         """Run the stages in turn until the best plan is proven optimal."""
         stages = [
             *(Stage(CompilersRule(rule), name=rule) for rule in FIRST_RULES),
             Stage(DensityGreedy()),
-            Stage(Exact(cheap=False), 0.9, PROOF_SECONDS, proof=True),
+            Stage(self._exact, 0.9, PROOF_SECONDS, proof=True),
+            Stage(Calibrated(), measured=True),
             Stage(LocalSearch()),
         ]
-        return run_stages(evaluator, stages, seed)
+        return run_stages(evaluator, stages, seed, break_ties if self._exact.tie_break == "backing" else None)

@@ -7,9 +7,13 @@ from contextlib import contextmanager
 
 from memplace_agents.base import Agent
 from memplace_agents.evaluator import Evaluator, GameEvaluator, OneShotEvaluator
+from memplace_agents.exact.dynamic.detail import Detail, is_tractable
 from memplace_agents.exact.dynamic.dynamic_run import DynamicSearch
+from memplace_agents.exact.dynamic.dynamic_ties import DynamicTies
+from memplace_agents.exact.static.static_model import build
 from memplace_agents.exact.static.static_search import StaticSearch
-from memplace_agents.optimality import OPTIMAL_GAP
+from memplace_agents.exact.static.static_ties import StaticTies
+from memplace_agents.optimality import OPTIMAL_GAP, TieBreak, check_tie_break
 from memplace_agents.solution import Verdict
 from memplace_env._lib.errors import AgentError
 from memplace_env._lib.units import PS
@@ -46,17 +50,20 @@ class Exact(Agent[Evaluator]):
             environments, 1e-5 for games.
         cheap: True to offer plans first that take next to no time, each of which counts: the heuristics and
             density-greedy's variants in one-shot environments, XLA's public option sets and the greedy player in games.
+        tie_break: "backing" for a second search: of plans as fast as the best, the one that keeps the backing memory's
+            port least busy; "none" for the first plan that was found.
 
     Raises:
-        AgentError: if the gap is out of range.
+        AgentError: if the gap is out of range, or there is no such tie-break.
     """
 
     budgeted = False
     deterministic = True
 
-    def __init__(self, mip_gap: float | None = None, cheap: bool = True) -> None:
+    def __init__(self, mip_gap: float | None = None, cheap: bool = True, tie_break: TieBreak = "backing") -> None:
         _check_gap(mip_gap)
-        self.mip_gap, self.cheap = mip_gap, cheap
+        check_tie_break(tie_break)
+        self.mip_gap, self.cheap, self.tie_break = mip_gap, cheap, tie_break
 
     def run(self, evaluator: Evaluator, seed: int) -> Verdict:
         """Search until the plan is proven or the time is up.
@@ -70,9 +77,11 @@ class Exact(Agent[Evaluator]):
             search = StaticSearch(evaluator, self.mip_gap or OPTIMAL_GAP, self.cheap, SEED)
         else:
             assert isinstance(evaluator, GameEvaluator)
-            search = DynamicSearch(evaluator, self.mip_gap or LEAST_GAP, self.cheap, SEED)
+            search = DynamicSearch(evaluator, self.mip_gap or LEAST_GAP, self.cheap, SEED, self.tie_break == "backing")
         try:
             search.run()
+            if self.tie_break == "backing":
+                search.break_ties()
         except KeyboardInterrupt:
             return search.verdict()._replace(interrupted=True)
         return search.verdict()
@@ -88,16 +97,18 @@ class ExactDynamic(Agent[OneShotEvaluator]):
 
     Args:
         mip_gap: relative gap at which a plan counts as optimal, in [1e-5, 1).
+        tie_break: see `Exact`.
 
     Raises:
-        AgentError: if the gap is out of range.
+        AgentError: as `Exact`.
     """
 
     budgeted = False
 
-    def __init__(self, mip_gap: float = OPTIMAL_GAP) -> None:
+    def __init__(self, mip_gap: float = OPTIMAL_GAP, tie_break: TieBreak = "backing") -> None:
         _check_gap(mip_gap)
-        self.mip_gap = mip_gap
+        check_tie_break(tie_break)
+        self.mip_gap, self.tie_break = mip_gap, tie_break
 
     def run(self, evaluator: OneShotEvaluator, seed: int) -> Verdict:
         """Search for levels without moves, then for plans of any kind.
@@ -111,14 +122,32 @@ class ExactDynamic(Agent[OneShotEvaluator]):
             with _stage(Exact.name, evaluator.part(MAPS_SHARE, MAPS_SECONDS, proves=False), stage_results) as part:
                 StaticSearch(part, self.mip_gap, True, SEED).run()
             with _stage(self.name, evaluator.part(1.0, DYNAMIC_SECONDS), stage_results) as part:
-                search = DynamicSearch(part, self.mip_gap, False, SEED)
+                search = DynamicSearch(part, self.mip_gap, False, SEED, self.tie_break == "backing")
                 try:
                     search.run()
+                    if self.tie_break == "backing":
+                        search.break_ties()
                 finally:
                     verdict = search.verdict()
         except KeyboardInterrupt:
             verdict = verdict._replace(interrupted=True)
         return verdict._replace(stage_results=tuple(stage_results))
+
+
+def break_ties(evaluator: Evaluator) -> None:
+    """Break the ties of a search that another agent ended: its best plan gives way to one as fast, see `Exact`.
+
+    Args:
+        evaluator: that of the search, in an environment whose plans are timed by cost arrays without noise.
+
+    Raises:
+        KeyboardInterrupt: if an interrupt ended it.
+    """
+    task = evaluator.env.task
+    if isinstance(evaluator, OneShotEvaluator):
+        StaticTies(evaluator, build(task), [], SEED).run()
+    elif is_tractable(task):
+        DynamicTies(evaluator, Detail(), SEED).run()
 
 
 @contextmanager

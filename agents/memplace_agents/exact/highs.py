@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import count
 from threading import Thread
 from typing import NamedTuple
 
@@ -28,19 +29,24 @@ BOUND_MARGIN = 1e-6
 solver's tolerances (1e-6 of a unit) and of rounding."""
 ROUNDING = 1e-9
 """Fraction by which a bound by weak duality is lowered, for the rounding of its sums."""
+FINEST = 1e-9
+"""Tolerance of constraints, in units, if `fine`: thousandths of a picosecond. HiGHS allows 1e-10."""
 POLL_SECONDS = 0.1
 """Seconds between two checks of a running solver."""
 
 
 @dataclass(frozen=True)
 class LinearProgram:
-    """The program: minimise `cost @ columns` with `row_lower <= matrix @ columns <= row_upper`; C columns, R rows.
+    """The program: minimise `cost @ columns + offset` with `row_lower <= matrix @ columns <= row_upper`.
+
+    C columns, R rows.
 
     Attributes:
         cost, lower, upper: float64[C], objective and bounds of each column.
         whole: bool[C], columns that are whole numbers.
         matrix: sparse [R, C].
         row_lower, row_upper: float64[R].
+        offset: constant part of the objective; gaps are relative to the whole.
     """
 
     cost: Floats
@@ -50,6 +56,16 @@ class LinearProgram:
     matrix: sp.csr_array
     row_lower: Floats
     row_upper: Floats
+    offset: float = 0.0
+
+    def with_row(self, terms: Floats, upper: float) -> LinearProgram:
+        """Return the program with the constraint `terms @ columns <= upper`, float64[C], beside its own."""
+        return replace(
+            self,
+            matrix=sp.csr_array(sp.vstack([self.matrix, sp.csr_array(-terms[None])])),
+            row_lower=np.append(self.row_lower, -upper),
+            row_upper=np.append(self.row_upper, np.inf),
+        )
 
 
 def uninterrupted(answer: Answer) -> Answer:
@@ -82,8 +98,10 @@ def solve(
     *,
     gap: float = 0.0,
     seconds: float | None = None,
+    checks: int | None = None,
     start: Floats | None = None,
     on_bound: OnBound | None = None,
+    fine: bool = False,
 ) -> Answer:
     """Minimise with integer binaries by branch and bound, on one core.
 
@@ -91,17 +109,30 @@ def solve(
         program: the program to minimise.
         gap: relative gap at which to stop.
         seconds: most seconds to spend.
-        start: float64[C], a solution to begin with.
+        checks: number of times that the solver asks whether to go on, of which the last ends the search: a limit of
+            work, so that the answer is the same on each machine.
+        start: float64[C], a solution to begin with; NaN where the solver is to complete it.
         on_bound: gets the bound in units of the program; a KeyboardInterrupt from it, as one from outside, ends the
             search.
+        fine: True for constraints that are kept to `FINEST`.
     """
-    solver = _solver(program, {"mip_rel_gap": gap, "mip_abs_gap": 0.0}, seconds)
+    options: dict[str, Option] = {"mip_rel_gap": gap, "mip_abs_gap": 0.0}
+    if fine:
+        options |= {"mip_feasibility_tolerance": FINEST, "primal_feasibility_tolerance": FINEST}
+    solver = _solver(program, options, seconds)
     whole = np.flatnonzero(program.whole).astype(np.int32)
     solver.changeColsIntegrality(len(whole), whole, np.full(len(whole), highspy.HighsVarType.kInteger))
     if start is not None:
-        solution = highspy.HighsSolution()
-        solution.col_value = start.tolist()
-        solver.setSolution(solution)
+        given = np.flatnonzero(np.isfinite(start)).astype(np.int32)
+        solver.setSolution(len(given), given, start[given])
+    if checks is not None:
+        asked = count(1)
+
+        def check(event: highspy.HighsCallbackEvent) -> None:
+            if next(asked) >= checks:
+                event.interrupt()
+
+        solver.cbMipInterrupt += check
     interrupted = _run(solver, seconds, on_bound)
     info = solver.getInfo()
     bound = info.mip_dual_bound if len(whole) else info.objective_function_value
@@ -139,7 +170,7 @@ def dual_bound(program: LinearProgram, price: Floats) -> float:
     price, side = np.where(np.isfinite(side), price, 0.0), np.where(np.isfinite(side), side, 0.0)
     left = program.cost - program.matrix.T @ price
     column = np.where(left > 0, program.lower, np.where(left < 0, program.upper, 0.0))
-    return float(price @ side + left @ column)
+    return float(price @ side + left @ column) + program.offset
 
 
 class QuietHighs(highspy.Highs):
@@ -163,7 +194,7 @@ def _solver(program: LinearProgram, options: Mapping[str, Option], seconds: floa
     for name, value in settings.items():
         solver.setOptionValue(name, value)
     lp = highspy.HighsLp()
-    lp.num_col_, lp.num_row_ = len(program.cost), len(program.row_lower)
+    lp.num_col_, lp.num_row_, lp.offset_ = len(program.cost), len(program.row_lower), program.offset
     lp.col_cost_, lp.col_lower_, lp.col_upper_ = program.cost, program.lower, program.upper
     lp.row_lower_, lp.row_upper_ = program.row_lower, program.row_upper
     lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise

@@ -10,6 +10,7 @@ from memplace_agents.evaluator import GameEvaluator
 from memplace_agents.game.beam_search import BeamSearch
 from memplace_agents.game.game_local_search import GameLocalSearch
 from memplace_agents.game.greedy_player import GreedyPlayer
+from memplace_agents.optimality import TieBreak, check_tie_break
 from memplace_agents.solution import Verdict
 from memplace_agents.stages import PROOF_SECONDS, Stage, check_shares, run_stages
 from memplace_agents.xla_msa import PUBLIC_SETS, XlaMsa
@@ -23,16 +24,18 @@ class Portfolio(Agent[GameEvaluator]):
 
     Each begins with the best plan before it, and the search ends once that is proven optimal. The part of its share
     that a solver leaves goes to those after it. An interrupt (Ctrl-C, or a KeyboardInterrupt from the callback) ends
-    the search with the best plan so far.
+    the search with the best plan so far. If the simulator is a black box or measurements are noisy, `Calibrated` takes
+    the place of the exact agent and of the searches.
 
     Args:
         policy: file of a network of `MuZero`; half of the budget left after the beam search then goes to MuZero.
         beam_share: fraction of the budget left after the exact agent for the beam search; the rest is for annealing.
             Half, as each beats the other on some games (docs/game.md); the beam takes less if its passes end early.
         stages: other solvers than these, in order.
+        tie_break: see `Exact`; it holds for the plans of all solvers.
 
     Raises:
-        AgentError: if a share is out of range, or the policy cannot be read.
+        AgentError: if a share is out of range, the policy cannot be read, or there is no such tie-break.
     """
 
     def __init__(
@@ -41,22 +44,29 @@ class Portfolio(Agent[GameEvaluator]):
         *,
         beam_share: float = 0.5,
         stages: Sequence[Stage] | None = None,
+        tie_break: TieBreak = "backing",
     ) -> None:
-        self._stages = [*stages] if stages is not None else _default_stages(policy, beam_share)
+        check_tie_break(tie_break)
+        self._tie_break = tie_break
+        self._stages = [*stages] if stages is not None else _default_stages(policy, beam_share, tie_break)
         check_shares(self._stages)
 
     def run(self, evaluator: GameEvaluator, seed: int) -> Verdict:
         """Run the stages in turn, see `run_stages`."""
-        return run_stages(evaluator, self._stages, seed)
+        from memplace_agents.exact import break_ties
+
+        return run_stages(evaluator, self._stages, seed, break_ties if self._tie_break == "backing" else None)
 
 
-def _default_stages(policy: str | Path | None, beam_share: float) -> list[Stage]:
+def _default_stages(policy: str | Path | None, beam_share: float, tie_break: TieBreak) -> list[Stage]:
+    from memplace_agents.calibrated import Calibrated
     from memplace_agents.exact import Exact
 
     stages = [
         *(Stage(XlaMsa(public.options), name=f"xla-msa {public.name}") for public in PUBLIC_SETS),
         Stage(GreedyPlayer()),
-        Stage(Exact(cheap=False), EXACT_SHARE, PROOF_SECONDS, proof=True),
+        Stage(Exact(cheap=False, tie_break=tie_break), EXACT_SHARE, PROOF_SECONDS, proof=True),
+        Stage(Calibrated(), measured=True),
         Stage(BeamSearch(), beam_share),
         Stage(GameLocalSearch()),
     ]

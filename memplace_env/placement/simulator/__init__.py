@@ -1,6 +1,6 @@
 """Simulators: latency and energy of plans, by the task's cost arrays or by a third party's simulator."""
 
-from memplace_env.placement.simulator.builtin import BuiltinSimulator, time_plan
+from memplace_env.placement.simulator.builtin import BuiltinSimulator, backing_port_ps, time_plan
 from memplace_env.placement.simulator.evaluation import evaluate_plan, evaluate_plans, resolve_simulator
 from memplace_env.placement.simulator.event import EventSimulator
 from memplace_env.placement.simulator.parallel import ParallelSimulator
@@ -15,6 +15,7 @@ __all__ = [
     "ParallelSimulator",
     "Report",
     "Simulator",
+    "backing_port_ps",
     "evaluate_plan",
     "evaluate_plans",
     "resolve_simulator",

@@ -11,6 +11,7 @@ from memplace_env.machine.accelerator import Accelerator
 from memplace_env.machine.costs import CostModel, Costs, OpTimes, costs_of, op_times, resolve_cost_model
 from memplace_env.machine.costs.op_time_kernels import used_by_level
 from memplace_env.placement.memory_plan import MemoryPlan
+from memplace_env.placement.simulator.blocks_kernel import add_blocks
 from memplace_env.placement.simulator.deadline_kernel import run_transfers
 from memplace_env.placement.simulator.traffic_bound import traffic_bound_ps
 from memplace_env.placement.simulator_report import Report
@@ -106,6 +107,12 @@ def ordered_copies(task: Task, plan: MemoryPlan) -> CopyDemands:
     return CopyDemands(order, start[order], end[order], demand[order])
 
 
+def backing_port_ps(task: Task, plan: MemoryPlan) -> int:
+    """Return for how long a plan's uses and copies keep the backing memory's port busy by the task's cost arrays."""
+    times = op_times(task.costs, used_by_level(task.program.use_ptr, plan.use_level, task.costs.use_ps))
+    return int(times.port_ps[:, -1].sum() + ordered_copies(task, plan).demand_ps.sum())
+
+
 def energy_j(dynamic_pj: int, latency_ps: int, accelerator: Accelerator) -> float:
     """Return joules: those of ops and copies, plus static power over the latency."""
     return dynamic_pj * PJ + accelerator.static_power_w * latency_ps * PS
@@ -129,10 +136,8 @@ def _bytes_moved(task: Task, plan: MemoryPlan) -> Ints:
 def _peak_bytes(task: Task, plan: MemoryPlan) -> Ints:
     """Return int64[L], see `Report.peak_bytes`."""
     program = task.program
-    tensor, level, _, start, end = plan.allocations.T
     change = np.zeros((program.num_ops + 2, task.accelerator.num_levels), dtype=np.int64)
-    np.add.at(change, (start, level), program.tensor_bytes[tensor])
-    np.add.at(change, (end + 1, level), -program.tensor_bytes[tensor])
+    add_blocks(change, plan.allocations, program.tensor_bytes)
     served = np.zeros(program.num_tensors, dtype=bool)
     served[program.use_tensor[plan.use_level == task.backing]] = True
     served[plan.transfers[:, 0]] = True

@@ -9,6 +9,7 @@ import numpy as np
 from memplace_agents.evaluator import Evaluator, GameEvaluator
 from memplace_agents.exact.dynamic.detail import is_tractable
 from memplace_agents.exact.dynamic.dynamic_search import Clock, Search
+from memplace_agents.exact.dynamic.dynamic_ties import DynamicTies
 from memplace_agents.exact.dynamic.lp_bound import linear_bound_ps
 from memplace_agents.solution import Verdict
 from memplace_agents.xla_msa import PUBLIC_SETS, default_plan
@@ -23,6 +24,8 @@ TREE_SHARE = 0.5
 """Fraction of the time that is left for branch and bound; the rest is for windows."""
 WINDOW_SECONDS = 20.0
 """Most seconds of one window."""
+TIES_SHARE, TIES_SECONDS = 0.05, 5.0
+"""Fraction of the time that is kept for tie-breaks, and most seconds of it."""
 SPAN = 60
 """Number of ops in a window; windows overlap by half."""
 
@@ -35,21 +38,33 @@ class DynamicSearch:
         gap: relative gap at which a plan counts as optimal.
         cheap: True to begin with games that take next to no time.
         seed: seed of the packer.
+        ties: True to keep some time for `break_ties`.
     """
 
-    def __init__(self, evaluator: Evaluator, gap: float, cheap: bool, seed: int) -> None:
+    def __init__(self, evaluator: Evaluator, gap: float, cheap: bool, seed: int, ties: bool) -> None:
         self.evaluator, self.task, self.gap = evaluator, evaluator.env.task, gap
         self._proven_ps: float = traffic_bound_ps(self.task)
         self._cheap = cheap
-        self._clock = Clock(lambda: evaluator.seconds_left, self._report_bound)
+        self._kept_seconds = min(TIES_SHARE * (evaluator.seconds_left or 0.0), TIES_SECONDS) if ties else 0.0
+        self._clock = Clock(self._seconds_left, self._report_bound)
         self._best: MemoryPlan | None = None
         self._best_ps = np.inf
+        self._seed = seed
         self.search = Search(self.task, self._offer, self._clock, seed)
 
     @property
     def optimal(self) -> bool:
         """True if the best plan is proven to be within the gap."""
         return self._best_ps <= self._bound_ps * (1 + self.gap)
+
+    def break_ties(self) -> None:
+        """Replace the best plan by one that is as fast and keeps the backing memory's port less busy, if one is found.
+
+        Raises:
+            KeyboardInterrupt: if an interrupt ended it.
+        """
+        if is_tractable(self.task):
+            DynamicTies(self.evaluator, self.search.detail, self._seed).run()
 
     def verdict(self) -> Verdict:
         """Return what has been proven so far."""
@@ -110,6 +125,10 @@ class DynamicSearch:
         if latency_ps < self._best_ps:
             self._best, self._best_ps = plan, latency_ps
         return latency_ps
+
+    def _seconds_left(self) -> float | None:
+        left = self.evaluator.seconds_left
+        return None if left is None else max(left - self._kept_seconds, 0.0)
 
     def _report_bound(self, bound_ps: float) -> None:
         self.evaluator.prove(max(bound_ps, self._bound_ps) * PS)

@@ -81,7 +81,7 @@ class Search:
         decisions = Decisions.of_plan(self.task, plan)
         self.best = OfferedPlan(decisions, self._offer(plan))
         self.detail |= lengths_of_copies(self.task, plan)
-        self._complete(decisions)
+        self.complete(decisions)
 
     def branch_and_bound(self, gap: float, seconds: float | None) -> None:
         """Solve the whole program, again with longer windows for copies that begin early, until none needs one."""
@@ -93,7 +93,7 @@ class Search:
                 model.program,
                 gap=gap,
                 seconds=end.left(),
-                start=self._start(model, end.left()),
+                start=self.start(model, end.left()),
                 on_bound=partial(self._report_bound, model.unit_ps),
             )
             self.bound_ps = max(self.bound_ps, answer.bound * model.unit_ps)
@@ -101,7 +101,7 @@ class Search:
                 break
             before = len(self.detail)
             self.detail |= copies_begun_early(model, answer.values)
-            self._complete(Decisions.of_values(model, answer.values))
+            self.complete(Decisions.of_values(model, answer.values))
             if answer.interrupted:
                 raise KeyboardInterrupt
             if self.closed(gap) or len(self.detail) == before or end.left() == 0:
@@ -115,10 +115,10 @@ class Search:
         """Decide again at these uses, bool[U], with all others fixed; return whether the best plan became faster."""
         assert self.best is not None
         before = self.best
-        self._complete(before.decisions, ~uses, seconds)
+        self.complete(before.decisions, ~uses, seconds)
         return self.best.latency_ps < before.latency_ps
 
-    def _complete(self, decisions: Decisions, fixed: Bools | None = None, seconds: float | None = None) -> None:
+    def complete(self, decisions: Decisions, fixed: Bools | None = None, seconds: float | None = None) -> None:
         """Offer the best plan with these decisions, at all uses or at `fixed`, bool[U], if one is found in time.
 
         Where blocks have no addresses, some room is left free and the uses there are decided again.
@@ -129,10 +129,10 @@ class Search:
             model = build(self.task, self.detail, free_bytes)
             answer = uninterrupted(
                 solve(
-                    _without_early(model, decisions.fixed(model, fixed)),
+                    without_early(model, decisions.fixed(model, fixed)),
                     gap=FINE,
                     seconds=end.left(),
-                    start=None if fixed is None else self._start(model, end.left()),
+                    start=None if fixed is None else self.start(model, end.left()),
                     on_bound=partial(self._report_bound, 0.0),
                 )
             )
@@ -170,12 +170,12 @@ class Search:
         if self.best is None or latency_ps < self.best.latency_ps:
             self.best = OfferedPlan(decisions, latency_ps)
 
-    def _start(self, model: DynamicModel, seconds: float | None) -> Floats | None:
+    def start(self, model: DynamicModel, seconds: float | None) -> Floats | None:
         """Return the best plan as a solution of the program, None if there is none."""
         if self.best is None:
             return None
         fixed = self.best.decisions.fixed(model)
-        return uninterrupted(solve(_without_early(model, fixed), gap=FINE, seconds=seconds)).values
+        return uninterrupted(solve(without_early(model, fixed), gap=FINE, seconds=seconds)).values
 
     def _report_bound(self, unit_ps: float, bound: float) -> None:
         self.clock.on_bound(max(self.bound_ps, bound * unit_ps))
@@ -191,7 +191,7 @@ class _Countdown:
         return self._clock.within(None if self._stop is None else max(self._stop - time.perf_counter(), 0.0))
 
 
-def _without_early(model: DynamicModel, program: LinearProgram) -> LinearProgram:
+def without_early(model: DynamicModel, program: LinearProgram) -> LinearProgram:
     """Return the program with copies within their windows only, as a schedule needs them."""
     early = model.columns.early[model.columns.early >= 0]
     if not len(early):

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 from memplace_agents.exact.dynamic.decisions import Decisions
 from memplace_agents.exact.dynamic.detail import AHEAD, Detail
@@ -62,13 +61,7 @@ def settled(model: DynamicModel, values: Floats, seconds: float | None = None) -
     fastest = uninterrupted(relax(fixed, seconds=seconds)).values
     if fastest is None:
         return None
-    as_fast = replace(
-        fixed,
-        cost=room,
-        matrix=sp.csr_array(sp.vstack([fixed.matrix, sp.csr_array(-program.cost[None])])),
-        row_lower=np.append(fixed.row_lower, -float(program.cost @ fastest) * (1 + SLACK)),
-        row_upper=np.append(fixed.row_upper, np.inf),
-    )
+    as_fast = replace(fixed, cost=room).with_row(program.cost, float(program.cost @ fastest) * (1 + SLACK))
     return uninterrupted(relax(as_fast, seconds=seconds)).values
 
 

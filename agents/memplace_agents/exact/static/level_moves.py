@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from memplace_env.machine.costs.op_time_kernels import used_by_level, without_useless
 from memplace_env.placement.compiler import place_levels
 from memplace_env.placement.compiler.evaluate import evaluate_assignments
 from memplace_env.placement.compiler.placing_order import schedule_of
-from memplace_env.placement.compiler.savings import latency_ps
 from memplace_env.placement.task import Task
 from memplace_env.program.program import Ints
 
@@ -55,15 +55,15 @@ def lives(task: Task, level: Ints) -> Lives:
 
 def without_useless_tensors(task: Task, level: Ints) -> Ints:
     """Return levels without tensors in fast memory that save no time, largest first, so that the rest fits easily."""
-    level = level.copy()
-    best = latency_ps(task, level)
-    for tensor in np.argsort(-task.program.tensor_bytes, kind="stable"):
-        before = level[tensor]
-        if before < task.backing:
-            level[tensor] = task.backing
-            if latency_ps(task, level) > best:
-                level[tensor] = before
-    return level
+    program, costs = task.program, task.costs
+    uses = np.argsort(program.use_tensor, kind="stable")
+    begin = np.searchsorted(program.use_tensor[uses], np.arange(program.num_tensors + 1))
+    order = np.argsort(-program.tensor_bytes, kind="stable")
+    used = used_by_level(program.use_ptr, level[program.use_tensor], costs.use_ps)
+    moved: Ints = without_useless(
+        costs, program.use_op, uses, begin, order[level[order] < task.backing], level.astype(np.int64), used
+    )
+    return moved
 
 
 def descend(task: Task, level: Ints, *, seed: int, budget: int, seconds: float | None) -> tuple[Ints, int]:

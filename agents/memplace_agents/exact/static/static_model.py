@@ -63,6 +63,9 @@ class StaticModel(NamedTuple):
         whole: bool[C], columns that are whole numbers.
         rows: all constraints.
         column: int64[K, L-1], column of x for tensor and fast level; -1 if the tensor cannot be there.
+        op, stall: int64[T], columns of the ops' times and of the stalls before them; no stalls if no weights stream.
+        port, port_constant: float64[C] and its constant part, the time for which ops and copies keep the backing
+            memory's port busy, in units.
         alike: groups of tensors that have one x together.
         unit_ps: picoseconds of one unit of the objective.
         overhead_ps: overhead of all ops together, which the objective leaves out.
@@ -74,6 +77,10 @@ class StaticModel(NamedTuple):
     whole: NDArray[np.bool_]
     rows: Rows
     column: Ints
+    op: Ints
+    stall: Ints
+    port: Floats
+    port_constant: float
     alike: Alike
     unit_ps: float
     overhead_ps: int
@@ -133,8 +140,26 @@ def build(task: Task) -> StaticModel:
     upper[touched] = 1
     if (columns.members > 1).any():
         whole[touched] = True  # of n slices that are alike one alone touches a level
+    port: Floats = np.asarray(ports.matrix[-1].sum(axis=0), dtype=np.float64)
+    if task.streams_weights:
+        copied, into = _fast_weights(program, columns)
+        port[columns.x[copied, into]] += costs.prefetch_ps[copied] / unit
     column, overhead = columns.x[groups.first], int(costs.overhead_ps.sum())
-    return StaticModel(cost, lower, upper, whole, Rows(matrix, row_lower), column, groups, unit, overhead)
+    return StaticModel(
+        cost,
+        lower,
+        upper,
+        whole,
+        Rows(matrix, row_lower),
+        column,
+        columns.z,
+        columns.stall,
+        port,
+        float(ports.constant[:, -1].sum()),
+        groups,
+        unit,
+        overhead,
+    )
 
 
 def stack(parts: list[Rows]) -> Rows:
@@ -284,9 +309,7 @@ def live_sets(first: Ints, last: Ints) -> NDArray[np.bool_]:
 
 def _bank(rows: RowBuilder, program: Program, costs: Costs, columns: _Columns, ports: _Ports, unit: float) -> None:
     """Add rows that give copies only the backing port time that ops and stalls leave."""
-    weights = np.flatnonzero(program.tensor_kind == TensorKind.WEIGHT)
-    which, level = np.nonzero(columns.x[weights] >= 0)
-    copied = weights[which]
+    copied, level = _fast_weights(program, columns)
     # Row t: -b[t] + s[t] + b[t-1] + z[t-1] - m[t-1, B] - (copies due by t) >= -overhead[t-1].
     lower = np.zeros(program.num_ops)
     lower[1:] = ports.constant[:-1, -1] - costs.overhead_ps[:-1] / unit
@@ -297,3 +320,10 @@ def _bank(rows: RowBuilder, program: Program, costs: Costs, columns: _Columns, p
     rows.add(row[1:], columns.z[:-1])
     rows.add(row[program.live_start[copied]], columns.x[copied, level], -costs.prefetch_ps[copied] / unit)
     rows.subtract(row[1:], ports.matrix[-1][:-1])
+
+
+def _fast_weights(program: Program, columns: _Columns) -> tuple[Ints, Ints]:
+    """Return each weight and fast level with a column x, int64[n] each."""
+    tensor, level = np.nonzero(columns.x >= 0)
+    weight = program.tensor_kind[tensor] == TensorKind.WEIGHT
+    return tensor[weight], level[weight]

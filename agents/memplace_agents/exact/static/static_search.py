@@ -5,23 +5,26 @@ from __future__ import annotations
 import numpy as np
 
 from memplace_agents.evaluator import OneShotEvaluator
-from memplace_agents.exact.address_search import Conflict, pack
+from memplace_agents.exact.address_search import Conflict
 from memplace_agents.exact.static.cuts import cut
-from memplace_agents.exact.static.level_moves import descend, lives, without_useless_tensors
+from memplace_agents.exact.static.level_moves import descend, without_useless_tensors
+from memplace_agents.exact.static.static_addresses import placed
 from memplace_agents.exact.static.static_model import Rows, StaticModel, build
 from memplace_agents.exact.static.static_solve import solve_model
+from memplace_agents.exact.static.static_ties import StaticTies
 from memplace_agents.solution import Verdict
+from memplace_env._lib.threads import cached_property
 from memplace_env._lib.units import PS
 from memplace_env.placement.compiler import HEURISTICS, place_levels
-from memplace_env.placement.compiler.compile import plan_of_levels
 from memplace_env.placement.compiler.density import all_density_levels
 from memplace_env.placement.compiler.evaluate import evaluate_assignments
-from memplace_env.placement.compiler.placing_order import ORDERS, schedule_of
+from memplace_env.placement.compiler.placing_order import schedule_of
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.program.program import Ints
 
 SOLVER_SHARE = 0.9
-"""Fraction of the remaining time for the linear program, so that some is left to make a plan of its answer."""
+"""Fraction of the remaining time for the linear program, so that some is left to make a plan of its answer; of what is
+left then the same fraction for single moves, so that some is left for tie-breaks."""
 GUESSES = 20
 """Most rounds with a cut that is not proven: they find plans but no longer raise the bound."""
 
@@ -41,6 +44,12 @@ class StaticSearch:
             for plan in plans[: max(evaluator.remaining - 1, 0)]:
                 self._offer(plan)
         self.level: Ints | None = None
+        self.cuts = list[Rows]()
+
+    @cached_property
+    def model(self) -> StaticModel:
+        """The linear program without cuts."""
+        return build(self.task)
 
     @property
     def optimal(self) -> bool:
@@ -53,13 +62,21 @@ class StaticSearch:
         if not self.optimal and self.evaluator.remaining > 1:
             self._improve()
 
+    def break_ties(self) -> None:
+        """Replace the best plan by one that is as fast and keeps the backing memory's port less busy, if one is found.
+
+        Raises:
+            KeyboardInterrupt: if an interrupt ended it.
+        """
+        StaticTies(self.evaluator, self.model, self.cuts, self.seed).run()
+
     def verdict(self) -> Verdict:
         """Return what has been proven so far."""
         return Verdict("optimal" if self.optimal else "feasible", self.bound_ps * PS)
 
     def _rounds(self) -> None:
         """Solve, find addresses and add cuts, until the answer has addresses or repeats itself."""
-        model, cuts, unproven = build(self.task), list[Rows](), 0
+        model, cuts, unproven = self.model, self.cuts, 0
         tried: set[bytes] = set()
         while not self.optimal and self.evaluator.remaining > 0 and unproven <= GUESSES:
             left = self.evaluator.seconds_left
@@ -93,16 +110,9 @@ class StaticSearch:
         """Offer plans with these levels; return the conflicts that leave tensors without addresses."""
         if not self.task.streams_weights:
             level = without_useless_tensors(self.task, level)
-        compiled = [place_levels(self.task, level, order) for order in ORDERS]
-        complete = [plan for plan, reassigned in compiled if reassigned == 0]
-        conflicts: list[Conflict] = []
-        if not complete:
-            blocks = lives(self.task, level)
-            offset, conflicts = pack(self.task, blocks, self.seed, self._expired)
-            if not conflicts:
-                complete = [plan_of_levels(self.task, blocks.level, offset, blocks.copy_start)]
+        plans, conflicts = placed(self.task, level, self.seed, self._expired)
         before = self.best_ps
-        for plan in complete[:1] or [plan for plan, _ in compiled]:
+        for plan in plans:
             self._offer(plan)
         if self.level is None or self.best_ps < before:
             self.level = level
@@ -118,12 +128,13 @@ class StaticSearch:
         starts = [fastest] if self.level is None else [self.level, fastest]
         schedule = schedule_of(self.task, "weights-before-results")
         latency = evaluate_assignments(schedule, np.array(starts), np.arange(tensors)).latency_ps
+        left = self.evaluator.seconds_left
         level, count = descend(
             self.task,
             starts[latency.argmin()],
             seed=self.seed,
             budget=self.evaluator.remaining - 1,
-            seconds=self.evaluator.seconds_left,
+            seconds=None if left is None else left * SOLVER_SHARE,
         )
         self.evaluator.spend(count)
         self._offer(place_levels(self.task, level).plan)

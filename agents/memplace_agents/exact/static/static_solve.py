@@ -30,20 +30,24 @@ def solve_model(
     model: StaticModel, cuts: list[Rows], gap: float, seconds: float | None, on_bound: OnBound | None = None
 ) -> Best:
     """Minimise within a relative gap and a time limit; `on_bound` gets the bound in ps."""
-    rows = stack([model.rows, *cuts])
-    endless = np.full(len(rows.lower), np.inf)
-    program = LinearProgram(model.cost, model.lower, model.upper, model.whole, rows.matrix, rows.lower, endless)
 
     def report_ps(bound: float) -> None:
         if on_bound is not None:
             on_bound(bound * model.unit_ps + model.overhead_ps)
 
-    answer = solve(program, gap=gap, seconds=seconds, on_bound=report_ps)
-    level = None if answer.values is None else _levels(model, answer.values)
+    answer = solve(program_of(model, cuts), gap=gap, seconds=seconds, on_bound=report_ps)
+    level = None if answer.values is None else levels_of(model, answer.values)
     return Best(level, ceil(answer.bound * model.unit_ps) + model.overhead_ps, answer.interrupted)
 
 
-def _levels(model: StaticModel, values: Floats) -> Ints:
+def program_of(model: StaticModel, cuts: list[Rows]) -> LinearProgram:
+    """Return the linear program of a model with cuts, which minimises the latency without overhead."""
+    rows = stack([model.rows, *cuts])
+    endless = np.full(len(rows.lower), np.inf)
+    return LinearProgram(model.cost, model.lower, model.upper, model.whole, rows.matrix, rows.lower, endless)
+
+
+def levels_of(model: StaticModel, values: Floats) -> Ints:
     """Return the levels of a solution, int64[K]; tensors without a column are in the backing memory.
 
     Of tensors that are alike the first ones are in the fastest level.

@@ -1,0 +1,70 @@
+"""Tie-breaks: of all plans as fast as the best, the one that keeps the backing memory's port least busy.
+
+Latency is a sum of maxima, so that traffic beside a longer computation costs none, and optima are seldom unique. The
+second objective never trades latency: a second program has the first one's rows and a bound on times, in picoseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+from memplace_agents.evaluator import Evaluator
+from memplace_agents.exact.highs import Answer, Floats, LinearProgram, solve, uninterrupted
+
+ROUNDING_PS = 0.5
+"""Picoseconds that a time may seem to exceed its bound, far above `highs.FINEST`; times are whole picoseconds."""
+GAP = 1e-5
+"""Relative gap of port time at which the second search ends."""
+CHECKS, CHECKED_COLUMNS = 5, 20_000
+"""Work of one second program, see `highs.solve`: checks at least, and columns that all further checks look at. With it
+the second search takes a tenth of the first one's time as a rule. Our choice."""
+TIME_SHARE, LEAST_SECONDS = 0.5, 1.0
+"""Most seconds of the second search: a fraction of those of the first, or a few. A guard: work ends it before."""
+
+
+class Remaining(NamedTuple):
+    """What a second search may spend.
+
+    Attributes:
+        seconds: returns the seconds that are left.
+        report: called every now and then, so that an interrupt takes effect.
+    """
+
+    seconds: Callable[[], float]
+    report: Callable[[], None]
+
+    @classmethod
+    def of(cls, evaluator: Evaluator) -> Remaining:
+        """Return what is left after the first search that this evaluator counted."""
+        begin = evaluator.seconds
+        end = begin + max(begin * TIME_SHARE, LEAST_SECONDS)
+
+        def seconds() -> float:
+            left, guard = evaluator.seconds_left, max(end - evaluator.seconds, 0.0)
+            return guard if left is None else min(guard, left)
+
+        return cls(seconds, partial(evaluator.prove, 0.0))
+
+    def solve(self, program: LinearProgram, start: Floats) -> Answer:
+        """Minimise the port time from a solution on.
+
+        Raises:
+            KeyboardInterrupt: if the solver was interrupted.
+        """
+        answer = solve(
+            program,
+            gap=GAP,
+            seconds=self.seconds(),
+            checks=CHECKS + CHECKED_COLUMNS // len(program.cost),
+            start=start,
+            on_bound=lambda _: self.report(),
+            fine=True,
+        )
+        return uninterrupted(answer)
+
+
+def saves(program: LinearProgram, values: Floats, port: float) -> bool:
+    """Return whether a solution has less port time than a plan, in units of the program."""
+    return float(program.cost @ values) + program.offset < port * (1 - GAP)

@@ -1,0 +1,120 @@
+"""Tie-breaks of the exact agents: the backing port is less busy or as busy as before, and no plan becomes slower."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from memplace_agents import Auto, Exact, ExactDynamic, Portfolio
+from memplace_agents.evaluator import OneShotEvaluator
+from memplace_agents.solution import Verdict
+from memplace_env._lib.errors import AgentError
+from memplace_env._lib.units import PS
+from memplace_env.envs.malloc_game import MallocGameEnv
+from memplace_env.envs.one_shot import OneShotEnv
+from memplace_env.placement.compiler import all_backing, place_levels
+from memplace_env.placement.resolve_task import make_task
+from memplace_env.placement.simulator import backing_port_ps, evaluate_plan
+from memplace_env.placement.synthetic import random_dag
+from memplace_env.placement.validation import violations
+from memplace_env.program.builder import ProgramBuilder
+from memplace_env.program.program import TensorKind
+from memplace_env.testing.strategies import game_tasks, programs, programs_with_idle_ops, tasks
+from tests.agents.test_exact import NNP_I, chip_with
+from tests.agents.test_exact_alike import sliced_tasks
+
+
+def check(make, env, **options):
+    """The plan is valid, no slower than without tie-breaks, and keeps the port no longer busy; what is said is true."""
+    task = env.task
+    first, solution = (agent.solve(env, **options) for agent in (make(tie_break="none"), make()))
+    before, after = (backing_port_ps(task, found.plan) for found in (first, solution))
+    assert violations(task, solution.plan) == []
+    assert evaluate_plan(task, solution.plan).latency_ps == solution.report.latency_ps
+    assert (solution.report.latency_ps, after) <= (first.report.latency_ps, before)
+    assert solution.outcome == first.outcome or solution.outcome == "optimal"
+    assert solution.backing_port_s == after * PS
+    assert first.backing_port_before_s is None
+    if solution.backing_port_before_s is None:
+        assert solution.plan == first.plan
+    else:
+        assert solution.backing_port_before_s == before * PS
+    return first, solution
+
+
+@settings(max_examples=60)
+@given(tasks(programs(max_ops=8)))
+def test_maps(task):
+    check(Exact, OneShotEnv(task))
+
+
+@settings(max_examples=40)
+@given(sliced_tasks())
+def test_maps_of_slices(task):
+    check(Exact, OneShotEnv(task))
+
+
+@settings(max_examples=40)
+@given(game_tasks(programs_with_idle_ops(10)))
+def test_games(task):
+    check(Exact, MallocGameEnv(task))
+
+
+@settings(max_examples=20)
+@given(tasks(programs(max_ops=8)))
+def test_one_shot_plans_that_move_tensors(task):
+    check(ExactDynamic, OneShotEnv(task))
+
+
+def one_op():
+    """A task of one op that computes for much longer than it reads its weight, wherever that is."""
+    builder = ProgramBuilder("bound-by-compute", "int8")
+    x, y = builder.tensor("x", 10, TensorKind.INPUT), builder.tensor("y", 10, TensorKind.OUTPUT)
+    weight = builder.tensor("weight", 1000, TensorKind.WEIGHT)
+    builder.op("MatMul", [x, weight], [y], vector_ops=10**12)
+    return make_task(builder.build(), NNP_I)
+
+
+def test_traffic_beside_a_computation_is_saved():
+    """The weight costs no latency in any memory; the tie-break moves it, which saves energy."""
+    task = one_op()
+    _, solution = check(Exact, OneShotEnv(task))
+    assert solution.report.latency_ps == evaluate_plan(task, all_backing(task)).latency_ps
+    weight = solution.plan.tensor_levels(task.program)[2]
+    assert weight < task.backing
+    assert solution.backing_port_s < backing_port_ps(task, all_backing(task)) * PS
+
+
+def test_a_plan_is_preferred_by_latency_then_by_port_time():
+    task = one_op()
+    backing = all_backing(task)
+    fast = place_levels(task, np.zeros(task.program.num_tensors, dtype=np.int64)).plan
+    assert backing_port_ps(task, fast) < backing_port_ps(task, backing)
+    evaluator = OneShotEvaluator(OneShotEnv(task), budget=10)
+    part = evaluator.part(0.5)
+    evaluator.offer(fast)
+    part.offer(backing)
+    # The part's own plan is replaced, that of the whole is as good already.
+    part.prefer(fast)
+    before, none = (found.solution("any", 0).backing_port_before_s for found in (part, evaluator))
+    assert part.solution("any", 0).plan == fast
+    assert before == backing_port_ps(task, backing) * PS
+    assert none is None
+    evaluator.prefer(backing)
+    assert evaluator.incumbent == fast
+    assert (evaluator.evaluations, part.evaluations) == (2, 1)
+
+
+@pytest.mark.parametrize(("agent", "kind"), [(Auto, OneShotEnv), (Portfolio, MallocGameEnv)])
+def test_the_plan_of_a_search_after_the_proof_is_improved_too(agent, kind, monkeypatch):
+    """If the exact agent finds nothing, the best plan of the other stages is."""
+    monkeypatch.setattr(Exact, "run", lambda self, evaluator, seed: Verdict())
+    chip = chip_with(10_000, 50_000) if kind is OneShotEnv else "ethos-u65"
+    env = kind(make_task(random_dag(3, ops=12), chip))
+    _, solution = check(agent, env, budget=200)
+    assert solution.backing_port_before_s is None or solution.backing_port_s < solution.backing_port_before_s
+
+
+def test_there_are_two_tie_breaks():
+    for agent in (Exact, ExactDynamic, Auto, Portfolio):
+        with pytest.raises(AgentError, match="tie_break must be backing or none, not 'slack'"):
+            agent(tie_break="slack")
