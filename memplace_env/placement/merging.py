@@ -1,15 +1,19 @@
-"""Merging: neighbouring slices of a tensor that a plan treats alike become one slice again."""
+"""A plan in other slices: neighbours that it treats alike merged, or slices cut finer, as another plan has them."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from memplace_env._lib.errors import PlanError
+from memplace_env.machine.costs import Costs
 from memplace_env.machine.costs.shared_costs import shared_costs
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.task import Task
 from memplace_env.program.program import Ints, Program
-from memplace_env.program.slicing import cut, cuts_of
+from memplace_env.program.slicing import cut, cut_before, cuts_of
 
 
 def merged(task: Task, plan: MemoryPlan) -> tuple[Task, MemoryPlan]:
@@ -33,12 +37,7 @@ def merged(task: Task, plan: MemoryPlan) -> tuple[Task, MemoryPlan]:
     last = np.append(kept[1:], True)  # the last of slices that become one
     owner, ends = program.slices.slice_of[last], program.slices.rows[last, 1]
     coarse = cut(program.whole, np.split(ends, np.flatnonzero(np.diff(owner)) + 1))
-    costs = task.whole_costs if coarse.slices is None else shared_costs(task.whole_costs, coarse.slices)
-    settings = {name: value for name, value in task.settings.items() if name != "slices"}
-    if coarse.slices is not None and "slices" in task.settings:
-        settings["slices"] = cuts_of(coarse)
-    whole_costs = None if coarse.slices is None else task.whole_costs
-    fewer = Task(coarse, task.accelerator, costs, task.simulator, settings, whole_costs)
+    fewer = _in_slices(task, task.whole_costs, coarse, "slices" in task.settings)
     number = np.cumsum(kept) - 1
     blocks, copies = plan.allocations.copy(), plan.transfers.copy()
     blocks[:, 2] = offsets
@@ -46,6 +45,80 @@ def merged(task: Task, plan: MemoryPlan) -> tuple[Task, MemoryPlan]:
     blocks[:, 0], copies[:, 0] = number[blocks[:, 0]], number[copies[:, 0]]
     # Slices that are one now may adjoin another.
     return merged(fewer, fewer.make_plan(plan.use_level[kept[program.use_tensor]], blocks, copies))
+
+
+def in_common_slices(tasks: Sequence[Task], plans: Sequence[MemoryPlan]) -> tuple[Task, list[MemoryPlan]]:
+    """Return one task that has the cuts of all tasks, and each task's valid plan as a plan for it.
+
+    Parts of a slice lie side by side, and are used and copied as it was. They read halos of their own, so a plan's own
+    latency is that of its own task.
+
+    Args:
+        tasks: tasks that differ in their slices alone.
+        plans: a plan of each.
+
+    Raises:
+        PlanError: if tasks differ otherwise, or a model gives costs of its own to slices.
+    """
+    first = tasks[0]
+    whole_costs = [task.costs if task.program.slices is None else task.whole_costs for task in tasks]
+    for task, costs in zip(tasks, whole_costs, strict=True):
+        same = task.program.whole.sha256 == first.program.whole.sha256 and task.accelerator == first.accelerator
+        if not same or costs is None or whole_costs[0] is None or not all(map(np.array_equal, costs, whole_costs[0])):
+            raise PlanError("The plans are for tasks that differ in more than their slices; pass plans of one task.")
+    rows: dict[str, set[int]] = {}
+    for task in tasks:
+        for tensor, begins in cuts_of(task.program).items():
+            rows.setdefault(tensor, set()).update(begins)
+    fine = cut_before(first.program, {tensor: sorted(begins) for tensor, begins in rows.items()})
+    assert whole_costs[0] is not None
+    common = _in_slices(first, whole_costs[0], fine, True)
+    return common, [_refined(task.program, plan, common) for task, plan in zip(tasks, plans, strict=True)]
+
+
+def _refined(coarse: Program, plan: MemoryPlan, task: Task) -> MemoryPlan:
+    """Return a plan for `coarse` as one for a task of the same program with at least its cuts."""
+    fine = task.program
+    # Slices follow each other by tensor and row, so a fine slice is a part of the last that begins no later.
+    stride = int(fine.whole.tensor_rows[:, 1].max(initial=0)) + 1
+    part_of = np.searchsorted(_begins(coarse, stride), _begins(fine, stride), side="right") - 1
+    count = np.bincount(part_of, minlength=coarse.num_tensors)
+    first = np.cumsum(count) - count
+    start = np.cumsum(fine.tensor_bytes) - fine.tensor_bytes
+
+    def of_parts(rows: Ints) -> Ints:
+        """Return a row of each part in place of rows int64[N, ...] that begin with a slice of `coarse`."""
+        parts = count[rows[:, 0]]
+        own = np.repeat(rows, parts, axis=0)
+        number = np.arange(len(own)) - np.repeat(np.cumsum(parts) - parts, parts)
+        own[:, 0] = np.repeat(first[rows[:, 0]], parts) + number
+        return own
+
+    blocks = of_parts(plan.allocations)
+    blocks[:, 2] += start[blocks[:, 0]] - start[first[part_of[blocks[:, 0]]]]
+    # Uses of one tensor of the whole by an op follow each other, one of each slice.
+    whole_use = np.arange(coarse.num_uses) if coarse.slices is None else coarse.slices.use_of
+    fine_use = np.arange(fine.num_uses) if fine.slices is None else fine.slices.use_of
+    begin = np.searchsorted(whole_use, fine_use)
+    use = begin + part_of[fine.use_tensor] - coarse.use_tensor[begin]
+    return task.make_plan(plan.use_level[use], blocks, of_parts(plan.transfers))
+
+
+def _begins(program: Program, stride: int) -> Ints:
+    """Return int64[K], ascending: number of the whole tensor times `stride`, plus the slice's first row."""
+    rows = np.zeros(program.num_tensors, dtype=np.int64) if program.slices is None else program.slices.rows[:, 0]
+    return program.whole_tensor * stride + rows
+
+
+def _in_slices(task: Task, whole_costs: Costs, program: Program, settle: bool) -> Task:
+    """Return the task with its program in other slices, which its settings have if `settle`."""
+    settings = {name: value for name, value in task.settings.items() if name != "slices"}
+    if program.slices is None:
+        return Task(program, task.accelerator, whole_costs, task.simulator, settings)
+    if settle:
+        settings["slices"] = cuts_of(program)
+    costs = shared_costs(whole_costs, program.slices)
+    return Task(program, task.accelerator, costs, task.simulator, settings, whole_costs)
 
 
 def _joins(program: Program, plan: MemoryPlan) -> tuple[NDArray[np.bool_], Ints]:

@@ -34,6 +34,18 @@ def test_solved_and_shown(run: Run, plan: Path) -> None:
     assert compared.exit_code == 0, compared.stderr
 
 
+def test_plans_in_different_slices_are_compared(run: Run, parsed: Callable[..., Any], plan: Path) -> None:
+    assert run("export", MODEL, plan, "--format", "plan", "--out", "merged.json").exit_code == 0
+    assert run("solve", MODEL, "--agent", "native", "--bound", "0", "--out", "out").exit_code == 0
+    merged = parsed("compare", MODEL, plan, "merged.json")
+    assert merged["differences"] == merged["routes"] == []
+    latencies = [parsed("simulate", MODEL, path)["report"]["latency_s"] for path in (plan, "out/plan.json")]
+    compared = parsed("compare", MODEL, plan, "out/plan.json", "--out", "both.png")
+    assert [row["report"]["latency_s"] for row in compared["plans"]] == latencies
+    assert compared["routes"]
+    assert Path("both.png").exists()
+
+
 def test_merged_and_replayed(run: Run, parsed: Callable[..., Any], plan: Path) -> None:
     said = parsed("export", MODEL, plan, "--format", "plan", "--out", "merged.json")
     assert (said["tensors"], said["allocations"], said["copies"]) == (12, 3, 0)

@@ -6,15 +6,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from memplace_env._lib.errors import WorkloadError
+from memplace_env._lib.errors import PlanError, WorkloadError
 from memplace_env.machine.accelerator import Accelerator
 from memplace_env.machine.costs import Costs
 from memplace_env.placement.compiler import place_levels
 from memplace_env.placement.memory_plan import MemoryPlan
-from memplace_env.placement.merging import merged
+from memplace_env.placement.merging import in_common_slices, merged
 from memplace_env.placement.resolve_task import resolve_task
 from memplace_env.placement.simulator import evaluate_plan
 from memplace_env.placement.task import Task
@@ -75,6 +75,33 @@ def test_a_merged_plan_is_valid_and_as_fast(drawn: tuple[Task, MemoryPlan]) -> N
         np.testing.assert_array_equal(after.bytes_moved, before.bytes_moved)
         assert after.energy_j == before.energy_j
     assert merged(fewer, smaller)[1] == smaller, "nothing is left to merge"
+
+
+@given(sliced_plans(accelerators() | two_level_accelerators()))
+def test_plans_in_different_slices_are_plans_in_the_cuts_of_both(drawn: tuple[Task, MemoryPlan]) -> None:
+    task, plan = drawn
+    fewer, smaller = merged(task, plan)
+    whole_costs = task.costs if task.program.slices is None else task.whole_costs
+    assume(whole_costs is not None)
+    whole = resolve_task(task.program.whole, task.accelerator, costs=whole_costs)
+    backing = place_levels(whole, np.full(whole.program.num_tensors, whole.backing)).plan
+    common, (first, second, third) = in_common_slices([fewer, task, whole], [smaller, plan, backing])
+    assert common.program.sha256 == task.program.sha256
+    for own in (first, second, third):
+        assert violations(common, own) == []
+    np.testing.assert_array_equal(first.use_level, plan.use_level)
+    np.testing.assert_array_equal(second.use_level, plan.use_level)
+    np.testing.assert_array_equal(second.allocations, plan.allocations)
+    np.testing.assert_array_equal(second.transfers, plan.transfers)
+    assert evaluate_plan(common, first).latency_ps == evaluate_plan(task, plan).latency_ps
+    assert (third.use_level == common.backing).all()
+
+
+def test_plans_of_different_tasks_have_no_common_slices() -> None:
+    task, evaluated = sliced_layers()
+    other = resolve_task(layers_of_rows(), "tpu-v4i", slices=0.1)
+    with pytest.raises(PlanError, match="differ in more than their slices"):
+        in_common_slices([task, other], [evaluated.plan, evaluated.plan])
 
 
 def _whole(task: Task) -> Costs:
