@@ -44,6 +44,7 @@ class AgentSpec:
         learns: True if it trains a policy while it searches, and takes `policy=` and `out=`.
         several: True if it trains one policy on several environments at once, by `train(envs, ...)`.
         resumes: True if it writes checkpoints to `out` and continues from them with `resume=True`.
+        breaks_ties: True if it takes `tie_break=`.
         configs: "module:NAME" of its named settings, dataclasses for `config=`; None if it has none.
     """
 
@@ -55,6 +56,7 @@ class AgentSpec:
     learns: bool = False
     several: bool = False
     resumes: bool = False
+    breaks_ties: bool = False
     configs: str | None = None
 
     @property
@@ -109,7 +111,8 @@ BUILT_IN = (
         "auto",
         "memplace_agents.auto:Auto",
         _ONE_SHOT,
-        "heuristics, then exact, then a search if nothing is proven; without exact if the simulator is a black box",
+        "heuristics, then exact, then a search if nothing is proven; calibrated if the simulator is a black box",
+        breaks_ties=True,
     ),
     AgentSpec(
         "egrl",
@@ -158,18 +161,21 @@ BUILT_IN = (
         "memplace_agents.exact:Exact",
         BOTH,
         "mixed-integer linear programs: the best plan and a proven bound",
+        breaks_ties=True,
     ),
     AgentSpec(
         "exact-dynamic",
         "memplace_agents.exact:ExactDynamic",
         _DYNAMIC,
         "exact, then a mixed-integer linear program of plans that move tensors, and a bound for plans of any kind",
+        breaks_ties=True,
     ),
     AgentSpec(
         "portfolio",
         "memplace_agents.game:Portfolio",
         _GAME,
-        "xla-msa with all public option sets, exact, then the searches, each from the best before it",
+        "xla-msa's sets, exact, then searches, each from the best so far; calibrated if the simulator is a black box",
+        breaks_ties=True,
     ),
     AgentSpec(
         "muzero",

@@ -34,13 +34,16 @@ def built_in_learners() -> list[str]:
     return [spec.name for spec in BUILT_IN if spec.learns]
 
 
-def choose_agent(formulation: Formulation, name: str | None, learner_flags: Sequence[str] = ()) -> AgentSpec:
+def choose_agent(
+    formulation: Formulation, name: str | None, learner_flags: Sequence[str] = (), tie_break: str | None = None
+) -> AgentSpec:
     """Return the agent with that name.
 
     Args:
         formulation: the formulation to play.
         name: None for the formulation's default agent.
         learner_flags: given flags that only learning agents take.
+        tie_break: value of --tie-break, None if it was not given.
 
     Raises:
         AgentError: if there is no such agent, it plays another formulation, lacks packages or takes no such flag.
@@ -55,6 +58,9 @@ def choose_agent(formulation: Formulation, name: str | None, learner_flags: Sequ
     if learner_flags and not spec.learns:
         learners = ", ".join(other.name for other in known_agents(formulation).values() if other.learns)
         raise AgentError(f"{spec.name} does not learn, so it takes no {learner_flags[0]}; these do: {learners}.")
+    if tie_break is not None and not spec.breaks_ties:
+        others = ", ".join(other.name for other in known_agents(formulation).values() if other.breaks_ties)
+        raise AgentError(f"{spec.name} breaks no ties, so it takes no --tie-break; these do: {others}.")
     return spec
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -44,6 +44,15 @@ def solve(
     workers: Annotated[
         int, typer.Option("--workers", help="Processes in which --simulator evaluates plans of a batch; same result.")
     ] = 1,
+    tie_break: Annotated[
+        Literal["backing", "none"] | None,
+        typer.Option(
+            "--tie-break",
+            help="Which of equally fast plans an exact agent returns: the one that keeps the backing memory's port least "
+            "busy, or any.",
+            show_default="backing",
+        ),
+    ] = None,
     learner: LearnerFlags,
     bound: Annotated[
         float, typer.Option("--bound", min=0, help="Seconds to prove a bound if no agent proved one; 0: none.")
@@ -75,7 +84,7 @@ def solve(
     """
     _check_limits(budget, time_limit)
     _check_workers(workers, flags)
-    specs = [choose_agent(formulation, name, learner.given) for name in agent or (None,)]
+    specs = [choose_agent(formulation, name, learner.given, tie_break) for name in agent or (None,)]
     from memplace_agents.registry import DEFAULTS
     from memplace_env.cli.agent_run import Limits, search
     from memplace_env.cli.baselines import baselines_of, progress_note
@@ -95,7 +104,8 @@ def solve(
     path = out or default_folder(model, env.accelerator.name, () if best_of_all else dict.fromkeys(names))
     check_folder(path)
     folder = ResultFolder(path, env.task, force)
-    solvers = {spec.name: learner.make(spec) for spec in specs}
+    options: dict[str, Any] = {} if tie_break is None else {"tie_break": tie_break}
+    solvers = {spec.name: learner.make(spec, **options) for spec in specs}
     baselines, limits = baselines_of(env), Limits(budget, seed, time_limit, workers)
     result = Result(env, formulation, {}, baselines, best_of_all)
     with reporting(lambda: folder.left):

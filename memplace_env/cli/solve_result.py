@@ -170,6 +170,8 @@ class Result:
         console.print(head, style="bold", soft_wrap=True)
         if self.faster:
             console.print(self._faster_text(self.faster), style="bold", soft_wrap=True)
+        if solution.backing_port_before_s is not None:
+            console.print(self._tie_text(solution), style="dim", soft_wrap=True)
         for line in baseline_lines(solution, self.baselines):
             console.print(line, style="dim", soft_wrap=True)
         console.print()
@@ -177,6 +179,14 @@ class Result:
         console.print(stage_results_table(self.baseline, self.stage_results, bound, self.found_by, solution.seed), "")
         console.print(result_table(task, self.evaluated, bound, self.baseline), "")
         console.print(bottlenecks_table(task, self.evaluated), "")
+
+    def _tie_text(self, solution: Solution) -> str:
+        """Return by how much less a tie-break keeps the backing memory's port busy."""
+        assert solution.backing_port_s is not None
+        assert solution.backing_port_before_s is not None
+        level = self.env.task.accelerator.levels[-1].name
+        before = seconds(solution.backing_port_before_s)
+        return f"{level} port busy {seconds(solution.backing_port_s)} ({before} before the tie-break)."
 
     def _faster_text(self, faster: str) -> str:
         """Return by how much another plan is faster, and the agents that write one at least as fast."""
