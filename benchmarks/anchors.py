@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import onnx
 
-from benchmarks import estimators, nnp_i, tpu_cmem
+from benchmarks import estimators, event_anchors, nnp_i, tpu_cmem
 from benchmarks.tables import benchmark_parser, markdown_table, publish
 from memplace_env.machine.costs import CostModel, Roofline
 from memplace_env.machine.costs.tiled import Tiled
@@ -127,6 +127,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "anchors-nnp-i": nnp_i.bracket_table,
     "anchors-hbm": tpu_cmem.memory_table,
     "anchors-cmem": tpu_cmem.capacity_table,
+    "anchors-event": event_anchors.table,
     "anchors-scale-sim": estimators.scale_sim_table,
     "anchors-zigzag": estimators.zigzag_table,
 }

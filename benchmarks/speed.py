@@ -27,6 +27,7 @@ from stable_baselines3 import PPO
 
 import memplace_agents
 import memplace_env
+from benchmarks import event_speed
 from memplace_agents.learning.torch_threads import one_thread
 from memplace_env._lib.threads import available_cores
 from memplace_env.envs.wrappers import SB3VecEnv
@@ -277,6 +278,7 @@ def measure(quick: bool) -> dict[str, Any]:
             "game_readme": in_fresh_process(ppo_rate, "MallocGame-BERT-v0", 32768, "MlpPolicy", **README_GAME),
             "game_by_id": in_fresh_process(ppo_rate, "MallocGame-BERT-v0", 256, "MultiInputPolicy", n_steps=256),
         },
+        **in_fresh_process(event_speed.figures),
         "import_beyond_gymnasium_s": process_seconds("import memplace_env") - process_seconds("import gymnasium"),
         "first_kernel_call_s": first_call_seconds(),
         "load_onnx": {

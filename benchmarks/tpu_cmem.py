@@ -24,6 +24,7 @@ from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.machine.accelerator import Accelerator, load_accelerator
 from memplace_env.machine.costs import CostModel
 from memplace_env.machine.costs.tiled import Tiled
+from memplace_env.placement.simulator import Simulator
 from memplace_env.placement.workloads import resolve_workload
 from memplace_env.program.program import Program
 
@@ -63,9 +64,11 @@ def program_of(workload: str, batch: int) -> Program:
     return resolve_workload(workload, batch=batch, dims=dims, dtype="bfloat16", fusion="epilogue")
 
 
-def latencies_s(program: Program, chip: Accelerator, model: CostModel) -> tuple[float, float]:
-    """Return the latencies without and with CMEM."""
-    env = MallocGameEnv(program, chip, costs=model)
+def latencies_s(
+    program: Program, chip: Accelerator, model: CostModel, simulator: Simulator | None = None
+) -> tuple[float, float]:
+    """Return the latencies without and with CMEM, by a simulator or else by the costs."""
+    env = MallocGameEnv(program, chip, costs=model, simulator=simulator)
     solvers: Sequence[memplace_agents.Agent] = [
         *(memplace_agents.XlaMsa(public.options) for public in PUBLIC_SETS),
         memplace_agents.GreedyPlayer(),
@@ -76,9 +79,9 @@ def latencies_s(program: Program, chip: Accelerator, model: CostModel) -> tuple[
     )
 
 
-def speedup(case: Case, model: CostModel, chip: Accelerator | None = None) -> float:
+def speedup(case: Case, model: CostModel, chip: Accelerator | None = None, simulator: Simulator | None = None) -> float:
     """Return the latency without CMEM over that with it; the default chip is tpu-v4i."""
-    off, on = latencies_s(program_of(case.workload, case.batch), chip or load_accelerator("tpu-v4i"), model)
+    off, on = latencies_s(program_of(case.workload, case.batch), chip or load_accelerator("tpu-v4i"), model, simulator)
     return off / on
 
 

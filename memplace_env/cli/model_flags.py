@@ -33,7 +33,9 @@ _OPTIONS = {
     "costs": Annotated[
         str | None, typer.Option("--costs", help="A cost model: roofline, tiled, measured or an installed one.")
     ],
-    "simulator": Annotated[str | None, typer.Option("--simulator", help="Name of an installed simulator.")],
+    "simulator": Annotated[
+        str | None, typer.Option("--simulator", help="A simulator: builtin, event or an installed one.")
+    ],
 }
 
 _DIGITS = 18

@@ -25,7 +25,7 @@ _FRAME = 14
 """Columns that the picture needs beside its ops."""
 
 
-@model_flags(without=["simulator"])
+@model_flags()
 def play(
     model: Model,
     *,
@@ -38,7 +38,8 @@ def play(
     """Play a game: decide use by use what lives in fast memory.
 
     Keys: c Copy, n NoCopy, d Drop, g greedy to the end, u undo, q quit. A line may hold several. Whatever is undecided
-    when you quit is kept out of fast memory where that is legal.
+    when you quit is kept out of fast memory where that is legal. With --simulator the board estimates by the costs, and
+    the latency at the end is the simulator's.
     """
     from memplace_env.cli.environments import make_game
 

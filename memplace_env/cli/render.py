@@ -1,4 +1,4 @@
-"""`memplace render`: pictures and animations of games."""
+"""`memplace render`: pictures and animations of games, and pictures of runs."""
 
 from __future__ import annotations
 
@@ -25,13 +25,15 @@ if TYPE_CHECKING:
 
 MOST_FRAMES = 200
 """Frames of an animation unless --every sets them. Our choice."""
+BUILTIN, RUNS = "builtin", "event"
+"""Names of simulators: of costs, which the picture of a game shows, and of the one whose runs can be drawn."""
 _FRAME_MS, _LAST_MS = 125, 3000
 """Milliseconds that a frame is shown, and the last one."""
 _COLOURS = 128
 """Colours of an animation's palette, of the 256 that a GIF may have."""
 
 
-@model_flags(without=["simulator"])
+@model_flags()
 def render(
     model: Annotated[
         list[str],
@@ -40,7 +42,9 @@ def render(
         ),
     ],
     *,
-    out: Annotated[Path, typer.Option("--out", help="A .png of the game's end, or a .gif of its course.")],
+    out: Annotated[
+        Path, typer.Option("--out", help="A .png of the game's end or of a run, or a .gif of a game's course.")
+    ],
     agent: Annotated[str | None, typer.Option("--agent", help="Let this agent play; see 'memplace agents'.")] = None,
     budget: Annotated[int, typer.Option("--budget", min=1, help="Games that the agent plays at most.")] = 4000,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of all randomness.")] = 0,
@@ -50,21 +54,64 @@ def render(
     ] = None,
     flags: ModelFlags,
 ) -> None:
-    """Draw a game: the game of a plan, an agent's best game, or else the greedy game."""
-    has_plan = len(model) > 1 or model[0].lower().endswith(".json")
+    """Draw a game: the game of a plan, an agent's best game, or else the greedy game.
+
+    With --simulator event draw the run of that plan, or of a plan of any formulation: how busy the unit, the memories'
+    ports and the copy engines are, and some tiles enlarged.
+    """
+    has_plan = _has_plan(model)
     if has_plan and agent is not None:
         raise AgentError("A plan needs no agent; pass PLAN or --agent, not both.")
     if out.suffix.lower() not in (".png", ".gif"):
         raise MemPlaceError(f"--out {out} should end in .png, a picture, or in .gif, an animation.")
+    _check_simulator(flags.simulator, out)
     from memplace_env.report.style import require_packages
 
     require_packages(animation=out.suffix.lower() == ".gif")
+    if flags.simulator == RUNS:
+        _draw_run(model, flags, agent, budget, seed, out)
+        stdout().print(f"Written: {out}", soft_wrap=True)
+        return
     if has_plan:
         env, actions = _planned(model, flags)
     else:
         env, actions = _played(model[0], flags, agent, budget, seed)
     frames = _draw(env.problem, actions, every, out)
     stdout().print(f"Written: {out} ({frames} frame{'s' if frames > 1 else ''})", soft_wrap=True)
+
+
+def _check_simulator(name: str | None, out: Path) -> None:
+    if name not in (None, BUILTIN, RUNS):
+        raise MemPlaceError(
+            f"--simulator {name} tells no times to draw; pass --simulator {RUNS} to draw a run, none to draw a game."
+        )
+    if name == RUNS and out.suffix.lower() != ".png":
+        raise MemPlaceError(f"--simulator {RUNS} draws a picture, not an animation; end --out {out} in .png.")
+
+
+def _draw_run(model: list[str], flags: ModelFlags, agent: str | None, budget: int, seed: int, out: Path) -> None:
+    """Draw the run of a plan, or of the best or the greedy game."""
+    from memplace_env.report.plans.evaluated_plan import EvaluatedPlan
+    from memplace_env.report.style import save_png
+    from memplace_env.report.timeline.machine_figure import machine_figure
+    from memplace_env.report.timeline.machine_times import event_spans
+
+    if _has_plan(model):
+        from memplace_env.cli.saved_plans import evaluate_saved, load_plan, named_plan
+
+        task, plan = load_plan(*named_plan(model), flags)
+        evaluated = evaluate_saved(task, plan)
+    else:
+        env, actions = _played(model[0], flags, agent, budget, seed)
+        task, plan = env.task, env.problem.plan(_end(env.problem, actions))
+        evaluated = EvaluatedPlan(plan, env.simulator.run(task.program, task.accelerator, plan))
+    spans = event_spans(task, evaluated)
+    assert spans is not None
+    save_png(machine_figure(task, evaluated, spans), out)
+
+
+def _has_plan(arguments: list[str]) -> bool:
+    return len(arguments) > 1 or arguments[0].lower().endswith(".json")
 
 
 def _planned(arguments: list[str], flags: ModelFlags) -> tuple[MallocGameEnv, Ints]:

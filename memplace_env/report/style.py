@@ -40,6 +40,14 @@ TIME_COLOURS = {"compute": "#a6a6a6", "lost to memory": LOST, "stall": "#000000"
 """Colours of the parts of an op's time, by their labels."""
 PORT_COLOURS = {"serves the op": "#8c8c8c", "copies": "#56b4e9", "free": "#d7ecd9"}
 """Colours of the backing memory's port in an op's time, by their labels."""
+SPAN_COLOURS = {
+    "loads": "#56b4e9",
+    "unit at work": "#a6a6a6",
+    "stores": "#e69f00",
+    "copies": "#009e73",
+    "an engine at a copy": "#93cdb9",
+}
+"""Colours of what works in a run of the event simulator, by their labels."""
 CHOSEN, NOW = "#d1005d", "#f3e3ea"
 """Colours of a decision's tensor, and of the current op."""
 IN_FLIGHT = "////"

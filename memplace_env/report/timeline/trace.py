@@ -5,23 +5,28 @@ each memory's port; the copies, as the backing memory's port really serves them.
 the plan lets each copy run, and counters of the bytes in blocks.
 
 Within an op the ports of a machine with parallel ports all start together; serial ones take turns, the backing
-memory first. The simulator only fixes sums, so the order within an op is a choice of this picture.
+memory first. The simulator only fixes sums, so the order within an op is a choice of this picture. The event simulator
+says more: there the tracks show the tiles in the unit and their requests at each port, and the descriptors of copies on
+each engine.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from memplace_env._lib.units import PS_PER_S
+from memplace_env.placement.simulator.event import EventSpans
+from memplace_env.placement.simulator.event.event_state import COPY, ENGINE
 from memplace_env.placement.task import Task
 from memplace_env.program.program import Ints, Program
 from memplace_env.report.explanation.bottlenecks import moved_tensors
 from memplace_env.report.plans.block_kinds import bytes_in_blocks
 from memplace_env.report.plans.evaluated_plan import EvaluatedPlan
+from memplace_env.report.timeline.machine_times import KIND_NAMES, event_spans, lanes
 from memplace_env.report.timeline.timeline import Timeline, timeline_of
 
 Event = dict[str, Any]
@@ -34,7 +39,8 @@ _PS_PER_US = PS_PER_S // 10**6
 
 def trace_events(task: Task, evaluated: EvaluatedPlan) -> Event:
     """Return the trace as a JSON object of the trace-event format; `ts` and `dur` in microseconds."""
-    timeline = timeline_of(task, evaluated)
+    timeline, spans = timeline_of(task, evaluated), event_spans(task, evaluated)
+    busy = _sums(task, evaluated, timeline) if spans is None else _tiles(task, evaluated, spans)
     return {
         "displayTimeUnit": "ns",
         "otherData": {
@@ -44,9 +50,9 @@ def trace_events(task: Task, evaluated: EvaluatedPlan) -> Event:
             "latency_s": evaluated.report.latency_s,
         },
         "traceEvents": [
-            *_names(task),
+            *_names(task, [] if spans is None else [lane.name for lane in lanes(task, spans)]),
             *_ops(task, evaluated, timeline),
-            *_ports(task, evaluated, timeline),
+            *busy,
             *_copies(task, evaluated, timeline),
             *_windows(task, evaluated, timeline),
             *_counters(task, evaluated, timeline),
@@ -61,13 +67,13 @@ def trace_json(task: Task, evaluated: EvaluatedPlan) -> str:
     return json.dumps(trace)[:-1] + f', "traceEvents": [\n{events}\n]}}\n'
 
 
-def _names(task: Task) -> Iterator[Event]:
+def _names(task: Task, engines: Sequence[str]) -> Iterator[Event]:
     def named(kind: str, thread: int, **args: Any) -> Event:
         return {"ph": "M", "name": kind, "pid": PROCESS, "tid": thread, "ts": 0, "args": args}
 
     yield named("process_name", 0, name=f"{task.program.name} on {task.accelerator.name}")
     ports = [f"{level.name} port" for level in task.accelerator.levels]
-    for thread, name in enumerate(["ops", "compute", *ports, "copies"], start=OPS):
+    for thread, name in enumerate(["ops", "compute", *ports, "copies", *engines[1 + len(ports) :]], start=OPS):
         yield named("thread_name", thread, name=name)
         yield named("thread_sort_index", thread, sort_index=thread)
 
@@ -92,17 +98,17 @@ def _ops(task: Task, evaluated: EvaluatedPlan, timeline: Timeline) -> Iterator[E
             macs=int(program.macs[op]),
             vector_ops=int(program.vector_ops[op]),
         )
-        if report.compute_ps[op]:
-            yield _slice(program.op_type[op], "compute", COMPUTE, begin, int(report.compute_ps[op]), op=op)
     if report.tail_ps:
         yield _slice("tail", "stall", OPS, int(timeline.op_begin[-1]), report.tail_ps)
 
 
-def _ports(task: Task, evaluated: EvaluatedPlan, timeline: Timeline) -> Iterator[Event]:
+def _sums(task: Task, evaluated: EvaluatedPlan, timeline: Timeline) -> Iterator[Event]:
     program, plan, report = task.program, evaluated.plan, evaluated.report
     order = [task.backing, *range(task.backing)]
     for op in range(program.num_ops):
         begin = int(timeline.op_begin[op])
+        if report.compute_ps[op]:
+            yield _slice(program.op_type[op], "compute", COMPUTE, begin, int(report.compute_ps[op]), op=op)
         for level in order:
             busy = int(report.port_ps[op, level])
             if busy == 0:
@@ -119,6 +125,20 @@ def _ports(task: Task, evaluated: EvaluatedPlan, timeline: Timeline) -> Iterator
                 tensors=dict(moved),
             )
             begin += busy if task.costs.serial else 0
+
+
+def _tiles(task: Task, evaluated: EvaluatedPlan, spans: EventSpans) -> Iterator[Event]:
+    """Yield the tiles in the unit, their requests at the ports, and descriptors on the engines after the copies."""
+    program, ports = task.program, task.accelerator.num_levels
+    for number, lane in enumerate(lanes(task, spans)):
+        thread = COMPUTE + number + (number > ports)
+        for row in lane.spans.tolist():
+            kind, owner, part, _, begin, end = (int(column[row]) for column in spans)
+            if kind == COPY:
+                continue  # in the track of copies
+            name = program.tensor_name[evaluated.plan.transfers[owner, 0]] if kind == ENGINE else program.op_name[owner]
+            of = {"transfer": owner, "descriptor": part} if kind == ENGINE else {"op": owner, "tile": part}
+            yield _slice(name, KIND_NAMES[kind], thread, begin, end - begin, **of)
 
 
 def _copies(task: Task, evaluated: EvaluatedPlan, timeline: Timeline) -> Iterator[Event]:

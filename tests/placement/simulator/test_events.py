@@ -22,7 +22,7 @@ from memplace_env.machine.costs import Costs, KnownCosts
 from memplace_env.placement.compiler import HEURISTICS, place_levels
 from memplace_env.placement.resolve_task import make_task, resolve_task
 from memplace_env.placement.simulator import EventSimulator, time_plan
-from memplace_env.placement.simulator.event.event_state import COPY, LOAD, UNIT, WRITE
+from memplace_env.placement.simulator.event.event_state import COPY, ENGINE, LOAD, UNIT, WRITE
 from memplace_env.placement.task import Task
 from memplace_env.program.builder import ProgramBuilder
 from memplace_env.program.program import TensorKind
@@ -120,11 +120,14 @@ def test_nothing_is_faster_than_its_resources(task, on, data):
     assert on.dram or not extra.any()
     for level in range(task.accelerator.num_levels):
         copies = (spans.kind == COPY) & (spans.level == level)
-        rows = (spans.level == level) & (np.isin(spans.kind, (LOAD, WRITE)) | copies)
+        rows = (spans.level == level) & np.isin(spans.kind, (LOAD, WRITE, COPY))
         begin, end = np.sort(spans.begin[rows]), np.sort(spans.end[rows])
         assert (begin[1:] >= end[:-1]).all(), "a port serves one request at a time"
         own = spans.end[rows & ~copies] - spans.begin[rows & ~copies]
         assert own.sum() == report.port_ps[:, level].sum()
+    for engine in range(on.dma.engines if on.dma else 0):
+        rows = (spans.level == engine) & (spans.kind == ENGINE)
+        assert (spans.begin[rows][1:] >= spans.end[rows][:-1]).all(), "an engine runs one descriptor at a time"
     unit = spans.kind == UNIT
     work = task.costs.work_ps if on.tiles else task.costs.compute_ps
     assert (spans.end[unit] - spans.begin[unit]).sum() == work.sum()

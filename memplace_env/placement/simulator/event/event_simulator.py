@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import astuple
 
 import numpy as np
 
@@ -82,43 +81,39 @@ class EventSimulator:
         count = self._run(task, plan, _NO_SPANS)[-1]
         rows = np.empty((count, len(SPAN)), dtype=np.int64)
         self._run(task, plan, rows)
-        copies = rows[:, 0] == COPY
-        rows[copies, 1] = plan_tables(task, self._of(task), self._tables(task), plan).copies.transfer[rows[copies, 1]]
+        copies = rows[:, 0] >= COPY
+        rows[copies, 1] = plan_tables(task, self._tables(task), plan).copies.transfer[rows[copies, 1]]
         return EventSpans(*rows.T)
 
     def __reduce__(self) -> tuple[type[EventSimulator], tuple[CostModel | None, Mechanisms | None]]:
         """Pickle the options; a copy makes its own tables."""
         return EventSimulator, (self._builtin.model, self.mechanisms)
 
-    def _of(self, task: Task) -> Mechanisms:
+    def mechanisms_of(self, task: Task) -> Mechanisms:
+        """Return the mechanisms that are on: those passed, or else the chip's."""
         return task.accelerator.mechanisms if self.mechanisms is None else self.mechanisms
 
     def _tables(self, task: Task) -> TaskTables:
-        if self._last is None or self._last[0] is not task:
-            self._last = task, task_tables(task, self._of(task))
-        return self._last[1]
+        last = self._last
+        if last is None or last[0] is not task:
+            self._last = last = task, task_tables(task, self.mechanisms_of(task))
+        return last[1]  # another thread may have replaced `self._last`
 
-    def _run(self, task: Task, plan: MemoryPlan, spans: Ints) -> tuple[Ints, Ints, Ints, int, int]:
-        on, tables = self._of(task), self._tables(task)
-        made = plan_tables(task, on, tables, plan)
+    def _run(self, task: Task, plan: MemoryPlan, spans: Ints) -> tuple[tuple[Ints, Ints, Ints, Ints], int, int]:
+        tables = self._tables(task)
+        made = plan_tables(task, tables, plan)
         copies = made.copies
-        buffers, in_flight = (on.tiles.buffers, on.tiles.ops_in_flight) if on.tiles else (0, 1)
-        engines, descriptor_ps = (on.dma.engines, on.dma.descriptor_ps) if on.dma else (0, 0)
-        found: tuple[Ints, Ints, Ints, int, int] = run_events(
+        found: tuple[tuple[Ints, Ints, Ints, Ints], int, int] = run_events(
             (task.costs.compute_ps, task.costs.overhead_ps, task.costs.serial),
             (*made[:3], copies.start, copies.end, copies.demand_ps, *made[4:]),
             tables.tiles,
-            np.array([buffers, in_flight, engines, descriptor_ps]),
-            np.array(astuple(on.dram) if on.dram else (0,) * 5),
+            tables.switches,
+            tables.dram,
             spans,
         )
         return found
 
     def _report(self, task: Task, plan: MemoryPlan) -> Report:
-        end, due, port_ps, finish, _ = self._run(task, plan, _NO_SPANS)
-        before = np.append(0, end[:-1])
-        stall = np.clip(due - before, 0, None)
-        memory = port_ps.sum(axis=1) if task.costs.serial else port_ps.max(axis=1)
-        times = OpTimes(end - before - stall, memory, port_ps)
-        bound_ps = overlap_bound_ps(task) if self._of(task).tiles else traffic_bound_ps(task)
-        return report_of(task, plan, times, stall, int(finish - end[-1]), bound_ps)
+        (op_ps, memory_ps, port_ps, stall_ps), tail_ps, _ = self._run(task, plan, _NO_SPANS)
+        bound_ps = overlap_bound_ps(task) if self.mechanisms_of(task).tiles else traffic_bound_ps(task)
+        return report_of(task, plan, OpTimes(op_ps, memory_ps, port_ps), stall_ps, int(tail_ps), bound_ps)

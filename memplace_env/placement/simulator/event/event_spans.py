@@ -8,13 +8,13 @@ from memplace_env.program.program import Ints
 
 
 class EventSpans(NamedTuple):
-    """Intervals in which a port, the unit or a copy is at work, in the order in which they were begun.
+    """Intervals in which a port, the unit or an engine is at work, in the order in which they were begun.
 
     Attributes:
-        kind: int64[S], `LOAD`, `UNIT`, `WRITE` or `COPY` of `event_state`.
+        kind: int64[S], `LOAD`, `UNIT`, `WRITE`, `COPY` or `ENGINE` of `event_state`.
         number: int64[S], the op; of a copy its row in the plan's transfers.
         part: int64[S], tile of the op, or descriptor of the copy.
-        level: int64[S], the level whose port is busy; -1: the unit.
+        level: int64[S], the level whose port is busy; of `ENGINE` number of the engine; -1: the unit.
         begin, end: int64[S], picoseconds since the start of the inference.
     """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple
 from typing import NamedTuple
 
 import numpy as np
@@ -32,12 +33,18 @@ class TaskTables(NamedTuple):
         address: int64[K], where each tensor lies in the backing memory: one behind the other, in order of number. Plans
             have no such addresses; our choice.
         pieces: int64[K], descriptors of a copy of each tensor; 0 without engines.
+        engine_ps: int64[K], picoseconds of an engine that a copy of each tensor takes for its bytes.
+        switches: int64[4], tile buffers or 0, ops in flight, engines or 0, descriptor_ps.
+        dram: int64[5], the fields of `DramBanks`; 0 each without banks.
     """
 
     use_kind: Ints
     tiles: Ints
     address: Ints
     pieces: Ints
+    engine_ps: Ints
+    switches: Ints
+    dram: Ints
 
 
 def task_tables(task: Task, mechanisms: Mechanisms) -> TaskTables:
@@ -56,11 +63,22 @@ def task_tables(task: Task, mechanisms: Mechanisms) -> TaskTables:
         np.add.at(moved, use_op, program.use_bytes)
         buffer = max(mechanisms.tiles.local_bytes // mechanisms.tiles.buffers, 1)
         tiles = np.clip(-(-moved // buffer), 1, MOST_TILES)
-    pieces = np.zeros(program.num_tensors, dtype=np.int64)
+    pieces = engine_ps = np.zeros(program.num_tensors, dtype=np.int64)
     if mechanisms.dma is not None:
         pieces = np.clip(-(-program.tensor_bytes // mechanisms.dma.descriptor_bytes), 1, MOST_PIECES)
+        engine_ps = ceil_ratio(program.tensor_bytes, PS_PER_S, mechanisms.dma.bytes_per_s)
     address = np.cumsum(program.tensor_bytes) - program.tensor_bytes
-    return TaskTables(kind, tiles, address, pieces)
+    return TaskTables(kind, tiles, address, pieces, engine_ps, _switches(mechanisms), _dram(mechanisms))
+
+
+def _switches(mechanisms: Mechanisms) -> Ints:
+    tiles, dma = mechanisms.tiles, mechanisms.dma
+    of_tiles = (tiles.buffers, tiles.ops_in_flight) if tiles else (0, 1)
+    return np.array([*of_tiles, *((dma.engines, dma.descriptor_ps) if dma else (0, 0))])
+
+
+def _dram(mechanisms: Mechanisms) -> Ints:
+    return np.array(astuple(mechanisms.dram) if mechanisms.dram else (0,) * 5)
 
 
 class PlanTables(NamedTuple):
@@ -89,24 +107,23 @@ class PlanTables(NamedTuple):
     copy_writes: np.ndarray
 
 
-def plan_tables(task: Task, mechanisms: Mechanisms, tables: TaskTables, plan: MemoryPlan) -> PlanTables:
+def plan_tables(task: Task, tables: TaskTables, plan: MemoryPlan) -> PlanTables:
     """Return the tables of a valid plan."""
     program, costs = task.program, task.costs
     request_ps, first = _requests(program.use_ptr, plan.use_level, tables.use_kind, costs.use_ps, costs.latency_ps)
-    tensor = program.use_tensor[np.maximum(first, 0)] if program.num_uses else np.zeros_like(first)
-    size = np.where(first >= 0, program.tensor_bytes[tensor], 0)
+    size = address = np.zeros_like(first)
+    if program.num_uses:
+        tensor = program.use_tensor[np.maximum(first, 0)]
+        size, address = np.where(first >= 0, program.tensor_bytes[tensor], 0), tables.address[tensor]
     copies = ordered_copies(task, plan)
     moved, source = plan.transfers[copies.transfer, :2].T
-    engine_ps = np.zeros(len(moved), dtype=np.int64)
-    if mechanisms.dma is not None and len(moved):
-        engine_ps = ceil_ratio(program.tensor_bytes[moved], PS_PER_S, mechanisms.dma.bytes_per_s)
     return PlanTables(
         request_ps,
-        tables.address[tensor],
+        address,
         size,
         copies,
         tables.pieces[moved],
-        engine_ps,
+        tables.engine_ps[moved],
         tables.address[moved],
         program.tensor_bytes[moved],
         source != task.backing,
