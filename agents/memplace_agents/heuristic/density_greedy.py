@@ -43,6 +43,7 @@ class DensityGreedy(Agent[OneShotEvaluator]):
             return
         if len(variants):
             schedule = schedule_of(task, "weights-before-results")
-            found = evaluate_assignments(schedule, variants, np.arange(task.program.num_tensors), threads=1)
+            distinct = np.stack(list({levels.tobytes(): levels for levels in variants}.values()))
+            found = evaluate_assignments(schedule, distinct, np.arange(task.program.num_tensors), threads=1)
             evaluator.spend(len(variants) - 1)
-            evaluator.offer(place_levels(task, variants[found.latency_ps.argmin()]).plan)
+            evaluator.offer(place_levels(task, distinct[found.latency_ps.argmin()]).plan)

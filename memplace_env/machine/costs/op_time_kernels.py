@@ -58,3 +58,36 @@ def moved_alone(costs, use_ptr, use_tensor, level, tensors):
                 used[to] -= costs.use_ps[use, to]
             used[served] += costs.use_ps[use, served]
     return result
+
+
+@kernel
+def without_useless(costs, use_op, uses, begin, order, level, used):
+    """Return int64[K], `level` with tensors moved to the backing memory where the program gets no slower than it was.
+
+    Args:
+        costs: the Costs.
+        use_op: int64[U].
+        uses, begin: int64[U] and int64[K + 1]; the uses of tensor k are `uses[begin[k]:begin[k + 1]]`.
+        order: int64[n], tensors to try one after the other.
+        level: int64[K].
+        used: int64[T, L], `used_by_level` of it; changed.
+    """
+    moved, backing = level.copy(), used.shape[1] - 1
+    faster = np.int64(0)  # picoseconds by which the program is faster by the moves made so far
+    for tensor in order:
+        served, slower = moved[tensor], np.int64(0)
+        # Uses move one by one, as an op may have several of a tensor.
+        for use in uses[begin[tensor] : begin[tensor + 1]]:
+            op = use_op[use]
+            slower -= op_time(costs, op, used[op])[0]
+            used[op, served] -= costs.use_ps[use, served]
+            used[op, backing] += costs.use_ps[use, backing]
+            slower += op_time(costs, op, used[op])[0]
+        if slower <= faster:
+            moved[tensor] = backing
+            faster -= slower
+        else:
+            for use in uses[begin[tensor] : begin[tensor + 1]]:
+                used[use_op[use], served] += costs.use_ps[use, served]
+                used[use_op[use], backing] -= costs.use_ps[use, backing]
+    return moved

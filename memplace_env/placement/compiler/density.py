@@ -36,25 +36,52 @@ VARIANTS = (
 """Ten, the best one alone first; our choice, from trials on the registered workloads."""
 
 
-def density_levels(task: Task, variant: Variant = VARIANTS[0]) -> Ints:
+class Trials:
+    """Results of `move_costs` and `latency_ps` for a task, each computed once: variants often need the same."""
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self._moves: dict[bytes, Ints] = {}
+        self._latencies: dict[bytes, int] = {}
+
+    def moves(self, level: Ints) -> Ints:
+        """Return `move_costs`."""
+        key = level.astype(np.int8).tobytes()
+        if key not in self._moves:
+            self._moves[key] = move_costs(self._task, level)
+        return self._moves[key]
+
+    def latency_ps(self, level: Ints) -> int:
+        """Return `latency_ps`."""
+        key = level.astype(np.int8).tobytes()
+        if key not in self._latencies:
+            self._latencies[key] = latency_ps(self._task, level)
+        return self._latencies[key]
+
+
+def density_levels(task: Task, variant: Variant = VARIANTS[0], trials: Trials | None = None) -> Ints:
     """Return int64[K], the level of each tensor: per level, fastest first, by falling score, wherever bytes have room.
 
-    Addresses are not looked at: `place_levels` finds them, nearly always for everything.
+    Addresses are not looked at: `place_levels` finds them, nearly always for everything. `trials` are those of other
+    variants, if any.
     """
-    backing = task.backing
+    backing, trials = task.backing, trials or Trials(task)
+    first, last = block_lives(task)
+    held = task.program.tensor_bytes * (last - first + 1.0) ** variant.life
     level = np.full(task.program.num_tensors, backing)
     for fast in range(backing):
         free = task.program.is_placeable & (level == backing)
-        alone = -move_costs(task, level)[:, fast]
-        missing = move_costs(task, np.where(free, fast, level))[:, backing]
-        filled = _fill(task, level, fast, variant, (1 - variant.missing) * alone + variant.missing * missing)
-        best, best_ps = filled, latency_ps(task, filled)
+        alone = -trials.moves(level)[:, fast]
+        missing = trials.moves(np.where(free, fast, level))[:, backing]
+        saved = (1 - variant.missing) * alone + variant.missing * missing
+        filled = _fill(task, level, fast, saved / held)
+        best, best_ps = filled, trials.latency_ps(filled)
         for _ in range(variant.repairs):
-            change = move_costs(task, filled)
+            change = trials.moves(filled)
             saved = np.where(filled == fast, change[:, backing], -change[:, fast])
-            filled = _fill(task, level, fast, variant, saved)
-            if latency_ps(task, filled) < best_ps:
-                best, best_ps = filled, latency_ps(task, filled)
+            filled = _fill(task, level, fast, saved / held)
+            if trials.latency_ps(filled) < best_ps:
+                best, best_ps = filled, trials.latency_ps(filled)
         level = best
     return level
 
@@ -62,7 +89,8 @@ def density_levels(task: Task, variant: Variant = VARIANTS[0]) -> Ints:
 @derived
 def all_density_levels(task: Task) -> NDArray[np.int64]:
     """Return int64[10, K], the levels of all variants."""
-    return np.stack([density_levels(task, variant) for variant in VARIANTS])
+    trials = Trials(task)
+    return np.stack([density_levels(task, variant, trials) for variant in VARIANTS])
 
 
 @derived
@@ -71,16 +99,15 @@ def density_greedy(task: Task) -> MemoryPlan:
     return place_levels(task, density_levels(task)).plan
 
 
-def _fill(task: Task, level: Ints, fast: int, variant: Variant, saved: NDArray[np.floating]) -> Ints:
-    """Return `level` int[K] with tensors that save anything moved from the backing memory to the level `fast`."""
-    first, last, size = *block_lives(task), task.program.tensor_bytes
-    score = saved / (size * (last - first + 1.0) ** variant.life)
-    score[~task.program.is_placeable | (level < task.backing)] = 0
+def _fill(task: Task, level: Ints, fast: int, score: NDArray[np.float64]) -> Ints:
+    """Return `level` int[K] with tensors of a score above 0 moved from the backing memory to the level `fast`."""
+    gains = np.flatnonzero(task.program.is_placeable & (level == task.backing) & (score > 0))
     room = task.accelerator.levels[fast].capacity_bytes - task.costs.reserved_bytes[:, fast]
-    order = np.argsort(-score, kind="stable")[: np.count_nonzero(score > 0)]
-    return np.where(fill(room, order, first, last, size), fast, level)
+    order = gains[np.argsort(-score[gains], kind="stable")]
+    return np.where(fill(room, order, *block_lives(task), task.program.tensor_bytes), fast, level)
 
 
+@derived
 def block_lives(task: Task) -> tuple[Ints, Ints]:
     """Return int64[K] each, first and last op of each tensor's block; streamed weights come one op before their use."""
     first, last = task.program.live_start.copy(), task.program.live_end.copy()

@@ -133,6 +133,7 @@ def _try_other_orders(blocks, near, members, ceiling, least, offset, end):
         if ptr[len(offset)] < 0 or (attempt + 1) * ptr[len(offset)] > MOST_LOOKS:
             break
         if attempt < 3:
+            order[:] = members
             _sort(order, blocks, attempt)
         else:
             failed = 0
@@ -159,13 +160,23 @@ def _try_other_orders(blocks, near, members, ceiling, least, offset, end):
 
 @kernel
 def _sort(items, blocks, by):
-    """Sort by area (0), life (1), both falling, start (2) or rank (3); what is equal there by rank."""
+    """Sort by area (0), life (1), both falling, start (2) or rank (3); what is equal there by rank.
+
+    More than MOST_AROUND come by rank.
+    """
     if len(items) > MOST_AROUND:
-        items.sort()  # by rank first, as the sort by key is stable
-        key = np.empty(len(items), dtype=np.int64)
+        begin, key, count = np.empty(len(items) + 1, dtype=np.int64), np.empty(len(items), dtype=np.int64), 0
+        # Blocks that are alike follow each other and stay together: only the first of each such row is sorted.
         for index, item in enumerate(items):
-            key[index] = _key(blocks, item, by)
-        items[:] = items[np.argsort(key, kind="mergesort")]
+            if index == 0 or not _alike(blocks, items[index - 1], item):
+                begin[count], key[count] = index, _key(blocks, item, by)
+                count += 1
+        begin[count] = len(items)
+        by_rank, filled = items.copy(), 0
+        for row in np.argsort(key[:count], kind="mergesort"):  # stable
+            for index in range(begin[row], begin[row + 1]):
+                items[filled] = by_rank[index]
+                filled += 1
         return
     # Insertion sort, as short lists need no memory then: items[:end] is sorted before each pass.
     for end in range(1, len(items)):
@@ -198,18 +209,29 @@ def _place(blocks, near, order, by_rank, ceiling, enough, offset, end):
     """
     size = blocks[0]
     ptr, middle, other = near
-    lost, listed = np.int64(0), ptr[len(size)] >= 0
+    lost, listed, many = np.int64(0), ptr[len(size)] >= 0, False
     end[:] = -1
-    # Of the last block that looked for a gap among many: itself, those around it by address, the first not passed.
+    # Blocks that are alike, as slices of a tensor are, mostly lie right behind each other. `top` is where a row of them
+    # ends, for its first block `head`; -1 for all others. Blocks among few others are rows of their own.
+    # Without lists `heads[:rows]` are the first blocks of all rows.
+    top, heads, rows, head = end, np.empty(0, dtype=np.int64), 0, -1
+    # Of the last block that looked for a gap among many: itself, the rows around it by address, the first not passed.
     last_one, around, passed = -1, np.empty(0, dtype=np.int64), 0
+    refused = -1  # the last block, if it found no address
     # The blocks placed so far have an end; no two of them meet, and each lies below its ceiling.
     for block in order:
         begin, need, moved = np.int64(0), size[block], True
         since, until = ptr[block], middle[block] if by_rank else ptr[block + 1]
+        # The rest of what is alike finds nothing either, as nothing has changed.
+        if refused >= 0 and _alike(blocks, refused, block) and ceiling[refused] == ceiling[block]:
+            lost += need
+            if lost >= enough:
+                return enough
+            continue
         if listed and until - since <= FEW:
             # `begin` rises over every neighbour that it meets until it meets none. No gap below `begin` is large
             # enough, as any start there would meet one of the neighbours passed. Unplaced ones have the end -1.
-            last_one = -1  # this block is none of those `around`
+            last_one, head = -1, block  # this block is none of those `around`
             while moved:
                 moved = False
                 for index in range(since, until):
@@ -217,19 +239,33 @@ def _place(blocks, near, order, by_rank, ceiling, enough, offset, end):
                     if end[neighbour] > begin and offset[neighbour] < begin + need:
                         begin, moved = end[neighbour], True
         else:
-            # The next slice of a tensor finds no gap below the last one either, and goes on behind it.
+            if not many:
+                top, many = end.copy(), True
+                heads = np.empty(0 if listed else len(order), dtype=np.int64)
+            # The next one that is alike finds no gap below the last one either, and goes on behind it.
             if last_one >= 0 and _alike(blocks, last_one, block):
                 begin = end[last_one]
             else:
-                around, passed = _by_address(blocks, near, block, offset, end), 0
-            begin, passed = _next_gap(around, passed, begin, need, offset, end)
+                around, passed, head = _by_address(blocks, near, heads[:rows], block, offset, top), 0, -1
+            begin, passed = _next_gap(around, passed, begin, need, offset, top)
+            if head < 0 or begin > end[last_one]:
+                head = block
             last_one = block
         if begin + need <= ceiling[block]:
             offset[block] = begin
             end[block] = begin + need
+            top[head] = end[block]
+            if head == block and many and not listed:
+                heads[rows] = block
+                rows += 1
+            refused = -1
         else:
             last_one = -1  # addresses change
-            if _repair(blocks, near, ceiling, block, offset, end):
+            repaired = _repair(blocks, near, heads[:rows], ceiling, block, offset, end, top)
+            if not listed:
+                rows = _heads_of(top, heads)
+            refused = -1 if repaired else block
+            if repaired:
                 continue
             lost += need
             if lost >= enough:  # no better than the best layout so far: the rest is of no use
@@ -245,31 +281,24 @@ def _alike(blocks, one, other):
 
 
 @kernel
-def _lowest_gap(blocks, near, block, offset, end):
-    """Return the lowest address at which a block meets no placed one that is alive together with it."""
-    around = _by_address(blocks, near, block, offset, end)
-    return _next_gap(around, 0, np.int64(0), blocks[0][block], offset, end)[0]
-
-
-@kernel
-def _next_gap(around, passed, begin, need, offset, end):
-    """Return the lowest gap from `begin` on for `need` bytes, and how many of those `around` it is behind.
+def _next_gap(around, passed, begin, need, offset, top):
+    """Return the lowest gap from `begin` on for `need` bytes, and how many of the rows `around` it is behind.
 
     `around[:passed]` end below `begin`.
     """
-    # `begin` is the highest end of the neighbours passed: the gap up to the next one is the next candidate.
+    # `begin` is the highest end of the rows passed: the gap up to the next one is the next candidate.
     while passed < len(around) and offset[around[passed]] < begin + need:
-        begin = max(begin, end[around[passed]])
+        begin = max(begin, top[around[passed]])
         passed += 1
     return begin, passed
 
 
 @kernel
-def _by_address(blocks, near, block, offset, end):
-    """Return int64[m], the placed blocks that are alive together with this one, by address."""
-    around = _placed_around(blocks, near, block, end)
+def _by_address(blocks, near, heads, block, offset, top):
+    """Return int64[m], the first blocks of the rows that are alive together with this block, by address."""
+    around = _placed_around(blocks, near, heads, block, top)
     step = len(around) // 2
-    # Shell's sort, by address: after each pass, blocks that are `step` apart are in order. It needs no further memory.
+    # Shell's sort, by address: after each pass, rows that are `step` apart are in order. It needs no further memory.
     while step > 0:
         for index in range(step, len(around)):
             neighbour = around[index]
@@ -282,8 +311,10 @@ def _by_address(blocks, near, block, offset, end):
 
 
 @kernel
-def _placed_around(blocks, near, block, end):
-    """Return int64[m], the placed blocks that are alive together with this one."""
+def _placed_around(blocks, near, candidates, block, end):
+    """Return int64[m], those blocks that have an end and are alive together with this one; of `candidates` if no lists
+    are kept.
+    """
     _, first, last = blocks
     ptr, _, other = near
     count = 0
@@ -295,41 +326,70 @@ def _placed_around(blocks, near, block, end):
             around[count] = other[index]
             count += end[other[index]] >= 0
     else:
-        around = np.empty(len(first) + 1, dtype=np.int64)
-        for neighbour in range(len(first)):
+        around = np.empty(len(candidates) + 1, dtype=np.int64)
+        for neighbour in candidates:
             around[count] = neighbour
             count += end[neighbour] >= 0 and first[neighbour] <= last[block] and last[neighbour] >= first[block]
     return around[:count]
 
 
 @kernel
-def _repair(blocks, near, ceiling, block, offset, end):
+def _heads_of(top, heads):
+    """Fill in the first blocks of all rows; return their number."""
+    count = 0
+    for block in range(len(top)):
+        if top[block] >= 0:
+            heads[count] = block
+            count += 1
+    return count
+
+
+@kernel
+def _repair(blocks, near, heads, ceiling, block, offset, end, top):
     """Place a block at 0 and those around it anew, by size, else by life; return whether all found addresses.
 
-    If not, `offset` and `end` are as before, and the block has no end.
+    If not, `offset` and `end` are as before, and the block has no end. Either way rows around it may be single blocks
+    afterwards.
     """
-    size = blocks[0]
-    around = _placed_around(blocks, near, block, end)
+    size, candidates = blocks[0], heads
+    if near[0][len(size)] < 0:
+        count = 0
+        # Looking through all blocks takes long, through all rows it does not.
+        for row in _placed_around(blocks, near, heads, block, top):
+            count += (top[row] - offset[row]) // size[row]
+        if count > MOST_AROUND:
+            return False
+        candidates = np.arange(len(size))
+    around = _placed_around(blocks, near, candidates, block, end)
     if len(around) > MOST_AROUND:
         return False
+    if near[0][len(size)] < 0:
+        candidates = np.append(np.concatenate((heads, around)), block)
     before = np.empty(len(around), dtype=np.int64)
     # Attempt 0 goes by rank, that is by falling size, attempt 1 by life. Before each, all around are where they were.
     for attempt in range(2):
         _sort(around, blocks, 1 if attempt else 3)
         for index, neighbour in enumerate(around):
             before[index] = offset[neighbour]
-            end[neighbour] = -1
+            end[neighbour] = top[neighbour] = -1
         offset[block], end[block] = 0, size[block]
-        fits = size[block] <= ceiling[block]
+        top[block], fits = end[block], size[block] <= ceiling[block]
+        rows, passed, last_one = around[:0], 0, -1
         # Those of `around` that are placed again so far meet nothing; after the first that does not fit none is placed.
         for neighbour in around:
             if fits:
-                offset[neighbour] = _lowest_gap(blocks, near, neighbour, offset, end)
-                end[neighbour] = offset[neighbour] + size[neighbour]
-                fits = end[neighbour] <= ceiling[neighbour]
+                if last_one >= 0 and _alike(blocks, last_one, neighbour):  # as in `_place`
+                    begin = end[last_one]
+                else:
+                    rows, passed = _by_address(blocks, near, candidates, neighbour, offset, top), 0
+                    begin = np.int64(0)
+                offset[neighbour], passed = _next_gap(rows, passed, begin, size[neighbour], offset, top)
+                end[neighbour] = top[neighbour] = offset[neighbour] + size[neighbour]
+                fits, last_one = end[neighbour] <= ceiling[neighbour], neighbour
         if fits:
             return True
         for index, neighbour in enumerate(around):
             offset[neighbour], end[neighbour] = before[index], before[index] + size[neighbour]
-        end[block] = -1
+            top[neighbour] = end[neighbour]
+        end[block] = top[block] = -1
     return False

@@ -65,7 +65,9 @@ def test_alike_blocks_are_packed_as_the_reference_packs_them(blocks, most):
     size, first, last = blocks
     unplaced = [PackedBlock(k, k, *map(int, (size[k], first[k], last[k], most))) for k in range(len(size))]
     near = packing.neighbours_of(first, last, np.ones(len(size), dtype=bool))
+    unlisted = (np.array([0] * len(size) + [-1]), near[1], near[2][:0])
     assert pack_all(blocks, np.full(len(size), most), near) == pack(unplaced)
+    assert pack_all(blocks, np.full(len(size), most), unlisted) == offsets(place_all(unplaced))
 
 
 @settings(max_examples=500)
