@@ -48,8 +48,8 @@ def solve(
         Literal["backing", "none"] | None,
         typer.Option(
             "--tie-break",
-            help="Which of equally fast plans an exact agent returns: the one that keeps the backing memory's port least "
-            "busy, or any.",
+            help="Which of equally fast plans an exact agent returns: the one with the least time of the backing "
+            "memory's port, or any.",
             show_default="backing",
         ),
     ] = None,

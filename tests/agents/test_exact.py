@@ -16,7 +16,7 @@ from memplace_agents.exact import Exact
 from memplace_agents.exact.address_kernels import FOUND, GAVE_UP, NONE_EXISTS, climb, place_in_order, search
 from memplace_agents.exact.address_search import Blocks, fit, pack
 from memplace_agents.exact.static.cuts import cut
-from memplace_agents.exact.static.level_moves import latency_ps, lives
+from memplace_agents.exact.static.level_moves import lives
 from memplace_agents.exact.static.static_model import build, lifetimes
 from memplace_agents.exact.static.static_solve import solve_model
 from memplace_env._lib.errors import AgentError
@@ -26,6 +26,7 @@ from memplace_env.placement.compiler import place_levels
 from memplace_env.placement.compiler.compile import plan_of_levels
 from memplace_env.placement.compiler.evaluate import evaluate_assignments
 from memplace_env.placement.compiler.placing_order import ORDERS, schedule_of
+from memplace_env.placement.compiler.savings import latency_ps
 from memplace_env.placement.resolve_task import make_task
 from memplace_env.placement.simulator import evaluate_plan
 from memplace_env.placement.synthetic import planted, random_dag

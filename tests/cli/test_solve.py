@@ -276,3 +276,20 @@ def test_no_such_noise(run: Run, noise: float) -> None:
     result = run("solve", MODEL, *QUICK, "--noise", noise)
     assert result.exit_code == 2
     assert "relative standard deviation; pass 0 to 1" in result.stderr
+
+
+def test_tie_breaks(run: Run) -> None:
+    """--tie-break reaches the agent; an agent without it says which have it."""
+    found = {
+        value: json.loads(run("solve", MODEL, "--agent", "exact", "--tie-break", value, "--json", "--force").stdout)
+        for value in ("none", "backing")
+    }
+    latency = {value: summary["report"]["latency_s"] for value, summary in found.items()}
+    assert latency["none"] == latency["backing"]
+    assert found["backing"]["backing_port_s"] <= found["none"]["backing_port_s"]
+    assert found["none"]["backing_port_before_s"] is None
+    said = run("solve", MODEL, "--agent", "exact", "--force").stdout
+    assert ("before the tie-break" in said) == (found["backing"]["backing_port_before_s"] is not None)
+    refused = run("solve", MODEL, "--agent", "native", "--tie-break", "none")
+    assert refused.exit_code == 2
+    assert "native breaks no ties, so it takes no --tie-break; these do: auto, exact." in refused.stderr
