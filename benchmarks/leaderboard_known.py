@@ -41,8 +41,8 @@ SECONDS, EVALUATIONS = 10.0, 4000
 
 
 def boxed(suite: Suite) -> bool:
-    """Return whether a suite has black-box tracks."""
-    return any(track.is_black_box for track in suite.tracks.values())
+    """Return whether a suite has black-box tracks on the machine of `BOX_SEED`."""
+    return any(track.is_black_box and track.machine is None for track in suite.tracks.values())
 
 
 def measure(record: Record) -> Record:
@@ -84,6 +84,8 @@ def known(machine: list[Record], submissions: list[Path]) -> dict[str, dict[str,
     table |= {record["env_id"] + BLACK_BOX: {field: record[field] for field in fields} for record in machine}
     for submission in verified(submissions):
         track = load_suite(submission.meta.suite).track(submission.meta.track)
+        if track.machine is not None:  # plans for other machines
+            continue
         for entry in submission.entries:
             row: dict[str, Any] | None = table.get(entry.env_id + (BLACK_BOX if track.is_black_box else ""))
             if row is not None:

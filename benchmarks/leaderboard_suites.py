@@ -6,6 +6,7 @@
 anything was run on it: an id counts if it leaves `LEAST_GAIN` over the baseline; of each
 formulation the four chips with most ids (ties by name) of which any counts, and of each of these the one with the
 fewest ops that does. `sliced-v1` is chosen likewise among the sliced ids: of each chip two, of different groups.
+`black-box-v2` has the instances of `quick-v1` and a track for each machine of `drawn_machines` and each noise.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from memplace_env._lib.units import PS
 from memplace_env.envs.registration import Formulation
 from memplace_env.envs.splits import FORMULATIONS, group_of
 from memplace_env.leaderboard.pinned import pinned
-from memplace_env.leaderboard.suite import LEAST_GAIN
+from memplace_env.leaderboard.suite import LEAST_GAIN, load_suite
 
 FOLDER = Path(str(files("memplace_env.leaderboard"))) / "suites"
 SEEDS = 5
@@ -53,11 +54,28 @@ TRACKS: dict[str, dict[str, Any]] = {
         "split": "test",
     },
 }
+DRAWN = "black-box-v2"
 SUMMARIES = {
     "one-shot-v1": "all maps that are registered",
     "game-v1": "all games that are registered",
     "quick-v1": "four maps and four games on the chips that have most: minutes",
     "sliced-v1": "maps and games in slices, two on each of the chips that have most",
+    DRAWN: "the environments of quick-v1 on machines that are drawn when a run is judged, and only measured",
+}
+MACHINE_SUMMARIES = {
+    "event-1": "a machine of events with one tile buffer",
+    "event-2": "a machine of events with two tile buffers",
+    "factors": "a machine that adds costs and waits up",
+}
+BOX_TRACKS = {
+    f"{machine}-{percent}": {
+        "summary": f"{summary}, measured {'with 5 %' if percent else 'without'} noise; budgets are measurements",
+        "budgets": ["1", "10", "100", "500", "60s"],
+        "noise": percent / 100,
+        "machine": machine,
+    }
+    for machine, summary in MACHINE_SUMMARIES.items()
+    for percent in (0, 5)
 }
 NOT_BOXED = ("game-v1", "sliced-v1")
 """Suites without black-box tracks: best plans of their instances on that machine are unknown."""
@@ -123,6 +141,8 @@ def write(name: str, ids: Iterable[str], facts: dict[str, dict[str, Any]]) -> No
     document = tomlkit.document()
     document.add(tomlkit.comment(FIRST_LINE))
     tracks = {track: fields for track, fields in TRACKS.items() if name not in NOT_BOXED or "noise" not in fields}
+    if name == DRAWN:
+        tracks = BOX_TRACKS
     for key, value in {"name": name, "summary": SUMMARIES[name], "seeds": SEEDS, "tracks": tracks}.items():
         document[key] = value
     document["instances"] = {env_id: facts[env_id] for env_id in ids}
@@ -134,12 +154,16 @@ def main() -> None:
     parser.parse_args()
     table, sliced = measured(), measured_slices()
     missing = [name for name in SUMMARIES if not (FOLDER / f"{name}.toml").exists()]
-    counted = {**(table if set(missing) - {"sliced-v1"} else {}), **(sliced if "sliced-v1" in missing else {})}
+    whole = set(missing) - {"sliced-v1", DRAWN}
+    counted = {**(table if whole else {}), **(sliced if "sliced-v1" in missing else {})}
     facts = {env_id: pinned(env_id) for env_id in progress(counted, "pinning")}
     for name in missing:
         kind = name.removesuffix("-v1")
         if kind in FORMULATIONS:
             write(name, [env_id for env_id, row in table.items() if row["formulation"] == kind], facts)
+        elif name == DRAWN:
+            ids = load_suite("quick-v1").instances
+            write(name, ids, {env_id: pinned(env_id) for env_id in ids})
         else:
             write(name, quick(table, facts) if kind == "quick" else quick(sliced, facts, of_each=2), facts)
 

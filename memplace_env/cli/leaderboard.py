@@ -98,6 +98,14 @@ def run(
         bool,
         typer.Option("--nominal", help="In a black-box track: search under the cost arrays, and measure nothing."),
     ] = False,
+    machines_of: Annotated[
+        Path | None,
+        typer.Option(
+            "--machines-of",
+            metavar="DIR",
+            help="In a track that draws machines: take those of this submission, and the judge's references.",
+        ),
+    ] = None,
     trained_on: Annotated[
         list[str] | None, typer.Option("--trained-on", metavar="ENV", help="Id that the policy was trained on; repeat.")
     ] = None,
@@ -123,17 +131,20 @@ def run(
     from memplace_env.leaderboard import running
     from memplace_env.leaderboard.checks import expected
     from memplace_env.leaderboard.suite import load_suite
+    from memplace_env.leaderboard.verifying import read
 
     if ":" in agent:
         sys.path.insert(0, os.getcwd())
     loaded = load_suite(suite)
     named: dict[str, Any] = {"name": name} if name else {}
+    machines = read(machines_of) if machines_of else None
     meta = running.describe(
         loaded,
         loaded.track(track),
         agent,
         _options(option or ()),
         budget or (),
+        machines=machines,
         authors=tuple(author or ()),
         link=link,
         licence=licence,
@@ -151,6 +162,7 @@ def run(
             running.run(
                 meta,
                 out,
+                machines=machines,
                 workers=workers,
                 ray=ray,
                 on_progress=lambda done, of: bar.update(shown, completed=done, total=of),
@@ -277,6 +289,7 @@ def _replaying() -> Iterator[OnProgress]:
 
 def _run_again(folder: Path, submission: Submission, count: int, agent: str | None) -> int:
     """Run some entries again, spread over the submission, and return their number."""
+    from memplace_env.leaderboard.suite import REFERENCE
     from memplace_env.leaderboard.verifying import rerun
 
     if not count:
@@ -288,7 +301,8 @@ def _run_again(folder: Path, submission: Submission, count: int, agent: str | No
                 f"pass --agent {submission.meta.agent}."
             )
         sys.path.insert(0, os.getcwd())
-    repeatable = [entry for entry in submission.entries if not entry.budget.endswith("s")]
+    skipped = (REFERENCE, *(budget for budget in submission.meta.budgets if budget.endswith("s")))
+    repeatable = [entry for entry in submission.entries if entry.budget not in skipped]
     if not repeatable:
         note(f"{folder}: budgets of seconds end elsewhere on every machine, so nothing was run again.")
         return 0

@@ -101,20 +101,7 @@ class BlackBox:
         if not self.noisy:
             return report
         factor = noise_factors(self._random, self.noise, 1).item()
-        latency = max(round(report.latency_ps * factor), 1)
-        unknown, none = np.zeros_like(report.op_time_ps), np.full_like(report.bound_by, -1)
-        return replace(
-            report,
-            latency_ps=latency,
-            op_time_ps=unknown,
-            compute_ps=unknown,
-            port_ps=np.zeros_like(report.port_ps),
-            stall_ps=unknown,
-            tail_ps=0,
-            bound_by=none,
-            energy_j=_energy_j(report, latency, accelerator),
-            traffic_bound_ps=1,
-        )
+        return latency_only(report, max(round(report.latency_ps * factor), 1), accelerator)
 
     def additive_task(self, task: Task) -> Task:
         """Return the task under the machine's costs, without waits: a bound for its plans is one for the machine's.
@@ -124,7 +111,7 @@ class BlackBox:
         Args:
             task: the task under the costs that its plans name.
         """
-        return _additive_task(task, self.seed)
+        return distorted_task(task, self.seed)
 
     def __getstate__(self) -> dict[str, Any]:
         """Copy all but the cached tables of programs: a copy continues the measurements as this one would."""
@@ -132,7 +119,8 @@ class BlackBox:
 
 
 @derived
-def _additive_task(task: Task, seed: int) -> Task:
+def distorted_task(task: Task, seed: int) -> Task:
+    """Return the task under the costs of the machine with this seed, see `BlackBox`."""
     model = KnownCosts(_distorted(task, seed), task.program, task.accelerator)
     costs = costs_of(model, task.program, task.accelerator)
     return Task(task.program, task.accelerator, costs, settings=task.settings)
@@ -168,6 +156,23 @@ def _scaled(ps: Ints, factor: Ints | int) -> Ints:
     """Return ps times the factor, rounded down, computed in two parts, so that the product fits int64."""
     high, low = ps >> UNIT_BITS, ps & ((1 << UNIT_BITS) - 1)
     return np.asarray(high * factor + (low * factor >> UNIT_BITS))
+
+
+def latency_only(report: Report, latency_ps: int, accelerator: Accelerator) -> Report:
+    """Return a report with this latency that says nothing of ops, ports and bounds."""
+    unknown = np.zeros_like(report.op_time_ps)
+    return replace(
+        report,
+        latency_ps=latency_ps,
+        op_time_ps=unknown,
+        compute_ps=unknown,
+        port_ps=np.zeros_like(report.port_ps),
+        stall_ps=unknown,
+        tail_ps=0,
+        bound_by=np.full_like(report.bound_by, -1),
+        energy_j=_energy_j(report, latency_ps, accelerator),
+        traffic_bound_ps=1,
+    )
 
 
 def with_waits(report: Report, accelerator: Accelerator) -> Report:

@@ -25,7 +25,7 @@ class Player:
 
     Attributes:
         submission: the submission.
-        baselines, known: latency of the baseline in ps, and the best known plan and bound, by environment id.
+        baselines, known: latency of the baseline in ps, and the best known plan and bound, by `Meta.place`.
     """
 
     submission: Submission
@@ -43,7 +43,8 @@ class Player:
         for run in self.submission.entries:
             budget = Budget(run.budget).plans
             if budget is not None and self.submission.meta.training is None:
-                anytime = curve(run, self.baselines[run.env_id], self.known[run.env_id].best_ps)
+                place = self.submission.meta.place(run.env_id, run.seed)
+                anytime = curve(run, self.baselines[place], self.known[place].best_ps)
                 table.setdefault(budget, {}).setdefault(run.env_id, []).append(anytime)
         return table
 

@@ -20,9 +20,9 @@ FIRST_SECOND: Final = 0.01
 """Seconds at which the area under a curve begins; one over evaluations begins with the first. Our choice."""
 
 Latencies = Mapping[str, Mapping[str, int]]
-"""Latency of the baseline in ps, by track and environment id."""
+"""Latency of the baseline in ps, by track and `Meta.place`."""
 Knowledge = Mapping[str, Mapping[str, Known]]
-"""Best known plan and bound of an instance, by track and environment id."""
+"""Best known plan and bound of an instance, by track and `Meta.place`."""
 
 
 @dataclass(frozen=True)
@@ -78,11 +78,26 @@ def cells(suite: Suite, submissions: Sequence[Submission], *, baselines: Latenci
             if (meta.track, meta.name, formulation) in taken:
                 raise LeaderboardError(f"Track {meta.track} has two submissions named {meta.name!r}; rename one.")
             taken.add((meta.track, meta.name, formulation))
+        counting = counting_ids(baselines.get(meta.track, {}), known.get(meta.track, {}))
         for env_id, runs in _runs(suite, submission):
-            if any(env_id not in references.get(meta.track, {}) for references in (baselines, known)):
+            places = [meta.place(env_id, run.seed) for run in runs]
+            if any(place not in of.get(meta.track, {}) for of in (baselines, known) for place in places):
                 raise LeaderboardError(f"{env_id} has no known baseline or best plan in track {meta.track}.")
-            table.append(_cell(suite, submission, runs, baselines[meta.track][env_id], known[meta.track][env_id]))
+            facts = [(baselines[meta.track][place], known[meta.track][place]) for place in places]
+            table.append(_cell(suite, submission, runs, facts, env_id in counting))
     return table
+
+
+def counting_ids(baselines: Mapping[str, int], known: Mapping[str, Known]) -> frozenset[str]:
+    """Return the ids with enough to gain, in the mean over their machines if these were drawn.
+
+    Args:
+        baselines, known: those of one track, by `Meta.place`.
+    """
+    gains: dict[str, list[float]] = {}
+    for place in baselines.keys() & known.keys():
+        gains.setdefault(place.partition("@")[0], []).append(baselines[place] / known[place].best_ps - 1)
+    return frozenset(env_id for env_id, gain in gains.items() if np.mean(gain) >= LEAST_GAIN)
 
 
 def _runs(suite: Suite, submission: Submission) -> Iterator[tuple[str, list[Entry]]]:
@@ -100,19 +115,27 @@ def _runs(suite: Suite, submission: Submission) -> Iterator[tuple[str, list[Entr
             yield env_id, [entries[env_id, budget, seed] for seed in meta.seeds]
 
 
-def _cell(suite: Suite, submission: Submission, runs: Sequence[Entry], baseline: int, known: Known) -> Cell:
+def _cell(
+    suite: Suite, submission: Submission, runs: Sequence[Entry], facts: Sequence[tuple[int, Known]], counts: bool
+) -> Cell:
+    """Return a cell of runs whose baseline and best known results are `facts`."""
     budget, env_id = Budget(runs[0].budget), runs[0].env_id
-    latencies = tuple(run.latency_ps for run in runs)
-    ratios = np.minimum(baseline, latencies) / known.bound_ps if known.bound_ps > 0 else None
+    latencies, baselines = [run.latency_ps for run in runs], [baseline for baseline, _ in facts]
+    best, bounds = [known.best_ps for _, known in facts], [known.bound_ps for _, known in facts]
+    ratios = np.minimum(baselines, latencies) / np.array(bounds) if min(bounds) > 0 else None
+    curves = [
+        curve(run, baseline, known.best_ps, seconds=budget.plans is None)
+        for run, (baseline, known) in zip(runs, facts, strict=True)
+    ]
     return Cell(
         submission=submission.meta.name,
         track=submission.meta.track,
         formulation=suite.instances[env_id].formulation,
         budget=budget.text,
         env_id=env_id,
-        counts=baseline / known.best_ps - 1 >= LEAST_GAIN,
-        shares=tuple(share(latencies, baseline, known.best_ps).tolist()),
-        areas=_areas(budget, [curve(run, baseline, known.best_ps, seconds=budget.plans is None) for run in runs]),
+        counts=counts,
+        shares=tuple(share(latencies, baselines, best, LEAST_GAIN).tolist()),
+        areas=_areas(budget, curves),
         gap=None if ratios is None else float(np.exp(np.log(ratios).mean()) - 1),
         solved=None if ratios is None else float((ratios <= 1 + OPTIMAL_GAP).mean()),
         evaluations=float(np.mean([run.evaluations for run in runs])),
@@ -124,7 +147,7 @@ def curve(run: Entry, baseline: int, best: int, *, seconds: bool = False) -> Cur
     """Return the share of the gain reached so far, over plans or seconds."""
     at = [point.seconds if seconds else point.evaluations for point in run.curve]
     latencies = np.maximum([point.latency_ps for point in run.curve], run.latency_ps)  # luck with noise is no gain
-    return np.array(at, dtype=np.float64), share(latencies, baseline, best)
+    return np.array(at, dtype=np.float64), share(latencies, baseline, best, LEAST_GAIN)
 
 
 def _areas(budget: Budget, curves: Sequence[Curve]) -> tuple[float, ...] | None:

@@ -10,7 +10,7 @@ from memplace_env._lib.errors import LeaderboardError
 from memplace_env.envs.splits import Split, split_suites
 from memplace_env.leaderboard.entry import Entry, RunKey
 from memplace_env.leaderboard.submission import Meta, Submission
-from memplace_env.leaderboard.suite import OWN, Budget, Suite, Track, load_suite
+from memplace_env.leaderboard.suite import OWN, REFERENCE, Budget, Suite, Track, load_suite
 
 OnProgress = Callable[[int, int], None]
 """Called with the number of finished steps and of all."""
@@ -46,7 +46,7 @@ def check_meta(meta: Meta, version: str) -> tuple[Suite, Track]:
     for budget in meta.budgets:
         if budget not in allowed:
             raise LeaderboardError(f"the track {track.name} has no budget {budget!r}; it has {', '.join(allowed)}.")
-    seeds = (0,) if meta.deterministic else tuple(range(suite.seeds))
+    seeds = seeds_of(suite, track, meta.deterministic)
     if meta.seeds != seeds:
         raise LeaderboardError(
             f"seeds must be {list(seeds)}, not {list(meta.seeds)}; only what is deterministic may have seed 0 alone."
@@ -57,13 +57,26 @@ def check_meta(meta: Meta, version: str) -> tuple[Suite, Track]:
         raise LeaderboardError("measuring with noise is not deterministic: the seed is that of the noise, too.")
     if meta.nominal and not track.is_black_box:
         raise LeaderboardError(f"nominal is for black-box tracks only, and {track.name} is not one.")
+    if (meta.machine_seeds is None) != (track.machine is None):
+        drawn = "draws no machines" if track.machine is None else "draws a machine for each seed"
+        raise LeaderboardError(f"the track {track.name} {drawn}; machine_seeds must say so.")
+    if meta.machine_seeds is not None and len(set(meta.machine_seeds)) != len(seeds):
+        raise LeaderboardError(f"machine_seeds must be {len(seeds)} different numbers, one for each seed.")
     _check_training(meta, track)
     return suite, track
 
 
+def seeds_of(suite: Suite, track: Track, deterministic: bool) -> tuple[int, ...]:
+    """Return the seeds of a submission: one is enough for what is deterministic, unless each is on another machine."""
+    return (0,) if deterministic and track.machine is None else tuple(range(suite.seeds))
+
+
 def expected(meta: Meta, suite: Suite, track: Track) -> Iterator[RunKey]:
-    """Yield the keys of the runs that a submission must have, in order."""
-    yield from product(suite.played(track, meta.formulations), meta.budgets, meta.seeds)
+    """Yield the keys of the runs that a submission must have, in order; those of the judge's references come last."""
+    ids = suite.played(track, meta.formulations)
+    yield from product(ids, meta.budgets, meta.seeds)
+    if track.machine is not None:
+        yield from product(ids, (REFERENCE,), meta.seeds)
 
 
 def key_check(meta: Meta, suite: Suite, track: Track) -> Callable[[RunKey], None]:
@@ -102,7 +115,8 @@ def ordered(meta: Meta, suite: Suite, track: Track, entries: Iterable[Entry]) ->
     for key in wanted:
         if key not in by_key:
             raise LeaderboardError(f"the run of {_text(key)} is missing; there must be one for each seed and budget.")
-    _check_copies(by_key.values())
+    if not meta.deterministic:  # else one search may be timed on several machines
+        _check_copies(by_key.values())
     return tuple(by_key[key] for key in wanted)
 
 
@@ -151,6 +165,8 @@ def check_originals(submissions: Iterable[Submission]) -> None:
     for submission in submissions:
         meta = submission.meta
         for entry in submission.entries:
+            if entry.budget == REFERENCE:  # several submissions may be on one machine
+                continue
             key = meta.suite, meta.track, *entry.key, entry.seconds, entry.curve
             owner = owners.setdefault(key, meta.name)
             if owner != meta.name:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, asdict, fields
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,7 +24,7 @@ NAME: Final = re.compile(r"(?! )[A-Za-z0-9 ._()+-]{1,60}(?<! )")
 LONGEST: Final = 200
 """Characters that a text, such as an author or a link, may have."""
 MOST: Final = 2**31
-"""Upper limit of seeds, exclusive."""
+"""Upper limit of seeds, exclusive; that of machines' seeds is `MOST**2`."""
 
 
 def write_meta(path: Path, meta: Meta) -> Path:
@@ -113,9 +114,9 @@ def _formulations(name: str, value: Any) -> tuple[Formulation, ...]:
     return tuple(kind for kind in FORMULATIONS if kind in value)
 
 
-def _seeds(name: str, value: Any) -> tuple[int, ...]:
-    if not isinstance(value, list) or not all(type(seed) is int and 0 <= seed < MOST for seed in value):
-        raise LeaderboardError(f"{name} must be a list of whole numbers from 0 to {MOST - 1}.")
+def _seeds(name: str, value: Any, most: int = MOST) -> tuple[int, ...]:
+    if not isinstance(value, list) or not all(type(seed) is int and 0 <= seed < most for seed in value):
+        raise LeaderboardError(f"{name} must be a list of whole numbers from 0 to {most - 1}.")
     return tuple(value)
 
 
@@ -158,6 +159,7 @@ _KINDS: Final[Mapping[str, Callable[[str, Any], Any]]] = {
     "formulations": _formulations,
     "budgets": _some,
     "seeds": _seeds,
+    "machine_seeds": partial(_seeds, most=MOST**2),
     "authors": _texts,
     "link": _link,
     "licence": _text,

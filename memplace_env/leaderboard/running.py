@@ -16,32 +16,42 @@ from memplace_env._lib.files import alone
 from memplace_env._lib.threads import available_cores
 from memplace_env._lib.version import __version__
 from memplace_env.envs.splits import FORMULATIONS
-from memplace_env.leaderboard.checks import OnProgress, check_meta, expected
+from memplace_env.leaderboard.checks import OnProgress, check_meta, expected, seeds_of
+from memplace_env.leaderboard.drawn_machines import draw_seeds
 from memplace_env.leaderboard.entry import Entry, RunKey
 from memplace_env.leaderboard.executors import run_all
 from memplace_env.leaderboard.folder import META, RUNS, UNFINISHED, append_run, resume_runs, write_runs
-from memplace_env.leaderboard.jobs import Job, named_failures, play
+from memplace_env.leaderboard.jobs import job_of, named_failures, play
 from memplace_env.leaderboard.meta_file import read_meta, write_meta
-from memplace_env.leaderboard.submission import Meta
-from memplace_env.leaderboard.suite import OWN, Budget, Suite, Track
+from memplace_env.leaderboard.submission import Meta, Submission
+from memplace_env.leaderboard.suite import OWN, REFERENCE, Budget, Suite, Track
 from memplace_env.testing import check_agent
 
 
 def describe(
-    suite: Suite, track: Track, agent: str, options: Mapping[str, Any], budgets: Sequence[str] = (), **fields: Any
+    suite: Suite,
+    track: Track,
+    agent: str,
+    options: Mapping[str, Any],
+    budgets: Sequence[str] = (),
+    *,
+    machines: Submission | None = None,
+    **fields: Any,
 ) -> Meta:
-    """Return the description of an agent's submission to a track.
+    """Return the description of an agent's submission to a track; the seeds of machines are drawn here.
 
     Args:
         suite, track: the suite and one of its tracks.
         agent: a registered name or "module:Class".
         options: the agent's arguments.
         budgets: if empty, all of the track's budgets in plans, or "own" for an agent that takes no budget.
+        machines: another submission, on whose machines the agent runs; None draws new ones if the track draws any.
         fields: further fields of `Meta`.
 
     Raises:
         AgentError: if there is no such agent, or it takes no such option.
-        LeaderboardError: if the track has no instance of the agent's formulations, or no such budget.
+        LeaderboardError: if the track has no instance of the agent's formulations, or no such budget; or if the other
+            submission is on other kinds of machines.
     """
     spec = agent_spec(agent)
     instance = spec.make(**options)
@@ -62,14 +72,25 @@ def describe(
         track=track.name,
         formulations=formulations,
         budgets=tuple(Budget(budget).text for budget in budgets),
-        seeds=(0,) if deterministic else tuple(range(suite.seeds)),
+        seeds=seeds_of(suite, track, deterministic),
         deterministic=deterministic,
         memplace=__version__,
         hardware=hardware(),
+        machine_seeds=_machine_seeds(suite, track, machines),
         **{"name": instance.name, **fields},
     )
     check_meta(meta, __version__)
     return meta
+
+
+def _machine_seeds(suite: Suite, track: Track, machines: Submission | None) -> tuple[int, ...] | None:
+    """Return the seeds of another submission's machines, or new ones if the track draws any."""
+    if machines is None:
+        return None if track.machine is None else draw_seeds(suite.seeds)
+    theirs = machines.meta
+    if theirs.suite != suite.name or suite.track(theirs.track).machine != track.machine or track.machine is None:
+        raise LeaderboardError(f"{theirs.name!r} is not on machines of {suite.name}, {track.name}; take one that is.")
+    return theirs.machine_seeds
 
 
 def check_contract(meta: Meta) -> None:
@@ -82,13 +103,20 @@ def check_contract(meta: Meta) -> None:
 
 
 def run(
-    meta: Meta, out: Path, *, workers: int = 1, ray: str | None = None, on_progress: OnProgress = lambda done, of: None
+    meta: Meta,
+    out: Path,
+    *,
+    machines: Submission | None = None,
+    workers: int = 1,
+    ray: str | None = None,
+    on_progress: OnProgress = lambda done, of: None,
 ) -> None:
     """Make the submission in a folder, or go on with it.
 
     Args:
         meta: its description.
         out: the folder.
+        machines: a submission on the same machines, whose references are taken over.
         workers: processes, each with a core of its own.
         ray: address of a Ray cluster that runs them instead.
         on_progress: called with the number of finished runs and of all.
@@ -100,13 +128,25 @@ def run(
     suite, track = check_meta(meta, __version__)
     wanted = list(expected(meta, suite, track))
     with alone(out):
-        _claim(out, meta)
+        meta = _claimed(out, meta)
         if (out / RUNS).exists():
             on_progress(len(wanted), len(wanted))
         else:
+            if machines is not None:
+                _take_references(machines, meta, wanted, out / UNFINISHED)
             entries = _play_missing(meta, track, wanted, out / UNFINISHED, workers, ray, on_progress)
             write_runs(out / RUNS, (entries[key] for key in wanted))
         (out / UNFINISHED).unlink(missing_ok=True)
+
+
+def _take_references(machines: Submission, meta: Meta, wanted: Sequence[RunKey], path: Path) -> None:
+    """Append the references of a submission on the same machines that the file lacks."""
+    if machines.meta.machine_seeds != meta.machine_seeds:
+        raise LeaderboardError(f"{path.parent} is on other machines than {machines.meta.name!r}; pass another --out.")
+    missing = set(wanted) - {entry.key for entry in resume_runs(path)}
+    for entry in machines.entries:
+        if entry.budget == REFERENCE and entry.key in missing:
+            append_run(path, entry)
 
 
 def _play_missing(
@@ -120,11 +160,7 @@ def _play_missing(
 ) -> dict[RunKey, Entry]:
     """Play the runs that a file lacks, append each as soon as it is finished, and return all by their keys."""
     entries = {entry.key: entry for entry in resume_runs(path)}
-    jobs = [
-        Job(meta.agent, meta.options, track, env_id, Budget(budget), seed, meta.nominal)
-        for env_id, budget, seed in wanted
-        if (env_id, budget, seed) not in entries
-    ]
+    jobs = [job_of(meta, track, key) for key in wanted if key not in entries]
     done = len(wanted) - len(jobs)
     on_progress(done, len(wanted))
     with _one_core() if workers == 1 and ray is None else nullcontext():
@@ -166,20 +202,25 @@ def _one_core() -> Iterator[None]:
         os.sched_setaffinity(0, cores)
 
 
-def _claim(out: Path, meta: Meta) -> None:
-    """Write submission.toml, or require that it is the same; remove temporary files of a killed process."""
+def _claimed(out: Path, meta: Meta) -> Meta:
+    """Write submission.toml, or require that it is the same; remove temporary files of a killed process.
+
+    Returns:
+        The description, with the seeds of machines that the folder has.
+    """
     path = out / META
     for temporary in (f".{META}.*", f".{RUNS}.*"):
         for left in out.glob(temporary):
             left.unlink()
     if path.exists():
         present = read_meta(path)
-        if replace(present, hardware=meta.hardware) != meta:
+        if replace(present, hardware=meta.hardware, machine_seeds=meta.machine_seeds) != meta:
             raise LeaderboardError(
                 f"{out} holds another submission, {present.name!r} to {present.suite}; pass another --out, or the same "
                 "arguments to go on with it."
             )
-        return
+        return replace(meta, machine_seeds=present.machine_seeds)
     if any(out.iterdir()):
         raise LeaderboardError(f"{out} exists and holds no submission; pass another --out.")
     write_meta(path, meta)
+    return meta

@@ -22,15 +22,17 @@ Curve = tuple[Floats, Floats]
 """Evaluations or seconds, rising, at which better plans were found, and the shares of the gain from then on."""
 
 
-def share(latency: ArrayLike, baseline: ArrayLike, best: ArrayLike) -> Floats:
+def share(latency: ArrayLike, baseline: ArrayLike, best: ArrayLike, least_gain: float = 0.0) -> Floats:
     """Return the share of the gain: 1 for the best known plan and more for a better one.
+
+    Where the best known plan gains less than `least_gain`, shares are of that.
 
     The baseline is free, so that slower plans count as it and score 0. If the best known plan is no faster than the
     baseline there is nothing to gain, and all plans score 0.
     """
     base = np.asarray(baseline, dtype=np.float64)
     gained = base / np.minimum(base, latency) - 1
-    to_gain = base / np.asarray(best, dtype=np.float64) - 1
+    to_gain = np.maximum(base / np.asarray(best, dtype=np.float64) - 1, least_gain)
     nothing = np.zeros(np.broadcast_shapes(np.shape(gained), np.shape(to_gain)))
     return np.asarray(np.divide(gained, to_gain, out=nothing, where=to_gain > 0))
 

@@ -150,7 +150,8 @@ def _rows(
         if trained is not None and plans is not None:
             counting = [cell.env_id for cell in group[key] if cell.counts]
             # Shares compare across tracks of one simulator: the cost arrays, or the black box at this noise.
-            others = [player for player in players if player.track(suite).noise == suite.track(row.track).noise]
+            simulator = suite.track(row.track).simulator
+            others = [player for player in players if player.track(suite).simulator == simulator]
             programs = break_even(row.mean, plans, trained.plans, counting, others, max(cheap_means, default=-np.inf))
             single[key] = replace(row, break_even=programs)
     budgets = {budget for _, budget in single if budget != OWN} or {OWN}

@@ -43,6 +43,7 @@ class Meta:
         memplace: version of the code.
         hardware: cpu, cores, platform, python; declared.
         training: None if nothing was trained.
+        machine_seeds: seeds of the machines that were drawn, one for each of `seeds`; None if the track draws none.
     """
 
     name: str
@@ -62,6 +63,15 @@ class Meta:
     nominal: bool = False
     hardware: Mapping[str, Any] = field(default_factory=dict)
     training: Training | None = None
+    machine_seeds: tuple[int, ...] | None = None
+
+    def machine_seed(self, seed: int) -> int | None:
+        """Return the seed of the machine that runs with a seed are on; None if the track draws none."""
+        return None if self.machine_seeds is None else self.machine_seeds[self.seeds.index(seed)]
+
+    def place(self, env_id: str, seed: int) -> str:
+        """Return the key of the references of a run's score: its environment, and its machine if one was drawn."""
+        return env_id if self.machine_seeds is None else f"{env_id}@{self.machine_seed(seed)}"
 
 
 @dataclass(frozen=True)

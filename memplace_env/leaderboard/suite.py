@@ -22,6 +22,8 @@ from memplace_env.envs.splits import Split, family_of, group_of, group_split, sp
 
 OWN: Final = "own"
 """Budget of agents that decide themselves how much they evaluate."""
+REFERENCE: Final = "reference"
+"""Budget of the judge's own runs on drawn machines, see `machine_reference`."""
 LEAST_GAIN: Final = 0.03
 """Relative gain over the baseline below which an instance does not count in means. Our choice."""
 _BUDGET: Final = re.compile(r"([1-9][0-9]{0,6})(s?)")
@@ -32,19 +34,20 @@ class Budget:
     """Limit of what an agent may spend on one environment.
 
     Attributes:
-        text: "100" for 100 plans, "10s" for 10 seconds of one core, "own" for as much as the agent decides.
+        text: "100" for 100 plans, "10s" for 10 seconds of one core, "own" for as much as the agent decides, "reference"
+            for what the judge finds.
     """
 
     text: str
 
     def __post_init__(self) -> None:
-        if self.text != OWN and not _BUDGET.fullmatch(self.text):
+        if self.text not in (OWN, REFERENCE) and not _BUDGET.fullmatch(self.text):
             raise LeaderboardError(f"There is no budget {self.text!r}; write '100' for plans, '10s' for seconds.")
 
     @property
     def plans(self) -> int | None:
         """Limit in plans, or None."""
-        return None if self.text == OWN or self.text.endswith("s") else int(self.text)
+        return int(self.text) if self.text.isdigit() else None
 
     @property
     def seconds(self) -> float | None:
@@ -62,6 +65,8 @@ class Track:
         budgets: budgets that a submission may have rows for; "own" is always allowed.
         noise: relative standard deviation of measurements; None where latencies come from the cost arrays, which agents
             may read.
+        machine: name of the machine that is measured, whose seed is drawn when a run is judged, see `drawn_machines`;
+            None for the one of `jobs.BOX_SEED`.
         split: the split that instances are taken from, by the group of their program; None for all.
     """
 
@@ -70,11 +75,17 @@ class Track:
     budgets: tuple[Budget, ...]
     noise: float | None = None
     split: Split | None = None
+    machine: str | None = None
 
     @property
     def is_black_box(self) -> bool:
-        """True if a noisy simulator takes the place of the cost arrays."""
+        """True if a simulator that measures takes the place of the cost arrays."""
         return self.noise is not None
+
+    @property
+    def simulator(self) -> tuple[str | None, float | None]:
+        """The machine and its noise: tracks where these are equal have the same latencies."""
+        return self.machine, self.noise
 
 
 @dataclass(frozen=True)
@@ -208,6 +219,7 @@ def _track(name: str, fields: dict[str, Any]) -> Track:
         tuple(map(Budget, fields["budgets"])),
         fields.get("noise"),
         Split(fields["split"]) if "split" in fields else None,
+        fields.get("machine"),
     )
 
 

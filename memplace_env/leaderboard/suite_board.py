@@ -33,12 +33,17 @@ class SuiteBoard:
     @cached_property
     def baselines(self) -> Latencies:
         """Latencies of the baselines."""
-        return {name: references.baselines(self.suite, self.suite.track(name)) for name in self.tracks}
+        return {
+            name: references.baselines(
+                self.suite, self.suite.track(name), [played for played in self.submissions if played.meta.track == name]
+            )
+            for name in self.tracks
+        }
 
     @cached_property
     def known(self) -> Knowledge:
         """Best known plans and bounds."""
-        return {name: references.known(self.suite, self.suite.track(name)) for name in self.tracks}
+        return {name: references.known(self.suite, self.suite.track(name), self.submissions) for name in self.tracks}
 
     @cached_property
     def rows(self) -> list[StandingsRow]:

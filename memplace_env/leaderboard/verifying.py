@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
@@ -11,11 +12,11 @@ from memplace_env._lib.version import __version__
 from memplace_env.leaderboard.checks import OnProgress, check_meta, check_spending, key_check, ordered
 from memplace_env.leaderboard.entry import Entry
 from memplace_env.leaderboard.folder import read_runs, submission_files
-from memplace_env.leaderboard.jobs import Job, play, true_latency_ps
+from memplace_env.leaderboard.jobs import job_of, play, true_latency_ps
 from memplace_env.leaderboard.meta_file import read_meta
 from memplace_env.leaderboard.pinned import require_pinned
-from memplace_env.leaderboard.submission import Submission
-from memplace_env.leaderboard.suite import Budget, Suite, Track, load_suite
+from memplace_env.leaderboard.submission import Meta, Submission
+from memplace_env.leaderboard.suite import Suite, Track, load_suite
 
 
 def verify(folder: Path, on_progress: OnProgress = lambda done, of: None) -> Submission:
@@ -54,7 +55,7 @@ def verify_all(
             result = results[index]
             if isinstance(result, Submission):
                 try:
-                    _replay(folders[index], *_played_in(result), env_id, entries)
+                    _replay(folders[index], result.meta, *_played_in(result), env_id, entries)
                 except LeaderboardError as error:
                     results[index] = error
     on_progress(len(played), len(played))
@@ -96,7 +97,7 @@ def rerun(folder: Path, submission: Submission, entry: Entry) -> None:
     meta = submission.meta
     _, track = _played_in(submission)
     seed = entry.seed + 1 if meta.deterministic else entry.seed
-    job = Job(meta.agent, meta.options, track, entry.env_id, Budget(entry.budget), seed, meta.nominal)
+    job = replace(job_of(meta, track, entry.key), seed=seed, deterministic=False)
     again = play(job)
     same = (again.latency_ps, again.evaluations) == (entry.latency_ps, entry.evaluations)
     steps = [[(point.evaluations, point.latency_ps) for point in run.curve] for run in (again, entry)]
@@ -113,7 +114,7 @@ def _played_in(submission: Submission) -> tuple[Suite, Track]:
     return suite, suite.track(submission.meta.track)
 
 
-def _replay(folder: Path, suite: Suite, track: Track, env_id: str, entries: Iterable[Entry]) -> None:
+def _replay(folder: Path, meta: Meta, suite: Suite, track: Track, env_id: str, entries: Iterable[Entry]) -> None:
     """Replay a submission's runs of one environment."""
     try:
         require_pinned(suite, suite.instances[env_id])
@@ -122,7 +123,7 @@ def _replay(folder: Path, suite: Suite, track: Track, env_id: str, entries: Iter
     for entry in entries:
         try:
             check_spending(entry, track.noise)
-            latency_ps = true_latency_ps(track, env_id, entry.plan)
+            latency_ps = true_latency_ps(track, env_id, entry.plan, meta.machine_seed(entry.seed))
             if latency_ps != entry.latency_ps:
                 raise LeaderboardError(f"it has {entry.latency_ps} ps, and its plan replays in {latency_ps} ps.")
         except MemPlaceError as error:

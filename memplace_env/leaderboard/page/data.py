@@ -8,14 +8,14 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from memplace_env._lib.version import __version__
-from memplace_env.leaderboard.cells import curve
+from memplace_env.leaderboard.cells import counting_ids, curve
 from memplace_env.leaderboard.checks import OnProgress
 from memplace_env.leaderboard.entry import Entry
 from memplace_env.leaderboard.page.content import PageData
 from memplace_env.leaderboard.page.page_plans import block_legend, plan_document, plan_key
 from memplace_env.leaderboard.scores import mean_curve, share
 from memplace_env.leaderboard.submission import Submission
-from memplace_env.leaderboard.suite import LEAST_GAIN, Instance, Known, Track
+from memplace_env.leaderboard.suite import LEAST_GAIN, REFERENCE, Instance, Known, Track
 from memplace_env.leaderboard.suite_board import SuiteBoard
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.task import Task
@@ -25,17 +25,13 @@ GRID: Final = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 500, 7
 
 
 class PageRun(NamedTuple):
-    """An entry, the number of its submission on the page, and the references of its score."""
+    """An entry, the number of its submission on the page, the references of its score, and whether it counts."""
 
     submission: int
     entry: Entry
     baseline_ps: int
     known: Known
-
-    @property
-    def counts(self) -> bool:
-        """True if there is enough to gain on the instance."""
-        return self.baseline_ps / self.known.best_ps - 1 >= LEAST_GAIN
+    counts: bool
 
 
 def page_data(
@@ -56,10 +52,9 @@ def page_data(
         on_progress: called with the number of environments whose plans are written, and of all.
     """
     submissions = [(board, submission) for board in boards for submission in board.submissions]
-    runs = []
+    runs: list[PageRun] = []
     for index, (board, submission) in enumerate(submissions):
-        baselines, known = board.baselines[submission.meta.track], board.known[submission.meta.track]
-        runs += [PageRun(index, run, baselines[run.env_id], known[run.env_id]) for run in submission.entries]
+        runs += _runs(index, board, submission)
     shown = [plan_seeds is None or run.entry.seed < plan_seeds for run in runs]
     return PageData(
         title=title,
@@ -72,6 +67,17 @@ def page_data(
         kinds=block_legend(),
         plans=_plans([run.entry for run, kept in zip(runs, shown, strict=True) if kept], task_of, on_progress),
     )
+
+
+def _runs(index: int, board: SuiteBoard, submission: Submission) -> Iterator[PageRun]:
+    """Yield the agent's runs; the judge's references are no runs of the submission."""
+    meta = submission.meta
+    baselines, known = board.baselines[meta.track], board.known[meta.track]
+    counting = counting_ids(baselines, known)
+    for run in submission.entries:
+        if run.budget != REFERENCE:
+            place = meta.place(run.env_id, run.seed)
+            yield PageRun(index, run, baselines[place], known[place], run.env_id in counting)
 
 
 def _suite(board: SuiteBoard) -> dict[str, Any]:
@@ -156,7 +162,7 @@ def _cells(runs: Sequence[PageRun], shown: Sequence[bool]) -> dict[str, list[Any
 
 
 def _share(run: PageRun) -> float:
-    return round(float(share(run.entry.latency_ps, run.baseline_ps, run.known.best_ps)), 6)
+    return round(float(share(run.entry.latency_ps, run.baseline_ps, run.known.best_ps, LEAST_GAIN)), 6)
 
 
 def _curves(runs: Sequence[PageRun]) -> list[dict[str, Any]]:

@@ -1,0 +1,122 @@
+"""Our rows of the suite black-box-v2, and their table, which `benchmarks.leaderboard` prints.
+
+python -m benchmarks.leaderboard_black_box exact-nominal calibrated    # makes the submissions of rows that are missing
+python -m benchmarks.leaderboard --suites black-box-v2
+
+The rows of one kind of machine are on the same five machines, those that the first of them, native's, drew. So they
+are compared on equal ground, and the judge's references are made once.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benchmarks.tables import markdown_table
+from memplace_env.envs.registration import Formulation
+from memplace_env.envs.splits import FORMULATIONS
+from memplace_env.leaderboard import running
+from memplace_env.leaderboard.board import Board
+from memplace_env.leaderboard.folder import RUNS
+from memplace_env.leaderboard.standings import StandingsRow
+from memplace_env.leaderboard.submission import Submission
+from memplace_env.leaderboard.suite import Track, load_suite
+from memplace_env.leaderboard.verifying import read
+
+SUITE = load_suite("black-box-v2")
+SUBMISSIONS = Path(__file__).parent / "submissions"
+NAMES = {Formulation.ONE_SHOT: "Maps", Formulation.GAME: "Games"}
+OURS = {"authors": ("MemPlace",), "link": "https://github.com/memplace/memplace", "licence": "Apache-2.0"}
+
+
+@dataclass(frozen=True)
+class BoxRow:
+    """A row: an agent, its options, and its budgets if it has any; a nominal one measures nothing."""
+
+    agent: str
+    options: dict[str, Any] = field(default_factory=dict)
+    budgets: tuple[str, ...] = ()
+    nominal: bool = True
+
+
+ROWS = {
+    "native": BoxRow("native"),
+    "density-greedy-1-nominal": BoxRow("density-greedy", {"variants": 1}),
+    "density-greedy-10-nominal": BoxRow("density-greedy", {"variants": 10}),
+    "greedy-player-nominal": BoxRow("greedy-player"),
+    "xla-open-source-nominal": BoxRow("xla-msa", {"options": "open-source"}),
+    "xla-llama2-70b-nominal": BoxRow("xla-msa", {"options": "llama2-70b"}),
+    "exact-nominal": BoxRow("exact", {}, ("60s",)),
+    "local-search": BoxRow("local-search", {}, ("100", "500"), nominal=False),
+    "game-local-search": BoxRow("game-local-search", {}, ("100", "500"), nominal=False),
+    "calibrated": BoxRow("calibrated", {}, ("10", "100"), nominal=False),
+}
+
+
+def folder(track: Track, name: str) -> Path:
+    """Return the folder of a row's submission to a track."""
+    return SUBMISSIONS / f"{SUITE.name}-{track.name}-{name}"
+
+
+def machines(track: Track) -> Submission | None:
+    """Return native's submission on this kind of machine, which drew the machines; None if there is none yet."""
+    for other in SUITE.tracks.values():
+        if other.machine == track.machine and (folder(other, "native") / RUNS).exists():
+            return read(folder(other, "native"))
+    return None
+
+
+def make(name: str) -> None:
+    """Make the submissions of a row that are missing, a track after the other."""
+    row = ROWS[name]
+    for track in SUITE.tracks.values():
+        out, drawn = folder(track, name), machines(track)
+        if not (out / RUNS).exists():
+            meta = running.describe(
+                *(SUITE, track, row.agent, row.options, row.budgets),
+                **{"machines": drawn, "name": name, "nominal": row.nominal, "deterministic": row.nominal, **OURS},
+            )
+            running.run(meta, out, machines=drawn, on_progress=lambda done, of, out=out: print(out.name, done, of))
+
+
+def shares_table(submissions: Sequence[Submission]) -> str:
+    """Return the shares of the gain of all rows, a table for each formulation and a column for each track."""
+    rows = Board.of(submissions).suites[0].rows
+    parts = []
+    for kind in FORMULATIONS:
+        shown = {(row.submission, row.played_budget): row.share for row in rows if row.formulation is kind}
+        cells = [
+            [_label(*key), *(_share(rows, kind, track, *key) for track in SUITE.tracks)]
+            for key in sorted(shown, key=lambda key: shown[key])
+        ]
+        if cells:
+            parts += [f"{NAMES[kind]}, share of the gain in percent:", markdown_table(["row", *SUITE.tracks], cells)]
+    return "\n\n".join(parts)
+
+
+def _label(name: str, budget: str) -> str:
+    return name if budget == "own" else f"{name}, {budget}"
+
+
+def _share(rows: Sequence[StandingsRow], kind: Formulation, track: str, name: str, budget: str) -> str:
+    """Return the share of a row in a track."""
+    of = [row for row in rows if (row.formulation, row.track, row.submission) == (kind, track, name)]
+    for row in of:
+        if row.played_budget == budget:
+            interval = "" if row.low is None or row.high is None else f" [{100 * row.low:.0f}, {100 * row.high:.0f}]"
+            return f"{100 * row.share:.1f}{interval}"
+    return "–"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("rows", choices=ROWS, nargs="+", help="rows whose missing submissions are made")
+    for name in parser.parse_args().rows:
+        make(name)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+"""The judge's reference on a drawn machine: a fast plan, found with the machine's own costs and without noise."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, Final
+
+import gymnasium as gym
+import numpy as np
+
+from memplace_agents import Exact, LocalSearch
+from memplace_agents.evaluator import GameEvaluator, OneShotEvaluator
+from memplace_agents.game.preferences import by_role, by_tensor, finished, first_preferences
+from memplace_agents.solution import Solution
+from memplace_env.envs.registration import Formulation, formulation_of_id
+from memplace_env.leaderboard.drawn_machines import DrawnMachine
+from memplace_env.leaderboard.pinned import baseline_plan, make_env, task_of
+from memplace_env.placement.compiler import HEURISTICS
+from memplace_env.placement.memory_plan import MemoryPlan
+
+PLANS: Final = 1000
+"""Plans that a search for a reference evaluates on the machine."""
+SOLVE_SECONDS: Final = 3.0
+"""Guard of each of its two exact solves, under the nominal and under the machine's costs."""
+GAP: Final = 1e-3
+"""Gap at which they end: costs that are added up do not say more of a machine."""
+TEMPERATURE: Final = 0.0005
+"""At the start of the annealing of games, as a share of the latency; falls to zero with the square of what is left."""
+LONGEST: Final = 8
+"""Most uses of a group that one move changes, unless it changes all."""
+
+
+def find_reference(machine: DrawnMachine, env_id: str) -> Solution:
+    """Return the fastest plan that a fixed amount of work finds on a machine.
+
+    The plans of the baseline and of the rules without search, and the exact ones under the nominal and under the
+    machine's added costs are timed on the machine; annealing on it from the fastest evaluates the rest of `PLANS`. All
+    constants are our choice.
+
+    Args:
+        machine: the machine, without noise.
+        env_id: the environment.
+    """
+    env, formulation = make_env(env_id, machine), formulation_of_id(env_id)
+    game = formulation is Formulation.GAME
+    evaluator: Any = (GameEvaluator if game else OneShotEvaluator)(env, budget=PLANS)
+    inside: Any = gym.make(
+        formulation.traits.env_id(), workload=machine.additive_task(task_of(env_id)), disable_env_checker=True
+    )
+    for plan in (*_nominal_plans(env_id), _solved(inside)):
+        if plan is not None:
+            evaluator.offer(plan)
+    if game:
+        _anneal_games(evaluator)
+    else:
+        LocalSearch().run(evaluator, 0)
+    solution: Solution = evaluator.solution("reference", 0)
+    return solution
+
+
+@lru_cache(maxsize=1)
+def _nominal_plans(env_id: str) -> list[MemoryPlan | None]:
+    """Return plans that no machine's costs change."""
+    task = task_of(env_id)
+    return [baseline_plan(task, formulation_of_id(env_id)), HEURISTICS["all-fastest"](task), _solved(make_env(env_id))]
+
+
+def _solved(env: Any) -> MemoryPlan | None:
+    return Exact(mip_gap=GAP).solve(env, time_limit=SOLVE_SECONDS).plan
+
+
+def _anneal_games(evaluator: GameEvaluator) -> None:
+    """Anneal games on the machine; a move changes what is preferred for uses of one tensor, or of one role."""
+    problem, rng = evaluator.env.problem, np.random.default_rng(0)
+    starts = first_preferences(problem, evaluator.incumbent)
+    latencies = evaluator.offer_states(finished(problem, starts))
+    current, latency_s = starts[latencies.argmin()], latencies.min()
+    kinds = by_tensor(problem), by_role(problem)
+    while evaluator.remaining > 0:
+        groups = kinds[rng.integers(2)]
+        group = rng.integers(len(groups.ptr) - 1)
+        members = groups.members[groups.ptr[group] : groups.ptr[group + 1]]
+        if rng.random() < 0.5:
+            first = rng.integers(len(members))
+            members = members[first : first + rng.integers(1, LONGEST + 1)]
+        changed = current.copy()
+        changed[members] = rng.integers(3)
+        measured_s = evaluator.offer_states(finished(problem, changed[None]))[0]
+        heat = TEMPERATURE * latency_s * evaluator.fraction_left**2
+        # Metropolis, as in `LocalSearch`.
+        if measured_s <= latency_s - heat * np.log(max(rng.random(), 1e-300)):
+            current, latency_s = changed, measured_s
