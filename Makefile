@@ -48,6 +48,7 @@ fuzz: .venv/dev  ## the campaigns of docs/reliability.md; about two hours; they 
 tables: .venv/dev  ## the tables in docs/; some hours
 	.venv/bin/python -m benchmarks.agents --write README.md docs/agents.md
 	.venv/bin/python -m benchmarks.dynamic --write docs/agents.md
+	.venv/bin/python -m benchmarks.calibrated --write docs/agents.md
 	.venv/bin/python -m benchmarks.slices --write docs/slices.md
 	.venv/bin/python -m benchmarks.anchors --write docs/model.md
 	.venv/bin/python -m benchmarks.compiler_rules --write docs/model.md
@@ -55,6 +56,7 @@ tables: .venv/dev  ## the tables in docs/; some hours
 	.venv/bin/python -m benchmarks.vela --write docs/model.md
 	.venv/bin/python -m benchmarks.vela --data benchmarks/data/vela-more --write docs/model.md
 	.venv/bin/python -m benchmarks.game --write docs/game.md
+	.venv/bin/python -m benchmarks.event --write docs/event.md --plot docs/pictures/event.png
 	.venv/bin/python -m benchmarks.learning --write docs/learning.md --plot docs/pictures
 	.venv/bin/python -m benchmarks.readme_lines --write docs/learning.md
 	.venv/bin/python -m benchmarks.programs --write docs/programs.md

@@ -198,6 +198,16 @@ class Race:
             field = sorted(field, key=_standing)[: (len(field) + 1) // 2]
         self.incumbent = field[0]
 
+    def end(self) -> int:
+        """Measure nothing again from now on; return the number of repeated measurements that this leaves."""
+        freed = self.fund - self.spent
+        self.fund = self._for_races = self.spent
+        return freed
+
+    def choose(self, candidate: Candidate) -> None:
+        """Make a candidate the incumbent, without a race."""
+        self.incumbent, self._raced, self._waiting = candidate, [], []
+
     def report(self, simulate: Callable[[MemoryPlan], Report]) -> tuple[Report | None, int | None]:
         """Return the incumbent's report, and the number of measurements in its mean, None if it is exact."""
         best = self.incumbent

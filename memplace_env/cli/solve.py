@@ -71,6 +71,9 @@ def solve(
     model with an environment of its own runs with that environment's settings, unless a flag about the model is
     passed. Each agent gets the whole budget. A faster plan that is in the folder already stays.
 
+    With --simulator or --noise latencies are measured: 'memplace solve model.onnx --simulator mine --agent calibrated
+    --budget 100' fits costs to at most 100 measured plans and solves those. The default agent does so, too.
+
     The plan of the default agent goes to out/MODEL-ACCELERATOR, also if other agents run beside it. Without it, the
     plan goes to out/MODEL-ACCELERATOR-AGENT, with "+" between several agents.
 

@@ -2,32 +2,47 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from memplace_agents.base import Agent
-from memplace_agents.calibrated.cost_factors import CostFactors, FittedFactors, Floats, PlanTerms
-from memplace_agents.calibrated.proposals import Proposer
+from memplace_agents.calibrated.cost_factors import CostFactors, FittedFactors, Floats
+from memplace_agents.calibrated.measurements import MeasuredPlan, Measurements
+from memplace_agents.calibrated.proposals import Proposer, cheap_plans
 from memplace_agents.evaluator import Evaluator
+from memplace_agents.game.game_local_search import GameLocalSearch
+from memplace_agents.heuristic.local_search import LocalSearch
 from memplace_env._lib.errors import AgentError
 from memplace_env._lib.units import PS
+from memplace_env.envs.registration import Formulation
 from memplace_env.machine.costs import Costs
 from memplace_env.placement.memory_plan import MemoryPlan
 
 SOLVES_SHARE = 0.2
 """Share of the budget for plans that the exact agent finds under fitted costs."""
-MOST_SOLVES = 16
+MOST_SOLVES = {Formulation.ONE_SHOT: 6, Formulation.GAME: 3}
 SOLVE_SECONDS = 20.0
 """Guard of one exact solve."""
+NOMINAL_TIMES = 4
+"""Measurements of the nominal optimum under noise: it is the best guess, and they say how noisy measurements are."""
+FINAL_SHARE = 0.25
+"""Share of the measurements under noise that compare the best plans at the end."""
+FINALISTS = 4
 NEIGHBOURS = 16
 """Neighbours of which the fitted costs choose the one that is measured."""
 SEARCH_EVERY = 4
-"""Every so many plans after the exact ones, one is the end of a search under fitted costs; under noise all are."""
+"""Every so many plans after the solved ones, one is the end of a search under fitted costs; under noise all are."""
 MOST_FITTED = 128
 """Measured plans that a fit uses at most: the fastest ones."""
 GROWTH = 1.3
 """The factors are fitted again when there are so many times as many measurements."""
 TEMPERATURE = 0.001
 """At the start of the annealing, as a share of the best latency; it falls to zero with the square of what is left."""
+MOST_MEASURED = 500
+"""Measurements after which fits tell little more: without noise a local search on the machine spends the rest."""
+STUCK = 30
+"""Proposals in a row that were measured before, after which the search ends: a small program has few plans."""
 
 
 class Calibrated(Agent[Evaluator]):
@@ -39,9 +54,11 @@ class Calibrated(Agent[Evaluator]):
        drawn from their posterior (Thompson sampling).
     3. What is left anneals on the machine: of some neighbours of the current plan the one that the fitted costs prefer
        is measured, in turn with the end of a search under drawn factors. Under noise, which single measurements drown
-       in, only the latter.
+       in, only the latter; and the last measurements compare the best plans. After 500 measurements, or when
+       proposals repeat, a local search spends the rest; under noise the search ends.
 
-    With noisy measurements plans race, as in any search. Constants are our choice.
+    Under noise the fitted costs and all measurements of a plan together decide (`measurements`), so that nothing is
+    reserved for races. Constants are our choice.
 
     Args:
         solve_seconds: guard of each exact solve; a solve that it ends may differ from run to run.
@@ -57,7 +74,11 @@ class Calibrated(Agent[Evaluator]):
 
     def run(self, evaluator: Evaluator, seed: int) -> None:
         """Measure, fit and solve until the budget is spent."""
+        evaluator.end_races()
         _Calibration(evaluator, np.random.default_rng(seed), self.solve_seconds).run()
+        if evaluator.remaining > 0 and not evaluator.noisy:
+            search: Agent[Any] = GameLocalSearch() if evaluator.formulation is Formulation.GAME else LocalSearch()
+            search.run(evaluator, seed)
 
 
 class _Calibration:
@@ -65,82 +86,139 @@ class _Calibration:
 
     def __init__(self, evaluator: Evaluator, rng: np.random.Generator, solve_seconds: float) -> None:
         self.evaluator, self.rng, self.solve_seconds = evaluator, rng, solve_seconds
-        self.proposer, self.factors = Proposer(evaluator, rng), CostFactors(evaluator.env.task)
-        self.terms: list[PlanTerms] = []
-        self.measured_ps: list[float] = []
-        self._known: dict[bytes, int] = {}
+        self.proposer, self.factors = Proposer(evaluator.env, rng), CostFactors(evaluator.env.task)
+        self.measured = Measurements((evaluator.noise or None) if evaluator.noisy else 0.0)
+        self._budget = min(evaluator.remaining, MOST_MEASURED)
         self._fitted: FittedFactors | None = None
         self._fitted_at = 0
 
     def run(self) -> None:
         """Spend the budget of the evaluator."""
-        self._measure(self._solved(self.proposer.nominal()))
-        for plan in self.proposer.cheap():
-            if self.evaluator.remaining <= self._solves or self.evaluator.remaining <= 0:
-                break
-            self._measure(plan)
-        for _ in range(self._solves):
-            if self.evaluator.remaining <= 0:
-                return
-            found = self._solved(self.factors.costs(self._fit().mean))
-            if found is None or found.to_json().encode() in self._known:
-                found = self._solved(self.factors.costs(self._drawn())) or found
-            self._measure(found)
-        self._anneal()
+        try:
+            self._begin()
+            self._solve()
+            self._anneal()
+            if self.evaluator.noisy:
+                self._compare()
+        finally:
+            self._choose()
+
+    @property
+    def _left(self) -> int:
+        """Number of measurements that are left to this part of the search."""
+        return min(self.evaluator.remaining, self._budget - self.measured.count)
 
     @property
     def _solves(self) -> int:
-        return min(MOST_SOLVES, int(SOLVES_SHARE * self.evaluator.budget))
+        return min(MOST_SOLVES[self.evaluator.formulation], int(SOLVES_SHARE * self._budget))
+
+    def _begin(self) -> None:
+        """Measure the nominal optimum and the cheap plans."""
+        nominal = self._solved(self.evaluator.env.task.costs)
+        for _ in range(NOMINAL_TIMES if self.evaluator.noisy else 1):
+            self._measure(nominal)
+        for plan in cheap_plans(self.evaluator.env):
+            if self._left <= self._solves:
+                return
+            if self.measured.get(plan) is None:
+                self._measure(plan)
+
+    def _solve(self) -> None:
+        """Measure optima under fitted costs."""
+        for step in range(self._solves):
+            if self._left <= 0:
+                return
+            found = self._solved(self.factors.costs(self._drawn() if step % 2 else self._fit().mean))
+            if found is None or self.measured.get(found) is not None:
+                found = self._searched() or found
+            self._measure(found)
 
     def _anneal(self) -> None:
-        """Spend what is left."""
-        current, current_ps, step = self.evaluator.incumbent, min(self.measured_ps, default=np.inf), 0
-        noisy, most = self.evaluator.noisy, max(self.evaluator.remaining, 1)
-        stuck = 0
-        while (left := self.evaluator.remaining) > 0 and current is not None and stuck < 100:
+        """Spend what is left, but for the last measurements under noise."""
+        noisy = self.evaluator.noisy
+        last = int(FINAL_SHARE * self._budget) if noisy else 0
+        most, step, stuck = max(self._left - last, 1), 0, 0
+        best = self._best()
+        if best is None:
+            return
+        current, current_log = best.plan, best.mean_log
+        while (left := self._left - last) > 0 and stuck < STUCK:
             step += 1
             if noisy or step % SEARCH_EVERY == 0:
-                best = self.evaluator.incumbent
-                assert best is not None
-                plan = self.proposer.searched(self.factors.costs(self._drawn()), best)
+                plan = self._searched()
             else:
                 plan = self.proposer.neighbours(self.factors.costs(self._fit().mean), current, NEIGHBOURS)
-            found_ps = self._measure(plan)
             # Proposals that were measured before cost nothing; a program with few plans may have no others.
-            stuck = stuck + 1 if found_ps is None else 0
-            if plan is None or found_ps is None:
-                continue
-            heat = TEMPERATURE * current_ps * (left / most) ** 2
-            if found_ps <= current_ps - heat * np.log(max(self.rng.random(), 1e-300)):
-                current, current_ps = plan, found_ps
+            found = self._measure(plan)
+            stuck = stuck + 1 if found is None else 0
+            if found is not None and not noisy:
+                heat = TEMPERATURE * (left / most) ** 2
+                if found.mean_log <= current_log - heat * np.log(max(self.rng.random(), 1e-300)):
+                    current, current_log = found.plan, found.mean_log
 
-    def _measure(self, plan: MemoryPlan | None) -> float | None:
-        """Measure a plan, unless it was measured already; return its latency in ps."""
-        if plan is None or self.evaluator.remaining <= 0:
+    def _compare(self) -> None:
+        """Measure the best plans in turn, and in between their order anew."""
+        self._measure(self._solved(self.factors.costs(self._fit().mean)))
+        while self._left > 0:
+            estimates = self._estimates()
+            plans = self.measured.plans
+            for row in np.argsort(estimates, kind="stable")[:FINALISTS]:
+                self._measure(plans[row].plan)
+
+    def _measure(self, plan: MemoryPlan | None) -> MeasuredPlan | None:
+        """Measure a plan; return None if that is of no use: without noise, if it was measured already."""
+        if plan is None or self._left <= 0:
             return None
-        key = plan.to_json().encode()
-        if key in self._known and not self.evaluator.noisy:
+        known = self.measured.get(plan)
+        if known is not None and not self.evaluator.noisy:
             return None
-        self._known[key] = len(self.terms)
-        found_ps = self.evaluator.offer(plan).latency_s / PS
-        self.terms.append(self.factors.terms(plan))
-        self.measured_ps.append(found_ps)
-        return found_ps
+        report = self.evaluator.offer(plan)
+        if known is None:
+            known = MeasuredPlan(plan, self.factors.terms(plan), report, [])
+            self.measured.add(known)
+        known.logs.append(float(np.log(report.latency_s / PS)))
+        return known
 
     def _solved(self, costs: Costs) -> MemoryPlan | None:
         left = self.evaluator.seconds_left
         seconds = self.solve_seconds if left is None else min(self.solve_seconds, left / 4)
-        return self.proposer.solved(costs, seconds) if seconds > 0 else None
+        best = self._best() if self.measured.plans else None
+        return self.proposer.solved(costs, seconds, best.plan if best else None) if seconds > 0 else None
+
+    def _searched(self) -> MemoryPlan | None:
+        """Return the end of a search under drawn factors from the best plan."""
+        best = self._best()
+        return None if best is None else self.proposer.searched(self.factors.costs(self._drawn()), best.plan)
 
     def _fit(self) -> FittedFactors:
-        if self._fitted is None or len(self.terms) >= max(GROWTH * self._fitted_at, self._fitted_at + 1):
-            order = np.argsort(self.measured_ps, kind="stable")[:MOST_FITTED]
-            start = None if self._fitted is None else self._fitted.mean
-            noise = self.evaluator.noise or 0.0
-            measured = np.array(self.measured_ps)[order]
-            self._fitted = self.factors.fit([self.terms[row] for row in order], measured, noise, start)
-            self._fitted_at = len(self.terms)
+        count = self.measured.count
+        if self._fitted is None or count >= max(GROWTH * self._fitted_at, self._fitted_at + 1):
+            self._fitted, self._fitted_at = self._fit_now(), count
         return self._fitted
+
+    def _fit_now(self) -> FittedFactors:
+        plans, variances = self.measured.plans, self.measured.variances()
+        logs = np.array([plan.mean_log for plan in plans])
+        rows = np.argsort(logs, kind="stable")[:MOST_FITTED]
+        start = None if self._fitted is None else self._fitted.mean
+        return self.factors.fit([plans[row].terms for row in rows], logs[rows], variances[rows], start)
 
     def _drawn(self) -> Floats:
         return self._fit().drawn(self.rng)
+
+    def _estimates(self) -> Floats:
+        """Return the expected logarithm of the latency of each measured plan."""
+        terms = [plan.terms for plan in self.measured.plans]
+        return self.measured.estimates(np.log(self.factors.latency_ps(terms, self._fit().mean)))
+
+    def _best(self) -> MeasuredPlan | None:
+        plans = self.measured.plans
+        return plans[int(self._estimates().argmin())] if plans else None
+
+    def _choose(self) -> None:
+        """Keep the best plan by all measurements of all plans, rather than by its own alone."""
+        if self.evaluator.noisy and self.measured.plans:
+            self._fitted = self._fit_now()
+            best = self._best()
+            assert best is not None
+            self.evaluator.choose(best.plan, best.report, [float(np.exp(log)) * PS for log in best.logs])

@@ -25,8 +25,6 @@ FACTOR_SIGMA = 0.3
 """Standard deviation of the logarithm of a factor before anything is measured; its mean is 0. Our choice."""
 SCALE_SIGMA = 1.0
 """The same for the factor of the whole latency, which changes no choice between plans."""
-MODEL_SIGMA = 0.01
-"""Relative error of the model itself, beside the noise of measurements. Our choice."""
 MOST_ROUNDS = 15
 """Evaluations of the Jacobian in one fit."""
 
@@ -117,28 +115,27 @@ class CostFactors:
         return np.asarray(latency * np.exp(theta[0]))
 
     def fit(
-        self, plans: list[PlanTerms], measured_ps: Floats, noise: float, start: Floats | None = None
+        self, plans: list[PlanTerms], log_ps: Floats, variances: Floats, start: Floats | None = None
     ) -> FittedFactors:
         """Return the factors that explain measured latencies.
 
         Args:
             plans: N plans.
-            measured_ps: float64[N].
-            noise: relative standard deviation of a measurement.
+            log_ps: float64[N], logarithms of their measured latencies in ps.
+            variances: float64[N], of each logarithm around what the model says.
             start: where the search begins; None: factors of 1.
         """
-        sigma = float(np.hypot(noise, MODEL_SIGMA))
-        target = np.log(measured_ps)
+        sigma = np.sqrt(variances)
 
         def residuals(theta: Floats) -> Floats:
-            errors = (np.log(self.latency_ps(plans, theta)) - target) / sigma
+            errors = (np.log(self.latency_ps(plans, theta)) - log_ps) / sigma
             return np.concatenate([errors, theta / self._sigma])
 
         if start is None:
             start = np.zeros(self.size)
         # The factor of the whole is known up to the others: it begins where the mean error is 0.
         start = start.copy()
-        start[0] -= float(np.mean(np.log(self.latency_ps(plans, start)) - target))
+        start[0] -= float(np.mean(np.log(self.latency_ps(plans, start)) - log_ps))
         found: Any = least_squares(residuals, start, method="trf", diff_step=[1e-4], max_nfev=MOST_ROUNDS)
         return FittedFactors(found.x, found.jac.T @ found.jac)
 

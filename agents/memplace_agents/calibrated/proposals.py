@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
-from memplace_agents.evaluator import Evaluator, GameEvaluator, OneShotEvaluator
+from memplace_agents.evaluator import GameEvaluator
 from memplace_agents.exact import Exact
 from memplace_agents.game.game_local_search import GameLocalSearch
 from memplace_agents.game.preferences import by_role, by_tensor, finished, greedy_preferences
-from memplace_agents.heuristic.local_search import LocalSearch, neighbour
+from memplace_agents.heuristic.local_search import neighbour
 from memplace_agents.xla_msa import PUBLIC_SETS, default_plan
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.malloc_game.plan_actions import preferences_of_plan
@@ -24,57 +23,89 @@ from memplace_env.placement.compiler.density import all_density_levels
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.task import Task
 
-GAP = 1e-3
-"""Gap at which an exact solve under fitted costs ends: they are not known better. Our choice."""
-SEARCHED = {True: 500, False: 1_000}
-"""Evaluations under fitted costs before one plan is measured: games, one-shot assignments. Our choice."""
+MAP_GAP, GAME_GAP = 1e-3, 1e-2
+"""Gaps at which exact solves under fitted costs end: they are not known better. Our choice."""
+MOST_EXACT = 400
+"""Uses in a game above which it is annealed only: the exact agent would take too long. Our choice."""
+ANNEALED = 2_000
+"""Games under fitted costs before the exact agent begins with the best of them. Our choice."""
+SEARCHED, ROUNDS = 500, 20
+"""Evaluations under fitted costs before one plan is measured; in one-shot environments in so many rounds, each of which
+keeps the best neighbour. Our choice."""
+
+
+def cheap_plans(env: OneShotEnv | MallocGameEnv) -> Iterator[MemoryPlan]:
+    """Yield the plans of rules that take next to no time, those that are mostly best first."""
+    nominal = replace(env.task, simulator=None)
+    if isinstance(env, MallocGameEnv):
+        problem = MallocGameEnv(nominal).problem
+        yield from (default_plan(problem.task, public.options) for public in PUBLIC_SETS)
+        yield problem.plan(finished(problem, greedy_preferences(problem)[None])[0])
+        yield all_backing(problem.task)
+        return
+    variants = all_density_levels(nominal)
+    yield place_levels(nominal, variants[0]).plan
+    yield from (rule(nominal) for rule in HEURISTICS.values())
+    yield from (place_levels(nominal, levels).plan for levels in variants[1:])
 
 
 class Proposer:
     """Proposes plans for a black box by solving tasks with other costs.
 
     Args:
-        evaluator: that of the black box.
+        env: that of the black box.
         rng: all randomness.
     """
 
-    def __init__(self, evaluator: Evaluator, rng: np.random.Generator) -> None:
-        self.task: Task = evaluator.env.task
-        self.is_game = isinstance(evaluator, GameEvaluator)
+    def __init__(self, env: OneShotEnv | MallocGameEnv, rng: np.random.Generator) -> None:
+        self.task: Task = env.task
+        self.is_game = isinstance(env, MallocGameEnv)
         self._rng = rng
 
-    def nominal(self) -> Costs:
-        """Return the costs of the task itself."""
-        return self.task.costs
+    def solved(self, costs: Costs, seconds: float | None, best: MemoryPlan | None = None) -> MemoryPlan | None:
+        """Return the exact agent's plan under other costs.
 
-    def cheap(self) -> Iterator[MemoryPlan]:
-        """Yield the plans of rules that take next to no time, those that are mostly best first."""
-        if self.is_game:
-            env = self._env(self.task.costs)
-            assert isinstance(env, MallocGameEnv)
-            yield from (default_plan(env.task, public.options) for public in PUBLIC_SETS)
-            yield env.problem.plan(finished(env.problem, greedy_preferences(env.problem)[None])[0])
-            yield all_backing(env.task)
-            return
-        nominal = replace(self.task, simulator=None)
-        variants = all_density_levels(nominal)
-        yield place_levels(nominal, variants[0]).plan
-        yield from (rule(nominal) for rule in HEURISTICS.values())
-        yield from (place_levels(nominal, levels).plan for levels in variants[1:])
+        Games are annealed first, and large ones only.
 
-    def solved(self, costs: Costs, seconds: float | None) -> MemoryPlan | None:
-        """Return the exact agent's plan under other costs; `seconds` is a guard."""
-        found = Exact(mip_gap=GAP).solve(self._env(costs), budget=10**7, time_limit=seconds)
-        return found.plan
+        Args:
+            costs: those of the plan.
+            seconds: a guard.
+            best: where a game's annealing begins; None: with cheap plans.
+        """
+        env = self._env(costs)
+        if isinstance(env, OneShotEnv):
+            return Exact(mip_gap=MAP_GAP).solve(env, budget=10**7, time_limit=seconds).plan
+        annealed = self._annealed(env, ANNEALED, best)
+        if len(self.task.program.use_op) > MOST_EXACT:
+            return annealed
+        part = GameEvaluator(env, budget=10**7, time_limit=seconds)
+        if annealed is not None:
+            part.offer(annealed)
+        Exact(mip_gap=GAME_GAP, cheap=False).run(part, 0)
+        return part.incumbent
 
     def searched(self, costs: Costs, best: MemoryPlan) -> MemoryPlan | None:
-        """Return the plan of a short annealing under other costs, from the best plan, which it may be itself."""
-        env, budget, seed = self._env(costs), SEARCHED[self.is_game], int(self._rng.integers(2**31))
-        part: Any = (GameEvaluator if self.is_game else OneShotEvaluator)(env, budget=budget)
-        part.offer(best)
-        (GameLocalSearch(chains=1) if self.is_game else LocalSearch()).run(part, seed)
-        plan: MemoryPlan | None = part.incumbent
-        return plan
+        """Return the plan of a short search under other costs, from the best plan, which it may be itself."""
+        env = self._env(costs)
+        if isinstance(env, MallocGameEnv):
+            return self._annealed(env, SEARCHED, best)
+        problem, rng = env.problem, self._rng
+        current = problem.assignments_of(best.tensor_levels(self.task.program)[None])
+        movable = np.flatnonzero(problem.mask.sum(axis=1) > 1)
+        if not len(movable):
+            return best
+        for _ in range(ROUNDS):
+            changed = [neighbour(problem, current[0], movable, rng) for _ in range(SEARCHED // ROUNDS)]
+            found = np.concatenate([current, np.stack(changed)])
+            current = found[problem.evaluate(found).latency_s.argmin()][None]
+        return problem.compile(current[0]).plan
+
+    def _annealed(self, env: MallocGameEnv, budget: int, best: MemoryPlan | None) -> MemoryPlan | None:
+        part = GameEvaluator(env, budget=budget)
+        if best is not None:
+            part.offer(best)
+        GameLocalSearch(chains=1).run(part, int(self._rng.integers(2**31)))
+        return part.incumbent
 
     def neighbours(self, costs: Costs, plan: MemoryPlan, count: int) -> MemoryPlan:
         """Return the best of some neighbours of a plan under other costs."""

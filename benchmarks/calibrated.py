@@ -1,0 +1,183 @@
+"""Measure what the agent for black boxes reaches on machines whose seeds it does not know, beside its rivals.
+
+    python -m benchmarks.calibrated                     # suite quick-v1, 0 and 5 % noise, five machines of each kind
+    python -m benchmarks.calibrated --seeds 1 --noise 0.05
+    python -m benchmarks.calibrated --write docs/agents.md
+
+The machines are those of `memplace_env.leaderboard.drawn_machines`, with the seeds 0, 1, ..., which agents get as well.
+Every plan is judged without noise. The best known plan is the best of everything that was run, searches of 4,000 plans
+without noise from the best plan and the optimum of the machine's costs without events and waits included. A run that
+was stopped continues with what is missing in results/calibrated.jsonl. Times are of the processor.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import cache
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from rich.progress import track
+
+from benchmarks.ledger import Ledger, Record
+from benchmarks.tables import benchmark_parser, markdown_table, publish
+from memplace_agents import Exact, make_agent
+from memplace_agents.calibrated.proposals import cheap_plans
+from memplace_agents.evaluator import evaluator_for
+from memplace_env.envs.malloc_game import MallocGameEnv
+from memplace_env.envs.one_shot import OneShotEnv
+from memplace_env.envs.registration import Formulation
+from memplace_env.leaderboard.drawn_machines import MACHINES, MeasuredMachine, drawn_machine, noise_seed
+from memplace_env.leaderboard.scores import share
+from memplace_env.leaderboard.suite import LEAST_GAIN, load_suite
+from memplace_env.placement.compiler import all_backing, native_plan
+from memplace_env.placement.memory_plan import MemoryPlan
+from memplace_env.placement.task import Task
+
+RESULTS = Path(__file__).parent / "results" / "calibrated.jsonl"
+FIELDS = ("name", "machine", "noise", "seed", "agent", "budget")
+CHEAP, NOMINAL, KNOWN = "cheap plans", "exact, nominal costs", "long searches"
+LONG = 4_000
+"""Plans of a long search on the true machine."""
+EXACT_SECONDS = 20.0
+"""Most seconds of each proof."""
+SEARCHES = (("density-greedy", 10), ("local-search", 100), ("local-search", 500), ("calibrated", 100))
+"""What measures: agents, and their budgets. Games have no density-greedy, and a local search of their own."""
+Env = OneShotEnv | MallocGameEnv
+
+
+def runs(names: Iterable[str], seeds: int, noises: Sequence[float]) -> list[Record]:
+    """Return the settings: what measures nothing once for each machine, searches for each noise."""
+    found = []
+    for seed, noise, name, machine in product(range(seeds), noises, names, MACHINES):
+        setting = {"name": name, "machine": machine, "seed": seed}
+        found += [{**setting, "agent": agent} for agent in (CHEAP, NOMINAL, KNOWN) if noise == noises[0]]
+        found += [
+            {**setting, "noise": noise, "agent": agent, "budget": budget}
+            for agent, budget in SEARCHES
+            if agent != "density-greedy" or not _is_game(name)
+        ]
+    return found
+
+
+def measure(run: Record) -> Record:
+    """Return a run's setting with the true latency of its plan, that of the baseline, and processor seconds."""
+    env: Any = gym.make(run["name"]).unwrapped
+    machine, begin = drawn_machine(run["machine"], run["seed"]), time.process_time()
+    truth = _with_simulator(env, machine)
+    plans = _plans(run, env, truth)
+    took = time.process_time() - begin
+    latency = {plan.to_json(): report.latency_ps for plan, report in _reports(truth.task, plans)}
+    baseline = all_backing(env.task) if _is_game(run["name"]) else native_plan(env.task)
+    (_, report), *_ = _reports(truth.task, [baseline])
+    return {**run, "latency_ps": min(latency.values()), "baseline_ps": report.latency_ps, "cpu_s": round(took, 2)}
+
+
+def _plans(run: Record, env: Env, truth: Env) -> list[MemoryPlan]:
+    agent, name, seed = run["agent"], run["name"], run["seed"]
+    if agent == CHEAP:
+        return [*cheap_plans(env)]
+    if agent == NOMINAL:
+        return _proven(name, None)
+    if agent == KNOWN:
+        starts = [*cheap_plans(env), *_proven(name, None), *_proven(name, seed)]
+        evaluator = evaluator_for(truth, (truth.formulation,), budget=len(starts) + LONG, seed=seed)
+        for plan in starts:
+            evaluator.offer(plan)
+        make_agent(_search(name)).run(evaluator, seed)
+        return _kept(evaluator.incumbent)
+    simulator = MeasuredMachine(drawn_machine(run["machine"], seed), run["noise"], noise_seed(seed, name, agent))
+    chosen = _search(name) if agent == "local-search" else agent
+    return _solved(make_agent(chosen), _with_simulator(env, simulator), budget=run["budget"], seed=seed)
+
+
+@cache
+def _proven(name: str, seed: int | None) -> list[MemoryPlan]:
+    """Return the exact agent's plan by nominal costs, or by those of the machines with a seed, without events."""
+    env: Any = gym.make(name).unwrapped
+    if seed is not None:
+        # The costs of all kinds of machines with one seed are the same.
+        env = _of_task(env, drawn_machine(next(iter(MACHINES)), seed).additive_task(env.task))
+    return _solved(Exact(mip_gap=1e-3), env, time_limit=EXACT_SECONDS)
+
+
+def _solved(agent: Any, env: Any, **limits: Any) -> list[MemoryPlan]:
+    return _kept(agent.solve(env, **limits).plan)
+
+
+def _kept(plan: MemoryPlan | None) -> list[MemoryPlan]:
+    return [] if plan is None else [plan]
+
+
+def _reports(task: Task, plans: Sequence[MemoryPlan]) -> Iterable[tuple[MemoryPlan, Any]]:
+    assert task.simulator is not None
+    return zip(plans, task.simulator.run_batch(task.program, task.accelerator, plans), strict=True)  # type: ignore[attr-defined]
+
+
+def _with_simulator(env: Env, simulator: Any) -> Any:
+    return _of_task(env, replace(env.task, simulator=simulator))
+
+
+def _of_task(env: Env, task: Task) -> Env:
+    return MallocGameEnv(task) if isinstance(env, MallocGameEnv) else OneShotEnv(task)
+
+
+def _is_game(name: str) -> bool:
+    return Formulation.GAME.traits.env_id("").split("-")[0] in name
+
+
+def _search(name: str) -> str:
+    return "game-local-search" if _is_game(name) else "local-search"
+
+
+def table(records: Sequence[Record]) -> str:
+    """Return a Markdown table with a row for each agent: mean shares of the best known gain by noise and machine.
+
+    Instances on which less than `LEAST_GAIN` is to gain do not count in means, but they do in the last column.
+    """
+    by_machine: dict[tuple[Any, ...], list[Record]] = defaultdict(list)
+    for record in records:
+        by_machine[record["name"], record["machine"], record["seed"]].append(record)
+    shares: dict[tuple[str, Any, str], list[float]] = defaultdict(list)
+    worst: dict[tuple[str, Any], list[float]] = defaultdict(list)
+    for (_, machine, _), found in by_machine.items():
+        best, base = min(record["latency_ps"] for record in found), found[0]["baseline_ps"]
+        cheap = next(record["latency_ps"] for record in found if record["agent"] == CHEAP)
+        for record in found:
+            row = _row_name(record), record.get("noise")
+            worst[row].append(record["latency_ps"] / cheap - 1)
+            if base / best - 1 >= LEAST_GAIN:
+                shares[*row, machine].append(float(share(record["latency_ps"], base, best)))
+    rows = []
+    for name, noise in sorted(worst, key=lambda row: (row[1] is not None, row[1] or 0.0)):
+        cells = [f"{np.mean(shares[name, noise, machine]):.3f}" for machine in MACHINES]
+        if name != KNOWN:
+            rows.append([name, "" if noise is None else f"{noise:.0%}", *cells, f"{max(worst[name, noise]):+.1%}"])
+    return markdown_table(["agent, measurements", "noise", *MACHINES, "worst against cheap plans"], rows)
+
+
+def _row_name(record: Record) -> str:
+    return f"{record['agent']}, {record['budget']}" if "budget" in record else str(record["agent"])
+
+
+def main() -> None:
+    parser = benchmark_parser(__doc__)
+    parser.add_argument("--suite", default="quick-v1")
+    parser.add_argument("--seeds", type=int, default=5, help="machines of each kind (default 5)")
+    parser.add_argument("--noise", type=float, nargs="+", default=[0.0, 0.05])
+    options = parser.parse_args()
+    settings = runs(load_suite(options.suite).instances, options.seeds, options.noise)
+    ledger = Ledger(RESULTS, FIELDS)
+    for run in track(ledger.missing(settings), "measuring"):
+        ledger.add(measure(run))
+    publish({"calibrated": table(ledger.of(settings))}, options.write)
+
+
+if __name__ == "__main__":
+    main()
