@@ -11,6 +11,7 @@ from memplace_env._lib.errors import AgentError
 from memplace_env._lib.units import PS
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.one_shot import OneShotEnv
+from memplace_env.machine.accelerator import load_accelerator
 from memplace_env.placement.compiler import all_backing, place_levels
 from memplace_env.placement.resolve_task import make_task
 from memplace_env.placement.simulator import backing_port_ps, evaluate_plan
@@ -19,7 +20,7 @@ from memplace_env.placement.validation import violations
 from memplace_env.program.builder import ProgramBuilder
 from memplace_env.program.program import TensorKind
 from memplace_env.testing.strategies import game_tasks, programs, programs_with_idle_ops, tasks
-from tests.agents.test_exact import NNP_I, chip_with
+from tests.agents.test_exact import chip_with
 from tests.agents.test_exact_alike import sliced_tasks
 
 
@@ -65,27 +66,29 @@ def test_one_shot_plans_that_move_tensors(task):
     check(ExactDynamic, OneShotEnv(task))
 
 
-def one_op():
-    """A task of one op that computes for much longer than it reads its weight, wherever that is."""
+def two_ops():
+    """A task whose ops compute for much longer than any memory needs for the result between them."""
     builder = ProgramBuilder("bound-by-compute", "int8")
     x, y = builder.tensor("x", 10, TensorKind.INPUT), builder.tensor("y", 10, TensorKind.OUTPUT)
-    weight = builder.tensor("weight", 1000, TensorKind.WEIGHT)
-    builder.op("MatMul", [x, weight], [y], vector_ops=10**12)
-    return make_task(builder.build(), NNP_I)
+    between = builder.tensor("between", 1000)
+    builder.op("Relu", [x], [between], vector_ops=10**12)
+    builder.op("Relu", [between], [y], vector_ops=10**12)
+    return make_task(builder.build(), load_accelerator("intel-npu-4000"))
 
 
 def test_traffic_beside_a_computation_is_saved():
-    """The weight costs no latency in any memory; the tie-break moves it, which saves energy."""
-    task = one_op()
-    _, solution = check(Exact, OneShotEnv(task))
-    assert solution.report.latency_ps == evaluate_plan(task, all_backing(task)).latency_ps
-    weight = solution.plan.tensor_levels(task.program)[2]
-    assert weight < task.backing
+    """The result costs no latency in any memory; the tie-break prefers the fast one, which saves energy."""
+    task = two_ops()
+    solution = Exact().solve(OneShotEnv(task))
+    backing = evaluate_plan(task, all_backing(task))
+    assert solution.report.latency_ps == backing.latency_ps
+    assert solution.report.energy_j < backing.energy_j
+    assert solution.plan.tensor_levels(task.program)[2] < task.backing
     assert solution.backing_port_s < backing_port_ps(task, all_backing(task)) * PS
 
 
 def test_a_plan_is_preferred_by_latency_then_by_port_time():
-    task = one_op()
+    task = two_ops()
     backing = all_backing(task)
     fast = place_levels(task, np.zeros(task.program.num_tensors, dtype=np.int64)).plan
     assert backing_port_ps(task, fast) < backing_port_ps(task, backing)
@@ -108,7 +111,7 @@ def test_a_plan_is_preferred_by_latency_then_by_port_time():
 def test_the_plan_of_a_search_after_the_proof_is_improved_too(agent, kind, monkeypatch):
     """If the exact agent finds nothing, the best plan of the other stages is."""
     monkeypatch.setattr(Exact, "run", lambda self, evaluator, seed: Verdict())
-    chip = chip_with(10_000, 50_000) if kind is OneShotEnv else "ethos-u65"
+    chip = chip_with(10_000, 50_000) if kind is OneShotEnv else load_accelerator("ethos-u65")
     env = kind(make_task(random_dag(3, ops=12), chip))
     _, solution = check(agent, env, budget=200)
     assert solution.backing_port_before_s is None or solution.backing_port_s < solution.backing_port_before_s

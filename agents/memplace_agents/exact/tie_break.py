@@ -17,11 +17,11 @@ ROUNDING_PS = 0.5
 """Picoseconds that a time may seem to exceed its bound, far above `highs.FINEST`; times are whole picoseconds."""
 GAP = 1e-5
 """Relative gap of port time at which the second search ends."""
-CHECKS, CHECKED_COLUMNS = 5, 20_000
+CHECKS, CHECKED_COLUMNS = 2, 10_000
 """Work of one second program, see `highs.solve`: checks at least, and columns that all further checks look at. With it
 the second search takes a tenth of the first one's time as a rule. Our choice."""
-TIME_SHARE, LEAST_SECONDS = 0.5, 1.0
-"""Most seconds of the second search: a fraction of those of the first, or a few. A guard: work ends it before."""
+TIME_SHARE, LEAST_SECONDS = 0.5, 10.0
+"""Most seconds of the second search: a fraction of those of the first, ten at least. A guard: work ends it before."""
 
 
 class Remaining(NamedTuple):
