@@ -87,12 +87,20 @@ def fill(free_bytes, order, first, last, size):
         free_bytes: int64[T].
         order: int64[n], tensors.
         first, last: int64[K], ops in which each is held, inclusive.
-        size: int64[K], bytes.
+        size: int64[K], bytes, at least 1.
     """
     profile, placed = new_profile(free_bytes), np.zeros(len(size), dtype=np.bool_)
-    # A tensor without room is passed over; smaller ones behind it may still find some.
-    for tensor in order:
-        if fewest_free(profile, first[tensor], last[tensor]) >= size[tensor]:
-            take(profile, first[tensor], last[tensor], size[tensor])
-            placed[tensor] = True
+    begin = 0
+    # Tensors of the same bytes and life, as slices are, follow each other: of order[begin:end] as many find room as
+    # their bytes fit. Tensors without room are passed over; smaller ones behind them may still find some.
+    while begin < len(order):
+        tensor, end = order[begin], begin + 1
+        since, until, own = first[tensor], last[tensor], size[tensor]
+        while end < len(order) and size[order[end]] == own and first[order[end]] == since and last[order[end]] == until:
+            end += 1
+        count = min(end - begin, max(np.int64(0), fewest_free(profile, since, until)) // own)
+        if count > 0:
+            take(profile, since, until, count * own)
+            placed[order[begin : begin + count]] = True
+        begin = end
     return placed
