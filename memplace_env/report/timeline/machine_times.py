@@ -1,4 +1,4 @@
-"""When ports, unit and engines work in a run of the event simulator: the numbers behind its picture and its trace."""
+"""Working times of ports, unit and engines in a run of the event simulator, for its picture and its trace."""
 
 from __future__ import annotations
 
