@@ -44,8 +44,8 @@ class BoxRow:
 
 ROWS = {
     "native": BoxRow("native"),
-    "density-greedy-1-nominal": BoxRow("density-greedy", {"variants": 1}),
-    "density-greedy-10-nominal": BoxRow("density-greedy", {"variants": 10}),
+    "density-greedy-1-nominal": BoxRow("density-greedy", {"variants": 1}, ("own",)),
+    "density-greedy-10-nominal": BoxRow("density-greedy", {"variants": 10}, ("own",)),
     "greedy-player-nominal": BoxRow("greedy-player"),
     "xla-open-source-nominal": BoxRow("xla-msa", {"options": "open-source"}),
     "xla-llama2-70b-nominal": BoxRow("xla-msa", {"options": "llama2-70b"}),
