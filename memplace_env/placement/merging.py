@@ -61,19 +61,24 @@ def in_common_slices(tasks: Sequence[Task], plans: Sequence[MemoryPlan]) -> tupl
         PlanError: if tasks differ otherwise, or a model gives costs of its own to slices.
     """
     first = tasks[0]
-    whole_costs = [task.costs if task.program.slices is None else task.whole_costs for task in tasks]
-    for task, costs in zip(tasks, whole_costs, strict=True):
+    of_wholes = [task.costs if task.program.slices is None else task.whole_costs for task in tasks]
+    whole_costs = of_wholes[0]
+    for task, costs in zip(tasks, of_wholes, strict=True):
         same = task.program.whole.sha256 == first.program.whole.sha256 and task.accelerator == first.accelerator
-        if not same or costs is None or whole_costs[0] is None or not all(map(np.array_equal, costs, whole_costs[0])):
+        if not same or costs is None or whole_costs is None or not _equal(costs, whole_costs):
             raise PlanError("The plans are for tasks that differ in more than their slices; pass plans of one task.")
+    assert whole_costs is not None
     rows: dict[str, set[int]] = {}
     for task in tasks:
         for tensor, begins in cuts_of(task.program).items():
             rows.setdefault(tensor, set()).update(begins)
     fine = cut_before(first.program, {tensor: sorted(begins) for tensor, begins in rows.items()})
-    assert whole_costs[0] is not None
-    common = _in_slices(first, whole_costs[0], fine, True)
+    common = _in_slices(first, whole_costs, fine, True)
     return common, [_refined(task.program, plan, common) for task, plan in zip(tasks, plans, strict=True)]
+
+
+def _equal(first: Costs, second: Costs) -> bool:
+    return all(np.array_equal(*pair) for pair in zip(first, second, strict=True))
 
 
 def _refined(coarse: Program, plan: MemoryPlan, task: Task) -> MemoryPlan:
