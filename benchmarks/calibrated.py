@@ -169,10 +169,11 @@ def _row_name(record: Record) -> str:
 def main() -> None:
     parser = benchmark_parser(__doc__)
     parser.add_argument("--suite", default="quick-v1")
+    parser.add_argument("--names", nargs="+", help="ids of the suite (default all)")
     parser.add_argument("--seeds", type=int, default=5, help="machines of each kind (default 5)")
     parser.add_argument("--noise", type=float, nargs="+", default=[0.0, 0.05])
     options = parser.parse_args()
-    settings = runs(load_suite(options.suite).instances, options.seeds, options.noise)
+    settings = runs(options.names or load_suite(options.suite).instances, options.seeds, options.noise)
     ledger = Ledger(RESULTS, FIELDS)
     for run in track(ledger.missing(settings), "measuring"):
         ledger.add(measure(run))

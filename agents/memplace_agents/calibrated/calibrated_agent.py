@@ -78,7 +78,7 @@ class Calibrated(Agent[Evaluator]):
         _Calibration(evaluator, np.random.default_rng(seed), self.solve_seconds).run()
         if evaluator.remaining > 0 and not evaluator.noisy:
             search: Agent[Any] = GameLocalSearch() if evaluator.formulation is Formulation.GAME else LocalSearch()
-            search.run(evaluator, seed)
+            search.run(evaluator.part(1.0), seed)
 
 
 class _Calibration:
