@@ -78,7 +78,7 @@ def in_common_slices(tasks: Sequence[Task], plans: Sequence[MemoryPlan]) -> tupl
 
 
 def _equal(first: Costs, second: Costs) -> bool:
-    return all(np.array_equal(*pair) for pair in zip(first, second, strict=True))
+    return all(np.array_equal(np.asarray(a), np.asarray(b)) for a, b in zip(first, second, strict=True))
 
 
 def _refined(coarse: Program, plan: MemoryPlan, task: Task) -> MemoryPlan:
