@@ -16,7 +16,7 @@ from memplace_env.leaderboard.leaderboard_tables import markdown
 from memplace_env.leaderboard.scores import share
 from memplace_env.leaderboard.standings import standings
 from memplace_env.leaderboard.submission import Meta, Submission, Training
-from memplace_env.leaderboard.suite import Budget, Instance, Known, Suite, Track
+from memplace_env.leaderboard.suite import LEAST_GAIN, Budget, Instance, Known, Suite, Track
 
 MAPS, GAME = Formulation.ONE_SHOT, Formulation.GAME
 IDS = ("MemPlace-A-v0", "MemPlace-B-v0", "MemPlace-Flat-v0", "MallocGame-A-v0")
@@ -207,7 +207,7 @@ def test_rows_are_means_of_the_cells(latencies):
     found = cells(SUITE, [one], baselines={"search": dict.fromkeys(IDS, BASELINE)}, known={"search": KNOWN})
     assert [cell.env_id for cell in found] == list(IDS[:3])
     best = [KNOWN[env_id].best_ps for env_id in np.repeat(IDS[:3], 2)]
-    assert [value for cell in found for value in cell.shares] == share(latencies, BASELINE, best).tolist()
+    assert [value for cell in found for value in cell.shares] == share(latencies, BASELINE, best, LEAST_GAIN).tolist()
     counting = [cell for cell in found if cell.counts]
     row = of(table(one), "s")
     assert row.mean == pytest.approx(np.mean([cell.shares for cell in counting]))
