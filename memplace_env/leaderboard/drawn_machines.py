@@ -25,7 +25,7 @@ from memplace_env.program.program import Program
 SEED_BITS: Final = 62
 """Random bits of a machine's seed: too many to be guessed."""
 LOCAL_PART: Final = 8
-"""Of a chip without tiles, 1 / `LOCAL_PART` of the fastest memory's bytes hold tiles under way. Our choice."""
+"""A chip without tiles holds them in 1 / `LOCAL_PART` of its fastest memory's bytes. Our choice."""
 OPS_IN_FLIGHT: Final = 2
 """Ops in flight on a chip without tiles. Our choice, as for the chips that have them."""
 

@@ -106,7 +106,7 @@ def play(job: Job) -> Entry:
 
 
 class _Found(NamedTuple):
-    """What a search found, with the counted evaluations and the measured seconds."""
+    """The plan that a search found, with the counted evaluations and the measured seconds."""
 
     plan: MemoryPlan
     evaluations: int

@@ -48,8 +48,8 @@ def test_share_is_none_of_the_gain_at_the_baseline_and_all_at_the_best(latency, 
 
 
 def test_where_little_is_to_be_gained_shares_are_of_the_least_gain():
-    assert share(1000, 1010, 1000, 0.03) == pytest.approx(1 / 3)
-    assert share(1000, 1100, 1000, 0.03) == 1
+    assert s.share(1000, 1010, 1000, 0.03) == pytest.approx(1 / 3)
+    assert s.share(1000, 1100, 1000, 0.03) == 1
 
 
 def test_share_passes_one_where_the_best_known_plan_is_beaten():
