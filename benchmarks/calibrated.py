@@ -48,7 +48,7 @@ LONG = 4_000
 EXACT_SECONDS = 20.0
 """Most seconds of each proof."""
 SEARCHES = (("density-greedy", 10), ("local-search", 100), ("local-search", 500), ("calibrated", 100))
-"""What measures: agents, and their budgets. Games have no density-greedy, and a local search of their own."""
+"""Agents that measure, and their budgets. Games have no density-greedy, and a local search of their own."""
 Env = OneShotEnv | MallocGameEnv
 
 

@@ -267,10 +267,12 @@ class Evaluator(ABC):
             before = part._best_plan
             busy_ps = 0 if before is None else backing_port_ps(self.env.task, before)
             if before is None or rank < (part._best_latency, busy_ps):
-                if report.latency_s < part._best_latency:
-                    part._history.append(Progress(part._counted, part.seconds, report.latency_s))
+                faster = report.latency_s < part._best_latency
                 part._best_plan, part._best_latency = plan, report.latency_s
                 part._port_before_ps = busy_ps if part._port_before_ps is None else part._port_before_ps
+                if faster:
+                    part._history.append(Progress(part._counted, part.seconds, report.latency_s))
+                    part._report_progress()
             part = part._whole
         return report
 

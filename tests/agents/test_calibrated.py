@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from memplace_agents import Auto, Exact, Portfolio
 from memplace_agents.calibrated import Calibrated
 from memplace_agents.calibrated.cost_factors import CostFactors
-from memplace_agents.calibrated.measurements import MODEL_SIGMA, MeasuredPlan, Measurements
+from memplace_agents.calibrated.repeated_measurements import MODEL_SIGMA, MeasuredPlan, Measurements
 from memplace_agents.calibrated.proposals import cheap_plans
 from memplace_agents.evaluator import OneShotEvaluator
 from memplace_env.envs.malloc_game import MallocGameEnv
@@ -106,7 +106,7 @@ def test_factors_that_were_planted_are_found_again(task, seed):
 
 
 def test_draws_are_spread_as_the_measurements_allow():
-    """What no measurement tells has its prior's spread; the latency of measured plans is known."""
+    """Factors that no measurement tells have their prior's spread; the latency of measured plans is known."""
     task = one_shot().task
     factors = CostFactors(task)
     terms = [factors.terms(plan) for plan in random_plans(task, 20, 0)]

@@ -28,8 +28,8 @@ class Prover(Agent):
     name, formulations = "exact", (Formulation.GAME,)
     share, limits = None, []
 
-    def __init__(self, cheap=True):
-        self.cheap = cheap
+    def __init__(self, cheap=True, tie_break="backing"):
+        self.cheap, self.tie_break = cheap, tie_break
 
     def run(self, evaluator, seed):
         self.limits.append(evaluator.seconds_left)

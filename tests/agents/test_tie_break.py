@@ -109,7 +109,7 @@ def test_a_plan_is_preferred_by_latency_then_by_port_time():
 
 @pytest.mark.parametrize(("agent", "kind"), [(Auto, OneShotEnv), (Portfolio, MallocGameEnv)])
 def test_the_plan_of_a_search_after_the_proof_is_improved_too(agent, kind, monkeypatch):
-    """If the exact agent finds nothing, the best plan of the other stages is."""
+    """The best plan of the other stages is improved if the exact agent finds nothing."""
     monkeypatch.setattr(Exact, "run", lambda self, evaluator, seed: Verdict())
     chip = chip_with(10_000, 50_000) if kind is OneShotEnv else load_accelerator("ethos-u65")
     env = kind(make_task(random_dag(3, ops=12), chip))

@@ -8,8 +8,8 @@ import numpy as np
 
 from memplace_agents.base import Agent
 from memplace_agents.calibrated.cost_factors import CostFactors, FittedFactors, Floats
-from memplace_agents.calibrated.measurements import MeasuredPlan, Measurements
 from memplace_agents.calibrated.proposals import Proposer, cheap_plans
+from memplace_agents.calibrated.repeated_measurements import MeasuredPlan, Measurements
 from memplace_agents.evaluator import Evaluator
 from memplace_agents.game.game_local_search import GameLocalSearch
 from memplace_agents.heuristic.local_search import LocalSearch

@@ -25,7 +25,7 @@ TIME_SHARE, LEAST_SECONDS = 0.5, 10.0
 
 
 class Remaining(NamedTuple):
-    """What a second search may spend.
+    """Budget of a second search.
 
     Attributes:
         seconds: returns the seconds that are left.
