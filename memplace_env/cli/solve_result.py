@@ -16,7 +16,13 @@ from memplace_env.envs.registration import Formulation
 from memplace_env.report.explanation.bottlenecks import Bottleneck, find_bottlenecks
 from memplace_env.report.plans.evaluated_plan import EvaluatedPlan
 from memplace_env.report.plans.headlines import headline
-from memplace_env.report.plans.result_tables import bottlenecks_table, bound_of, result_table, stage_results_table
+from memplace_env.report.plans.result_tables import (
+    bottlenecks_table,
+    bound_of,
+    piece_of,
+    result_table,
+    stage_results_table,
+)
 from memplace_env.report.plans.stage_result import StageResult
 from memplace_env.report.quantities import percent, seconds
 from memplace_env.report.style import to_png
@@ -162,7 +168,8 @@ class Result:
         """Print the headline, the results of all agents, the result and its bottlenecks."""
         console, solution, task = stdout(), self.solution, self.env.task
         is_static = self.formulation is Formulation.ONE_SHOT
-        proven = "proven optimal for one level a tensor" if is_static else "proven optimal"
+        piece = piece_of(task.program)
+        proven = f"proven optimal for one level a {piece}" if is_static else "proven optimal"
         status = proven if solution.outcome == "optimal" else "the best that was found"
         if self.faster:
             status = "not the fastest plan that was found"
@@ -175,7 +182,7 @@ class Result:
         for line in baseline_lines(solution, self.baselines):
             console.print(line, style="dim", soft_wrap=True)
         console.print()
-        bound = bound_of(self.evaluated.report, solution.bound_s, self.formulation)
+        bound = bound_of(self.evaluated.report, solution.bound_s, self.formulation, piece)
         console.print(stage_results_table(self.baseline, self.stage_results, bound, self.found_by, solution.seed), "")
         console.print(result_table(task, self.evaluated, bound, self.baseline), "")
         console.print(bottlenecks_table(task, self.evaluated), "")

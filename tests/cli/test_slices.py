@@ -34,6 +34,14 @@ def test_solved_and_shown(run: Run, plan: Path) -> None:
     assert compared.exit_code == 0, compared.stderr
 
 
+@pytest.mark.parametrize(("slices", "piece"), [((), "tensor"), (("--slices", "0.1"), "slice")])
+def test_what_is_proven(run: Run, plan: Path, slices: tuple[str, ...], piece: str) -> None:
+    """A plan without slices, or with others, may be faster than the bound of a sliced task."""
+    solved = run("solve", MODEL, "--agent", "exact", "--time-limit", 5, *slices)
+    assert solved.exit_code == 0, solved.stderr
+    assert f"no plan that keeps each {piece} in one level is faster, proven" in " ".join(solved.stdout.split())
+
+
 def test_plans_in_different_slices_are_compared(run: Run, parsed: Callable[..., Any], plan: Path) -> None:
     assert run("export", MODEL, plan, "--format", "plan", "--out", "merged.json").exit_code == 0
     assert run("solve", MODEL, "--agent", "native", "--bound", "0", "--out", "out").exit_code == 0

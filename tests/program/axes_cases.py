@@ -198,6 +198,9 @@ def _windows() -> Iterator[Case]:
     yield Case("Conv", (x, floats(8, 1, 3, 3)), {"group": 4}, cut=False)
     for padding in ("SAME_UPPER", "SAME_LOWER", "VALID"):
         yield Case("Conv", (x, floats(6, 4, 3, 3)), {"auto_pad": padding, "strides": [2, 2]}, cut=False)
+    tiles: dict[str, Any] = {"kernel_shape": [2, 2], "strides": [2, 3]}
+    yield Case("AveragePool", (floats(1, 2, 4, 6),), tiles, cut=False)
+    yield Case("Conv", (floats(1, 2, 4, 6), floats(3, 2, 2, 2)), {**tiles, "pads": [2, 3, 1, 0]}, cut=False)
     scale, zeros = np.float32(0.1), (np.uint8(3), np.uint8(5))
     images, filters = ints(2, 3, 7, 7, dtype=np.uint8), ints(4, 3, 3, 3, dtype=np.uint8)
     yield Case("ConvInteger", (images, filters, *zeros), {"pads": [1, 1, 1, 1]})
@@ -208,16 +211,15 @@ def _windows() -> Iterator[Case]:
     yield Case("ConvTranspose", (floats(2, 4, 5, 5), floats(4, 3, 3, 3), floats(6)), {"group": 2}, cut=False)
     yield Case("ConvTranspose", (floats(2, 4, 5, 5), floats(4, 3, 3, 3), floats(3)), {"pads": [1, 1, 0, 0]}, cut=False)
     pool = {"kernel_shape": [3, 3], "strides": [2, 2]}
-    yield Case("MaxPool", (x,), {**pool, "ceil_mode": 1}, cut=False)
+    yield from (Case(name, (x,), {**pool, "ceil_mode": 1}, cut=False) for name in ("AveragePool", "MaxPool"))
     yield Case("MaxPool", (x,), {**pool, "dilations": [2, 1]}, outputs=2, cut=False)
-    yield Case("AveragePool", (x,), {**pool, "ceil_mode": 1}, cut=False)
     yield Case("AveragePool", (x,), {**pool, "pads": [1, 1, 1, 1], "count_include_pad": 1}, cut=False)
     for name in ("GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool"):
         yield from (Case(name, (image,)) for image in (x, floats(2, 3, 4)))
 
 
 def _normalisations() -> Iterator[Case]:
-    x = floats(3, 4, 5, 6)
+    x, groups = floats(3, 4, 5, 6), ((21, floats(4)), (18, floats(2)))
     for name in ("Softmax", "LogSoftmax", "Hardmax"):
         for opset in (11, 13):
             yield Case(name, (x,), opset=opset)
@@ -231,8 +233,7 @@ def _normalisations() -> Iterator[Case]:
         yield Case("RMSNormalization", (x, floats(*shape)), {"axis": axis}, opset=23)
         yield Case("LpNormalization", (x,), {"axis": axis, "p": 1})
     yield Case("LpNormalization", (x,))
-    yield Case("GroupNormalization", (x, floats(4), floats(4)), {"num_groups": 2})
-    yield Case("GroupNormalization", (x, floats(2), floats(2)), {"num_groups": 2}, opset=18)
+    yield from (Case("GroupNormalization", (x, f, f), {"num_groups": 2}, opset=o) for o, f in groups)
     yield Case("InstanceNormalization", (x, floats(4), floats(4)), cut=False)
     yield Case("LRN", (x,), {"size": 3})
     yield Case("MeanVarianceNormalization", (x,), opset=13)

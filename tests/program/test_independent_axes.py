@@ -16,7 +16,7 @@ from onnx import ValueInfoProto, helper
 from onnx.reference import ReferenceEvaluator
 
 from memplace_env.program.frontends.lowered.graph_values import Value
-from memplace_env.program.frontends.lowered.independence import Axes, SiteAxes, WindowAxis
+from memplace_env.program.frontends.lowered.independence import ANYWHERE, Axes, SiteAxes, WindowAxis
 from memplace_env.program.frontends.lowered.node_graph import Node, Site
 from memplace_env.program.frontends.lowered.rules import independent_axes
 from memplace_env.program.frontends.onnx.onnx_operators import OPERATORS
@@ -212,9 +212,21 @@ def test_moved_elements_are_those_of_the_operands(case: Case) -> None:
     site = site_of(case, results)
     axes = axes_of(site)
     check_numbers(site, axes)
-    names = [name for named in (*axes.inputs, *axes.outputs) for name in named]
-    assert len(set(names)) == len(names)
-    assert None not in names
+    assert {name for named in (*axes.inputs, *axes.outputs) for name in named} == {ANYWHERE}
+
+
+@pytest.mark.parametrize("case", IMAGES, ids=str)
+def test_cuts_without_halo_tear_no_window(case: Case) -> None:
+    whole = computed(case, case.inputs)
+    image = np.asarray(case.inputs[0])
+    axes = axes_of(site_of(case, whole)).inputs
+    for axis, name in enumerate(axes[0] if axes else ()):
+        if not isinstance(name, WindowAxis) or name.halo:
+            continue
+        for cut in range(name.unit, image.shape[axis], name.unit):
+            hidden = (only(image, axis, side) for side in ((0, cut), (cut, image.shape[axis])))
+            before, after = (computed(case, (part, *case.inputs[1:]))[0] != whole[0] for part in hidden)
+            assert not (before & after).any()
 
 
 def test_every_rule_has_a_case() -> None:

@@ -12,6 +12,7 @@ from rich.text import Text
 from memplace_env._lib.units import PS
 from memplace_env.placement.simulator import Report
 from memplace_env.placement.task import Task
+from memplace_env.program.program import Program
 from memplace_env.report.comparison.differences import spread_of
 from memplace_env.report.explanation.bottlenecks import repeated_bottlenecks
 from memplace_env.report.explanation.reasons import bottleneck_reason, what_decides
@@ -32,19 +33,29 @@ class Bound(NamedTuple):
 
 
 _PROVEN = {
-    "one-shot": "no plan that keeps each tensor in one level is faster",
+    "one-shot": "no plan that keeps each {piece} in one level is faster",
     "game": "no plan of any kind is faster",
     "dynamic": "no plan of any kind is faster",
 }
 """Meaning of a bound that agents prove, by the value of the formulation."""
 
 
-def bound_of(report: Report, proven_s: float | None = None, formulation: str = "one-shot") -> Bound:
-    """Return the bound that an agent proved, in seconds, for plans of a formulation; without one the traffic bound."""
+def bound_of(
+    report: Report, proven_s: float | None = None, formulation: str = "one-shot", piece: str = "tensor"
+) -> Bound:
+    """Return the bound that an agent proved, in seconds, for plans of a formulation; without one the traffic bound.
+
+    `piece` is the word for what has one level in a one-shot plan, as `piece_of` returns it.
+    """
     traffic = f"Traffic bound: no plan of any kind can beat {seconds(report.traffic_bound_s)}."
     if proven_s is None:
         return Bound("traffic bound", report.traffic_bound_s, traffic)
-    return Bound("bound", proven_s, f"Bound: {_PROVEN[formulation]}, proven. {traffic}")
+    return Bound("bound", proven_s, f"Bound: {_PROVEN[formulation].format(piece=piece)}, proven. {traffic}")
+
+
+def piece_of(program: Program) -> str:
+    """Return the word for what has one level in a one-shot plan of a program: a tensor, or a slice of one."""
+    return "tensor" if program.slices is None else "slice"
 
 
 def stage_results_table(

@@ -1,22 +1,28 @@
 """Axes along which an op treats the elements of a tensor independently, as spans of strides: it may be cut there.
 
-Views of one buffer have different shapes but the same order of elements, so axes are compared as spans [low, high) of
-strides: an axis of `size` elements that lie `low` apart covers low ... low * size.
+Views of one buffer have different shapes and strides, so axes are compared by what they are in the buffer, as spans
+[low, high) of strides: an axis of `size` elements that lie `low` apart covers low ... low * size.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from memplace_env._lib.units import ceil_div
 from memplace_env.program.consistency import MOST_ROWS
 from memplace_env.program.frontends.lowered.graph_values import Shape
+from memplace_env.program.frontends.lowered.strides import Strides
 
 Span = tuple[int, int]
 
 ENOUGH_ROWS: Final = 8
 """Rows from which on fewer rows read twice count more than further rows (our choice)."""
+
+ANYWHERE: Final = "anywhere"
+"""Name of the axes of a tensor that is only moved: wherever it is cut, each result needs one part."""
 
 
 class WindowAxis(NamedTuple):
@@ -24,11 +30,13 @@ class WindowAxis(NamedTuple):
 
     Attributes:
         axis: name of the result's axis.
-        halo: elements that the windows of neighbouring results share, if the results are computed apart.
+        halo: elements that the windows of neighbouring results share, or that a cut can part from their window.
+        unit: elements from one place to the next where it may be cut, so that windows that share none stay whole.
     """
 
     axis: Hashable
     halo: int
+    unit: int = 1
 
 
 Axes = Sequence[Hashable]
@@ -42,23 +50,40 @@ class SiteAxes(NamedTuple):
     outputs: Sequence[Axes] = ()
 
 
+class NamedView(NamedTuple):
+    """A view of a buffer that an op reads or writes.
+
+    Attributes:
+        shape: sizes of its axes.
+        strides: by axis, in elements of the buffer; None if they are unknown.
+        axes: names of its axes; without a name for each, it stays whole.
+    """
+
+    shape: Shape
+    strides: Strides | None
+    axes: Axes
+
+
 @dataclass(frozen=True, slots=True)
 class Independent:
     """Spans of strides along which a tensor may be cut.
 
     Attributes:
-        spans: disjoint, from small strides to large ones; each may be cut anywhere.
-        windows: axes that windows slide over, with the elements that each cut makes to be read twice.
+        halos: by span, the elements along it that each cut makes to be read twice. Without a halo, parts of the span
+            may be cut, too.
     """
 
-    spans: tuple[Span, ...] = ()
-    windows: Mapping[Span, int] = field(default_factory=dict)
+    halos: Mapping[Span, int] = field(default_factory=dict)
 
     def halo(self, span: Span) -> int | None:
         """Return the elements along a span that each cut makes to be read twice, None if it may not be cut."""
-        if any(low <= span[0] and span[1] <= high for low, high in self.spans):
-            return 0
-        return self.windows.get(span)
+        low, high = span
+        halos = [
+            ceil_div(halo * own_low, low)
+            for (own_low, own_high), halo in self.halos.items()
+            if low % own_low == 0 and (own_high == high if halo else own_high % high == 0)
+        ]
+        return min(halos, default=None)
 
 
 WHOLE: Final = Independent()
@@ -72,35 +97,67 @@ class TensorRows(NamedTuple):
     rows: int
 
 
-def independent(shape: Shape, axes: Axes) -> Independent:
-    """Return where a tensor of this shape may be cut by the names of its axes; without a name for each, nowhere."""
-    if len(axes) != len(shape):
+class _Axis(NamedTuple):
+    """An axis of more than one element: its span and its name."""
+
+    low: int
+    high: int
+    name: Hashable
+
+    def clashes(self, other: _Axis) -> bool:
+        """Return whether a part of the buffer lies along both axes, and what it is for the one it is not for the other.
+
+        Axes that are needed whole, or only moved, do not clash.
+        """
+        apart = self.high <= other.low or other.high <= self.low
+        return not (apart or self == other or other.name is None or self.name == other.name == ANYWHERE)
+
+
+def independent(views: Sequence[NamedView]) -> Independent:
+    """Return where a tensor may be cut by the names of its axes in all the views that one op reads or writes.
+
+    An axis that has another name in another view stays whole: a result would need one part of it by the one name and
+    another part by the other.
+    """
+    if any(view.strides is None or len(view.axes) != len(view.shape) for view in views):
         return WHOLE
+    each = [_axes(view) for view in views]
+    return meet(
+        _free(axis for axis in axes if not any(axis.clashes(o) for other in each for o in other)) for axes in each
+    )
+
+
+def _axes(view: NamedView) -> list[_Axis]:
+    """Return the axes of a view, from small strides to large ones."""
+    assert view.strides is not None
+    axes = zip(view.strides, view.shape, view.axes, strict=True)
+    return sorted((_Axis(low, low * size, name) for low, size, name in axes if size > 1), key=lambda axis: axis.low)
+
+
+def _free(axes: Iterable[_Axis]) -> Independent:
+    """Return the spans of axes that have names; neighbours that may be cut anywhere are one span."""
     spans: list[Span] = []
-    windows = {}
-    low = 1
-    for size, name in zip(reversed(shape), reversed(axes), strict=True):
-        high = low * size
+    windows: dict[Span, int] = {}
+    for low, high, name in axes:
         if isinstance(name, WindowAxis) and name.halo:
             windows[low, high] = name.halo
-        elif name is not None and size > 1:
-            spans[-1:] = [(spans[-1][0], high)] if spans and spans[-1][1] == low else [*spans[-1:], (low, high)]
-        low = high
-    return Independent(tuple(spans), windows)
+        elif name is not None:
+            begin = low * (name.unit if isinstance(name, WindowAxis) else 1)
+            spans.append((spans.pop()[0] if spans and spans[-1][1] == begin else begin, high))
+    return Independent({**dict.fromkeys(spans, 0), **windows})
 
 
 def meet(parts: Iterable[Independent]) -> Independent:
     """Return where a tensor may be cut if all of these say so."""
     first, *others = parts
     for other in others:
-        pairs = ((max(a, c), min(b, d)) for a, b in first.spans for c, d in other.spans)
-        spans = tuple(sorted((low, high) for low, high in pairs if low < high and high % low == 0))
-        windows = {}
-        for span in {**first.windows, **other.windows}:
+        spans = {(math.lcm(a, c), math.gcd(b, d)) for a, b in first.halos for c, d in other.halos}
+        halos = {}
+        for span in sorted(spans):
             one, two = first.halo(span), other.halo(span)
-            if one is not None and two is not None:
-                windows[span] = max(one, two)
-        first = Independent(spans, windows)
+            if span[0] < span[1] and span[1] % span[0] == 0 and one is not None and two is not None:
+                halos[span] = max(one, two)
+        first = Independent(halos)
     return first
 
 
@@ -114,11 +171,7 @@ def best_span(elements: int, where: Independent) -> Span | None:
         rows = span[1] // span[0]
         return min(rows, ENOUGH_ROWS), -(where.halo(span) or 0) / rows, rows, span[0]
 
-    spans = [
-        span
-        for span in (*where.spans, *where.windows)
-        if elements % span[1] == 0 and 1 < span[1] // span[0] < MOST_ROWS
-    ]
+    spans = [span for span in where.halos if elements % span[1] == 0 and 1 < span[1] // span[0] < MOST_ROWS]
     return max(spans, key=worth, default=None)
 
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from itertools import zip_longest
 from typing import Final
 
 from memplace_env._lib.errors import WorkloadError
 from memplace_env.program.frontends.lowered.buffer_ops import Buffer, Op, OpGraph
 from memplace_env.program.frontends.lowered.geometry import geometry_columns
 from memplace_env.program.frontends.lowered.graph_values import Value, deployed_bits
-from memplace_env.program.frontends.lowered.independence import Axes, Independent, independent, meet
+from memplace_env.program.frontends.lowered.independence import Axes, Independent, NamedView, independent
 from memplace_env.program.frontends.lowered.node_graph import Gemm, Node, NodeGraph, Operator, Site
 from memplace_env.program.frontends.lowered.rule_errors import errors_of_rules
 from memplace_env.program.frontends.lowered.rules.independent_axes import NOTHING
 from memplace_env.program.frontends.lowered.rules.matrix_products import NO_GEMM
+from memplace_env.program.frontends.lowered.strides import Strides, reshaped, row_major, transposed
 
 MAX_WORK: Final = 2**60
 """Most work of one op; more is a mistake in the dims, and could overflow int64 in sums."""
@@ -40,6 +40,7 @@ class _Lowering:
         self._graph = graph
         self._dtype = dtype
         self._source: dict[str, str] = {}
+        self._strides: dict[str, Strides | None] = {}
         self._buffers: dict[str, Buffer] = {}
 
     def run(self) -> OpGraph:
@@ -48,6 +49,8 @@ class _Lowering:
             node = site.node
             if source is not None:
                 self._source[node.outputs[0]] = self._root(node.inputs[source])
+                with _blaming(node):
+                    self._strides[node.outputs[0]] = self._viewed(site, source)
             elif not site.result.constant:
                 ops.append(self._op(site))
         written = {name for op in ops for name in op.outputs}
@@ -100,7 +103,10 @@ class _Lowering:
         # Of a gathered table only the rows in the result are read, unless the table is another operand too.
         if operator.gathers and inputs[0] is not None and inputs[0] not in inputs[1:]:
             reads[inputs[0]] = min(reads[inputs[0]], site.result.elements)
-        cuts = _independent(inputs, site.inputs, axes.inputs), _independent(node.outputs, site.outputs, axes.outputs)
+        cuts = (
+            self._independent(inputs, node.inputs, site.inputs, axes.inputs),
+            self._independent(node.outputs, node.outputs, site.outputs, axes.outputs),
+        )
         return Op(
             operator, node.name, inputs, outputs, reads, gemm, vector_ops, geometry, nodes=(node.name,),
             independent=cuts[0] | cuts[1],
@@ -114,6 +120,34 @@ class _Lowering:
         if not value.elements or (value.constant and (value.elements == 1 or position in operator.parameters)):
             return None
         return self._root(name)
+
+    def _viewed(self, site: Site, source: int) -> Strides | None:
+        """Return the strides of a node's result that is a view of the input at a position."""
+        given = site.needed(source)
+        strides, order = self._strides_of(site.node.inputs[source], given), site.node.operator.order
+        if strides is None:
+            return None
+        if order is None:
+            return reshaped(given.shape, strides, site.result.shape)
+        return transposed(given.shape, strides, order(site), site.result.shape)
+
+    def _strides_of(self, name: str, value: Value) -> Strides | None:
+        return self._strides[name] if name in self._strides else row_major(value.shape)
+
+    def _independent(
+        self,
+        buffers: Sequence[str | None],
+        names: Sequence[str],
+        values: Sequence[Value | None],
+        axes: Sequence[Axes],
+    ) -> dict[str, Independent]:
+        """Return where each buffer may be cut, by the names of the axes at the positions where it stands."""
+        views: dict[str, list[NamedView]] = {}
+        missing: list[Axes] = [()] * (len(values) - len(axes))
+        for buffer, name, value, named in zip(buffers, names, values, [*axes, *missing], strict=True):
+            if buffer and value:
+                views.setdefault(buffer, []).append(NamedView(value.shape, self._strides_of(name, value), named))
+        return {buffer: independent(several) for buffer, several in views.items()}
 
     def _buffer(self, value: Value) -> Buffer:
         bits = deployed_bits(value.element_type, self._dtype)
@@ -130,18 +164,6 @@ def _view_source(site: Site) -> int | None:
     if operator.view is None or first is None or any(value is not None for value in others):
         return None
     return operator.view(site)
-
-
-def _independent(
-    buffers: Sequence[str | None], values: Sequence[Value | None], axes: Sequence[Axes]
-) -> dict[str, Independent]:
-    """Return where each buffer may be cut, by the names of the axes at the positions where it stands."""
-    found: dict[str, Independent] = {}
-    for buffer, value, named in zip_longest(buffers, values, axes, fillvalue=()):
-        if buffer and value:
-            cuts = independent(value.shape, named)
-            found[buffer] = meet([found[buffer], cuts]) if buffer in found else cuts
-    return found
 
 
 def _blaming(node: Node) -> AbstractContextManager[None]:

@@ -65,6 +65,7 @@ class Operator:
         view: rule for the input position that a node's only result is a view of, None for a tensor of its own; called
             only for nodes that use the first output alone. Without a rule the result is never a view.
         view_of_constants: whether the result for a constant input 0 is a view, stored in the form that is needed.
+        order: rule for the axes of input 0 in the order that its result has them; None: elements keep their order.
         elementwise: whether each result element depends on one element of each operand, so that "epilogue" can fuse it.
         conv_head: whether fusion "conv" fuses the ops after it into it.
         epilogue_head: whether fusion "epilogue" fuses element-wise ops after it into it.
@@ -95,6 +96,7 @@ class Operator:
     gathers: bool = False
     view: Callable[[Site], int | None] | None = None
     view_of_constants: bool = False
+    order: Callable[[Site], Sequence[int]] | None = None
     elementwise: bool = False
     conv_head: bool = False
     epilogue_head: bool = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 from onnx import ModelProto, NodeProto, TensorProto, TypeProto, defs, helper, numpy_helper, shape_inference
@@ -171,7 +171,7 @@ class _ForwardPass:
         check_attributes(node, inputs)
         types = self._inferred(node)
         outputs = self._shaped(node, operator, inputs, types)
-        read = _node(node, operator, len(self._nodes))
+        read = _node(node, operator, len(self._nodes), self._opset)
         if not operator.random and all(value is None or value.constant for value in inputs):
             outputs = folded(read, inputs, outputs, self._meter)
         for name in filter(None, node.output):
@@ -232,6 +232,15 @@ def _tensor_type(element_type: int, shape: Shape) -> TypeProto:
     return helper.make_tensor_type_proto(element_type, shape)
 
 
+@cache
+def _default_axis(op_type: str, opset: int) -> Mapping[str, Any]:
+    """Return the attribute `axis` as an operator has it where a node does not give it, nothing if there is none."""
+    axis = defs.get_schema(op_type, opset, "").attributes.get("axis")
+    if axis is None or not axis.default_value.name:
+        return {}
+    return {"axis": helper.get_attribute_value(axis.default_value)}
+
+
 def _refuse_control_flow(node: NodeProto) -> None:
     raise WorkloadError(
         f"Control flow as in {describe(node)} is not supported; export the model with the loop unrolled."
@@ -250,8 +259,13 @@ def _static(subject: str, type_: TypeProto) -> Value | None:
     return checked_value(subject, tuple(dims), tensor.elem_type)
 
 
-def _node(proto: NodeProto, operator: Operator, index: int) -> Node:
-    """Return a node of the file, named after its type and `index` if it has no name."""
-    attributes = {a.name: helper.get_attribute_value(a) for a in proto.attribute}
+def _node(proto: NodeProto, operator: Operator, index: int, opset: int) -> Node:
+    """Return a node of the file, named after its type and `index` if it has no name.
+
+    It always has its `axis`, as versions of an operator differ in what that is without the attribute.
+    """
+    given = {a.name: helper.get_attribute_value(a) for a in proto.attribute}
     name = proto.name or f"{proto.op_type}_{index}"
-    return Node(operator, name, tuple(proto.input), tuple(proto.output), attributes)
+    return Node(
+        operator, name, tuple(proto.input), tuple(proto.output), {**_default_axis(proto.op_type, opset), **given}
+    )

@@ -15,7 +15,13 @@ from typing import Any, Final
 import numpy as np
 
 from memplace_env.program.frontends.lowered.node_graph import BehindConv, Operator, Site
-from memplace_env.program.frontends.lowered.rules import independent_axes, matrix_products, vector_ops, views
+from memplace_env.program.frontends.lowered.rules import (
+    independent_axes,
+    matrix_products,
+    vector_ops,
+    views,
+    window_axes,
+)
 from memplace_env.program.frontends.lowered.rules.independent_axes import Rule
 from memplace_env.program.frontends.lowered.rules.vector_ops import per_input, per_result
 from memplace_env.program.frontends.onnx.rules import missing_values, sequences, shape_folds
@@ -73,7 +79,7 @@ def _product(name: str, **more: Any) -> Operator:
 
 def _convolution(name: str, **more: Any) -> Operator:
     """A product over the windows of images."""
-    axes = more.pop("axes", independent_axes.convolution)
+    axes = more.pop("axes", window_axes.convolution)
     return _product(name, axes=axes, filters=True, channels_first=True, **more)
 
 
@@ -117,7 +123,7 @@ _ROWS: Final = (
     _convolution(
         "ConvTranspose",
         product=matrix_products.conv_transpose,
-        axes=independent_axes.transposed_convolution,
+        axes=window_axes.transposed_convolution,
         conv_head=True,
     ),
     _convolution("DeformConv", product=matrix_products.conv, vector_ops=vector_ops.deformed_sampling, axes=None),
@@ -211,9 +217,9 @@ _ROWS: Final = (
     Operator("SwiGLU", vector_ops=per_result(3)),
     Operator("Upsample", vector_ops=vector_ops.resizing, axes=independent_axes.same_sizes, parameters=(1,)),
     # Pooling and reductions.
-    *(_pooling(name, vector_ops.pooling, independent_axes.pooling) for name in ("AveragePool", "LpPool", "MaxPool")),
+    *(_pooling(name, vector_ops.pooling, window_axes.pooling) for name in ("AveragePool", "LpPool", "MaxPool")),
     *(
-        _pooling(name, per_input(1), independent_axes.pooled_wholly)
+        _pooling(name, per_input(1), window_axes.pooled_wholly)
         for name in ("GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool")
     ),
     *map(_reduction, _REDUCTIONS),
@@ -248,7 +254,13 @@ _ROWS: Final = (
     _move("Slice", parameters=(1, 2, 3, 4), gathers=True, view=views.if_all_forwards, fold=shape_folds.part),
     _move("Split", parameters=(1,), view=views.if_same_size, fold=shape_folds.pieces),
     _move("Tile", parameters=(1, 2), view=views.if_same_size, fold=shape_folds.repeated),
-    _move("Transpose", view=views.if_order_stays, view_of_constants=True, fold=shape_folds.turned),
+    _move(
+        "Transpose",
+        view=views.if_order_stays,
+        view_of_constants=True,
+        order=views.transposed_order,
+        fold=shape_folds.turned,
+    ),
     _move("Trilu", parameters=(1,)),
     # Views.
     *(_view(name, fold=shape_folds.same) for name in ("Flatten", "Identity", "Squeeze", "Unsqueeze")),

@@ -1,4 +1,4 @@
-"""Attributes of ONNX's operators from TFLite's options, and operands' shapes as ONNX would have them.
+"""Attributes of ONNX's operators from TFLite's options, and operands' axes as ONNX would have them.
 
 Feature maps stay [batch, height, width, channels]; filters become ONNX's [filters, channels, height, width]. A rule
 raises ValueError where operands or options contradict each other.
@@ -6,7 +6,7 @@ raises ValueError where operands or options contradict each other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from memplace_env.program.frontends.lowered.graph_values import Shape
@@ -14,6 +14,7 @@ from memplace_env.program.frontends.tflite.tflite_model import Call
 
 Attributes = Mapping[str, Any]
 Shapes = Mapping[int, Shape]
+Orders = Mapping[int, Sequence[int]]
 
 _SAME: Final = 0
 """Value of the option Padding; the only other one is VALID, without padding."""
@@ -29,18 +30,23 @@ def no_shapes(call: Call) -> Shapes:
     return {}
 
 
+def no_orders(call: Call) -> Orders:
+    """No operand with its axes in another order in ONNX."""
+    return {}
+
+
 def convolution(call: Call) -> Attributes:
     """CONV_2D: as many groups as the channels of the image over those of a filter."""
     return _window(call) | {"group": call.needed(0).shape[-1] // call.needed(1).shape[-1]}
 
 
-def convolution_shapes(call: Call) -> Shapes:
+def convolution_orders(call: Call) -> Orders:
     """CONV_2D: filters are stored [filters, height, width, channels]."""
-    filters, height, width, channels = call.needed(1).shape
+    filters, _, _, channels = call.needed(1).shape
     groups, left = divmod(call.needed(0).shape[-1], channels)
     if left or filters % groups or call.result.shape[-1] != filters:
         raise ValueError("the filters do not fit the channels")
-    return {1: (filters, channels, height, width)}
+    return {1: (0, 3, 1, 2)}
 
 
 def depthwise(call: Call) -> Attributes:
@@ -48,12 +54,12 @@ def depthwise(call: Call) -> Attributes:
     return _window(call) | {"group": call.needed(0).shape[-1]}
 
 
-def depthwise_shapes(call: Call) -> Shapes:
+def depthwise_orders(call: Call) -> Orders:
     """DEPTHWISE_CONV_2D: filters are stored [1, height, width, channels x multiplier]."""
-    one, height, width, filters = call.needed(1).shape
+    one, _, _, filters = call.needed(1).shape
     if one != 1 or call.result.shape[-1] != filters or filters % call.needed(0).shape[-1]:
         raise ValueError("the filters do not fit the channels")
-    return {1: (filters, 1, height, width)}
+    return {1: (3, 0, 1, 2)}
 
 
 def transposed_convolution(call: Call) -> Attributes:
@@ -67,27 +73,32 @@ def transposed_convolution(call: Call) -> Attributes:
     return {"strides": strides, "pads": (*pads, *pads)}
 
 
-def transposed_convolution_shapes(call: Call) -> Shapes:
+def transposed_convolution_orders(call: Call) -> Orders:
     """TRANSPOSE_CONV: filters are stored [filters, height, width, channels], ONNX has [channels, filters, ...]."""
-    filters, height, width, channels = call.needed(1).shape
+    filters, _, _, channels = call.needed(1).shape
     if call.result.shape[-1] != filters or call.needed(2).shape[-1] != channels:
         raise ValueError("the filters do not fit the channels")
-    return {1: (channels, filters, height, width)}
+    return {1: (3, 0, 1, 2)}
 
 
 def fully_connected_shapes(call: Call) -> Shapes:
-    """FULLY_CONNECTED: weights are stored [columns, depth], and the left operand is split into rows of that depth."""
+    """FULLY_CONNECTED: the left operand is split into rows of the weights' depth."""
     columns, depth = call.needed(1).shape
     if call.result.shape[-1] != columns:
         raise ValueError("the weights do not fit the result")
-    return {0: (*call.result.shape[:-1], depth), 1: (depth, columns)}
+    return {0: (*call.result.shape[:-1], depth)}
 
 
-def matmul_shapes(call: Call) -> Shapes:
+def fully_connected_orders(call: Call) -> Orders:
+    """FULLY_CONNECTED: weights are stored [columns, depth]."""
+    return {1: (1, 0)}
+
+
+def matmul_orders(call: Call) -> Orders:
     """BATCH_MATMUL: operands transposed if their option is set."""
-    shapes = (call.needed(0).shape, call.needed(1).shape)
+    ranks = (len(call.needed(0).shape), len(call.needed(1).shape))
     transposed = (call.option("AdjX"), call.option("AdjY"))
-    return {i: (*shapes[i][:-2], shapes[i][-1], shapes[i][-2]) for i in (0, 1) if transposed[i]}
+    return {i: (*range(ranks[i] - 2), ranks[i] - 1, ranks[i] - 2) for i in (0, 1) if transposed[i]}
 
 
 def pooling(call: Call) -> Attributes:
@@ -109,6 +120,22 @@ def permutation(call: Call) -> Attributes:
     if sorted(order) != list(range(len(call.needed(0).shape))):
         raise ValueError(f"the order of dims {order} is not a permutation")
     return {"perm": order}
+
+
+def last_axis(call: Call) -> Attributes:
+    """SOFTMAX and LOG_SOFTMAX: over the last axis."""
+    return {"axis": -1}
+
+
+def searched_axis(call: Call) -> Attributes:
+    """ARG_MAX and ARG_MIN: the axis, None if the file does not have it; it disappears."""
+    axis = call.needed(1).data
+    return {"axis": None if axis is None else int(axis.reshape(-1)[0]), "keepdims": 0}
+
+
+def reduction(call: Call) -> Attributes:
+    """Reductions: whether the reduced axes stay, with one element."""
+    return {"keepdims": call.option("KeepDims")}
 
 
 def response_window(call: Call) -> Attributes:

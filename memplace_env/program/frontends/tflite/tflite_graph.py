@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from memplace_env._lib.errors import WorkloadError
 from memplace_env.program.frontends.lowered.graph_values import Shape, Value, checked_value
@@ -17,6 +18,9 @@ from memplace_env.program.frontends.tflite.tflite_operators import ROWS, TfliteO
 from memplace_env.program.names import stem
 
 _RESHAPE: Final = OPERATORS["Reshape"]
+
+_TRANSPOSE: Final = replace(OPERATORS["Transpose"], view=views.always)
+"""An operand that its reader takes in another order, so that nothing is moved."""
 
 
 def to_graph(model: TfliteModel) -> NodeGraph:
@@ -64,7 +68,11 @@ class _Translation:
         if row.operator.view is views.always:
             self._check_elements(names[0], call.result.shape)
         for position, shape in row.shapes(call).items():
-            names[position] = self._reshaped(names[position], shape, f"{call.index}.{position}")
+            names[position] = self._viewed(_RESHAPE, names[position], shape, {}, f"{call.index}.{position}")
+        for position, order in row.orders(call).items():
+            own = self._values[names[position]].shape
+            shape, perm = tuple(own[axis] for axis in order), {"perm": order}
+            names[position] = self._viewed(_TRANSPOSE, names[position], shape, perm, f"{call.index}.{position}")
         activation = call.option("FusedActivationFunction") if row.activates else 0
         operator = _activated(row.operator) if activation else row.operator
         outputs = tuple("" if tensor is None else tensor.name for tensor in call.outputs)
@@ -78,12 +86,12 @@ class _Translation:
             self._values[tensor.name] = _value(tensor, constant=not tensor.variable)
         return tensor.name
 
-    def _reshaped(self, name: str, shape: Shape, suffix: str) -> str:
+    def _viewed(self, operator: Operator, name: str, shape: Shape, attributes: Mapping[str, Any], suffix: str) -> str:
         """Return a view of an operand in another shape; no tensor of the file has a zero byte in its name."""
         self._check_elements(name, shape)
         view = f"{stem(name)}\0{suffix}"
         self._values[view] = replace(self._values[name], shape=shape, data=None)
-        self._nodes.append(Node(_RESHAPE, view, (name,), (view,), {}))
+        self._nodes.append(Node(operator, view, (name,), (view,), attributes))
         return view
 
     def _check_elements(self, name: str, shape: Shape) -> None:

@@ -7,12 +7,19 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from memplace_env.program.frontends.lowered.node_graph import Operator
-from memplace_env.program.frontends.lowered.rules import matrix_products, vector_ops, views
+from memplace_env.program.frontends.lowered.rules import independent_axes, matrix_products, vector_ops, views
 from memplace_env.program.frontends.lowered.rules.vector_ops import per_result
 from memplace_env.program.frontends.onnx.onnx_operators import OPERATORS
 from memplace_env.program.frontends.tflite import attributes as about
 from memplace_env.program.frontends.tflite import tflite_recurrent
-from memplace_env.program.frontends.tflite.attributes import Attributes, Shapes, no_attributes, no_shapes
+from memplace_env.program.frontends.tflite.attributes import (
+    Attributes,
+    Orders,
+    Shapes,
+    no_attributes,
+    no_orders,
+    no_shapes,
+)
 from memplace_env.program.frontends.tflite.tflite_model import Call
 
 
@@ -26,6 +33,7 @@ class TfliteOperator:
         inputs: TFLite's input positions in ONNX's order, None where ONNX has one more; None if they are the same.
         attributes: rule for the attributes that ONNX's rules read.
         shapes: rule for the operands of other shapes in ONNX, by ONNX's input position.
+        orders: rule for the operands whose axes ONNX has in another order, by ONNX's input position: that order.
         of_shapes: whether the result follows from shapes alone, so that it is constant.
         activates: whether the option FusedActivationFunction is work in addition to the operator's own.
     """
@@ -35,6 +43,7 @@ class TfliteOperator:
     inputs: tuple[int | None, ...] | None = None
     attributes: Callable[[Call], Attributes] = no_attributes
     shapes: Callable[[Call], Shapes] = no_shapes
+    orders: Callable[[Call], Orders] = no_orders
     of_shapes: bool = False
     activates: bool = True
 
@@ -51,24 +60,27 @@ def _like(name: str, onnx: str, inputs: tuple[int | None, ...] | None = None, **
 
 def _elementwise(name: str, operator: str, operations: int) -> TfliteOperator:
     """An element-wise operator that ONNX lacks, with as many operations as its primitive ops."""
-    return TfliteOperator(name, Operator(operator, vector_ops=per_result(operations), elementwise=True))
+    axes, work = independent_axes.elementwise, per_result(operations)
+    return TfliteOperator(name, Operator(operator, vector_ops=work, axes=axes, elementwise=True))
 
 
 def _move(name: str, operator: str, parameters: tuple[int, ...]) -> TfliteOperator:
     """An operator that only moves elements and that ONNX lacks."""
-    return TfliteOperator(name, Operator(operator, vector_ops=vector_ops.nothing, parameters=parameters))
+    axes, work = independent_axes.moved, vector_ops.nothing
+    return TfliteOperator(name, Operator(operator, vector_ops=work, axes=axes, parameters=parameters))
 
 
 # Compilers for TFLite treat a fully connected layer as a convolution of images of one pixel.
-_FULLY_CONNECTED: Final = replace(OPERATORS["Gemm"], product=matrix_products.matmul, conv_head=True)
+_FULLY_CONNECTED: Final = replace(
+    OPERATORS["Gemm"], product=matrix_products.matmul, axes=independent_axes.fully_connected, conv_head=True
+)
 
 _DATA: Final = (0,)
 
 _SAME: Final = (
     "ABS", "ADD", "CAST", "CEIL", "COS", "DEPTH_TO_SPACE", "DIV", "ELU", "EQUAL", "EXP", "FLOOR", "GATHER", "GELU",
-    "GREATER", "HARD_SWISH", "LEAKY_RELU", "LESS", "LOG", "LOG_SOFTMAX", "MUL", "NEG", "POW", "REDUCE_MAX",
-    "REDUCE_MIN", "REDUCE_PROD", "RELU", "ROUND", "SIGN", "SIN", "SLICE", "SOFTMAX", "SPACE_TO_DEPTH", "SQRT", "SUB",
-    "TANH", "TILE",
+    "GREATER", "HARD_SWISH", "LEAKY_RELU", "LESS", "LOG", "MUL", "NEG", "POW", "RELU", "ROUND", "SIGN", "SIN", "SLICE",
+    "SPACE_TO_DEPTH", "SQRT", "SUB", "TANH", "TILE",
 )  # fmt: skip
 """Operators that have the same name in ONNX, apart from its spelling."""
 
@@ -76,26 +88,38 @@ _RENAMED: Final = {
     "ADD_N": "Sum", "MAXIMUM": "Max", "MINIMUM": "Min", "FLOOR_MOD": "Mod", "LOGISTIC": "Sigmoid", "PRELU": "PRelu",
     "QUANTIZE": "QuantizeLinear", "GREATER_EQUAL": "GreaterOrEqual", "LESS_EQUAL": "LessOrEqual", "LOGICAL_AND": "And",
     "LOGICAL_NOT": "Not", "LOGICAL_OR": "Or", "SELECT": "Where", "SELECT_V2": "Where",
-    "L2_NORMALIZATION": "LpNormalization", "CUMSUM": "CumSum", "MEAN": "ReduceMean", "SUM": "ReduceSum",
-    "TOPK_V2": "TopK", "BROADCAST_TO": "Expand", "CONCATENATION": "Concat", "GATHER_ND": "GatherND", "PACK": "Concat",
+    "L2_NORMALIZATION": "LpNormalization", "CUMSUM": "CumSum", "TOPK_V2": "TopK", "BROADCAST_TO": "Expand",
+    "CONCATENATION": "Concat", "GATHER_ND": "GatherND", "PACK": "Concat",
 }  # fmt: skip
 """Other operators that take the row of an ONNX operator unchanged."""
+
+_REDUCTIONS: Final = {
+    "MEAN": "ReduceMean", "REDUCE_MAX": "ReduceMax", "REDUCE_MIN": "ReduceMin", "REDUCE_PROD": "ReduceProd",
+    "SUM": "ReduceSum",
+}  # fmt: skip
+"""Reductions over the axes that operand 1 names."""
 
 _ROWS: Final = (
     *(_is(name, name.title().replace("_", "")) for name in _SAME),
     *(_is(name, onnx) for name, onnx in _RENAMED.items()),
+    *(_is(name, onnx, attributes=about.reduction) for name, onnx in _REDUCTIONS.items()),
     # Matrix products.
-    _is("CONV_2D", "Conv", attributes=about.convolution, shapes=about.convolution_shapes),
-    _is("DEPTHWISE_CONV_2D", "Conv", attributes=about.depthwise, shapes=about.depthwise_shapes),
+    _is("CONV_2D", "Conv", attributes=about.convolution, orders=about.convolution_orders),
+    _is("DEPTHWISE_CONV_2D", "Conv", attributes=about.depthwise, orders=about.depthwise_orders),
     _is(
         "TRANSPOSE_CONV",
         "ConvTranspose",
         (2, 1, 3),
         attributes=about.transposed_convolution,
-        shapes=about.transposed_convolution_shapes,
+        orders=about.transposed_convolution_orders,
     ),
-    TfliteOperator("FULLY_CONNECTED", _FULLY_CONNECTED, shapes=about.fully_connected_shapes),
-    _is("BATCH_MATMUL", "MatMul", shapes=about.matmul_shapes),
+    TfliteOperator(
+        "FULLY_CONNECTED",
+        _FULLY_CONNECTED,
+        shapes=about.fully_connected_shapes,
+        orders=about.fully_connected_orders,
+    ),
+    _is("BATCH_MATMUL", "MatMul", orders=about.matmul_orders),
     TfliteOperator(
         "UNIDIRECTIONAL_SEQUENCE_LSTM",
         Operator("LSTM", product=tflite_recurrent.lstm, vector_ops=tflite_recurrent.lstm_vector_ops, weight=2),
@@ -126,14 +150,16 @@ _ROWS: Final = (
     _elementwise("SQUARE", "Square", 1),
     # Normalisations and interpolation.
     _is("LOCAL_RESPONSE_NORMALIZATION", "LRN", attributes=about.response_window),
+    _is("LOG_SOFTMAX", "LogSoftmax", attributes=about.last_axis),
+    _is("SOFTMAX", "Softmax", attributes=about.last_axis),
     _is("RESIZE_BILINEAR", "Resize", attributes=about.interpolation(b"linear")),
     _is("RESIZE_NEAREST_NEIGHBOR", "Resize", attributes=about.interpolation(b"nearest")),
     # Pooling and reductions.
     _is("AVERAGE_POOL_2D", "AveragePool", attributes=about.pooling),
     _is("L2_POOL_2D", "LpPool", attributes=about.pooling),
     _is("MAX_POOL_2D", "MaxPool", attributes=about.pooling),
-    _is("ARG_MAX", "ArgMax", _DATA),
-    _is("ARG_MIN", "ArgMin", _DATA),
+    _is("ARG_MAX", "ArgMax", _DATA, attributes=about.searched_axis),
+    _is("ARG_MIN", "ArgMin", _DATA, attributes=about.searched_axis),
     # Data movement.
     _move("BATCH_TO_SPACE_ND", "BatchToSpace", (1, 2)),
     _is("EMBEDDING_LOOKUP", "Gather", (1, 0)),

@@ -3,8 +3,7 @@
 A rule names the axes of each operand and result. An axis of an operand and one of a result have the same name if each
 part of the result needs only that part of the operand; parts of all operands with that name, computed one after the
 other, give the parts of the result. An axis is called None if it is summed over, normalised over or otherwise needed
-whole, or has size 1. An operand that is only moved has names of its own: wherever it is cut, no element is needed
-twice. Where a rule knows too little it returns no names, and the tensors stay whole.
+whole, or has size 1. Where a rule knows too little it returns no names, and the tensors stay whole.
 """
 
 from __future__ import annotations
@@ -13,11 +12,10 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Final
 
 from memplace_env.program.frontends.lowered.graph_values import Shape, Value
-from memplace_env.program.frontends.lowered.independence import Axes, SiteAxes, WindowAxis
+from memplace_env.program.frontends.lowered.independence import ANYWHERE, Axes, SiteAxes
 from memplace_env.program.frontends.lowered.node_graph import Site
 
 BATCH: Final = "batch"
-CHANNEL: Final = "channel"
 
 
 Rule = Callable[[Site, bool], SiteAxes]
@@ -45,10 +43,7 @@ def normalised_batch(site: Site, channels_last: bool) -> SiteAxes:
 
 def moved(site: Site, channels_last: bool) -> SiteAxes:
     """Each element of a result is one element of an operand."""
-    return SiteAxes(
-        [_own("in", position, value) for position, value in enumerate(site.inputs)],
-        [_own("out", position, value) for position, value in enumerate(site.outputs)],
-    )
+    return SiteAxes([_anywhere(value) for value in site.inputs], [_anywhere(value) for value in site.outputs])
 
 
 def before_axis(default: int) -> Rule:
@@ -160,8 +155,9 @@ def reduced(site: Site, channels_last: bool) -> SiteAxes:
 
 
 def found(site: Site, channels_last: bool) -> SiteAxes:
-    """Operand 0 is needed whole along the `axis` of an ArgMax or ArgMin."""
-    return _without(site, [site.attribute("axis", 0) % max(1, len(site.needed(0).shape))])
+    """Operand 0 is needed whole along the `axis` of an ArgMax or ArgMin, None if it is unknown."""
+    axis = site.attribute("axis", 0)
+    return NOTHING if axis is None else _without(site, [axis % max(1, len(site.needed(0).shape))])
 
 
 def summed_along(site: Site, channels_last: bool) -> SiteAxes:
@@ -195,6 +191,13 @@ def gemm(site: Site, channels_last: bool) -> SiteAxes:
     return SiteAxes([left, right, third][: len(site.inputs)], [names])
 
 
+def fully_connected(site: Site, channels_last: bool) -> SiteAxes:
+    """A product with a bias, which has an element for each column."""
+    inputs, outputs = matmul(site, channels_last)
+    bias = [["column"]] if site.input(2) is not None else []
+    return SiteAxes([*inputs[:2], *bias], outputs)
+
+
 def einsum(site: Site, channels_last: bool) -> SiteAxes:
     """Labels of an operand that are labels of the result."""
     equation = site.attribute("equation", b"").decode().replace(" ", "")
@@ -203,59 +206,6 @@ def einsum(site: Site, channels_last: bool) -> SiteAxes:
         return NOTHING
     terms = left.split(",")
     return SiteAxes([[label if label in right else None for label in term] for term in terms], [list(right)])
-
-
-def convolution(site: Site, channels_last: bool) -> SiteAxes:
-    """Filters, the batch, the window's axes with what windows share, and channels that have filters of their own."""
-    weight, groups = site.weight.shape, site.attribute("group", 1)
-    own = groups == weight[0] and weight[1] == 1
-    strides, dilations = _per_axis(site, "strides", weight), _per_axis(site, "dilations", weight)
-    halos = [max(0, d * (k - 1) + 1 - s) for k, s, d in zip(weight[2:], strides, dilations, strict=True)]
-    inputs: list[Axes] = [()] * len(site.inputs)
-    inputs[0] = _image(
-        [WindowAxis(axis, halo) for axis, halo in enumerate(halos)], CHANNEL if own else None, channels_last
-    )
-    inputs[site.node.operator.weight] = [CHANNEL, *[None] * (len(weight) - 1)]
-    operator = site.node.operator
-    if operator.conv_head and site.input(operator.bias) is not None:
-        inputs[operator.bias] = [CHANNEL]
-    return SiteAxes(inputs, [_image(list(range(len(halos))), CHANNEL, channels_last)])
-
-
-def transposed_convolution(site: Site, channels_last: bool) -> SiteAxes:
-    """The batch, and the filters if there is one group."""
-    weight, spatial = site.weight.shape, len(site.weight.shape) - 2
-    filters = [None, CHANNEL if site.attribute("group", 1) == 1 else None, *[None] * spatial]
-    image = _image([None] * spatial, None, channels_last)
-    result = _image([("out", axis) for axis in range(spatial)], CHANNEL, channels_last)
-    return SiteAxes([image, filters[: len(weight)]], [result])
-
-
-def pooling(site: Site, channels_last: bool) -> SiteAxes:
-    """The batch, channels, and the axes of the window with what windows share."""
-    kernel = site.attribute("kernel_shape", ())
-    like = (0, 0, *kernel)
-    strides, dilations = _per_axis(site, "strides", like), _per_axis(site, "dilations", like)
-    halos = [max(0, d * (k - 1) + 1 - s) for k, s, d in zip(kernel, strides, dilations, strict=True)]
-    image = _image([WindowAxis(axis, halo) for axis, halo in enumerate(halos)], CHANNEL, channels_last)
-    result = _image(list(range(len(halos))), CHANNEL, channels_last)
-    return SiteAxes([image], [result] * len(site.outputs))
-
-
-def pooled_wholly(site: Site, channels_last: bool) -> SiteAxes:
-    """The batch and channels."""
-    axes = _image([None] * (len(site.needed(0).shape) - 2), CHANNEL, channels_last)
-    return SiteAxes([axes], [axes])
-
-
-def _per_axis(site: Site, name: str, weight: Shape) -> Sequence[int]:
-    """Return an attribute of each axis of a window, 1 without it."""
-    given: Sequence[int] = site.attribute(name, ())
-    return given or (1,) * (len(weight) - 2)
-
-
-def _image(window: Sequence[Hashable], channel: Hashable, channels_last: bool) -> Axes:
-    return [BATCH, *window, channel] if channels_last else [BATCH, channel, *window]
 
 
 def _aligned(value: Value | None, result: Shape) -> Axes:
@@ -272,8 +222,8 @@ def _numbered(value: Value | None) -> Axes:
     return () if value is None else range(len(value.shape))
 
 
-def _own(kind: str, position: int, value: Value | None) -> Axes:
-    return () if value is None else [(kind, position, axis) for axis in range(len(value.shape))]
+def _anywhere(value: Value | None) -> Axes:
+    return () if value is None else [ANYWHERE] * len(value.shape)
 
 
 def _but(value: Value | None, whole: Iterable[int]) -> Axes:

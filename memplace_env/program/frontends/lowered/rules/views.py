@@ -5,6 +5,8 @@ A rule returns the position of the input whose buffer the node's result is, None
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from memplace_env.program.frontends.lowered.graph_values import FLOAT_BITS, INTEGER_BITS, Array, as_bool, deployed_bits
 from memplace_env.program.frontends.lowered.node_graph import Site
 
@@ -41,9 +43,14 @@ def unless_delivered(site: Site) -> int | None:
 def if_order_stays(site: Site) -> int | None:
     """A view if it only moves dims of size 1, for transpositions."""
     shape = site.needed(0).shape
-    order = site.attribute("perm", range(len(shape) - 1, -1, -1))
-    kept = [axis for axis in order if shape[axis] != 1]
+    kept = [axis for axis in transposed_order(site) if shape[axis] != 1]
     return 0 if kept == sorted(kept) else None
+
+
+def transposed_order(site: Site) -> Sequence[int]:
+    """Return the axes of a transposition's operand in the order of its result, reversed without the attribute."""
+    order: Sequence[int] = site.attribute("perm", range(len(site.needed(0).shape) - 1, -1, -1))
+    return order
 
 
 def if_all_forwards(site: Site) -> int | None:
