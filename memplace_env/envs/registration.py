@@ -23,8 +23,8 @@ GAME: dict[str, dict[str, Any]] = _IDS["game"]
 """Settings of `MallocGame-<name>-v0` by name, chosen by the same rule; the default chip is tpu-v4i."""
 
 VARIANTS: dict[str, dict[str, Any]] = _IDS["variants"]
-"""Variants of registered settings by the end of their ids, such as "Sliced": the `settings` that a variant adds, and the
-names that have it, by formulation. Chosen by the rule of `benchmarks/sliced_ids.py`.
+"""Variants of registered settings by the end of their ids, such as "Sliced": the `settings` that a variant adds, and
+the names that have it, by formulation. Chosen by the rule of `benchmarks/sliced_ids.py`.
 """
 
 MANY = ("Train", "Validation", "Test", "Synthetic")

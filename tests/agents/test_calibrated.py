@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from memplace_agents import Auto, Exact, Portfolio
 from memplace_agents.calibrated import Calibrated
 from memplace_agents.calibrated.cost_factors import CostFactors
-from memplace_agents.calibrated.repeated_measurements import MODEL_SIGMA, MeasuredPlan, Measurements
 from memplace_agents.calibrated.proposals import cheap_plans
+from memplace_agents.calibrated.repeated_measurements import MODEL_SIGMA, MeasuredPlan, Measurements
 from memplace_agents.evaluator import OneShotEvaluator
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.one_shot import OneShotEnv
