@@ -1,7 +1,7 @@
 """Measure what the event simulator leaves to find, and select the settings that have an id `...-Event-v0`.
 
     python -m benchmarks.event                      # measures what is missing, and prints the tables
-    python -m benchmarks.event --write docs/event.md --csv docs/data/event.csv
+    python -m benchmarks.event --write docs/event.md       # and docs/data/event.csv, all figures
     python -m benchmarks.event --plot docs/pictures/event.png
     python -m benchmarks.event --register           # and writes memplace_env/envs/ids.json
 
@@ -20,8 +20,6 @@ and without slack under the chip's costs, and the calibrated agent with 100 meas
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -33,7 +31,7 @@ from benchmarks.event_cases import ABLATED, CALIBRATED, CASES, CHANGES, FROM_BES
 from benchmarks.event_picture import draw
 from benchmarks.ids_file import register_variant
 from benchmarks.ledger import Ledger, Record
-from benchmarks.tables import benchmark_parser, markdown_table, publish
+from benchmarks.tables import DataFile, benchmark_parser, markdown_table, milliseconds, publish
 from memplace_env._lib.files import write_atomically
 from memplace_env.envs.registration import Formulation
 from memplace_env.envs.splits import FORMULATIONS
@@ -54,6 +52,8 @@ CANDIDATES: Final = (
 """Cases of the table of ids, chosen before measuring; the rule looks at all."""
 DRAWN: Final = Case(Formulation.ONE_SHOT, "ResNet50-intel-npu-4000")
 """Case of the picture."""
+GREEDY: Final = ("density-greedy", "greedy-player")
+"""The greedy rules of maps and of games."""
 SHOWN: Final = 5
 """Most rows of each formulation in the table of what is left."""
 TITLES: Final = {
@@ -157,7 +157,7 @@ def means_table(all_results: Sequence[Results]) -> str:
     """Return a Markdown table with a row for each solver: geometric means of what is left, in percent."""
     columns = groups(all_results)
     rows = [["event over nominal latency", *(f"{_mean([r.ratio for r in found]):.2f}" for found in columns.values())]]
-    pairs = {"native; XLA's sets": ("native", "xla-msa"), "density-greedy; greedy player": RULES_PAIR}
+    pairs = {"native; XLA's sets": ("native", "xla-msa"), "density-greedy; greedy player": GREEDY}
     alike = {TITLES[solver]: (solver, solver) for solver in ("cheap", NO_SLACK, "exact", CALIBRATED)}
     alike |= {TITLES[solver]: (solver, solver) for solver in event_cases.SEARCHES}
     for title, (of_maps, of_games) in (pairs | alike).items():
@@ -168,9 +168,6 @@ def means_table(all_results: Sequence[Results]) -> str:
         rows.append([title, *cells])
     heads = ["solver", *(f"{title} ({len(found)})" for title, found in columns.items())]
     return markdown_table(heads, rows)
-
-
-RULES_PAIR: Final = ("density-greedy", "greedy-player")
 
 
 def left_table(all_results: Sequence[Results]) -> str:
@@ -212,18 +209,17 @@ def ablation_table(all_results: Sequence[Results]) -> str:
     return markdown_table(["machine", *heads], rows)
 
 
-def as_csv(all_results: Sequence[Results]) -> str:
-    """Return all figures as CSV: a row for each case, what each solver leaves in percent."""
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
+def data_file(all_results: Sequence[Results]) -> DataFile:
+    """Return all figures: a row for each case, what each solver leaves in percent."""
     solvers = [solver for solver in TITLES if any(solver in result.runs for result in all_results)]
-    writer.writerow([*Case._fields, "best_ms", "best_by", "event_over_nominal", *(f"{s} %" for s in solvers)])
+    rows = []
     for result in all_results:
         left = [result.left(solver) for solver in solvers]
         cells = ["" if math.isnan(value) else f"{100 * value:.2f}" for value in left]
-        best = [f"{result.best['latency_s'] * 1e3:.6f}", result.best["solver"], f"{result.ratio:.4f}"]
-        writer.writerow([*result.case, *best, *cells])
-    return file.getvalue()
+        best = [milliseconds(result.best["latency_s"], 6), result.best["solver"], f"{result.ratio:.4f}"]
+        rows.append([*result.case, *best, *cells])
+    heads = [*Case._fields, "best ms", "best by", "event over nominal", *(f"{solver} %" for solver in solvers)]
+    return DataFile(heads, rows)
 
 
 def _mean(values: Sequence[float]) -> float:
@@ -237,7 +233,6 @@ def _percent(value: float) -> str:
 def main() -> None:
     parser: Any = benchmark_parser(__doc__)
     parser.add_argument("--solvers", nargs="+", choices=TITLES, default=list(TITLES), help="measure only these")
-    parser.add_argument("--csv", type=Path, metavar="FILE", help="where to write the whole table")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="where to draw what the exact plans of `DRAWN` do")
     parser.add_argument("--register", action="store_true", help="write memplace_env/envs/ids.json")
     parser.add_argument("--jobs", type=int, default=1, help="runs side by side, each on its own core (default 1)")
@@ -248,17 +243,19 @@ def main() -> None:
     every = {result.case: result for result in results(ledger.of(wanted))}
     found = [every[case] for case in CASES]
     tables = {"event-means": means_table(found), "event-left": left_table(found), "event-ids": ids_table(found)}
-    publish(tables | {"event-ablation": ablation_table(list(every.values()))}, options.write)
-    if options.csv:
-        write_atomically(options.csv, as_csv(found))
+    tables |= {"event-ablation": ablation_table(list(every.values()))}
+    publish(tables, options.write, {"event.csv": data_file(found)})
     if options.plot:
         plans = {
             words: event_cases.exact_plan(DRAWN, s)
             for s, words in ((NO_SLACK, "without slack"), ("exact", "with slack"))
         }
         write_atomically(options.plot, draw(event_cases.env_of(DRAWN).task, plans))
-    if options.register:
-        register_variant(END, {"simulator": "event"}, chosen(found))
+    names = chosen(found)
+    if options.register and any(names.values()):
+        register_variant(END, {"simulator": "event"}, names)
+    elif options.register:
+        print("The rule gives no setting an id; nothing is written.")
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import Any, Final, NamedTuple
 
 from benchmarks.event_search import MachineAnnealing, Offered
@@ -173,7 +173,7 @@ def _load_compiled_code() -> None:
         Exact().solve(env, budget=10**9, time_limit=SECONDS)
 
 
-EXACT: Final[Mapping[str, Callable[[], Agent[Any]]]] = {NO_SLACK: Exact}
+EXACT: Final[Mapping[str, Callable[[], Agent[Any]]]] = {NO_SLACK: partial(Exact, tie_break="none"), "exact": Exact}
 """Exact agents by solver."""
 
 

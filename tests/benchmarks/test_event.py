@@ -1,4 +1,4 @@
-"""What the event simulator leaves to find, the rule that gives ids, and the search that measures every game."""
+"""Tests of `benchmarks.event`: shares of the best found, the rule that gives ids, and its search."""
 
 from __future__ import annotations
 
