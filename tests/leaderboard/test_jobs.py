@@ -112,7 +112,7 @@ def test_settings_in_a_strangers_plan_name_nothing():
 @pytest.fixture
 def sliced_ids():
     """Environments in slices of which the suite has the whole ones."""
-    ids = {f"{env_id.removesuffix('-v0')}-Sliced-v0": gym.spec(env_id) for env_id in (MAP, GAME)}
+    ids = {f"{env_id.removesuffix('-v0')}-Cut-v0": gym.spec(env_id) for env_id in (MAP, GAME)}
     for env_id, spec in ids.items():
         gym.register(env_id, spec.entry_point, kwargs={**spec.kwargs, "slices": 0.1})
     yield list(ids)
