@@ -50,6 +50,7 @@ tables: .venv/dev  ## the tables in docs/; some hours
 	.venv/bin/python -m benchmarks.dynamic --write docs/agents.md
 	.venv/bin/python -m benchmarks.calibrated --write docs/agents.md
 	.venv/bin/python -m benchmarks.slices --write docs/slices.md
+	.venv/bin/python -m benchmarks.sliced_ids --write docs/slices.md
 	.venv/bin/python -m benchmarks.anchors --write docs/model.md
 	.venv/bin/python -m benchmarks.compiler_rules --write docs/model.md
 	.venv/bin/python -m benchmarks.cost_models --seconds 4 --write docs/model.md
