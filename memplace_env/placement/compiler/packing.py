@@ -11,9 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from memplace_env._lib.kernel import kernel
+from memplace_env.placement.compiler.block_neighbours import placed_around
 
-MOST_PAIRS = 2**24
-"""Pairs of blocks alive together of which lists are kept (128 MiB); beyond, each block looks through all others."""
 ATTEMPTS = 8
 """Orders that begin with a block that failed, before a block has to step down a level."""
 MOST_AROUND = 64
@@ -22,83 +21,6 @@ MOST_LOOKS = 2**21
 """Pairs of neighbours that other orders may look at in all."""
 FEW = 24
 """Neighbours up to which looking through them again and again is faster than sorting them."""
-
-
-@kernel
-def neighbours_of(first, last, here):
-    """Return lists of the blocks that are alive at the same time.
-
-    Args:
-        first, last: int64[n], ops of each block's life, inclusive.
-        here: bool[n], blocks that count.
-
-    Returns:
-        ptr int64[n + 1], middle int64[n] and other int32[P]: those alive together with block b are
-        `other[ptr[b]:ptr[b + 1]]`, of which those before `middle[b]` have a smaller rank. Where there are more than
-        MOST_PAIRS pairs, `other` is empty and ptr[n] is -1.
-    """
-    n = len(first)
-    by_first = _by_first(first, here)
-    ptr, middle = np.zeros(n + 1, dtype=np.int64), np.zeros(n, dtype=np.int64)
-    other = np.empty(0, dtype=np.int32)
-    alive = np.empty(n, dtype=np.int64)
-    smaller, larger = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
-    pairs = 0
-    # The first pass counts each block's neighbours, the second writes them. Both sweep over time:
-    # `alive[:count]` are the blocks that have begun, of which those that ended meanwhile are dropped when looked at.
-    for filling in range(2):
-        count = 0
-        for block in by_first:
-            kept = 0
-            # alive[:kept] are those of alive[:index] that overlap with the block: each such pair is met exactly once.
-            for index in range(count):
-                old = alive[index]
-                if last[old] >= first[block]:
-                    alive[kept] = old
-                    kept += 1
-                    low, high = min(old, block), max(old, block)
-                    # While counting, `smaller` and `larger` are counts; while filling, the next free index in `other`.
-                    if filling:
-                        other[smaller[high]] = low
-                        other[larger[low]] = high
-                    smaller[high] += 1
-                    larger[low] += 1
-            alive[kept] = block
-            count = kept + 1
-            pairs += kept  # both passes add up, so twice the number of pairs in the end
-            if pairs > 2 * MOST_PAIRS:
-                ptr[n] = -1
-                return ptr, middle, np.empty(0, dtype=np.int32)
-        if not filling:
-            # A running sum of the counts; then both counts become the index at which a block's lists begin.
-            for block in range(n):
-                middle[block] = ptr[block] + smaller[block]
-                ptr[block + 1] = middle[block] + larger[block]
-                smaller[block], larger[block] = ptr[block], middle[block]
-            other = np.empty(ptr[n], dtype=np.int32)
-    return ptr, middle, other
-
-
-@kernel
-def _by_first(first, here):
-    """Return the blocks that count, by the first op of their lives; a counting sort, stable by rank."""
-    ops = 0
-    for block in range(len(first)):
-        ops = max(ops, first[block] + 1)
-    # begin[op + 1] counts the blocks that begin at op; summed up, begin[op] is where those of op start in `ordered`.
-    begin = np.zeros(ops + 1, dtype=np.int64)
-    for block in range(len(first)):
-        if here[block]:
-            begin[first[block] + 1] += 1
-    for op in range(ops):
-        begin[op + 1] += begin[op]
-    ordered = np.empty(begin[ops], dtype=np.int64)
-    # begin[op] is now the next free index for a block that begins at op.
-    for block in range(len(first)):
-        if here[block]:
-            ordered[begin[first[block]]] = block
-            begin[first[block]] += 1
-    return ordered
 
 
 @kernel
@@ -296,7 +218,7 @@ def _next_gap(around, passed, begin, need, offset, top):
 @kernel
 def _by_address(blocks, near, heads, block, offset, top):
     """Return int64[m], the first blocks of the rows that are alive together with this block, by address."""
-    around = _placed_around(blocks, near, heads, block, top)
+    around = placed_around(blocks, near, heads, block, top)
     step = len(around) // 2
     # Shell's sort, by address: after each pass, rows that are `step` apart are in order. It needs no further memory.
     while step > 0:
@@ -308,29 +230,6 @@ def _by_address(blocks, near, heads, block, offset, top):
             around[index] = neighbour
         step //= 2
     return around
-
-
-@kernel
-def _placed_around(blocks, near, candidates, block, end):
-    """Return int64[m], those blocks that have an end and are alive together with this one; of `candidates` if no lists
-    are kept.
-    """
-    _, first, last = blocks
-    ptr, _, other = near
-    count = 0
-    # Without a branch: each candidate is written behind the last one that counted, and `count` grows if it counts too.
-    # The last candidate may be written behind all others, hence one element more.
-    if ptr[len(first)] >= 0:
-        around = np.empty(ptr[block + 1] - ptr[block] + 1, dtype=np.int64)
-        for index in range(ptr[block], ptr[block + 1]):
-            around[count] = other[index]
-            count += end[other[index]] >= 0
-    else:
-        around = np.empty(len(candidates) + 1, dtype=np.int64)
-        for neighbour in candidates:
-            around[count] = neighbour
-            count += end[neighbour] >= 0 and first[neighbour] <= last[block] and last[neighbour] >= first[block]
-    return around[:count]
 
 
 @kernel
@@ -355,12 +254,12 @@ def _repair(blocks, near, heads, ceiling, block, offset, end, top):
     if near[0][len(size)] < 0:
         count = 0
         # Looking through all blocks takes long, through all rows it does not.
-        for row in _placed_around(blocks, near, heads, block, top):
+        for row in placed_around(blocks, near, heads, block, top):
             count += (top[row] - offset[row]) // size[row]
         if count > MOST_AROUND:
             return False
         candidates = np.arange(len(size))
-    around = _placed_around(blocks, near, candidates, block, end)
+    around = placed_around(blocks, near, candidates, block, end)
     if len(around) > MOST_AROUND:
         return False
     if near[0][len(size)] < 0:

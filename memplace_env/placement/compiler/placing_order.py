@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from memplace_env.placement.compiler.packing import neighbours_of
+from memplace_env.placement.compiler.block_neighbours import neighbours_of
 from memplace_env.placement.compiler.savings import saved_per_byte
 from memplace_env.placement.task import Task, derived
 from memplace_env.program.program import Ints, TensorKind
@@ -27,7 +27,7 @@ class Schedule(NamedTuple):
             `item_ptr[t + 1]:item_ptr[t + 2]` when op t is reached, which matters where weights have to arrive.
         by_rank: int64[N], tensors that need addresses, by rank (`packing`): the results, and streamed weights.
         blocks: their bytes, and first and last op of their lives; int64[N] each.
-        near: `packing.neighbours_of` these, unless weights are streamed: then lives depend on the levels.
+        near: `neighbours_of` these, unless weights are streamed: then lives depend on the levels.
         tensor_bytes: int64[K].
         live_start, live_end: int64[K], first and last op that touches the tensor.
         capacity: int64[L], bytes.

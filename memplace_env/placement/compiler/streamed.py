@@ -12,7 +12,8 @@ from __future__ import annotations
 import numpy as np
 
 from memplace_env._lib.kernel import kernel
-from memplace_env.placement.compiler.packing import neighbours_of, pack_level
+from memplace_env.placement.compiler.block_neighbours import neighbours_of
+from memplace_env.placement.compiler.packing import pack_level
 from memplace_env.placement.compiler.placing_kernels import most_reserved, reassigned_bytes, time_op, wanted_level
 
 

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memplace_env.placement.compiler import packing
+from memplace_env.placement.compiler.block_neighbours import neighbours_of
 from tests.references.reference_compiler import PackedBlock, offsets, pack, place_all
 
 
@@ -28,7 +29,7 @@ def alive_together(first, last, block):
 def test_neighbours_are_those_alive_together(blocks, data):
     _, first, last = blocks
     here = np.array([data.draw(st.booleans()) for _ in first])
-    ptr, middle, other = packing.neighbours_of(first, last, here)
+    ptr, middle, other = neighbours_of(first, last, here)
     for block in range(len(first)):
         wanted = {k for k in alive_together(first, last, block) if here[k]} if here[block] else set()
         smaller, larger = other[ptr[block] : middle[block]], other[middle[block] : ptr[block + 1]]
@@ -64,7 +65,7 @@ def slices(draw: st.DrawFn, ops: int = 6) -> tuple[np.ndarray, np.ndarray, np.nd
 def test_alike_blocks_are_packed_as_the_reference_packs_them(blocks, most):
     size, first, last = blocks
     unplaced = [PackedBlock(k, k, *map(int, (size[k], first[k], last[k], most))) for k in range(len(size))]
-    near = packing.neighbours_of(first, last, np.ones(len(size), dtype=bool))
+    near = neighbours_of(first, last, np.ones(len(size), dtype=bool))
     unlisted = (np.array([0] * len(size) + [-1]), near[1], near[2][:0])
     assert pack_all(blocks, np.full(len(size), most), near) == pack(unplaced)
     assert pack_all(blocks, np.full(len(size), most), unlisted) == offsets(place_all(unplaced))
@@ -76,7 +77,7 @@ def test_packing_equals_the_reference_with_and_without_lists(blocks, data):
     size, first, last = blocks
     ceiling = np.array([data.draw(st.integers(15, 60)) for _ in size])
     unplaced = [PackedBlock(k, k, *map(int, (size[k], first[k], last[k], ceiling[k]))) for k in range(len(size))]
-    near = packing.neighbours_of(first, last, np.ones(len(size), dtype=bool))
+    near = neighbours_of(first, last, np.ones(len(size), dtype=bool))
     unlisted = (np.array([0] * len(size) + [-1]), near[1], near[2][:0])
     packed = pack_all(blocks, ceiling, near)
     assert packed == pack(unplaced)
@@ -90,7 +91,7 @@ def test_packing_equals_the_reference_with_and_without_lists(blocks, data):
 def test_lists_are_given_up_where_everything_lives_together():
     count = 6000
     first, last = np.zeros(count, dtype=np.int64), np.full(count, 9)
-    ptr, _, other = packing.neighbours_of(first, last, np.ones(count, dtype=bool))
+    ptr, _, other = neighbours_of(first, last, np.ones(count, dtype=bool))
     assert ptr[-1] == -1
     assert len(other) == 0
     size = np.full(count, 3)
@@ -106,7 +107,7 @@ def test_nearly_everything_that_fits_by_bytes_finds_an_address(seed):
     first = rng.integers(0, 60, 100)
     last = np.minimum(first + rng.geometric(0.4, 100), 59)
     load = max(size[(first <= op) & (last >= op)].sum() for op in range(60))
-    near = packing.neighbours_of(first, last, np.ones(100, dtype=bool))
+    near = neighbours_of(first, last, np.ones(100, dtype=bool))
     packed = pack_all((size, first, last), np.full(100, load), near)
     assert sum(size[block] for block in packed) >= 0.99 * size.sum()
 
@@ -118,7 +119,7 @@ def test_a_contended_level_with_many_blocks_alive_takes_no_time_to_speak_of(coun
     size = np.sort(rng.integers(1, 20_000, count))[::-1].copy()
     first = rng.integers(0, count, count)
     last = np.minimum(first + rng.integers(0, count, count), count - 1)
-    near = packing.neighbours_of(first, last, np.ones(count, dtype=bool))
+    near = neighbours_of(first, last, np.ones(count, dtype=bool))
     load = max(size[(first <= op) & (last >= op)].sum() for op in range(count))
     packed = pack_all((size, first, last), np.full(count, load * 19 // 20), near)
     assert sum(size[block] for block in packed) >= 0.8 * size.sum()
