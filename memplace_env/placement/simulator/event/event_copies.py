@@ -79,9 +79,7 @@ def fill_gap(until, state, port_free, copy_start, by_start, retire, released, le
 
 
 @kernel(inline="always")
-def run_descriptor(
-    now, state, port_free, engine_free, pieces, work, descriptor_ps, place, dram, released, left, done, spans
-):
+def run_descriptor(now, state, port_free, engine_free, work, descriptor_ps, place, dram, released, left, done, spans):
     """Run the next descriptor of the most urgent copy on the engine that is free first.
 
     The engine keeps to its own rate and to the backing memory's port, and takes `descriptor_ps` more.
@@ -89,20 +87,20 @@ def run_descriptor(
     Args:
         now: when it begins, picoseconds.
         state, port_free, engine_free, released, left, done, spans: what the kernel keeps.
-        pieces: descriptors of it.
-        work: picoseconds of the port, and of the engine, for the copy.
+        work: descriptors of the copy, and picoseconds of the port and of the engine for all of them.
         descriptor_ps: picoseconds.
         place: address, bytes, and whether it writes the backing memory.
         dram: see `bank_ps`.
     """
     copy, backing, engine = state[URGENT], len(port_free) - 1, engine_free.argmin()
+    pieces, port_ps, engine_ps = work
     piece = pieces - left[copy]
     address, size, writes = place
     begin = max(now, port_free[backing])
     extra = bank_ps(state, dram, address + size * piece // pieces, writes)
-    end = begin + share(work[0], pieces, piece) + extra
+    end = begin + share(port_ps, pieces, piece) + extra
     port_free[backing] = end
-    engine_free[engine] = max(end, now + share(work[1], pieces, piece)) + descriptor_ps
+    engine_free[engine] = max(end, now + share(engine_ps, pieces, piece)) + descriptor_ps
     note(spans, state, COPY, copy, piece, backing, begin, end)
     note(spans, state, ENGINE, copy, piece, engine, now, engine_free[engine])
     done[copy] = max(done[copy], engine_free[engine])

@@ -133,22 +133,9 @@ def run_events(costs, tables, tiles, switches, dram, spans):
                 release(state, copy_start, by_start, retire, left, released)
             copy = state[URGENT]
             place = copy_address[copy], copy_size[copy], np.int64(copy_writes[copy])
-            work = demand_ps[copy], engine_ps[copy]
-            pieces = copy_pieces[copy]
+            work = copy_pieces[copy], demand_ps[copy], engine_ps[copy]
             run_descriptor(
-                now,
-                state,
-                port_free,
-                engine_free,
-                pieces,
-                work,
-                descriptor_ps,
-                place,
-                banks,
-                released,
-                left,
-                done,
-                spans,
+                now, state, port_free, engine_free, work, descriptor_ps, place, banks, released, left, done, spans
             )
             continue
         # 3. Its requests queue at their ports; serial ports share one path, the backing memory first.

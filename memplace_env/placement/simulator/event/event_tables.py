@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from memplace_env._lib.kernel import kernel
-from memplace_env._lib.units import PS_PER_S
+from memplace_env._lib.units import PS_PER_S, ceil_div
 from memplace_env.machine.accelerator.event_description import Mechanisms
 from memplace_env.machine.costs.roofline import ceil_ratio
 from memplace_env.placement.memory_plan import MemoryPlan
@@ -62,10 +62,10 @@ def task_tables(task: Task, mechanisms: Mechanisms) -> TaskTables:
         moved = np.zeros(program.num_ops, dtype=np.int64)
         np.add.at(moved, use_op, program.use_bytes)
         buffer = max(mechanisms.tiles.local_bytes // mechanisms.tiles.buffers, 1)
-        tiles = np.clip(-(-moved // buffer), 1, MOST_TILES)
+        tiles = np.clip(ceil_div(moved, buffer), 1, MOST_TILES)
     pieces = engine_ps = np.zeros(program.num_tensors, dtype=np.int64)
     if mechanisms.dma is not None:
-        pieces = np.clip(-(-program.tensor_bytes // mechanisms.dma.descriptor_bytes), 1, MOST_PIECES)
+        pieces = np.clip(ceil_div(program.tensor_bytes, mechanisms.dma.descriptor_bytes), 1, MOST_PIECES)
         engine_ps = ceil_ratio(program.tensor_bytes, PS_PER_S, mechanisms.dma.bytes_per_s)
     address = np.cumsum(program.tensor_bytes) - program.tensor_bytes
     return TaskTables(kind, tiles, address, pieces, engine_ps, _switches(mechanisms), _dram(mechanisms))
