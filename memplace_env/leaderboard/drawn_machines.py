@@ -59,7 +59,7 @@ class EventMachine:
         task = self.additive_task(self._nominal.task_of(program, accelerator, plans[0]))
         if self._last is None or self._last[0] is not task:
             costs = KnownCosts(task.costs, program, accelerator)
-            self._last = task, EventSimulator(costs, mechanisms_of(accelerator, self.buffers))
+            self._last = task, EventSimulator(costs, tiled_mechanisms(accelerator, self.buffers))
         return self._last[1].run_batch(program, accelerator, plans)
 
     def additive_task(self, task: Task) -> Task:
@@ -67,8 +67,8 @@ class EventMachine:
         return distorted_task(task, self.seed)
 
 
-def mechanisms_of(accelerator: Accelerator, buffers: int) -> Mechanisms:
-    """Return the mechanisms of an `EventMachine`."""
+def tiled_mechanisms(accelerator: Accelerator, buffers: int) -> Mechanisms:
+    """Return the mechanisms of a chip, with tiles in a number of buffers, as `EventMachine` describes them."""
     own = accelerator.mechanisms
     tiles = own.tiles or Tiles(buffers, accelerator.levels[0].capacity_bytes // LOCAL_PART, OPS_IN_FLIGHT)
     return replace(own, tiles=replace(tiles, buffers=buffers))

@@ -117,7 +117,7 @@ class _Found(NamedTuple):
 def _search(job: Job) -> _Found:
     if job.budget.text == REFERENCE:
         begin = time.perf_counter()
-        reference = find_reference(_drawn(job.track, job.machine_seed), job.env_id)
+        reference = find_reference(_machine(job.track, job.machine_seed), job.env_id)
         assert reference.plan is not None
         return _Found(reference.plan, reference.evaluations, time.perf_counter() - begin, ())
     box = _box(job)
@@ -144,7 +144,7 @@ def _box(job: Job) -> BlackBox | MeasuredMachine | None:
         return None
     if job.track.machine is None:
         return BlackBox(BOX_SEED, noise=job.track.noise, noise_seed=job.seed)
-    machine, seed = _drawn(job.track, job.machine_seed), noise_seed(job.machine_seed or 0, *job.key)
+    machine, seed = _machine(job.track, job.machine_seed), noise_seed(job.machine_seed or 0, *job.key)
     return MeasuredMachine(machine, job.track.noise, seed)
 
 
@@ -166,19 +166,14 @@ def true_latency_ps(track: Track, env_id: str, plan: MemoryPlan, machine_seed: i
     if broken:
         raise LeaderboardError(f"the plan for {env_id} cannot run: {broken[0].message}")
     if track.is_black_box:
-        machine = _machine() if track.machine is None else _drawn(track, machine_seed)
-        return int(machine.run(task.program, task.accelerator, plan).latency_ps)
+        return int(_machine(track, machine_seed).run(task.program, task.accelerator, plan).latency_ps)
     return evaluate_plan(task, plan, trusted=True).latency_ps
 
 
-@lru_cache(maxsize=1)
-def _machine() -> BlackBox:
-    """The machine of the black-box tracks without noise; shared, as it caches the costs of the last program."""
-    return BlackBox(BOX_SEED)
-
-
-def _drawn(track: Track, seed: int | None) -> DrawnMachine:
-    assert track.machine is not None
+def _machine(track: Track, seed: int | None) -> DrawnMachine:
+    """Return the machine that a black-box track measures, without noise."""
+    if track.machine is None:
+        return drawn_machine("factors", BOX_SEED)
     if seed is None:
         raise LeaderboardError(f"the track {track.name} draws its machine; a seed of it is missing.")
     return drawn_machine(track.machine, seed)

@@ -13,8 +13,8 @@ from memplace_env.leaderboard.drawn_machines import (
     MeasuredMachine,
     draw_seeds,
     drawn_machine,
-    mechanisms_of,
     noise_seed,
+    tiled_mechanisms,
 )
 from memplace_env.leaderboard.folder import META
 from memplace_env.leaderboard.machine_reference import find_reference
@@ -54,11 +54,11 @@ def test_the_machines_differ_and_none_is_the_public_chip():
 def test_tiles_of_chips():
     """The number of buffers is the machine's; a chip without tiles gets an eighth of its fastest memory."""
     own = load_accelerator("intel-npu-4000")
-    assert mechanisms_of(own, 1) == replace(own.mechanisms, tiles=replace(own.mechanisms.tiles, buffers=1))
+    assert tiled_mechanisms(own, 1) == replace(own.mechanisms, tiles=replace(own.mechanisms.tiles, buffers=1))
     bare = load_accelerator("edge-tpu")
     assert bare.mechanisms.tiles is None
-    assert mechanisms_of(bare, 2).tiles == Tiles(2, bare.levels[0].capacity_bytes // 8, 2)
-    assert mechanisms_of(bare, 2).dma is mechanisms_of(bare, 2).dram is None
+    assert tiled_mechanisms(bare, 2).tiles == Tiles(2, bare.levels[0].capacity_bytes // 8, 2)
+    assert tiled_mechanisms(bare, 2).dma is tiled_mechanisms(bare, 2).dram is None
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.05])
