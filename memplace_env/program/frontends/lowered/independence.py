@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Final, NamedTuple
 
 from memplace_env._lib.units import ceil_div
@@ -121,10 +122,9 @@ def independent(views: Sequence[NamedView]) -> Independent:
     """
     if any(view.strides is None or len(view.axes) != len(view.shape) for view in views):
         return WHOLE
-    each = [_axes(view) for view in views]
-    return meet(
-        _free(axis for axis in axes if not any(axis.clashes(o) for other in each for o in other)) for axes in each
-    )
+    by_view = [_axes(view) for view in views]
+    all_axes = list(chain(*by_view))
+    return meet(_free(axis for axis in axes if not any(map(axis.clashes, all_axes))) for axes in by_view)
 
 
 def _axes(view: NamedView) -> list[_Axis]:

@@ -25,6 +25,7 @@ def reshaped(shape: Shape, strides: Strides, after: Shape) -> Strides | None:
         if size > 1:
             outer = runs.pop()[0] if runs and runs[-1][1] == size * stride else 1
             runs.append((outer * size, stride))
+    # Elements of the current run that no axis covers yet, and how far apart they lie; new axes cover runs in order.
     left, apart, found = 1, 1, []
     for size in after:
         if size > 1 and left == 1:

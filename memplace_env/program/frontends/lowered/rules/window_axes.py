@@ -33,6 +33,7 @@ def transposed_convolution(site: Site, channels_last: bool) -> SiteAxes:
     weight, spatial = site.weight.shape, len(site.weight.shape) - 2
     filters = [None, CHANNEL if site.attribute("group", 1) == 1 else None, *[None] * spatial]
     image = _image([None] * spatial, None, channels_last)
+    # Each part of the result needs the whole image, so its axes have names that no operand's have.
     result = _image([("out", axis) for axis in range(spatial)], CHANNEL, channels_last)
     return SiteAxes([image, filters[: len(weight)]], [result])
 
