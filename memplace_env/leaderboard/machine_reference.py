@@ -9,10 +9,10 @@ import gymnasium as gym
 import numpy as np
 
 from memplace_agents import Exact, LocalSearch
-from memplace_agents.evaluator import GameEvaluator, OneShotEvaluator
+from memplace_agents.evaluator import GameEvaluator, evaluator_for
 from memplace_agents.game.preferences import by_role, by_tensor, finished, first_preferences
 from memplace_agents.solution import Solution
-from memplace_env.envs.registration import Formulation, formulation_of_id
+from memplace_env.envs.registration import formulation_of_id
 from memplace_env.leaderboard.drawn_machines import DrawnMachine
 from memplace_env.leaderboard.pinned import baseline_plan, make_env, task_of
 from memplace_env.placement.compiler import HEURISTICS
@@ -42,20 +42,18 @@ def find_reference(machine: DrawnMachine, env_id: str) -> Solution:
         env_id: the environment.
     """
     env, formulation = make_env(env_id, machine), formulation_of_id(env_id)
-    game = formulation is Formulation.GAME
-    evaluator: Any = (GameEvaluator if game else OneShotEvaluator)(env, budget=PLANS)
+    evaluator = evaluator_for(env, (formulation,), budget=PLANS)
     inside: Any = gym.make(
         formulation.traits.env_id(), workload=machine.additive_task(task_of(env_id)), disable_env_checker=True
     )
     for plan in (*_nominal_plans(env_id), _solved(inside)):
         if plan is not None:
             evaluator.offer(plan)
-    if game:
+    if isinstance(evaluator, GameEvaluator):
         _anneal_games(evaluator)
     else:
         LocalSearch().run(evaluator, 0)
-    solution: Solution = evaluator.solution("reference", 0)
-    return solution
+    return evaluator.solution("reference", 0)
 
 
 @lru_cache(maxsize=1)
@@ -77,9 +75,7 @@ def _anneal_games(evaluator: GameEvaluator) -> None:
     current, latency_s = starts[latencies.argmin()], latencies.min()
     kinds = by_tensor(problem), by_role(problem)
     while evaluator.remaining > 0:
-        groups = kinds[rng.integers(2)]
-        group = rng.integers(len(groups.ptr) - 1)
-        members = groups.members[groups.ptr[group] : groups.ptr[group + 1]]
+        members = kinds[rng.integers(2)].drawn(rng)
         if rng.random() < 0.5:
             first = rng.integers(len(members))
             members = members[first : first + rng.integers(1, LONGEST + 1)]

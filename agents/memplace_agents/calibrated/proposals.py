@@ -23,7 +23,7 @@ from memplace_env.placement.compiler.density import all_density_levels
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.task import Task
 
-MAP_GAP, GAME_GAP = 1e-3, 1e-2
+ONE_SHOT_GAP, GAME_GAP = 1e-3, 1e-2
 """Gaps at which exact solves under fitted costs end: they are not known better. Our choice."""
 MOST_EXACT = 400
 """Uses in a game above which it is annealed only: the exact agent would take too long. Our choice."""
@@ -74,7 +74,7 @@ class Proposer:
         """
         env = self._env(costs)
         if isinstance(env, OneShotEnv):
-            return Exact(mip_gap=MAP_GAP).solve(env, budget=10**7, time_limit=seconds).plan
+            return Exact(mip_gap=ONE_SHOT_GAP).solve(env, budget=10**7, time_limit=seconds).plan
         annealed = self._annealed(env, ANNEALED, best)
         if len(self.task.program.use_op) > MOST_EXACT:
             return annealed
@@ -91,11 +91,10 @@ class Proposer:
             return self._annealed(env, SEARCHED, best)
         problem, rng = env.problem, self._rng
         current = problem.assignments_of(best.tensor_levels(self.task.program)[None])
-        movable = np.flatnonzero(problem.mask.sum(axis=1) > 1)
-        if not len(movable):
+        if not len(problem.movable):
             return best
         for _ in range(ROUNDS):
-            changed = [neighbour(problem, current[0], movable, rng) for _ in range(SEARCHED // ROUNDS)]
+            changed = [neighbour(problem, current[0], rng) for _ in range(SEARCHED // ROUNDS)]
             found = np.concatenate([current, np.stack(changed)])
             current = found[problem.evaluate(found).latency_s.argmin()][None]
         return problem.compile(current[0]).plan
@@ -116,16 +115,15 @@ class Proposer:
             changed = np.repeat(current[None], count, axis=0).astype(np.int8)
             for row in changed:
                 groups = by_tensor(problem) if rng.random() < 0.5 else by_role(problem)
-                group = rng.integers(len(groups.ptr) - 1)
-                row[groups.members[groups.ptr[group] : groups.ptr[group + 1]]] = rng.choice([NO_COPY, COPY, DROP])
+                uses = groups.drawn(rng)
+                row[uses] = rng.choice([NO_COPY, COPY, DROP])
             states = finished(problem, changed)
             return problem.plan(states[problem.latency_s(states).argmin()])
         one_shot = env.problem
         assignment = one_shot.assignments_of(plan.tensor_levels(self.task.program)[None])[0]
-        movable = np.flatnonzero(one_shot.mask.sum(axis=1) > 1)
-        if not len(movable):
+        if not len(one_shot.movable):
             return plan
-        changed = np.stack([neighbour(one_shot, assignment, movable, rng) for _ in range(count)])
+        changed = np.stack([neighbour(one_shot, assignment, rng) for _ in range(count)])
         return one_shot.compile(changed[one_shot.evaluate(changed).latency_s.argmin()]).plan
 
     def _env(self, costs: Costs) -> OneShotEnv | MallocGameEnv:

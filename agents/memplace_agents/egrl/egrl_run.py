@@ -77,7 +77,7 @@ class EgrlRun(TrainingRun[GraphPolicy]):
             for evaluator, problem, size, end in zip(evaluators, problems, sizes, ends, strict=True)
         ]
         self._mask = np.concatenate([problem.mask for problem in problems])  # bool[S, L]
-        self._free = bool((self._mask.sum(axis=1) > 1).any())
+        self._free = any(len(problem.movable) for problem in problems)
         self._start_policy = policy
         with torch.random.fork_rng(devices=[]):  # modules draw their first weights from torch's own generator
             torch.manual_seed(seed)

@@ -78,7 +78,7 @@ class Refiner:
 
     def __init__(self, problem: OneShotProblem, proposals: int) -> None:
         self._problem, self._proposals, self._steps = problem, max(proposals, 1), 0
-        self._movable = np.flatnonzero(problem.mask.sum(axis=1) > 1)
+        self._movable = problem.movable
         self.can_move = len(self._movable) > 0
         self._thorough = proposals >= _THOROUGH * len(self._movable)
         self._native_s = problem.native_report.latency_s
@@ -136,7 +136,7 @@ class Refiner:
         """Return a neighbour int64[S] of the current assignment."""
         current = self._current.assignment
         if rng.random() >= _GUIDED:
-            return neighbour(self._problem, current, self._movable, rng)
+            return neighbour(self._problem, current, rng)
         kind, changed = rng.random(), current.copy()
         exchange = kind >= _BACK + _FORTH
         # Whether each move is a step back: one of each kind, or one or two of the same.

@@ -26,6 +26,11 @@ class Groups(NamedTuple):
     members: Ints
     of: Ints
 
+    def drawn(self, rng: np.random.Generator) -> Ints:
+        """Return the uses of a random group."""
+        group = rng.integers(len(self.ptr) - 1)
+        return self.members[self.ptr[group] : self.ptr[group + 1]]
+
 
 def groups(keys: Ints) -> Groups:
     """Return the groups of uses with equal rows of int64[U, F]."""

@@ -42,14 +42,13 @@ class LocalSearch(Agent[OneShotEvaluator]):
         if not len(latencies):
             return
         current, latency = starts[latencies.argmin()], latencies.min()
-        movable = np.flatnonzero(problem.mask.sum(axis=1) > 1)
         steps = 0
-        while evaluator.remaining > 0 and len(movable):
+        while evaluator.remaining > 0 and len(problem.movable):
             steps += 1
             if evaluator.noisy and steps % AGAIN == 0:
                 latency = measured_again(latency, evaluator(current[None]))
                 continue
-            candidate = neighbour(problem, current, movable, rng, self.longest_run)
+            candidate = neighbour(problem, current, rng, self.longest_run)
             measured = evaluator(candidate[None]).latency_s
             heat = scale * evaluator.fraction_left**2
             # Metropolis: an increase d is accepted with probability exp(-d / heat); 1e-300 keeps the logarithm finite.
@@ -63,14 +62,10 @@ def measured_again(latency_s: float, again: Evaluated) -> float:
 
 
 def neighbour(
-    problem: OneShotProblem,
-    current: NDArray[np.int64],
-    movable: NDArray[np.intp],
-    rng: np.random.Generator,
-    longest_run: int = 8,
+    problem: OneShotProblem, current: NDArray[np.int64], rng: np.random.Generator, longest_run: int = 8
 ) -> NDArray[np.int64]:
-    """Return an assignment int64[2T] one move of `LocalSearch` away; `movable` are the entries with a choice."""
-    changed = current.copy()
+    """Return an assignment int64[2T] one move of `LocalSearch` away, in a task with a choice."""
+    changed, movable = current.copy(), problem.movable
     if rng.random() < 0.5:
         for entry in movable[rng.integers(len(movable), size=rng.integers(1, 3))]:
             changed[entry] = rng.choice(np.flatnonzero(problem.mask[entry]))

@@ -86,6 +86,11 @@ class OneShotProblem:
         return mask
 
     @cached_property
+    def movable(self) -> NDArray[np.int64]:
+        """Decisions with a choice of levels, int64[M]."""
+        return np.flatnonzero(self.mask.sum(axis=1) > 1)
+
+    @cached_property
     def native_assignment(self) -> NDArray[np.int64]:
         """The assignment of native's rule, int64[2T], see `native_levels`."""
         assignment: NDArray[np.int64] = self.assignments_of(native_levels(self.task)[None])[0]
