@@ -32,7 +32,7 @@ from memplace_agents.calibrated.proposals import cheap_plans
 from memplace_agents.evaluator import evaluator_for
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.one_shot import OneShotEnv
-from memplace_env.envs.registration import Formulation
+from memplace_env.envs.registration import Formulation, formulation_of_id
 from memplace_env.leaderboard.drawn_machines import MACHINES, MeasuredMachine, drawn_machine, noise_seed
 from memplace_env.leaderboard.scores import share
 from memplace_env.leaderboard.suite import LEAST_GAIN, load_suite
@@ -103,7 +103,7 @@ def _proven(name: str, seed: int | None) -> list[MemoryPlan]:
     env: Any = gym.make(name).unwrapped
     if seed is not None:
         # The costs of all kinds of machines with one seed are the same.
-        env = _of_task(env, drawn_machine(next(iter(MACHINES)), seed).additive_task(env.task))
+        env = type(env)(drawn_machine(next(iter(MACHINES)), seed).additive_task(env.task))
     return _solved(Exact(mip_gap=1e-3), env, time_limit=EXACT_SECONDS)
 
 
@@ -121,15 +121,11 @@ def _reports(task: Task, plans: Sequence[MemoryPlan]) -> Iterable[tuple[MemoryPl
 
 
 def _with_simulator(env: Env, simulator: Any) -> Any:
-    return _of_task(env, replace(env.task, simulator=simulator))
-
-
-def _of_task(env: Env, task: Task) -> Env:
-    return MallocGameEnv(task) if isinstance(env, MallocGameEnv) else OneShotEnv(task)
+    return type(env)(replace(env.task, simulator=simulator))
 
 
 def _is_game(name: str) -> bool:
-    return Formulation.GAME.traits.env_id("").split("-")[0] in name
+    return formulation_of_id(name) is Formulation.GAME
 
 
 def _search(name: str) -> str:

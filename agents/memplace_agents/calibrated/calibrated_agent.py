@@ -22,6 +22,7 @@ from memplace_env.placement.memory_plan import MemoryPlan
 SOLVES_SHARE = 0.2
 """Share of the budget for plans that the exact agent finds under fitted costs."""
 MOST_SOLVES = {Formulation.ONE_SHOT: 6, Formulation.GAME: 3}
+"""Exact solves under fitted costs at most."""
 SOLVE_SECONDS = 20.0
 """Guard of one exact solve."""
 NOMINAL_TIMES = 4
@@ -29,6 +30,7 @@ NOMINAL_TIMES = 4
 FINAL_SHARE = 0.25
 """Share of the measurements under noise that compare the best plans at the end."""
 FINALISTS = 4
+"""Plans that are compared at the end, those of the least expected latency."""
 NEIGHBOURS = 16
 """Neighbours of which the fitted costs choose the one that is measured."""
 SEARCH_EVERY = 4
@@ -57,8 +59,8 @@ class Calibrated(Agent[Evaluator]):
        in, only the latter; and the last measurements compare the best plans. After 500 measurements, or when
        proposals repeat, a local search spends the rest; under noise the search ends.
 
-    Under noise the fitted costs and all measurements of a plan together decide (`measurements`), so that nothing is
-    reserved for races. Constants are our choice.
+    Under noise the fitted costs and all measurements of a plan together decide (`repeated_measurements`), so that
+    nothing is reserved for races. Constants are our choice.
 
     Args:
         solve_seconds: guard of each exact solve; a solve that it ends may differ from run to run.
@@ -87,6 +89,7 @@ class _Calibration:
     def __init__(self, evaluator: Evaluator, rng: np.random.Generator, solve_seconds: float) -> None:
         self.evaluator, self.rng, self.solve_seconds = evaluator, rng, solve_seconds
         self.proposer, self.factors = Proposer(evaluator.env, rng), CostFactors(evaluator.env.task)
+        # A noisy black box does not say how noisy it is.
         self.measured = Measurements((evaluator.noise or None) if evaluator.noisy else 0.0)
         self._budget = min(evaluator.remaining, MOST_MEASURED)
         self._fitted: FittedFactors | None = None

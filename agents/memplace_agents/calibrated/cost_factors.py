@@ -77,9 +77,7 @@ class CostFactors:
     def __init__(self, task: Task) -> None:
         self.task, program, costs = task, task.program, task.costs
         levels = task.accelerator.num_levels
-        busy = costs.work_ps + np.add.reduceat(
-            np.append(costs.use_ps[:, -1], 0), program.use_ptr[:-1], dtype=np.int64
-        ) * (np.diff(program.use_ptr) > 0)
+        busy = costs.work_ps + np.bincount(program.use_op, costs.use_ps[:, -1], minlength=program.num_ops)
         names, number = np.unique(np.array(program.op_type), return_inverse=True)
         large = np.bincount(number, weights=busy, minlength=len(names)) >= LEAST_SHARE * busy.sum()
         kinds = np.where(large, np.cumsum(large) - 1, large.sum())

@@ -79,7 +79,8 @@ class Measurements:
 
     def variances(self) -> Floats:
         """Return float64[N], variance of each plan's mean logarithm around what a model says of it."""
-        return np.array([MODEL_SIGMA**2 + self.noise**2 / len(plan.logs) for plan in self._by_key.values()])
+        noise = self.noise
+        return np.array([MODEL_SIGMA**2 + noise**2 / len(plan.logs) for plan in self._by_key.values()])
 
     def estimates(self, modelled: Floats) -> Floats:
         """Return float64[N], the expected logarithm of each plan's latency.
