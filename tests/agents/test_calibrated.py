@@ -92,7 +92,7 @@ def test_without_factors_the_model_is_the_simulator_in_games(task):
 @settings(max_examples=15)
 @given(tasks(), st.integers(0, 99))
 def test_factors_that_were_planted_are_found_again(task, seed):
-    """Plans that were not measured are timed within a tenth of what the factors change, or within 1 %."""
+    """Plans that were not measured are timed within a quarter of what the factors change, or within 2 %."""
     factors, rng = CostFactors(task), np.random.default_rng(seed)
     planted = rng.normal(0, 0.2, factors.size)
     truth = replace(task, costs=factors.costs(planted))
@@ -179,10 +179,11 @@ def test_noise(make):
 
 def test_distorted_costs_are_seen_through():
     """On a machine whose costs differ, 60 measurements find a plan that is better than the nominal optimum."""
-    gained = []
+    gained, resnet = [], {"workload": "ResNet50", "accelerator": "edge-tpu"}
+    plan = Exact().solve(one_shot(**resnet)).plan
     for seed in range(3):
-        env = one_shot(BlackBox(seed=seed), workload="ResNet50", accelerator="edge-tpu")
-        nominal = evaluate_plan(env.task, Exact().solve(one_shot(workload="ResNet50", accelerator="edge-tpu")).plan)
+        env = one_shot(BlackBox(seed=seed), **resnet)
+        nominal = evaluate_plan(env.task, plan)
         solution = Calibrated().solve(env, budget=60, seed=seed)
         assert solution.report.latency_ps <= nominal.latency_ps
         gained.append(nominal.latency_ps / solution.report.latency_ps)
@@ -200,7 +201,7 @@ def test_slices():
 @pytest.mark.parametrize("simulator", [None, LatencyOnly()])
 def test_contract(simulator):
     check_agent(Calibrated(), one_shot(simulator), budget=20)
-    check_agent(Calibrated(), game(simulator), budget=20)
+    check_agent(Calibrated(), game(simulator, ops=5), budget=20)
 
 
 def test_it_is_what_auto_and_the_portfolio_measure_with():

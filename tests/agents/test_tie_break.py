@@ -44,13 +44,13 @@ def check(make, env, **options):
 
 @settings(max_examples=60)
 @given(tasks(programs(max_ops=8)))
-def test_maps(task):
+def test_assignments(task):
     check(Exact, OneShotEnv(task))
 
 
 @settings(max_examples=40)
 @given(sliced_tasks())
-def test_maps_of_slices(task):
+def test_assignments_of_slices(task):
     check(Exact, OneShotEnv(task))
 
 
