@@ -26,7 +26,8 @@ def explain(
     *,
     flags: ModelFlags,
     out: Annotated[
-        Path | None, typer.Option("--out", help="Folder for explain.png, or a .png; default out/MODEL-ACCELERATOR.")
+        Path | None,
+        typer.Option("--out", help="Folder for explain.png, or a .png; default out/MODEL-ACCELERATOR[-SIMULATOR]."),
     ] = None,
     json: JsonFlag = False,
 ) -> None:
@@ -43,7 +44,8 @@ def explain(
 
     model, path = named_plan(plan)
     task, saved = load_plan(model, path, flags)
-    picture = _picture_path(out or default_folder(model or task.program.name, task.accelerator.name))
+    folder = out or default_folder(model or task.program.name, task.accelerator.name, flags.other_simulator)
+    picture = _picture_path(folder)
     check_folder(picture.parent)
     explanation = explain_plan(task, evaluate_saved(task, saved))
     drawn = str(picture) if _draw(explanation, picture) else None

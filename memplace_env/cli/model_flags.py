@@ -38,6 +38,9 @@ _OPTIONS = {
     ],
 }
 
+BUILTIN = "builtin"
+"""Name of the simulator of costs, which is the default."""
+
 _DIGITS = 18
 """Most digits of a size."""
 
@@ -133,6 +136,11 @@ class ModelFlags:
         given = {name: value for name, value in vars(self).items() if value is not None}
         dims = {**(written["dims"] or {}), **(self.dims or {})} or None
         return ModelFlags(**{**written, **given, "dims": dims})
+
+    @property
+    def other_simulator(self) -> str | None:
+        """Name of the simulator; None for the built-in one."""
+        return None if self.simulator == BUILTIN else self.simulator
 
     @property
     def chip(self) -> str:

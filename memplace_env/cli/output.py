@@ -11,12 +11,13 @@ from memplace_env._lib.errors import MemPlaceError
 from memplace_env.placement.workloads import SUFFIXES
 
 
-def default_folder(model: str, accelerator: str, agents: Iterable[str] = ()) -> Path:
+def default_folder(model: str, accelerator: str, simulator: str | None = None, agents: Iterable[str] = ()) -> Path:
     """Return `out/<model>-<accelerator>`, with characters that file systems dislike replaced.
 
-    Agents follow as `-<agent>+<agent>`, so that each has a folder of its own.
+    A simulator, see `ModelFlags.other_simulator`, follows as `-<simulator>`, agents as `-<agent>+<agent>`, so that each
+    has a folder of its own: latencies of two simulators do not compare.
     """
-    return Path("out") / slug("-".join(filter(None, (short_name(model), accelerator, "+".join(agents)))))
+    return Path("out") / slug("-".join(filter(None, (short_name(model), accelerator, simulator, "+".join(agents)))))
 
 
 def short_name(model: str) -> str:

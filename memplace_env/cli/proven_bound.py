@@ -29,6 +29,9 @@ def with_proven_bound(result: Result, seconds: float, *, left: str) -> Result:
     env, solution = result.env, result.solution
     if solution.bound_s is not None or not seconds:
         return result
+    if env.task.is_black_box:
+        note("No bound is proven: a proof needs the costs of the built-in simulator; leave out --simulator for one.")
+        return result
     from memplace_agents import Exact, ExactDynamic
 
     prover: Agent[Any] = ExactDynamic() if result.formulation is Formulation.DYNAMIC else Exact()

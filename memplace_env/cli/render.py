@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 MOST_FRAMES = 200
 """Frames of an animation unless --every sets them. Our choice."""
-BUILTIN, RUNS = "builtin", "event"
-"""Names of simulators: of costs, which the picture of a game shows, and of the one whose runs can be drawn."""
+RUNS = "event"
+"""Name of the simulator whose runs can be drawn; the picture of a game shows costs."""
 _FRAME_MS, _LAST_MS = 125, 3000
 """Milliseconds that a frame is shown, and the last one."""
 _COLOURS = 128
@@ -64,7 +64,7 @@ def render(
         raise AgentError("A plan needs no agent; pass PLAN or --agent, not both.")
     if out.suffix.lower() not in (".png", ".gif"):
         raise MemPlaceError(f"--out {out} should end in .png, a picture, or in .gif, an animation.")
-    _check_simulator(flags.simulator, out)
+    _check_simulator(flags.other_simulator, out)
     from memplace_env.report.style import require_packages
 
     require_packages(animation=out.suffix.lower() == ".gif")
@@ -81,7 +81,10 @@ def render(
 
 
 def _check_simulator(name: str | None, out: Path) -> None:
-    if name not in (None, BUILTIN, RUNS):
+    from memplace_env.placement.simulator import resolve_simulator
+
+    if name not in (None, RUNS):
+        resolve_simulator(name)
         raise MemPlaceError(
             f"--simulator {name} tells no times to draw; pass --simulator {RUNS} to draw a run, none to draw a game."
         )

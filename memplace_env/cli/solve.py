@@ -58,7 +58,8 @@ def solve(
         float, typer.Option("--bound", min=0, help="Seconds to prove a bound if no agent proved one; 0: none.")
     ] = 10,
     out: Annotated[
-        Path | None, typer.Option("--out", help="Folder; default out/MODEL-ACCELERATOR, with -AGENT if one is named.")
+        Path | None,
+        typer.Option("--out", help="Folder; default out/MODEL-ACCELERATOR[-SIMULATOR], with -AGENT if one is named."),
     ] = None,
     force: Annotated[
         bool, typer.Option("--force", help="Write over a faster plan, or one for another task, that is in the folder.")
@@ -75,7 +76,8 @@ def solve(
     --budget 100' fits costs to at most 100 measured plans and solves those. The default agent does so, too.
 
     The plan of the default agent goes to out/MODEL-ACCELERATOR, also if other agents run beside it. Without it, the
-    plan goes to out/MODEL-ACCELERATOR-AGENT, with "+" between several agents.
+    plan goes to out/MODEL-ACCELERATOR-AGENT, with "+" between several agents. The name of a simulator other than the
+    built-in one stands behind the accelerator's.
 
     A row of the table that 'memplace agents' does not list is a rule of the compiler (all-fastest) or a set of XLA's
     options (xla-msa llama2-70b). No flag asks for its plan alone; the default agent writes it if it is the fastest.
@@ -104,7 +106,8 @@ def solve(
     env = make_env(model, flags, formulation)
     names = [spec.name for spec in specs]
     best_of_all = DEFAULTS[formulation] in names
-    path = out or default_folder(model, env.accelerator.name, () if best_of_all else dict.fromkeys(names))
+    named = () if best_of_all else dict.fromkeys(names)
+    path = out or default_folder(model, env.accelerator.name, flags.other_simulator, named)
     check_folder(path)
     folder = ResultFolder(path, env.task, force)
     options: dict[str, Any] = {} if tie_break is None else {"tie_break": tie_break}

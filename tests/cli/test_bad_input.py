@@ -41,6 +41,7 @@ CASES = {
     "id in place of a model": (["solve", "MemPlace-BERT-v0"], "did you mean 'BERT'?"),
     "id that draws programs": (["solve", "MallocGame-Train-v0"], "pass a model instead"),
     "generic id": (["solve", "MemPlaceSteps-v0"], "pass a model instead"),
+    "simulator to draw": (["render", MODEL, "--simulator", "evnt", "--out", "x.png"], "did you mean 'event'?"),
     "id of a game": (["render", "MallocGame-ResNet101-edge-tpu-v0", "--out", "x.png"], "did you mean 'ResNet101'?"),
     "id in small letters": (["train", "egrl", "MemPlace-bert-v0"], "did you mean 'MemPlace-BERT-v0'?"),
     "unknown synthetic": (["inspect", "synthetic:chian?ops=4"], "did you mean 'chain'?"),

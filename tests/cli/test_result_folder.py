@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from memplace_agents.heuristic import LocalSearch, RandomSearch
+from memplace_env.cli.output import slug
 from memplace_env.cli.solve_result import Result
 from memplace_env.placement.memory_plan import MemoryPlan
 from tests.cli.conftest import MODEL, OTHER, Run
@@ -41,6 +42,15 @@ def test_a_faster_plan_stays(run: Run, parsed: Callable[..., Any], best: Path) -
     assert set(summary["files"].values()) == {None}
     assert summary["standing_s"] < summary["report"]["latency_s"]
     assert {path: path.read_bytes() for path in best.parent.iterdir()} == before
+
+
+def test_simulators_have_folders_of_their_own(run: Run, tmp_path: Path) -> None:
+    """Latencies of two simulators do not compare, so neither replaces the other's plan."""
+    for simulator in ((), ("--simulator", "builtin"), ("--simulator", "event")):
+        result = run("solve", MODEL, *SLOW[:-2], "-a", "intel-npu-4000", *simulator)
+        assert result.exit_code == 0, result.stderr
+    names = sorted(path.name for path in (tmp_path / "out").iterdir())
+    assert names == [f"{slug(MODEL)}-intel-npu-4000{end}-random" for end in ("-event", "")]
 
 
 def test_a_faster_plan_that_came_meanwhile_stays(

@@ -210,7 +210,8 @@ def test_no_bound_with_another_simulator(run: Run, monkeypatch: pytest.MonkeyPat
     result = run("solve", MODEL, *QUICK, "--json")
     assert result.exit_code == 0, result.stderr
     assert json.loads(result.stdout)["bound_s"] is None
-    assert "No bound is proven" in result.stderr
+    assert "No bound is proven: " in result.stderr
+    assert "leave out --simulator" in result.stderr
 
 
 @pytest.mark.usefixtures("no_picture")

@@ -167,7 +167,7 @@ def _check_gap(mip_gap: float | None) -> None:
 def _check_costs(evaluator: Evaluator, name: str) -> None:
     if evaluator.env.task.is_black_box:
         raise AgentError(
-            f"{name} needs the cost arrays of the built-in simulator; make the environment without simulator=, or use "
+            f"{name} needs the cost arrays of the built-in simulator; leave out simulator= or --simulator, or use "
             "another agent."
         )
     if evaluator.noisy:
