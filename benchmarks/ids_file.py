@@ -18,16 +18,22 @@ def registered() -> dict[str, Any]:
 
 
 def register(table: Mapping[str, Mapping[str, Any]]) -> None:
-    """Write the settings of names by formulation; variants stay as far as their names do."""
+    """Write the settings of names by formulation; variants of such settings stay as far as their names do."""
     variants = registered()["variants"]
     for variant in variants.values():
         for formulation, entries in table.items():
-            variant[formulation] = [name for name in variant[formulation] if name in entries]
+            if isinstance(variant[formulation], list):
+                variant[formulation] = [name for name in variant[formulation] if name in entries]
     _write({**table, "variants": variants})
 
 
-def register_variant(end: str, settings: Mapping[str, Any], names: Mapping[str, Sequence[str]]) -> None:
-    """Write a variant: what it adds to the settings of these names, by formulation."""
+def register_variant(
+    end: str, settings: Mapping[str, Any], names: Mapping[str, Sequence[str] | Mapping[str, Any]]
+) -> None:
+    """Write a variant: what it adds to settings, and of which names, by formulation.
+
+    Names with settings of their own need not be registered without the variant.
+    """
     table = registered()
     table["variants"][end] = {"settings": settings, **names}
     _write(table)

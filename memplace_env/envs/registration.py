@@ -23,8 +23,9 @@ GAME: dict[str, dict[str, Any]] = _IDS["game"]
 """Settings of `MallocGame-<name>-v0` by name, chosen by the same rule; the default chip is tpu-v4i."""
 
 VARIANTS: dict[str, dict[str, Any]] = _IDS["variants"]
-"""Variants of registered settings by the end of their ids, such as "Sliced": the `settings` that a variant adds, and
-the names that have it, by formulation. Chosen by the rule of `benchmarks/sliced_ids.py`.
+"""Variants by the end of their ids, such as "Sliced": the `settings` that a variant adds, and by formulation to what:
+names of registered settings, or settings by name. Chosen by the rules of `benchmarks/sliced_ids.py` and
+`benchmarks/event.py`.
 """
 
 MANY = ("Train", "Validation", "Test", "Synthetic")
@@ -56,7 +57,7 @@ class Traits(NamedTuple):
         prefix: first part of its ids; `<prefix>-v0` is the generic environment.
         home: package of its environment, and the first part of its classes' names.
         settings: settings of the registered workloads, by the name in their ids.
-        variants: settings of the variants of these, by the name in their ids, such as "BERT-Sliced".
+        variants: settings of variants, by the name in their ids, such as "BERT-Sliced".
         accelerator: the default chip, of the registered workloads too.
         baseline: name of the plan that speed-ups are relative to.
         tiny: settings of `<prefix>-Tiny-v0`, which is for debugging: about a dozen decisions and a known optimum.
@@ -94,8 +95,9 @@ no greedy player reaches the optimum, and at most one random episode in fifty do
 
 def _variants(formulation: Formulation, settings: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     return {
-        f"{name}-{end}": {"workload": name, **settings[name], **variant["settings"]}
+        f"{name}-{end}": {"workload": name, **bases[name], **variant["settings"]}
         for end, variant in VARIANTS.items()
+        for bases in [variant[formulation] if isinstance(variant[formulation], dict) else settings]
         for name in variant[formulation]
     }
 

@@ -32,12 +32,12 @@ def test_left_is_the_mean_of_the_seeds_over_the_best_of_any_seed():
     found.runs["calibrated-100"] = [{"latency_s": 1.0}, {"latency_s": 1.2}]
     assert found.left("calibrated-100") == pytest.approx(0.1)
     assert found.left(event.FROM_BEST) == pytest.approx(0.25)
-    assert found.least == (pytest.approx(0.05), "cheap")
+    assert found.least == (pytest.approx(0.05), event.BEST_RULE)
 
 
 def test_an_id_needs_enough_over_every_cheap_solver():
     assert passes(result())
-    assert chosen([result()])["game"] == ["BERT"]
+    assert chosen([result()])["game"] == {"BERT": event_cases.settings_of(GAME)}
     for solver in CHEAP:
         name = solver.replace("-", "_")
         assert not passes(result(**{name: LEAST - 1e-6}))
@@ -45,22 +45,29 @@ def test_an_id_needs_enough_over_every_cheap_solver():
         assert not passes(result(**{name: None})), "not before all are measured"
 
 
-def test_ids_are_of_registered_settings_on_the_chips_own_mechanisms():
+def test_ids_are_of_settings_on_the_chips_own_mechanisms():
     assert passes(result(Case(Formulation.ONE_SHOT, "BERT")))
     assert not passes(result(Case(Formulation.ONE_SHOT, "BERT", event_cases.TWO_BUFFERS)))
-    assert not passes(result(Case(Formulation.ONE_SHOT, "BERT-intel-npu-4000")))
+
+
+def test_ids_of_maps_on_the_npu_have_their_batch_and_one_of_a_name():
+    batches = [Case(Formulation.ONE_SHOT, f"ResNet50-intel-npu-4000{end}") for end in ("", event_cases.BATCH_1)]
+    for case, batch in zip(batches, (8, 1), strict=True):
+        (settings,) = chosen([result(case)])["one-shot"].values()
+        expected = {"workload": "ResNet50", "accelerator": "intel-npu-4000", "batch": batch, "dtype": "int8"}
+        assert settings == expected
+    with pytest.raises(ValueError, match="two batches"):
+        chosen([result(case) for case in batches])
 
 
 def test_the_event_ids_are_those_that_the_rule_gives():
     names = chosen(results(RECORDS))
-    variant = registered()["variants"].get(event.END, {kind: [] for kind in names})
-    assert {kind: variant[kind] for kind in names} == names
-    assert variant.get("settings", {"simulator": "event"}) == {"simulator": "event"}
+    assert registered()["variants"][event.END] == {"settings": {"simulator": "event"}, **names}
 
 
 def test_cases_are_as_many_as_asked_and_each_machine_differs():
     maps = {case.name for case in event_cases.CASES if case.formulation == Formulation.ONE_SHOT}
-    assert len(maps) == 13
+    assert len(maps) == 20
     assert len([case for case in event_cases.CASES if case.formulation == Formulation.GAME]) == 6
     found = event_cases.ablations()
     assert len({(case.name, event_cases.mechanisms_of(case)) for case in found}) == len(found)
@@ -68,11 +75,8 @@ def test_cases_are_as_many_as_asked_and_each_machine_differs():
 
 
 def test_without_mechanisms_the_exact_plan_is_as_fast_as_by_the_costs():
-    bare = [
-        record
-        for record in RECORDS
-        if record["solver"] == event.NO_SLACK and record["machine"].endswith("no mechanism")
-    ]
+    exact = [record for record in RECORDS if record["solver"] == event.NO_TIE_BREAK]
+    bare = [record for record in exact if record["machine"].endswith("no mechanism")]
     assert bare
     assert all(record["latency_s"] == record["nominal_s"] for record in bare)
 

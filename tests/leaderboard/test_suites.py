@@ -74,6 +74,6 @@ def test_of_every_instance_in_every_track_something_is_known():
 
 def test_of_every_id_in_slices_a_plan_and_a_bound_are_known():
     for formulation in FORMULATIONS:
-        for name in formulation.traits.variants:
+        for name in filter(lambda name: name.endswith("-Sliced"), formulation.traits.variants):
             row = best_known()[formulation.traits.env_id(name)]
             assert 0 < row.bound_ps <= row.best_ps <= row.cheap_ps, name
