@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from memplace_env._lib.errors import AgentError
 from memplace_env._lib.hints import nearest
+from memplace_env.cli.console import note
 from memplace_env.cli.model_flags import ModelFlags
 from memplace_env.envs.registration import Formulation
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from memplace_env.envs.malloc_game import MallocGameEnv
     from memplace_env.envs.one_shot import OneShotEnv
+    from memplace_env.placement.task import Task
     from memplace_env.report.plans.evaluated_plan import EvaluatedPlan
 
     Env = OneShotEnv | MallocGameEnv
@@ -81,4 +83,18 @@ def _made(env_id: str, arguments: dict[str, Any]) -> Env:
 
     unwrapped: Any = gym.make(env_id, disable_env_checker=True, **arguments).unwrapped
     env: Env = unwrapped
+    note_no_mechanisms(env.task)
     return env
+
+
+def note_no_mechanisms(task: Task) -> None:
+    """Write a line to stderr if the event simulator has nothing to add to the task's costs."""
+    from memplace_env.machine.accelerator.event_description import NO_MECHANISMS
+    from memplace_env.placement.simulator import EventSimulator
+
+    simulator = task.simulator
+    if isinstance(simulator, EventSimulator) and simulator.mechanisms_of(task) == NO_MECHANISMS:
+        note(
+            f"{task.accelerator.name} describes no mechanisms, so --simulator {simulator.name} equals builtin here; "
+            "without it agents can prove a bound."
+        )

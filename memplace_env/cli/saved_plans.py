@@ -69,9 +69,13 @@ def load_plan(model: str | None, path: Path, flags: ModelFlags) -> tuple[Task, M
         MemPlaceError: if the plan or the model cannot be read, the model is another than the plan's, or none was
             passed and the plan names a file.
     """
+    from memplace_env.cli.environments import note_no_mechanisms
+
     plan, model, flags = read_saved(model, path, flags)
     with naming_mismatch(plan, path, model):
-        return flags.task(model), plan
+        task = flags.task(model)
+    note_no_mechanisms(task)
+    return task, plan
 
 
 def read_saved(model: str | None, path: Path, flags: ModelFlags) -> tuple[MemoryPlan, str, ModelFlags]:

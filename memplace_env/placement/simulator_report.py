@@ -24,7 +24,7 @@ class Report:
         stall_ps: int64[T], time before the op that waits for copies due.
         tail_ps: time after the last op that finishes copies.
         bound_by: int8[T], the level whose port sets the op's time (with serial ports: the one that takes most of
-            it), -1 where compute does.
+            it), -1 where compute does, or where an op that overlaps others takes no longer than its compute.
         bytes_moved: int64[L], bytes that ops and copies move at each level.
         peak_bytes: int64[L], most bytes in blocks and in what ops reserve for themselves at once; in the backing
             memory, those of weights, inputs and all else that is not in a block at some op.
@@ -73,8 +73,12 @@ class Report:
 
     @property
     def memory_loss_ps(self) -> Ints:
-        """int64[T], what each op and the stall before it lose to memory: time beyond compute."""
-        return self.op_time_ps - self.compute_ps + self.stall_ps
+        """int64[T], what each op and the stall before it lose to memory: time beyond compute.
+
+        Where ops overlap, the unit may work on an op while the one before ends: an op shorter than its compute loses 0.
+        """
+        lost: Ints = np.maximum(self.op_time_ps - self.compute_ps, 0) + self.stall_ps
+        return lost
 
     def summary(self) -> dict[str, Any]:
         """The totals as plain JSON values."""

@@ -215,6 +215,17 @@ def test_no_bound_with_another_simulator(run: Run, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.usefixtures("no_picture")
+@pytest.mark.parametrize(("chip", "noted"), [("edge-tpu", True), ("intel-npu-4000", False)])
+def test_a_chip_without_mechanisms_is_noted(run: Run, chip: str, noted: bool) -> None:
+    events = ("-a", chip, "--simulator", "event")
+    line = f"{chip} describes no mechanisms, so --simulator event equals builtin here"
+    result = run("solve", MODEL, *QUICK, *events, "--out", chip)
+    assert (line in result.stderr) == noted
+    result = run("simulate", Path(chip) / "plan.json", "--simulator", "event")
+    assert (line in result.stderr) == noted, result.stderr
+
+
+@pytest.mark.usefixtures("no_picture")
 def test_registered_settings_and_flags_over_them(run: Run) -> None:
     registered = run("solve", "resnet50", *QUICK, "--json")
     assert "registered settings: batch 2, float16" in registered.stderr

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 
+from memplace_env.placement.resolve_task import resolve_task
 from memplace_env.report.comparison.differences import Move, biggest_differences, difference_of
 from memplace_env.report.explanation.bottlenecks import find_bottlenecks
+from memplace_env.report.explanation.reasons import bottleneck_reason
 from memplace_env.report.plans.evaluated_plan import all_backing_baseline, native_baseline
 from tests.subjects import Subject
 
@@ -35,3 +37,12 @@ def test_biggest_differences(copies: Subject) -> None:
     native = native_baseline(copies.task)
     assert biggest_differences([copies.evaluated, native])[0] == 2
     assert biggest_differences([native, native]) == []
+
+
+def test_a_loss_that_no_port_explains_has_a_reason() -> None:
+    """Under events an op loses time whose ports are less busy than its unit."""
+    task = resolve_task("MobileNetV2", "intel-npu-4000", simulator="event")
+    bottlenecks = find_bottlenecks(task, native_baseline(task), task.program.num_ops)
+    reasons = {bottleneck_reason(bottleneck) for bottleneck in bottlenecks if bottleneck.level is None}
+    assert all(bottleneck.lost_ps > 0 for bottleneck in bottlenecks)
+    assert any(reason.startswith("waits for its first load or last store") for reason in reasons)

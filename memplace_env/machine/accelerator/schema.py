@@ -187,6 +187,7 @@ def _kind(value: Any) -> str:
 _MOST = 10**18  # So that a time in picoseconds fits int64.
 _COUNT = _number("1", _MOST, step="1")
 _NANOSECONDS = _number("0.001", _MOST // 1000, zero=True, step="0.001")
+_EVENT_NANOSECONDS = _number("0.001", 10**6, zero=True, step="0.001")  # paid by every request: 1 ms at most
 _AMOUNT = _number("1e-18", _MOST, zero=True)
 _SHARE = _number("1e-9", 1)
 _COUNTS = _table(dict.fromkeys(DTYPES, _COUNT), optional=DTYPES)
@@ -275,7 +276,7 @@ _EVENT = _table(
                     "engines": _number("1", 64, step="1"),
                     "bytes_per_s": _COUNT,
                     "descriptor_bytes": _COUNT,
-                    "descriptor_ns": _NANOSECONDS,
+                    "descriptor_ns": _EVENT_NANOSECONDS,
                 }
             ),
         ),
@@ -285,9 +286,9 @@ _EVENT = _table(
                 {
                     "banks": _COUNT,
                     "interleave_bytes": _COUNT,
-                    "same_bank_ns": _NANOSECONDS,
-                    "read_to_write_ns": _NANOSECONDS,
-                    "write_to_read_ns": _NANOSECONDS,
+                    "same_bank_ns": _EVENT_NANOSECONDS,
+                    "read_to_write_ns": _EVENT_NANOSECONDS,
+                    "write_to_read_ns": _EVENT_NANOSECONDS,
                 }
             ),
         ),

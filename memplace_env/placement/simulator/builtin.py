@@ -38,6 +38,8 @@ def report_of(task: Task, plan: MemoryPlan, times: OpTimes, stall_ps: Ints, tail
     """Return the report of a valid plan whose ops, stalls and tail take these times."""
     costs = task.costs
     latency = int(times.op_ps.sum() + stall_ps.sum() + tail_ps)
+    # Under events an op may take less than its work and its ports, parts of which ran beside the op before.
+    binds = costs.memory_binds(times.memory_ps) & (times.op_ps > costs.work_ps)
     return Report(
         latency_ps=latency,
         op_time_ps=times.op_ps,
@@ -45,7 +47,7 @@ def report_of(task: Task, plan: MemoryPlan, times: OpTimes, stall_ps: Ints, tail
         port_ps=times.port_ps,
         stall_ps=stall_ps,
         tail_ps=tail_ps,
-        bound_by=np.where(costs.memory_binds(times.memory_ps), times.port_ps.argmax(axis=1), -1).astype(np.int8),
+        bound_by=np.where(binds, times.port_ps.argmax(axis=1), -1).astype(np.int8),
         bytes_moved=_bytes_moved(task, plan),
         peak_bytes=_peak_bytes(task, plan),
         energy_j=energy_j(_dynamic_pj(costs, plan), latency, task.accelerator),

@@ -20,7 +20,7 @@ def bottleneck_reason(bottleneck: Bottleneck) -> str:
     if bottleneck.stall_ps:
         awaited = some_of([shortened(name, 36) for name in bottleneck.waits_for], 3)
         parts.append(f"waits {seconds(bottleneck.stall_ps * PS)} for {awaited or 'a copy'}")
-    return "; ".join(parts) or "what its work does not hide"
+    return "; ".join(parts) or "waits for its first load or last store, or for ports that others use"
 
 
 def why_it_differs(difference: Difference) -> str:

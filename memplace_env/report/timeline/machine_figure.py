@@ -23,6 +23,7 @@ from memplace_env.report.timeline.machine_times import (
     busy_shares,
     enlarged,
     lanes,
+    mechanisms_of,
     op_ends,
 )
 
@@ -50,7 +51,7 @@ def machine_figure(task: Task, evaluated: EvaluatedPlan, spans: EventSpans) -> F
     figure, found, latency_ps = new_figure(PAGE.width, PAGE.height), lanes(task, spans), evaluated.report.latency_ps
     begin, end = enlarged(spans, evaluated)
     _draw_whole(figure, spans, found, latency_ps, (begin, end))
-    _draw_tiles(figure, spans, evaluated, found, (begin, end))
+    _draw_tiles(figure, task, spans, evaluated, found, (begin, end))
     sums = seconds(time_plan(task, evaluated.plan).latency_ps * PS)
     facts = f"{seconds(latency_ps * PS)} per inference under events  ·  {sums} by sums of port times"
     PAGE.head(figure, cut(f"{task_title(task)}: what works when", 90), facts)
@@ -83,7 +84,12 @@ def _draw_whole(figure: Figure, spans: EventSpans, found: list[Lane], latency_ps
 
 
 def _draw_tiles(
-    figure: Figure, spans: EventSpans, evaluated: EvaluatedPlan, found: list[Lane], window: tuple[int, int]
+    figure: Figure,
+    task: Task,
+    spans: EventSpans,
+    evaluated: EvaluatedPlan,
+    found: list[Lane],
+    window: tuple[int, int],
 ) -> None:
     """Draw the spans in a stretch of time, the ends of ops as lines, and where an op waits for copies."""
     begin, end = window
@@ -98,9 +104,10 @@ def _draw_tiles(
             left, width = spans.begin[own] / scale, (spans.end[own] - spans.begin[own]) / scale
             edges = np.where(width * scale * pixels > _EDGE_PX, 0.5, 0.0)
             axes.barh(np.full(len(own), -row), width, 0.7, left, color=SPAN_COLOURS[name], edgecolor="white", lw=edges)
-    tiles = int(((spans.kind == UNIT) & (spans.begin >= begin) & (spans.end <= end)).sum())
+    shown = (spans.kind == UNIT) & (spans.begin >= begin) & (spans.end <= end)
+    tiles = f"{int(shown.sum())} tiles, " if mechanisms_of(task).tiles else ""
     worst = int(evaluated.report.memory_loss_ps.argmax())
-    facts = f"{tiles} tiles, op {worst} loses most to memory  ·  dotted: an op's end, and its number"
+    facts = f"{tiles}op {worst} loses most to memory  ·  dotted: an op's end, and its number"
     panel_title(figure, axes, "Enlarged", facts)
     _draw_ops(axes, evaluated, window, scale)
 

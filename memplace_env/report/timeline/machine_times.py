@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from memplace_env.machine.accelerator.event_description import NO_MECHANISMS, Mechanisms
 from memplace_env.placement.simulator.event import EventSimulator, EventSpans
 from memplace_env.placement.simulator.event.event_state import COPY, ENGINE, LOAD, UNIT, WRITE
 from memplace_env.placement.task import Task
@@ -37,12 +38,17 @@ def event_spans(task: Task, evaluated: EvaluatedPlan) -> EventSpans | None:
     return task.simulator.spans(task.program, task.accelerator, evaluated.plan)
 
 
+def mechanisms_of(task: Task) -> Mechanisms:
+    """Return the mechanisms that are on in the task's simulator."""
+    return task.simulator.mechanisms_of(task) if isinstance(task.simulator, EventSimulator) else NO_MECHANISMS
+
+
 def lanes(task: Task, spans: EventSpans) -> list[Lane]:
     """Return the unit, the port of each level and each engine."""
     masks = {"unit": spans.kind == UNIT}
     of_port = (spans.kind != UNIT) & (spans.kind != ENGINE)
     masks |= {f"{name.name} port": of_port & (spans.level == n) for n, name in enumerate(task.accelerator.levels)}
-    dma = task.simulator.mechanisms_of(task).dma if isinstance(task.simulator, EventSimulator) else None
+    dma = mechanisms_of(task).dma
     masks |= {f"DMA {n}": (spans.kind == ENGINE) & (spans.level == n) for n in range(dma.engines if dma else 0)}
     found = []
     for name, mask in masks.items():

@@ -337,6 +337,8 @@ NO_CHOICES: list[Any] = [5, True, "", "nothing", [], {}]
 ORDER = "order the levels fastest first"
 
 TILES = {"buffers": 2, "local_bytes": 1024, "ops_in_flight": 2}
+DMA = {"engines": 2, "bytes_per_s": 10**10, "descriptor_bytes": 2**18, "descriptor_ns": 300}
+DRAM = {"banks": 4, "interleave_bytes": 64, "same_bank_ns": 36, "read_to_write_ns": 1, "write_to_read_ns": 12}
 ENGINES = {"unit": "engines", "engines": 12, "grid": [32, 32, 4], "loads": "hidden"}
 MISTAKES = [
     *((path, ..., f"{path} is missing") for path in REQUIRED),
@@ -386,6 +388,8 @@ MISTAKES = [
     ("event.tiles", {**TILES, "ops_in_flight": 3}, "event.tiles.ops_in_flight must be between 1 and 2"),
     ("event.tiles", {"buffers": 2}, "event.tiles.local_bytes is missing: add it"),
     ("event.dma", {"engines": 2}, "event.dma.bytes_per_s is missing: add it"),
+    ("event.dma", {**DMA, "descriptor_ns": 1e14}, "event.dma.descriptor_ns must be 0 or between 0.001 and 1e+06"),
+    ("event.dram", {**DRAM, "same_bank_ns": 1e15}, "event.dram.same_bank_ns must be 0 or between 0.001 and 1e+06"),
     ("event.dram", {"banks": 4}, "event.dram.interleave_bytes is missing: add it"),
 ]
 

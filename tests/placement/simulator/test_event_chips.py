@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memplace_env._lib.errors import SimulatorError
+from memplace_env._lib.errors import SimulatorError, WorkloadError
 from memplace_env.envs.malloc_game import MallocGameProblem
 from memplace_env.machine.accelerator import Accelerator, accelerator_names, load_accelerator
-from memplace_env.machine.accelerator.event_description import NO_MECHANISMS
-from memplace_env.placement.compiler import place_levels
+from memplace_env.machine.accelerator.event_description import NO_MECHANISMS, DmaEngines, DramBanks, Mechanisms
+from memplace_env.placement.compiler import HEURISTICS, place_levels
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.resolve_task import make_task, resolve_task
 from memplace_env.placement.simulator import EventSimulator, time_plan, traffic_bound_ps
@@ -70,6 +70,8 @@ def test_equal_to_the_built_in_simulator_with_nothing_on_and_above_the_bound_wit
     assert not valid or 0 < report.traffic_bound_ps <= report.latency_ps
     work = task.costs.work_ps.sum() if tiled else 0
     assert report.latency_ps >= max(work, report.port_ps.sum(axis=0).max())
+    assert (report.memory_loss_ps >= report.stall_ps).all()
+    assert (report.memory_loss_ps[report.bound_by >= 0] > 0).all()
     if task.accelerator.mechanisms == NO_MECHANISMS:
         assert_same(report, nominal)
 
@@ -96,6 +98,21 @@ def test_vectors_pay_the_latency_of_events(env_id, chip):
     assert info["latency_s"] == env.report().latency_s
     assert env.report().latency_ps == EventSimulator().run(*where(env.task), env.plan()).latency_ps
     assert env.report().latency_ps != time_plan(env.task, env.plan()).latency_ps
+
+
+@pytest.mark.parametrize(
+    "mechanisms",
+    [
+        Mechanisms(dma=DmaEngines(1, 4, 2**18, 0)),
+        Mechanisms(dma=DmaEngines(1, 2**40, 2**10, 10**15)),
+        Mechanisms(dram=DramBanks(1, 64, 10**17, 0, 0)),
+    ],
+    ids=["slow engine", "descriptors", "one bank"],
+)
+def test_times_that_could_leave_int64_are_refused(mechanisms):
+    task = resolve_task("MobileNetV2", "intel-npu-4000")
+    with pytest.raises(WorkloadError, match=r"\[event\] sections of 'intel-npu-4000' may add over"):
+        EventSimulator(mechanisms=mechanisms).run(*where(task), HEURISTICS["all-fastest"](task))
 
 
 def test_its_name_is_offered_where_another_is_misspelt():

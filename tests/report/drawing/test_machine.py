@@ -54,7 +54,10 @@ def test_trace_and_lanes_hold_the_same_spans(chip: str) -> None:
     worst = report.memory_loss_ps.argmax()
     first = np.flatnonzero((spans.kind == UNIT) & (spans.number == worst))[0]
     assert begin <= spans.begin[first] < end
-    assert to_rgb(machine_figure(task, evaluated, spans)).shape == (800, 1200, 3)
+    figure = machine_figure(task, evaluated, spans)
+    assert to_rgb(figure).shape == (800, 1200, 3)
+    texts = [text.get_text() for text in figure.findobj(lambda artist: hasattr(artist, "get_text"))]
+    assert any(" tiles, op " in text for text in texts) == (on.tiles is not None)
 
 
 def test_copies_are_served_when_the_simulator_says() -> None:

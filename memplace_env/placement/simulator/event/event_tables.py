@@ -7,9 +7,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from memplace_env._lib.errors import WorkloadError
 from memplace_env._lib.kernel import kernel
 from memplace_env._lib.units import PS_PER_S, ceil_div
 from memplace_env.machine.accelerator.event_description import Mechanisms
+from memplace_env.machine.costs.cost_arrays import LIMIT_PS
 from memplace_env.machine.costs.roofline import ceil_ratio
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.simulator.builtin import CopyDemands, ordered_copies
@@ -52,6 +54,9 @@ def task_tables(task: Task, mechanisms: Mechanisms) -> TaskTables:
 
     An op has as many tiles as its bytes fill buffers. A load is late if the op before makes the tensor, or another
     slice of it.
+
+    Raises:
+        WorkloadError: if the mechanisms may add more time than the simulator counts.
     """
     program = task.program
     use_op = np.repeat(np.arange(program.num_ops), np.diff(program.use_ptr))
@@ -68,7 +73,24 @@ def task_tables(task: Task, mechanisms: Mechanisms) -> TaskTables:
         pieces = np.clip(ceil_div(program.tensor_bytes, mechanisms.dma.descriptor_bytes), 1, MOST_PIECES)
         engine_ps = ceil_ratio(program.tensor_bytes, PS_PER_S, mechanisms.dma.bytes_per_s)
     address = np.cumsum(program.tensor_bytes) - program.tensor_bytes
-    return TaskTables(kind, tiles, address, pieces, engine_ps, _switches(mechanisms), _dram(mechanisms))
+    tables = TaskTables(kind, tiles, address, pieces, engine_ps, _switches(mechanisms), _dram(mechanisms))
+    _check_total(task, tables)
+    return tables
+
+
+def _check_total(task: Task, tables: TaskTables) -> None:
+    """Refuse mechanisms that may add over `LIMIT_PS`; the costs take at most as much, so no sum reaches 2**62."""
+    descriptor_ps, (_, _, same_bank_ps, *turn_ps) = int(tables.switches[3]), tables.dram.tolist()
+    # A tensor is copied in and out at most once; each tile has a request of each kind.
+    pieces = 2 * int(tables.pieces.sum())
+    requests = 3 * int(tables.tiles.sum()) + pieces
+    most_ps = 2 * int(tables.engine_ps.sum(dtype=object)) + pieces * descriptor_ps
+    most_ps += requests * (same_bank_ps + max(turn_ps))
+    if most_ps > LIMIT_PS:
+        raise WorkloadError(
+            f"The [event] sections of {task.accelerator.name!r} may add over {LIMIT_PS // PS_PER_S // 3600} hours to "
+            f"{task.program.name!r}, more than the simulator counts; raise dma.bytes_per_s or shorten their times."
+        )
 
 
 def _switches(mechanisms: Mechanisms) -> Ints:
