@@ -72,7 +72,7 @@ TITLES: Final = {
     "density-greedy": "density-greedy, best of ten",
     "greedy-player": "greedy player",
     BEST_RULE: "best rule",
-    NO_TIE_BREAK: "exact, no tie-break",
+    NO_TIE_BREAK: "exact without tie-break",
     "exact": "exact",
     CALIBRATED: "calibrated, 100",
     "local-search-100": "local search, 100",
@@ -268,7 +268,7 @@ def main() -> None:
     if options.plot:
         plans = {
             words: event_cases.exact_plan(DRAWN, s)
-            for s, words in ((NO_TIE_BREAK, "no tie-break"), ("exact", "tie-break"))
+            for s, words in ((NO_TIE_BREAK, "without tie-break"), ("exact", "with tie-break"))
         }
         write_atomically(options.plot, draw(event_cases.env_of(DRAWN).task, plans))
     table = chosen(found)
