@@ -30,7 +30,7 @@ from memplace_env._lib.units import PS
 from memplace_env.envs.many.many_env import ManyProgramsEnv
 from memplace_env.envs.registration import Formulation
 from memplace_env.placement.memory_plan import MemoryPlan
-from memplace_env.placement.simulator import ParallelSimulator, Report, backing_port_ps, evaluate_plan
+from memplace_env.placement.simulator import ParallelSimulator, Report, backing_port_ps, evaluate_plan, time_plan
 from memplace_env.placement.validation import require_valid
 
 
@@ -382,7 +382,7 @@ class Evaluator(ABC):
             return None if self._best_plan is None else simulate(self._best_plan), None
         race.finish(self.evaluations, lambda: self._wall_seconds >= self._stop)
         self._adopt(race.incumbent)
-        report, measurements = race.report(simulate)
+        report, measurements = race.report(simulate, partial(time_plan, self.env.task))
         if race.incumbent is not None:
             require_valid(self.env.task, race.incumbent.plan)
         if report is not None and report.latency_s != self._best_latency:

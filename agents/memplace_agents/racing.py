@@ -121,10 +121,12 @@ class Race:
     """
 
     def __init__(self, budget: int, scale: float, seed: int, simulate: Callable[[MemoryPlan], Report] | None) -> None:
-        self.fund, self.spent, self.scale = int(REPEATS_FRACTION * budget), 0, scale
+        fund = int(REPEATS_FRACTION * budget)
+        # With a noisy black box one is kept for the reported plan, in case it was measured only once.
+        self.fund = fund if simulate is None else max(fund, min(budget - 1, 1))
+        self.spent, self.scale = 0, scale
         self.incumbent: Candidate | None = None
         self._rate, self._simulate = (1 - FINAL_FRACTION) * self.fund / (budget - self.fund), simulate
-        # With a noisy black box one measurement is kept for the reported plan, in case it was measured only once.
         self._for_races = self.fund if simulate is None else max(self.fund - 1, 0)
         # Two streams of noise, so that first measurements do not depend on the repeated ones.
         self._first_noise, self._noise = (np.random.default_rng([seed, stream]) for stream in (1, 2))
@@ -208,14 +210,21 @@ class Race:
         """Make a candidate the incumbent, without a race."""
         self.incumbent, self._raced, self._waiting = candidate, [], []
 
-    def report(self, simulate: Callable[[MemoryPlan], Report]) -> tuple[Report | None, int | None]:
-        """Return the incumbent's report, and the number of measurements in its mean, None if it is exact."""
+    def report(
+        self, simulate: Callable[[MemoryPlan], Report], nominal: Callable[[MemoryPlan], Report]
+    ) -> tuple[Report | None, int | None]:
+        """Return the incumbent's report, and the number of measurements in its mean, None if it is exact.
+
+        All but the latency is by cost arrays, `nominal`, if the budget allowed one measurement only.
+        """
         best = self.incumbent
         if best is None:
             return None, None
         if self._simulate is None:
             return simulate(best.plan), None
         if best.report is None:  # measured only once, or repeatedly before a checkpoint
+            if self.spent == self.fund:  # a budget of 1, of which nothing is left
+                return replace(with_latency(nominal(best.plan), best.first_s), traffic_bound_ps=1), 1
             report = simulate(best.plan)
             self.spent += 1
             best.add(report.latency_s * self._noise_factor(), report)

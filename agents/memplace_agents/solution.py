@@ -70,7 +70,8 @@ class Solution:
         outcome: the strongest statement that is proven about the plan, see `Outcome`.
         plan: the best valid plan; None if the outcome is infeasible or unknown.
         report: report of the environment's simulator on the plan, without the noise of `MeasurementNoise`. If a black
-            box is noisy itself, its latency is the mean of the plan's measurements.
+            box is noisy itself, its latency is the mean of the plan's measurements; with a budget of one measurement
+            all else may be by the cost arrays.
         native_latency_s: baseline of `speedup` in seconds: in one-shot environments the latency of the compiler's own
             heuristic, in mallocGame that of everything in the backing memory.
         bound_s: proven lower bound in seconds on the latency of all plans of the kind searched (one-shot agents: one

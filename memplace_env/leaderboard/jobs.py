@@ -101,7 +101,10 @@ def play(job: Job) -> Entry:
     if not curve or curve[-1].latency_ps != latency_ps:
         curve.append(Point(evaluations, seconds, latency_ps))
     entry = Entry(*job.key, plan, latency_ps, evaluations, seconds, tuple(curve))
-    check_spending(entry, job.track.noise)
+    try:
+        check_spending(entry, job.track.noise)
+    except LeaderboardError as error:
+        raise LeaderboardError(f"{job.agent} on {job}: {error}") from None
     return entry
 
 

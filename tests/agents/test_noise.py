@@ -186,6 +186,36 @@ def test_a_race_keeps_to_its_fund(budget, seed, scale):
     assert race.incumbent is not None
 
 
+@settings(max_examples=20)
+@given(
+    st.sampled_from(["random", "greedy-dp", "local-search", "density-greedy", "game-local-search"]),
+    st.integers(1, 12),
+    st.sampled_from([0.0, 0.05]),
+    st.floats(0.0, 0.3),
+)
+def test_small_budgets_hold_what_a_noisy_black_box_measures(name, budget, added, scale):
+    """Every run of the box but the baselines' counts, and a budget of 1 is one run."""
+    box = Declared(scale)
+    kind, program = (MallocGameEnv, GAME) if name.startswith("game") else (OneShotEnv, PROGRAM)
+    env = kind(program, simulator=box)
+    all_backing_report(env.task), native_report(env.task)  # once for each task
+    before = len(box.asked)
+    solution = make_agent(name).solve(MeasurementNoise(env, added), budget=budget, seed=3)
+    assert 1 <= len(box.asked) - before <= solution.evaluations  # games by the cost arrays count as well
+    assert max(budget - 2, 1) <= solution.evaluations <= budget
+    assert solution.measurements >= 1
+    if budget == 1 and not added:
+        assert solution.report.latency_ps == box.asked[-1]
+
+
+def test_reserves_of_budgets_that_are_recorded():
+    """A quarter; of two or three measurements of a noisy black box, one."""
+    budgets = (1, 2, 3, 4, 10, 20, 100, 500)
+    assert [Race(budget, 0.05, 0, None).fund for budget in budgets] == [0, 0, 0, 1, 2, 5, 25, 125]
+    boxes = [Race(budget, 0.0, 0, lambda plan: None).fund for budget in budgets]
+    assert boxes == [0, 1, 1, 1, 2, 5, 25, 125]
+
+
 def test_a_plan_that_comes_again_is_no_challenger():
     race = Race(400, 0.05, 0, None)
     for place in range(40):

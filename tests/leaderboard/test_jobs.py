@@ -62,7 +62,9 @@ def job(agent, track="search", env_id=MAP, budget="10", seed=0, **fields):
 
 @pytest.mark.parametrize("env_id", [MAP, GAME])
 def test_plans_that_an_agent_does_not_count_are_counted(env_id):
-    with pytest.raises(LeaderboardError, match=r"evaluated 3[01] plans with a budget of 10"):
+    with pytest.raises(
+        LeaderboardError, match=rf"Hidden on {env_id}.*, seed 0: it evaluated 3[01] plans with a budget of 10"
+    ):
         play(job(f"{__name__}:Hidden", env_id=env_id))
     assert play(job(f"{__name__}:Hidden", env_id=env_id, budget="100")).evaluations >= 30
 
