@@ -1,11 +1,14 @@
 """Tie-breaks of the exact agents: the backing port is less busy or as busy as before, and no plan becomes slower."""
 
+import gymnasium as gym
 import numpy as np
 import pytest
 from hypothesis import given, settings
 
 from memplace_agents import Auto, Exact, ExactDynamic, Portfolio
 from memplace_agents.evaluator import OneShotEvaluator
+from memplace_agents.exact.static.static_ties import ROUNDS
+from memplace_agents.exact.tie_break import Remaining
 from memplace_agents.solution import Verdict
 from memplace_env._lib.errors import AgentError
 from memplace_env._lib.units import PS
@@ -121,3 +124,18 @@ def test_there_are_two_tie_breaks():
     for agent in (Exact, ExactDynamic, Auto, Portfolio):
         with pytest.raises(AgentError, match="tie_break must be backing or none, not 'slack'"):
             agent(tie_break="slack")
+
+
+def test_a_program_whose_bounds_can_not_be_moved_is_not_solved_again(monkeypatch):
+    """The model rounds the costs of slices that are alike, so that its answer stays slower than the best plan."""
+    solved = []
+    solve = Remaining.solve
+
+    def counted(self, program, start, whole):
+        solved.append(whole)
+        return solve(self, program, start, whole)
+
+    monkeypatch.setattr(Remaining, "solve", counted)
+    Exact().solve(gym.make("MemPlace-DistilBERT-edge-tpu-Sliced-v0").unwrapped)
+    assert set(solved) == {False, True}
+    assert len(solved) < ROUNDS / 2

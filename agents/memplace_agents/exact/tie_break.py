@@ -15,11 +15,12 @@ from memplace_agents.exact.highs import Answer, Floats, LinearProgram, solve, un
 
 ROUNDING_PS = 0.5
 """Picoseconds that a time may seem to exceed its bound, far above `highs.FINEST`; times are whole picoseconds."""
-GAP = 1e-5
-"""Relative gap of port time at which the second search ends."""
-CHECKS, CHECKED_COLUMNS = 2, 10_000
-"""Work of one second program, see `highs.solve`: checks at least, and columns that all further checks look at. With it
-the second search takes a tenth of the first one's time as a rule. Our choice."""
+GAP, WHOLE_GAP = 1e-5, 0.01
+"""Relative gaps of port time at which the small program and that of the whole end: of the latter, most time would go
+into proving the last percent, and hardly any plan has gained by that. Our choice."""
+CHECKS, MOST_CHECKS, CHECKED_COLUMNS = 2, 12, 10_000
+"""Work of one second program, see `highs.solve`: checks at least and at most, and columns that all further checks look
+at. With it the second search takes at most half of the first one's time on most registered ids. Our choice."""
 TIME_SHARE, LEAST_SECONDS = 0.5, 10.0
 """Most seconds of the second search: a fraction of those of the first, ten at least. A guard: work ends it before."""
 
@@ -47,17 +48,17 @@ class Remaining(NamedTuple):
 
         return cls(seconds, partial(evaluator.prove, 0.0))
 
-    def solve(self, program: LinearProgram, start: Floats) -> Answer:
-        """Minimise the port time from a solution on.
+    def solve(self, program: LinearProgram, start: Floats, whole: bool) -> Answer:
+        """Minimise the port time from a solution on; `whole` for the program of the whole.
 
         Raises:
             KeyboardInterrupt: if the solver was interrupted.
         """
         answer = solve(
             program,
-            gap=GAP,
+            gap=WHOLE_GAP if whole else GAP,
             seconds=self.seconds(),
-            checks=CHECKS + CHECKED_COLUMNS // len(program.cost),
+            checks=min(CHECKS + CHECKED_COLUMNS // len(program.cost), MOST_CHECKS),
             start=start,
             on_bound=lambda _: self.report(),
             fine=True,

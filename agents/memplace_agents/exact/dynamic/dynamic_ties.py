@@ -52,14 +52,14 @@ class DynamicTies:
             return
         program = without_early(model, port_program(model))
         most = start[model.columns.time] + ROUNDING_PS / model.unit_ps
+        port = backing_port_ps(self.task, plan) / model.unit_ps
         if whole:
             program = program.with_row(model.program.cost, float(most.sum()))
         else:
             upper = program.upper.copy()
             upper[model.columns.time] = most
             program = replace(program, upper=upper)
-        answer = self.left.solve(program, np.where(program.whole, start, np.nan))
-        port = backing_port_ps(self.task, plan) / model.unit_ps
+        answer = self.left.solve(program, np.where(program.whole, start, np.nan), whole)
         if answer.values is not None and saves(program, answer.values, port):
             self.search.complete(Decisions.of_values(model, answer.values))
 

@@ -51,14 +51,17 @@ class StaticTies:
         best, port = evaluate_plan(self.task, plan), backing_port_ps(self.task, plan) / self.model.unit_ps
         start = self._start(plan.tensor_levels(self.task.program))
         slower = np.zeros(self.task.program.num_ops + 1, dtype=np.int64)
+        level: Ints | None = None
         for _ in range(ROUNDS):
             program = program_of(self.model, self.cuts)
             program = replace(program, cost=self.model.port, offset=self.model.port_constant)
             program = self._no_slower(program, best, slower, whole)
-            answer = self.left.solve(program, start)
+            answer = self.left.solve(program, start, whole)
             if answer.values is None or not saves(program, answer.values, port) or self.left.seconds() == 0:
                 break
-            level = levels_of(self.model, answer.values)
+            last, level = level, levels_of(self.model, answer.values)
+            if last is not None and np.array_equal(last, level):
+                break  # the bounds could not be moved further
             plans, conflicts = placed(self.task, level, self.seed, lambda: self.left.seconds() == 0)
             self.cuts += [cut(self.task, self.model, conflict, level) for conflict in conflicts]
             if conflicts:
