@@ -66,7 +66,8 @@ class Agent(ABC, Generic[E]):
 
         Args:
             env: an id such as "MemPlace-BERT-v0", or a made environment; one in `MeasurementNoise` is measured so.
-            budget: most plans to evaluate, repeated measurements of a plan included.
+            budget: most plans to evaluate, repeated measurements of a plan included. A simulator without noise is asked
+                a few times more, for the baselines and the report of the answer.
             seed: seed of all randomness; the same seed gives the same plan, unless `time_limit` ends the search
                 earlier.
             callback: called with the progress after each round of evaluations; an exception from it ends the search.

@@ -43,6 +43,9 @@ TEMPERATURE = 0.001
 """At the start of the annealing, as a share of the best latency; it falls to zero with the square of what is left."""
 MOST_MEASURED = 500
 """Measurements after which fits tell little more: without noise a local search on the machine spends the rest."""
+MOST_FRUITLESS = {Formulation.ONE_SHOT: 0.1, Formulation.GAME: 1.0}
+"""Measurements in a row that improve nothing, as a share of the budget, after which the fitted costs guide no more:
+without noise a local search on the machine spends the rest. In games none measures its moves."""
 STUCK = 30
 """Proposals in a row that were measured before, after which the search ends: a small program has few plans."""
 
@@ -56,8 +59,10 @@ class Calibrated(Agent[Evaluator]):
        drawn from their posterior (Thompson sampling).
     3. What is left anneals on the machine: of some neighbours of the current plan the one that the fitted costs prefer
        is measured, in turn with the end of a search under drawn factors. Under noise, which single measurements drown
-       in, only the latter; and the last measurements compare the best plans. After 500 measurements, or when
-       proposals repeat, a local search spends the rest; under noise the search ends.
+       in, only the latter; and the last measurements compare the best plans. When a tenth of the budget in a row
+       improves nothing, as where a machine overlaps what the costs add up, when proposals repeat, or after 500
+       measurements, a local search that asks only the machine spends the rest; games are annealed on; under noise the
+       search ends.
 
     Under noise the fitted costs and all measurements of a plan together decide (`repeated_measurements`), so that
     nothing is reserved for races. Constants are our choice.
@@ -145,7 +150,9 @@ class _Calibration:
         if best is None:
             return
         current, current_log = best.plan, best.mean_log
-        while (left := self._left - last) > 0 and stuck < STUCK:
+        best_log, fruitless = current_log, 0
+        most_fruitless = MOST_FRUITLESS[self.evaluator.formulation] * self._budget
+        while (left := self._left - last) > 0 and stuck < STUCK and fruitless < most_fruitless:
             step += 1
             if noisy or step % SEARCH_EVERY == 0:
                 plan = self._searched()
@@ -155,6 +162,8 @@ class _Calibration:
             found = self._measure(plan)
             stuck = stuck + 1 if found is None else 0
             if found is not None and not noisy:
+                fruitless = 0 if found.mean_log < best_log else fruitless + 1
+                best_log = min(best_log, found.mean_log)
                 heat = TEMPERATURE * (left / most) ** 2
                 if found.mean_log <= current_log - heat * np.log(max(self.rng.random(), 1e-300)):
                     current, current_log = found.plan, found.mean_log
