@@ -9,6 +9,7 @@ from memplace_env._lib.lazy import export_lazily
 if TYPE_CHECKING:
     from memplace_agents.auto import Auto as Auto
     from memplace_agents.base import Agent as Agent
+    from memplace_agents.calibrated import Calibrated as Calibrated
     from memplace_agents.dp import GreedyDP as GreedyDP
     from memplace_agents.egrl import EGRL as EGRL
     from memplace_agents.egrl import EGRLConfig as EGRLConfig
@@ -44,6 +45,7 @@ export_lazily(
     {
         "auto": "Auto",
         "base": "Agent",
+        "calibrated": "Calibrated",
         "dp": "GreedyDP",
         "egrl": "EGRL EGRLConfig",
         "evaluator": "GameEvaluator OneShotEvaluator",

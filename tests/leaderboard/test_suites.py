@@ -53,6 +53,7 @@ def test_the_splits_stand():
 
 
 FROZEN = {
+    "black-box-v2": "86298f0490f4391c48612f949a9987dd7588823a565f88378f6238857d0487d1",
     "game-v1": "8bd063c51f637f7f4b4256eada01d01b1a85f13e4344df14f014a34e799f1bde",
     "one-shot-v1": "2df9c31fcf8b9126ea43f07b919388615bb18f8c9ccbe488372edbd15d324381",
     "quick-v1": "7cf34fb3252ae5f6dd3d2c73c1188883f32880f149836e660e808575e9480f24",
@@ -66,10 +67,12 @@ def test_suites_never_change():
 
 
 def test_of_every_instance_in_every_track_something_is_known():
+    """Best known plans of a drawn machine come with the submissions to it."""
     for name in suite_names():
         suite = load_suite(name)
         for track in suite.tracks.values():
-            assert set(known(suite, track)) == set(suite.instances), (name, track.name)
+            if track.machine is None:
+                assert set(known(suite, track)) == set(suite.instances), (name, track.name)
 
 
 def test_of_every_id_in_slices_a_plan_and_a_bound_are_known():
