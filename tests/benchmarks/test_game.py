@@ -25,8 +25,8 @@ class Prover(Agent[GameEvaluator]):
     name = "exact"
     formulations = (Formulation.GAME,)
 
-    def __init__(self, mip_gap: float | None = None, cheap: bool = True) -> None:
-        self.mip_gap, self.cheap = mip_gap, cheap
+    def __init__(self, mip_gap: float | None = None, cheap: bool = True, tie_break: str = "backing") -> None:
+        self.mip_gap, self.cheap, self.tie_break = mip_gap, cheap, tie_break
 
     def run(self, evaluator: GameEvaluator, seed: int) -> Verdict:
         GameLocalSearch().run(evaluator.part(1e-6), seed)

@@ -17,7 +17,7 @@ def test_the_page_shows_of_each_six_ids_the_one_in_the_middle():
     assert shown == [PAIRS[rank].whole["name"] for rank in range(3, 54, 6)]
     assert lines[11].startswith("| geometric mean of 54 |")
     enough = sum(pair.gain >= 1.02 for pair in PAIRS)
-    assert lines[-1].startswith(f"{enough} of 54 ids gain at least 2%.")
+    assert f"{enough} of 54 ids gain at least 2%." in lines
 
 
 def test_data_files_have_every_id():

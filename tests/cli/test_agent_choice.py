@@ -63,7 +63,10 @@ def test_agents_of_third_parties(run: Run, parsed: Callable[..., Any]) -> None:
     assert (found["agent"], found["evaluations"], found["speedup"]) == ("theirs", 1, 1)
     refused = run(*GAME, "--agent", "theirs")
     assert refused.exit_code == 2
-    assert "theirs plays --formulation one-shot; for game there are: native, exact, portfolio" in refused.stderr
+    assert (
+        "theirs plays --formulation one-shot; for game there are: native, calibrated, exact, portfolio"
+        in refused.stderr
+    )
 
 
 @pytest.mark.usefixtures("_theirs")
