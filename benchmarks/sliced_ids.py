@@ -7,8 +7,8 @@
 The rule. Each registered id's setting is cut at `SHARE`. Its best sliced plan is the fastest of density-greedy's and
 the exact agent's for maps, as `benchmarks.slices` measures them, and of XLA's public option sets', the greedy player's
 and the exact agent's for games, which stops after `SECONDS`. If that is faster than the best known plan without slices
-by `LEAST` or more, the setting has an id. Programs of more than `MOST_TENSORS` slices are left out: their linear
-programs take minutes to build. A run that was stopped continues with what is missing in results/sliced_ids.jsonl.
+by `LEAST` or more, the setting has an id. Programs of more than `MOST_TENSORS` slices are left out, which is our
+choice. A run that was stopped continues with what is missing in results/sliced_ids.jsonl.
 """
 
 from __future__ import annotations
