@@ -15,6 +15,9 @@ MAX_FILE_BYTES: Final = 2**31 - 1
 MAX_RANK: Final = 64
 """Most dims of a tensor, as in NumPy."""
 
+MAX_WORK: Final = 2**60
+"""Most work of one op; more is a mistake in the dims, and could overflow int64 in sums."""
+
 LIMITS: Final[Mapping[str, int]] = {
     "nodes": 100_000,
     "operands and results": 400_000,
@@ -26,7 +29,7 @@ LIMITS: Final[Mapping[str, int]] = {
 choice: far above what exporters write, and below what would keep a machine busy for minutes."""
 
 SECONDS: Final = 60.0
-"""Longest time of one pass over a model, for files that pass all the limits above and are slow even so."""
+"""Most processor time of one pass over a model, for files that pass all the limits above and are slow even so."""
 
 
 class Meter:
@@ -34,7 +37,7 @@ class Meter:
 
     def __init__(self) -> None:
         self._spent: Counter[str] = Counter()
-        self._until = time.monotonic() + SECONDS
+        self._until = time.thread_time() + SECONDS
 
     def add(self, kind: str, amount: int) -> None:
         """Count `amount` more items of `kind`, a key of `LIMITS`.
@@ -48,8 +51,8 @@ class Meter:
                 f"The model has over {LIMITS[kind]:,} {kind} once its functions and branches are inlined, which is the "
                 "most that is read; split it into smaller models."
             )
-        if time.monotonic() > self._until:
+        if time.thread_time() > self._until:
             raise WorkloadError(
-                f"Reading the model takes over {SECONDS:.0f} s, the most that a pass may take; split it into smaller "
-                "models, or use a faster machine."
+                f"Reading the model takes over {SECONDS:.0f} s of the processor's time, the most that a pass may take; "
+                "split it into smaller models."
             )

@@ -7,8 +7,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from memplace_env._lib.errors import WorkloadError
-from memplace_env._lib.foreign import read
+from memplace_env._lib.foreign import read, shown
 from memplace_env.program.limits import MAX_FILE_BYTES
+
+_NAME, _LONGEST = 50, 380
+"""Most characters of a file's name and of what is said about the model, with which a message stays below 500."""
 
 
 def read_bytes(file: Path, suffix: str) -> bytes:
@@ -35,8 +38,8 @@ def read_bytes(file: Path, suffix: str) -> bytes:
 
 @contextmanager
 def errors_named(file: Path) -> Iterator[None]:
-    """Begin the message of every WorkloadError with the name of the file."""
+    """Begin the message of every WorkloadError with the name of the file, and leave out the middle of a long one."""
     try:
         yield
     except WorkloadError as error:
-        raise WorkloadError(f"{file.name}: {error}") from error
+        raise WorkloadError(f"{shown(file.name, _NAME)}: {shown(error, _LONGEST)}") from error

@@ -338,3 +338,20 @@ def test_reading_ends_after_some_seconds(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(limits, "SECONDS", -1.0)
     with pytest.raises(WorkloadError, match="takes over -1 s"):
         load(RELU, {"x": [4]})
+
+
+@pytest.mark.parametrize("letters", [1, 40, 3000])
+def test_messages_stay_short(tmp_path: Path, letters: int) -> None:
+    """The names of the file, of the node and of the operator are long; the remedy at the end stays."""
+    name = "n" * letters
+    nodes = [helper.make_node(f"Op{name}", ["x"], ["y"], name=" ".join([name] * 30), domain=name)]
+    value = [helper.make_tensor_value_info(letter, TensorProto.FLOAT, [4]) for letter in "xy"]
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid(name, 1)]
+    model = helper.make_model(helper.make_graph(nodes, "g", value[:1], value[1:]), opset_imports=imports)
+    path = tmp_path / f"{'f' * 200}.onnx"
+    path.write_bytes(model.SerializeToString())
+    with pytest.raises(WorkloadError) as caught:
+        load_onnx(path)
+    message = str(caught.value)
+    assert len(message) < 500
+    assert message.endswith(".")

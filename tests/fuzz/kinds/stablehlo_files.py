@@ -1,4 +1,4 @@
-"""Damaged StableHLO modules as text: words, numbers and bytes changed."""
+"""Damaged StableHLO modules as text: words, numbers and bytes changed; and small ones that demand much."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from memplace_env.program.frontends.stablehlo import load_stablehlo
+from memplace_env.program.frontends.stablehlo import load_stablehlo, parsed_apart, stablehlo_reader
 from tests.fuzz.kinds.onnx_files import check_program
 from tests.fuzz.mutations import INTEGERS, damaged, pick
+from tests.fuzz.stablehlo_bombs import bomb
 
 NAME = "StableHLO files"
 CASES = 4_000
@@ -51,14 +52,23 @@ def prepare(folder: Path) -> list[str]:
 
 
 def case(prepared: Any, rng: np.random.Generator, folder: Path) -> bool:
-    """Load one damaged module."""
-    text = pick(rng, prepared)
-    data = damaged(text.encode(), rng) if rng.random() < 0.2 else _changed(text, rng).encode()
+    """Load one damaged module, or one in twenty times a bomb.
+
+    Only bombs are parsed in a process of their own first, which takes a second and more.
+    """
+    is_bomb, text = rng.random() < 0.05, pick(rng, prepared)
+    harmed = damaged(text.encode(), rng) if rng.random() < 0.2 else _changed(text, rng).encode()
+    data = bomb(rng) if is_bomb else harmed
+    stablehlo_reader.as_text = parsed_apart.as_text if is_bomb else _decoded
     path = folder / "model.mlir"
     path.write_bytes(data)
     fusion, trips = pick(rng, ("none", "conv", "epilogue")), pick(rng, (None, None, 2))
     check_program(load_stablehlo(path, fusion=fusion, trips=trips))
     return True
+
+
+def _decoded(data: bytes) -> str:
+    return data.decode(errors="replace")
 
 
 def _changed(text: str, rng: np.random.Generator) -> str:

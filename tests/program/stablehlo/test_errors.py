@@ -12,6 +12,9 @@ from hypothesis import strategies as st
 from memplace_env import from_jax, load_stablehlo, resolve_task, resolve_workload
 from memplace_env._lib.errors import WorkloadError
 from memplace_env.placement.workloads import has_own_types, is_built, symbolic_dims
+from memplace_env.program.frontends.stablehlo import fusion, parsed_apart, stablehlo_reader
+from memplace_env.program.frontends.stablehlo.library import libraries, new_context
+from memplace_env.program.frontends.stablehlo.stablehlo_reader import read_module
 from memplace_env.program.program import TensorKind
 from tests.program.stablehlo.networks import shaped
 
@@ -37,6 +40,12 @@ def file(tmp_path_factory):
     return tmp_path_factory.mktemp("modules") / "damaged.mlir"
 
 
+@pytest.fixture
+def in_this_process(monkeypatch):
+    """Text that crashes no parser needs no process of its own, which takes a second each."""
+    monkeypatch.setattr(stablehlo_reader, "as_text", lambda data: data.decode(errors="replace"))
+
+
 def sentence(file, data: bytes) -> str:
     file.write_bytes(data)
     with pytest.raises(WorkloadError) as caught:
@@ -57,7 +66,8 @@ def sentence(file, data: bytes) -> str:
         (TEXT[: len(TEXT) // 2].encode(), "not a StableHLO module"),
         (b"module {}", "no function main"),
         (b"module { func.func private @main() }", "has no body"),
-        (b"(" * 10_000, "not a StableHLO module"),
+        (b"(" * 400, "not a StableHLO module"),
+        (b"(" * 10_000, "nested more than 500 deep"),
     ],
 )
 def test_what_is_no_module(file, data, message):
@@ -82,7 +92,7 @@ SAME = "tensor<8x8xf32>"
         (f'%y = "stablehlo.convolution"(%x) : ({SAME}) -> {SAME} return %y : {SAME}', "not a StableHLO module"),
     ],
 )  # fmt: skip
-def test_modules_that_cannot_be_placed(file, body, message):
+def test_modules_that_cannot_be_placed(file, body, message, in_this_process):
     assert message in sentence(file, main(body))
 
 
@@ -97,22 +107,21 @@ def test_modules_that_cannot_be_placed(file, body, message):
         ("tensor<8xindex>", "only numbers"),
     ],
 )
-def test_types_that_cannot_be_placed(file, kind, message):
+def test_types_that_cannot_be_placed(file, kind, message, in_this_process):
     data = main(f"%z = stablehlo.add %x, %x : {SAME} return %z : {SAME}", f"%x: {SAME}, %y: {kind}")
     assert message in sentence(file, data)
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.data())
-def test_damaged_text(file, data):
+def test_damaged_text(data):
     at = data.draw(st.integers(0, len(TEXT) - 2))
     kind = data.draw(st.sampled_from(["cut", "change", "double"]))
     character = data.draw(st.sampled_from('0189abxyz%@#"<>{}()[]-,:=?*\n\0é'))
     text = {"cut": TEXT[:at], "change": TEXT[:at] + character + TEXT[at + 1 :], "double": TEXT[:at] + TEXT[at // 2 :]}
-    file.write_text(text[kind], encoding="utf-8")
     message = ""
     try:
-        load_stablehlo(file)
+        read_module(text[kind])
     except WorkloadError as error:
         message = str(error)
     assert "\n" not in message
@@ -134,12 +143,69 @@ def test_damaged_bytecode(file, data):
     assert "\n" not in message
 
 
+def test_text_that_crashes_the_parser(file, monkeypatch):
+    """Attributes nested so deeply that the stack of MLIR's parser ends."""
+    monkeypatch.setattr(parsed_apart, "DEEPEST", 10**6)
+    nested = "[" * 20_000 + "1" + "]" * 20_000
+    data = main(f"%z = stablehlo.tanh %x {{a = {nested}}} : {SAME} return %z : {SAME}")
+    assert "crashes MLIR's parser" in sentence(file, data)
+
+
+def test_depth_of_a_text():
+    assert parsed_apart._depth(b"a -> (b<c>) { [] }") == 2
+    assert parsed_apart._depth(b"(" * 7 + b")" * 7 + b"[" * 3) == 7
+
+
+def test_chunks_of_a_text(monkeypatch):
+    """Counted in pieces, an arrow that is cut in two closes no bracket either."""
+    monkeypatch.setattr(parsed_apart, "_CHUNK", 5)
+    assert parsed_apart._depth(b"(a) -> (b) -> (((c)))" * 9) == 3
+
+
+def test_work_that_adds_up_to_too_much(file):
+    """Pools that are below the limit alone and far above it as one op."""
+    window = 2**28
+    pool = f""""stablehlo.reduce_window"(%x, %c) ({{ ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %s = stablehlo.add %a, %b : tensor<f32> stablehlo.return %s : tensor<f32> }})
+      {{window_dimensions = array<i64: {window}, {window}>, window_strides = array<i64: 1, 1>,
+        padding = dense<[[{window - 1}, 0], [{window - 1}, 0]]> : tensor<2x2xi64>}}
+      : ({SAME}, tensor<f32>) -> {SAME}"""
+    pools = "\n".join(f"%p{n} = {pool}" for n in range(9))
+    sums = "\n".join(f"%s{n} = stablehlo.add %{f's{n - 1}' if n else 'x'}, %p{n} : {SAME}" for n in range(9))
+    zero = "%c = stablehlo.constant dense<0.0> : tensor<f32>"
+    assert "absurd amount of work" in sentence(file, main(f"{zero} {pools} {sums} return %s8 : {SAME}"))
+
+
+def test_long_loops_take_time_in_proportion(monkeypatch):
+    """Visits are what fusing a loop of many rounds into ops costs; beyond the limit nothing more is joined."""
+    text = """func.func public @main(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
+      %c = stablehlo.constant dense<0> : tensor<i32>
+      %n = stablehlo.constant dense<60> : tensor<i32>
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %0:2 = stablehlo.while(%i = %c, %y = %x) : tensor<i32>, tensor<8x8xf32>
+        cond { %p = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+               stablehlo.return %p : tensor<i1> }
+        do { %j = stablehlo.add %i, %one : tensor<i32>
+             %d = stablehlo.dot_general %y, %x, contracting_dims = [1] x [0]
+                  : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+             %e = stablehlo.tanh %y : tensor<8x8xf32>
+             %z = stablehlo.add %d, %e : tensor<8x8xf32>
+             stablehlo.return %j, %z : tensor<i32>, tensor<8x8xf32> }
+      return %0#1 : tensor<8x8xf32> }"""
+    counts = {}
+    for most in (fusion._MOST_WORK, 0):
+        monkeypatch.setattr(fusion, "_MOST_WORK", most)
+        with new_context(libraries()):
+            counts[most] = load_stablehlo(libraries().ir.Module.parse(text), name="loop").num_ops
+    assert 60 <= counts[10_000_000] <= counts[0]
+
+
 def test_truncated_bytecode(file):
     whole = jax.export.export(jax.jit(scan_step))(shaped(32, 32), shaped(4, 32)).mlir_module_serialized
     assert "bytecode is damaged, cut short" in sentence(file, whole[: len(whole) // 2])
 
 
-def test_settings(tmp_path):
+def test_settings(tmp_path, in_this_process):
     path = tmp_path / "step.mlir"
     path.write_text(TEXT)
     for settings_, message in (
@@ -160,7 +226,7 @@ def test_settings(tmp_path):
         load_stablehlo(tmp_path / "absent.mlir")
 
 
-def test_a_task_keeps_the_types_that_are_written(tmp_path):
+def test_a_task_keeps_the_types_that_are_written(tmp_path, in_this_process):
     path = tmp_path / "step.mlir"
     path.write_text(
         jax.jit(step).lower(shaped(32, 32, dtype=jnp.bfloat16), shaped(4, 32, dtype=jnp.bfloat16)).as_text()

@@ -13,6 +13,7 @@ from memplace_env.program.frontends.lowered.independence import (
     meet,
     rows_of,
 )
+from memplace_env.program.limits import MAX_WORK
 from memplace_env.program.program import GEOMETRY, Program, TensorKind
 
 
@@ -25,7 +26,7 @@ def assemble(graph: OpGraph, *, name: str, dtype: str) -> Program:
         dtype: the deployment dtype of its floating-point tensors.
 
     Raises:
-        WorkloadError: there are no ops, or no tensors.
+        WorkloadError: there are no ops, or no tensors, or an op does more than `MAX_WORK`.
     """
     if not graph.ops:
         raise WorkloadError("The model does no work: each of its outputs is a constant, an input or a view of one.")
@@ -45,6 +46,8 @@ def assemble(graph: OpGraph, *, name: str, dtype: str) -> Program:
         return tensors[buffer]
 
     for op in graph.ops:
+        if op.vector_ops > MAX_WORK:
+            raise WorkloadError(f"The op {op.name!r:.80} does an absurd amount of work; check the shapes.")
         elements = {**op.reads, **{name: op.writes.get(name, graph.buffers[name].elements) for name in op.outputs}}
         builder.op(
             op.operator.name,

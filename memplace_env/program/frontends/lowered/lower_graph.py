@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Final
 
 from memplace_env._lib.errors import WorkloadError
 from memplace_env.program.frontends.lowered.buffer_ops import Buffer, Op, OpGraph
@@ -17,9 +16,7 @@ from memplace_env.program.frontends.lowered.rule_errors import errors_of_rules
 from memplace_env.program.frontends.lowered.rules.independent_axes import NOTHING
 from memplace_env.program.frontends.lowered.rules.matrix_products import NO_GEMM
 from memplace_env.program.frontends.lowered.strides import Strides, reshaped, row_major, transposed
-
-MAX_WORK: Final = 2**60
-"""Most work of one op; more is a mistake in the dims, and could overflow int64 in sums."""
+from memplace_env.program.limits import MAX_WORK
 
 
 def lower(graph: NodeGraph, dtype: str | None) -> OpGraph:

@@ -17,6 +17,10 @@ _SMALL: Final = 16
 _MOST_VISITED: Final = 1000
 """Most groups visited in search of a path; where the search ends early, nothing is joined."""
 
+_MOST_WORK: Final = 10_000_000
+"""Most groups and members visited in all, about ten seconds; what is left then is joined only where that is plain to
+see. Our choice."""
+
 _MOST_DYING: Final = 2
 """Most results as large as a sum of which a group may be the last reader after the sum joins it."""
 
@@ -87,13 +91,21 @@ def _recomputed(graph: OpGraph, computed_in: Callable[[Op, str], int | None]) ->
 
 
 class _Fusion:
-    """Groups of ops: `_members` of each group by its number, `_group` of each op, `_next` its readers in order."""
+    """Groups of ops.
+
+    `_members` and `_loop_size` of each group by its number, `_group` of each op, `_next` its readers in order. The loop
+    size is the elements of the largest result of a group of element-wise ops, None for other groups.
+    """
 
     def __init__(self, graph: OpGraph) -> None:
         self.graph = graph
+        self._visited = 0
         self._links = Links(graph)
         self._members = {index: [index] for index in range(len(graph.ops))}
         self._group = list(range(len(graph.ops)))
+        self._loop_size = {
+            index: self._elements(op) if op.operator.elementwise else None for index, op in enumerate(graph.ops)
+        }
         self._next = [
             sorted({reader for name in op.outputs for reader in self._links.readers.get(name, ())}) for op in graph.ops
         ]
@@ -121,20 +133,20 @@ class _Fusion:
             if op.operator.elementwise:
                 fits = all(self._takes_loops(at) for at in self._next[index])
             else:
-                fits = op.operator.epilogue_head and self._loop_size(reader) == self._elements(op)
+                fits = op.operator.epilogue_head and self._loop_size[reader] == self._elements(op)
             if fits:
                 self._join(group, reader)
 
     def join_loops(self) -> None:
         """Join element-wise groups of one size along each edge, unless that makes a cycle."""
         for index in reversed(range(len(self.graph.ops))):
-            size = self._loop_size(self._group[index])
+            size = self._loop_size[self._group[index]]
             for reader in self._next[index]:
                 group, other = self._group[index], self._group[reader]
                 if (
                     group != other
                     and size is not None
-                    and self._loop_size(other) == size
+                    and self._loop_size[other] == size
                     and not self._hoards(index, other)
                     and not self._path(group, other)
                 ):
@@ -159,6 +171,9 @@ class _Fusion:
         op, members = self.graph.ops[index], self._members[self._group[index]]
         if op.operator.name != "Add" or len(self._dying(op, members)) < 2:
             return False
+        self._visited += len(self._members[reader])
+        if self._visited > _MOST_WORK:
+            return True
         return len(self._dying(op, [*members, *self._members[reader]])) > _MOST_DYING
 
     def _is_term(self, operator: Operator) -> bool:
@@ -188,14 +203,11 @@ class _Fusion:
     def _elements(self, op: Op) -> int:
         return max((self.graph.buffers[name].elements for name in op.outputs), default=0)
 
-    def _loop_size(self, group: int) -> int | None:
-        """Return the elements of the largest result of a group of element-wise ops, None for other groups."""
-        ops = [self.graph.ops[index] for index in self._members[group]]
-        return max(map(self._elements, ops)) if all(op.operator.elementwise for op in ops) else None
-
     def _join(self, group: int, other: int) -> None:
         for index in self._members[group]:
             self._group[index] = other
+        size, larger = self._loop_size.pop(group), self._loop_size[other]
+        self._loop_size[other] = None if size is None or larger is None else max(size, larger)
         self._members[other].extend(self._members.pop(group))
 
     def _path(self, start: int, end: int) -> bool:
@@ -204,7 +216,8 @@ class _Fusion:
         waiting = [group for group in self._readers(start) if group != end]
         while waiting:
             group = waiting.pop()
-            if group == end or len(seen) > _MOST_VISITED:
+            self._visited += len(self._members[group])
+            if group == end or len(seen) > _MOST_VISITED or self._visited > _MOST_WORK:
                 return True
             if group not in seen:
                 seen.add(group)

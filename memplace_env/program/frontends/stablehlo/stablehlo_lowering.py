@@ -11,7 +11,6 @@ from memplace_env._lib.errors import WorkloadError
 from memplace_env.program.frontends.lowered.buffer_ops import Buffer, Op, OpGraph
 from memplace_env.program.frontends.lowered.geometry import geometry_columns
 from memplace_env.program.frontends.lowered.graph_values import FLOAT_BITS, Value, deployed_bits
-from memplace_env.program.frontends.lowered.lower_graph import MAX_WORK
 from memplace_env.program.frontends.lowered.node_graph import Node, Site
 from memplace_env.program.frontends.lowered.rule_errors import errors_of_rules
 from memplace_env.program.frontends.stablehlo.aliases import InPlace
@@ -26,6 +25,7 @@ from memplace_env.program.frontends.stablehlo.stablehlo_operators import (
 )
 from memplace_env.program.frontends.stablehlo.stablehlo_windows import in_onnx_order
 from memplace_env.program.frontends.stablehlo.tracer import Trace, TraceNode
+from memplace_env.program.limits import MAX_WORK
 
 _VIEWS_OF_SAME_SIZE: Final = frozenset(
     {"broadcast_in_dim", "slice", "dynamic_slice", "concatenate", "reduce", "bitcast_convert"}

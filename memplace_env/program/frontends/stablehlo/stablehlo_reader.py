@@ -10,9 +10,9 @@ import numpy as np
 
 from memplace_env._lib.errors import WorkloadError
 from memplace_env.program.frontends.lowered.graph_values import Value, checked_value, type_number
-from memplace_env.program.frontends.stablehlo.bytecode import MARK, as_text
 from memplace_env.program.frontends.stablehlo.library import libraries, new_context
 from memplace_env.program.frontends.stablehlo.module import Argument, HloBlock, Instruction, Module
+from memplace_env.program.frontends.stablehlo.parsed_apart import as_text
 
 MAX_FOLDED_ELEMENTS: Final = 64
 """Most elements of an integer constant whose contents are read; our choice."""
@@ -49,7 +49,7 @@ def read_module(source: bytes | str | Any) -> Module:
     """
     library = libraries()
     if isinstance(source, bytes):
-        source = as_text(source) if source.startswith(MARK) else source.decode(errors="replace")
+        source = as_text(source)
     elif not isinstance(source, str | library.ir.Module):
         kind = type(source).__name__
         raise WorkloadError(f"A StableHLO module is the path of a file or a module of MLIR, not {kind:.80}.")
