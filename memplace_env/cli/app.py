@@ -67,6 +67,10 @@ class _Group(TyperGroup):
             sys.exit(_fail(str(error)))
         except MemoryError as error:
             sys.exit(_fail(f"There is not enough memory: {error or 'try a smaller problem'}"))
+        except RuntimeError as error:
+            if "can't start new thread" not in str(error):
+                raise
+            sys.exit(_fail("There is not enough memory for another thread, or a limit on threads: raise it (ulimit)."))
         except BrokenPipeError:
             _forget_output()
             sys.exit(1)

@@ -83,3 +83,22 @@ def test_one_sentence(run: Run, tmp_path: Path, saved: Path, arguments: list[str
     assert named in result.stderr
     assert "Traceback" not in result.stderr
     assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (MemoryError(), "There is not enough memory"),
+        (RuntimeError("can't start new thread"), "There is not enough memory for another thread"),
+    ],
+)
+def test_a_machine_that_is_too_small(
+    run: Run, monkeypatch: pytest.MonkeyPatch, error: Exception, sentence: str
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr("memplace_agents.auto.Auto.run", fails)
+    result = run("solve", MODEL)
+    assert result.exit_code == 2
+    assert f"memplace: {sentence}" in result.stderr

@@ -11,7 +11,7 @@ from memplace_env._lib.errors import ActionError, MemPlaceError, WorkloadError
 from memplace_env.envs.one_shot import OneShotEnv, OneShotProblem
 from memplace_env.envs.one_shot.observation import FEATURES, node_features
 from memplace_env.envs.one_shot.reward import REWARDS, Scores
-from memplace_env.placement.compiler import native_plan
+from memplace_env.placement.compiler import native_plan, resident
 from memplace_env.placement.simulator import BuiltinSimulator, evaluate_plan
 from memplace_env.placement.synthetic import planted
 from memplace_env.placement.validation import violations
@@ -177,6 +177,17 @@ def test_saved_plan_names_its_settings(env, tmp_path):
     assert plan == env.plan()
     assert plan.settings["workload"] == WORKLOAD
     assert plan.settings["accelerator"] == "nnp-i"
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.uint16, np.int32, np.uint64])
+def test_integers_of_any_kind_compile_no_kernel_again(env, dtype):
+    env.step(env.action_space.sample())
+    before = len(resident.place_all.signatures)
+    action = np.zeros(env.action_space.shape, dtype)
+    action.flags.writeable = False
+    env.step(action)
+    env.score(np.zeros((3, len(action)), dtype)[:, ::1])
+    assert len(resident.place_all.signatures) == before
 
 
 def test_vector_env_refuses_bad_batches():
