@@ -263,9 +263,9 @@ def page(
 
 def _all(folders: Sequence[Path], trust: bool) -> list[Submission]:
     """Return the submissions, or raise the first error; equal names are refused before anything is replayed."""
-    from memplace_env.leaderboard.checks import check_unique
     from memplace_env.leaderboard.folder import META
     from memplace_env.leaderboard.meta_file import read_meta
+    from memplace_env.leaderboard.row_names import check_unique
     from memplace_env.leaderboard.verifying import read, verified
 
     metas = [read_meta(folder / META) for folder in folders if (folder / META).is_file()]

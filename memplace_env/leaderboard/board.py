@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from memplace_env.leaderboard import leaderboard_tables
-from memplace_env.leaderboard.checks import OnProgress, check_originals, check_unique
+from memplace_env.leaderboard.checks import OnProgress, check_originals
 from memplace_env.leaderboard.pinned import task_of
-from memplace_env.leaderboard.submission import Submission
+from memplace_env.leaderboard.rerun_record import RerunRecord
+from memplace_env.leaderboard.row_names import check_unique
+from memplace_env.leaderboard.standings import StandingsRow
+from memplace_env.leaderboard.submission import Meta, Standing, Submission
 from memplace_env.leaderboard.suite import load_suite
 from memplace_env.leaderboard.suite_board import SuiteBoard
 
@@ -27,25 +30,43 @@ class Board:
     suites: tuple[SuiteBoard, ...]
 
     @classmethod
-    def of(cls, submissions: Sequence[Submission]) -> Board:
+    def of(cls, submissions: Sequence[Submission], reruns: Mapping[str, RerunRecord] | None = None) -> Board:
         """Return the board of these submissions, which may come in any order.
 
+        Rules that do not search are played by the board: submissions of them are left out.
+
+        Args:
+            submissions: all that are shown.
+            reruns: records of those who keep the board, by the hash of a submission, see `rerun_record`.
+
         Raises:
-            LeaderboardError: if two submissions to one suite and track have one name, or hold the same run.
+            LeaderboardError: if two submissions to a suite and track have names that look alike, or hold the same run.
         """
         ordered = sorted(submissions, key=lambda played: (played.meta.suite, played.meta.track, played.meta.name))
         suites = []
         for name, group in groupby(ordered, key=lambda played: played.meta.suite):
-            submissions = tuple(group)
-            for _, track in groupby(submissions, key=lambda played: played.meta.track):
+            submitted = tuple(replace(played, rerun=(reruns or {}).get(played.sha256)) for played in group)
+            for _, track in groupby(submitted, key=lambda played: played.meta.track):
                 check_unique(played.meta.name for played in track)
-            check_originals(submissions)
-            suites.append(SuiteBoard(load_suite(name), submissions))
+            check_originals(submitted)
+            suites.append(SuiteBoard(load_suite(name), submitted))
         return cls(tuple(suites))
 
-    def markdown(self) -> str:
-        """Return the tables of all suites."""
-        return "\n".join(leaderboard_tables.markdown(board.rows, board.suite) for board in self.suites)
+    def markdown(self, mine: Meta | None = None, every: bool = True) -> str:
+        """Return the tables of all suites.
+
+        Args:
+            mine: the submission whose row is marked.
+            every: False for the tables of its suite and track at one budget alone: the track's main one, or the largest
+                that the row is in.
+        """
+        parts = []
+        for board in self.suites:
+            own = mine if mine is not None and mine.suite == board.suite.name else None
+            if every or own is not None:
+                rows = board.rows if every or own is None else _of_one_table(board, own)
+                parts.append(leaderboard_tables.markdown(rows, board.suite, board.remarks(own)))
+        return "\n".join(parts)
 
     def to_json(self) -> dict[str, Any]:
         """Return the rows of all suites as plain values, each with its suite."""
@@ -58,6 +79,7 @@ class Board:
         title: str,
         *,
         plan_seeds: int | None = None,
+        mine: Meta | None = None,
         on_progress: OnProgress = lambda done, of: None,
     ) -> Path:
         """Draw the page into a folder.
@@ -66,6 +88,7 @@ class Board:
             out: the folder; an older page in it is replaced.
             title: title of the page.
             plan_seeds: number of seeds, from 0 on, whose plans are on it; None for all.
+            mine: the submission whose row is marked.
             on_progress: called with the number of environments whose plans are written, and of all.
 
         Returns:
@@ -77,4 +100,14 @@ class Board:
         from memplace_env.leaderboard.page import build_page
         from memplace_env.leaderboard.page.data import page_data
 
-        return build_page(out, page_data(title, self.suites, task_of, plan_seeds=plan_seeds, on_progress=on_progress))
+        data = page_data(title, self.suites, task_of, plan_seeds=plan_seeds, mine=mine, on_progress=on_progress)
+        return build_page(out, data)
+
+
+def _of_one_table(board: SuiteBoard, own: Meta) -> list[StandingsRow]:
+    """Return the rows of a submission's track at one budget, and those that the board played."""
+    rows = [row for row in board.rows if row.track == own.track]
+    budgets = [row.budget for row in rows if row.submission == own.name] or [row.budget for row in rows]
+    main = board.suite.track(own.track).main_budget
+    budget = main if main in budgets or not budgets else budgets[-1]
+    return [row for row in rows if row.budget == budget or row.standing is Standing.COMPUTED]

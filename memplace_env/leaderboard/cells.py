@@ -38,7 +38,8 @@ class Cell:
             bound is known.
         solved: fraction of the seeds whose plan is proven optimal, to 0.01 %; None where no bound is known.
         evaluations: plans, mean over the seeds.
-        seconds: declared, mean over the seeds.
+        seconds: wall time, mean over the seeds.
+        processor_seconds: mean over the seeds; None where no judge measured it.
     """
 
     submission: str
@@ -53,6 +54,7 @@ class Cell:
     solved: float | None
     evaluations: float
     seconds: float
+    processor_seconds: float | None
 
 
 def cells(suite: Suite, submissions: Sequence[Submission], *, baselines: Latencies, known: Knowledge) -> list[Cell]:
@@ -123,6 +125,7 @@ def _cell(
     latencies, baselines = [run.latency_ps for run in runs], [baseline for baseline, _ in facts]
     best, bounds = [known.best_ps for _, known in facts], [known.bound_ps for _, known in facts]
     ratios = np.minimum(baselines, latencies) / np.array(bounds) if min(bounds) > 0 else None
+    processor = [run.processor_seconds for run in runs if run.processor_seconds is not None]
     curves = [
         curve(run, baseline, known.best_ps, seconds=budget.plans is None)
         for run, (baseline, known) in zip(runs, facts, strict=True)
@@ -140,6 +143,7 @@ def _cell(
         solved=None if ratios is None else float((ratios <= 1 + OPTIMAL_GAP).mean()),
         evaluations=float(np.mean([run.evaluations for run in runs])),
         seconds=float(np.mean([run.seconds for run in runs])),
+        processor_seconds=float(np.mean(processor)) if len(processor) == len(runs) else None,
     )
 
 

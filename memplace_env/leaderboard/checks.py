@@ -9,6 +9,7 @@ from typing import Final
 from memplace_env._lib.errors import LeaderboardError
 from memplace_env.envs.splits import Split, split_suites
 from memplace_env.leaderboard.entry import Entry, RunKey
+from memplace_env.leaderboard.row_names import check_name
 from memplace_env.leaderboard.submission import Meta, Submission
 from memplace_env.leaderboard.suite import OWN, REFERENCE, Budget, Suite, Track, load_suite
 
@@ -17,6 +18,9 @@ OnProgress = Callable[[int, int], None]
 GRACE: Final = 0.5
 GRACE_S: Final = 1.0
 """Allowance over a budget of seconds, as a fraction and in seconds: a round once begun is finished. Our choice."""
+FASTEST_USE_S: Final = 2e-8
+"""Seconds per use of a tensor below which no plan is made: the compiled placer takes more, and a search begins with one
+plan. Our choice; the shortest run of ours took 3e-6."""
 LUCK: Final = 6.0
 """Standard deviations of the noise by which a curve may underestimate a latency. Our choice."""
 
@@ -63,6 +67,7 @@ def check_meta(meta: Meta, version: str) -> tuple[Suite, Track]:
     if meta.machine_seeds is not None and len(set(meta.machine_seeds)) != len(seeds):
         raise LeaderboardError(f"machine_seeds must be {len(seeds)} different numbers, one for each seed.")
     _check_training(meta, track)
+    check_name(meta)
     return suite, track
 
 
@@ -115,6 +120,9 @@ def ordered(meta: Meta, suite: Suite, track: Track, entries: Iterable[Entry]) ->
     for key in wanted:
         if key not in by_key:
             raise LeaderboardError(f"the run of {_text(key)} is missing; there must be one for each seed and budget.")
+    for entry in by_key.values():
+        if (entry.processor_seconds is None) != (meta.format == 1) and entry.budget != REFERENCE:
+            raise LeaderboardError(f"the run of {_text(entry.key)} is not of format {meta.format}: processor_seconds.")
     if not meta.deterministic:  # else one search may be timed on several machines
         _check_copies(by_key.values())
     return tuple(by_key[key] for key in wanted)
@@ -132,8 +140,16 @@ def check_spending(entry: Entry, noise: float | None = None) -> None:
         raise LeaderboardError(f"it evaluated {entry.evaluations} plans with a budget of {budget.plans}.")
     if budget.seconds is not None and entry.seconds > (1 + GRACE) * budget.seconds + GRACE_S:
         raise LeaderboardError(f"it took {entry.seconds:.1f} s with a budget of {budget.seconds:g} s.")
-    if not entry.seconds > 0:
-        raise LeaderboardError("it took 0 s, which is impossible.")
+    judged = entry.processor_seconds
+    if budget.seconds is not None and judged is not None and judged > (1 + GRACE) * budget.seconds + GRACE_S:
+        raise LeaderboardError(f"it took {judged:.1f} s of processors with a budget of {budget.seconds:g} s.")
+    if entry.evaluations < 1:
+        raise LeaderboardError("it evaluated no plan, and has one; nothing finds a plan without evaluating it.")
+    least_s = FASTEST_USE_S * len(entry.plan.use_level)
+    if entry.seconds < least_s or (judged is not None and judged <= 0):
+        raise LeaderboardError(f"it took {entry.seconds:.3g} s; making its plan alone takes more than {least_s:.3g} s.")
+    if entry.curve and entry.curve[0].evaluations < 1:
+        raise LeaderboardError("its curve begins before its first evaluation.")
     for earlier, later in pairwise(entry.curve):
         if noise is None and later.latency_ps >= earlier.latency_ps:
             raise LeaderboardError(f"its curve does not improve from {list(earlier)} to {list(later)}.")
@@ -148,15 +164,6 @@ def check_spending(entry: Entry, noise: float | None = None) -> None:
             raise LeaderboardError(f"its curve is faster than its plan at {list(point)}.")
     if last.evaluations > entry.evaluations or last.seconds > entry.seconds + 1e-6:
         raise LeaderboardError("its curve goes on after the end of the run.")
-
-
-def check_unique(names: Iterable[str]) -> None:
-    """Raise a LeaderboardError if two names of submissions are the same but for upper and lower case."""
-    seen = set()
-    for name in names:
-        if name.casefold() in seen:
-            raise LeaderboardError(f"Two submissions are called {name!r}; each row needs a name of its own.")
-        seen.add(name.casefold())
 
 
 def check_originals(submissions: Iterable[Submission]) -> None:

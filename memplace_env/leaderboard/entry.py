@@ -35,8 +35,10 @@ class Entry:
         plan: the best plan found.
         latency_ps: the plan's latency; in a black-box track the true one, without noise.
         evaluations: plans evaluated, each repeated measurement included.
-        seconds: wall time; declared.
+        seconds: wall time.
         curve: the improvements, in order.
+        processor_seconds: time that the agent's process and those that it started spent on cores, as the judge measured
+            it; None in submissions of format 1, which had no judge.
     """
 
     env_id: str
@@ -47,6 +49,7 @@ class Entry:
     evaluations: int
     seconds: float
     curve: tuple[Point, ...]
+    processor_seconds: float | None = None
 
     @property
     def key(self) -> RunKey:

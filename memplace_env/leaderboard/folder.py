@@ -6,6 +6,7 @@ parsed piece by piece, so that a hostile file costs bounded memory and stops at 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import lzma
 import os
@@ -39,6 +40,8 @@ NAME_LENGTH: Final = 200
 _PRESET: Final = 6 | lzma.PRESET_EXTREME
 _PIECE: Final = 2**20
 _FIELDS: Final = ("env_id", "budget", "seed", "latency_ps", "evaluations", "seconds", "curve", "plan")
+_JUDGED: Final = "processor_seconds"
+"""Field that runs of format 2 have besides."""
 _MOST: Final = 2**62
 
 
@@ -73,6 +76,15 @@ def read_bytes(path: Path, limit: int) -> bytes:
         return read(path, limit, follow=False)
     except OSError as error:
         raise LeaderboardError(f"{path} cannot be read: {error.strerror or error}.") from None
+
+
+def folder_sha256(folder: Path) -> str:
+    """Return the hash of a submission's files, see `submission_files`."""
+    digest = hashlib.sha256()
+    for path in submission_files(folder):
+        content = read_bytes(path, PACKED_BYTES)
+        digest.update(f"{path.name}:{len(content)}:".encode() + content)
+    return digest.hexdigest()
 
 
 def write_runs(path: Path, entries: Iterable[Entry]) -> Path:
@@ -124,6 +136,7 @@ def to_line(entry: Entry) -> bytes:
         **{field: getattr(entry, field) for field in _FIELDS[:-2]},
         "curve": [list(point) for point in entry.curve],
         "plan": json.loads(entry.plan.to_json()),
+        **({} if entry.processor_seconds is None else {_JUDGED: entry.processor_seconds}),
     }
     return json.dumps(document, separators=(",", ":")).encode() + b"\n"
 
@@ -140,8 +153,8 @@ def from_line(line: bytes) -> Entry:
         document = parse_json(line.decode())
     except ValueError as error:
         raise LeaderboardError(f"it is not JSON ({error}).") from None
-    if not isinstance(document, dict) or set(document) != set(_FIELDS):
-        raise LeaderboardError(f"a run has exactly the fields {', '.join(_FIELDS)}.")
+    if not isinstance(document, dict) or set(document) - {_JUDGED} != set(_FIELDS):
+        raise LeaderboardError(f"a run has exactly the fields {', '.join(_FIELDS)}, and {_JUDGED} in format 2.")
     for field in ("env_id", "budget"):
         text = document[field]
         if not isinstance(text, str) or len(text) > NAME_LENGTH or not text.isprintable():
@@ -153,13 +166,20 @@ def from_line(line: bytes) -> Entry:
         plan = MemoryPlan.from_document(document["plan"])
     except PlanError as error:
         raise LeaderboardError(f"its plan is not usable: {error}") from None
-    curve, seconds = document["curve"], document["seconds"]
+    curve, seconds, processor = document["curve"], document["seconds"], document.get(_JUDGED)
     if not isinstance(curve, list) or len(curve) > POINTS or not all(_is_point(point) for point in curve):
         raise LeaderboardError(f"its curve is not a list of at most {POINTS:,} [evaluations, seconds, latency_ps].")
     if not _is_time(seconds):
         raise LeaderboardError("seconds is not a number of at least 0.")
-    fields = {field: document[field] for field in _FIELDS[:-3]}
-    return Entry(**fields, seconds=float(seconds), curve=tuple(Point(*point) for point in curve), plan=plan)
+    if _JUDGED in document and not _is_time(processor):
+        raise LeaderboardError(f"{_JUDGED} is not a number of at least 0.")
+    return Entry(
+        **{field: document[field] for field in _FIELDS[:-3]},
+        plan=plan,
+        seconds=float(seconds),
+        curve=tuple(Point(*point) for point in curve),
+        processor_seconds=None if processor is None else float(processor),
+    )
 
 
 def _unpacked(path: Path) -> Iterator[bytes]:

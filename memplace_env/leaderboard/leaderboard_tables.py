@@ -3,80 +3,137 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import groupby
 
+from memplace_env.leaderboard.rerun_record import RerunRecord
 from memplace_env.leaderboard.standings import StandingsRow
+from memplace_env.leaderboard.submission import Standing
 from memplace_env.leaderboard.suite import LEAST_GAIN, OWN, Suite
 from memplace_env.report import tables
 from memplace_env.report.markdown import markdown_table
 
+TICK = "✓"
+"""Mark of rows that were run again."""
 
-def markdown(rows: Sequence[StandingsRow], suite: Suite) -> str:
-    """Return a heading, a table and a note for each track and formulation of the rows, in their order."""
-    parts = [_section(suite, list(group)) for _, group in groupby(rows, key=lambda row: (row.track, row.formulation))]
+
+@dataclass(frozen=True)
+class Remarks:
+    """Remarks on rows beside their figures, by (track, name).
+
+    Attributes:
+        reruns: records of those who ran a submission again.
+        same_plans: sentences on submissions with the plans of another one, see `same_plans`.
+        mine: the row of the user who asked.
+    """
+
+    reruns: Mapping[tuple[str, str], RerunRecord] = field(default_factory=dict)
+    same_plans: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    mine: tuple[str, str] | None = None
+
+
+def markdown(rows: Sequence[StandingsRow], suite: Suite, remarks: Remarks = Remarks()) -> str:
+    """Return the tables of the rows, in their order: for each track and formulation one for each budget.
+
+    Rules that the board played are in the table if there is one budget, else in a table of their own.
+    """
+    parts: list[str] = []
+    for _, group in groupby(rows, key=lambda row: (row.track, row.formulation)):
+        of_track = list(group)
+        rules = [row for row in of_track if row.standing is Standing.COMPUTED]
+        budgets = [list(each) for _, each in groupby((row for row in of_track if row not in rules), lambda r: r.budget)]
+        if len(budgets) == 1:
+            parts.append(_section(suite, [*budgets[0], *rules], remarks, budgets[0][0].budget))
+        else:
+            parts += [_section(suite, each, remarks, each[0].budget) for each in budgets]
+            parts += [_section(suite, rules, remarks, OWN)] if rules else []
     return "\n\n".join(parts) + "\n" if parts else f"No instance of {suite.name} that counts was played.\n"
 
 
-def _section(suite: Suite, rows: Sequence[StandingsRow]) -> str:
-    first = rows[0]
+def budget_text(budget: str) -> str:
+    """Return a budget for people: "10 s", "100 plans", "rules without a search"."""
+    if budget == OWN:
+        return "own choice"
+    return f"{budget[:-1]} s" if budget.endswith("s") else f"{int(budget):,} plans"
+
+
+def _section(suite: Suite, rows: Sequence[StandingsRow], remarks: Remarks, budget: str) -> str:
+    first, track = rows[0], suite.track(rows[0].track)
+    ranked = sorted((row for row in rows if row.standing is not Standing.DECLARED), key=lambda row: -row.share)
+    declared = [row for row in rows if row.standing is Standing.DECLARED]
+    only_rules = all(row.standing is Standing.COMPUTED for row in rows)
+    title = "rules without a search" if only_rules else budget_text(budget)
+    parts = [f"#### {suite.name}, {first.track}, {first.formulation}, {title}", f"{track.summary}. {track.meaning}"]
     trains = any(row.training_plans is not None for row in rows)
-    better = [] if first.cheap is None else [f"P(better than {_text(first.cheap)})"]
-    headers = ["row", "budget", "IQM share of gain [95 %]", "mean", "area", "gap to bound", "solved", *better]
-    headers += ["plans", "seconds (declared)", *(["break-even after (declared)"] if trains else [])]
-    return "\n\n".join(
-        [
-            f"#### {suite.name}, {first.track}, {first.formulation}",
-            suite.track(first.track).summary,
-            markdown_table(headers, [_cells(row, trains) for row in rows]),
-            _note(first, trains),
-        ]
+    if ranked:
+        parts.append(_table(ranked, trains, remarks))
+    if declared:
+        parts += ["Declared: their authors say so, and nobody ran them again.", _table(declared, trains, remarks)]
+    return "\n\n".join([*parts, _note(rows, remarks)])
+
+
+def _table(rows: Sequence[StandingsRow], trains: bool, remarks: Remarks) -> str:
+    better = [] if rows[0].cheap is None else [f"P(better than {_text(rows[0].cheap)})"]
+    headers = ["row", "share of gain [95 %]", "IQM", "optimality gap", "gap to bound", *better, "plans", "processor s"]
+    return markdown_table(
+        [*headers, *(["break-even after"] if trains else [])], [_cells(r, trains, remarks) for r in rows]
     )
 
 
-def _cells(row: StandingsRow, trains: bool) -> list[str]:
-    spent = "" if row.played_budget == OWN else f" ({row.played_budget})"
-    name = _text(row.submission)
+def _cells(row: StandingsRow, trains: bool, remarks: Remarks) -> list[str]:
+    wall = "" if row.processor_seconds is not None else " (wall)"
+    better = _percent(row.improvement, 0) + _interval(row.improvement_low, row.improvement_high, 0)
     return [
-        f"*{name}{spent}*" if row.is_reference else name,
-        row.budget,
+        _name(row, remarks),
         _percent(row.share) + _interval(row.low, row.high),
-        _percent(row.mean),
-        _percent(row.area),
+        _percent(row.iqm),
+        _percent(row.optimality_gap),
         _percent(row.gap, 2),
-        _percent(row.solved, 0),
-        *(
-            []
-            if row.cheap is None
-            else [_percent(row.improvement, 0) + _interval(row.improvement_low, row.improvement_high, 0)]
-        ),
+        *([] if row.cheap is None else [better]),
         f"{row.evaluations:,.4g}" if row.evaluations < 1000 else f"{row.evaluations:,.0f}",
-        f"{row.seconds:,.3g}" if row.seconds < 1000 else f"{row.seconds:,.0f}",
+        (f"{row.cost_s:,.3g}" if row.cost_s < 1000 else f"{row.cost_s:,.0f}") + wall,
         *([_break_even(row)] if trains else []),
     ]
 
 
+def _name(row: StandingsRow, remarks: Remarks) -> str:
+    name = _text(row.submission)
+    if row.standing is Standing.COMPUTED:
+        return f"*{name}*"
+    spent = "" if row.played_budget in (OWN, row.budget) else f" ({budget_text(row.played_budget)})"
+    name = f"**{name}** (yours)" if (row.track, row.submission) == remarks.mine else name
+    return f"{TICK} {name}{spent}" if row.standing is Standing.RERUN else f"{name}{spent}"
+
+
 def _break_even(row: StandingsRow) -> str:
-    if row.training_plans is None or row.is_reference:
+    if row.training_plans is None or row.played_budget != row.budget:
         return tables.NONE
     return "never" if row.break_even is None else f"{row.break_even:,.0f} programs"
 
 
-def _note(row: StandingsRow, trains: bool) -> str:
-    left_out = f": {', '.join(row.left_out)}" if row.left_out else ""
+def _note(rows: Sequence[StandingsRow], remarks: Remarks) -> str:
+    row = rows[0]
+    left_out = f": {', '.join(row.left_out)}" if 0 < len(row.left_out) <= 10 else ""
     lines = [
         f"{row.instances} of {row.played} instances count; {len(row.left_out)} have less than {LEAST_GAIN:.0%} to gain"
-        f" over the baseline and are left out of all means{left_out}.",
-        "Rows in italics are shown for comparison: they spend what they decide themselves, or the time in brackets.",
-        "Intervals are over seeds only, not over what other instances would do. Plans and seconds are means over all"
-        " instances; plans are counted when a submission is made, seconds are declared.",
+        f" over the baseline{left_out}.",
+        "Intervals are over instances and seeds. Plans and seconds are means per run.",
+        "Rows in italics are rules without a search, which this command played itself.",
     ]
-    if trains:
+    keys = list(dict.fromkeys((row.track, row.submission) for row in rows))
+    lines += _listed(f"{TICK} {{}}: {{}}.", keys, {key: record.text for key, record in remarks.reruns.items()})
+    lines += _listed("{}: {}", keys, remarks.same_plans)
+    if any(row.training_plans is not None for row in rows):
         lines.append(
             "Break-even: programs until training has saved more plans, against the best untrained search, than it cost;"
             " never: a rule without search is as good, or no search needs more plans. Training is declared."
         )
     return " ".join(lines)
+
+
+def _listed(form: str, keys: Iterable[tuple[str, str]], said: Mapping[tuple[str, str], str]) -> list[str]:
+    return [form.format(_text(key[1]), _text(said[key])) for key in keys if key in said]
 
 
 def _percent(value: float | None, digits: int = 1) -> str:

@@ -23,6 +23,8 @@ NAME: Final = re.compile(r"(?! )[A-Za-z0-9 ._()+-]{1,60}(?<! )")
 """Pattern of names of rows: characters that cannot be mistaken for others."""
 LONGEST: Final = 200
 """Characters that a text, such as an author or a link, may have."""
+FORMATS: Final = (1, 2)
+"""Formats that are read, see `Meta`."""
 MOST: Final = 2**31
 """Upper limit of seeds, exclusive; that of machines' seeds is `MOST**2`."""
 
@@ -120,6 +122,12 @@ def _seeds(name: str, value: Any, most: int = MOST) -> tuple[int, ...]:
     return tuple(value)
 
 
+def _format(name: str, value: Any) -> int:
+    if type(value) is not int or value not in FORMATS:
+        raise LeaderboardError(f"{name} must be {' or '.join(map(str, FORMATS))}; install a newer memplace.")
+    return value
+
+
 def _table(name: str, value: Any) -> Mapping[str, Any]:
     if not isinstance(value, dict):
         raise LeaderboardError(f"{name} must be a table.")
@@ -162,8 +170,9 @@ _KINDS: Final[Mapping[str, Callable[[str, Any], Any]]] = {
     "machine_seeds": partial(_seeds, most=MOST**2),
     "authors": _texts,
     "link": _link,
-    "licence": _text,
+    **dict.fromkeys(("licence", "made"), _text),
     "training": _training,
+    "format": _format,
 }
 
 

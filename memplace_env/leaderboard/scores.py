@@ -1,8 +1,9 @@
 """Statistics of scores: pure functions over arrays.
 
-Interquartile mean, stratified bootstrap and probability of improvement are those of Agarwal et al., "Deep
-Reinforcement Learning at the Edge of the Statistical Precipice" (NeurIPS 2021). An array of scores is
-float[..., runs, instances]; the statistics work over its last two axes, so that a bootstrap is one call.
+Interquartile mean, optimality gap, stratified bootstrap and probability of improvement are those of Agarwal et al.,
+"Deep Reinforcement Learning at the Edge of the Statistical Precipice" (NeurIPS 2021), but that the bootstrap draws
+instances too. An array of scores is float[..., runs, instances]; the statistics work over its last two axes, so that a
+bootstrap is one call.
 """
 
 from __future__ import annotations
@@ -37,6 +38,16 @@ def share(latency: ArrayLike, baseline: ArrayLike, best: ArrayLike, least_gain: 
     return np.asarray(np.divide(gained, to_gain, out=nothing, where=to_gain > 0))
 
 
+def mean_score(scores: Floats) -> Floats:
+    """Return the mean of all pairs of run and instance, by which rows are ranked: float[...]."""
+    return np.asarray(scores.mean((-2, -1)))
+
+
+def optimality_gap(scores: Floats) -> Floats:
+    """Return the mean amount by which scores miss 1; what is above 1 makes up for nothing: float[...]."""
+    return np.asarray((1 - np.minimum(scores, 1)).mean((-2, -1)))
+
+
 def interquartile_mean(scores: Floats) -> Floats:
     """Return the mean without the lowest and the highest quarter of all pairs of run and instance: float[...]."""
     return np.asarray(trim_mean(scores.reshape(*scores.shape[:-2], -1), 0.25, axis=-1))
@@ -55,39 +66,42 @@ def probability_of_improvement(x: Floats, y: Floats) -> Floats:
 def stratified_bootstrap(
     statistic: Statistic, *scores: Floats, resamples: int = 2000, seed: int = 0, level: float = 0.95
 ) -> Interval | None:
-    """Return the percentile interval of a statistic under other seeds of the same instances.
+    """Return the percentile interval of a statistic under other instances and other seeds.
 
-    Runs are drawn with replacement within each instance separately. The interval covers the effect of the seeds, not
-    that of another choice of instances.
+    Instances are drawn with replacement, the same for all arrays, and then runs with replacement within each drawn
+    instance, separately. So the interval covers the choice of programs and the effect of seeds. It says too little if
+    there are few instances: with fewer than about twelve, an interval is too narrow.
 
     Args:
         statistic: takes as many arrays as are given, float[..., runs, instances], and returns float[...] or
-            float[..., n], such as `interquartile_mean`, `probability_of_improvement`.
-        scores: float[runs, instances] each, resampled independently.
+            float[..., n], such as `mean_score`, `probability_of_improvement`.
+        scores: float[runs, instances] each, of the same instances.
         resamples: number of resamples.
         seed: seed of the draws.
         level: confidence level.
 
     Returns:
-        Low and high end, or None if all arrays have one run, so that the effect of seeds is unknown.
+        Low and high end, or None for one run of one instance, of which nothing can be drawn.
 
     Raises:
         LeaderboardError: if there are no resamples, or the level is not between 0 and 1.
     """
     if resamples < 1 or not 0 < level < 1:
         raise LeaderboardError(f"resamples must be at least 1 and level in (0, 1), not {resamples} and {level}.")
-    if all(len(array) < 2 for array in scores):
+    if all(array.size < 2 for array in scores):
         return None
     generator = np.random.default_rng(seed)
-    values = statistic(*(_resampled(array, resamples, generator) for array in scores))
+    instances = scores[0].shape[1]
+    drawn = generator.integers(instances, size=(resamples, 1, instances))
+    values = statistic(*(_resampled(array, drawn, generator) for array in scores))
     low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2], axis=0)
     return np.asarray(low), np.asarray(high)
 
 
-def _resampled(scores: Floats, resamples: int, generator: np.random.Generator) -> Floats:
-    """Draw runs with replacement, separately for each instance: float[resamples, runs, instances]."""
+def _resampled(scores: Floats, drawn: NDArray[np.int64], generator: np.random.Generator) -> Floats:
+    """Draw runs with replacement, separately for each drawn instance: float[resamples, runs, instances]."""
     runs, instances = scores.shape
-    return scores[generator.integers(runs, size=(resamples, runs, instances)), np.arange(instances)]
+    return np.asarray(scores[generator.integers(runs, size=(len(drawn), runs, instances)), drawn])
 
 
 def best_at(curve: Curve, budgets: ArrayLike) -> Floats:

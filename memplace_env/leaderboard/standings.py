@@ -2,48 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
 
 import numpy as np
 
 from memplace_env.envs.registration import Formulation
 from memplace_env.leaderboard.break_even import Player, break_even
 from memplace_env.leaderboard.cells import Cell, Knowledge, Latencies, cells
-from memplace_env.leaderboard.scores import Floats, interquartile_mean, probability_of_improvement, stratified_bootstrap
-from memplace_env.leaderboard.submission import Meta, Submission
-from memplace_env.leaderboard.suite import OWN, Budget, Suite
-
-CHEAP: Final = ("native", "density-greedy", "greedy-player", "xla-msa")
-"""Agents of this package that do not search."""
+from memplace_env.leaderboard.scores import (
+    Floats,
+    interquartile_mean,
+    mean_score,
+    optimality_gap,
+    probability_of_improvement,
+    stratified_bootstrap,
+)
+from memplace_env.leaderboard.submission import Standing, Submission
+from memplace_env.leaderboard.suite import OWN, Budget, Suite, Track
 
 
 @dataclass(frozen=True)
 class StandingsRow:
     """One submission in the table of one track, formulation and budget.
 
-    Means, gap and solved are over the instances that count; evaluations and seconds over all.
+    Means, gaps and solved are over the instances that count; evaluations and seconds over all.
 
     Attributes:
         submission, track, formulation: names of the three.
-        budget: budget of the table that the row is in.
-        played_budget: budget of the runs; differs from `budget` in a reference row.
-        is_reference: whether it is shown for comparison: rows that decide themselves what they spend are in the tables
-            of all budgets, and so is the longest time of those played for seconds only, such as exact solvers.
+        standing: whether it was run again here, was played by the board, or is declared.
+        budget: budget of the table that the row is in; rows that the board played are in one table, of the budget own.
+        played_budget: budget of the runs; another one where a row took no more than the table's budget.
         instances, played: number of instances that count, and of all.
         left_out: ids of the others, which have too little to gain.
         runs: number of seeds.
-        share: interquartile mean of the share of the gain.
-        low, high: its 95 % interval by stratified bootstrap over the seeds; None with one seed.
-        mean: mean share of the gain.
+        share: mean share of the gain, by which rows are ranked.
+        low, high: its 95 % interval by stratified bootstrap over instances and seeds; None with one run in all.
+        iqm: interquartile mean of the share of the gain.
+        optimality_gap: mean amount by which shares miss 1.
         solved: fraction of the runs that are proven optimal; None where bounds are missing.
-        area: mean area under the anytime curve; None in reference rows.
+        area: mean area under the anytime curve; None at the budget own and for rows of another budget.
         gap: geometric mean of latency over bound, minus 1; None where bounds are missing.
         cheap: the strongest rule that does not search, in this track and formulation; None if there is none.
         improvement, improvement_low, improvement_high: probability of improvement over it, and its 95 % interval; None
-            in its own row, and the interval if both have one seed.
-        evaluations, seconds: means per run; the seconds are declared.
+            in its own row, and the interval if both have one run.
+        evaluations: plans, mean per run.
+        seconds, processor_seconds: wall and processor time, means per run; the latter None where no judge measured it.
         training_plans: plans evaluated in training, declared; None if nothing was trained.
         break_even: see `break_even.break_even`; None if never, or if nothing was trained.
     """
@@ -51,9 +55,9 @@ class StandingsRow:
     submission: str
     track: str
     formulation: Formulation
+    standing: Standing
     budget: str
     played_budget: str
-    is_reference: bool
     instances: int
     played: int
     left_out: tuple[str, ...]
@@ -61,7 +65,8 @@ class StandingsRow:
     share: float
     low: float | None
     high: float | None
-    mean: float
+    iqm: float
+    optimality_gap: float
     solved: float | None
     area: float | None
     gap: float | None
@@ -71,12 +76,20 @@ class StandingsRow:
     improvement_high: float | None
     evaluations: float
     seconds: float
+    processor_seconds: float | None
     training_plans: int | None
     break_even: float | None
+
+    @property
+    def cost_s(self) -> float:
+        """Processor seconds per run; wall time where no judge measured them."""
+        return self.seconds if self.processor_seconds is None else self.processor_seconds
 
 
 Group = dict[tuple[str, str], list[Cell]]
 """Cells of one track and formulation by submission and budget."""
+Owners = Mapping[str, Submission]
+"""Submissions to one track and formulation by name."""
 
 
 def standings(
@@ -84,15 +97,14 @@ def standings(
 ) -> list[StandingsRow]:
     """Return the rows of all tables.
 
-    Rows are sorted by the suite's tracks, formulation, budget (plans, seconds, own) and falling share, those for
-    comparison last.
+    Rows are sorted by the suite's tracks, formulation and budget (plans, seconds, own); within a table those that were
+    run again come before those that are declared, and each of both by falling share.
 
-    A track and formulation without an instance that counts has no rows. The budget "own" has a table only if no other
-    budget was played there, as its rows are in all tables.
+    A track and formulation without an instance that counts has no rows.
 
     Args:
         suite: the suite played.
-        submissions: all to that suite, in any order.
+        submissions: all to that suite, in any order, rules that the board played among them.
         baselines: latencies of the baselines.
         known: best known plans and bounds; a `bound_ps` of 0 or less means no known bound.
         resamples: resamples of each bootstrap.
@@ -105,8 +117,8 @@ def standings(
         group = groups.setdefault((cell.track, cell.formulation), {})
         group.setdefault((cell.submission, cell.budget), []).append(cell)
     players = [Player(played, baselines[played.meta.track], known[played.meta.track]) for played in submissions]
-    metas = {
-        (played.meta.track, played.meta.name, kind): played.meta
+    owners = {
+        (played.meta.track, played.meta.name, kind): played
         for played in submissions
         for kind in played.meta.formulations
     }
@@ -114,14 +126,14 @@ def standings(
         row
         for (track, kind), group in groups.items()
         if any(cell.counts for cell in next(iter(group.values())))
-        for row in _rows(suite, group, {name: metas[track, name, kind] for name, _ in group}, players, resamples)
+        for row in _rows(suite, group, {name: owners[track, name, kind] for name, _ in group}, players, resamples)
     ]
     tracks = list(suite.tracks)
     return sorted(
         rows,
         key=lambda row: (
             *(tracks.index(row.track), row.formulation, *order(row.budget)),
-            *(row.is_reference, -row.share, row.submission),
+            *(row.standing is Standing.DECLARED, -row.share, row.submission),
         ),
     )
 
@@ -135,54 +147,73 @@ def order(budget: str) -> tuple[int, float]:
 
 
 def _rows(
-    suite: Suite, group: Group, metas: Mapping[str, Meta], players: Sequence[Player], resamples: int
-) -> Iterable[StandingsRow]:
+    suite: Suite, group: Group, owners: Owners, players: Sequence[Player], resamples: int
+) -> Iterator[StandingsRow]:
     """Yield the rows of one track and formulation."""
-    cheap = _strongest_cheap(group, metas)
+    cheap = _strongest_rule(group, owners)
     single = {
-        key: _row(of_row, metas[key[0]], cheap, group[cheap, OWN] if cheap else None, resamples)
+        key: _row(of_row, owners[key[0]], cheap, group[cheap, OWN] if cheap else None, resamples)
         for key, of_row in group.items()
     }
-    cheap_means = [row.mean for key, row in single.items() if _is_cheap(group[key], metas[key[0]])]
+    rules = [row.share for row in single.values() if row.standing is Standing.COMPUTED]
     for key, row in single.items():
-        trained = metas[key[0]].training
-        plans = Budget(row.played_budget).plans
-        if trained is not None and plans is not None:
+        training, plans = owners[key[0]].meta.training, Budget(row.played_budget).plans
+        if training is not None and plans is not None:
             counting = [cell.env_id for cell in group[key] if cell.counts]
             # Shares compare across tracks of one simulator: the cost arrays, or the black box at this noise.
             simulator = suite.track(row.track).simulator
             others = [player for player in players if player.track(suite).simulator == simulator]
-            programs = break_even(row.mean, plans, trained.plans, counting, others, max(cheap_means, default=-np.inf))
+            programs = break_even(row.share, plans, training.plans, counting, others, max(rules, default=-np.inf))
             single[key] = replace(row, break_even=programs)
-    budgets = {budget for _, budget in single if budget != OWN} or {OWN}
-    for budget in sorted(budgets, key=order):
-        for name, meta in metas.items():
-            shown = _shown(meta, budget)
-            if shown == budget:
-                yield single[name, shown]
-            elif shown:
-                yield replace(single[name, shown], budget=budget, is_reference=True, area=None)
+    track = suite.track(next(iter(single.values())).track)
+    by_name: dict[str, list[StandingsRow]] = {}
+    for (name, _), row in single.items():
+        if row.standing is Standing.COMPUTED:
+            yield row
+        else:
+            by_name.setdefault(name, []).append(row)
+    for budget in _budgets(track, list(by_name.values())):
+        for name, played in by_name.items():
+            shown = _shown(track, budget, owners[name].meta.nominal, played)
+            if shown is not None:
+                yield shown if shown.budget == budget else replace(shown, budget=budget, area=None)
 
 
-def _shown(meta: Meta, budget: str) -> str | None:
-    """Return which of a submission's budgets is shown in the table of a budget; None if it is not in that table."""
-    if budget in meta.budgets:
-        return budget
-    if OWN in meta.budgets:
-        return OWN
-    only_seconds = all(Budget(text).plans is None for text in meta.budgets)
-    return max(meta.budgets, key=order) if only_seconds else None
+def _budgets(track: Track, rows: Sequence[Sequence[StandingsRow]]) -> list[str]:
+    """Return the budgets that have a table: those played, and where costs are public all in seconds."""
+    played = {row.played_budget for of_name in rows for row in of_name}
+    timed = {budget.text for budget in track.budgets if budget.seconds} if not track.is_black_box else set()
+    return sorted(((played - {OWN}) | (timed if played else set())) or played, key=order)
 
 
-def _is_cheap(row: Sequence[Cell], meta: Meta) -> bool:
-    return row[0].budget == OWN and meta.agent in CHEAP
+def _shown(track: Track, budget: str, nominal: bool, rows: Sequence[StandingsRow]) -> StandingsRow | None:
+    """Return which of a submission's rows is in the table of a budget; None if it is not in that table.
+
+    In a table of seconds where costs are public, it is the best row that took no more processor time, whatever its
+    budget: plans that an agent times on a copy of its own are seen by the clock alone. In a table of plans it is the
+    row of that budget, or one that decided itself what it spends and spent no more; what is nominal measured nothing.
+    """
+    limit = Budget(budget)
+    same = [row for row in rows if row.played_budget == budget]
+    if limit.seconds is not None and not track.is_black_box:
+        within = [row for row in rows if row.cost_s <= limit.seconds]
+        return max((*same, *within), key=lambda row: (row.share, -row.cost_s), default=None)
+    if same:
+        return same[0]
+    free = [row for row in rows if (nominal or row.played_budget == OWN) and _spent(row, limit, nominal)]
+    return max(free, key=lambda row: (row.share, -row.cost_s), default=None)
 
 
-def _strongest_cheap(group: Group, metas: Mapping[str, Meta]) -> str | None:
+def _spent(row: StandingsRow, limit: Budget, nominal: bool) -> bool:
+    """Return whether a row spent no more than a limit."""
+    if limit.plans is not None:
+        return nominal or row.evaluations <= limit.plans
+    return limit.seconds is None or row.cost_s <= limit.seconds
+
+
+def _strongest_rule(group: Group, owners: Owners) -> str | None:
     strength = {
-        name: float(interquartile_mean(shares(row)))
-        for (name, _), row in sorted(group.items())
-        if _is_cheap(row, metas[name])
+        name: float(mean_score(shares(row))) for (name, _), row in sorted(group.items()) if owners[name].computed
     }
     return max(strength, key=strength.__getitem__, default=None)
 
@@ -193,10 +224,10 @@ def shares(row: Sequence[Cell]) -> Floats:
 
 
 def _row(
-    row: Sequence[Cell], meta: Meta, cheap: str | None, cheap_row: Sequence[Cell] | None, resamples: int
+    row: Sequence[Cell], owner: Submission, cheap: str | None, cheap_row: Sequence[Cell] | None, resamples: int
 ) -> StandingsRow:
     first, counting, scores = row[0], [cell for cell in row if cell.counts], shares(row)
-    low, high = _ends(stratified_bootstrap(interquartile_mean, scores, resamples=resamples))
+    low, high = _ends(stratified_bootstrap(mean_score, scores, resamples=resamples))
     improvement: float | None = None
     improved: tuple[float | None, float | None] = (None, None)
     if cheap_row is not None and cheap_row is not row:
@@ -208,17 +239,18 @@ def _row(
         submission=first.submission,
         track=first.track,
         formulation=first.formulation,
+        standing=owner.standing(first.budget),
         budget=first.budget,
         played_budget=first.budget,
-        is_reference=False,
         instances=len(counting),
         played=len(row),
         left_out=tuple(cell.env_id for cell in row if not cell.counts),
         runs=len(scores),
-        share=float(interquartile_mean(scores)),
+        share=float(mean_score(scores)),
         low=low,
         high=high,
-        mean=float(scores.mean()),
+        iqm=float(interquartile_mean(scores)),
+        optimality_gap=float(optimality_gap(scores)),
         solved=_mean([cell.solved for cell in counting]),
         area=_mean([None if cell.areas is None else float(np.mean(cell.areas)) for cell in counting]),
         gap=None if gap is None else float(np.expm1(gap)),
@@ -228,7 +260,8 @@ def _row(
         improvement_high=improved[1],
         evaluations=float(np.mean([cell.evaluations for cell in row])),
         seconds=float(np.mean([cell.seconds for cell in row])),
-        training_plans=None if meta.training is None else meta.training.plans,
+        processor_seconds=_mean([cell.processor_seconds for cell in row]),
+        training_plans=None if owner.meta.training is None else owner.meta.training.plans,
         break_even=None,
     )
 

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 
 from memplace_env.envs.registration import Formulation
 from memplace_env.leaderboard.entry import Entry
+from memplace_env.leaderboard.rerun_record import RerunRecord
+
+
+class Standing(StrEnum):
+    """Ground on which a row stands: it was run again here, the board played it itself, or its author says so."""
+
+    RERUN = "re-run"
+    COMPUTED = "computed"
+    DECLARED = "declared"
 
 
 @dataclass(frozen=True)
@@ -42,8 +52,10 @@ class Meta:
         nominal: whether the agent searched under the cost arrays of a black-box track's tasks, and measured nothing.
         memplace: version of the code.
         hardware: cpu, cores, platform, python; declared.
+        made: the day of the run, as 2026-01-31; empty if it is unknown.
         training: None if nothing was trained.
         machine_seeds: seeds of the machines that were drawn, one for each of `seeds`; None if the track draws none.
+        format: 2 if a judge in another process measured the runs, which then have processor seconds; 1 before that.
     """
 
     name: str
@@ -64,6 +76,8 @@ class Meta:
     hardware: Mapping[str, Any] = field(default_factory=dict)
     training: Training | None = None
     machine_seeds: tuple[int, ...] | None = None
+    made: str = ""
+    format: int = 1
 
     def machine_seed(self, seed: int) -> int | None:
         """Return the seed of the machine that runs with a seed are on; None if the track draws none."""
@@ -81,7 +95,19 @@ class Submission:
     Attributes:
         meta: its description.
         entries: its runs, in the order of the suite's instances, then budgets and seeds.
+        sha256: hash of the files that it was read from; empty if it was not read.
+        rerun: the record of those who ran it again; None if nobody did.
+        computed: whether the board played it itself, as it does with rules.
     """
 
     meta: Meta
     entries: tuple[Entry, ...]
+    sha256: str = ""
+    rerun: RerunRecord | None = None
+    computed: bool = False
+
+    def standing(self, budget: str) -> Standing:
+        """Return the ground on which its rows of a budget stand."""
+        if self.computed:
+            return Standing.COMPUTED
+        return Standing.RERUN if self.rerun is not None and budget in self.rerun.budgets else Standing.DECLARED

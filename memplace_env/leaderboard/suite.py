@@ -83,6 +83,26 @@ class Track:
         return self.noise is not None
 
     @property
+    def meaning(self) -> str:
+        """Sentence on what is equal between the rows of a table, and who counted it."""
+        if not self.is_black_box:
+            return (
+                "Ranked at equal processor time: costs are public, so that an agent may time plans on a copy of its "
+                "own, and tables of plans compare what agents asked for."
+            )
+        if self.machine is None:
+            return "The machine is public, so that an agent may be tuned on it: all rows are declared."
+        return "Ranked at equal measurements, which the judge of a run answers and counts."
+
+    @property
+    def main_budget(self) -> str:
+        """The budget that a table is of unless another one is asked for: about 10 s, or 100 measurements."""
+        kinds = [each for each in self.budgets if (each.plans if self.is_black_box else each.seconds)]
+        most = 100 if self.is_black_box else 10
+        within = [each for each in kinds if (each.plans or each.seconds or 0) <= most]
+        return (within[-1:] or kinds[:1] or list(self.budgets[:1]))[0].text
+
+    @property
     def simulator(self) -> tuple[str | None, float | None]:
         """The machine and its noise: tracks where these are equal have the same latencies."""
         return self.machine, self.noise

@@ -11,7 +11,7 @@ from memplace_env._lib.errors import LeaderboardError, MemPlaceError
 from memplace_env._lib.version import __version__
 from memplace_env.leaderboard.checks import OnProgress, check_meta, check_spending, key_check, ordered
 from memplace_env.leaderboard.entry import Entry
-from memplace_env.leaderboard.folder import read_runs, submission_files
+from memplace_env.leaderboard.folder import folder_sha256, read_runs, submission_files
 from memplace_env.leaderboard.jobs import job_of, play, true_latency_ps
 from memplace_env.leaderboard.meta_file import read_meta
 from memplace_env.leaderboard.pinned import require_pinned
@@ -81,7 +81,7 @@ def read(folder: Path) -> Submission:
         raise LeaderboardError(f"{meta_path}: {error}") from None
     runs = list(read_runs(runs_path, key_check(meta, suite, track)))
     try:
-        return Submission(meta, ordered(meta, suite, track, runs))
+        return Submission(meta, ordered(meta, suite, track, runs), folder_sha256(folder))
     except LeaderboardError as error:
         raise LeaderboardError(f"{folder}: {error}") from None
 

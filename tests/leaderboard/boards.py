@@ -12,14 +12,19 @@ import memplace_agents
 from memplace_env.envs.registration import Formulation
 from memplace_env.envs.splits import Split
 from memplace_env.leaderboard.entry import Entry, Point
+from memplace_env.leaderboard.leaderboard_tables import Remarks
 from memplace_env.leaderboard.page.content import PageData
 from memplace_env.leaderboard.page.data import page_data
+from memplace_env.leaderboard.rerun_record import RerunRecord
 from memplace_env.leaderboard.standings import standings
 from memplace_env.leaderboard.submission import Meta, Submission, Training
 from memplace_env.leaderboard.suite import Budget, Instance, Known, Suite, Track
 
 HOSTILE = "</script><img src=x onerror=alert(1)>\u2028&amp;<b>bold</b>"
 LONG = "A-name-that-nobody-can-read-in-a-narrow-column-because-it-does-not-end-for-a-long-time"
+RECORD = RerunRecord(
+    "0" * 64, "", "fixture-v1", "search", ("50",), 4, "two-sample", 0.4, 0.0, "2026-01-31", "0", "a machine, 2 cores"
+)
 ONE_SHOT, GAME = Formulation.ONE_SHOT, Formulation.GAME
 IDS = {
     "MemPlace-ResNet50-v0": ONE_SHOT,
@@ -77,7 +82,9 @@ def submission(name, number):
         training=Training(("MemPlace-VGG16-v0",), 1000, 60.0) if name == LONG else None,
     )
     ids = [env_id for env_id, formulation in IDS.items() if formulation in formulations]
-    return Submission(meta, tuple(entry(name, env_id, budget, seed) for env_id in ids for seed in seeds))
+    entries = tuple(entry(name, env_id, budget, seed) for env_id in ids for seed in seeds)
+    rerun = RECORD if name in ("local-search", "game-search") else None
+    return Submission(meta, entries, rerun=rerun, computed=budget == "own")
 
 
 def suite():
@@ -110,7 +117,12 @@ def small_board():
     against = {"baselines": {"search": baselines, "black-box": {}}, "known": {"search": known, "black-box": {}}}
     rows = standings(the_suite, submissions, **against, resamples=200)
     return SimpleNamespace(
-        suite=the_suite, submissions=submissions, tracks=["search", "black-box"], rows=rows, **against
+        suite=the_suite,
+        submissions=submissions,
+        tracks=["search", "black-box"],
+        rows=rows,
+        remarks=lambda mine=None: Remarks(),
+        **against,
     )
 
 

@@ -4,21 +4,24 @@ import json
 import lzma
 import os
 import shutil
+import time
 import tracemalloc
 from dataclasses import replace
 
 import gymnasium as gym
+import numpy as np
 import pytest
 
 from memplace_env._lib.errors import AgentError, LeaderboardError
 from memplace_env.leaderboard import folder as files
 from memplace_env.leaderboard import running
 from memplace_env.leaderboard.board import Board
-from memplace_env.leaderboard.checks import check_spending, check_unique
+from memplace_env.leaderboard.checks import FASTEST_USE_S, check_spending
 from memplace_env.leaderboard.entry import Point
 from memplace_env.leaderboard.folder import META, RUNS, read_runs, to_line
 from memplace_env.leaderboard.meta_file import read_meta
-from memplace_env.leaderboard.pinned import task_of
+from memplace_env.leaderboard.pinned import make_env, task_of
+from memplace_env.leaderboard.row_names import check_unique
 from memplace_env.leaderboard.suite import load_suite
 from memplace_env.leaderboard.verifying import rerun, verify
 from memplace_env.placement.compiler import native_plan
@@ -173,7 +176,7 @@ def test_two_submissions_of_one_name():
 
 def test_runs_in_another_order(folder, honest):
     change(folder, lambda entries: entries[::-1])
-    assert verify(folder) == verify(honest)
+    assert verify(folder).entries == verify(honest).entries
 
 
 @pytest.mark.parametrize("name", ["extra.txt", ".hidden", "runs.sh"])
@@ -376,7 +379,35 @@ def test_under_noise_a_curve_may_rise_but_not_come_from_nowhere(honest):
 
 def test_a_run_in_no_time(folder):
     change_first(folder, seconds=0.0, curve=())
-    refused(folder, FIRST, "0 s")
+    refused(folder, FIRST, "making its plan alone takes more than")
+    first = next(read_runs(folder / RUNS))
+    least = FASTEST_USE_S * len(first.plan.use_level)
+    for seconds, fine in ((0.99 * least, False), (1.01 * least, True)):
+        told = replace(first, seconds=seconds, curve=(Point(1, 0.0, first.latency_ps),))
+        if fine:
+            check_spending(told)
+        else:
+            with pytest.raises(LeaderboardError, match="making its plan alone"):
+                check_spending(told)
+
+
+def test_our_own_placer_takes_longer_than_what_is_refused():
+    problem = make_env(FIRST).problem
+    assignments = np.repeat(problem.native_assignment[None], 2000, axis=0)
+    problem.evaluate(assignments[:1])
+    begin = time.process_time()
+    problem.evaluate(assignments, threads=1)
+    assert (time.process_time() - begin) / 2000 > FASTEST_USE_S * problem.program.num_uses
+
+
+def test_a_plan_without_an_evaluation(folder):
+    change_first(folder, evaluations=0)
+    refused(folder, FIRST, "evaluated no plan")
+
+
+def test_a_curve_that_ends_before_its_first_evaluation(folder):
+    curve_of(folder, lambda entry: [Point(0, 0.0, entry.latency_ps)])
+    refused(folder, FIRST, "begins before its first evaluation")
 
 
 def test_a_curve_without_end(folder):
@@ -391,14 +422,45 @@ def test_another_row_with_the_same_runs(honest):
         Board.of([submission, other])
 
 
-def test_names_that_differ_by_case():
-    with pytest.raises(LeaderboardError, match="name of its own"):
-        check_unique(["local-search", "Local-Search"])
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("my-net", "My-Net"),
+        ("my-net", "my net"),
+        ("mylocal", "myIocal"),
+        ("mylocal", "my1ocal"),
+        ("pool", "po0l"),
+        ("modern", "modem"),
+    ],
+)
+def test_names_that_look_alike(one, other):
+    with pytest.raises(LeaderboardError, match="looks like"):
+        check_unique([one, "something", other])
 
 
-def test_a_lucky_seed_is_not_deterministic(folder):
+def test_names_that_only_have_much_in_common():
+    check_unique(["net-1.0", "net-10", "net-1", "net-2", "net", "net-s", "network"])
+
+
+@pytest.mark.parametrize("name", ["Iocal-search", "local-search", "LOCAL SEARCH", "xla-msa", "native", "best-rule"])
+def test_the_name_of_another_agent(folder, name):
+    """A forged row of a rule would be what everybody is compared with."""
+    change_meta(folder, name=name, agent="mine:Agent")
+    refused(folder, META, "is or looks like", "another name")
+
+
+def test_the_name_of_an_agent_with_other_options(folder):
+    change_meta(folder, options={"temperature": 0.5})
+    refused(folder, META, "with its default options")
+    change_meta(folder, name="local-search hot")
+    verify(folder)
+
+
+def test_a_lucky_seed_is_not_deterministic(tmp_path):
     """Running again takes another seed."""
-    change_meta(folder, deterministic=True, seeds=(0,), options={"temperature": 0.01})
+    folder = tmp_path / "lucky"
+    running.run(running.describe(SUITE, SUITE.track("search"), "random", {}, ["10"], name="lucky"), folder)
+    change_meta(folder, deterministic=True, seeds=(0,))
     change(folder, lambda entries: [replace(entry, seed=0) for entry in entries if entry.seed == 2])
     submission = verify(folder)
     unlike = []
@@ -413,7 +475,7 @@ def test_a_lucky_seed_is_not_deterministic(folder):
 
 @pytest.mark.parametrize("agent", ["subprocess:Popen", "os:getcwd", "json:JSONDecoder"])
 def test_what_is_no_agent_is_not_called(folder, agent, tmp_path):
-    change_meta(folder, agent=agent, options={"args": ["touch", str(tmp_path / "owned")]})
+    change_meta(folder, name="stranger", agent=agent, options={"args": ["touch", str(tmp_path / "owned")]})
     submission = verify(folder)
     with pytest.raises(AgentError, match="not an agent"):
         rerun(folder, submission, submission.entries[0])

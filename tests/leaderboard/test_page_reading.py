@@ -27,7 +27,7 @@ def test_a_phone_scrolls_tables_and_not_the_page(visit, part):
 
 
 def test_a_wide_table_scrolls_in_its_frame_with_its_first_column_fixed(visit):
-    page = visit(width=400)
+    page = visit("#budget=all", width=400)
     frame = page.locator("#standings-table .scroll")
     assert frame.evaluate("each => each.scrollWidth > each.clientWidth")
     first = page.locator("#standings-table tbody th").first

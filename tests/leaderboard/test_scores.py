@@ -80,18 +80,40 @@ def test_probability_of_improvement_is_that_of_a_plain_loop(pair):
 @settings(max_examples=20)
 @given(pairs(), st.integers(0, 99))
 def test_bootstrap_is_that_of_a_plain_loop(pair, seed):
-    """Runs are drawn within each instance, alone: drawing whole runs would give other intervals."""
-    scores = pair[0]
-    found = s.stratified_bootstrap(s.interquartile_mean, scores, resamples=30, seed=seed)
-    if len(scores) == 1:
+    """Instances are drawn once for both arrays, and runs within each drawn instance, alone."""
+    found = s.stratified_bootstrap(s.probability_of_improvement, *pair, resamples=30, seed=seed)
+    if all(scores.size == 1 for scores in pair):
         assert found is None
         return
-    drawn = np.random.default_rng(seed).integers(len(scores), size=(30, *scores.shape))
+    generator, instances = np.random.default_rng(seed), pair[0].shape[1]
+    drawn = generator.integers(instances, size=(30, 1, instances))
+    runs = [generator.integers(len(scores), size=(30, len(scores), instances)) for scores in pair]
     values = []
-    for draw in drawn:
-        again = [[scores[draw[r, i], i] for i in range(scores.shape[1])] for r in range(len(scores))]
-        values.append(float(s.interquartile_mean(np.array(again))))
+    for resample in range(30):
+        again = [
+            np.array(
+                [
+                    [scores[of[resample, run, place], drawn[resample, 0, place]] for place in range(instances)]
+                    for run in range(len(scores))
+                ]
+            )
+            for scores, of in zip(pair, runs, strict=True)
+        ]
+        values.append(float(s.probability_of_improvement(*again)))
     assert (float(found[0]), float(found[1])) == pytest.approx(tuple(np.quantile(values, [0.025, 0.975])))
+
+
+def test_one_failing_instance_widens_the_interval_that_seeds_alone_would_leave_narrow():
+    steady = np.array([[1.0, 1.0, 1.0, 0.0]] * 5)
+    low, high = s.stratified_bootstrap(s.mean_score, steady)
+    assert low <= 0.5 < 0.75 < high == 1
+
+
+@given(tables())
+def test_optimality_gap_is_that_of_a_plain_loop(scores):
+    missing = [max(1 - value, 0) for value in scores.ravel().tolist()]
+    assert float(s.optimality_gap(scores)) == pytest.approx(sum(missing) / len(missing))
+    assert float(s.mean_score(scores)) == pytest.approx(np.mean(scores))
 
 
 def test_bootstrap_goes_by_its_seed():
@@ -113,21 +135,20 @@ def test_interval_holds_the_middle_of_symmetric_scores_and_narrows_with_runs(ins
 
 
 def test_interval_covers_the_truth_as_often_as_it_says():
-    """Percentile intervals of few runs are a little narrow: 20 instances with 5 runs each, normal, true mean 0."""
+    """20 programs drawn of a population with mean 0, with 5 seeds each: how often the interval has the population's."""
     generator = np.random.default_rng(0)
     covered = 0
     for trial in range(200):
-        low, high = s.stratified_bootstrap(
-            s.interquartile_mean, generator.normal(size=(5, 20)), resamples=200, seed=trial
-        )
+        scores = generator.normal(size=(1, 20)) + generator.normal(scale=0.5, size=(5, 20))
+        low, high = s.stratified_bootstrap(s.mean_score, scores, resamples=200, seed=trial)
         covered += low <= 0 <= high
-    assert 0.85 <= covered / 200 <= 0.99
+    assert 0.88 <= covered / 200 <= 0.99
 
 
-def test_one_run_has_no_interval_but_against_five_there_is_one():
+def test_one_run_of_one_instance_has_no_interval_and_one_run_of_several_has():
     one, five = np.full((1, 6), 0.5), np.random.default_rng(0).random((5, 6))
-    assert s.stratified_bootstrap(s.interquartile_mean, one) is None
-    assert s.stratified_bootstrap(s.probability_of_improvement, one, one) is None
+    assert s.stratified_bootstrap(s.mean_score, one[:, :1]) is None
+    assert s.stratified_bootstrap(s.mean_score, one) == (0.5, 0.5)
     low, high = s.stratified_bootstrap(s.probability_of_improvement, five, one)
     assert low < s.probability_of_improvement(five, one) < high
 

@@ -11,10 +11,11 @@ from memplace_env._lib.version import __version__
 from memplace_env.leaderboard.cells import counting_ids, curve
 from memplace_env.leaderboard.checks import OnProgress
 from memplace_env.leaderboard.entry import Entry
+from memplace_env.leaderboard.leaderboard_tables import Remarks
 from memplace_env.leaderboard.page.content import PageData
 from memplace_env.leaderboard.page.page_plans import block_legend, plan_document, plan_key
 from memplace_env.leaderboard.scores import mean_curve, share
-from memplace_env.leaderboard.submission import Submission
+from memplace_env.leaderboard.submission import Meta, Submission
 from memplace_env.leaderboard.suite import LEAST_GAIN, REFERENCE, Instance, Known, Track
 from memplace_env.leaderboard.suite_board import SuiteBoard
 from memplace_env.placement.memory_plan import MemoryPlan
@@ -40,6 +41,7 @@ def page_data(
     task_of: Callable[[str], Task],
     *,
     plan_seeds: int | None = None,
+    mine: Meta | None = None,
     on_progress: OnProgress = lambda done, of: None,
 ) -> PageData:
     """Return the contents of a page.
@@ -49,9 +51,11 @@ def page_data(
         boards: one per suite.
         task_of: returns the task of an environment id, with cost arrays.
         plan_seeds: number of seeds, from 0 on, whose plans are on the page; None for all. A plan takes some 2 to 50 kB.
+        mine: the submission whose row is marked.
         on_progress: called with the number of environments whose plans are written, and of all.
     """
     submissions = [(board, submission) for board in boards for submission in board.submissions]
+    remarks = {board.suite.name: board.remarks() for board in boards}
     runs: list[PageRun] = []
     for index, (board, submission) in enumerate(submissions):
         runs += _runs(index, board, submission)
@@ -60,7 +64,7 @@ def page_data(
         title=title,
         versions={"memplace": __version__},
         suites=[_suite(board) for board in boards],
-        submissions=[_submission(submission) for _, submission in submissions],
+        submissions=[_submission(submission, remarks[board.suite.name], mine) for board, submission in submissions],
         rows=list(_rows(boards)),
         cells=_cells(runs, shown),
         curves={"grid": list(GRID), "series": _curves(runs)},
@@ -97,6 +101,8 @@ def _track(board: SuiteBoard, track: Track) -> dict[str, Any]:
     return {
         "name": track.name,
         "summary": track.summary,
+        "meaning": track.meaning,
+        "main_budget": track.main_budget,
         "budgets": [budget.text for budget in track.budgets],
         "noise": track.noise,
         "instances": [_instance(row, baselines.get(row.env_id), known.get(row.env_id)) for row in instances],
@@ -118,10 +124,14 @@ def _instance(instance: Instance, baseline_ps: int | None, known: Known | None) 
     }
 
 
-def _submission(submission: Submission) -> dict[str, Any]:
+def _submission(submission: Submission, remarks: Remarks, mine: Meta | None) -> dict[str, Any]:
     meta = submission.meta
-    names = ("name", "agent", "link", "licence", "suite", "track", "memplace", "deterministic", "nominal")
+    names = ("name", "agent", "link", "licence", "suite", "track", "memplace", "deterministic", "nominal", "made")
     return {
+        "computed": submission.computed,
+        "rerun": submission.rerun and submission.rerun.text,
+        "same_plans": remarks.same_plans.get((meta.track, meta.name)),
+        "mine": mine is not None and (mine.suite, mine.track, mine.name) == (meta.suite, meta.track, meta.name),
         **{name: getattr(meta, name) for name in names},
         "authors": list(meta.authors),
         "hardware": {str(key): str(value) for key, value in meta.hardware.items()},
@@ -131,7 +141,8 @@ def _submission(submission: Submission) -> dict[str, Any]:
 
 def _rows(boards: Sequence[SuiteBoard]) -> Iterator[dict[str, Any]]:
     """Yield the rows with the number of their submission; one name may have several, for different formulations."""
-    names = ("budget", "played_budget", "is_reference", "share", "low", "high", "gap", "solved", "cheap", "improvement")
+    names = ("budget", "played_budget", "standing", "share", "low", "high", "iqm", "optimality_gap")
+    more = ("gap", "solved", "cheap", "improvement")
     before = 0
     for board in boards:
         index = {
@@ -140,7 +151,7 @@ def _rows(boards: Sequence[SuiteBoard]) -> Iterator[dict[str, Any]]:
             for formulation in submission.meta.formulations
         }
         for row in board.rows:
-            fields = {name: getattr(row, name) for name in names}
+            fields = {name: getattr(row, name) for name in (*names, *more)}
             number = index[row.track, row.submission, row.formulation]
             yield {"submission": number, "formulation": str(row.formulation), **fields}
         before += len(board.submissions)
@@ -156,7 +167,9 @@ def _cells(runs: Sequence[PageRun], shown: Sequence[bool]) -> dict[str, list[Any
         "latency_ps": [min(run.entry.latency_ps, run.baseline_ps) for run in runs],
         "share": [_share(run) if run.counts else None for run in runs],
         "evaluations": [entry.evaluations for entry in entries],
-        "seconds": [round(entry.seconds, 3) for entry in entries],
+        "seconds": [
+            round(entry.seconds if entry.processor_seconds is None else entry.processor_seconds, 3) for entry in entries
+        ],
         "plan": [plan_key(entry.plan) if kept else "" for entry, kept in zip(entries, shown, strict=True)],
     }
 

@@ -59,7 +59,7 @@
     fill("chip", [["", "all chips"], ...names("chip")], now.chip);
     fill("family", [["", "all families"], ...names("family")], now.family);
     if (document.activeElement !== controls.q) controls.q.value = now.q;
-    byId("reset").disabled = !(now.chip || now.family || now.q || now.budget !== "all");
+    byId("reset").disabled = !(now.chip || now.family || now.q || now.budget !== track.main_budget);
   }
 
   Memplace.filters = { build, show, budgetText };

@@ -44,8 +44,8 @@
     const hashes = suites.map((suite) => `${suite.name} (SHA-256 ${suite.sha256.slice(0, 12)}…)`);
     byId("footer").replaceChildren(
       el("p", {}, el("strong", {}, "Replayed: "), "every latency, share, gap and picture rests on a plan that was checked by the validator and timed by the simulator."),
-      el("p", {}, el("strong", {}, "Declared: "), "seconds, hardware and training are what the submission says; nobody can check them."),
-      el("p", {}, el("strong", {}, "Counted: "), "plans tried, while the submission was made; running the agent again compares them, and the curves."),
+      el("p", {}, el("strong", {}, "Run again: "), "rows with a tick; the date, the version and the machine are those of the rerun, and p is the probability of shares as far apart if nothing had changed."),
+      el("p", {}, el("strong", {}, "Declared: "), "all other rows: how their plans were found, how many were tried and in which time; hardware and training are declared in every row."),
       el("p", {}, el("strong", {}, "Reproduce: "), el("code", {}, "memplace leaderboard verify DIR"), " replays a submission and refuses what differs."),
       el("p", {}, `Made by ${made.join(", ")} from ${hashes.join(", ")}.`),
     );

@@ -30,13 +30,12 @@
   /** Runs of an environment whose plans are on the page. */
   function runsOf(now) {
     const { cells, submissions } = window.memplaceData;
-    const references = scores.referring();
     const found = [];
     cells.id.forEach((id, run) => {
       const submission = submissions[cells.submission[run]];
       if (id !== now.id || !cells.plan[run] || submission.suite !== now.suite || submission.track !== now.track) return;
       found.push({
-        reference: references.has(`${cells.submission[run]} ${cells.budget[run]}`),
+        reference: submission.computed,
         key: `${submission.name}~${cells.budget[run]}~${cells.seed[run]}`, submission, budget: cells.budget[run], seed: cells.seed[run],
         latency: cells.latency_ps[run], share: cells.share[run], plan: cells.plan[run],
       });

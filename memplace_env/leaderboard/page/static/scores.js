@@ -26,7 +26,7 @@
     const track = trackOf(state);
     const forms = [...new Set(track.instances.map((instance) => instance.formulation))];
     const form = forms.includes(state.form) ? state.form : forms.find((each) => isPlayed(suite, track, each)) || forms[0];
-    return { ...state, suite: suite.name, track: track.name, form: form || "", budget: state.budget || "all" };
+    return { ...state, suite: suite.name, track: track.name, form: form || "", budget: state.budget || track.main_budget };
   }
 
   /** Instances by id, of the chosen formulation, chip and family. */
@@ -42,11 +42,12 @@
 
   /** Which submissions stand in the table of a budget, with the budget that each of them played: "index budget". */
   function shownAt(state) {
-    const rows = data().rows.filter((row) => row.formulation === state.form && (state.budget === "all" || row.budget === state.budget));
+    const computed = (row) => row.standing === "computed";
+    const rows = data().rows.filter((row) => row.formulation === state.form && (state.budget === "all" || row.budget === state.budget || computed(row)));
     return new Set(rows.map((row) => `${row.submission} ${row.played_budget}`));
   }
 
-  const referring = () => new Set(data().rows.filter((row) => row.is_reference).map((row) => `${row.submission} ${row.played_budget}`));
+  const standingOf = () => new Map(data().rows.map((row) => [`${row.submission} ${row.played_budget}`, row.standing]));
 
   /** Groups of runs: one for each submission and budget that is shown, with indices into the cells. */
   function groups(state, { text = true } = {}) {
@@ -54,7 +55,7 @@
     const kept = instances(state);
     const wanted = text ? state.q.toLowerCase() : "";
     const fitting = shownAt(state);
-    const references = referring();
+    const standing = standingOf();
     const found = new Map();
     for (let run = 0; run < cells.id.length; run += 1) {
       const submission = submissions[cells.submission[run]];
@@ -62,7 +63,7 @@
       const key = `${cells.submission[run]} ${cells.budget[run]}`;
       if (!kept.has(cells.id[run]) || !fitting.has(key)) continue;
       if (wanted && !submission.name.toLowerCase().includes(wanted)) continue;
-      if (!found.has(key)) found.set(key, { index: cells.submission[run], submission, budget: cells.budget[run], reference: references.has(key), runs: [] });
+      if (!found.has(key)) found.set(key, { index: cells.submission[run], submission, budget: cells.budget[run], standing: standing.get(key), runs: [] });
       found.get(key).runs.push(run);
     }
     return [...found.values()];
@@ -91,7 +92,8 @@
     const ratios = counting.map((run) => cells.latency_ps[run] / known.get(cells.id[run]).bound_ps);
     const bounded = counting.length > 0 && counting.every((run) => known.get(cells.id[run]).bound_ps !== null);
     return {
-      share: interquartileMean(shares(counting)), low: null, high: null, improvement: null,
+      share: mean(shares(counting)), low: null, high: null, improvement: null,
+      iqm: interquartileMean(shares(counting)), optimality_gap: mean(shares(counting).map((share) => 1 - Math.min(share, 1))),
       gap: bounded ? Math.exp(mean(ratios.map(Math.log))) - 1 : null,
       solved: bounded ? mean(ratios.map((ratio) => (ratio <= 1.0001 ? 1 : 0))) : null,
     };
@@ -140,5 +142,5 @@
     return { x, y: x.map((_, point) => mean(held.map((values) => values[point]))) };
   }
 
-  Memplace.scores = { settled, suiteOf, trackOf, instances, groups, recomputed, rowOf, referring, standings, profile, anytime, reachOf, interquartileMean };
+  Memplace.scores = { settled, suiteOf, trackOf, instances, groups, recomputed, rowOf, standings, profile, anytime, reachOf, interquartileMean };
 })();

@@ -43,7 +43,7 @@
         ...order.slice(0, limit).map((row, place) =>
           el(
             "tr",
-            { class: row.reference ? "reference" : null },
+            { class: [row.standing === "computed" ? "reference" : "", row.submission?.mine ? "mine" : ""].join(" ").trim() || null },
             ...columns.map((column, index) =>
               el(index === 0 ? "th" : "td", { scope: index === 0 ? "row" : null, class: column.number ? "number" : null }, column.cell(row, place)),
             ),
