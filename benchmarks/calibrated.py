@@ -28,7 +28,7 @@ from rich.progress import track
 from benchmarks.ledger import Ledger, Record
 from benchmarks.tables import benchmark_parser, markdown_table, publish
 from memplace_agents import Exact, make_agent
-from memplace_agents.calibrated.proposals import cheap_plans
+from memplace_agents.cheap_plans import cheap_plans
 from memplace_agents.evaluator import evaluator_for
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.one_shot import OneShotEnv
@@ -82,11 +82,11 @@ def measure(run: Record) -> Record:
 def _plans(run: Record, env: Env, truth: Env) -> list[MemoryPlan]:
     agent, name, seed = run["agent"], run["name"], run["seed"]
     if agent == CHEAP:
-        return [*cheap_plans(env)]
+        return [*cheap_plans(env.problem).values()]
     if agent == NOMINAL:
         return _proven(name, None)
     if agent == KNOWN:
-        starts = [*cheap_plans(env), *_proven(name, None), *_proven(name, seed)]
+        starts = [*cheap_plans(env.problem).values(), *_proven(name, None), *_proven(name, seed)]
         evaluator = evaluator_for(truth, (truth.formulation,), budget=len(starts) + LONG, seed=seed)
         for plan in starts:
             evaluator.offer(plan)

@@ -13,16 +13,13 @@ from benchmarks.ledger import Record
 from memplace_agents import Exact, LocalSearch
 from memplace_agents.base import Agent
 from memplace_agents.calibrated import Calibrated
-from memplace_agents.game.preferences import finished, greedy_preferences
-from memplace_agents.xla_msa import PUBLIC_SETS, default_plan
+from memplace_agents.cheap_plans import cheap_plans
 from memplace_env._lib.units import PS
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.envs.registration import Formulation
 from memplace_env.machine.accelerator import load_accelerator
 from memplace_env.machine.accelerator.event_description import NO_MECHANISMS, Mechanisms
-from memplace_env.placement.compiler import HEURISTICS, all_backing, place_levels
-from memplace_env.placement.compiler.density import all_density_levels
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.resolve_task import resolve_task
 from memplace_env.placement.simulator import EventSimulator, time_plan
@@ -149,19 +146,6 @@ def env_of(case: Case) -> Env:
     return MallocGameEnv(task) if case.formulation == Formulation.GAME else OneShotEnv(task)
 
 
-def cheap_plans(env: Env) -> dict[str, MemoryPlan]:
-    """Return the plans of rules by name, those of `RULES` under their names there."""
-    task = env.task
-    if isinstance(env, MallocGameEnv):
-        preferences = greedy_preferences(env.problem)[None]
-        xla = {f"xla-msa {public.name}": default_plan(task, public.options) for public in PUBLIC_SETS}
-        greedy = env.problem.plan(finished(env.problem, preferences)[0])
-        return {"all-backing": all_backing(task), "greedy-player": greedy, **xla}
-    first, *more = (place_levels(task, levels).plan for levels in all_density_levels(task))
-    rules = {name: rule(task) for name, rule in HEURISTICS.items()}
-    return {**rules, "density-greedy": first, **{f"density-greedy {n}": plan for n, plan in enumerate(more, 2)}}
-
-
 @cache
 def exact_plan(case: Case, solver: str) -> MemoryPlan:
     """Return the exact agent's plan under the costs of a case, which is the same on all machines."""
@@ -226,7 +210,7 @@ def _agent(case: Case, solver: str) -> Agent[Any]:
         return Calibrated()
     if solver in EXACT:
         return Offered([exact_plan(case, solver)])
-    cheap = cheap_plans(env_of(case))
+    cheap = cheap_plans(env_of(case).problem)
     if solver == FROM_BEST:
         return Offered([*cheap.values(), *(exact_plan(case, exact) for exact in EXACT)], MachineAnnealing())
     if solver == BEST_RULE:

@@ -20,13 +20,11 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-import memplace_agents
 from benchmarks.cores import single_cores
 from benchmarks.ledger import Ledger, Record
-from benchmarks.suite import DIMS, FIELDS, GRID, MOST_OPS, cheap_stages
+from benchmarks.suite import DIMS, FIELDS, GRID, MOST_OPS, best_cheap
 from benchmarks.suite import RESULTS as SUITE
 from benchmarks.tables import benchmark_parser, markdown_table, publish
-from memplace_agents.game.portfolio import Portfolio
 from memplace_env._lib.errors import MemPlaceError
 from memplace_env._lib.files import write_atomically
 from memplace_env.envs.malloc_game import MallocGameEnv
@@ -35,8 +33,7 @@ from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.envs.registration import Formulation
 from memplace_env.envs.splits import FORMULATIONS, SPLITS, chip_split, group_of, group_split
 from memplace_env.machine.accelerator import accelerator_names, load_accelerator
-from memplace_env.placement.compiler import HEURISTICS, all_backing_report
-from memplace_env.placement.simulator import evaluate_plan
+from memplace_env.placement.compiler import all_backing_report
 from memplace_env.program.frontends.onnx import model_dims
 from memplace_env.program.zoo import zoo_names, zoo_path
 
@@ -92,24 +89,10 @@ def measure(record: Record) -> Record:
         backing = all_backing_report(env.task).latency_s
         if "cheap_s" in record:
             return {**record, "backing_s": backing}
-        cheap = _cheap_plans(env) if one_shot else _cheap_game(env)
+        cheap, cheap_s = best_cheap(env)
     except MemPlaceError as error:
         return {**record, "refused": str(error)}
-    best = min(cheap, key=lambda name: cheap[name])
-    return {**record, "ops": env.program.num_ops, "backing_s": backing, "cheap_s": cheap[best], "cheap": best}
-
-
-def _cheap_plans(env: OneShotEnv) -> dict[str, float]:
-    cheap = {name: evaluate_plan(env.task, HEURISTICS[name](env.task)).latency_s for name in ("native", "all-fastest")}
-    greedy = memplace_agents.DensityGreedy(10).solve(env)
-    assert greedy.report is not None
-    return {**cheap, "density-greedy": greedy.report.latency_s}
-
-
-def _cheap_game(env: MallocGameEnv) -> dict[str, float]:
-    solution = Portfolio(stages=cheap_stages()).solve(env)
-    assert solution.report is not None
-    return {str(solution.found_by): solution.report.latency_s}
+    return {**record, "ops": env.program.num_ops, "backing_s": backing, "cheap_s": cheap_s, "cheap": cheap}
 
 
 def counts_enough(record: Record) -> bool:

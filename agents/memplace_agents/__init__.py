@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from memplace_agents.game import GreedyPlayer as GreedyPlayer
     from memplace_agents.game import Portfolio as Portfolio
     from memplace_agents.game import SolverOrder as SolverOrder
+    from memplace_agents.heuristic import BestRule as BestRule
     from memplace_agents.heuristic import CompilersRule as CompilersRule
     from memplace_agents.heuristic import DensityGreedy as DensityGreedy
     from memplace_agents.heuristic import LocalSearch as LocalSearch
@@ -51,7 +52,7 @@ export_lazily(
         "evaluator": "GameEvaluator OneShotEvaluator",
         "exact": "Exact ExactDynamic",
         "game": "BeamSearch GameLocalSearch GreedyPlayer Portfolio SolverOrder",
-        "heuristic": "CompilersRule DensityGreedy LocalSearch RandomSearch",
+        "heuristic": "BestRule CompilersRule DensityGreedy LocalSearch RandomSearch",
         "muzero": "MuZero MuZeroConfig",
         "ppo": "A2CAgent MaskablePPOAgent PPOAgent",
         "registry": "agent_specs make_agent",

@@ -125,6 +125,7 @@ BUILT_IN = (
         resumes=True,
         configs="memplace_agents.egrl.egrl_config:CONFIGS",
     ),
+    AgentSpec("best-rule", "memplace_agents.heuristic:BestRule", BOTH, "the best plan of all rules, without a search"),
     AgentSpec(
         "native",
         "memplace_agents.heuristic:CompilersRule",

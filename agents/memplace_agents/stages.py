@@ -26,16 +26,17 @@ class Stage(NamedTuple):
         share: fraction of the budget and time that are left.
         seconds: most seconds if the search has no time limit; None for no limit.
         name: name of its stage result; None for the agent's.
-        proof: True to leave it out if nothing can be proven: with a black-box simulator or noisy measurements.
-        measured: True to leave it out if something can be proven.
+        measured: True to leave it out if something can be proven, False if nothing can: with a black-box simulator or
+            noisy measurements; None to leave it out never.
+        proof: True if it breaks ties itself.
     """
 
     agent: Agent[Any]
     share: float = 1.0
     seconds: float | None = None
     name: str | None = None
+    measured: bool | None = None
     proof: bool = False
-    measured: bool = False
 
 
 def check_shares(stages: Sequence[Stage]) -> None:
@@ -69,7 +70,7 @@ def run_stages(
     bound_s: float | None = None
     with suppress(KeyboardInterrupt):
         last = stages[0]
-        for stage in (stage for stage in stages if not (stage.measured if provable else stage.proof)):
+        for stage in (stage for stage in stages if stage.measured is not provable):
             if stage_results and (evaluator.remaining <= 0 or is_optimal(evaluator.best_latency_s, bound_s)):
                 break
             agent, share, seconds, name, *_ = last = stage

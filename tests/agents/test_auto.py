@@ -73,4 +73,4 @@ def test_an_interrupt_returns_the_best_so_far():
     env = gym.make("MemPlace-v0", workload=resolve_task("synthetic:diamond?ops=9&seed=1"))
     solution = Auto().solve(env, callback=stop)
     assert solution.evaluations == 1
-    assert [stage_result.name for stage_result in solution.stage_results] == ["native"]
+    assert [stage_result.name for stage_result in solution.stage_results] == ["best-rule"]

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from memplace_agents import Auto, Exact, Portfolio, make_agent
 from memplace_agents.calibrated import Calibrated
 from memplace_agents.calibrated.cost_factors import CostFactors
-from memplace_agents.calibrated.proposals import cheap_plans
 from memplace_agents.calibrated.repeated_measurements import MODEL_SIGMA, MeasuredPlan, Measurements
+from memplace_agents.cheap_plans import cheap_plans
 from memplace_agents.evaluator import OneShotEvaluator
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.one_shot import OneShotEnv
@@ -86,7 +86,7 @@ def test_without_factors_the_model_is_the_simulator(task, seed):
 @settings(max_examples=30)
 @given(game_tasks())
 def test_without_factors_the_model_is_the_simulator_in_games(task):
-    assert_terms_are_the_simulators(task, list(cheap_plans(MallocGameEnv(task))))
+    assert_terms_are_the_simulators(task, list(cheap_plans(MallocGameEnv(task).problem).values()))
 
 
 @settings(max_examples=15)

@@ -1,4 +1,4 @@
-"""The default agent of one-shot environments: cheap heuristics, then a proof, then a search."""
+"""The default agent of one-shot environments: rules, then a proof, then a search."""
 
 from __future__ import annotations
 
@@ -6,21 +6,19 @@ from memplace_agents.base import Agent
 from memplace_agents.calibrated import Calibrated
 from memplace_agents.evaluator import OneShotEvaluator
 from memplace_agents.exact import Exact, break_ties
-from memplace_agents.heuristic import CompilersRule, DensityGreedy, LocalSearch
+from memplace_agents.heuristic import BestRule, LocalSearch
 from memplace_agents.optimality import TieBreak
 from memplace_agents.solution import Verdict
 from memplace_agents.stages import PROOF_SECONDS, Stage, run_stages
 
-FIRST_RULES = ("native", "all-fastest")
-"""The compiler's heuristics that come first, by their names in `HEURISTICS`."""
-
 
 class Auto(Agent[OneShotEvaluator]):
-    """Returns the best plan of the compiler's heuristics, the exact agent and a local search, in this order.
+    """Returns the best plan of all rules, the exact agent and a local search, in this order.
 
     With cost arrays the choice of levels is a mixed-integer linear program, which the exact agent solves in seconds.
     The search follows only if the best plan is not proven optimal; it starts from that plan and takes the rest of the
-    budget. If the simulator is a black box or measurements are noisy, `Calibrated` takes the place of both.
+    budget. If the simulator is a black box or measurements are noisy, `Calibrated`
+    takes the place of the first two.
 
     Args:
         tie_break: see `Exact`; it holds for the plan of the search, too.
@@ -30,14 +28,13 @@ class Auto(Agent[OneShotEvaluator]):
     """
 
     def __init__(self, tie_break: TieBreak = "backing") -> None:
-        self._exact = Exact(cheap=False, tie_break=tie_break)
+        self._exact = Exact(tie_break=tie_break)
 
     def run(self, evaluator: OneShotEvaluator, seed: int) -> Verdict:
         """Run the stages in turn until the best plan is proven optimal."""
         stages = [
-            *(Stage(CompilersRule(rule), name=rule) for rule in FIRST_RULES),
-            Stage(DensityGreedy()),
-            Stage(self._exact, 0.9, PROOF_SECONDS, proof=True),
+            Stage(BestRule(), measured=False),
+            Stage(self._exact, 0.9, PROOF_SECONDS, measured=False, proof=True),
             Stage(Calibrated(), measured=True),
             Stage(LocalSearch()),
         ]

@@ -8,8 +8,9 @@ import numpy as np
 
 from memplace_agents.base import Agent
 from memplace_agents.calibrated.cost_factors import CostFactors, FittedFactors, Floats
-from memplace_agents.calibrated.proposals import Proposer, cheap_plans
+from memplace_agents.calibrated.proposals import Proposer
 from memplace_agents.calibrated.repeated_measurements import MeasuredPlan, Measurements
+from memplace_agents.cheap_plans import cheap_plans
 from memplace_agents.evaluator import Evaluator
 from memplace_agents.game.game_local_search import GameLocalSearch
 from memplace_agents.heuristic.local_search import LocalSearch
@@ -53,7 +54,7 @@ STUCK = 30
 class Calibrated(Agent[Evaluator]):
     """Finds plans for a machine that can only be measured, with as few measurements as possible.
 
-    1. The exact plan under the nominal costs and the cheap rules' plans are measured.
+    1. The exact plan under the nominal costs and the plans of all rules (`cheap_plans`) are measured.
     2. Factors on the costs are fitted to what was measured (`cost_factors`), the exact agent solves the task under the
        fitted costs, its plan is measured, and so on; a plan that was measured already is replaced by one under factors
        drawn from their posterior (Thompson sampling).
@@ -121,11 +122,11 @@ class _Calibration:
         return min(MOST_SOLVES[self.evaluator.formulation], int(SOLVES_SHARE * self._budget))
 
     def _begin(self) -> None:
-        """Measure the nominal optimum and the cheap plans."""
+        """Measure the nominal optimum and the plans of all rules."""
         nominal = self._solved(self.evaluator.env.task.costs)
         for _ in range(NOMINAL_TIMES if self.evaluator.noisy else 1):
             self._measure(nominal)
-        for plan in cheap_plans(self.evaluator.env):
+        for plan in cheap_plans(self.evaluator.env.problem).values():
             if self._left <= self._solves:
                 return
             if self.measured.get(plan) is None:

@@ -1,8 +1,7 @@
-"""Plans to be measured next: cheap ones, proven ones under fitted costs, and neighbours of the best."""
+"""Plans to be measured next: proven ones under fitted costs, and neighbours of the best."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -10,16 +9,13 @@ import numpy as np
 from memplace_agents.evaluator import GameEvaluator
 from memplace_agents.exact import Exact
 from memplace_agents.game.game_local_search import GameLocalSearch
-from memplace_agents.game.preferences import by_role, by_tensor, finished, greedy_preferences
+from memplace_agents.game.preferences import by_role, by_tensor, finished
 from memplace_agents.heuristic.local_search import neighbour
-from memplace_agents.xla_msa import PUBLIC_SETS, default_plan
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.malloc_game.plan_actions import preferences_of_plan
 from memplace_env.envs.malloc_game.state import COPY, DROP, NO_COPY
 from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.machine.costs import Costs
-from memplace_env.placement.compiler import HEURISTICS, all_backing, place_levels
-from memplace_env.placement.compiler.density import all_density_levels
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.task import Task
 
@@ -32,21 +28,6 @@ ANNEALED = 2_000
 SEARCHED, ROUNDS = 500, 20
 """Evaluations under fitted costs before one plan is measured; in one-shot environments in so many rounds, each of which
 keeps the best neighbour. Our choice."""
-
-
-def cheap_plans(env: OneShotEnv | MallocGameEnv) -> Iterator[MemoryPlan]:
-    """Yield the plans of rules that take next to no time, those that are mostly best first."""
-    nominal = replace(env.task, simulator=None)
-    if isinstance(env, MallocGameEnv):
-        problem = MallocGameEnv(nominal).problem
-        yield from (default_plan(problem.task, public.options) for public in PUBLIC_SETS)
-        yield problem.plan(finished(problem, greedy_preferences(problem)[None])[0])
-        yield all_backing(problem.task)
-        return
-    variants = all_density_levels(nominal)
-    yield place_levels(nominal, variants[0]).plan
-    yield from (rule(nominal) for rule in HEURISTICS.values())
-    yield from (place_levels(nominal, levels).plan for levels in variants[1:])
 
 
 class Proposer:
@@ -70,7 +51,7 @@ class Proposer:
         Args:
             costs: those of the plan.
             seconds: a guard.
-            best: where a game's annealing begins; None: with cheap plans.
+            best: where a game's annealing begins; None: with the plans of all rules.
         """
         env = self._env(costs)
         if isinstance(env, OneShotEnv):
@@ -81,7 +62,7 @@ class Proposer:
         part = GameEvaluator(env, budget=10**7, time_limit=seconds)
         if annealed is not None:
             part.offer(annealed)
-        Exact(mip_gap=GAME_GAP, cheap=False).run(part, 0)
+        Exact(mip_gap=GAME_GAP).run(part, 0)
         return part.incumbent
 
     def searched(self, costs: Costs, best: MemoryPlan) -> MemoryPlan | None:

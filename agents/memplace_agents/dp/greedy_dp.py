@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from memplace_agents.base import Agent
+from memplace_agents.cheap_plans import first_assignments, offer_cheap_plans
 from memplace_agents.evaluator import OneShotEvaluator
 
 
@@ -14,8 +15,8 @@ class GreedyDP(Agent[OneShotEvaluator]):
     After the last op it begins again, until a whole pass changes nothing or the budget ends. As in the paper it
     assumes that ops do not depend on each other, and it is guided by the reward alone, so that assignments which the
     compiler would have to change are never chosen. The paper does not specify its first assignment or its rule for
-    ties; ours begins with everything in the backing memory, and a tie changes nothing. Ops without a choice are
-    skipped.
+    ties; ours begins with the plans of all rules (`cheap_plans`) and the best of their assignments, and a tie changes
+    nothing. Ops without a choice are skipped.
     """
 
     def run(self, evaluator: OneShotEvaluator, seed: int) -> None:
@@ -24,9 +25,12 @@ class GreedyDP(Agent[OneShotEvaluator]):
         levels = problem.accelerator.num_levels
         choices = np.stack(np.meshgrid(range(levels), range(levels), indexing="ij"), axis=-1).reshape(-1, 2)
         ops = np.flatnonzero(problem.decides.reshape(-1, 2).any(axis=1))
-        best_assignment = np.full(problem.num_decisions, problem.accelerator.backing)
-        first = evaluator(best_assignment[None]).reward
-        best_reward, changed = first.max(initial=-np.inf), True
+        offer_cheap_plans(evaluator)
+        starts = first_assignments(problem, evaluator.incumbent)[: evaluator.remaining]
+        if not len(starts):
+            return
+        rewards = evaluator(starts).reward
+        best_assignment, best_reward, changed = starts[rewards.argmax()], rewards.max(), True
         while changed and evaluator.remaining > 0:
             changed = False
             for op in ops:

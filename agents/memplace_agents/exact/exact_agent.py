@@ -31,7 +31,7 @@ MAPS_SECONDS, DYNAMIC_SECONDS = 30.0, 85.0
 
 
 class Exact(Agent[Evaluator]):
-    """Solves a task to proven optimality, or returns a plan and a bound with a gap.
+    """Solves a task to proven optimality, or returns a plan and a bound with a gap; begins with the plans of all rules.
 
     One-shot: rounds of a mixed-integer linear program over levels, addresses for its answer, and constraints that
     forbid sets of tensors without addresses (`static`). The bound holds for all plans that give each tensor one level
@@ -48,8 +48,6 @@ class Exact(Agent[Evaluator]):
     Args:
         mip_gap: relative gap at which a plan counts as optimal, in [1e-5, 1). None: 1e-4 (`OPTIMAL_GAP`) for one-shot
             environments, 1e-5 for games.
-        cheap: True to offer plans first that take next to no time, each of which counts: the heuristics and
-            density-greedy's variants in one-shot environments, XLA's public option sets and the greedy player in games.
         tie_break: "backing" for a second search: of plans as fast as the best, the one that keeps the backing memory's
             port least busy; "none" for the first plan that was found.
 
@@ -60,10 +58,10 @@ class Exact(Agent[Evaluator]):
     budgeted = False
     deterministic = True
 
-    def __init__(self, mip_gap: float | None = None, cheap: bool = True, tie_break: TieBreak = "backing") -> None:
+    def __init__(self, mip_gap: float | None = None, tie_break: TieBreak = "backing") -> None:
         _check_gap(mip_gap)
         check_tie_break(tie_break)
-        self.mip_gap, self.cheap, self.tie_break = mip_gap, cheap, tie_break
+        self.mip_gap, self.tie_break = mip_gap, tie_break
 
     def run(self, evaluator: Evaluator, seed: int) -> Verdict:
         """Search until the plan is proven or the time is up.
@@ -74,10 +72,10 @@ class Exact(Agent[Evaluator]):
         _check_costs(evaluator, self.name)
         search: StaticSearch | DynamicSearch
         if isinstance(evaluator, OneShotEvaluator):
-            search = StaticSearch(evaluator, self.mip_gap or OPTIMAL_GAP, self.cheap, SEED)
+            search = StaticSearch(evaluator, self.mip_gap or OPTIMAL_GAP, SEED)
         else:
             assert isinstance(evaluator, GameEvaluator)
-            search = DynamicSearch(evaluator, self.mip_gap or LEAST_GAP, self.cheap, SEED, self.tie_break == "backing")
+            search = DynamicSearch(evaluator, self.mip_gap or LEAST_GAP, SEED, self.tie_break == "backing")
         try:
             search.run()
             if self.tie_break == "backing":
@@ -120,9 +118,9 @@ class ExactDynamic(Agent[OneShotEvaluator]):
         verdict, stage_results = Verdict(bound_s=traffic_bound_ps(evaluator.env.task) * PS), list[StageResult]()
         try:
             with _stage(Exact.name, evaluator.part(MAPS_SHARE, MAPS_SECONDS, proves=False), stage_results) as part:
-                StaticSearch(part, self.mip_gap, True, SEED).run()
+                StaticSearch(part, self.mip_gap, SEED).run()
             with _stage(self.name, evaluator.part(1.0, DYNAMIC_SECONDS), stage_results) as part:
-                search = DynamicSearch(part, self.mip_gap, False, SEED, self.tie_break == "backing")
+                search = DynamicSearch(part, self.mip_gap, SEED, self.tie_break == "backing")
                 try:
                     search.run()
                     if self.tie_break == "backing":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from memplace_agents.base import Agent
+from memplace_agents.cheap_plans import offer_cheap_plans
 from memplace_agents.evaluator import GameEvaluator
 from memplace_agents.game import annealing_kernels
 from memplace_agents.game.preferences import Preferences, finished, first_preferences
@@ -44,7 +45,10 @@ class BeamSearch(Agent[GameEvaluator]):
     def run(self, evaluator: GameEvaluator, seed: int) -> None:
         """Run passes until one of the greatest width brings nothing; nothing is random."""
         problem = evaluator.env.problem
-        guides = first_preferences(problem, evaluator.incumbent)[: evaluator.budget]
+        offer_cheap_plans(evaluator)
+        guides = first_preferences(problem, evaluator.incumbent)[: evaluator.remaining]
+        if not len(guides):
+            return
         states = finished(problem, guides)
         evaluator.offer_states(states)
         guide, latency = guides[states[:, ESTIMATE].argmin()], states[:, ESTIMATE].min()

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memplace_agents.base import Agent
+from memplace_agents.cheap_plans import offer_cheap_plans
 from memplace_agents.evaluator import GameEvaluator
 from memplace_agents.game import annealing_kernels
 from memplace_agents.game.preferences import Preferences, by_role, by_tensor, finished, first_preferences
@@ -26,7 +27,7 @@ SHORTEST_CYCLE = 2000
 
 
 class GameLocalSearch(Agent[GameEvaluator]):
-    """Anneals the best game of `preferences.first_preferences`, in longer and longer cycles.
+    """Begins with the plans of all rules, and anneals the best of their games in longer and longer cycles.
 
     Each cycle begins with the best game so far. Its length depends on the budget only, so that a run with a time limit
     is the beginning of one without. All constants are our choice, from trials on the zoo.
@@ -50,7 +51,10 @@ class GameLocalSearch(Agent[GameEvaluator]):
     def run(self, evaluator: GameEvaluator, seed: int) -> None:
         """Anneal in longer and longer cycles until the budget is spent."""
         problem = evaluator.env.problem
-        preferences = first_preferences(problem, evaluator.incumbent)[: evaluator.budget]
+        offer_cheap_plans(evaluator)
+        preferences = first_preferences(problem, evaluator.incumbent)[: evaluator.remaining]
+        if not len(preferences):
+            return
         states = finished(problem, preferences)
         evaluator.offer_states(states)
         best = preferences[problem.latency_s(states).argmin()]

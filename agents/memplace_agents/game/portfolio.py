@@ -9,23 +9,22 @@ from memplace_agents.base import Agent
 from memplace_agents.evaluator import GameEvaluator
 from memplace_agents.game.beam_search import BeamSearch
 from memplace_agents.game.game_local_search import GameLocalSearch
-from memplace_agents.game.greedy_player import GreedyPlayer
+from memplace_agents.heuristic import BestRule
 from memplace_agents.optimality import TieBreak, check_tie_break
 from memplace_agents.solution import Verdict
 from memplace_agents.stages import PROOF_SECONDS, Stage, check_shares, run_stages
-from memplace_agents.xla_msa import PUBLIC_SETS, XlaMsa
 
 EXACT_SHARE = 0.5
-"""Fraction of the budget left after the first, cheap plans that the exact agent may take."""
+"""Fraction of the budget left after the rules that the exact agent may take."""
 
 
 class Portfolio(Agent[GameEvaluator]):
-    """Runs XLA's memory-space assignment with each public option set, greedy play, the exact agent, then the searches.
+    """Runs all rules, XLA's memory-space assignment among them, then the exact agent, then the searches.
 
     Each begins with the best plan before it, and the search ends once that is proven optimal. The part of its share
     that a solver leaves goes to those after it. An interrupt (Ctrl-C, or a KeyboardInterrupt from the callback) ends
     the search with the best plan so far. If the simulator is a black box or measurements are noisy, `Calibrated` takes
-    the place of the exact agent and of the searches.
+    the place of the rules and of the exact agent.
 
     Args:
         policy: file of a network of `MuZero`; half of the budget left after the beam search then goes to MuZero.
@@ -63,9 +62,8 @@ def _default_stages(policy: str | Path | None, beam_share: float, tie_break: Tie
     from memplace_agents.exact import Exact
 
     stages = [
-        *(Stage(XlaMsa(public.options), name=f"xla-msa {public.name}") for public in PUBLIC_SETS),
-        Stage(GreedyPlayer()),
-        Stage(Exact(cheap=False, tie_break=tie_break), EXACT_SHARE, PROOF_SECONDS, proof=True),
+        Stage(BestRule(), measured=False),
+        Stage(Exact(tie_break=tie_break), EXACT_SHARE, PROOF_SECONDS, measured=False, proof=True),
         Stage(Calibrated(), measured=True),
         Stage(BeamSearch(), beam_share),
         Stage(GameLocalSearch()),

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from memplace_agents.cheap_plans import cheap_plans
 from memplace_agents.game import annealing_kernels
-from memplace_agents.xla_msa import PUBLIC_SETS, default_plan
 from memplace_env.envs.malloc_game import MallocGameProblem
 from memplace_env.envs.malloc_game.plan_actions import preferences_of_plan
 from memplace_env.envs.malloc_game.state import COPY, DROP, NO_COPY
@@ -56,23 +56,14 @@ def by_role(problem: MallocGameProblem) -> Groups:
 
 
 def first_preferences(problem: MallocGameProblem, incumbent: MemoryPlan | None = None) -> Preferences:
-    """Return the preferences from which searches begin, int8[5 or 6, U].
+    """Return the preferences from which searches begin, int8[B, U].
 
-    These are of the best plan so far, if there is one; of the greedy player's game; fast memory wherever possible; the
-    same with write-backs of everything; and of XLA's solver with each of its public option sets.
+    These are of the best plan so far, if there is one; of every rule's plan; fast memory wherever possible; and the
+    same with write-backs of everything.
     """
-    count = problem.num_decisions
-    best = [] if incumbent is None else [incumbent]
-    xla = [default_plan(problem.task, public.options) for public in PUBLIC_SETS]
-    return np.stack(
-        [
-            *(preferences_of_plan(problem, plan) for plan in best),
-            greedy_preferences(problem),
-            np.full(count, NO_COPY),
-            np.full(count, COPY),
-            *(preferences_of_plan(problem, plan) for plan in xla),
-        ]
-    ).astype(np.int8)
+    plans = [*([] if incumbent is None else [incumbent]), *cheap_plans(problem).values()]
+    fast = np.repeat([[NO_COPY], [COPY]], problem.num_decisions, axis=1)
+    return np.concatenate([[preferences_of_plan(problem, plan) for plan in plans], fast]).astype(np.int8)
 
 
 def greedy_preferences(problem: MallocGameProblem) -> Preferences:

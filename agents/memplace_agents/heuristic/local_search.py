@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memplace_agents.base import Agent
+from memplace_agents.cheap_plans import first_assignments, offer_cheap_plans
 from memplace_agents.evaluator import Evaluated, OneShotEvaluator
-from memplace_agents.heuristic.first_assignments import first_assignments
 from memplace_env.envs.one_shot import OneShotProblem
 
 AGAIN = 10
@@ -17,7 +17,7 @@ AGAIN = 10
 class LocalSearch(Agent[OneShotEvaluator]):
     """Changes a few entries of an assignment at a time; keeps faster ones, at first also slightly slower ones.
 
-    Starts from the best assignment that is known without a search (`first_assignments`). A move either redraws one or
+    Begins with the plans of all rules (`cheap_plans`) and the best of their assignments. A move either redraws one or
     two entries, or gives a run of neighbouring ops' weights or results the same level, as good assignments are
     contiguous (a result of EGRL). All constants are our choice, from trials on the three paper workloads.
 
@@ -37,6 +37,7 @@ class LocalSearch(Agent[OneShotEvaluator]):
         """Anneal until the budget is spent."""
         problem, rng = evaluator.env.problem, np.random.default_rng(seed)
         scale = self.temperature * problem.native_report.latency_s
+        offer_cheap_plans(evaluator)
         starts = first_assignments(problem, evaluator.incumbent)
         latencies = evaluator(starts).latency_s
         if not len(latencies):

@@ -6,15 +6,14 @@ from math import ceil
 
 import numpy as np
 
-from memplace_agents.evaluator import Evaluator, GameEvaluator
+from memplace_agents.cheap_plans import offer_cheap_plans
+from memplace_agents.evaluator import Evaluator
 from memplace_agents.exact.dynamic.detail import is_tractable
 from memplace_agents.exact.dynamic.dynamic_search import Clock, Search
 from memplace_agents.exact.dynamic.dynamic_ties import DynamicTies
 from memplace_agents.exact.dynamic.lp_bound import linear_bound_ps
 from memplace_agents.solution import Verdict
-from memplace_agents.xla_msa import PUBLIC_SETS, default_plan
 from memplace_env._lib.units import PS
-from memplace_env.placement.compiler import all_backing
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.simulator import traffic_bound_ps
 
@@ -34,20 +33,17 @@ class DynamicSearch:
     """State of one run.
 
     Args:
-        evaluator: evaluates plans and bounds the time; the search begins with its incumbent.
+        evaluator: evaluates plans and bounds the time.
         gap: relative gap at which a plan counts as optimal.
-        cheap: True to begin with games that take next to no time.
         seed: seed of the packer.
         ties: True to keep some time for `break_ties`.
     """
 
-    def __init__(self, evaluator: Evaluator, gap: float, cheap: bool, seed: int, ties: bool) -> None:
+    def __init__(self, evaluator: Evaluator, gap: float, seed: int, ties: bool) -> None:
         self.evaluator, self.task, self.gap = evaluator, evaluator.env.task, gap
         self._proven_ps: float = traffic_bound_ps(self.task)
-        self._cheap = cheap
         self._kept_seconds = min(TIES_SHARE * (evaluator.seconds_left or 0.0), TIES_SECONDS) if ties else 0.0
         self._clock = Clock(self._seconds_left, self._report_bound)
-        self._best: MemoryPlan | None = None
         self._best_ps = np.inf
         self._seed = seed
         self.search = Search(self.task, self._offer, self._clock, seed)
@@ -76,7 +72,9 @@ class DynamicSearch:
 
     def run(self) -> None:
         """Solve the linear program, then run branch and bound and windows in turn as long as either helps."""
-        best = min((self._offer(plan), rank, plan) for rank, plan in enumerate(self._known_plans()))[2]
+        offer_cheap_plans(self.evaluator)
+        best, self._best_ps = self.evaluator.incumbent, round(self.evaluator.incumbent_latency_s / PS)
+        assert best is not None
         if self.optimal or not is_tractable(self.task):
             return
         self._proven_ps = max(self._proven_ps, linear_bound_ps(self.task, self._clock.within(None), self._report_bound))
@@ -95,16 +93,6 @@ class DynamicSearch:
                     break
                 span *= 2
 
-    def _known_plans(self) -> list[MemoryPlan]:
-        """Return the plans to begin with, at least one: the incumbent, and cheap games if they are wanted."""
-        incumbent, problem = self.evaluator.incumbent, self.evaluator.env.problem
-        plans = [] if incumbent is None else [incumbent]
-        if self._cheap and isinstance(self.evaluator, GameEvaluator):
-            states = problem.new_states(1)
-            problem.finish_greedily(states)
-            plans += [problem.plan(states[0]), *(default_plan(self.task, public.options) for public in PUBLIC_SETS)]
-        return plans or [all_backing(self.task)]
-
     def _tree(self) -> None:
         """Run branch and bound on the whole program."""
         left = self._clock.seconds_left()
@@ -122,8 +110,7 @@ class DynamicSearch:
 
     def _offer(self, plan: MemoryPlan) -> int:
         latency_ps = self.evaluator.offer(plan).latency_ps
-        if latency_ps < self._best_ps:
-            self._best, self._best_ps = plan, latency_ps
+        self._best_ps = min(self._best_ps, latency_ps)
         return latency_ps
 
     def _seconds_left(self) -> float | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from memplace_agents.cheap_plans import offer_cheap_plans
 from memplace_agents.evaluator import OneShotEvaluator
 from memplace_agents.exact.address_search import Conflict
 from memplace_agents.exact.static.cuts import cut
@@ -15,8 +16,7 @@ from memplace_agents.exact.static.static_ties import StaticTies
 from memplace_agents.solution import Verdict
 from memplace_env._lib.threads import cached_property
 from memplace_env._lib.units import PS
-from memplace_env.placement.compiler import HEURISTICS, place_levels
-from memplace_env.placement.compiler.density import all_density_levels
+from memplace_env.placement.compiler import place_levels
 from memplace_env.placement.compiler.evaluate import evaluate_assignments
 from memplace_env.placement.compiler.placing_order import schedule_of
 from memplace_env.placement.memory_plan import MemoryPlan
@@ -30,19 +30,15 @@ GUESSES = 20
 
 
 class StaticSearch:
-    """State of one run: the bound and the best latency. The compiler's own plan is the first one offered."""
+    """State of one run: the bound and the best latency. It begins with the plans of all rules."""
 
-    def __init__(self, evaluator: OneShotEvaluator, mip_gap: float, cheap: bool, seed: int) -> None:
+    def __init__(self, evaluator: OneShotEvaluator, mip_gap: float, seed: int) -> None:
         problem = evaluator.env.problem
         self.evaluator, self.task = evaluator, problem.task
         self.mip_gap, self.seed = mip_gap, seed
         self.bound_ps = problem.native_report.traffic_bound_ps
-        self.best_ps = evaluator.offer(problem.native_plan).latency_ps
-        if cheap:
-            plans = [rule(self.task) for name, rule in HEURISTICS.items() if name != "native"]
-            plans += [place_levels(self.task, levels).plan for levels in all_density_levels(self.task)]
-            for plan in plans[: max(evaluator.remaining - 1, 0)]:
-                self._offer(plan)
+        offer_cheap_plans(evaluator)
+        self.best_ps = round(evaluator.incumbent_latency_s / PS)
         self.level: Ints | None = None
         self.cuts = list[Rows]()
 
