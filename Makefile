@@ -12,7 +12,7 @@ SHORT = tests/cli/test_agent_choice.py::test_an_agent_that_returns_nothing tests
 	tests/envs/wrappers/test_wrappers.py::test_any_algorithm_trains_through_the_adapter \
 	tests/agents/test_exact.py::test_solving_prints_json_and_nothing_else
 
-.PHONY: run test test-min test-max lint bench fuzz tables zoo clean
+.PHONY: run test test-min test-max lint bench fuzz learn tables zoo clean
 
 run: .venv/run  ## the main job: the best plan of BERT on nnp-i, proven, beside EGRL's; with picture and trace
 	.venv/bin/memplace solve BERT --agent auto --agent egrl
@@ -45,7 +45,10 @@ fuzz: .venv/dev  ## the campaigns of docs/reliability.md; about two hours; they 
 	.venv/bin/python -m tests.fuzz.plan_mutants --write docs/execution.md docs/reliability.md
 	.venv/bin/python -m tests.fuzz.tables --write docs/reliability.md
 
-tables: .venv/dev  ## the tables in docs/; some hours
+learn: .venv/dev  ## every figure on learning agents; some hours; it continues where it was stopped
+	.venv/bin/python -m benchmarks.learning --write
+
+tables: .venv/dev  ## the other tables in docs/; some hours
 	.venv/bin/python -m benchmarks.agents --write README.md docs/agents.md
 	.venv/bin/python -m benchmarks.dynamic --write docs/agents.md
 	.venv/bin/python -m benchmarks.calibrated --write docs/agents.md
@@ -58,7 +61,6 @@ tables: .venv/dev  ## the tables in docs/; some hours
 	.venv/bin/python -m benchmarks.vela --data benchmarks/data/vela-more --write docs/model.md
 	.venv/bin/python -m benchmarks.game --write docs/game.md
 	.venv/bin/python -m benchmarks.event --write docs/event.md --plot docs/pictures/event.png
-	.venv/bin/python -m benchmarks.learning --write docs/learning.md --plot docs/pictures
 	.venv/bin/python -m benchmarks.readme_lines --write docs/learning.md
 	.venv/bin/python -m benchmarks.programs --write docs/programs.md
 	.venv/bin/python -m benchmarks.suite --write docs/programs.md

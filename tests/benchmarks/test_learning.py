@@ -1,0 +1,238 @@
+"""The learning campaign: which runs there are, how they are limited, and the statistics of their records."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from benchmarks.learning import __main__ as campaign
+from benchmarks.learning import ablations, egrl, games, runs, statistics, steps, xla
+from benchmarks.learning.curves import Panel, draw, grid_to
+from benchmarks.learning.statistics import Shares
+from benchmarks.ledger import Ledger, Record
+from memplace_agents.egrl.egrl_config import CONFIGS
+from memplace_env.envs.registration import Formulation
+from memplace_env.leaderboard.suite import best_known
+
+GAME, MAP = games.GAMES[0], egrl.IDS[0]
+OTHERS = ("Train", "Validation", "Test", "Synthetic", "Tiny", "Sliced", "Event")
+BASE_PS = 10**12
+
+
+def record(run: Record, gain: float, **fields: Any) -> Record:
+    """Return a record of a plan with a share of the best known gain, of seed + 1 seconds and 100 plans."""
+    env_id = run["id"]
+    best = BASE_PS / best_known()[env_id].best_ps
+    game = env_id.startswith("MallocGame")
+    saved = gain * (1 - 1 / best) if game else gain * (best - 1)
+    latency = BASE_PS * (1 - saved) if game else BASE_PS / (1 + saved)
+    where = {"commit": "c", "date": "2026-01-01", "proven": False, "peak_mb": 9}
+    curve = [[10.0, 50, 1.0], [run["seed"] + 20.0, 100, BASE_PS / latency]]
+    spent = {"took_s": run["seed"] + 1.0, "evaluations": 100}
+    return {**run, "latency_ps": latency, "baseline_ps": BASE_PS, "curve": curve, **spent, **where, **fields}
+
+
+@pytest.fixture(autouse=True)
+def _baselines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let all best known plans be 1.1 to 1.5 times as fast as the baseline of `record`."""
+    known = best_known()
+    faster = {
+        name: row.__class__(0, round(BASE_PS / (1.1 + i % 5 / 10)), 0) for i, (name, row) in enumerate(known.items())
+    }
+    monkeypatch.setattr(statistics, "best_known", lambda: faster)
+    monkeypatch.setattr(games, "best_known", lambda: faster)
+    monkeypatch.setitem(globals(), "best_known", lambda: faster)
+
+
+@pytest.mark.parametrize("formulation", [Formulation.GAME, Formulation.ONE_SHOT])
+def test_the_first_ids_are_in_the_order_of_their_hashes(formulation: Formulation) -> None:
+    prefix = f"{formulation.traits.prefix}-"
+    every = [env_id for env_id in gym.registry if env_id.startswith(prefix) and env_id != f"{prefix}v0"]
+    plain = [env_id for env_id in every if not any(f"-{word}-" in env_id for word in OTHERS)]
+    hashes = {sha256(env_id.encode()).hexdigest(): env_id for env_id in plain}
+    expected = [hashes[key] for key in sorted(hashes)]
+    assert runs.first_ids(formulation, 1000) == expected
+    assert runs.first_ids(formulation, 12) == expected[:12]
+    assert len(expected) == {Formulation.GAME: 101, Formulation.ONE_SHOT: 54}[formulation]
+
+
+def test_the_first_games_of_the_long_part_are_those_of_the_short_one() -> None:
+    assert xla.GAMES[:12] == games.GAMES
+    assert len(set(xla.GAMES)) == 52
+
+
+def test_shares_are_of_the_environments_return() -> None:
+    rng = np.random.default_rng(0)
+    for env_id, value in ((GAME, 0.3), (MAP, 0.7), (MAP, -0.2)):
+        run = record(runs.limited(env_id, "exact", seconds=60), value)
+        assert statistics.share(run) == pytest.approx(100 * value)
+    assert statistics.gain(GAME, 1.25) == pytest.approx(0.2)
+    assert statistics.gain(MAP, 1.25) == pytest.approx(0.25)
+    values = rng.random((3, 2))
+    found = shares_of(values, (GAME, MAP))
+    assert found.values == pytest.approx(100 * values)
+    assert found.seconds.tolist() == [[1, 1], [2, 2], [3, 3]]
+    assert found.of_instances == pytest.approx(100 * values.mean(axis=0))
+
+
+def shares_of(values: Any, ids: tuple[str, ...], solver: str = "egrl") -> Shares:
+    """Return the shares of records with these fractions, float[seeds, ids], in any order."""
+    records = [
+        record(runs.limited(env_id, solver, seed, plans=100), values[seed][column])
+        for column, env_id in enumerate(ids)
+        for seed in reversed(range(len(values)))
+    ]
+    return Shares.of(records, ids, solver, plans=100)
+
+
+def test_a_seed_without_one_of_the_instances_is_an_error() -> None:
+    records = [record(runs.limited(GAME, "muzero", seed, plans=5), 0.5) for seed in range(2)]
+    records.append(record(runs.limited(games.GAMES[1], "muzero", 0, plans=5), 0.5))
+    with pytest.raises(ValueError, match="equally many"):
+        Shares.of(records, games.GAMES[:2], "muzero", plans=5)
+    with pytest.raises(ValueError, match=r"\[0\]"):
+        Shares.of(records, (GAME,), "muzero", plans=6)
+
+
+def test_the_interval_of_a_difference_is_that_of_plain_loops() -> None:
+    rng = np.random.default_rng(3)
+    x, y = rng.normal(1.0, 0.5, (5, 12)), rng.normal(0.0, 1.5, (4, 12))
+    draws, differences = np.random.default_rng(0), []
+    instances = draws.integers(12, size=(2000, 1, 12))
+    picks = [draws.integers(len(scores), size=(2000, *scores.shape)) for scores in (x, y)]
+    for resample in range(2000):
+        means = []
+        for scores, picked in zip((x, y), picks, strict=True):
+            drawn = [
+                scores[picked[resample, seed, place], instances[resample, 0, place]]
+                for seed in range(len(scores))
+                for place in range(12)
+            ]
+            means.append(sum(drawn) / len(drawn))
+        differences.append(means[0] - means[1])
+    expected = np.quantile(differences, [0.025, 0.975])
+    assert statistics.interval(statistics.mean_difference, x, y) == pytest.approx(tuple(expected))
+    assert statistics.interval(statistics.mean_difference, x[:1, :1], y[:1, :1]) is None
+
+
+def test_a_difference_is_told_with_its_interval() -> None:
+    better, worse = shares_of([[0.9, 0.8], [0.7, 0.8]], (GAME, MAP)), shares_of([[0.4, 0.9], [0.4, 0.9]], (GAME, MAP))
+    assert statistics.difference(better, worse) == "+15.0 [-10.0, +45.0]"
+    assert statistics.ahead(better, worse) == 1
+    assert shares_of([[0.5]], (GAME,)).cell() == "50.0"
+    assert Shares.best(better, worse).values == pytest.approx(np.array([[90, 90], [70, 90]]))
+
+
+def test_curves_hold_the_last_plan() -> None:
+    settings = [runs.limited(env_id, "ppo", seed, seconds=60) for env_id in games.GAMES[:2] for seed in range(3)]
+    records = [record(run, 0.2 + 0.1 * run["seed"]) for run in settings]
+    found = statistics.curves(records, games.GAMES[:2], "ppo", np.array([5.0, 10.0, 20.0, 21.0, 60.0]), seconds=60)
+    assert found.shape == (3, 5)
+    assert np.isnan(found[:, 0]).all()
+    assert found[1, 1:] == pytest.approx(np.array([0, 0, 30, 30]))
+
+
+@pytest.mark.parametrize("part", campaign.PARTS.values(), ids=campaign.PARTS)
+def test_every_part_shows_its_records(part: Any) -> None:
+    """With two seeds, as an incomplete campaign; seeds come one after the other, and nothing is run twice."""
+    records: list[Record] = []
+    for _ in range(2):
+        settings = part.runs(2, records)
+        records = [record(run, 0.4 + 0.1 * run["seed"] + 0.2 * (run["solver"] == "ppo")) for run in settings]
+    keys = [tuple(run.get(field) for field in runs.SETTING) for run in settings]
+    assert len(set(keys)) == len(keys)
+    shown = part.show(records)
+    for content in shown.tables.values():
+        lines = content.splitlines()
+        assert len({line.count("|") for line in lines}) == 1
+        assert 3 <= len(lines) <= 12
+    for file in shown.data.values():
+        assert {len(row) for row in file.rows} == {len(file.heads)}
+    assert all(picture.startswith(b"\x89PNG") for picture in shown.pictures.values())
+
+
+def test_tables_count_where_an_agent_is_ahead() -> None:
+    levels = {"ppo": 0.99, "muzero": 0.5, games.SEARCH: 0.9, "exact": 1.0}
+    records = [record(run, levels.get(run["solver"], 0.1)) for run in games.runs(2)]
+    rows = {
+        line.split(" | ")[0]: line.split(" | ")[1:5] for line in games.table(games.all_shares(records)).splitlines()
+    }
+    assert rows["| PPO"] == ["99.0 [99.0, 99.0]", "99.0", "12 of 12", "12"]
+    assert rows["| MuZero"] == ["50.0 [50.0, 50.0]", "50.0", "0 of 12", "0"]
+    assert rows["| best rule"][:2] == ["10.0 [10.0, 10.0]", "10.0"]
+
+
+def test_better_and_worse_games_are_counted() -> None:
+    base, n = np.ones(52), np.arange(52)
+    learner = np.where(n < 30, 1.1, np.where(n < 40, 1.0, 0.9))
+    row = xla.table({"ppo": learner, "a rule": base}).splitlines()[-1]
+    mean = (30 * 10 - 12 * 10) / 52
+    assert row.split(" | ")[1:6] == ["52", "30", "10", "12", f"{mean:+.2f} %"]
+
+
+def test_egrls_parts_and_halves_are_its_named_settings() -> None:
+    assert {solver.partition(":")[2] or "default" for solver in ablations.SOLVERS} <= set(CONFIGS)
+    assert set(steps.MAPS) == {"ResNet50", "ResNet101", "BERT"}
+
+
+def test_local_search_gets_egrls_seconds() -> None:
+    first = egrl.runs(2)
+    assert not any("seconds" in run for run in first if run["solver"] == egrl.SEARCH)
+    records = [record(run, 0.5, took_s=3.0 + run["seed"]) for run in first]
+    equal = [run for run in egrl.runs(2, records) if run["solver"] == egrl.SEARCH and "seconds" in run]
+    assert [(run["id"], run["seed"], run["seconds"]) for run in equal] == [
+        (env_id, seed, 4.0) for env_id in egrl.PROGRAMS for seed in range(2)
+    ]
+
+
+def test_a_picture_has_at_most_seven_lines() -> None:
+    grid = grid_to(10)
+    panel = Panel("many", "s", grid, {"a": np.ones((2, len(grid)))}, {str(level): level for level in range(7)})
+    with pytest.raises(ValueError, match="more than 7"):
+        draw([panel])
+
+
+def test_the_hash_of_code_forgets_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "AGENTS", tmp_path)
+    files = {name: tmp_path / name / "search.py" for name in ("egrl", "learning", "game")}
+    for path in files.values():
+        path.parent.mkdir()
+        path.write_text("X = 1\n")
+    code_of = runs.code_of.__wrapped__
+    files["egrl"].write_text('"""Text."""\nfrom memplace_agents.learning.search import X\n')
+    before = code_of("egrl")
+    files["egrl"].write_text("# other words\nfrom memplace_agents.learning.search import X\n")
+    files["game"].write_text("X = 2\n")
+    assert code_of("egrl:paper") == before
+    files["learning"].write_text("X = 2\n")
+    assert code_of("egrl") != before
+
+
+def test_processor_seconds_become_a_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "TRIAL_S", 0.1)
+    run = runs.limited("MemPlace-Tiny-v0", "local-search", seed=1, seconds=0.2)
+    path = tmp_path / "learning.jsonl"
+    with ThreadPoolExecutor(1) as pool:
+        (found,) = runs.complete(Ledger(path, runs.FIELDS), [dict(run)], pool)
+        again = runs.complete(Ledger(path, runs.FIELDS), [dict(run)], pool)
+        (later,) = runs.complete(Ledger(path, runs.FIELDS), [{**run, "code": "other"}], pool)
+    assert again == [found]
+    assert found["evaluations"] == found["budget"]
+    assert 0.15 < found["took_s"] < 0.3
+    assert found["curve"][-1][1] == found["evaluations"]
+    assert later["code"] == "other"
+    assert len(path.read_text().splitlines()) == 4
+    assert Ledger(path, runs.SETTING).of([run]) == [later]
+
+
+def test_a_line_through_the_later_points_of_a_trial() -> None:
+    """The first seconds went into other work, so that the mean speed is not that of the search."""
+    points = [(2.0, 0, 1.0), *((2.0 + 0.5 * i, 50 * i, 1.0) for i in range(1, 9))]
+    assert runs.Trial.of(points).budget(60.0) == 100 * 58
+    assert runs.Trial.of([(6.0, 30, 1.0)]).budget(60.0) == 300
