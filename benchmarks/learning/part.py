@@ -13,7 +13,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 class Shown(NamedTuple):
-    """What a part gives its documents.
+    """Tables, data files and pictures of a part, for its documents.
 
     Attributes:
         tables: Markdown by the name of its markers.

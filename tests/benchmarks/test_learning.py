@@ -140,7 +140,7 @@ def test_curves_hold_the_last_plan() -> None:
 
 @pytest.mark.parametrize("part", campaign.PARTS.values(), ids=campaign.PARTS)
 def test_every_part_shows_its_records(part: Any) -> None:
-    """With two seeds, as an incomplete campaign; seeds come one after the other, and nothing is run twice."""
+    """Two seeds are enough, as in an incomplete campaign; seeds come one after the other, and nothing is run twice."""
     records: list[Record] = []
     for _ in range(2):
         settings = part.runs(2, records)
