@@ -91,6 +91,10 @@ class BlackBox:
         """Measure plans one after the other."""
         return [self.run(program, accelerator, plan) for plan in plans]
 
+    def cost(self, plans: Sequence[MemoryPlan]) -> int:
+        """Return by how much measuring these plans would raise `measured`."""
+        return len(plans)
+
     def exact(self) -> BlackBox:
         """Return the same machine without noise, with the same delay."""
         return BlackBox(self.seed, delay_s=self.delay_s)

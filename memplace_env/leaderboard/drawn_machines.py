@@ -120,20 +120,25 @@ class MeasuredMachine:
         """Measure a valid plan."""
         return self.run_batch(program, accelerator, [plan])[0]
 
+    def cost(self, plans: Sequence[MemoryPlan]) -> int:
+        """Return by how much measuring these plans would raise `measured`."""
+        return len(plans) if self.noisy else len(_digests(plans) - self._seen)
+
     def run_batch(self, program: Program, accelerator: Accelerator, plans: Sequence[MemoryPlan]) -> list[Report]:
         """Measure valid plans."""
-        if self.noisy:
-            self.measured += len(plans)
-        else:
-            before = len(self._seen)
-            self._seen.update(sha256(plan.to_json().encode()).digest() for plan in plans)
-            self.measured += len(self._seen) - before
+        self.measured += self.cost(plans)
+        if not self.noisy:
+            self._seen |= _digests(plans)
         reports = self._machine.run_batch(program, accelerator, plans)
         factors = noise_factors(self._random, self._noise, len(plans)) if self.noisy else np.ones(len(plans))
         return [
             latency_only(report, max(round(report.latency_ps * factor), 1), accelerator)
             for report, factor in zip(reports, factors.tolist(), strict=True)
         ]
+
+
+def _digests(plans: Sequence[MemoryPlan]) -> set[bytes]:
+    return {sha256(plan.to_json().encode()).digest() for plan in plans}
 
 
 def noise_seed(machine_seed: int, *run: str | int) -> int:

@@ -1,29 +1,23 @@
-"""One run of an agent for the leaderboard: evaluations are counted and the plan is validated and timed here."""
+"""One run of an agent for the leaderboard: a judged search, whose plan is validated and timed here."""
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
-from typing import Any, Final, NamedTuple
+from functools import cache, lru_cache
+from typing import Any, Final
 
-from memplace_agents.registry import agent_spec
-from memplace_env._lib.errors import LeaderboardError, MemPlaceError
-from memplace_env._lib.units import PS
-from memplace_env.envs.placement_env import PlacementEnv
-from memplace_env.envs.registration import Formulation, formulation_of_id
+from memplace_env._lib.errors import LeaderboardError
 from memplace_env.leaderboard.black_box import BlackBox
 from memplace_env.leaderboard.checks import check_spending
 from memplace_env.leaderboard.drawn_machines import DrawnMachine, MeasuredMachine, drawn_machine, noise_seed
 from memplace_env.leaderboard.entry import Entry, Point, RunKey
+from memplace_env.leaderboard.judge import Judge, JudgedSearch, Measurements
 from memplace_env.leaderboard.machine_reference import find_reference
-from memplace_env.leaderboard.pinned import make_env, task_of
+from memplace_env.leaderboard.pinned import task_of
 from memplace_env.leaderboard.submission import Meta
 from memplace_env.leaderboard.suite import REFERENCE, Budget, Track
-from memplace_env.placement.compiler import all_backing_report, native_report
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.simulator import evaluate_plan
 from memplace_env.placement.validation import violations
@@ -32,8 +26,6 @@ ENDLESS: Final = 10**7
 """Budget in plans where only time ends the search, or the agent ends it."""
 BOX_SEED: Final = 20_26
 """Seed of the machine that black-box tracks measure if none is drawn, the same for all submissions."""
-
-_WARM: Final[set[tuple[str, str, Formulation, str]]] = set()
 
 
 @dataclass(frozen=True)
@@ -90,17 +82,17 @@ def play(job: Job) -> Entry:
         LeaderboardError: if it evaluated or took more than the budget, its plan cannot run, or it fails.
     """
     # One search serves all seeds, machines and noises that change nothing in it.
-    search = (
+    found = (
         _only_search(replace(job, track=_UNMEASURED, seed=0, machine_seed=None)) if job.deterministic else _search(job)
     )
-    plan, evaluations, seconds, history = search
-    latency_ps = true_latency_ps(job.track, job.env_id, plan, job.machine_seed)
-    curve = [Point(step.evaluations, float(step.seconds), round(step.latency_s / PS)) for step in history]
-    if job.nominal:
-        curve.clear()  # its latencies are those of the cost arrays, not of the machine
+    latency_ps = true_latency_ps(job.track, job.env_id, found.plan, job.machine_seed)
+    # A nominal agent's improvements are those under the cost arrays, not on the machine.
+    curve = [] if job.nominal else _improvements(found.curve, job.track.noise)
     if not curve or curve[-1].latency_ps != latency_ps:
-        curve.append(Point(evaluations, seconds, latency_ps))
-    entry = Entry(*job.key, plan, latency_ps, evaluations, seconds, tuple(curve))
+        curve.append(Point(found.evaluations, found.seconds, latency_ps))
+    entry = Entry(
+        *job.key, found.plan, latency_ps, found.evaluations, found.seconds, tuple(curve), found.processor_seconds
+    )
     try:
         check_spending(entry, job.track.noise)
     except LeaderboardError as error:
@@ -108,32 +100,43 @@ def play(job: Job) -> Entry:
     return entry
 
 
-class _Found(NamedTuple):
-    """The plan that a search found, with the counted evaluations and the measured seconds."""
+def _improvements(curve: Sequence[Point], noise: float | None) -> list[Point]:
+    """Return the improvements among an agent's claims; under noise all changes, as an estimate may rise."""
+    kept: list[Point] = []
+    for point in curve:
+        if not kept or (point.latency_ps < kept[-1].latency_ps if noise is None else point != kept[-1]):
+            kept.append(point)
+    return kept
 
-    plan: MemoryPlan
-    evaluations: int
-    seconds: float
-    history: Sequence[Any]
 
-
-def _search(job: Job) -> _Found:
+def _search(job: Job) -> JudgedSearch:
     if job.budget.text == REFERENCE:
-        begin = time.perf_counter()
+        begin, spent = time.perf_counter(), time.process_time()
         reference = find_reference(_machine(job.track, job.machine_seed), job.env_id)
         assert reference.plan is not None
-        return _Found(reference.plan, reference.evaluations, time.perf_counter() - begin, ())
+        seconds, processor_seconds = time.perf_counter() - begin, time.process_time() - spent
+        return JudgedSearch(reference.plan, reference.evaluations, seconds, processor_seconds, ())
     box = _box(job)
-    if "policy" not in job.options:  # a trained policy may fit no other environments than its own
-        _warm_up(job)
-    env = make_env(job.env_id, box)
-    before, begin = _counted(env, box), time.perf_counter()
-    solution = _solution(job, env, job.budget.plans or ENDLESS, job.budget.seconds)
-    seconds = time.perf_counter() - begin
-    evaluations = max(int(solution.evaluations), _counted(env, box) - before)
-    if solution.plan is None:
-        raise LeaderboardError(f"{job}: no plan was found, though everything in the backing memory is one.")
-    return _Found(solution.plan, evaluations, seconds, solution.history)
+    task = task_of(job.env_id)
+    try:
+        return judge().search(
+            job.agent,
+            job.options,
+            job.env_id,
+            budget=job.budget.plans or ENDLESS,
+            seconds=job.budget.seconds,
+            seed=job.seed,
+            measurements=None if box is None else Measurements(box, task, job.budget.plans),
+            noisy=box is not None and box.noisy,
+        )
+    except LeaderboardError as error:
+        raise LeaderboardError(f"{job.agent} on {job}: {error}") from None
+
+
+@cache
+def judge() -> Judge:
+    """Return the judge of this process, which keeps the process that agents are started from."""
+    return Judge()
 
 
 _UNMEASURED: Final = Track("unmeasured", "", ())
@@ -180,44 +183,3 @@ def _machine(track: Track, seed: int | None) -> DrawnMachine:
     if seed is None:
         raise LeaderboardError(f"the track {track.name} draws its machine; a seed of it is missing.")
     return drawn_machine(track.machine, seed)
-
-
-def _warm_up(job: Job) -> None:
-    """Search shortly, once per process for each agent, formulation and chip, so that compiling and loading is in no
-    run's time."""
-    options, chip = json.dumps(job.options, sort_keys=True), task_of(job.env_id).accelerator.name
-    kind = job.agent, options, formulation_of_id(job.env_id), chip
-    if kind not in _WARM:
-        _solution(job, make_env(job.env_id), 10, 1.0)
-        _WARM.add(kind)
-
-
-def _solution(job: Job, env: PlacementEnv[Any], budget: int, time_limit: float | None) -> Any:
-    """Make the agent and let it search."""
-    with named_failures(str(job), job.agent):
-        agent = agent_spec(job.agent).make(**job.options)
-        return agent.solve(env, budget=budget, seed=job.seed, time_limit=time_limit)
-
-
-@contextmanager
-def named_failures(where: str, agent: str) -> Iterator[None]:
-    """Turn any exception of a third party's agent into one sentence that names it.
-
-    Raises:
-        LeaderboardError: beginning with `where`.
-    """
-    try:
-        yield
-    except MemPlaceError:
-        raise
-    except Exception as failure:
-        reason = " ".join(str(failure).split())
-        raise LeaderboardError(f"{where}: {agent} raised {type(failure).__name__}: {reason}.") from failure
-
-
-def _counted(env: PlacementEnv[Any], box: BlackBox | MeasuredMachine | None) -> int:
-    """Return the number of plans evaluated so far, those of the free baselines included."""
-    if box is None:
-        return int(env.problem.evaluated)  # type: ignore[attr-defined]
-    (all_backing_report if env.formulation is Formulation.GAME else native_report)(env.task)
-    return box.measured

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import os
 import platform
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,7 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from memplace_agents.registry import agent_spec
 from memplace_env._lib.errors import LeaderboardError
 from memplace_env._lib.files import alone
 from memplace_env._lib.threads import available_cores
@@ -21,11 +21,10 @@ from memplace_env.leaderboard.drawn_machines import draw_seeds
 from memplace_env.leaderboard.entry import Entry, RunKey
 from memplace_env.leaderboard.executors import run_all
 from memplace_env.leaderboard.folder import META, RUNS, UNFINISHED, append_run, resume_runs, write_runs
-from memplace_env.leaderboard.jobs import job_of, named_failures, play
+from memplace_env.leaderboard.jobs import job_of, judge, play
 from memplace_env.leaderboard.meta_file import read_meta, write_meta
 from memplace_env.leaderboard.submission import Meta, Submission
 from memplace_env.leaderboard.suite import OWN, REFERENCE, Budget, Suite, Track
-from memplace_env.testing import check_agent
 
 
 def describe(
@@ -49,21 +48,19 @@ def describe(
         fields: further fields of `Meta`.
 
     Raises:
-        AgentError: if there is no such agent, or it takes no such option.
+        MemPlaceError: if there is no such agent, or it takes no such option.
         LeaderboardError: if the track has no instance of the agent's formulations, or no such budget; or if the other
             submission is on other kinds of machines.
     """
-    spec = agent_spec(agent)
-    instance = spec.make(**options)
-    formulations = tuple(kind for kind in FORMULATIONS if kind in spec.formulations and suite.played(track, (kind,)))
+    about = judge().describe(agent, options)
+    played = (kind for kind in FORMULATIONS if kind in about["formulations"])
+    formulations = tuple(kind for kind in played if suite.played(track, (kind,)))
     # A seed is that of the noise too, so that an agent that measures under noise is not deterministic.
     measures = track.is_black_box and not fields.get("nominal", False)
-    deterministic = bool(fields.pop("deterministic", False)) or (
-        bool(getattr(instance, "deterministic", False)) and not measures
-    )
+    deterministic = bool(fields.pop("deterministic", False)) or (about["deterministic"] and not measures)
     if not budgets:
         plans = [budget.text for budget in track.budgets if budget.plans]
-        budgets = plans if getattr(instance, "budgeted", True) else [OWN]
+        budgets = plans if about["budgeted"] else [OWN]
     meta = Meta(
         agent=agent,
         options=dict(options),
@@ -77,7 +74,9 @@ def describe(
         memplace=__version__,
         hardware=hardware(),
         machine_seeds=_machine_seeds(suite, track, machines),
-        **{"name": instance.name, **fields},
+        made=datetime.date.today().isoformat(),
+        format=2,
+        **{"name": about["name"], **fields},
     )
     check_meta(meta, __version__)
     return meta
@@ -95,11 +94,8 @@ def _machine_seeds(suite: Suite, track: Track, machines: Submission | None) -> t
 
 def check_contract(meta: Meta) -> None:
     """Raise a MemPlaceError if the agent breaks its contract on small environments: a check before hours are spent."""
-    agent = agent_spec(meta.agent).make(**meta.options)
-    if meta.options.get("policy") is not None:  # a trained policy may fit no other environments than its own
-        return
-    with named_failures("On a small environment", meta.agent):
-        check_agent(agent)
+    if meta.options.get("policy") is None:  # a trained policy may fit no other environments than its own
+        judge().check(meta.agent, meta.options)
 
 
 def run(
@@ -112,6 +108,10 @@ def run(
     on_progress: OnProgress = lambda done, of: None,
 ) -> None:
     """Make the submission in a folder, or go on with it.
+
+    The seeds of machines that are drawn, and what was found on them, are written only when all is done, so that nothing
+    in the folder speaks of a machine while an agent is still to be judged on it. Such a run does not go on: stopped, it
+    begins anew, on other machines, unless it is on another submission's.
 
     Args:
         meta: its description.
@@ -128,9 +128,13 @@ def run(
     suite, track = check_meta(meta, __version__)
     wanted = list(expected(meta, suite, track))
     with alone(out):
-        meta = _claimed(out, meta)
+        meta = _claimed(out, meta, hidden=track.machine is not None and machines is None)
         if (out / RUNS).exists():
             on_progress(len(wanted), len(wanted))
+        elif track.machine is not None and machines is None:
+            entries = _play_missing(meta, track, wanted, None, workers, ray, on_progress)
+            write_meta(out / META, meta)
+            write_runs(out / RUNS, (entries[key] for key in wanted))
         else:
             if machines is not None:
                 _take_references(machines, meta, wanted, out / UNFINISHED)
@@ -153,19 +157,23 @@ def _play_missing(
     meta: Meta,
     track: Track,
     wanted: Sequence[RunKey],
-    path: Path,
+    path: Path | None,
     workers: int,
     ray: str | None,
     on_progress: OnProgress,
 ) -> dict[RunKey, Entry]:
-    """Play the runs that a file lacks, append each as soon as it is finished, and return all by their keys."""
-    entries = {entry.key: entry for entry in resume_runs(path)}
+    """Play the runs that a file lacks, append each as soon as it is finished, and return all by their keys.
+
+    Without a path nothing is written.
+    """
+    entries = {} if path is None else {entry.key: entry for entry in resume_runs(path)}
     jobs = [job_of(meta, track, key) for key in wanted if key not in entries]
     done = len(wanted) - len(jobs)
     on_progress(done, len(wanted))
     with _one_core() if workers == 1 and ray is None else nullcontext():
         for job, entry in run_all(jobs, play, workers=workers, ray=ray, name=str):
-            append_run(path, entry)
+            if path is not None:
+                append_run(path, entry)
             entries[job.key] = entry
             done += 1
             on_progress(done, len(wanted))
@@ -202,25 +210,30 @@ def _one_core() -> Iterator[None]:
         os.sched_setaffinity(0, cores)
 
 
-def _claimed(out: Path, meta: Meta) -> Meta:
+def _claimed(out: Path, meta: Meta, hidden: bool) -> Meta:
     """Write submission.toml, or require that it is the same; remove temporary files of a killed process.
+
+    Args:
+        out, meta: the folder and the description.
+        hidden: whether to leave out the seeds of machines.
 
     Returns:
         The description, with the seeds of machines that the folder has.
     """
-    path = out / META
+    path, finished = out / META, (out / RUNS).exists()
     for temporary in (f".{META}.*", f".{RUNS}.*"):
         for left in out.glob(temporary):
             left.unlink()
     if path.exists():
         present = read_meta(path)
-        if replace(present, hardware=meta.hardware, machine_seeds=meta.machine_seeds) != meta:
+        seeds = meta.machine_seeds if present.machine_seeds is None and not finished else present.machine_seeds
+        if replace(present, hardware=meta.hardware, machine_seeds=meta.machine_seeds, made=meta.made) != meta:
             raise LeaderboardError(
                 f"{out} holds another submission, {present.name!r} to {present.suite}; pass another --out, or the same "
                 "arguments to go on with it."
             )
-        return replace(meta, machine_seeds=present.machine_seeds)
+        return replace(meta, machine_seeds=seeds, made=present.made)
     if any(out.iterdir()):
         raise LeaderboardError(f"{out} exists and holds no submission; pass another --out.")
-    write_meta(path, meta)
+    write_meta(path, replace(meta, machine_seeds=None) if hidden else meta)
     return meta

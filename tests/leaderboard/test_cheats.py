@@ -12,7 +12,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from memplace_env._lib.errors import AgentError, LeaderboardError
+from memplace_env._lib.errors import LeaderboardError
 from memplace_env.leaderboard import folder as files
 from memplace_env.leaderboard import running
 from memplace_env.leaderboard.board import Board
@@ -477,6 +477,6 @@ def test_a_lucky_seed_is_not_deterministic(tmp_path):
 def test_what_is_no_agent_is_not_called(folder, agent, tmp_path):
     change_meta(folder, name="stranger", agent=agent, options={"args": ["touch", str(tmp_path / "owned")]})
     submission = verify(folder)
-    with pytest.raises(AgentError, match="not an agent"):
+    with pytest.raises(LeaderboardError, match="not an agent"):
         rerun(folder, submission, submission.entries[0])
     assert not (tmp_path / "owned").exists()

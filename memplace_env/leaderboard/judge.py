@@ -1,0 +1,310 @@
+"""The judge's side of a run: it holds simulator, counter, clock and machine seed, and answers an agent over a pipe.
+
+The agent is in another process (`contestant`), a new one for each run. Of what that sends, nothing is believed: plans
+to measure are validated before they are measured and counted, messages are parsed as untrusted input, wall time is that
+of this process, and processor time that which the operating system accounts to the agent's process and those that it
+waited for.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import subprocess
+import sys
+import time
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, Pipe
+from multiprocessing.reduction import send_handle
+from typing import Any, Final
+
+from memplace_agents.built_in_agents import BUILT_IN
+from memplace_env._lib.errors import LeaderboardError, PlanError, WorkerError
+from memplace_env._lib.foreign import parse_json, shown
+from memplace_env.leaderboard.black_box import BlackBox
+from memplace_env.leaderboard.contestant import end_group, traits_of
+from memplace_env.leaderboard.drawn_machines import MeasuredMachine
+from memplace_env.leaderboard.entry import Point
+from memplace_env.leaderboard.folder import LINE_BYTES, POINTS
+from memplace_env.leaderboard.plan_wire import MESSAGE_BYTES, from_bytes
+from memplace_env.leaderboard.remote_simulator import MEASURE, MEASURED, REFUSED, RESULT
+from memplace_env.placement.memory_plan import MemoryPlan
+from memplace_env.placement.task import Task
+from memplace_env.placement.validation import violations
+
+_END_S: Final = 10.0
+"""Seconds beyond a limit after which a run is killed."""
+_SENTENCE: Final = 1000
+"""Most characters of an error that is shown."""
+_PR_SET_DUMPABLE: Final = 4
+
+
+@dataclass(frozen=True)
+class JudgedSearch:
+    """One search of an agent, as the judge saw it.
+
+    Attributes:
+        plan: the plan that the agent returned; not validated yet.
+        evaluations: plans: the agent's claim, and at least what the judge measured.
+        seconds, processor_seconds: from when the agent's environment was made, and before its code was loaded.
+        curve: the agent's claims of improvements, each with the judge's clock.
+    """
+
+    plan: MemoryPlan
+    evaluations: int
+    seconds: float
+    processor_seconds: float
+    curve: Sequence[Point]
+
+
+class Measurements:
+    """The machine of a run, and the count of what it measured.
+
+    Args:
+        machine: the simulator.
+        task: task of the environment.
+        most: plans that may be measured after the free baselines; None for any number.
+    """
+
+    def __init__(self, machine: BlackBox | MeasuredMachine, task: Task, most: int | None) -> None:
+        self._machine, self._task, self._most = machine, task, most
+        self._free: int | None = None
+
+    @property
+    def count(self) -> int:
+        """Plans measured since `begin`."""
+        return self._machine.measured - (self._free or 0)
+
+    def begin(self) -> None:
+        """Count from here: what was measured before is the baseline, which is free."""
+        self._free = self._machine.measured
+
+    def answer(self, request: bytes) -> bytes:
+        """Return the answer to a request to measure plans."""
+        try:
+            plans = from_bytes(request, self._task)
+        except LeaderboardError as error:
+            return REFUSED + str(error).encode()
+        limited = self._most is not None and self._free is not None
+        if limited and self.count + self._machine.cost(plans) > (self._most or 0):
+            return REFUSED + f"the budget is {self._most} measurements, which are spent.".encode()
+        for plan in plans:
+            broken = violations(self._task, plan)
+            if broken:
+                return REFUSED + f"a plan cannot run: {broken[0].message}".encode()
+        reports = self._machine.run_batch(self._task.program, self._task.accelerator, plans)
+        return MEASURED + b"".join(RESULT.pack(report.latency_ps, report.energy_j) for report in reports)
+
+
+class Judge:
+    """Runs agents in processes of their own, and measures them."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._control: Connection | None = None
+        self._cold: set[str] = set()
+        self._end: Callable[[], Any] = lambda: None
+
+    def describe(self, agent: str, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Return name, formulations, budgeted and deterministic of an agent, as its process says.
+
+        Raises:
+            LeaderboardError: if it cannot be made.
+        """
+        if any(spec.name == agent for spec in BUILT_IN):
+            return traits_of(agent, options)
+        return self._ask({"do": "describe", "agent": agent, "options": dict(options)})
+
+    def check(self, agent: str, options: Mapping[str, Any]) -> None:
+        """Try an agent on small environments, see `check_agent`.
+
+        Raises:
+            LeaderboardError: if it breaks its contract.
+        """
+        self._ask({"do": "check", "agent": agent, "options": dict(options)})
+
+    def search(
+        self,
+        agent: str,
+        options: Mapping[str, Any],
+        env_id: str,
+        *,
+        budget: int,
+        seconds: float | None,
+        seed: int,
+        measurements: Measurements | None = None,
+        noisy: bool = False,
+    ) -> JudgedSearch:
+        """Let an agent search in a new process.
+
+        Args:
+            agent, options: name as in `memplace_agents.registry.agent_spec`, and arguments.
+            env_id: the environment.
+            budget, seconds, seed: as `Agent.solve` takes them.
+            measurements: what answers the agent; None where it has the cost arrays.
+            noisy: whether measurements of one plan differ.
+
+        Raises:
+            LeaderboardError: if the agent raises an exception, dies, finds no plan, or takes far more than its time.
+        """
+        request = {
+            **{"do": "play", "agent": agent, "options": dict(options), "env_id": env_id, "budget": budget},
+            **{"seconds": seconds, "seed": seed, "noisy": noisy, "measured": measurements is not None},
+        }
+        pipe, pid = self._start(request)
+        try:
+            claimed = _listen(pipe, measurements, None if seconds is None else 2 * seconds + _END_S)
+        finally:
+            pipe.close()
+            end_group(pid)
+            assert self._control is not None
+            used = json.loads(self._control.recv_bytes())["processor_seconds"]
+        return JudgedSearch(
+            claimed.plan, claimed.evaluations, claimed.seconds, max(used - claimed.ready_s, 1e-6), claimed.curve
+        )
+
+    def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        pipe, pid = self._start(request)
+        try:
+            document = _document(_received(pipe, None))
+        finally:
+            pipe.close()
+            end_group(pid)
+            assert self._control is not None
+            self._control.recv_bytes()
+        _require_no_error(document)
+        return document
+
+    def _start(self, request: dict[str, Any]) -> tuple[Connection, int]:
+        """Start a run; return the pipe to it and its process id."""
+        while True:
+            if self._process is None or self._process.poll() is not None:
+                self._hire()
+            assert self._process is not None
+            assert self._control is not None
+            ours, theirs = Pipe()
+            request["warm"] = request["agent"] not in self._cold
+            try:
+                self._control.send_bytes(json.dumps(request).encode())
+                send_handle(self._control, theirs.fileno(), self._process.pid)
+                theirs.close()
+                answer = json.loads(self._control.recv_bytes())
+            except (EOFError, OSError):
+                self.close()
+                raise WorkerError(
+                    "The process that starts agents died; give it more memory, and run it again."
+                ) from None
+            if "pid" in answer:
+                return ours, answer["pid"]
+            # Preparing the agent started threads, which a forked process would wait for: import it, and run nothing.
+            ours.close()
+            self._cold.add(request["agent"])
+            self.close()
+
+    def _hire(self) -> None:
+        ours, theirs = Pipe()
+        paths = [path or os.getcwd() for path in sys.path]
+        code = f"import sys; sys.path[:] = {paths!r}; "
+        code += f"from memplace_env.leaderboard.contestant import serve; serve({theirs.fileno()})"
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", code], stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()]
+        )
+        theirs.close()
+        self._control = ours
+        self._end = weakref.finalize(self, _dismiss, self._process, ours)
+        _hide_memory()
+
+    def close(self) -> None:
+        """End the process; the next run starts a new one."""
+        self._end()
+        self._process = self._control = None
+
+
+@dataclass(frozen=True)
+class _Claimed:
+    plan: MemoryPlan
+    evaluations: int
+    seconds: float
+    ready_s: float
+    curve: Sequence[Point]
+
+
+def _listen(pipe: Connection, measurements: Measurements | None, most_s: float | None) -> _Claimed:
+    """Answer a run until it has a result; `most_s` is the wall time after which it is given up."""
+    begin, ready_s, curve = time.perf_counter(), None, list[Point]()
+    while True:
+        message = _received(pipe, None if most_s is None else most_s - (time.perf_counter() - begin))
+        now = time.perf_counter()
+        if message[:1] == MEASURE:
+            if measurements is None:
+                raise LeaderboardError("it asked for measurements where there are none.")
+            pipe.send_bytes(measurements.answer(message[1:]))
+            continue
+        document = _document(message)
+        _require_no_error(document)
+        if ready_s is None:  # the first message, sent before any code of the agent was loaded
+            ready_s, begin = float(document["ready"]), time.perf_counter()
+            if measurements is not None:
+                measurements.begin()
+            continue
+        evaluations = document.get("evaluations")
+        if type(evaluations) is not int or not 0 <= evaluations < 2**62:
+            raise LeaderboardError("its number of evaluations is none.")
+        if "plan" in document:
+            counted = 0 if measurements is None else measurements.count
+            return _Claimed(_plan(document), max(evaluations, counted), now - begin, ready_s, curve)
+        latency_ps = document.get("latency_ps")
+        if type(latency_ps) is int and 0 < latency_ps < 2**62 and len(curve) < POINTS:
+            curve.append(Point(evaluations, now - begin, latency_ps))
+
+
+def _received(pipe: Connection, left_s: float | None) -> bytes:
+    try:
+        if left_s is not None and not pipe.poll(max(left_s, 0.0)):
+            raise LeaderboardError("it did not end long after its time was up, and was killed.")
+        return pipe.recv_bytes(MESSAGE_BYTES)
+    except (EOFError, OSError):
+        raise LeaderboardError("its process died; run it by 'memplace solve' to see why.") from None
+
+
+def _document(message: bytes) -> dict[str, Any]:
+    try:
+        document = parse_json(message) if len(message) <= LINE_BYTES else None
+    except ValueError:
+        document = None
+    if not isinstance(document, dict):
+        raise LeaderboardError("it sent something else than a result.")
+    return document
+
+
+def _require_no_error(document: Mapping[str, Any]) -> None:
+    if "error" in document:
+        said = shown(str(document["error"]), _SENTENCE)
+        raise LeaderboardError(said if document.get("ours") else f"the agent raised {said.rstrip('.')}.")
+
+
+def _plan(document: Mapping[str, Any]) -> MemoryPlan:
+    if document["plan"] is None:
+        raise LeaderboardError("no plan was found, though everything in the backing memory is one.")
+    try:
+        return MemoryPlan.from_document(document["plan"])
+    except PlanError as error:
+        raise LeaderboardError(f"its plan is not usable: {error}") from None
+
+
+def _hide_memory() -> None:
+    """Forbid other processes of this user to read this one's memory, as far as the system lets it."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+
+
+def _dismiss(process: subprocess.Popen[bytes], control: Connection) -> None:
+    control.close()
+    try:
+        process.wait(5.0)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

@@ -1,0 +1,175 @@
+"""A judge in another process: cheats that passed when agents ran in the process that counts, refused or harmless."""
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from memplace_env._lib.errors import LeaderboardError
+from memplace_env.leaderboard import checks, jobs, machine_reference, running, verifying
+from memplace_env.leaderboard.drawn_machines import MeasuredMachine, drawn_machine
+from memplace_env.leaderboard.folder import META, RUNS
+from memplace_env.leaderboard.jobs import Job, play
+from memplace_env.leaderboard.judge import Judge, Measurements
+from memplace_env.leaderboard.meta_file import read_meta
+from memplace_env.leaderboard.pinned import task_of
+from memplace_env.leaderboard.plan_wire import from_bytes, to_bytes
+from memplace_env.leaderboard.remote_simulator import MEASURED, REFUSED
+from memplace_env.leaderboard.suite import Budget, load_suite
+from memplace_env.placement.compiler import HEURISTICS, all_backing, native_plan
+
+QUICK, DRAWN = load_suite("quick-v1"), load_suite("black-box-v2")
+MAP = "MemPlace-TCN-LM-v0"
+AGENTS = "tests.leaderboard.cheating_agents"
+
+
+def job(agent, track="search", budget="10", seed=0, suite=QUICK, **fields):
+    return Job(f"{AGENTS}:{agent}", {}, suite.track(track), MAP, Budget(budget), seed, **fields)
+
+
+def test_plans_timed_behind_the_back_are_in_the_processor_time():
+    """One plan is counted; but in the tables that rank, of equal time, the row stands where its time puts it."""
+    entry, honest = play(job("BehindItsBack")), play(replace(job(""), agent="random"))
+    assert (entry.evaluations, honest.evaluations) == (1, 10)
+    assert entry.processor_seconds > 2 * honest.processor_seconds > 0
+
+
+def test_counters_that_are_set_back_change_no_count():
+    with pytest.raises(LeaderboardError, match="the budget is 20 measurements, which are spent"):
+        play(job("CounterReset", "black-box-2", "20"))
+
+
+def test_clocks_that_stand_still_are_not_asked():
+    with pytest.raises(LeaderboardError, match=r"it took [34]\.\d s with a budget of 1 s"):
+        play(job("ClockPatch", budget="1s"))
+
+
+def test_no_cache_is_warm():
+    first, second = (play(job("WarmCache", seed=seed)) for seed in (0, 1))
+    assert first.plan == second.plan == native_plan(task_of(MAP))
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """One instance and two seeds of a suite whose machines are drawn; references take little work."""
+    suite = replace(DRAWN, seeds=2, instances={MAP: DRAWN.instances[MAP]})
+    for module in (checks, verifying):
+        monkeypatch.setattr(module, "load_suite", lambda name: suite)
+    monkeypatch.setattr(machine_reference, "PLANS", 20)
+    monkeypatch.setattr(machine_reference, "SOLVE_SECONDS", 0.2)
+    return suite
+
+
+def test_the_factors_of_a_machine_are_nowhere_to_be_read(small, tmp_path, monkeypatch):
+    """Neither in the process, nor in the folder: seeds are written when all is done."""
+    monkeypatch.setenv("LEADERBOARD_OUT", str(tmp_path / "out"))
+    monkeypatch.setattr(jobs, "judge", Judge)  # a new process, which has the variable
+    track = small.track("event-2-0")
+    meta = running.describe(small, track, f"{AGENTS}:FactorReader", {}, ["10"])
+    assert meta.format == 2
+    running.run(meta, tmp_path / "out")
+    submission = verifying.verify(tmp_path / "out")
+    assert submission.meta.machine_seeds == meta.machine_seeds
+    assert {entry.plan == native_plan(task_of(MAP)) for entry in submission.entries if entry.budget == "10"} == {True}
+
+
+def test_a_stopped_run_on_drawn_machines_begins_anew_on_others(small, tmp_path, monkeypatch):
+    meta = running.describe(small, small.track("event-2-0"), "native", {}, nominal=True)
+    played = running.play
+
+    def mortal(job):
+        if job.seed == 1:
+            raise KeyboardInterrupt
+        return played(job)
+
+    monkeypatch.setattr(running, "play", mortal)
+    with pytest.raises(KeyboardInterrupt):
+        running.run(meta, tmp_path)
+    left = {path.name for path in tmp_path.iterdir()}
+    assert META in left
+    assert RUNS not in left
+    assert "runs.jsonl" not in left
+    assert read_meta(tmp_path / META).machine_seeds is None
+    monkeypatch.setattr(running, "play", played)
+    again = running.describe(small, small.track("event-2-0"), "native", {}, nominal=True)
+    running.run(again, tmp_path)
+    assert verifying.verify(tmp_path).meta.machine_seeds == again.machine_seeds != meta.machine_seeds
+
+
+def test_nothing_is_left_behind(tmp_path, monkeypatch):
+    monkeypatch.setenv("LEADERBOARD_OUT", str(tmp_path))
+    monkeypatch.setattr(jobs, "judge", Judge)
+    play(job("Fork"))
+    process = int((tmp_path / "pid").read_text())
+    for _ in range(50):
+        try:
+            state = Path(f"/proc/{process}/stat").read_text().split()[2]
+        except OSError:
+            state = "gone"
+        if state in ("gone", "Z"):  # a dead process that nobody collects stays as a zombie
+            return
+        time.sleep(0.05)
+    pytest.fail("a process of the run goes on")
+
+
+def test_a_process_that_dies_is_a_sentence():
+    with pytest.raises(LeaderboardError, match=f"Death on {MAP}, budget 10, seed 0: its process died"):
+        play(job("Death"))
+    assert play(job("WarmCache")).evaluations == 1, "the next run has a process of its own"
+
+
+def test_evaluations_that_an_agent_denies_are_counted_by_its_environment():
+    assert play(job("Pretender")).evaluations == 8
+
+
+def test_curves_have_the_clock_of_the_judge():
+    entry = play(replace(job("", budget="100"), agent="local-search"))
+    assert [point.seconds for point in entry.curve] == sorted(point.seconds for point in entry.curve)
+    assert 0 < entry.curve[0].seconds <= entry.curve[-1].seconds <= entry.seconds
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.05])
+def test_measurements_are_refused_beyond_the_budget(noise):
+    """Without noise, a plan that was measured before costs nothing."""
+    task = task_of(MAP)
+    plans = [native_plan(task), HEURISTICS["all-fastest"](task), all_backing(task)]
+    box = MeasuredMachine(drawn_machine("factors", 5), noise, 1)
+    measurements = Measurements(box, task, 2)
+    measurements.answer(to_bytes(plans[:1]))
+    measurements.begin()
+    assert measurements.answer(to_bytes(plans[1:2]))[:1] == MEASURED
+    assert measurements.answer(to_bytes(plans[:2]))[:1] == (REFUSED if noise else MEASURED)
+    assert measurements.answer(to_bytes(plans[2:]))[:1] == MEASURED
+    assert measurements.count == 2
+    assert measurements.answer(to_bytes(plans[:1]))[:1] == (REFUSED if noise else MEASURED)
+
+
+def test_plans_that_cannot_run_are_not_measured():
+    task = task_of(MAP)
+    plan = HEURISTICS["all-fastest"](task)
+    blocks = plan.allocations.copy()
+    blocks[:, 2] = 0
+    measurements = Measurements(MeasuredMachine(drawn_machine("factors", 5), 0.0, 1), task, None)
+    answer = measurements.answer(to_bytes([replace(plan, allocations=blocks)]))
+    assert answer[:1] == REFUSED
+    assert b"cannot run" in answer
+    assert measurements.count == 0
+
+
+def test_what_travels_is_the_plan():
+    task = task_of(MAP)
+    plans = [native_plan(task), HEURISTICS["all-fastest"](task)]
+    assert from_bytes(to_bytes(plans), task) == plans
+    assert from_bytes(to_bytes([]), task) == []
+
+
+def test_bytes_that_are_no_plans_are_refused():
+    task, good = task_of(MAP), to_bytes([native_plan(task_of(MAP))])
+    counts = [number.to_bytes(8, "little", signed=True) for number in (2**62, -1)]
+    rng = np.random.default_rng(0)
+    hostile = [b"", good[:-1], good + b"x", b"\xff" * 64, *(count + good for count in counts)]
+    for data in (*hostile, *(rng.bytes(size) for size in rng.integers(1, 200, size=200))):
+        with pytest.raises(LeaderboardError, match="cannot be read"):
+            from_bytes(data, task)
