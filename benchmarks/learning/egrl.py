@@ -9,9 +9,9 @@ from itertools import product
 from benchmarks.learning import statistics
 from benchmarks.learning.curves import Panel, draw, grid_to
 from benchmarks.learning.part import Part, Shown
-from benchmarks.learning.runs import BEST_RULE, SEARCHES, first_ids, free, limited
+from benchmarks.learning.runs import BEST_RULE, EXACT, SEARCHES, first_ids, free, limited
 from benchmarks.learning.statistics import Shares
-from benchmarks.learning.steps import MAPS, best_rule, exact_record
+from benchmarks.learning.steps import MAPS, best_rule
 from benchmarks.ledger import Record
 from benchmarks.tables import DataFile, markdown_table
 from memplace_env.envs.registration import Formulation
@@ -49,36 +49,28 @@ def seconds_of(records: Sequence[Record]) -> dict[str, float]:
 
 def results_table(records: Sequence[Record]) -> str:
     """Return a Markdown table with a row for each program, and one for the first ids: percentages of the best known."""
-    heads = [
-        "environments",
-        "maps",
-        "best rule",
-        "local search",
-        "EGRL",
-        "EGRL ahead by",
-        "local search in EGRL's time",
+    heads = ["environments", "best rule", "local search", "EGRL", "EGRL ahead by", "local search in EGRL's time"]
+    seconds = seconds_of(records)
+    rows = [
+        _row(records, name, (env_id,), MANY, Shares.of(records, (env_id,), SEARCH, seconds=seconds[env_id]).cell())
+        for name, env_id in MAPS.items()
     ]
-    heads += ["s: EGRL", "local search", "exact"]
-    seconds, rows = seconds_of(records), []
-    for name, env_id in MAPS.items():
-        found = _pair(records, (env_id,), MANY)
-        equal = Shares.of(records, (env_id,), SEARCH, seconds=seconds[env_id])
-        rows.append(_row(name, MANY, best_rule(records, (env_id,)), *found, equal.cell()))
-        rows[-1].append(f"{exact_record(records, env_id)['took_s']:.1f}")
-    found = _pair(records, IDS, FEW)
-    rows.append([*_row(f"{len(IDS)} ids", FEW, best_rule(records, IDS), *found, ""), ""])
-    return markdown_table(heads, rows)
+    rows.append(_row(records, f"{len(IDS)} ids", IDS, FEW, ""))
+    return markdown_table([*heads, "s: EGRL, local search, exact"], rows)
+
+
+def _row(records: Sequence[Record], title: str, env_ids: Sequence[str], plans: int, equal: str) -> list[str]:
+    search, egrl = _pair(records, env_ids, plans)
+    seconds = [shares.seconds.mean() for shares in (egrl, search, Shares.of(records, env_ids, EXACT))]
+    cells = [search.cell(), egrl.cell(), statistics.difference(egrl, search), equal]
+    spent = " / ".join(f"{mean:.1f}" for mean in seconds)
+    return [f"{title}, {plans:,} maps", best_rule(records, env_ids).cell(), *cells, spent]
 
 
 def _pair(records: Sequence[Record], env_ids: Sequence[str], plans: int) -> tuple[Shares, Shares]:
     """Return the shares of local search and of EGRL."""
     search, egrl = (Shares.of(records, env_ids, solver, plans=plans) for solver in (SEARCH, EGRL))
     return search, egrl
-
-
-def _row(title: str, plans: int, rule: Shares, search: Shares, egrl: Shares, equal: str) -> list[str]:
-    cells = [rule.cell(), search.cell(), egrl.cell(), statistics.difference(egrl, search), equal]
-    return [title, f"{plans:,}", *cells, f"{egrl.seconds.mean():.1f}", f"{search.seconds.mean():.1f}"]
 
 
 def baseline_table(records: Sequence[Record]) -> str:

@@ -196,6 +196,8 @@ class Trial(NamedTuple):
 def complete(ledger: Ledger, settings: Sequence[Record], pool: Executor) -> list[Record]:
     """Return the records of these settings; measure what is missing, trials first."""
     missing = ledger.missing(settings)
+    if not missing:
+        return ledger.of(settings)
     found = ledger.complete(trials(missing), measure, pool)
     lines = {(record["id"], record["solver"]): Trial(*record["line"]) for record in found}
     for run in missing:

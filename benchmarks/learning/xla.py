@@ -41,13 +41,13 @@ def speedups(records: Sequence[Record]) -> dict[str, Floats]:
 
 def table(every: Mapping[str, Floats]) -> str:
     """Return a Markdown table with a row for each of XLA's solvers: where and by how much PPO's plans are faster."""
-    heads = ["PPO against", "games", "better", "alike", "worse", "mean", "median", "worst", "best"]
+    heads = ["PPO against", "better", "alike", "worse", "mean", "worst game", "best game"]
     rows = []
     for title, other in list(every.items())[1:]:
         percent = 100 * (every[LEARNER] / other - 1)
         better, worse = (percent > 100 * LEAST).sum(), (percent < -100 * LEAST).sum()
-        figures = (percent.mean(), np.median(percent), percent.min(), percent.max())
-        counts = (len(percent), better, len(percent) - better - worse, worse)
+        figures = (percent.mean(), percent.min(), percent.max())
+        counts = (better, len(percent) - better - worse, worse)
         rows.append([title, *map(str, counts), *(f"{figure:+.2f} %" for figure in figures)])
     return markdown_table(heads, rows)
 
