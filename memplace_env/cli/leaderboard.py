@@ -5,8 +5,7 @@ from __future__ import annotations
 import json as jsonlib
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,18 +13,16 @@ import typer
 
 from memplace_env._lib.errors import LeaderboardError, MemPlaceError
 from memplace_env.cli.console import note, print_json, stdout
+from memplace_env.cli.leaderboard_board import Folders, page, replaying, table
+from memplace_env.cli.leaderboard_rerun import rerun as rerun_command
 from memplace_env.cli.shared_options import JsonFlag
 from memplace_env.envs.splits import FORMULATIONS
 
 if TYPE_CHECKING:
-    from memplace_env.leaderboard.checks import OnProgress
     from memplace_env.leaderboard.submission import Submission, Training
 
 REFUSED = 1
 """Exit code if a submission is refused."""
-
-Folders = Annotated[list[Path], typer.Argument(metavar="DIR...", help="Folders that 'memplace leaderboard run' wrote.")]
-Trust = Annotated[bool, typer.Option("--trust", help="Read the submissions without replaying their plans.")]
 
 HELP = "Run agents on a suite, verify submissions of others, and draw the page."
 app = typer.Typer(no_args_is_help=True, context_settings={"help_option_names": ["-h", "--help"]})
@@ -124,7 +121,7 @@ def run(
     """Let an agent play a suite and write a submission: submission.toml, and a plan and a curve for each run.
 
     Called again with the same arguments it goes on where it was stopped. The plans that the agent evaluates are counted
-    by its environments. --json prints the folder and how many runs it has.
+    by a judge in another process, which takes the time too. --json prints the folder and how many runs it has.
     """
     from memplace_env.cli.agent_run import new_bar
     from memplace_env.cli.interrupts import in_thread
@@ -134,7 +131,7 @@ def run(
     from memplace_env.leaderboard.verifying import read
 
     if ":" in agent:
-        sys.path.insert(0, os.getcwd())
+        sys.path.insert(0, os.getcwd())  # of the process that starts agents; nothing of it is imported here
     loaded = load_suite(suite)
     named: dict[str, Any] = {"name": name} if name else {}
     machines = read(machines_of) if machines_of else None
@@ -190,12 +187,12 @@ def verify(
 ) -> None:
     """Replay every plan of submissions and compute every figure anew; exit code 1 if anything differs.
 
-    Seconds and the effort of training are declared and cannot be checked. --json prints for each folder how
-    many plans were replayed and how many run again, and the error or null.
+    How plans were found cannot be replayed; 'memplace leaderboard rerun' runs the agent again. --json prints for each
+    folder how many plans were replayed and how many run again, and the error or null.
     """
     from memplace_env.leaderboard.verifying import verify_all
 
-    with _replaying() as on_progress:
+    with replaying() as on_progress:
         replayed = verify_all(folders, on_progress)
     results = []
     for folder, outcome in zip(folders, replayed, strict=True):
@@ -219,76 +216,16 @@ def verify(
         raise typer.Exit(REFUSED)
 
 
-@app.command(epilog="Example: memplace leaderboard table out/local-search")
-def table(folders: Folders, trust: Trust = False, json: JsonFlag = False) -> None:
-    """Print the standings as Markdown, after verifying the submissions. --json prints the rows."""
-    from memplace_env.leaderboard.board import Board
-
-    board = Board.of(_all(folders, trust))
-    if json:
-        print_json(board.to_json())
-        return
-    sys.stdout.write(board.markdown())
-
-
-@app.command(epilog="Example: memplace leaderboard page out/local-search --out site")
-def page(
-    folders: Folders,
-    out: Annotated[Path, typer.Option("--out", help="Folder of the page; index.html is in it.")],
-    title: Annotated[str, typer.Option("--title", help="Title of the page.")] = "MemPlace leaderboard",
-    plan_seeds: Annotated[
-        int | None,
-        typer.Option("--plan-seeds", min=1, help="Show plans of so many seeds only; a plan takes 2 to 50 kB."),
-    ] = None,
-    trust: Trust = False,
-    json: JsonFlag = False,
-) -> None:
-    """Draw the leaderboard as a page that needs no server and no network, after verifying the submissions."""
-    from memplace_env.cli.agent_run import new_bar
-    from memplace_env.leaderboard.board import Board
-    from memplace_env.leaderboard.page.site import check_destination
-
-    check_destination(out)
-    board = Board.of(_all(folders, trust))
-    with new_bar(counted=True) as bar:
-        shown = bar.add_task("drawing plans", total=None)
-        index = board.write_page(
-            out, title, plan_seeds=plan_seeds, on_progress=lambda done, of: bar.update(shown, completed=done, total=of)
-        )
-    if json:
-        print_json({"page": str(index)})
-        return
-    stdout().print(f"Written: {index}", soft_wrap=True)
-
-
-def _all(folders: Sequence[Path], trust: bool) -> list[Submission]:
-    """Return the submissions, or raise the first error; equal names are refused before anything is replayed."""
-    from memplace_env.leaderboard.folder import META
-    from memplace_env.leaderboard.meta_file import read_meta
-    from memplace_env.leaderboard.row_names import check_unique
-    from memplace_env.leaderboard.verifying import read, verified
-
-    metas = [read_meta(folder / META) for folder in folders if (folder / META).is_file()]
-    for where in {(meta.suite, meta.track) for meta in metas}:
-        check_unique(meta.name for meta in metas if (meta.suite, meta.track) == where)
-    if trust:
-        return [read(folder) for folder in folders]
-    with _replaying() as on_progress:
-        return verified(folders, on_progress)
-
-
-@contextmanager
-def _replaying() -> Iterator[OnProgress]:
-    """Show a progress bar for replayed plans."""
-    from memplace_env.cli.agent_run import new_bar
-
-    with new_bar(counted=True) as bar:
-        shown = bar.add_task("replaying", total=None)
-        yield lambda done, of: bar.update(shown, completed=done, total=of)
+app.command("rerun", epilog="Example: memplace leaderboard rerun out/local-search --record reruns.jsonl --budget 10")(
+    rerun_command
+)
+app.command(epilog="Example: memplace leaderboard table out/local-search")(table)
+app.command(epilog="Example: memplace leaderboard page out/local-search --out site")(page)
 
 
 def _run_again(folder: Path, submission: Submission, count: int, agent: str | None) -> int:
     """Run some entries again, spread over the submission, and return their number."""
+    from memplace_env.leaderboard.agent_source import pinned_code
     from memplace_env.leaderboard.suite import REFERENCE
     from memplace_env.leaderboard.verifying import rerun
 
@@ -307,8 +244,9 @@ def _run_again(folder: Path, submission: Submission, count: int, agent: str | No
         note(f"{folder}: budgets of seconds end elsewhere on every machine, so nothing was run again.")
         return 0
     chosen = repeatable[:: max(len(repeatable) // count, 1)][:count]
-    for entry in chosen:
-        rerun(folder, submission, entry)
+    with pinned_code(folder, submission.meta):
+        for entry in chosen:
+            rerun(folder, submission, entry)
     return len(chosen)
 
 

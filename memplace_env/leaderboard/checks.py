@@ -71,6 +71,15 @@ def check_meta(meta: Meta, version: str) -> tuple[Suite, Track]:
     return suite, track
 
 
+def check_source(meta: Meta, has_file: bool) -> None:
+    """Raise a LeaderboardError unless a submission has the agent's file if that is its source, and no other."""
+    if (meta.source.get("kind") == "file") != has_file:
+        said = "has none that it describes" if has_file else "lacks agent.py, which it describes"
+        raise LeaderboardError(f"the folder {said}; 'memplace leaderboard run' writes both.")
+    if meta.format == 2 and ":" in meta.agent and not meta.source:
+        raise LeaderboardError(f"it does not say where {meta.agent} comes from; run it again.")
+
+
 def seeds_of(suite: Suite, track: Track, deterministic: bool) -> tuple[int, ...]:
     """Return the seeds of a submission: one is enough for what is deterministic, unless each is on another machine."""
     return (0,) if deterministic and track.machine is None else tuple(range(suite.seeds))

@@ -24,7 +24,10 @@ from memplace_env.placement.memory_plan import MemoryPlan
 META, RUNS = "submission.toml", "runs.jsonl.xz"
 UNFINISHED: Final = "runs.jsonl"
 """File that the runs of an unfinished submission are appended to; `RUNS` replaces it in the end."""
+AGENT: Final = "agent.py"
+"""The agent's code, in submissions of an agent that is a file."""
 META_BYTES: Final = 2**18
+AGENT_BYTES: Final = 2**18
 PACKED_BYTES: Final = 2**24
 UNPACKED_BYTES: Final = 2**27
 LINE_BYTES: Final = 2**22
@@ -45,8 +48,8 @@ _JUDGED: Final = "processor_seconds"
 _MOST: Final = 2**62
 
 
-def submission_files(folder: Path) -> tuple[Path, Path]:
-    """Return the paths of a submission's `META` and `RUNS`.
+def submission_files(folder: Path) -> tuple[Path, ...]:
+    """Return the paths of a submission's `META` and `RUNS`, and of its `AGENT` if it has one.
 
     Raises:
         LeaderboardError: if anything else is there, or one of them is missing, too large or no regular file.
@@ -54,7 +57,7 @@ def submission_files(folder: Path) -> tuple[Path, Path]:
     if not folder.is_dir():
         raise LeaderboardError(f"{folder} is not a folder; pass the one that 'memplace leaderboard run' wrote.")
     names, present = {META, RUNS}, {path.name for path in folder.iterdir()}
-    for name in sorted(present - names):
+    for name in sorted(present - names - {AGENT}):
         raise LeaderboardError(
             f"{folder / name} does not belong into a submission, which has {' and '.join(sorted(names))}"
             + ("; the run is unfinished, start it again to go on." if name == UNFINISHED else ".")
@@ -63,7 +66,10 @@ def submission_files(folder: Path) -> tuple[Path, Path]:
         raise LeaderboardError(f"{folder / name} is missing.")
     _require_regular(folder / META, META_BYTES)
     _require_regular(folder / RUNS, PACKED_BYTES)
-    return folder / META, folder / RUNS
+    if AGENT not in present:
+        return folder / META, folder / RUNS
+    _require_regular(folder / AGENT, AGENT_BYTES)
+    return folder / META, folder / RUNS, folder / AGENT
 
 
 def read_bytes(path: Path, limit: int) -> bytes:

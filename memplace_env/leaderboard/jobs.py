@@ -13,7 +13,8 @@ from memplace_env.leaderboard.black_box import BlackBox
 from memplace_env.leaderboard.checks import check_spending
 from memplace_env.leaderboard.drawn_machines import DrawnMachine, MeasuredMachine, drawn_machine, noise_seed
 from memplace_env.leaderboard.entry import Entry, Point, RunKey
-from memplace_env.leaderboard.judge import Judge, JudgedSearch, Measurements
+from memplace_env.leaderboard.judge import Judge, JudgedSearch
+from memplace_env.leaderboard.judged_machine import Measurements
 from memplace_env.leaderboard.machine_reference import find_reference
 from memplace_env.leaderboard.pinned import task_of
 from memplace_env.leaderboard.submission import Meta

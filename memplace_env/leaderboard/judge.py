@@ -24,16 +24,13 @@ from typing import Any, Final
 from memplace_agents.built_in_agents import BUILT_IN
 from memplace_env._lib.errors import LeaderboardError, PlanError, WorkerError
 from memplace_env._lib.foreign import parse_json, shown
-from memplace_env.leaderboard.black_box import BlackBox
 from memplace_env.leaderboard.contestant import end_group, traits_of
-from memplace_env.leaderboard.drawn_machines import MeasuredMachine
 from memplace_env.leaderboard.entry import Point
 from memplace_env.leaderboard.folder import LINE_BYTES, POINTS
-from memplace_env.leaderboard.plan_wire import MESSAGE_BYTES, from_bytes
-from memplace_env.leaderboard.remote_simulator import MEASURE, MEASURED, REFUSED, RESULT
+from memplace_env.leaderboard.judged_machine import Measurements
+from memplace_env.leaderboard.plan_wire import MESSAGE_BYTES
+from memplace_env.leaderboard.remote_simulator import MEASURE
 from memplace_env.placement.memory_plan import MemoryPlan
-from memplace_env.placement.task import Task
-from memplace_env.placement.validation import violations
 
 _END_S: Final = 10.0
 """Seconds beyond a limit after which a run is killed."""
@@ -60,45 +57,6 @@ class JudgedSearch:
     curve: Sequence[Point]
 
 
-class Measurements:
-    """The machine of a run, and the count of what it measured.
-
-    Args:
-        machine: the simulator.
-        task: task of the environment.
-        most: plans that may be measured after the free baselines; None for any number.
-    """
-
-    def __init__(self, machine: BlackBox | MeasuredMachine, task: Task, most: int | None) -> None:
-        self._machine, self._task, self._most = machine, task, most
-        self._free: int | None = None
-
-    @property
-    def count(self) -> int:
-        """Plans measured since `begin`."""
-        return self._machine.measured - (self._free or 0)
-
-    def begin(self) -> None:
-        """Count from here: what was measured before is the baseline, which is free."""
-        self._free = self._machine.measured
-
-    def answer(self, request: bytes) -> bytes:
-        """Return the answer to a request to measure plans."""
-        try:
-            plans = from_bytes(request, self._task)
-        except LeaderboardError as error:
-            return REFUSED + str(error).encode()
-        limited = self._most is not None and self._free is not None
-        if limited and self.count + self._machine.cost(plans) > (self._most or 0):
-            return REFUSED + f"the budget is {self._most} measurements, which are spent.".encode()
-        for plan in plans:
-            broken = violations(self._task, plan)
-            if broken:
-                return REFUSED + f"a plan cannot run: {broken[0].message}".encode()
-        reports = self._machine.run_batch(self._task.program, self._task.accelerator, plans)
-        return MEASURED + b"".join(RESULT.pack(report.latency_ps, report.energy_j) for report in reports)
-
-
 class Judge:
     """Runs agents in processes of their own, and measures them."""
 
@@ -106,6 +64,7 @@ class Judge:
         self._process: subprocess.Popen[bytes] | None = None
         self._control: Connection | None = None
         self._cold: set[str] = set()
+        self._paths: list[str] = []
         self._end: Callable[[], Any] = lambda: None
 
     def describe(self, agent: str, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -181,7 +140,8 @@ class Judge:
     def _start(self, request: dict[str, Any]) -> tuple[Connection, int]:
         """Start a run; return the pipe to it and its process id."""
         while True:
-            if self._process is None or self._process.poll() is not None:
+            if self._process is None or self._process.poll() is not None or self._paths != _paths():
+                self.close()
                 self._hire()
             assert self._process is not None
             assert self._control is not None
@@ -206,8 +166,8 @@ class Judge:
 
     def _hire(self) -> None:
         ours, theirs = Pipe()
-        paths = [path or os.getcwd() for path in sys.path]
-        code = f"import sys; sys.path[:] = {paths!r}; "
+        self._paths = _paths()
+        code = f"import sys; sys.path[:] = {self._paths!r}; "
         code += f"from memplace_env.leaderboard.contestant import serve; serve({theirs.fileno()})"
         self._process = subprocess.Popen(
             [sys.executable, "-c", code], stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()]
@@ -293,6 +253,11 @@ def _plan(document: Mapping[str, Any]) -> MemoryPlan:
         return MemoryPlan.from_document(document["plan"])
     except PlanError as error:
         raise LeaderboardError(f"its plan is not usable: {error}") from None
+
+
+def _paths() -> list[str]:
+    """Return the search path of modules; agents are loaded from it as it is when a run starts."""
+    return [path or os.getcwd() for path in sys.path]
 
 
 def _hide_memory() -> None:

@@ -122,6 +122,17 @@ def _seeds(name: str, value: Any, most: int = MOST) -> tuple[int, ...]:
     return tuple(value)
 
 
+def _source(name: str, value: Any) -> Mapping[str, str]:
+    table = _table(name, value)
+    if table and (set(table) != {"kind", "name", "version", "sha256"} or table["kind"] not in ("file", "package")):
+        raise LeaderboardError(f"{name} must have kind (file or package), name, version and sha256.")
+    for key, item in table.items():
+        _text(f"{name}.{key}", item)
+    if table and not str(table["name"]).replace("-", "_").replace(".", "_").isidentifier():
+        raise LeaderboardError(f"{name}.name must be the name of a module or a package.")
+    return dict(table)
+
+
 def _format(name: str, value: Any) -> int:
     if type(value) is not int or value not in FORMATS:
         raise LeaderboardError(f"{name} must be {' or '.join(map(str, FORMATS))}; install a newer memplace.")
@@ -172,6 +183,7 @@ _KINDS: Final[Mapping[str, Callable[[str, Any], Any]]] = {
     "link": _link,
     **dict.fromkeys(("licence", "made"), _text),
     "training": _training,
+    "source": _source,
     "format": _format,
 }
 

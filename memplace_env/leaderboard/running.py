@@ -12,15 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from memplace_env._lib.errors import LeaderboardError
-from memplace_env._lib.files import alone
+from memplace_env._lib.files import alone, write_atomically
 from memplace_env._lib.threads import available_cores
 from memplace_env._lib.version import __version__
 from memplace_env.envs.splits import FORMULATIONS
+from memplace_env.leaderboard.agent_source import FILE, file_of, own_code, source_of
 from memplace_env.leaderboard.checks import OnProgress, check_meta, expected, seeds_of
 from memplace_env.leaderboard.drawn_machines import draw_seeds
 from memplace_env.leaderboard.entry import Entry, RunKey
 from memplace_env.leaderboard.executors import run_all
-from memplace_env.leaderboard.folder import META, RUNS, UNFINISHED, append_run, resume_runs, write_runs
+from memplace_env.leaderboard.folder import AGENT, META, RUNS, UNFINISHED, append_run, resume_runs, write_runs
 from memplace_env.leaderboard.jobs import job_of, judge, play
 from memplace_env.leaderboard.meta_file import read_meta, write_meta
 from memplace_env.leaderboard.submission import Meta, Submission
@@ -74,6 +75,7 @@ def describe(
         memplace=__version__,
         hardware=hardware(),
         machine_seeds=_machine_seeds(suite, track, machines),
+        source=source_of(agent) if own_code(agent) else {},
         made=datetime.date.today().isoformat(),
         format=2,
         **{"name": about["name"], **fields},
@@ -129,6 +131,8 @@ def run(
     wanted = list(expected(meta, suite, track))
     with alone(out):
         meta = _claimed(out, meta, hidden=track.machine is not None and machines is None)
+        if meta.source.get("kind") == FILE:
+            write_atomically(out / AGENT, file_of(meta.agent))
         if (out / RUNS).exists():
             on_progress(len(wanted), len(wanted))
         elif track.machine is not None and machines is None:

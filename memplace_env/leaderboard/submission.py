@@ -52,6 +52,7 @@ class Meta:
         nominal: whether the agent searched under the cost arrays of a black-box track's tasks, and measured nothing.
         memplace: version of the code.
         hardware: cpu, cores, platform, python; declared.
+        source: kind, name, version and sha256 of the code of a "module:Class", see `agent_source`; empty for others.
         made: the day of the run, as 2026-01-31; empty if it is unknown.
         training: None if nothing was trained.
         machine_seeds: seeds of the machines that were drawn, one for each of `seeds`; None if the track draws none.
@@ -76,6 +77,7 @@ class Meta:
     hardware: Mapping[str, Any] = field(default_factory=dict)
     training: Training | None = None
     machine_seeds: tuple[int, ...] | None = None
+    source: Mapping[str, str] = field(default_factory=dict)
     made: str = ""
     format: int = 1
 

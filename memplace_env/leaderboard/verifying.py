@@ -9,7 +9,7 @@ from pathlib import Path
 
 from memplace_env._lib.errors import LeaderboardError, MemPlaceError
 from memplace_env._lib.version import __version__
-from memplace_env.leaderboard.checks import OnProgress, check_meta, check_spending, key_check, ordered
+from memplace_env.leaderboard.checks import OnProgress, check_meta, check_source, check_spending, key_check, ordered
 from memplace_env.leaderboard.entry import Entry
 from memplace_env.leaderboard.folder import folder_sha256, read_runs, submission_files
 from memplace_env.leaderboard.jobs import job_of, play, true_latency_ps
@@ -73,10 +73,11 @@ def _read(folder: Path) -> Submission | LeaderboardError:
 
 def read(folder: Path) -> Submission:
     """Read a submission and check that it is complete, without replaying it; see `verify`."""
-    meta_path, runs_path = submission_files(folder)
+    meta_path, runs_path, *code = submission_files(folder)
     meta = read_meta(meta_path)
     try:
         suite, track = check_meta(meta, __version__)
+        check_source(meta, bool(code))
     except LeaderboardError as error:
         raise LeaderboardError(f"{meta_path}: {error}") from None
     runs = list(read_runs(runs_path, key_check(meta, suite, track)))

@@ -42,8 +42,13 @@ def test_the_example_from_run_to_page(place):
     (result,) = json.loads(memplace(place, *again, "--agent", "climber:Climber").stdout)
     assert result == {"folder": "it's mine", "ok": True, "plans": 4 * 2 * 5, "rerun": 2, "error": None}
     rows = json.loads(memplace(place, "leaderboard", "table", "it's mine", "--json").stdout)["rows"]
-    assert {(row["submission"], row["budget"]) for row in rows} == {("climber", "10"), ("climber", "100")}
-    assert all(row["share"] > 0 for row in rows if row["budget"] == "100")
+    own = [row for row in rows if row["submission"] == "climber" and row["budget"] in ("10", "100")]
+    assert [(row["budget"], row["standing"]) for row in own] == [("10", "declared"), ("100", "declared")]
+    assert own[1]["share"] > 0
+    rerun = "leaderboard", "rerun", "it's mine", "--record", "reruns.jsonl", "--budget", "10"
+    memplace(place, *rerun, "--agent", "climber:Climber")
+    table = memplace(place, "leaderboard", "table", "it's mine", "--all", "--reruns", "reruns.jsonl").stdout
+    assert "| ✓ **climber** (yours) |" in table
     memplace(place, "leaderboard", "page", "it's mine", "--out", "site")
     assert (place / "site" / "index.html").is_file()
 

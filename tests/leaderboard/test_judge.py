@@ -12,7 +12,8 @@ from memplace_env.leaderboard import checks, jobs, machine_reference, running, v
 from memplace_env.leaderboard.drawn_machines import MeasuredMachine, drawn_machine
 from memplace_env.leaderboard.folder import META, RUNS
 from memplace_env.leaderboard.jobs import Job, play
-from memplace_env.leaderboard.judge import Judge, Measurements
+from memplace_env.leaderboard.judge import Judge
+from memplace_env.leaderboard.judged_machine import Measurements
 from memplace_env.leaderboard.meta_file import read_meta
 from memplace_env.leaderboard.pinned import task_of
 from memplace_env.leaderboard.plan_wire import from_bytes, to_bytes
