@@ -59,7 +59,7 @@ class PolicySettings:
     largest_kl: float = 0.01
 
 
-class Decisions(NamedTuple):
+class PolicyBatch(NamedTuple):
     """Decisions with a choice to learn from, N rows.
 
     Attributes:
@@ -76,10 +76,10 @@ class Decisions(NamedTuple):
     log_prob: Floats
     advantage: Floats
 
-    def rows(self, rows: Ints) -> Decisions:
+    def rows(self, rows: Ints) -> PolicyBatch:
         """Return some of the decisions."""
         columns: Any = [column[rows] for column in self]
-        return Decisions(*columns)
+        return PolicyBatch(*columns)
 
 
 class PolicyRun(TrainingRun[FlatPolicy]):
@@ -139,7 +139,7 @@ class PolicyRun(TrainingRun[FlatPolicy]):
             losses = [-self._log_probs(decisions).mean() for decisions in shown if len(decisions.action)]
             self._step(torch.stack(losses).mean())
 
-    def _shown(self, index: int) -> Decisions:
+    def _shown(self, index: int) -> PolicyBatch:
         """Return decisions of a program with the exact plan's answers, or the next slower level that has room."""
         episodes, copies = self._programs[index], self.settings.copies
         episodes.begin(copies)
@@ -157,7 +157,7 @@ class PolicyRun(TrainingRun[FlatPolicy]):
         """Play a group of episodes of each program drawn, and learn from all of them together."""
         settings, played = self.settings, [self._played(index) for index in self._drawn(self.settings.played)]
         columns: list[Any] = [np.concatenate(column) for column in zip(*played, strict=True)]
-        batch = Decisions(*columns)
+        batch = PolicyBatch(*columns)
         left = 1 - (self.round - settings.imitation_rounds) / settings.reward_rounds
         self._optimiser.param_groups[0]["lr"] = settings.rate * left
         for _ in range(settings.epochs):
@@ -171,7 +171,7 @@ class PolicyRun(TrainingRun[FlatPolicy]):
                 limited = ratio.clamp(1 - settings.clip, 1 + settings.clip) * advantage
                 self._step(-torch.minimum(ratio * advantage, limited).mean())
 
-    def _played(self, index: int) -> Decisions:
+    def _played(self, index: int) -> PolicyBatch:
         """Return decisions of a group of episodes of a program, by the policy at random, with their advantages."""
         episodes, rows, rewards = self._programs[index], [], []
         episodes.begin(self.settings.group)
@@ -185,7 +185,7 @@ class PolicyRun(TrainingRun[FlatPolicy]):
         decisions = _with_choice([(*row, gained) for row, gained in zip(rows, limited, strict=True)])
         return decisions.rows(self._rng.permutation(len(decisions.action))[: self.settings.decisions])
 
-    def _log_probs(self, decisions: Decisions) -> Tensor:
+    def _log_probs(self, decisions: PolicyBatch) -> Tensor:
         """Return float32[N], logarithms of the probabilities of the actions."""
         logits = self._policy(torch.from_numpy(decisions.observation))
         log_policy = masked_log_softmax(logits, torch.from_numpy(decisions.legal))
@@ -234,7 +234,7 @@ def played_ps(policy: FlatPolicy, episodes: ProgramEpisodes, count: int, rng: np
     return episodes.latency_ps()
 
 
-def _with_choice(rows: Sequence[tuple[NDArray[Any], ...]]) -> Decisions:
+def _with_choice(rows: Sequence[tuple[NDArray[Any], ...]]) -> PolicyBatch:
     """Return the decisions that have more than one legal action, of T turns with B episodes."""
     columns: list[Any] = [np.concatenate(column) for column in zip(*rows, strict=True)]
-    return Decisions(*columns).rows(np.flatnonzero(columns[1].sum(axis=1) > 1))
+    return PolicyBatch(*columns).rows(np.flatnonzero(columns[1].sum(axis=1) > 1))
