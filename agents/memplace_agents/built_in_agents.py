@@ -19,7 +19,6 @@ from memplace_env.envs.registration import Formulation
 
 _TORCH = ("torch", "tensorboard")
 _GRAPHS = (*_TORCH, "torch_geometric")
-_SB3 = (*_GRAPHS, "stable_baselines3", "sb3_contrib")
 
 _ONE_SHOT, _GAME, _DYNAMIC = (Formulation.ONE_SHOT,), (Formulation.GAME,), (Formulation.DYNAMIC,)
 BOTH = (*_ONE_SHOT, *_GAME)
@@ -45,6 +44,7 @@ class AgentSpec:
         several: True if it trains one policy on several environments at once, by `train(envs, ...)`.
         resumes: True if it writes checkpoints to `out` and continues from them with `resume=True`.
         breaks_ties: True if it takes `tie_break=`.
+        carries_over: True if it takes `machine=`, what was learned of a machine on other programs.
         configs: "module:NAME" of its named settings, dataclasses for `config=`; None if it has none.
     """
 
@@ -57,6 +57,7 @@ class AgentSpec:
     several: bool = False
     resumes: bool = False
     breaks_ties: bool = False
+    carries_over: bool = False
     configs: str | None = None
 
     @property
@@ -143,6 +144,7 @@ BUILT_IN = (
         "memplace_agents.calibrated:Calibrated",
         BOTH,
         "for black boxes: costs fitted to measured plans, solved exactly, measured again",
+        carries_over=True,
     ),
     AgentSpec("random", "memplace_agents.heuristic:RandomSearch", _ONE_SHOT, "uniformly random assignments"),
     AgentSpec(
@@ -226,25 +228,21 @@ BUILT_IN = (
         "ppo",
         "memplace_agents.ppo:PPOAgent",
         BOTH,
-        "Stable-Baselines3's PPO with a network that suits the observation",
-        needs=_SB3,
+        "proximal policy optimisation with masks: assignments at once, games use by use",
+        needs=_TORCH,
         learns=True,
-    ),
-    AgentSpec(
-        "maskable-ppo",
-        "memplace_agents.ppo:MaskablePPOAgent",
-        BOTH,
-        "sb3-contrib's PPO, which plays legal actions only",
-        needs=_SB3,
-        learns=True,
+        several=True,
+        resumes=True,
     ),
     AgentSpec(
         "a2c",
         "memplace_agents.ppo:A2CAgent",
         BOTH,
-        "Stable-Baselines3's A2C, to see that any algorithm plugs in",
-        needs=_SB3,
+        "advantage actor-critic: the learner of ppo without its limit of change",
+        needs=_TORCH,
         learns=True,
+        several=True,
+        resumes=True,
     ),
 )
 

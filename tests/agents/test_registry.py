@@ -139,15 +139,15 @@ def test_what_needs_something_imports_just_that(name):
 
 def test_rows_of_one_module_need_the_same():
     """One of them can therefore stand for all above."""
-    assert set(LEARNERS) == {"egrl", "muzero", "ppo", "maskable-ppo", "a2c"}
-    assert len({SPECS[name].needs for name in ("ppo", "maskable-ppo", "a2c")}) == 1
+    assert set(LEARNERS) == {"egrl", "muzero", "ppo", "a2c"}
+    assert len({SPECS[name].needs for name in ("ppo", "a2c")}) == 1
 
 
 def test_missing_packages_are_named_with_what_to_type(monkeypatch):
     monkeypatch.setattr(built_in_agents, "find_spec", lambda module: None if module.startswith("torch") else module)
     assert SPECS["random"].lacking is None
     assert SPECS["muzero"].lacking == 'muzero needs torch: pip install "memplace[agents]"'
-    assert SPECS["ppo"].lacking == 'ppo needs torch and torch_geometric: pip install "memplace[agents]"'
+    assert SPECS["ppo"].lacking == 'ppo needs torch: pip install "memplace[agents]"'
 
 
 WITHOUT = """

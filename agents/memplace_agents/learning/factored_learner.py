@@ -6,7 +6,7 @@ In shapes `N` denotes the assignments of a round, `M` the decisions with a choic
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from math import isfinite
 from typing import Any, NamedTuple
 
@@ -21,14 +21,16 @@ from memplace_agents.learning.saved_tensors import load_optimiser, optimiser_sta
 from memplace_env._lib.errors import AgentError
 from memplace_env.program.program import Ints
 
+FEW_ROUNDS, SLOWER, SLOWEST = 125, 0.7, 0.04
+"""Rounds for which rates are as they are set; the exponent by which they fall with more of them, down to a tenth."""
+
 
 @dataclass(frozen=True)
 class FactoredSettings:
     """Settings of `FactoredLearner`; all are our choice.
 
     Attributes:
-        samples: most assignments of a round; fewer where the budget is small, see `rounds`.
-        rounds: least rounds in which a budget is spent, while a round has `least_samples`.
+        samples: assignments of a round; of a small budget fewer, see `for_budget`.
         least_samples: least assignments of a round.
         epochs: gradient steps on a round; fewer if the policy changes more than `largest_kl`.
         rate: Adam's learning rate of the network.
@@ -37,7 +39,8 @@ class FactoredSettings:
         best: fraction of a round that gets credit.
         imitation: weight of the cross-entropy of the best assignments.
         width: width of the two hidden layers.
-        lean: first logit of the fastest level over the others.
+        lean: logit of the fastest level over the others before learning.
+        start: the same of the best assignment's levels that is known without a search.
         clip: largest change of a probability that is rewarded; 0 for no limit, the plain policy gradient.
         largest_kl: divergence from the policy that played, in nats a decision, at which a round's epochs end.
 
@@ -46,32 +49,34 @@ class FactoredSettings:
     """
 
     samples: int = 256
-    rounds: int = 200
     least_samples: int = 32
-    epochs: int = 1
+    epochs: int = 3
     rate: float = 1e-3
-    table_rate: float = 0.03
+    table_rate: float = 0.1
     entropy: float = 0.1
-    best: float = 0.3
-    imitation: float = 0.1
+    best: float = 0.2
+    imitation: float = 0.2
     width: int = 64
     lean: float = 1.0
+    start: float = 3.0
     clip: float = 0.2
     largest_kl: float = 0.05
 
     def __post_init__(self) -> None:
         for field in fields(self):
             value, least = getattr(self, field.name), 0
-            if field.name in ("samples", "rounds", "least_samples", "epochs", "width"):
+            if field.name in ("samples", "least_samples", "epochs", "width"):
                 least = 1
             if not (isfinite(value) and value >= least):
                 raise AgentError(f"{field.name} must be at least {least} and finite, not {value}.")
         if not 0 < self.best <= 1:
             raise AgentError(f"best must be above 0 and at most 1, not {self.best}.")
 
-    def round_size(self, budget: int) -> int:
-        """Return the number of assignments of a round."""
-        return min(max(budget // self.rounds, self.least_samples), self.samples)
+    def for_budget(self, budget: int) -> FactoredSettings:
+        """Return the settings for so many assignments: longer runs learn more slowly, and trust their start less."""
+        samples = min(max(budget // FEW_ROUNDS, self.least_samples), self.samples)
+        slow = min(max(FEW_ROUNDS * samples / max(budget, 1), SLOWEST), 1.0) ** SLOWER
+        return replace(self, samples=samples, table_rate=self.table_rate * slow, start=self.start * slow)
 
 
 class Decisions(NamedTuple):
@@ -121,6 +126,11 @@ class FactoredLearner:
         decisions = self._programs[program]
         logits = self.policy(decisions.features) + self.tables[program] + self._lean
         return masked_log_softmax(logits, decisions.legal)
+
+    @torch.no_grad()
+    def start_from(self, levels: Ints, program: int) -> None:
+        """Make levels int64[M] of a program likelier."""
+        self.tables[program][torch.arange(len(levels)), torch.from_numpy(levels)] += self.settings.start
 
     @torch.no_grad()
     def sample(self, count: int, rng: np.random.Generator, program: int) -> Ints:

@@ -19,10 +19,11 @@ from memplace_agents.built_in_agents import CHECKPOINT, CHECKPOINT_BYTES, POLICY
 from memplace_agents.egrl import EGRL, EGRLConfig
 from memplace_agents.evaluator import GameEvaluator, OneShotEvaluator
 from memplace_agents.learning import safe_files
+from memplace_agents.learning.factored_learner import FactoredSettings
+from memplace_agents.learning.on_policy_settings import OnPolicySettings
 from memplace_agents.learning.policy_file import load_policy, save_policy
 from memplace_agents.muzero import MuZero, MuZeroConfig
-from memplace_agents.ppo import PPOAgent
-from memplace_agents.ppo.ppo_agent import GAME_KIND, ONE_SHOT_KIND
+from memplace_agents.ppo import PPOAgent, PPOConfig
 from memplace_agents.registry import agent_spec
 from memplace_env.cli.learner_flags import LearnerFlags
 from memplace_env.cli.runs import HISTORY, RUN, TrainingJob
@@ -63,20 +64,21 @@ def prepare(folder: Path) -> list[Subject]:
     torch.set_num_threads(1)
     program = random_dag(3, ops=6, largest=60_000_000)
     one_shot, game = OneShotEnv(program, "tpu-v4i"), MallocGameEnv(program, "tpu-v4i")
+    ppo = PPOConfig(
+        FactoredSettings(least_samples=2, width=4),
+        OnPolicySettings(envs=2, steps=4, minibatch=4, width=4, table_rate=0.1, imitation=0.1, warm_up=1),
+    )
     learners: list[tuple[Any, Any, Any]] = [
         (EGRL, EGRLConfig(population=4, elites=1, hidden=4, depth=1, attention_heads=1, batch=4), one_shot),
-        (
-            MuZero,
-            MuZeroConfig(games=2, simulations=2, latent=4, hidden=4, bins=5, batch=4, most_steps=1, replay=9),
-            game,
-        ),
+        (MuZero, MuZeroConfig(games=2, decisions=3, simulations=2, hidden=4, batch=4), game),
+        (PPOAgent, ppo, one_shot),
+        (PPOAgent, ppo, game),
     ]
     subjects = []
     for learner, config, env in learners:
-        out = folder / learner.name
+        out = folder / f"{learner.name}-{env.formulation}"
         learner(config, out=out).solve(env, budget=20)
         subjects += [_policy(learner, config, env, out / POLICY), _checkpoint(learner, config, env, out / CHECKPOINT)]
-    subjects += [_ppo(env, kind, folder) for env, kind in ((one_shot, ONE_SHOT_KIND), (game, GAME_KIND))]
     return subjects + _records(one_shot, folder / "job")
 
 
@@ -125,7 +127,7 @@ def _policy(learner: Any, config: Any, env: Any, path: Path) -> Subject:
 
 def _checkpoint(learner: Any, config: Any, env: Any, path: Path) -> Subject:
     kind = f"{learner.name}-run/2"
-    made = OneShotEvaluator if learner is EGRL else GameEvaluator
+    made = OneShotEvaluator if isinstance(env, OneShotEnv) else GameEvaluator
 
     def read(file: Path) -> None:
         agent = learner(config, out=file.parent, resume=True)
@@ -141,16 +143,6 @@ def _checkpoint(learner: Any, config: Any, env: Any, path: Path) -> Subject:
             require_valid(env.task, solution.plan)
 
     return Subject(path.read_bytes(), kind, safe_files.load(path, kind, CHECKPOINT_BYTES), read)
-
-
-def _ppo(env: Any, kind: str, folder: Path) -> Subject:
-    out = folder / kind.replace("/", "-")
-    PPOAgent(out=out).solve(env, budget=1)
-
-    def read(file: Path) -> None:
-        PPOAgent(policy=file).solve(env, budget=1)
-
-    return Subject((out / POLICY).read_bytes(), kind, safe_files.load(out / POLICY, kind), read)
 
 
 def _records(env: Any, out: Path) -> list[Subject]:
