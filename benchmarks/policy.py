@@ -62,9 +62,9 @@ COUNTS: Final = (1, 10, 100)
 SIZES: Final = (4, 16, 45)
 """Numbers of training programs; the last is all."""
 VARIANTS: Final = {"rules, graph": (True, True), "rules": (True, False), "graph": (False, True)}
-"""What the policy sees beyond its decision, by name: the rules' plans, its neighbours."""
+"""Whether the policy sees what the rules do with an entry, and its neighbours in the graph; by name."""
 STAGES: Final = ("best rule", "imitation", "reward")
-"""What is tested: the best rule, and the policy after each part of its training."""
+"""Stages of tests: the best rule, and the policy after each part of its training."""
 KEY: Final = ("split", *FIELDS)
 """Fields that identify a solved setting."""
 EVERY: Final = 10
