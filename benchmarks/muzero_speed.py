@@ -1,9 +1,9 @@
 """Measure the speed of MuZero's search, as JSON: `python -m benchmarks.muzero_speed`.
 
-Simulations/s of whole searches of 128 games half way through GPT2's, on one core and one thread, with the learned
-model and with the true rules, and the fractions of the time for the trees, the network and the rules. The best of
-20 searches by processor time, so that other processes on the machine matter little. Then a profile of a whole run of
-the default agent, and its memory.
+Simulations/s of whole searches half way through GPT2's games, with one thread, by processor time, with the true rules
+and with the learned model; fractions of that time for the trees, the network and the rules; the best of 20 searches.
+`two_cores` is the sum over two processes side by side. Then the parts of a whole run of the default agent, and its
+memory.
 """
 
 from __future__ import annotations
@@ -14,6 +14,9 @@ import pstats
 import resource
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from multiprocessing import get_context
 from typing import Any, TypeVar
 
 import gymnasium as gym
@@ -21,19 +24,16 @@ import numpy as np
 
 import memplace_env  # noqa: F401  (registers the environments)
 from memplace_agents.learning.torch_threads import one_thread
-from memplace_agents.muzero import MuZero
+from memplace_agents.muzero import MuZero, MuZeroConfig, models
 from memplace_agents.muzero.batched_search import search
-from memplace_agents.muzero.free_game import FreeGame, Observation
+from memplace_agents.muzero.free_game import FreeGame, GamesAside
 from memplace_agents.muzero.gumbel import Gumbel
-from memplace_agents.muzero.models import LearnedModel, SimulatorModel
-from memplace_agents.muzero.muzero_config import MuZeroConfig
+from memplace_agents.muzero.models import LearnedModel, RulesModel
+from memplace_agents.muzero.muzero_config import CONFIGS
 from memplace_agents.muzero.muzero_run import new_network
-from memplace_agents.muzero.networks import MuZeroNetwork
-from memplace_agents.muzero.search_types import Floats
-from memplace_env.program.program import Ints
 
 ID = "MallocGame-GPT2-v0"
-GAMES, SIMULATIONS, ROUNDS = 128, 16, 20
+SEARCHES = 20
 T = TypeVar("T")
 
 
@@ -53,83 +53,80 @@ class Stopwatch:
         return timed
 
 
-class TimedGame(FreeGame):
-    """Rules of the game under a stopwatch, observations included."""
-
-    def watch(self, watch: Stopwatch) -> None:
-        self._played, self._observed = watch(super().play), watch(super().observe)
-
-    def play(self, states: Ints, actions: Ints) -> Floats:
-        return self._played(states, actions)
-
-    def observe(self, states: Ints) -> Observation:
-        return self._observed(states)
-
-
-def once(model_name: str, network: MuZeroNetwork, game: TimedGame, states: Ints) -> tuple[float, float, float]:
-    """Return the seconds of one search: in all, in the model, and of those in the rules."""
-    rules, inside = Stopwatch(), Stopwatch()
-    game.watch(rules)
-    model: LearnedModel | SimulatorModel
-    legal, rng, config = game.problem.legal(states), np.random.default_rng(0), MuZeroConfig()
-    settings = Gumbel(c_visit=config.c_visit, c_scale=config.c_scale, normalise=False)
-    begin = time.process_time()
-    if model_name == "learned":
-        model = LearnedModel(network, game.observe(states), SIMULATIONS)
-    else:
-        model = SimulatorModel(network, game, states, SIMULATIONS)
-    inside.seconds = time.process_time() - begin
-    model.evaluate = inside(model.evaluate)  # type: ignore[method-assign, assignment]
-    search(model, model.root, legal, num_simulations=SIMULATIONS, rng=rng, settings=settings)
-    return time.process_time() - begin, inside.seconds, rules.seconds
+def measured(config: MuZeroConfig) -> dict[str, float]:
+    """Return the speed of searches of a configuration and the fractions of their parts."""
+    game, rng = FreeGame(gym.make(ID).unwrapped.problem), np.random.default_rng(0)  # type: ignore[attr-defined]
+    games, network = GamesAside(game, config.games), new_network(config)
+    for _ in range(60):
+        games.play((rng.random((config.games, 3)) * games.legal).argmax(axis=1))
+    rules_model, timings, watched = RulesModel(network, games, config.simulations), [], models.predicted
+    with one_thread():
+        for _ in range(SEARCHES):
+            inside, in_network = Stopwatch(), Stopwatch()
+            models.predicted = in_network(watched)
+            begin = time.process_time()
+            is_learned = config.model == "learned"
+            model = inside(LearnedModel)(network, games.observations, config.simulations) if is_learned else rules_model
+            root = inside(model.root)()
+            evaluate = model.evaluate
+            model.evaluate = inside(evaluate)  # type: ignore[method-assign]
+            settings = Gumbel(normalise=False)
+            search(model, root, games.legal, num_simulations=config.simulations, rng=rng, settings=settings)
+            total = time.process_time() - begin
+            model.evaluate = evaluate  # type: ignore[method-assign]
+            of_network = inside.seconds if is_learned else in_network.seconds
+            timings.append((total, of_network, inside.seconds - of_network))
+    models.predicted = watched
+    total, of_network, rules = min(timings)
+    return {
+        "simulations_per_s": round(config.games * config.simulations / total),
+        "share_network": round(of_network / total, 3),
+        "share_rules": round(rules / total, 3),
+        "share_trees": round(1 - (of_network + rules) / total, 3),
+    }
 
 
 PARTS = {
     "search": ("batched_search.py", "search"),
-    "observations": ("free_game.py", "observe"),
-    "representation": ("models.py", "__init__"),
-    "rules": ("free_game.py", "play"),
-    "training": ("trainer.py", "step"),
+    "training": ("muzero_run.py", "_learn"),
+    "annealing": ("player.py", "anneal"),
 }
-"""Function of each part; none calls another in a run with the learned model."""
+"""Function of each part; none calls another."""
 
 
-def whole_run(games: int = 900) -> dict[str, Any]:
+def whole_run(plans: int = 20_000) -> dict[str, Any]:
     """Return the seconds of a run, each part's fraction of the time under the profiler, and the peak of memory."""
-    MuZero().solve(ID, budget=1)
-    solution, profiler = MuZero().solve(ID, budget=games), cProfile.Profile()
+    MuZero().solve(ID, budget=2_000)
+    profiler = cProfile.Profile()
     profiler.enable()
-    MuZero().solve(ID, budget=games)
+    solution = MuZero().solve(ID, budget=plans)
     profiler.disable()
     stats: Any = pstats.Stats(profiler)
     spent = {(file.rsplit("/", 1)[-1], name): value[3] for (file, _, name), value in stats.stats.items()}
     return {
-        "games": games,
+        "plans": plans,
         "seconds": round(solution.seconds, 1),
         "shares": {part: round(spent[function] / stats.total_tt, 3) for part, function in PARTS.items()},
         "resident_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
     }
 
 
-def measure() -> dict[str, Any]:
-    """Return rates and fractions by model."""
-    game = TimedGame(gym.make(ID).unwrapped.problem)  # type: ignore[attr-defined]
-    states, rng = FreeGame.new_states(game, GAMES), np.random.default_rng(0)
-    for _ in range(60):
-        FreeGame.play(game, states, rng.integers(3, size=GAMES))
-    network, results = new_network(MuZeroConfig()), {}
-    with one_thread():
-        for name in ("learned", "simulator"):
-            total, inside, rules = min(once(name, network, game, states) for _ in range(ROUNDS))
-            results[name] = {
-                "simulations_per_s": round(GAMES * SIMULATIONS / total),
-                "ms_for_each_simulation_of_all_games": round(1e3 * total / SIMULATIONS, 3),
-                "share_trees": round((total - inside) / total, 3),
-                "share_network": round((inside - rules) / total, 3),
-                "share_rules": round(rules / total, 3),
-            }
-    return results
+def report() -> dict[str, Any]:
+    """Return all figures."""
+    rules, learned = MuZeroConfig(), replace(CONFIGS["learned"], games=128)
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+        both = [future.result() for future in [pool.submit(measured, rules) for _ in range(2)]]
+    return {
+        "games": rules.games,
+        "simulations": rules.simulations,
+        "rules": {
+            "one_core": measured(rules),
+            "two_cores": {"simulations_per_s": sum(one["simulations_per_s"] for one in both)},
+        },
+        "learned": {"one_core": measured(learned)},
+        "run": whole_run(),
+    }
 
 
 if __name__ == "__main__":
-    print(json.dumps({"games": GAMES, "simulations": SIMULATIONS, "one_core": measure(), "run": whole_run()}, indent=2))
+    print(json.dumps(report(), indent=2))

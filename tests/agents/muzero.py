@@ -7,8 +7,8 @@ from memplace_agents.muzero.networks import MuZeroNetwork
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.placement.synthetic import random_dag
 
-SMALL = {"games": 4, "simulations": 4, "latent": 8, "hidden": 16, "batch": 16, "most_steps": 4, "replay": 500}
-MODELS = ["learned", "simulator"]
+SMALL = {"games": 4, "decisions": 6, "simulations": 3, "hidden": 16, "epochs": 1, "batch": 24, "annealing": 8.0}
+MODELS = ["rules", "learned"]
 
 
 def crowded(seed=3, ops=8):
@@ -16,7 +16,7 @@ def crowded(seed=3, ops=8):
     return MallocGameEnv(random_dag(seed, ops=ops, largest=60_000_000), "tpu-v4i")
 
 
-def small(model="learned", **options):
+def small(model="rules", **options):
     return MuZeroConfig(**{"model": model, **SMALL, **options})
 
 
@@ -27,4 +27,4 @@ def weights(network):
 def fresh_network(**options):
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        return MuZeroNetwork(**{"latent": 8, "hidden": 16, "bins": 21, **options})
+        return MuZeroNetwork(**{"hidden": 16, **options})

@@ -32,14 +32,14 @@ def test_solutions_are_valid_and_within_budget(model):
     assert violations(env.task, solution.plan) == []
     assert calls[-1].evaluations == solution.evaluations == 23
     assert solution.report.latency_ps <= GreedyPlayer().solve(env).report.latency_ps
-    assert MuZero(small(model)).solve(env, budget=1).report.latency_ps == GreedyPlayer().solve(env).report.latency_ps
+    assert MuZero(small(model)).solve(env, budget=1).evaluations == 1
 
 
 @settings(max_examples=12)
 @given(game_tasks(), st.sampled_from(MODELS))
 def test_any_program_on_any_machine_at_any_cost(task, model):
     env = MallocGameEnv(task)
-    solution = MuZero(small(model)).solve(env, budget=9)
+    solution = MuZero(small(model)).solve(env, budget=25)
     assert violations(task, solution.plan) == []
     assert solution.report.latency_ps <= GreedyPlayer().solve(env).report.latency_ps
 
@@ -117,14 +117,15 @@ def test_curves_and_policies_are_kept_and_of_use(tmp_path):
     pytest.importorskip("tensorboard")
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    MuZero(small(), out=tmp_path).solve(crowded(), budget=20)
+    MuZero(small(), out=tmp_path).solve(crowded(), budget=60)
     curves = EventAccumulator(str(tmp_path / CURVES))
     curves.Reload()
     tags = set(curves.Tags()["scalars"])
     assert {
         "speedup/best/0",
-        "latency/mean/0",
+        "latency/best/0",
         "points/best/0",
+        "points/mean/0",
         "loss/policy",
         "loss/value",
         "loss/reward",
@@ -133,7 +134,7 @@ def test_curves_and_policies_are_kept_and_of_use(tmp_path):
     network = load_policy(tmp_path / POLICY, MuZeroNetwork)
     save_policy(tmp_path / "copy.pt", network)
     assert torch.equal(weights(load_policy(tmp_path / "copy.pt", MuZeroNetwork)), weights(network))
-    solution = MuZero(small(hidden=99), policy=tmp_path / POLICY).solve(crowded(seed=5), budget=9)
+    solution = MuZero(small(hidden=9), policy=tmp_path / POLICY).solve(crowded(seed=5), budget=9)
     assert solution.outcome == "feasible"
 
 
@@ -145,7 +146,7 @@ def test_files_that_are_something_else_are_named(tmp_path):
     torch.save({"format": "memplace", "kind": MuZeroNetwork.KIND, "content": Boom()}, tmp_path / "evil.pt")
     (tmp_path / "torn.pt").write_bytes(b"PK")
     safe_files.save(tmp_path / "other.pt", "graph-policy/1", {})
-    safe_files.save(tmp_path / "huge.pt", MuZeroNetwork.KIND, {"options": {"latent": 10**9}, "weights": {}})
+    safe_files.save(tmp_path / "huge.pt", MuZeroNetwork.KIND, {"options": {"hidden": 10**9}, "weights": {}})
     safe_files.save(tmp_path / "empty.pt", MuZeroNetwork.KIND, {"options": fresh_network().options, "weights": {}})
     for name in ("evil", "torn", "other", "huge", "empty", "missing"):
         with pytest.raises(AgentError, match=name):
@@ -153,7 +154,7 @@ def test_files_that_are_something_else_are_named(tmp_path):
     assert not (tmp_path / "executed").exists()
     MuZero(small(), out=tmp_path).solve(crowded(), budget=5)
     content = safe_files.load(tmp_path / CHECKPOINT, "muzero-run/2")
-    del content["run"]["players"][0]["replay"]["arrays"]["rewards"]
+    del content["run"]["players"][0]["annealing"]["length"]
     safe_files.save(tmp_path / CHECKPOINT, "muzero-run/2", content)
     with pytest.raises(AgentError, match="damaged"):
         MuZero(small(), out=tmp_path, resume=True).solve(crowded(), budget=9)
@@ -168,13 +169,12 @@ def test_a_policy_that_overflows_is_refused():
         MuZero(small(), policy=network).solve(crowded(), budget=5)
 
 
-def test_a_best_game_that_is_none_is_refused(tmp_path):
+@pytest.mark.parametrize("wrong", [3, -1, 0.5, "0"])
+def test_a_best_game_that_is_none_is_refused(tmp_path, wrong):
     MuZero(small(), out=tmp_path).solve(crowded(), budget=5)
     path = tmp_path / CHECKPOINT
     content = safe_files.load(path, "muzero-run/2")
-    best = content["run"]["players"][0]["best"]
-    best["arrays"] = {name: tensor[:-1] for name, tensor in best["arrays"].items()}
-    best["added"] -= 1
+    content["run"]["players"][0]["best"][-1] = wrong
     safe_files.save(path, "muzero-run/2", content)
     with pytest.raises(AgentError, match="damaged"):
         MuZero(small(), out=tmp_path, resume=True).solve(crowded(), budget=9)
@@ -182,7 +182,7 @@ def test_a_best_game_that_is_none_is_refused(tmp_path):
 
 def test_time_limit_ends_games_early():
     env = crowded(ops=60)
-    solution = MuZero(MuZeroConfig(games=16, simulations=200)).solve(env, budget=10**6, time_limit=0.5)
+    solution = MuZero(MuZeroConfig(games=16, simulations=50)).solve(env, budget=10**6, time_limit=0.5)
     assert solution.outcome == "feasible"
     assert violations(env.task, solution.plan) == []
 
@@ -191,16 +191,13 @@ def test_bad_settings_are_named():
     for name, value in [
         ("model", "perfect"),
         ("games", 0),
-        ("noise", -1.0),
-        ("bins", 4),
-        ("reach", 0.0),
-        ("demonstrated", 1.5),
+        ("improvement", -1.0),
+        ("outcome", 1.5),
+        ("demonstrated", -0.1),
         ("learning_rate", float("nan")),
     ]:
         with pytest.raises(AgentError, match=name):
             MuZeroConfig(**{name: value})
-    with pytest.raises(AgentError, match="reanalyse"):
-        MuZeroConfig(model="simulator", reanalyse=0.5)
     with pytest.raises(AgentError, match="pass out"):
         MuZero(resume=True)
     with pytest.raises(AgentError, match="every"):

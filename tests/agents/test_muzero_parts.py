@@ -1,4 +1,4 @@
-"""The parts of MuZero for mallocGame: its game, numbers, networks, replay and training."""
+"""The parts of MuZero for mallocGame: its game, networks, models, targets, training and annealing."""
 
 import numpy as np
 import pytest
@@ -7,25 +7,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memplace_agents.evaluator import GameEvaluator
-from memplace_agents.muzero.batched_search import search
-from memplace_agents.muzero.episodes import Episode
-from memplace_agents.muzero.free_game import (
-    LOOKAHEAD_COLUMN,
-    NUM_FEATURES,
-    PROFILE_SIZE,
-    FreeGame,
-    Observation,
-    greedy_game,
+from memplace_agents.game import annealing_kernels
+from memplace_agents.game.preferences import finished, first_preferences
+from memplace_agents.muzero.free_game import FreeGame, GamesAside, greedy_game
+from memplace_agents.muzero.guided_annealing import GuidedAnnealing
+from memplace_agents.muzero.models import LearnedModel, RulesModel, predicted
+from memplace_agents.muzero.muzero_rollout import (
+    MuZeroRollout,
+    RolloutTargets,
+    followed,
+    improved_policies,
+    mixed_advantages,
+    search_advantages,
+    spread,
 )
-from memplace_agents.muzero.gumbel import Gumbel
-from memplace_agents.muzero.models import LearnedModel, SimulatorModel
-from memplace_agents.muzero.muzero_replay import MuZeroReplay
 from memplace_agents.muzero.muzero_run import MuZeroRun
-from memplace_agents.muzero.networks import Support, inverse_value_transform, value_transform
-from memplace_agents.muzero.selfplay import play_policy
+from memplace_agents.muzero.networks import NUM_FEATURES
+from memplace_agents.muzero.player import demonstration_of
 from memplace_agents.muzero.trainer import Trainer
 from memplace_env.envs.malloc_game import MallocGameProblem
-from memplace_env.envs.malloc_game.state import ESTIMATE, USE
+from memplace_env.envs.malloc_game.state import DROP, ESTIMATE, USE
 from memplace_env.testing.strategies import game_tasks
 from tests.agents.muzero import crowded, fresh_network, small
 
@@ -36,19 +37,20 @@ from tests.agents.muzero import crowded, fresh_network, small
 @given(game_tasks(), st.integers(0, 2**32))
 def test_free_game_is_the_game_without_forced_decisions(task, seed):
     problem = MallocGameProblem(task)
-    game, rng = FreeGame(problem), np.random.default_rng(seed)
-    states, plain, total = game.new_states(1), problem.new_states(1), 0.0
+    rng = np.random.default_rng(seed)
+    games, plain, total = GamesAside(FreeGame(problem), 1), problem.new_states(1), 0.0
     while not problem.done(plain)[0]:
         legal = problem.legal(plain)[0]
         action = rng.choice(np.flatnonzero(legal))
         if legal.sum() > 1:
-            assert (states == plain).all()
-            total += game.play(states, np.array([action]))[0]
+            assert (games.states == plain).all()
+            np.testing.assert_array_equal(games.observations, problem.observe_flat(plain))
+            total += games.play(np.array([action]))[0][0]
         problem.play(plain, np.array([action]))
-    assert (states == plain).all()
+    assert (games.states == plain).all()
     greedy = problem.new_states(1)
     problem.finish_greedily(greedy)
-    assert total == pytest.approx((greedy[0, ESTIMATE] - plain[0, ESTIMATE]) / game.point_ps, abs=1e-6)
+    assert total == pytest.approx((greedy[0, ESTIMATE] - plain[0, ESTIMATE]) / games.game.point_ps, abs=1e-2, rel=1e-5)
 
 
 @settings(max_examples=30)
@@ -65,223 +67,243 @@ def test_greedy_game_is_the_greedy_players(task):
     assert estimates[-1] == greedy[0, ESTIMATE]
 
 
-def test_observations_keep_what_the_environment_shows():
+def test_a_game_that_goes_on_from_another_is_that_game():
+    game, rng = FreeGame(crowded(ops=20).problem), np.random.default_rng(0)
+    one, other = GamesAside(game, 1), GamesAside(game, 2)
+    for _ in range(9):
+        one.play(rng.choice(np.flatnonzero(one.legal[0]), size=1))
+    other.restart(1, one.preferences[0], int(one.states[0, USE]))
+    assert (other.states[1] == one.states[0]).all()
+    assert (other.profiles[1] == one.profiles[0]).all()
+    assert (other.observations[1] == one.observations[0]).all()
+    assert (other.states[0] == game.first_state).all()
+
+
+def test_a_demonstration_is_the_game_decision_by_decision():
     game = FreeGame(crowded(ops=20).problem)
-    states = game.new_states(3)
-    for _ in range(10):
-        game.play(states, np.arange(3))
-    seen, full = game.observe(states), game.problem.observe(states)
-    assert seen.profile.shape == (3, 2, PROFILE_SIZE, PROFILE_SIZE)
-    assert seen.features.shape == (3, NUM_FEATURES)
-    halves = full.profile.reshape(3, 2, PROFILE_SIZE, 2, PROFILE_SIZE, 2).mean(axis=(3, 5))
-    assert np.abs(seen.profile - halves).max() <= 2
-    np.testing.assert_allclose(seen.features[:, :64], full.bandwidth, atol=1e-3)
-    np.testing.assert_allclose(seen.features[:, LOOKAHEAD_COLUMN:], full.lookahead.reshape(3, -1), atol=1e-3)
-    assert (seen.legal == game.problem.legal(states)).all()
+    preferences = first_preferences(game.problem)[1]
+    shown, games = demonstration_of(game, preferences), GamesAside(game, 1)
+    for use, observation, legal, action in zip(*shown[:4], strict=True):
+        assert games.states[0, USE] == use
+        assert (games.observations[0] == observation).all()
+        assert (games.legal[0] == legal).all()
+        assert legal[action]
+        games.play(np.array([action]))
+    assert (games.states == finished(game.problem, preferences[None])).all()
+    assert shown.returns[0] == pytest.approx(game.points(games.states)[0] - game.points(game.first_state), abs=1e-2)
 
 
-# Numbers and networks
+# Networks and models
 
 
-@given(st.floats(-1000, 1000))
-def test_value_transform_and_back(value):
-    transformed = value_transform(torch.tensor(value, dtype=torch.float64))
-    assert inverse_value_transform(transformed).item() == pytest.approx(value, abs=1e-6, rel=1e-6)
-    assert value_transform(torch.tensor(-value, dtype=torch.float64)) == -transformed
-
-
-@given(st.floats(-300, 300), st.sampled_from([3, 21, 61]))
-def test_support_and_back(value, bins):
-    support = Support(bins, 200.0)
-    distribution = support.encode(torch.tensor([value]))
-    assert distribution.shape == (1, bins)
-    assert distribution.sum().item() == pytest.approx(1)
-    assert (distribution > 0).sum() <= 2
-    assert support.decode(distribution.log())[0].item() == pytest.approx(min(max(value, -200), 200), abs=1e-2)
-    assert support.decode(torch.zeros(bins)).item() == pytest.approx(0, abs=1e-3)
-
-
-@pytest.mark.parametrize("lookahead", [True, False])
-def test_networks_have_the_documented_shapes(lookahead):
-    network = fresh_network(lookahead=lookahead)
-    game = FreeGame(crowded(ops=20).problem)
-    observation = game.observe(game.new_states(5))
-    latents = network.representation(observation)
-    next_latents, reward_logits = network.dynamics(latents, torch.tensor([0, 1, 2, 0, 1]))
+def test_networks_have_the_documented_shapes():
+    network, games = fresh_network(), GamesAside(FreeGame(crowded(ops=20).problem), 5)
+    latents = network.representation(torch.from_numpy(games.observations))
+    next_latents, rewards = network.dynamics(latents, torch.tensor([0, 1, 2, 0, 1]))
     prediction = network.prediction(next_latents)
-    assert latents.shape == next_latents.shape == (5, 8)
-    assert reward_logits.shape == prediction.value_logits.shape == (5, 21)
+    assert games.observations.shape == (5, NUM_FEATURES)
+    assert latents.shape == next_latents.shape == (5, 32)
+    assert rewards.shape == prediction.values.shape == (5,)
     assert prediction.policy_logits.shape == (5, 3)
-    blind = observation.features.copy()
-    blind[:, LOOKAHEAD_COLUMN:] = 0
-    assert torch.equal(network.representation(Observation(observation.profile, blind)), latents) != lookahead
 
 
-def test_simulator_answers_with_the_rules():
+@given(st.floats(-500, 500), st.floats(1e-2, 500))
+def test_a_new_unit_changes_no_value(mean, scale):
+    network, latents = fresh_network(), torch.rand(7, 32)
+
+    def outputs():
+        with torch.no_grad():
+            values = network.points(network.prediction(latents).values)
+            return torch.stack(
+                [values, network.scale * network.dynamics(latents, torch.zeros(7, dtype=torch.int64))[1]]
+            )
+
+    before = outputs()
+    network.renormalise(3.0, 2.0)
+    network.renormalise(mean, scale)
+    assert torch.allclose(outputs(), before, atol=1e-3 * (1 + abs(mean) + scale))
+    assert torch.allclose(network.points(network.normalised(torch.tensor([5.0]))), torch.tensor([5.0]), atol=1e-3)
+
+
+def test_the_rules_answer_as_the_game():
     game = FreeGame(crowded(ops=20).problem)
-    states = game.new_states(2)
-    game.play(states[:1], np.array([2]))
-    model = SimulatorModel(fresh_network(), game, states, 3)
-    actions = np.array([2, 1])
+    games = GamesAside(game, 2)
+    games.play(np.array([2, 1]))
+    network, actions = fresh_network(), np.array([2, 1])
+    model = RulesModel(network, games, 3)
+    root = model.root()
     first, again = (model.evaluate(np.zeros(2, dtype=int), actions, node) for node in (1, 2))
-    assert (first.rewards == again.rewards).all()
     deeper = model.evaluate(np.array([1, 2]), actions, 3)
-    expected = states.copy()
-    assert (game.play(expected, actions) == first.rewards).all()
-    assert (game.problem.legal(expected) == first.legal).all()
-    assert (game.play(expected, actions) == deeper.rewards).all()
+    assert (first.rewards == again.rewards).all()
+    assert (root.values == predicted(network, games.observations).values).all()
+    for output in (first, deeper):
+        rewards, _ = games.play(actions)
+        np.testing.assert_allclose(output.rewards, rewards, atol=1e-4)
+        assert (output.legal == games.legal).all()
+        assert (output.values == predicted(network, games.observations).values).all()
 
 
 def test_learned_model_plays_in_latent_states():
-    network, game = fresh_network(), FreeGame(crowded(ops=20).problem)
-    observation = game.observe(game.new_states(3))
-    model = LearnedModel(network, observation, 2)
-    actions = np.array([0, 1, 2])
+    network, games = fresh_network(), GamesAside(FreeGame(crowded(ops=20).problem), 3)
+    network.renormalise(4.0, 3.0)
+    model, actions = LearnedModel(network, games.observations, 2), np.array([0, 1, 2])
     one = model.evaluate(np.zeros(3, dtype=int), actions, 1)
     two = model.evaluate(np.ones(3, dtype=int), actions, 2)
     with torch.no_grad():
-        latents = network.representation(observation)
+        latents = network.representation(torch.from_numpy(games.observations))
         for output in (one, two):
-            latents, reward_logits = network.dynamics(latents, torch.from_numpy(actions))
+            latents, rewards = network.dynamics(latents, torch.from_numpy(actions))
             prediction = network.prediction(latents)
-            np.testing.assert_allclose(output.rewards, network.support.decode(reward_logits), atol=1e-4)
-            np.testing.assert_allclose(output.values, network.support.decode(prediction.value_logits), atol=1e-4)
+            np.testing.assert_allclose(output.rewards, 3 * rewards, atol=1e-5)
+            np.testing.assert_allclose(output.values, 4 + 3 * prediction.values, atol=1e-4)
             np.testing.assert_allclose(output.prior_logits, prediction.policy_logits, atol=1e-5)
 
 
-# Replay
+# What is learned from games
 
 
-def toy_episode(rng, length):
-    """Random observations; action 0 earns 5 points, 2 costs 5."""
-    profile = rng.integers(0, 255, (length, 2, PROFILE_SIZE, PROFILE_SIZE)).astype(np.uint8)
-    features = rng.random((length, NUM_FEATURES)).astype(np.float16)
-    actions = rng.integers(3, size=length).astype(np.int8)
-    rewards = (5.0 - 5.0 * actions).astype(np.float32)
-    policies = rng.dirichlet(np.ones(3), length).astype(np.float32)
-    values = rng.normal(0, 5, length).astype(np.float32)
-    return Episode(profile, features, actions, rewards, policies, values, np.full(length, -np.inf, dtype=np.float32))
-
-
-@settings(max_examples=50)
-@given(
-    st.lists(st.integers(1, 12), min_size=1, max_size=8),
-    st.integers(5, 40),
-    st.integers(0, 6),
-    st.integers(0, 5),
-    st.integers(0, 99),
-)
-def test_windows_equal_a_plain_reference(lengths, capacity, unroll, td_steps, seed):
-    """All decisions ever played, each with the rest of its game, in one list, of which the last `capacity` are held."""
-    rng = np.random.default_rng(seed)
-    replay, everything = MuZeroReplay(capacity), []
-    for length in lengths:
-        episode = toy_episode(rng, length)
-        episode.known_returns[0] = rng.normal(0, 20)
-        replay.add(episode)
-        everything += [(episode, decision) for decision in range(length)][-capacity:]
-    held = everything[-capacity:]
-    assert replay.size == len(held)
-    positions, weights = replay.sample(rng, 20, 0.7, 1.0)
-    windows = replay.windows(rng, positions, weights, unroll, td_steps)
-    assert (weights <= 1).all()
-    assert weights.max() == 1
-    for number, position in enumerate(positions):
-        index = max(i for i in range(len(everything)) if i % capacity == position)
-        episode, first = everything[index]
-        assert (windows.observation.features[number] == episode.features[first]).all()
-        assert (windows.observation.profile[number] == episode.profile[first]).all()
-        for step in range(unroll + 1):
-            decision = first + step
-            if decision >= len(episode.actions):
-                assert windows.values[number, step] == 0
-                assert (windows.policies[number, step] == 0).all()
-                assert step == unroll or windows.rewards[number, step] == 0
-                continue
-            assert (windows.policies[number, step] == episode.policies[decision]).all()
-            if step < unroll:
-                assert windows.actions[number, step] == episode.actions[decision]
-                assert windows.rewards[number, step] == episode.rewards[decision]
-            end = decision + td_steps
-            target = episode.rewards[decision:].sum()
-            if td_steps and end < len(episode.actions):
-                target = episode.rewards[decision:end].sum() + episode.values[end]
-            assert windows.values[number, step] == pytest.approx(max(target, episode.known_returns[decision]), abs=1e-3)
-
-
-def test_priorities_draw_what_was_misjudged():
-    rng = np.random.default_rng(0)
-    replay = MuZeroReplay(100)
-    replay.add(toy_episode(rng, 10))
-    errors = np.ones(10)
-    errors[3] = -91.0
-    replay.update_priorities(np.arange(10), errors)
-    positions, weights = replay.sample(rng, 1000, 1.0, 1.0)
-    assert 0.85 < (positions == 3).mean() < 0.95
-    np.testing.assert_allclose(weights, np.where(positions == 3, 1 / 91, 1), rtol=1e-3)
-    positions, weights = replay.sample(rng, 1000, 0.0, 1.0)
-    assert np.bincount(positions, minlength=10).min() > 50
-    assert (weights == 1).all()
-
-
-def test_replay_never_grows():
-    rng, replay = np.random.default_rng(0), MuZeroReplay(50)
-    before = sum(array.nbytes for array in replay._arrays.values())
-    for _ in range(30):
-        replay.add(toy_episode(rng, 13))
-    replay.add(toy_episode(rng, 200))
-    assert replay.size == 50
-    assert sum(array.nbytes for array in replay._arrays.values()) == before
-    windows = replay.windows(rng, np.arange(50), np.ones(50, np.float32), 3, 0)
-    assert np.isfinite(windows.values).all()
-
-
-# Learning
-
-
-def test_learned_model_learns_a_toy():
-    """Whatever is seen, action 0 earns 5 points; with reanalyse the policy targets become the search's own."""
-    rng = np.random.default_rng(0)
-    network, replay = fresh_network(hidden=32), MuZeroReplay(500)
-    replay.add(toy_episode(rng, 400))
-    config = small(batch=64, unroll=2, learning_rate=5e-3, reanalyse=0.5, simulations=8)
-    trainer = Trainer(config, network)
-    losses = [trainer.step(rng, replay, MuZeroReplay(1)) for _ in range(100)]
-    assert losses[-1].reward < 0.2 * losses[0].reward
-    observation = replay.observation(np.arange(40))
-    model = LearnedModel(network, observation, 8)
-    output = model.evaluate(np.zeros(40, dtype=int), np.arange(40) % 3, 1)
-    assert np.abs(output.rewards - (5.0 - 5.0 * (np.arange(40) % 3))).mean() < 1
-    model = LearnedModel(network, observation, 8)
-    trusting = Gumbel(c_scale=0.02, normalise=False, noise_scale=0.0)
-    result = search(model, model.root, np.ones((40, 3), bool), num_simulations=8, rng=rng, settings=trusting)
-    assert (result.actions == 0).mean() > 0.9
-    policy = network.prediction(network.representation(observation)).policy_logits.softmax(-1)
-    assert policy[:, 0].mean() > 0.5
-
-
-def test_best_game_is_whole_however_it_was_found():
-    """Games that follow the best one and deviate are put together with what they followed."""
-    evaluator = GameEvaluator(crowded(ops=20), budget=80)
-    run, best = (
-        MuZeroRun(small("simulator", deviations=1.0, games=8, simulations=1, noise=5.0), [evaluator], None, 2),
-        set(),
+def toy_rollout(rng, decisions=12, games=3):
+    """Random observations; action 0 earns 5 points, 2 costs 5; nothing is illegal, and the search saw nothing."""
+    shape = decisions, games
+    actions = rng.integers(3, size=shape)
+    return MuZeroRollout(
+        observations=rng.random((*shape, NUM_FEATURES), dtype=np.float32),
+        actions=actions,
+        rewards=(5.0 - 5.0 * actions).astype(np.float32),
+        ends=rng.random(shape) < 0.2,
+        log_priors=np.log(rng.dirichlet(np.ones(3), shape)).astype(np.float32),
+        advantages=np.zeros((*shape, 3), np.float32),
+        values=rng.normal(0, 5, (decisions + 1, games)).astype(np.float32),
     )
+
+
+@given(st.integers(0, 99), st.sampled_from([0.0, 0.7, 1.0]))
+def test_what_followed_equals_a_plain_reference(seed, trace):
+    """Lambda-returns as the weighted mean of returns over 1, 2, ... decisions."""
+    rollout = toy_rollout(np.random.default_rng(seed))
+    exceeds = followed(rollout, trace)
+    decisions, games = rollout.rewards.shape
+    for game in range(games):
+        for first in range(decisions):
+            total, weight, earned = 0.0, 1.0, 0.0
+            for step in range(first, decisions):
+                earned += rollout.rewards[step, game]
+                over = rollout.ends[step, game] or step == decisions - 1
+                ahead = 0.0 if rollout.ends[step, game] else rollout.values[step + 1, game]
+                total += (weight if over else weight * (1 - trace)) * (earned + ahead)
+                weight *= trace
+                if over:
+                    break
+            assert exceeds[first, game] + rollout.values[first, game] == pytest.approx(total, abs=1e-3)
+
+
+def test_advantages_are_relative_to_the_prior():
+    log_priors = np.log(np.array([[0.5, 0.25, 0.25], [0.5, 0.5, 1e-30]], np.float32))
+    log_priors[1, 2] = -np.inf
+    qvalues, visits = np.array([[4.0, 0.0, 8.0], [1.0, 3.0, 0.0]]), np.array([[1, 1, 1], [1, 2, 0]])
+    assert search_advantages(log_priors, qvalues, visits).tolist() == [[0, -4, 4], [-1, 1, 0]]
+    visits[0, 2] = 0
+    qvalues[0, 2] = 0
+    np.testing.assert_allclose(search_advantages(log_priors, qvalues, visits)[0], [4 / 3, -8 / 3, 0], atol=1e-5)
+
+
+def test_what_followed_counts_for_the_action_played():
+    rollout = toy_rollout(np.random.default_rng(1))
+    exceeds = np.full_like(rollout.rewards, 6.0)
+    mixed = mixed_advantages(rollout, exceeds, 0.5)
+    played = np.eye(3)[rollout.actions]
+    assert (mixed == 3 * played).all()
+    share = (np.exp(rollout.log_priors) * played).sum(axis=2)
+    assert spread(rollout, mixed) == pytest.approx(3 * np.sqrt(share.mean()), rel=1e-5)
+    policies = improved_policies(rollout.log_priors, mixed)
+    np.testing.assert_allclose(policies.sum(axis=2), 1, atol=1e-5)
+    odds = (policies * played).sum(axis=2) / (1 - (policies * played).sum(axis=2))
+    np.testing.assert_allclose(odds, np.e * share / (1 - share), rtol=1e-3)
+
+
+@pytest.mark.parametrize("model", ["rules", "learned"])
+def test_a_toy_is_learned(model):
+    """Whatever is seen, action 0 earns 5 points."""
+    rng, network = np.random.default_rng(0), fresh_network(hidden=32)
+    rollout = toy_rollout(rng, 40, 4)
+    policies = np.zeros_like(rollout.log_priors)
+    policies[..., 0] = 1
+    targets = RolloutTargets(policies, np.full(rollout.rewards.shape, 50.0, np.float32))
+    trainer = Trainer(small(model, batch=40, unroll=2, learning_rate=5e-3), network)
+    trainer.renormalise([RolloutTargets(policies, np.array([[45.0, 55.0]], np.float32))])
+    for _ in range(60):
+        losses = trainer.epoch(rng, rollout, targets, None)
+    output = predicted(network, rollout.observations[0])
+    np.testing.assert_allclose(output.values, 50, atol=2)
+    assert (output.prior_logits.argmax(axis=1) == 0).all()
+    if model == "learned":
+        learned = LearnedModel(network, rollout.observations[0], 2)
+        answer = learned.evaluate(np.zeros(4, dtype=int), np.array([0, 1, 2, 0]), 1)
+        np.testing.assert_allclose(answer.rewards, [5, 0, -5, 5], atol=1.5)
+    else:
+        assert losses[-1].reward == 0
+
+
+def test_the_best_game_is_imitated_and_kept():
+    evaluator = GameEvaluator(crowded(ops=40), budget=300)
+    run = MuZeroRun(small(learning_rate=3e-3, batch=64, annealing=150.0), [evaluator], None, 2)
+    run.begin()
+    player, found = run.players[0], set()
+    first = player.demonstration
+    run._trainer.imitate(np.random.default_rng(0), first, 80)
+    logits = np.where(first.legal, predicted(run.policy, first.observations).prior_logits, -np.inf)
+    assert (logits.argmax(axis=1) == first.actions).mean() > 0.9
+    dropped = np.full((1, len(player.best)), DROP, np.int8)
+    player._best_ps = np.inf
+    player._keep(dropped, finished(player.game.problem, dropped))
     while not run.done:
         run.step()
-        player = run.players[0]
-        game, episode = player._game, player.best.episode()
-        states = game.new_states(1)
-        for decision, action in enumerate(episode.actions):
-            assert (game.observe(states).features == episode.features[decision]).all()
-            assert game.play(states, np.array([action]))[0] == pytest.approx(episode.rewards[decision], abs=1e-3)
-        assert game.problem.done(states)[0]
-        assert game.points(states)[0] == player._best_points
-        best.add(player._best_points)
-    assert len(best) > 1
+        state = finished(player.game.problem, player.best[None])[0]
+        assert state[ESTIMATE] == player._best_ps
+        found.add(player._best_ps)
+    assert evaluator.evaluations == 300
+    assert len(found) > 1
 
 
-def test_bare_policy_plays_a_whole_game():
-    game = FreeGame(crowded(ops=20).problem)
-    states = play_policy(game, fresh_network())
-    assert states[0, USE] == game.problem.num_decisions
+# Annealing
+
+
+def test_pieces_of_annealing_report_games_that_they_played():
+    problem = crowded(ops=20).problem
+    best, annealing = first_preferences(problem)[0], GuidedAnnealing(problem, 0.5)
+    guide = demonstrated_guide(problem, best)
+    latency = finished(problem, best[None])[0, ESTIMATE]
+    while (left := annealing.games_left()) > 0 and left <= 2000:
+        annealing.start_of(best)
+        found = annealing.run(min(left, 700), float(latency), guide, left)
+        if (now := finished(problem, found[None])[0, ESTIMATE]) < latency:
+            best, latency = found, now
+    assert annealing.games_left() == 4000
+    assert latency < finished(problem, first_preferences(problem)[:1])[0, ESTIMATE]
+
+
+def demonstrated_guide(problem, preferences):
+    """A policy that takes any legal action with equal chances along a game."""
+    shown, guide = demonstration_of(FreeGame(problem), preferences), np.zeros((problem.num_decisions, 3), np.float32)
+    guide[shown.uses] = shown.legal / shown.legal.sum(axis=1, keepdims=True)
+    return guide
+
+
+def test_a_certain_guide_decides_the_first_move():
+    """A guide that doubts one decision alone begins there, with its action."""
+    problem = crowded(ops=20).problem
+    preferences = first_preferences(problem)[0]
+    shown = demonstration_of(FreeGame(problem), preferences)
+    first = problem.new_states(1)[0]
+    for index in range(0, len(shown.uses), 3):
+        use, guide = shown.uses[index], np.eye(3, dtype=np.float32)[preferences]
+        wanted = (preferences[use] + 1) % 3
+        guide[use] = np.eye(3)[wanted]
+        current, best = preferences.copy(), preferences.copy()
+        groups = GuidedAnnealing(problem, 1.0)._groups
+        heats = np.full(1, 1e30)  # so hot that any move is accepted
+        args = problem.tables, problem.layout, *groups, first, 7, heats, index, current, best, guide, 1.0
+        annealing_kernels.anneal(*args)
+        changed = np.flatnonzero(current != preferences)
+        assert set(current[changed]) <= {wanted}
+        assert not len(changed) or changed[0] >= use

@@ -125,7 +125,7 @@ def test_each_solver_gets_its_share():
 
 def test_a_policy_lets_muzero_play_too(tmp_path):
     with torch.random.fork_rng(devices=[]):
-        save_policy(tmp_path / "policy.pt", MuZeroNetwork(latent=8, hidden=16))
+        save_policy(tmp_path / "policy.pt", MuZeroNetwork(hidden=16))
     portfolio = Portfolio(tmp_path / "policy.pt")
     assert [stage.agent.name for stage in portfolio._stages][-2:] == ["muzero", "game-local-search"]
     env = crowded()

@@ -163,7 +163,7 @@ def test_policies_load_in_solve(parsed: Callable[..., Any], trained: Path) -> No
 
 @pytest.mark.parametrize("formulation", ["one-shot", "game"])
 def test_ppo(run: Run, parsed: Callable[..., Any], formulation: str) -> None:
-    """It trains in both formulations, goes on with a bigger budget, and its policies load."""
+    """Training works in both formulations, goes on with a bigger budget, and its policies load."""
     ppo = ("train", "ppo", GAME if formulation == "game" else MODEL, "--formulation", formulation, "--out", "o")
     first = parsed(*ppo, "--budget", 16)["runs"][0]
     both = parsed(*ppo, "--budget", 16, "--resume", "--seeds", 2)["runs"]

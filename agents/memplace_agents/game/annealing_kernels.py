@@ -46,12 +46,15 @@ def preview(tables, layout, states, preferences, latency):
 
 
 @kernel
-def anneal(tables, layout, uses, twins, first, stride, heats, seed, current, best):
+def anneal(tables, layout, uses, twins, first, stride, heats, seed, current, best, guide=None, guided=0.0):
     """Run one chain of simulated annealing, one game for each heat; return the latency of its best game in ps.
 
     A move changes the preference of one decision that has a choice, or of all later uses of its tensor, or of a run of
     such decisions, or of the same decision in later layers. A game is replayed from the last saved state before the
     first change.
+
+    With a guide a fraction of the moves begins at a decision drawn in proportion to the probability that a policy would
+    decide otherwise, with an action that it draws there.
 
     Args:
         tables, layout: constants of the game and positions in its state, see `MallocGameProblem`.
@@ -62,9 +65,18 @@ def anneal(tables, layout, uses, twins, first, stride, heats, seed, current, bes
         seed: seed of the chain.
         current: int8[U], preferences where the chain begins; filled with those where it ends.
         best: int8[U], filled with the preferences of the best game, the first one included.
+        guide: float32[U, 3], a policy's probabilities along the first game, all 0 for decisions without a choice; None
+            for no policy.
+        guided: fraction of moves that the guide proposes.
     """
     np.random.seed(seed)
     count = len(current)
+    # doubts[use] is the sum up to `use` of the probabilities that the guide decides otherwise than the first game.
+    doubts = np.zeros(count)
+    if guide is not None:
+        for use in range(count):
+            doubts[use] = guide[use].sum() - guide[use, current[use]]
+        doubts = np.cumsum(np.maximum(doubts, 0.0))
     # saved[i] is the state before use i * stride in the game of `current`, free[use] is True where it had a choice.
     # Rejected trials write to trial_free and save nothing, so that both always belong to `current`.
     saved = np.empty((count // stride + 1, layout.size), dtype=np.int64)
@@ -77,7 +89,11 @@ def anneal(tables, layout, uses, twins, first, stride, heats, seed, current, bes
     # Invariant: `latency` is that of `current`, `best_latency` that of `best`.
     for game in range(len(heats)):
         trial[:] = current
-        begin = _move(tables, free, uses, twins, trial)
+        begin, action = np.random.randint(count), -1
+        if guide is not None and np.random.random() < guided and doubts[-1] > 0:
+            begin = min(np.searchsorted(doubts, np.random.random() * doubts[-1]), count - 1)
+            action = _other_action(guide[begin], current[begin])
+        begin = _move(tables, free, uses, twins, begin, action, trial)
         # Up to use `begin` the two games agree, so the replay starts at the saved state just before it.
         state[:] = saved[begin // stride]
         reached = _replay(tables, layout, state, trial, trial_free, saved[:0], stride)
@@ -110,18 +126,35 @@ def _replay(tables, layout, state, preferences, free, saved, stride):
 
 
 @kernel
-def _move(tables, free, uses, twins, preferences):
-    """Change preferences in place and return the first use that may have changed."""
+def _other_action(probabilities, present):
+    """Draw an action other than the present one in proportion to probabilities float32[3]."""
+    total = probabilities.sum() - probabilities[present]
+    left = np.random.random() * total
+    for action in range(3):
+        if action != present:
+            left -= probabilities[action]
+            if left <= 0:
+                return action
+    return (present + 1) % 3  # what rounding leaves
+
+
+@kernel
+def _move(tables, free, uses, twins, begin, action, preferences):
+    """Change preferences in place, from use `begin` on, and return the first use that may have changed.
+
+    The action is drawn if it is -1.
+    """
     count = len(preferences)
-    # The first decision with a choice from a random use on, going round at the end; there is one.
-    begin = np.random.randint(count)
+    # The first decision with a choice from `begin` on, going round at the end; there is one.
     while not free[begin]:
         begin = begin + 1 if begin + 1 < count else 0
     # The shares of the four kinds of moves, 3:2:2:3, and their lengths are our choice, from trials on the zoo.
-    kind, action = np.random.randint(10), np.random.randint(3)
+    kind, drawn = np.random.randint(10), np.random.randint(3)
+    proposed = action >= 0
+    action = action if proposed else drawn
     if kind < 3:
-        # One decision, to one of the two other actions.
-        preferences[begin] = (preferences[begin] + np.random.randint(1, 3)) % 3
+        # One decision, to the proposed action or one of the two others.
+        preferences[begin] = action if proposed else (preferences[begin] + np.random.randint(1, 3)) % 3
     elif kind < 5:
         # All uses of its tensor from here on.
         _assign(uses, tables.use_tensor[begin], begin, count, action, preferences)

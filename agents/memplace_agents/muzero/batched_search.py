@@ -81,7 +81,8 @@ def search(
     recommend(tree, gumbel, *constants, actions, action_weights)
     visit_counts = tree.children_visits[:, ROOT_INDEX].astype(np.int64)
     values = tree.root_values.astype(np.float32)
-    return SearchResult(actions, action_weights.astype(np.float32), values, visit_counts)
+    qvalues = tree.children_qvalues[:, ROOT_INDEX].copy()
+    return SearchResult(actions, action_weights.astype(np.float32), values, visit_counts, qvalues)
 
 
 def _require_root_shapes(root: RootOutput, legal: Bools) -> tuple[int, int]:

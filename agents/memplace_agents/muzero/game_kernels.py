@@ -2,28 +2,40 @@
 
 from __future__ import annotations
 
+from memplace_agents.game.annealing_kernels import nearest_legal
 from memplace_env._lib.kernel import kernel
-from memplace_env.envs.malloc_game.rules import play_nearest
-from memplace_env.envs.malloc_game.state import MASK
-
-NO_PLAY = -1
-"""Stands for an action: play nothing but forced decisions."""
+from memplace_env.envs.malloc_game.rules import is_forced, play, play_nearest
+from memplace_env.envs.malloc_game.state import MASK, USE
+from memplace_env.envs.malloc_game.step import observe_state, step_state
 
 
 @kernel
-def play_to_next_choice(tables, layout, states, actions):
-    """Play an action in each state, then all forced ones.
+def follow_until(tables, layout, state, preferences, use):
+    """Play along preferences int8[U] until use number `use` is next, then go on to the next decision with a choice."""
+    while state[MASK] != 0 and state[USE] < use:
+        play(tables, layout, state, nearest_legal(state[MASK], preferences[state[USE]]))
+    while is_forced(state):
+        play_nearest(tables, layout, state, 0)
+
+
+@kernel
+def expand_nodes(tables, layout, unchanging, roots, nodes, parents, actions, node, observations):
+    """Play an action in a node of each game's tree, and the forced decisions after it; observe the new node.
 
     Args:
-        tables, layout: tables and layout of the game.
-        states: int64[B, size], changed in place; those of finished games stay as they are.
-        actions: int64[B], or `NO_PLAY`.
+        tables, layout, unchanging: constants of the game and of its observations.
+        roots: states int64[B, size] and profiles of the roots; only read.
+        nodes: states int64[B, N, size] and profiles of all other nodes; node n has index n - 1.
+        parents: int64[B], node to play in; 0 for the root.
+        actions: int64[B].
+        node: number of the new node, from 1.
+        observations: float32[B, 546], filled with those of the new nodes.
     """
-    for game in range(len(states)):
-        state = states[game]
-        if actions[game] != NO_PLAY:
-            play_nearest(tables, layout, state, actions[game])
-        # state[MASK] has a bit for each legal action: 0 once the game is over, and x & (x - 1) clears the lowest bit,
-        # so it is 0 if a single action is legal. That one is played, as `play_nearest` replaces illegal actions.
-        while state[MASK] != 0 and state[MASK] & (state[MASK] - 1) == 0:
-            play_nearest(tables, layout, state, 0)
+    for game in range(len(parents)):
+        parent, state, profile = parents[game], nodes[0][game, node - 1], nodes[1][game, node - 1]
+        if parent == 0:
+            state[:], profile[:] = roots[0][game], roots[1][game]
+        else:
+            state[:], profile[:] = nodes[0][game, parent - 1], nodes[1][game, parent - 1]
+        step_state(tables, layout, state, actions[game], True, profile)
+        observe_state(tables, layout, state, unchanging, profile, observations, game)

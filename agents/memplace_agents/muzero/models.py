@@ -1,4 +1,4 @@
-"""Models for the search: the learned model, or the true rules with the network's policies and values.
+"""Models for the search: the true rules with the network's policies and values, or the learned model.
 
 In shapes `B` denotes the games and `N` the nodes of a tree, one for the root and each simulation.
 """
@@ -8,10 +8,58 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from memplace_agents.muzero.free_game import FreeGame, Observation
+from memplace_agents.muzero.free_game import GamesAside
+from memplace_agents.muzero.game_kernels import expand_nodes
 from memplace_agents.muzero.networks import MuZeroNetwork, Prediction
-from memplace_agents.muzero.search_types import ROOT_INDEX, RecurrentOutput, RootOutput
+from memplace_agents.muzero.search_types import ROOT_INDEX, Floats32, RecurrentOutput, RootOutput
+from memplace_env._lib.threads import in_chunks
+from memplace_env.envs.malloc_game.flat import empty_flat
 from memplace_env.program.program import Ints
+
+
+class RulesModel:
+    """The true rules, a `SearchModel`: keeps a state for each node; rewards, legal actions and ends are exact.
+
+    One model serves all searches from these games, so that its memory is allocated once.
+
+    Args:
+        network: network of policies and values.
+        games: the roots.
+        num_simulations: N - 1.
+    """
+
+    def __init__(self, network: MuZeroNetwork, games: GamesAside, num_simulations: int) -> None:
+        self._network, self._games = network, games
+        self._index = np.arange(len(games.states))
+        nodes = (len(games.states), num_simulations)
+        self._states = np.empty((*nodes, games.states.shape[1]), games.states.dtype)
+        self._profiles = np.empty((*nodes, *games.profiles.shape[1:]), games.profiles.dtype)
+        self._points = np.empty((nodes[0], num_simulations + 1))
+        self._observations = empty_flat(nodes[0])
+
+    def root(self) -> RootOutput:
+        """Return the network's output for the games as they are now."""
+        self._points[:, ROOT_INDEX] = self._games.game.points(self._games.states)
+        return predicted(self._network, self._games.observations)
+
+    def evaluate(self, parents: Ints, actions: Ints, node: int) -> RecurrentOutput:
+        """Play actions int64[B] in the states of the nodes `parents` int64[B]; see `SearchModel`."""
+        game, problem = self._games.game, self._games.game.problem
+
+        def chunk(first: int, last: int) -> None:
+            some = slice(first, last)
+            expand_nodes(
+                *(problem.tables, problem.layout, problem.unchanging),
+                (self._games.states[some], self._games.profiles[some]),
+                (self._states[some], self._profiles[some]),
+                *(parents[some], actions[some], node, self._observations[some]),
+            )
+
+        in_chunks(chunk, len(parents))
+        states = self._states[:, node - 1]
+        self._points[:, node] = game.points(states)
+        rewards = self._points[:, node] - self._points[self._index, parents]
+        return RecurrentOutput(rewards, *predicted(self._network, self._observations), problem.legal(states))
 
 
 class LearnedModel:
@@ -19,67 +67,39 @@ class LearnedModel:
 
     Args:
         network: network of dynamics, policies and values.
-        observation: observations of the roots.
+        observations: float32[B, 546], of the roots.
         num_simulations: N - 1.
-
-    Attributes:
-        root: the network's output for the roots.
     """
 
-    def __init__(self, network: MuZeroNetwork, observation: Observation, num_simulations: int) -> None:
+    def __init__(self, network: MuZeroNetwork, observations: Floats32, num_simulations: int) -> None:
         self._network = network
-        self._games = torch.arange(len(observation.features))
+        self._index = torch.arange(len(observations))
         with torch.inference_mode():
-            latents = network.representation(observation)
+            latents = network.representation(torch.from_numpy(observations))
             self._latents = torch.empty((len(latents), num_simulations + 1, latents.shape[1]))
             self._latents[:, ROOT_INDEX] = latents
-            self.root = _root_output(network, network.prediction(latents))
+
+    def root(self) -> RootOutput:
+        """Return the network's output for the roots."""
+        with torch.inference_mode():
+            return _root_output(self._network, self._network.prediction(self._latents[:, ROOT_INDEX]))
 
     def evaluate(self, parents: Ints, actions: Ints, node: int) -> RecurrentOutput:
         """Play actions int64[B] in the latent states of the nodes `parents` int64[B]; see `SearchModel`."""
         network = self._network
         with torch.inference_mode():
-            latents = self._latents[self._games, torch.from_numpy(parents)]
-            latents, reward_logits = network.dynamics(latents, torch.from_numpy(actions))
+            latents = self._latents[self._index, torch.from_numpy(parents)]
+            latents, rewards = network.dynamics(latents, torch.from_numpy(actions))
             self._latents[:, node] = latents
-            prediction = network.prediction(latents)
-            # Rewards and values are decoded together, float32[2, B, bins] -> float32[2, B].
-            rewards, values = network.support.decode(torch.stack([reward_logits, prediction.value_logits])).numpy()
-            return RecurrentOutput(rewards, values, prediction.policy_logits.numpy())
+            output = _root_output(network, network.prediction(latents))
+            return RecurrentOutput((rewards * network.scale).numpy(), *output)
 
 
-class SimulatorModel:
-    """The true rules, a `SearchModel`: keeps states int64[B, N, size]; rewards, legal actions and ends are exact.
-
-    Args:
-        network: network of policies and values.
-        game: the rules.
-        states: int64[B, size], the roots.
-        num_simulations: N - 1.
-
-    Attributes:
-        root: the network's output for the roots.
-    """
-
-    def __init__(self, network: MuZeroNetwork, game: FreeGame, states: Ints, num_simulations: int) -> None:
-        self._network, self._game = network, game
-        self._games = np.arange(len(states))
-        self._states = np.empty((len(states), num_simulations + 1, states.shape[1]), dtype=np.int64)
-        self._states[:, ROOT_INDEX] = states
-        self.root = self._predict(states)
-
-    def evaluate(self, parents: Ints, actions: Ints, node: int) -> RecurrentOutput:
-        """Play actions int64[B] in the states of the nodes `parents` int64[B]; see `SearchModel`."""
-        states = self._states[self._games, parents]
-        rewards = self._game.play(states, actions)
-        self._states[:, node] = states
-        return RecurrentOutput(rewards, *self._predict(states), self._game.problem.legal(states))
-
-    def _predict(self, states: Ints) -> RootOutput:
-        with torch.inference_mode():
-            latents = self._network.representation(self._game.observe(states))
-            return _root_output(self._network, self._network.prediction(latents))
+def predicted(network: MuZeroNetwork, observations: Floats32) -> RootOutput:
+    """Return the network's output for observations float32[B, 546], values in points."""
+    with torch.inference_mode():
+        return _root_output(network, network.prediction(network.representation(torch.from_numpy(observations))))
 
 
 def _root_output(network: MuZeroNetwork, prediction: Prediction) -> RootOutput:
-    return RootOutput(network.support.decode(prediction.value_logits).numpy(), prediction.policy_logits.numpy())
+    return RootOutput(network.points(prediction.values).numpy(), prediction.policy_logits.numpy())

@@ -12,9 +12,13 @@ from memplace_agents.evaluator import GameEvaluator
 from memplace_agents.learning.policy_file import no_numbers
 from memplace_agents.learning.training import TrainingRun
 from memplace_agents.muzero.muzero_config import MuZeroConfig
+from memplace_agents.muzero.muzero_rollout import MuZeroRollout
 from memplace_agents.muzero.networks import MuZeroNetwork
 from memplace_agents.muzero.player import MuZeroPlayer
 from memplace_agents.muzero.trainer import MuZeroLosses, Trainer
+
+IMITATION_STEPS = 50
+"""Gradient steps of a fresh network on the best game of all rules, before the first round; our choice."""
 
 
 class MuZeroRun(TrainingRun[MuZeroNetwork]):
@@ -39,7 +43,7 @@ class MuZeroRun(TrainingRun[MuZeroNetwork]):
         self, config: MuZeroConfig, evaluators: Sequence[GameEvaluator], policy: MuZeroNetwork | None, seed: int
     ) -> None:
         super().__init__(seed)
-        self._config = config
+        self._config, self._fresh = config, policy is None
         self.players = [MuZeroPlayer(config, evaluator) for evaluator in evaluators]
         with torch.random.fork_rng(devices=[]):  # modules draw their first weights from torch's own generator
             torch.manual_seed(seed)
@@ -67,32 +71,33 @@ class MuZeroRun(TrainingRun[MuZeroNetwork]):
             player.begin()
 
     def step(self) -> None:
-        """Do a round of self-play in each program, train on it, and now and then play the bare policy."""
-        config, gradient_steps = self._config, [0] * len(self.players)
+        """Play a round in each program, train on them, and anneal each program's best game."""
+        playing = [(index, player) for index, player in enumerate(self.players) if not player.done]
+        for _, player in playing if self._fresh and self.round == 0 else ():
+            if player.demonstration is not None:
+                self._trainer.imitate(self._rng, player.demonstration, IMITATION_STEPS)
+        rounds = [(index, player, player.play(self.policy, self._rng)) for index, player in playing]
+        complete = [(index, player, rollout) for index, player, rollout in rounds if rollout is not None]
         self.scalars = {}
-        for index, player in enumerate(self.players):
-            if not player.done:
-                decisions, scalars = player.play(self.policy, self._rng)
-                self.scalars |= {f"{tag}/{index}": float(value) for tag, value in scalars.items()}
-                wanted = round(config.reuse * decisions / config.batch)
-                gradient_steps[index] = min(max(wanted, 1), config.most_steps) if player.replay.size else 0
-        losses = self._learn(gradient_steps)
+        losses = self._learn([(player, rollout) for _, player, rollout in complete]) if complete else []
         if losses:
             for name, values in zip(MuZeroLosses._fields, zip(*losses, strict=True), strict=True):
                 self.scalars[f"loss/{name}" if name != "entropy" else name] = float(np.mean(values))
-        for index, player in enumerate(self.players):
-            if self.round % config.greedy_every == 0 and not player.done:
-                self.scalars[f"points/policy/{index}"] = player.play_policy(self.policy)
+        for index, player, _ in complete:
+            player.anneal(self.policy, self._rng)
+            self.scalars |= {f"{tag}/{index}": value for tag, value in player.scalars().items()}
         self.round += 1
 
-    def _learn(self, gradient_steps: Sequence[int]) -> list[MuZeroLosses]:
-        """Train on each player's games for so many steps, the players in turn; return the losses of each step."""
-        losses = []
-        for step in range(max(gradient_steps)):
-            for player, num_steps in zip(self.players, gradient_steps, strict=True):
-                if step < num_steps and not player.done:
-                    losses.append(self._trainer.step(self._rng, player.replay, player.best))
-        return losses
+    def _learn(self, played: Sequence[tuple[MuZeroPlayer, MuZeroRollout]]) -> list[MuZeroLosses]:
+        """Train on each player's rollout, the players in turn; return the losses of each step."""
+        targets = [player.targets(rollout) for player, rollout in played]
+        self._trainer.renormalise(targets)
+        return [
+            loss
+            for _ in range(self._config.epochs)
+            for (player, rollout), target in zip(played, targets, strict=True)
+            for loss in self._trainer.epoch(self._rng, rollout, target, player.demonstration)
+        ]
 
     def state_dict(self) -> dict[str, Any]:
         """Return all that decides how the run goes on, as tensors and plain values."""
@@ -111,4 +116,4 @@ class MuZeroRun(TrainingRun[MuZeroNetwork]):
 
 def new_network(config: MuZeroConfig) -> MuZeroNetwork:
     """Return a fresh network of the configured shape."""
-    return MuZeroNetwork(config.latent, config.hidden, config.bins, config.reach, config.lookahead)
+    return MuZeroNetwork(config.hidden)

@@ -1,4 +1,4 @@
-"""One program that MuZero plays: its games, their replay, and the best one."""
+"""One program that MuZero plays: its games side by side, the best one, and its annealing."""
 
 from __future__ import annotations
 
@@ -7,13 +7,35 @@ from typing import Any
 import numpy as np
 import torch
 
+from memplace_agents.cheap_plans import offer_cheap_plans
 from memplace_agents.evaluator import GameEvaluator
-from memplace_agents.muzero.free_game import FreeGame
+from memplace_agents.game.annealing_kernels import nearest_legal
+from memplace_agents.game.preferences import Preferences, finished, first_preferences
+from memplace_agents.muzero.batched_search import search
+from memplace_agents.muzero.free_game import FreeGame, GamesAside
+from memplace_agents.muzero.guided_annealing import GuidedAnnealing, checked_preferences
+from memplace_agents.muzero.gumbel import Gumbel
+from memplace_agents.muzero.models import LearnedModel, RulesModel, predicted
 from memplace_agents.muzero.muzero_config import MuZeroConfig
-from memplace_agents.muzero.muzero_replay import MuZeroReplay
+from memplace_agents.muzero.muzero_rollout import (
+    MuZeroRollout,
+    RolloutTargets,
+    followed,
+    improved_policies,
+    mixed_advantages,
+    search_advantages,
+    spread,
+)
 from memplace_agents.muzero.networks import MuZeroNetwork
-from memplace_agents.muzero.selfplay import PlayedGames, play_games, play_greedily, play_policy
-from memplace_agents.saved_values import optional, whole
+from memplace_agents.muzero.search_types import Bools, Floats32
+from memplace_agents.muzero.trainer import UNIT_RATE, BestGame
+from memplace_agents.saved_values import number, optional, whole
+from memplace_env._lib.units import PS
+from memplace_env.envs.malloc_game.state import ACTIONS, ESTIMATE, MASK, USE
+from memplace_env.program.program import Ints
+
+SMALLEST_SPREAD = 1e-6
+"""Least standard deviation of advantages, points; our choice."""
 
 
 class MuZeroPlayer:
@@ -25,18 +47,21 @@ class MuZeroPlayer:
 
     Attributes:
         evaluator: as passed in.
-        replay: the decisions that are trained on.
-        best: those of the best game so far, if that is trained on.
-        decisions: number of decisions searched.
+        best: int8[U], actions of the best game so far.
     """
 
     def __init__(self, config: MuZeroConfig, evaluator: GameEvaluator) -> None:
         self._config, self.evaluator = config, evaluator
-        self._game = FreeGame(evaluator.env.problem)
-        self.replay, self.best = MuZeroReplay(config.replay), MuZeroReplay(1)
-        self._best_points = -np.inf
-        self._has_choice = not self._game.problem.done(self._game.new_states(1))[0]
-        self.decisions = 0
+        self.game = FreeGame(evaluator.env.problem)
+        problem = self.game.problem
+        self.best: Preferences = np.zeros(problem.num_decisions, np.int8)
+        self._best_ps: float = np.inf
+        self._has_choice = not problem.done(self.game.first_state[None])[0]
+        self._games = GamesAside(self.game, config.games)
+        self._annealing = GuidedAnnealing(problem, config.guided)
+        self._spread: float | None = None
+        self._demonstration: BestGame | None = None
+        self._ended: list[float] = []
 
     @property
     def done(self) -> bool:
@@ -45,95 +70,167 @@ class MuZeroPlayer:
 
     def computes(self, network: MuZeroNetwork) -> bool:
         """Return whether a network's outputs for the first decision are finite."""
-        if not self._has_choice:
-            return True
         with torch.inference_mode():
-            latents = network.representation(self._game.observe(self._game.new_states(1)))
-            outputs = [*network.prediction(latents), *network.dynamics(latents, torch.zeros(1, dtype=torch.int64))]
+            latents = network.representation(torch.from_numpy(self._games.observations[:1]))
+            prediction = network.prediction(latents)
+            outputs = [prediction.policy_logits, network.points(prediction.values)]
+            outputs += network.dynamics(latents, torch.zeros(1, dtype=torch.int64))
         return all(bool(torch.isfinite(output).all()) for output in outputs)
 
     def begin(self) -> None:
-        """Play the greedy player's game if it is a demonstration, or the only one there is."""
-        if not self._has_choice or self._config.demonstrations:
-            self._offer(play_greedily(self._game))
+        """Play the games of all rules."""
+        offer_cheap_plans(self.evaluator)
+        preferences = first_preferences(self.game.problem, self.evaluator.incumbent)[: max(self.evaluator.remaining, 1)]
+        states = finished(self.game.problem, preferences)
+        if self.evaluator.remaining > 0:
+            self.evaluator.offer_states(states)
+        self._keep(preferences, states)
 
-    def play(self, network: MuZeroNetwork, rng: np.random.Generator) -> tuple[int, dict[str, float]]:
-        """Play a round of games with search.
-
-        Returns:
-            the number of new decisions to train on, and the round's scalars by TensorBoard tag.
-        """
-        best = self.best.episode() if self.best.size else None
-        num_games = min(self._config.games, self.evaluator.remaining)
-        played = play_games(
-            *(self._game, network, self._config, rng, num_games), best=best, stop=lambda: self.evaluator.remaining <= 0
+    def play(self, network: MuZeroNetwork, rng: np.random.Generator) -> MuZeroRollout | None:
+        """Play a round of decisions with search; None if budget or time ended it."""
+        config, games, self._ended = self._config, self._games, []
+        shape = (config.decisions, config.games)
+        rollout = MuZeroRollout(
+            np.empty((*shape, games.observations.shape[1]), np.float32),
+            np.empty(shape, np.int64),
+            np.empty(shape, np.float32),
+            np.empty(shape, np.bool_),
+            np.empty((*shape, len(ACTIONS)), np.float32),
+            np.empty((*shape, len(ACTIONS)), np.float32),
+            np.empty((shape[0] + 1, shape[1]), np.float32),
         )
-        self._offer(played)
-        for episode in played.episodes:
-            self.replay.add(episode)
-        new = sum(len(episode.actions) for episode in played.episodes)
-        self.decisions += new
-        points, latency_s = self._game.points(played.states), self._game.problem.latency_s(played.states)
-        return new, {
-            "points/best": points.max(),
-            "points/mean": points.mean(),
-            "points/without_noise": points[0],
-            "latency/best": latency_s.min(),
-            "latency/mean": latency_s.mean(),
-            "decisions": self.decisions,
-            "seconds": self.evaluator.seconds,
-        }
+        rules = RulesModel(network, games, config.simulations) if config.model == "rules" else None
+        # The search weighs values as the targets do.
+        c_scale = config.improvement / (Gumbel.c_visit * (self._spread or 1.0))
+        settings = Gumbel(c_scale=c_scale, normalise=False)
+        for decision in range(config.decisions):
+            if self.evaluator.remaining <= 0:
+                return None
+            model = rules or LearnedModel(network, games.observations, config.simulations)
+            root, legal = model.root(), games.legal
+            result = search(model, root, legal, num_simulations=config.simulations, rng=rng, settings=settings)
+            log_priors = _log_policy(root.prior_logits, legal)
+            rollout.observations[decision], rollout.log_priors[decision] = games.observations, log_priors
+            rollout.values[decision], rollout.actions[decision] = root.values, result.actions
+            rollout.advantages[decision] = search_advantages(log_priors, result.qvalues, result.visit_counts)
+            rollout.rewards[decision], rollout.ends[decision] = games.play(result.actions)
+            self._finish(np.flatnonzero(rollout.ends[decision]), rng)
+        rollout.values[-1] = predicted(network, games.observations).values
+        return rollout
 
-    def play_policy(self, network: MuZeroNetwork) -> float:
-        """Play and count a game of the bare policy; return its points."""
-        states = play_policy(self._game, network)
-        self.evaluator.offer_states(states)
-        return float(self._game.points(states)[0])
+    def _finish(self, ended: Ints, rng: np.random.Generator) -> None:
+        """Count games that ended, and begin others in their places."""
+        if not len(ended):
+            return
+        counted = ended[: self.evaluator.remaining]
+        self._ended += self.game.points(self._games.states[counted]).tolist()
+        self.evaluator.offer_states(self._games.states[counted])
+        self._keep(self._games.preferences[counted], self._games.states[counted])
+        for index in ended:
+            deviates = rng.random() < self._config.deviations
+            use = int(rng.integers(self.game.problem.num_decisions)) if deviates else 0
+            state = self.game.state_after(self.best, use)
+            self._games.restart(index, self.best, 0 if self.game.problem.done(state[None])[0] else use)
 
-    def _offer(self, played: PlayedGames) -> None:
-        """Count finished games, and keep the best one for training."""
-        self.evaluator.offer_states(played.states)
-        points = self._game.points(played.states)
-        best = int(points.argmax())
-        if self._config.demonstrations and played.episodes and points[best] > self._best_points:
-            self._best_points = points[best].item()
-            episode, num_followed = played.episodes[best], int(played.num_followed[best])
-            if num_followed:  # the episode begins after the decisions that were followed
-                episode = episode.after(self.best.episode(), num_followed)
-            self.best = MuZeroReplay(len(episode.actions))
-            self.best.add(episode.demonstration)
+    def _keep(self, preferences: Preferences, states: Ints) -> None:
+        """Keep the best of these finished games if it is faster than all before."""
+        if len(states):
+            latency = states[:, ESTIMATE]
+            first = int(latency.argmin())
+            if latency[first] < self._best_ps:
+                self._best_ps, self.best = float(latency[first]), preferences[first].copy()
+                self._demonstration = None
 
-    def _check_best(self) -> None:
-        """Replay the actions of the best game.
+    @property
+    def demonstration(self) -> BestGame | None:
+        """The best game so far; None if nothing is to be learned from it."""
+        if self._demonstration is None and self._has_choice and self._config.demonstrated:
+            self._demonstration = demonstration_of(self.game, self.best)
+        return self._demonstration
 
-        Raises:
-            ValueError: if they are not those of one whole game.
-        """
-        states, actions = self._game.new_states(1), self.best.episode().actions
-        for action in actions:
-            if self._game.problem.done(states)[0]:
-                raise ValueError("the best game is too long")
-            self._game.play(states, np.array([action]))
-        if len(actions) and not self._game.problem.done(states)[0]:
-            raise ValueError("the best game has no end")
+    def anneal(self, network: MuZeroNetwork, rng: np.random.Generator) -> None:
+        """Anneal the best game for as many decisions as the configuration says, with the policy's proposals."""
+        config, annealing = self._config, self._annealing
+        searched = config.decisions * config.games
+        left = int(config.annealing * searched / self.game.problem.num_decisions)
+        while (num_games := min(left, annealing.games_left(), self.evaluator.remaining)) > 0:
+            start = annealing.start_of(self.best)
+            guide = self._policy_along(network, start)
+            best = annealing.run(num_games, self._best_ps, guide, int(rng.integers(2**32)))[None]
+            states = finished(self.game.problem, best)
+            self.evaluator.offer_states(states, games=num_games)
+            self._keep(best, states)
+            left -= num_games
+
+    def _policy_along(self, network: MuZeroNetwork, preferences: Preferences) -> Floats32:
+        """Return float32[U, 3], the policy's probabilities at each decision of a game; 0 where there is no choice."""
+        guide = np.zeros((self.game.problem.num_decisions, len(ACTIONS)), np.float32)
+        if self._config.guided:
+            along = demonstration_of(self.game, preferences)
+            logits = predicted(network, along.observations).prior_logits
+            guide[along.uses] = np.exp(_log_policy(logits, along.legal))
+        return guide
+
+    def targets(self, rollout: MuZeroRollout) -> RolloutTargets:
+        """Return what a rollout teaches; its advantages count in their own running standard deviation."""
+        exceeds = followed(rollout, self._config.trace)
+        advantages = mixed_advantages(rollout, exceeds, self._config.outcome)
+        now = spread(rollout, advantages)
+        before = now if self._spread is None else self._spread
+        self._spread = max(before + UNIT_RATE * (now - before), SMALLEST_SPREAD)
+        rises = self._config.improvement * advantages / self._spread
+        return RolloutTargets(improved_policies(rollout.log_priors, rises), rollout.values[:-1] + exceeds)
+
+    def scalars(self) -> dict[str, float]:
+        """Return the figures of the last round, by TensorBoard tag."""
+        means = {"points/mean": float(np.mean(self._ended))} if self._ended else {}
+        points = self.game.points(finished(self.game.problem, self.best[None])).item()
+        return means | {"points/best": points, "latency/best": self._best_ps * PS, "seconds": self.evaluator.seconds}
 
     def state_dict(self) -> dict[str, Any]:
-        """Return all that the player remembers, as tensors and plain values."""
+        """Return all that the player remembers, as plain values."""
         return {
-            "replay": self.replay.state_dict(),
-            "best": self.best.state_dict(),
-            "best_points": None if np.isinf(self._best_points) else self._best_points,
-            "decisions": self.decisions,
+            "best": self.best.tolist(),
+            "best_ps": None if np.isinf(self._best_ps) else self._best_ps,
+            "games": self._games.preferences.tolist(),
+            "decided": self._games.states[:, USE].tolist(),
+            "spread": self._spread,
+            "annealing": self._annealing.state_dict(),
             "evaluator": self.evaluator.state_dict(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Return to a state that `state_dict` gave."""
-        self.replay.load_state_dict(state["replay"])
-        self.best = MuZeroReplay(max(whole(state["best"]["added"], 0, self._game.problem.num_decisions), 1))
-        self.best.load_state_dict(state["best"])
-        self._check_best()
-        points = optional(state["best_points"])
-        self._best_points = -np.inf if points is None else points
-        self.decisions = whole(state["decisions"])
+        """Return to a state that `state_dict` gave; states of games are played again."""
+        count = self.game.problem.num_decisions
+        self.best, best_ps = checked_preferences(state["best"], count), optional(state["best_ps"], 0.0)
+        self._best_ps = np.inf if best_ps is None else best_ps
+        for index, (preferences, use) in enumerate(zip(state["games"], state["decided"], strict=True)):
+            played = checked_preferences(preferences, count)
+            self._games.restart(index, played, whole(use, 0, count))
+        self._spread = None if state["spread"] is None else number(state["spread"], SMALLEST_SPREAD)
+        self._annealing.load_state_dict(state["annealing"])
         self.evaluator.load_state_dict(state["evaluator"])
+        self._demonstration = None
+
+
+def demonstration_of(game: FreeGame, preferences: Preferences) -> BestGame:
+    """Return the decisions with a choice of the game along preferences int8[U], by which illegal ones are replaced."""
+    one = GamesAside(game, 1)
+    uses, observations, legal, actions, rewards = [], [], [], [], []
+    while not game.problem.done(one.states)[0]:
+        use = one.states[0, USE]
+        action = nearest_legal(one.states[0, MASK], preferences[use])
+        uses.append(use)
+        observations.append(one.observations[0].copy())
+        legal.append(one.legal[0])
+        actions.append(action)
+        rewards.append(one.play(np.array([action]))[0][0])
+    returns = np.cumsum(np.array(rewards, np.float32)[::-1], dtype=np.float64)[::-1].astype(np.float32)
+    return BestGame(np.array(uses), np.array(observations), np.array(legal), np.array(actions), returns)
+
+
+def _log_policy(logits: Floats32, legal: Bools) -> Floats32:
+    """Return float32[B, 3], log-probabilities; -inf for illegal actions."""
+    masked = np.where(legal, logits, -np.inf)
+    masked = masked - masked.max(axis=1, keepdims=True)
+    return np.asarray(masked - np.log(np.exp(masked).sum(axis=1, keepdims=True)), dtype=np.float32)

@@ -90,9 +90,11 @@ class SearchResult(NamedTuple):
         values: float32[B], mean return of the simulations, the model's value of the root counted as one of them; 0 in
             games that were over.
         visit_counts: int64[B, A], simulations through each action of the root.
+        qvalues: float64[B, A], their mean return; 0 without any.
     """
 
     actions: Ints
     action_weights: Floats32
     values: Floats32
     visit_counts: Ints
+    qvalues: Floats
