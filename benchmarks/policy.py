@@ -62,7 +62,7 @@ COUNTS: Final = (1, 10, 100)
 SIZES: Final = (4, 16, 45)
 """Numbers of training programs; the last is all."""
 VARIANTS: Final = {"rules, graph": (True, True), "rules": (True, False), "graph": (False, True)}
-"""Whether the policy sees what the rules do with an entry, and its neighbours in the graph; by name."""
+"""Flags of `ProgramEpisodes` by name: whether the policy sees the rules' plans, and its neighbours in the graph."""
 STAGES: Final = ("best rule", "imitation", "reward")
 """Stages of tests: the best rule, and the policy after each part of its training."""
 KEY: Final = ("split", *FIELDS)
