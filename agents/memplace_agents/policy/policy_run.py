@@ -216,21 +216,42 @@ def group_advantages(rewards: NDArray[np.float64]) -> NDArray[np.float64]:
     return advantages
 
 
-def chosen(policy: FlatPolicy, turn: Turn, rng: np.random.Generator | None) -> tuple[Ints, Floats]:
-    """Return int64[B], likeliest actions, or with `rng` sampled ones, and their log-probabilities float32[B]."""
+def chosen(
+    policy: FlatPolicy, turn: Turn, rng: np.random.Generator | None, bias: NDArray[np.float32] | None = None
+) -> tuple[Ints, Floats]:
+    """Return int64[B], likeliest actions, or with `rng` sampled ones, and their log-probabilities float32[B].
+
+    Args:
+        policy: gives logits.
+        turn: the decisions.
+        rng: draws; None for the likeliest.
+        bias: float32[3], added to the logits.
+    """
     with torch.no_grad():
         logits = policy(torch.from_numpy(turn.observation))
+        logits = logits if bias is None else logits + torch.from_numpy(bias)
         log_policy = masked_log_softmax(logits, torch.from_numpy(turn.legal)).numpy()
     noise = 0.0 if rng is None else rng.gumbel(size=log_policy.shape)
     action = (log_policy + noise).argmax(axis=1)
     return action, log_policy[np.arange(len(action)), action]
 
 
-def played_ps(policy: FlatPolicy, episodes: ProgramEpisodes, count: int, rng: np.random.Generator | None) -> Ints:
-    """Return int64[count], latencies of plans that the policy makes: sampled by `rng`, greedy without, ps."""
+def played_ps(
+    policy: FlatPolicy, episodes: ProgramEpisodes, count: int, rng: np.random.Generator | None, caution: float = 0.0
+) -> Ints:
+    """Return int64[count], latencies of plans that the policy makes, ps.
+
+    Args:
+        policy: decides.
+        episodes: the program.
+        count: number of plans.
+        rng: samples them; None for the likeliest actions.
+        caution: added to the logit of what the best rule does; large enough, it makes the rule's plan.
+    """
     episodes.begin(count)
-    for _ in range(episodes.length):
-        episodes.decide(chosen(policy, episodes.turn(), rng)[0])
+    bias = caution * np.eye(episodes.actions, dtype=np.float32)
+    for base in episodes.base:
+        episodes.decide(chosen(policy, episodes.turn(), rng, bias[base])[0])
     return episodes.latency_ps()
 
 
