@@ -19,8 +19,13 @@ from memplace_env.envs.registration import Formulation
 
 PARTS = {
     "simulator": [("evaluator.py", "__call__"), ("evaluator.py", "offer"), ("evaluator.py", "solution")],
-    "networks": [("learner.py", "posterior"), ("learner.py", "learn"), ("egrl_run.py", "__init__")],
-    "proposals": [("refine.py", "_propose")],
+    "networks": [
+        ("actor.py", "posterior"),
+        ("credit.py", "learn"),
+        ("learner.py", "learn"),
+        ("egrl_run.py", "__init__"),
+    ],
+    "surrogate": [("surrogate.py", "annealed"), ("surrogate.py", "observe")],
 }
 """Functions of each part; none of them calls another, and the remaining time is bookkeeping."""
 

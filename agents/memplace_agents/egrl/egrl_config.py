@@ -8,7 +8,7 @@ from math import inf
 from memplace_env._lib.errors import AgentError
 
 _AT_LEAST_ONE = ("actor_every", "batch", "tournament", "replay", "hidden", "depth", "attention_heads")
-_SHARES = ("boltzmann", "mutation", "mutated_weights", "refine")
+_SHARES = ("boltzmann", "mutation", "mutated_weights", "swaps", "refine")
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,13 @@ class EGRLConfig:
         repaired: fitness is the reward of the plan that the compiler makes of an assignment, instead of -epsilon
             wherever it had to move something; critics learn from the assignment that it made.
         write_back: Boltzmann parents take over the assignment that the compiler made of theirs.
-        heuristics: the first population holds the assignments of the compiler's heuristics.
-        refine: share of the budget spent on annealing the best assignment with moves guided by where time is lost,
-            see `memplace_agents.egrl.refine`.
+        heuristics: the plans of all rules are evaluated first, and their assignments are in the first population.
+        credit: the actor learns from the time that each decision loses, see `memplace_agents.egrl.credit`, instead of
+            from critics of whole assignments.
+        swaps: share of the Boltzmann children that are mutated by moves on the surrogate, which swap what fits, instead
+            of by noise.
+        refine: share of the budget spent on annealing the best assignment, see `memplace_agents.egrl.refine`.
+        surrogate: moves on the surrogate for each proposal of refinement; with 0 refinement is local search.
     """
 
     population: int = 20
@@ -72,7 +76,10 @@ class EGRLConfig:
     repaired: bool = True
     write_back: bool = False
     heuristics: bool = True
+    credit: bool = True
+    swaps: float = 0.5
     refine: float = 0.8
+    surrogate: int = 300
 
     @classmethod
     def paper(cls) -> EGRLConfig:
@@ -81,7 +88,15 @@ class EGRLConfig:
         `dataclasses.replace` its `evolution`, `gradient` or `boltzmann` for its ablations.
         """
         return cls(
-            boltzmann=0.2, lean=1.0, gradient_steps=1.0, repaired=False, write_back=False, heuristics=False, refine=0.0
+            boltzmann=0.2,
+            lean=1.0,
+            gradient_steps=1.0,
+            repaired=False,
+            write_back=False,
+            heuristics=False,
+            credit=False,
+            swaps=0.0,
+            refine=0.0,
         )
 
     @property
@@ -116,10 +131,16 @@ class EGRLConfig:
 _PAPER = EGRLConfig.paper()
 CONFIGS = {
     "default": EGRLConfig(),
+    "no-surrogate": EGRLConfig(surrogate=0),
+    "no-credit": EGRLConfig(credit=False),
+    "no-swaps": EGRLConfig(swaps=0.0),
+    "no-rules": EGRLConfig(heuristics=False),
+    "no-gradient": EGRLConfig(gradient=False),
+    "no-population": EGRLConfig(evolution=False),
     "paper": _PAPER,
     "paper-ea": replace(_PAPER, gradient=False),
     "paper-pg": replace(_PAPER, evolution=False),
     "paper-no-boltzmann": replace(_PAPER, boltzmann=0.0),
     "paper-ea-no-boltzmann": replace(_PAPER, gradient=False, boltzmann=0.0),
 }
-"""Settings by name: the best we found, the published method, and its ablations."""
+"""Settings by name: the best we found, without one of its parts, the published method, and its ablations."""

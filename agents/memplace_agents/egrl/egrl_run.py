@@ -13,14 +13,17 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from memplace_agents.cheap_plans import cheap_plans, first_assignments
 from memplace_agents.egrl import boltzmann
+from memplace_agents.egrl.actor import Actor
+from memplace_agents.egrl.credit import CreditLearner
 from memplace_agents.egrl.egrl_config import EGRLConfig
 from memplace_agents.egrl.egrl_replay import EgrlReplay
 from memplace_agents.egrl.learner import Learner
 from memplace_agents.egrl.population import Population, chances, genome_of, mutate_weights, next_generation
 from memplace_agents.egrl.refine import Refiner
+from memplace_agents.egrl.surrogate import Surrogate
 from memplace_agents.evaluator import Evaluated, OneShotEvaluator
-from memplace_agents.heuristic.first_assignments import first_assignments
 from memplace_agents.learning.graph_policy import Graph, GraphPolicy
 from memplace_agents.learning.policy_file import no_numbers
 from memplace_agents.learning.saved_tensors import below, like, numbers
@@ -29,18 +32,23 @@ from memplace_agents.saved_values import whole
 
 _PURE_REFINEMENT = 64
 """Assignments a round where nothing but refinement searches."""
+_FIRST_ASSIGNMENTS = 4
+"""Fastest rules whose assignments are evaluated beside the plans of all rules."""
+_SWAPS, _SWAP_HEAT = 20, 0.002
+"""Moves on the surrogate by which a chromosome is mutated, and their temperature as a fraction of native's latency."""
 
 
 class _Workload(NamedTuple):
     """One of the programs of a run; `decisions` are its columns in the members' assignments int64[M, S]."""
 
     evaluator: OneShotEvaluator
+    surrogate: Surrogate
     refiner: Refiner
     replay: EgrlReplay
     decisions: slice
 
 
-_PARTS = ("evaluator", "refiner", "replay")
+_PARTS = ("evaluator", "surrogate", "refiner", "replay")
 """Fields of a workload that have a state."""
 
 
@@ -67,14 +75,16 @@ class EgrlRun(TrainingRun[GraphPolicy]):
         problems = [evaluator.env.problem for evaluator in evaluators]
         sizes = [problem.num_decisions for problem in problems]
         ends = np.cumsum(sizes).tolist()
+        surrogates = [Surrogate(own.env.problem, own.noisy or own.env.task.is_black_box) for own in evaluators]
         self._workloads = [
             _Workload(
                 evaluator,
-                Refiner(problem, round(config.refined_share * evaluator.budget)),
+                surrogate,
+                Refiner(evaluator, surrogate, round(config.refined_share * evaluator.budget), config.surrogate),
                 EgrlReplay(min(config.replay, max(evaluator.remaining, 1)), size),
                 slice(end - size, end),
             )
-            for evaluator, problem, size, end in zip(evaluators, problems, sizes, ends, strict=True)
+            for evaluator, surrogate, size, end in zip(evaluators, surrogates, sizes, ends, strict=True)
         ]
         self._mask = np.concatenate([problem.mask for problem in problems])  # bool[S, L]
         self._free = any(len(problem.movable) for problem in problems)
@@ -82,7 +92,10 @@ class EgrlRun(TrainingRun[GraphPolicy]):
         with torch.random.fork_rng(devices=[]):  # modules draw their first weights from torch's own generator
             torch.manual_seed(seed)
             fresh = [self._fresh_policy() for _ in range(config.population + 1)]
-            self._learner = Learner(config, [Graph.of(problem) for problem in problems], policy or fresh[-1])
+            graphs, first = [Graph.of(problem) for problem in problems], policy or fresh[-1]
+            self._learner: Actor = (
+                CreditLearner(config, graphs, surrogates, first) if config.credit else Learner(config, graphs, first)
+            )
         self._best_graph = self._learner.genome  # float32[P]
         if policy is not None and not np.isfinite(self._learner.posterior(self._best_graph[None])).all():
             raise no_numbers(problems[0].program.name)
@@ -103,23 +116,29 @@ class EgrlRun(TrainingRun[GraphPolicy]):
         return policy
 
     def begin(self) -> None:
-        """Evaluate a given policy's assignment and those of the heuristics."""
+        """Evaluate a given policy's assignment, the plans of the rules and the assignments of the fastest."""
         for workload in self._workloads:
             evaluator = workload.evaluator
             problem = evaluator.env.problem
-            first = []
             if self._start_policy is not None:
                 likely = self._learner.posterior(self._learner.genome[None])[0, workload.decisions]
-                first.append(likely.argmax(-1))
+                self._try(workload, likely.argmax(-1)[None])
             if self._config.heuristics:
-                first.extend(first_assignments(problem))
+                latencies_s = {}  # of each plan that is known without a search, once
+                for plan in dict.fromkeys(cheap_plans(problem).values()):
+                    if evaluator.remaining > 0:
+                        latencies_s[plan] = evaluator.offer(plan).latency_s
+                fastest = sorted(latencies_s, key=latencies_s.__getitem__)[:_FIRST_ASSIGNMENTS]
+                levels = [plan.tensor_levels(problem.program) for plan in fastest]
+                if levels:
+                    self._try(workload, problem.assignments_of(np.array(levels)))
             elif self._config.refine or not self._free:
-                first.append(problem.native_assignment)
-            if first and evaluator.remaining > 0:
-                assignments = np.array(first)
-                self._remember(workload, assignments, evaluator(assignments))
-            if self._config.heuristics and evaluator.remaining > 0:
-                evaluator.offer(problem.native_plan)
+                self._try(workload, problem.native_assignment[None])
+
+    def _try(self, workload: _Workload, assignments: NDArray[np.int64]) -> None:
+        """Evaluate assignments int64[B, S] of one workload, unless its budget is spent."""
+        if workload.evaluator.remaining > 0:
+            self._remember(workload, assignments, workload.evaluator(assignments))
 
     def step(self) -> None:
         """Do one generation of the population and the actor, then refinement."""
@@ -153,6 +172,8 @@ class EgrlRun(TrainingRun[GraphPolicy]):
             self._population, elites = next_generation(
                 rng, config, self._population, fitness[:members], probabilities[:members]
             )
+            if config.swaps:
+                self._swap(rng, fitness[:members])
             scalars["elites/boltzmann"] = 1 - self._population.is_graph[: config.elites].mean()
             scalars["elites/migrant"] = float(self._migrant in elites)
         if config.gradient:
@@ -169,13 +190,14 @@ class EgrlRun(TrainingRun[GraphPolicy]):
     def _evaluate(self, assignments: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the fitness float64[M] of assignments int64[M, S]: the mean reward; empty if the time is up."""
         fitness = np.zeros(len(assignments))
-        self._epsilon = 0.0
+        self._epsilon, self._evaluated = 0.0, []  # by workload, assignments int64[M, S] and their levels int8[M, K]
         for workload in self._workloads:
             own = assignments[:, workload.decisions]
             result = workload.evaluator(own)
             if len(result.reward) < len(assignments):
                 return fitness[:0]
             self._remember(workload, own, result)
+            self._evaluated.append((own, result.level))
             reward = result.repaired_reward if self._config.repaired else result.reward
             fitness += reward / len(self._workloads)
             if len(result.reassigned):  # none if the time is up
@@ -193,6 +215,7 @@ class EgrlRun(TrainingRun[GraphPolicy]):
             workload.replay.add(workload.evaluator.env.problem.assignments_of(result.level), result.repaired_reward)
         else:
             workload.replay.add(assignments[:count], result.reward)
+        workload.surrogate.observe(result.level, result.latency_s)
         best = int(result.latency_s.argmin())
         workload.refiner.offer(assignments[best], result.latency_s[best].item(), result.level[best])
 
@@ -204,21 +227,37 @@ class EgrlRun(TrainingRun[GraphPolicy]):
             for _ in range(count if workload.refiner.can_move else 0):
                 if workload.evaluator.remaining <= 0:
                     break
-                workload.refiner.step(rng, workload.evaluator)
+                workload.refiner.step(rng)
         if config.evolution and config.boltzmann:
             self._migrate(len(self._population.is_graph) - 2, graph=False)
 
+    def _swap(self, rng: np.random.Generator, fitness: NDArray[np.float64]) -> None:
+        """Replace a share of the Boltzmann children by chromosomes around a parent's levels after a few swaps."""
+        config, population = self._config, self._population
+        children = config.elites + np.flatnonzero(~population.is_graph[config.elites :])
+        for child in children[rng.random(len(children)) < config.swaps]:
+            rivals = rng.integers(len(fitness), size=config.tournament)
+            parent, parts = rivals[fitness[rivals].argmax()], []
+            for workload, (own, level) in zip(self._workloads, self._evaluated, strict=True):
+                heat_s, seed = _SWAP_HEAT * workload.evaluator.baseline_s, int(rng.integers(2**31))
+                parts.append(workload.surrogate.annealed(own[parent], level[parent], _SWAPS, heat_s, seed)[0])
+            self._become(int(child), np.concatenate(parts))
+
+    def _become(self, member: int, assignment: NDArray[np.int64]) -> None:
+        """Make a member a chromosome around an assignment int64[S]."""
+        population = self._population
+        prior, temperature = boltzmann.from_assignments(assignment[None], self._mask.shape[1])
+        population.is_graph[member] = False
+        population.prior[member], population.temperature[member] = prior[0], temperature[0]
+
     def _migrate(self, member: int, graph: bool) -> None:
         """Replace a child by the actor (`graph`), or by a chromosome around the refined assignments."""
-        population = self._population
-        population.is_graph[member] = graph
         if graph:
-            population.genomes[member] = self._learner.genome
+            self._population.is_graph[member] = True
+            self._population.genomes[member] = self._learner.genome
             self._migrant = member
         else:
-            best = np.concatenate([workload.refiner.best for workload in self._workloads])
-            prior, temperature = boltzmann.from_assignments(best[None], self._mask.shape[1])
-            population.prior[member], population.temperature[member] = prior[0], temperature[0]
+            self._become(member, np.concatenate([workload.refiner.best for workload in self._workloads]))
 
     def _write_back(self, workload: _Workload, result: Evaluated) -> None:
         """Let chromosomes prefer the levels that the compiler granted to those that they requested."""

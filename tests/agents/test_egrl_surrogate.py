@@ -1,0 +1,146 @@
+"""EGRL's surrogate: its bookkeeping, its costs and what it learns, against plain computations."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memplace_agents.egrl import EGRLConfig
+from memplace_agents.egrl.credit import CreditLearner
+from memplace_agents.egrl.egrl_replay import EgrlReplay
+from memplace_agents.egrl.surrogate import Surrogate
+from memplace_agents.learning.graph_policy import Graph, GraphPolicy
+from memplace_env._lib.units import PS
+from memplace_env.envs.one_shot import OneShotEnv
+from memplace_env.placement.compiler.density import block_lives
+from memplace_env.placement.compiler.savings import latency_ps
+from memplace_env.placement.synthetic import random_dag
+from tests.agents.planted import planted_env
+
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def problem_of(seed, chip="nnp-i", ops=10):
+    """A program that does not fit."""
+    dtype = "int8" if chip == "nnp-i" else "bfloat16"
+    return OneShotEnv(random_dag(seed, ops=ops, dtype=dtype, largest=60_000_000), chip).problem
+
+
+def granted(problem, rng):
+    """A random assignment, and the levels that the compiler grants it."""
+    assignment = rng.integers(problem.accelerator.num_levels, size=problem.num_decisions)
+    return assignment, problem.evaluate(assignment[None]).level[0]
+
+
+def levels_of(problem, assignment):
+    """The levels of all tensors if each gets what its decision requests."""
+    return np.where(problem.decision_of >= 0, assignment[problem.decision_of], problem.accelerator.backing)
+
+
+def fits(problem, level):
+    """Whether the bytes of levels fit into each fast memory in each op."""
+    task, (first, last) = problem.task, block_lives(problem.task)
+    reserved = task.costs.reserved_bytes
+    for fast in range(task.backing):
+        for op in range(task.program.num_ops):
+            here = (level == fast) & (first <= op) & (op <= last)
+            kept = reserved[op, fast] if task.streams_weights else reserved[:, fast].max()
+            if task.program.tensor_bytes[here].sum() + kept > task.accelerator.levels[fast].capacity_bytes:
+                return False
+    return True
+
+
+@settings(max_examples=25)
+@given(st.integers(0, 1000), SEEDS, st.sampled_from(["nnp-i", "tpu-v4i"]), st.sampled_from([0.0, 1e-6, np.inf]))
+def test_chains_end_where_they_say(seed, draw, chip, heat_s):
+    """From levels that each decision gets whole: the time is that of the cost arrays, and the bytes fit."""
+    problem, rng = problem_of(seed, chip), np.random.default_rng(draw)
+    assignment, level = granted(problem, rng)
+    assignment = problem.assignments_of(level[None])[0]
+    if not np.array_equal(levels_of(problem, assignment), level):
+        return
+    end, slower_s = Surrogate(problem, learns=False).annealed(assignment, level, 50, heat_s, draw)
+    after = levels_of(problem, end)
+    assert fits(problem, after)
+    assert slower_s == pytest.approx((latency_ps(problem.task, after) - latency_ps(problem.task, level)) * PS)
+    assert problem.mask[np.arange(len(end)), end][end != assignment].all()
+    if heat_s == 0:
+        assert slower_s <= 0
+
+
+def test_chains_of_a_seed_are_the_same():
+    problem = problem_of(3)
+    assignment, level = granted(problem, np.random.default_rng(0))
+    runs = [Surrogate(problem, False).annealed(assignment, level, 200, 1e-6, seed) for seed in (1, 1, 2)]
+    assert (runs[0][0] == runs[1][0]).all()
+    assert runs[0][1] == runs[1][1]
+    assert (runs[0][0] != runs[2][0]).any()
+
+
+@settings(max_examples=15)
+@given(st.integers(0, 1000), SEEDS, st.sampled_from(["nnp-i", "tpu-v4i"]))
+def test_costs_alone_are_those_of_the_cost_arrays_where_there_is_room(seed, draw, chip):
+    problem = problem_of(seed, chip, ops=6)
+    assignment, _ = granted(problem, np.random.default_rng(draw))
+    slower_s = Surrogate(problem, learns=False).costs_alone(assignment)
+    before = levels_of(problem, assignment)
+    if not fits(problem, before):
+        return
+    now_ps = latency_ps(problem.task, before)
+    for decision in problem.movable:
+        tensors = np.flatnonzero(problem.decision_of == decision)
+        for wish in range(problem.accelerator.num_levels):
+            after = before.copy()
+            for tensor in tensors:  # each as if the others stayed where they are
+                alone, to = before.copy(), wish
+                alone[tensor] = to
+                while to != before[tensor] and not fits(problem, alone):
+                    to += 1
+                    alone[tensor] = to
+                after[tensor] = to
+            if len(tensors) == 1:
+                assert slower_s[decision, wish] == pytest.approx((latency_ps(problem.task, after) - now_ps) * PS)
+
+
+def test_differences_from_the_cost_arrays_are_learned():
+    """A box in which every level of every decision costs something more."""
+    problem, rng = planted_env(ops=10).problem, np.random.default_rng(0)
+    surrogate, extra_s = Surrogate(problem, learns=True), rng.random(problem.mask.shape) * 1e-5
+    levels = problem.evaluate(rng.integers(3, size=(400, problem.num_decisions))).level
+    chosen = problem.assignments_of(levels)
+    nominal_s = np.array([latency_ps(problem.task, level) for level in levels]) * PS
+    measured_s = nominal_s + 1e-4 + extra_s[np.arange(problem.num_decisions), chosen].sum(axis=1)
+    for rows in np.split(np.arange(300), 30):
+        surrogate.observe(levels[rows], measured_s[rows])
+    predicted_s = np.array([surrogate.latency_s(level) for level in levels[300:]])
+    before, after = (np.std(measured_s[300:] - model) for model in (nominal_s[300:], predicted_s))
+    assert after < 0.3 * before
+    assert abs((measured_s[300:] - predicted_s).mean()) < 0.3 * before
+    other = Surrogate(problem, learns=True)
+    other.load_state_dict(surrogate.state_dict())
+    assert other.latency_s(levels[0]) == surrogate.latency_s(levels[0])
+
+
+def test_noise_alone_teaches_next_to_nothing():
+    problem, rng = planted_env(ops=10).problem, np.random.default_rng(0)
+    surrogate = Surrogate(problem, learns=True)
+    levels = problem.evaluate(rng.integers(3, size=(300, problem.num_decisions))).level
+    nominal_s = np.array([latency_ps(problem.task, level) for level in levels]) * PS
+    noise_s = 0.02 * nominal_s.mean() * rng.standard_normal(300)
+    surrogate.observe(levels, nominal_s + noise_s)
+    predicted_s = np.array([surrogate.latency_s(level) for level in levels])
+    assert np.std(predicted_s - nominal_s) < 0.3 * noise_s.std()
+
+
+def test_an_actor_learns_from_credits():
+    """On a program that fits everywhere, the backing memory alone costs time."""
+    env = OneShotEnv(random_dag(0, ops=8, largest=1000), "nnp-i")
+    problem, rng = env.problem, np.random.default_rng(0)
+    config = EGRLConfig(hidden=16, depth=2, learning_rate=3e-3)
+    learner = CreditLearner(config, [Graph.of(problem)], [Surrogate(problem, False)], GraphPolicy(3, 16, 2))
+    replay = EgrlReplay(1, problem.num_decisions)
+    replay.add(np.full((1, problem.num_decisions), 2), np.zeros(1))
+    losses = [learner.learn(rng, [replay]) for _ in range(150)]
+    chances = learner.posterior(learner.genome[None])[0]
+    assert (chances[problem.movable, -1] < 0.1).all()
+    assert losses[-1].lost < losses[0].lost
