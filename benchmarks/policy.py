@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -71,71 +71,62 @@ def episodes_of(case: Case, variant: str) -> ProgramEpisodes:
 
 
 def runs(seeds: int) -> list[Record]:
-    """Return the runs: all programs first, then fewer programs, then less to see."""
-    first = next(iter(VARIANTS))
-    cells = [(first, size) for size in reversed(SIZES)] + [(other, SIZES[-1]) for other in VARIANTS if other != first]
-    return [{"variant": v, "programs": n, "seed": seed} for v, n in cells for seed in range(seeds)]
+    """Return what is tested: all programs first, then fewer, then with reward, then with less to see."""
+    first, *others = VARIANTS
+    imitation, reward = STAGES[1:]
+    cells = [(imitation, first, size) for size in reversed(SIZES)] + [(reward, first, SIZES[-1])]
+    cells += [(imitation, other, SIZES[-1]) for other in others]
+    return [{"stage": s, "variant": v, "programs": n, "seed": seed} for s, v, n in cells for seed in range(seeds)]
 
 
-def stages(run: Record) -> list[Record]:
-    """Return the records of a run; only the first variant, on all programs, goes on to reward."""
-    whole = run["variant"] == next(iter(VARIANTS)) and run["programs"] == SIZES[-1]
-    return [{**run, "stage": stage} for stage in STAGES[1 : 3 if whole else 2]]
-
-
-def measure(run: Record) -> Iterator[Record]:
-    """Train, and yield a record of the tests after each stage."""
+def measure(run: Record) -> Record:
+    """Return the record of a run: train to the end of its stage, from the last checkpoint, and test."""
     names, cases, exact = training(run["programs"])
     programs = [episodes_of(case, run["variant"]) for case in cases]
-    training_run, spent = PolicyRun(PolicySettings(), programs, exact, run["seed"]), 0.0
+    trained, spent = PolicyRun(PolicySettings(), programs, exact, run["seed"]), 0.0
     path = CHECKPOINTS / f"{run['variant'].replace(', ', '-')}-{run['programs']}-{run['seed']}.safetensors"
     if path.exists():
         saved = safe_files.load(path, CHECKPOINT_KIND)
-        training_run.load_state_dict(saved["run"])
+        trained.load_state_dict(saved["run"])
         spent = saved["cpu_s"]
-    ends = [training_run.settings.imitation_rounds, training_run.settings.reward_rounds]
-    for stage, end in zip(stages(run), np.cumsum(ends).tolist(), strict=False):
-        while training_run.round < end:
-            began = time.process_time()
-            training_run.step()
-            spent += time.process_time() - began
-            if training_run.round % EVERY == 0:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                safe_files.save(path, CHECKPOINT_KIND, {"run": training_run.state_dict(), "cpu_s": spent})
-        if training_run.round == end:
-            about = {**stage, "settings": len(cases), "trained_on": names, "cpu_s": round(spent, 1)}
-            yield {**about, **tested(training_run.policy, run["variant"]), **provenance()}
+    end = trained.settings.imitation_rounds + (run["stage"] == STAGES[2]) * trained.settings.reward_rounds
+    while trained.round < end:
+        began = time.process_time()
+        trained.step()
+        spent += time.process_time() - began
+        if trained.round % EVERY == 0 or trained.round == end:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            safe_files.save(path, CHECKPOINT_KIND, {"run": trained.state_dict(), "cpu_s": spent})
+    about = {**run, "settings": len(cases), "trained_on": names, "cpu_s": round(spent, 1)}
+    return {**about, **tested(trained.policy, run["variant"]), **provenance()}
 
 
 def tested(policy: FlatPolicy, variant: str) -> Record:
-    """Return shares in percent on the test: by id, and by setting with one plan.
+    """Return shares in percent on the test: by id for each number of plans, and by setting with one plan.
 
-    `ids` are those of each number of plans with the caution chosen, `bold` those of one plan without any.
+    `cautious` are those of one plan by id with the caution that is best on the validation settings.
     """
 
-    def shares(cases: Sequence[Case], caution: float) -> dict[str, float]:
+    def shares(cases: Sequence[Case], caution: float = 0.0) -> dict[str, float]:
         played = {case: played_ps(policy, episodes_of(case, variant), 1, None, caution)[0] for case in cases}
         return {case.name: round(case.share(int(latency)), 2) for case, latency in played.items()}
 
-    validation = [float(np.mean([*shares(validation_settings(), caution).values()])) for caution in CAUTIONS]
-    caution = CAUTIONS[int(np.argmax(np.round(validation, 2)))]
-    by_id = {name: [share] for name, share in shares(test_ids(), caution).items()}
+    validation = [round(float(np.mean([*shares(validation_settings(), own).values()])), 2) for own in CAUTIONS]
+    caution = CAUTIONS[int(np.argmax(validation))]
+    by_id = {name: [share] for name, share in shares(test_ids()).items()}
     for case in test_ids():
-        rng = np.random.default_rng(0)
-        sampled = played_ps(policy, episodes_of(case, variant), COUNTS[-1] - 1, rng, caution)
-        by_id[case.name] += [
-            max(by_id[case.name][0], round(case.share(int(sampled[: count - 1].min())), 2)) for count in COUNTS[1:]
-        ]
-    bold, settings_began = shares(test_ids(), 0.0), time.process_time()
-    by_setting = shares(test_settings(), caution)
+        sampled = played_ps(policy, episodes_of(case, variant), COUNTS[-1] - 1, np.random.default_rng(0))
+        best, own = [round(case.share(int(sampled[: count - 1].min())), 2) for count in COUNTS[1:]], by_id[case.name]
+        own += [max(own[0], share) for share in best]
+    began, by_setting = time.process_time(), shares(test_settings())
     decisions = sum(episodes_of(case, variant).length for case in test_settings())
     return {
-        "caution": caution,
-        "validation": [round(share, 2) for share in validation],
         "ids": by_id,
-        "bold": bold,
         "test_settings": by_setting,
-        "us_per_decision": round(1e6 * (time.process_time() - settings_began) / decisions),
+        "caution": caution,
+        "validation": validation,
+        "cautious": shares(test_ids(), caution),
+        "us_per_decision": round(1e6 * (time.process_time() - began) / decisions),
     }
 
 
@@ -158,17 +149,17 @@ def rules() -> Record:
 
 
 def means(record: Record, best_rule: Record) -> list[float]:
-    """Return mean shares: bold; with 1, 10 and 100 plans; the better of rule and 1 and 100 plans; over test groups."""
+    """Return mean shares: 1, 10, 100 plans; one cautious plan; the better of rule and 1, 100 plans; over test groups."""
     ids, rule = record["ids"], {name: shares[0] for name, shares in best_rule["ids"].items()}
     by_group: dict[str, list[float]] = {}
     for name, share in record["test_settings"].items():
         by_group.setdefault(group_of(name.split()[0], {}), []).append(share)
-    columns = [
-        [*record.get("bold", rule).values()],
-        *([shares[min(index, len(shares) - 1)] for shares in ids.values()] for index in range(len(COUNTS))),
-        *([max(shares[min(index, len(shares) - 1)], rule[name]) for name, shares in ids.items()] for index in (0, 2)),
-        [float(np.mean(shares)) for shares in by_group.values()],
+    plain = [
+        {name: shares[min(index, len(shares) - 1)] for name, shares in ids.items()} for index in range(len(COUNTS))
     ]
+    beside = [{name: max(share, rule[name]) for name, share in shares.items()} for shares in (plain[0], plain[-1])]
+    columns = [list(shares.values()) for shares in (*plain, record.get("cautious", rule), *beside)]
+    columns.append([float(np.mean(shares)) for shares in by_group.values()])
     return [float(np.mean(column)) for column in columns]
 
 
@@ -179,7 +170,7 @@ def table(records: Sequence[Record]) -> str:
         cell = (record["stage"], record.get("variant", ""), str(record.get("programs", "")))
         cells.setdefault(cell, []).append(means(record, records[0]))
     rows = [[*cell, *map(_spread, zip(*seeds, strict=True))] for cell, seeds in cells.items()]
-    heads = ["trained by", "sees", "programs", "bold", "1 plan", "10 plans", "100 plans"]
+    heads = ["trained by", "sees", "programs", "1 plan", "10 plans", "100 plans", "cautious"]
     return markdown_table([*heads, "rule or 1 plan", "rule or 100 plans", "groups, 1 plan"], rows)
 
 
@@ -193,12 +184,12 @@ def panel(records: Sequence[Record]) -> Panel:
     mine = [r for r in records[1:] if r["stage"] == STAGES[1] and r["variant"] == next(iter(VARIANTS))]
     by_size = [[means(r, records[0]) for r in mine if r["programs"] == size] for size in SIZES]
     seeds = min(map(len, by_size))
-    columns = {"policy alone": 0, "cautious policy": 1, "best of rule and policy": 4}
+    columns = {"policy": 0, "cautious policy": 3, "better of rule and policy": 4}
     searches = {
         label: np.array([[figures[column] for figures in cell[:seeds]] for cell in by_size]).T
         for label, column in columns.items()
     }
-    levels = {"best rule": means(records[0], records[0])[1]}
+    levels = {"best rule": means(records[0], records[0])[0]}
     return Panel("One plan on unseen families", "training programs", np.array(SIZES, dtype=float), searches, levels)
 
 
@@ -219,10 +210,9 @@ def main() -> None:
             if ledger.missing([{"stage": STAGES[0]}]):
                 ledger.add(rules())
             for run in track(runs(options.seeds), "training"):
-                if ledger.missing(stages(run)):
-                    for record in measure(run):
-                        ledger.add(record)
-    wanted = [{"stage": STAGES[0]}, *(record for run in runs(options.seeds) for record in stages(run))]
+                if ledger.missing([run]):
+                    ledger.add(measure(run))
+    wanted = [{"stage": STAGES[0]}, *runs(options.seeds)]
     records = ledger.of(wanted)
     publish({"zero-shot policies": table(records)}, options.write)
     for document in options.write:
