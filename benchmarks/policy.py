@@ -118,15 +118,16 @@ def tested(policy: FlatPolicy, variant: str) -> Record:
         sampled = played_ps(policy, episodes_of(case, variant), COUNTS[-1] - 1, np.random.default_rng(0))
         best, own = [round(case.share(int(sampled[: count - 1].min())), 2) for count in COUNTS[1:]], by_id[case.name]
         own += [max(own[0], share) for share in best]
-    began, by_setting = time.process_time(), shares(test_settings())
     decisions = sum(episodes_of(case, variant).length for case in test_settings())
+    began, by_setting = time.process_time(), shares(test_settings())
+    seconds = time.process_time() - began
     return {
         "ids": by_id,
         "test_settings": by_setting,
         "caution": caution,
         "validation": validation,
         "cautious": shares(test_ids(), caution),
-        "us_per_decision": round(1e6 * (time.process_time() - began) / decisions),
+        "us_per_decision": round(1e6 * seconds / decisions),
     }
 
 
@@ -149,7 +150,7 @@ def rules() -> Record:
 
 
 def means(record: Record, best_rule: Record) -> list[float]:
-    """Return mean shares: 1, 10, 100 plans; one cautious plan; the better of rule and 1, 100 plans; over test groups."""
+    """Return mean shares: 1, 10, 100 plans; a cautious plan; the better of rule and 1, 100 plans; over test groups."""
     ids, rule = record["ids"], {name: shares[0] for name, shares in best_rule["ids"].items()}
     by_group: dict[str, list[float]] = {}
     for name, share in record["test_settings"].items():
