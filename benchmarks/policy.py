@@ -84,12 +84,13 @@ def measure(run: Record) -> Record:
     names, cases, exact = training(run["programs"])
     programs = [episodes_of(case, run["variant"]) for case in cases]
     trained, spent = PolicyRun(PolicySettings(), programs, exact, run["seed"]), 0.0
+    end = trained.settings.imitation_rounds + (run["stage"] == STAGES[2]) * trained.settings.reward_rounds
     path = CHECKPOINTS / f"{run['variant'].replace(', ', '-')}-{run['programs']}-{run['seed']}.safetensors"
     if path.exists():
         saved = safe_files.load(path, CHECKPOINT_KIND)
-        trained.load_state_dict(saved["run"])
-        spent = saved["cpu_s"]
-    end = trained.settings.imitation_rounds + (run["stage"] == STAGES[2]) * trained.settings.reward_rounds
+        if saved["run"]["round"] <= end:
+            trained.load_state_dict(saved["run"])
+            spent = saved["cpu_s"]
     while trained.round < end:
         began = time.process_time()
         trained.step()
@@ -97,7 +98,12 @@ def measure(run: Record) -> Record:
         if trained.round % EVERY == 0 or trained.round == end:
             path.parent.mkdir(parents=True, exist_ok=True)
             safe_files.save(path, CHECKPOINT_KIND, {"run": trained.state_dict(), "cpu_s": spent})
+    seen = [
+        case.share(int(played_ps(trained.policy, one, 1, None)[0])) for case, one in zip(cases, programs, strict=True)
+    ]
+    by_rule = [case.share(one.rule_ps) for case, one in zip(cases, programs, strict=True)]
     about = {**run, "settings": len(cases), "trained_on": names, "cpu_s": round(spent, 1)}
+    about |= {"seen": round(float(np.mean(seen)), 2), "seen_by_rule": round(float(np.mean(by_rule)), 2)}
     return {**about, **tested(trained.policy, run["variant"]), **provenance()}
 
 
@@ -150,7 +156,7 @@ def rules() -> Record:
 
 
 def means(record: Record, best_rule: Record) -> list[float]:
-    """Return mean shares: 1, 10, 100 plans; a cautious plan; the better of rule and 1, 100 plans; over test groups."""
+    """Return mean shares: 1, 10, 100 plans; a cautious plan; of rule and 1, 100 plans; over groups; seen settings."""
     ids, rule = record["ids"], {name: shares[0] for name, shares in best_rule["ids"].items()}
     by_group: dict[str, list[float]] = {}
     for name, share in record["test_settings"].items():
@@ -161,6 +167,7 @@ def means(record: Record, best_rule: Record) -> list[float]:
     beside = [{name: max(share, rule[name]) for name, share in shares.items()} for shares in (plain[0], plain[-1])]
     columns = [list(shares.values()) for shares in (*plain, record.get("cautious", rule), *beside)]
     columns.append([float(np.mean(shares)) for shares in by_group.values()])
+    columns.append([record.get("seen", np.nan)])
     return [float(np.mean(column)) for column in columns]
 
 
@@ -172,7 +179,7 @@ def table(records: Sequence[Record]) -> str:
         cells.setdefault(cell, []).append(means(record, records[0]))
     rows = [[*cell, *map(_spread, zip(*seeds, strict=True))] for cell, seeds in cells.items()]
     heads = ["trained by", "sees", "programs", "1 plan", "10 plans", "100 plans", "cautious"]
-    return markdown_table([*heads, "rule or 1 plan", "rule or 100 plans", "groups, 1 plan"], rows)
+    return markdown_table([*heads, "rule or 1 plan", "rule or 100 plans", "groups, 1 plan", "seen, 1 plan"], rows)
 
 
 def _spread(values: Sequence[float]) -> str:
