@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import gymnasium as gym
 import pytest
 import torch
 from hypothesis import given, settings
@@ -12,6 +13,7 @@ from memplace_agents.game import GreedyPlayer
 from memplace_agents.learning import safe_files
 from memplace_agents.learning.policy_file import load_policy, save_policy
 from memplace_agents.muzero import MuZero, MuZeroConfig
+from memplace_agents.muzero.muzero_run import MuZeroRun
 from memplace_agents.muzero.networks import MuZeroNetwork
 from memplace_env._lib.errors import AgentError
 from memplace_env.envs.malloc_game import MallocGameEnv
@@ -111,6 +113,32 @@ def test_planted_optima_are_reached_and_never_beaten(model, topology, ops):
     env = MallocGameEnv(program, DERATED)
     assert GreedyPlayer().solve(env).report.latency_ps > optimum_ps(env)
     reach(MuZero(small(model)), env, budget=600, seed=4)
+
+
+def test_drawn_programs_are_trained_on_and_resumed(tmp_path, monkeypatch):
+    """Each program in turn, whose games count; a run that goes on is the whole run."""
+    config = small(games=2, decisions=40, batch=80)
+
+    def train(name, budget, **options):
+        env = gym.make("MallocGame-Synthetic-v0")
+        return MuZero(config, out=tmp_path / name, every=1, **options).train([env], budget=budget, seed=2)
+
+    whole = train("whole", 50)
+    assert whole.solutions[0].evaluations >= 50
+
+    def killed(run, step=MuZeroRun.step):
+        if run.round == 3:
+            raise KilledError
+        step(run)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MuZeroRun, "step", killed)
+        with pytest.raises(KilledError):
+            train("halves", 50)
+    halves = train("halves", 50, resume=True)
+    assert halves.solutions[0].evaluations == whole.solutions[0].evaluations
+    assert torch.equal(weights(whole.policy), weights(halves.policy))
+    assert MuZero(config, policy=whole.policy).solve(crowded(), budget=20).outcome == "feasible"
 
 
 def test_curves_and_policies_are_kept_and_of_use(tmp_path):

@@ -60,7 +60,7 @@ class MuZeroConfig:
     demonstrated: float = 0.1
     deviations: float = 0.5
     annealing: float = 64.0
-    guided: float = 0.5
+    guided: float = 0.25
 
     def __post_init__(self) -> None:
         if self.model not in MODELS:

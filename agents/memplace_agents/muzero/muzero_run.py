@@ -11,11 +11,13 @@ import torch
 from memplace_agents.evaluator import GameEvaluator
 from memplace_agents.learning.policy_file import no_numbers
 from memplace_agents.learning.training import TrainingRun
+from memplace_agents.muzero.drawn_player import DrawnPlayer
 from memplace_agents.muzero.muzero_config import MuZeroConfig
 from memplace_agents.muzero.muzero_rollout import MuZeroRollout
 from memplace_agents.muzero.networks import MuZeroNetwork
 from memplace_agents.muzero.player import MuZeroPlayer
 from memplace_agents.muzero.trainer import MuZeroLosses, Trainer
+from memplace_env.envs.many.many_env import ManyProgramsEnv
 
 IMITATION_STEPS = 50
 """Gradient steps of a fresh network on the best game of all rules, before the first round; our choice."""
@@ -36,7 +38,7 @@ class MuZeroRun(TrainingRun[MuZeroNetwork]):
         AgentError: if the policy computes no numbers.
 
     Attributes:
-        players: one for each program.
+        players: one for each environment.
     """
 
     def __init__(
@@ -44,7 +46,7 @@ class MuZeroRun(TrainingRun[MuZeroNetwork]):
     ) -> None:
         super().__init__(seed)
         self._config, self._fresh = config, policy is None
-        self.players = [MuZeroPlayer(config, evaluator) for evaluator in evaluators]
+        self.players = [_player(config, evaluator) for evaluator in evaluators]
         with torch.random.fork_rng(devices=[]):  # modules draw their first weights from torch's own generator
             torch.manual_seed(seed)
             network = new_network(config) if policy is None else MuZeroNetwork(**policy.options)
@@ -88,7 +90,7 @@ class MuZeroRun(TrainingRun[MuZeroNetwork]):
             self.scalars |= {f"{tag}/{index}": value for tag, value in player.scalars().items()}
         self.round += 1
 
-    def _learn(self, played: Sequence[tuple[MuZeroPlayer, MuZeroRollout]]) -> list[MuZeroLosses]:
+    def _learn(self, played: Sequence[tuple[MuZeroPlayer | DrawnPlayer, MuZeroRollout]]) -> list[MuZeroLosses]:
         """Train on each player's rollout, the players in turn; return the losses of each step."""
         targets = [player.targets(rollout) for player, rollout in played]
         self._trainer.renormalise(targets)
@@ -112,6 +114,12 @@ class MuZeroRun(TrainingRun[MuZeroNetwork]):
         self._trainer.load_state_dict(state["trainer"])
         for player, saved in zip(self.players, state["players"], strict=True):
             player.load_state_dict(saved)
+
+
+def _player(config: MuZeroConfig, evaluator: GameEvaluator) -> MuZeroPlayer | DrawnPlayer:
+    """Return a player of an environment, by whether it draws its programs."""
+    draws = isinstance(evaluator.env, ManyProgramsEnv)
+    return DrawnPlayer(config, evaluator) if draws else MuZeroPlayer(config, evaluator)
 
 
 def new_network(config: MuZeroConfig) -> MuZeroNetwork:
