@@ -42,6 +42,7 @@ class AgentSpec:
         needs: modules that it imports beyond the dependencies of memplace itself.
         learns: True if it trains a policy while it searches, and takes `policy=` and `out=`.
         several: True if it trains one policy on several environments at once, by `train(envs, ...)`.
+        draws: True if it also trains on environments that draw their programs.
         resumes: True if it writes checkpoints to `out` and continues from them with `resume=True`.
         breaks_ties: True if it takes `tie_break=`.
         carries_over: True if it takes `machine=`, what was learned of a machine on other programs.
@@ -55,6 +56,7 @@ class AgentSpec:
     needs: tuple[str, ...] = ()
     learns: bool = False
     several: bool = False
+    draws: bool = False
     resumes: bool = False
     breaks_ties: bool = False
     carries_over: bool = False
@@ -188,6 +190,7 @@ BUILT_IN = (
         needs=_TORCH,
         learns=True,
         several=True,
+        draws=True,
         resumes=True,
         configs="memplace_agents.muzero.muzero_config:CONFIGS",
     ),

@@ -38,8 +38,13 @@ def make_game(model: str, flags: ModelFlags) -> MallocGameEnv:
     return game
 
 
-def make_registered(env_id: str, **arguments: Any) -> Env:
+def make_registered(env_id: str, drawn: bool = False, **arguments: Any) -> Env:
     """Return the environment with that id, with these arguments beside its settings.
+
+    Args:
+        env_id: the id.
+        drawn: whether it may be one that draws its programs.
+        arguments: of the environment.
 
     Raises:
         AgentError: if memplace has none with that id, or it has no program of its own.
@@ -49,7 +54,7 @@ def make_registered(env_id: str, **arguments: Any) -> Env:
         close = nearest(env_id, registered)
         hint = f"did you mean {close!r}?" if close else "see 'memplace envs'."
         raise AgentError(f"There is no environment {env_id!r}; {hint}")
-    if "split" in registered[env_id].kwargs:
+    if "split" in registered[env_id].kwargs and not drawn:
         raise AgentError(
             f"{env_id!r} draws another program in each episode, and agents plan one; take the id of a program, or "
             "train on several ids."

@@ -10,7 +10,7 @@ import typer
 
 from memplace_env._lib.errors import AgentError, MemPlaceError
 from memplace_env.cli.agent_choice import built_in_learners, check_plays, choose_learner
-from memplace_env.cli.console import print_json, stdout
+from memplace_env.cli.console import note, print_json, stdout
 from memplace_env.cli.learner_flags import LearnerFlags, learner_flags
 from memplace_env.cli.model_flags import ModelFlags, model_flags
 from memplace_env.cli.shared_options import JsonFlag
@@ -81,12 +81,16 @@ def _check_envs(spec: AgentSpec, envs: list[str]) -> None:
 
 
 def _make(name: str, flags: ModelFlags, formulation: Formulation | None, spec: AgentSpec) -> Env:
-    """Return the environment with that id, or of a model, if the agent plays it."""
+    """Return the environment with that id, or of a model, if the agent plays it; of an id in steps the one-shot one."""
     from memplace_env.cli.environments import is_env_id, make_env, make_registered
+    from memplace_env.envs.one_shot import OneShotEnv
 
     kind = formulation or Formulation.ONE_SHOT
     if is_env_id(name):
-        env = make_registered(name)
+        env = make_registered(name, drawn=spec.draws)
+        if env.formulation is Formulation.STEPS:
+            note(f"{name} is played at once, as the one-shot problem that it is: the plans are the same.")
+            env = OneShotEnv(env.task)
         kind = env.formulation
         if flags != ModelFlags() or formulation not in (None, kind):
             raise MemPlaceError(

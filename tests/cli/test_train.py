@@ -190,6 +190,13 @@ def test_muzero(run: Run, parsed: Callable[..., Any], tmp_path: Path) -> None:
     assert refused.stderr.count("\n") == 1
 
 
+def test_programs_that_are_drawn(parsed: Callable[..., Any]) -> None:
+    """MuZero trains on them; the other learners want programs with names."""
+    small = ("--set", "games=2", "--set", "decisions=16", "--set", "hidden=8", "--budget", 12)
+    workloads = parsed("train", "muzero", "MallocGame-Synthetic-v0", *small, "--out", "o")["runs"][0]["workloads"]
+    assert workloads[0]["evaluations"] >= 12
+
+
 class _Malicious:
     def __reduce__(self) -> tuple[Any, ...]:
         return Path("harm").write_text, ("done",)
@@ -297,3 +304,11 @@ def test_interrupt_says_how_to_go_on(tmp_path: Path) -> None:
     assert run.returncode == 130
     assert "o/seed-0/checkpoint.pt; the same command with --resume goes on" in stderr
     assert "Traceback" not in stderr
+
+
+def test_ids_in_steps_are_trained_as_the_one_shot_problem(parsed: Callable[..., Any]) -> None:
+    found = [
+        parsed("train", "ppo", f"{prefix}-Tiny-v0", "--budget", 40, "--out", prefix)["runs"][0]["workloads"][0]
+        for prefix in ("MemPlaceSteps", "MemPlace")
+    ]
+    assert found[0]["latency_s"] == found[1]["latency_s"]
