@@ -146,7 +146,7 @@ def test_imitation_and_tables_reproduce_a_demonstration():
     torch.manual_seed(0)
     learner = OnPolicyLearner(OnPolicySettings(table_rate=0.1), FlatPolicy(5, 8, 3), [9], 0)
     shown = Demonstration(turn, rng.integers(3, size=9))
-    learner.imitate([shown], 200)
+    learner.imitate([shown], 0.1)
     assert (learner.log_policy(turn, 0).argmax(-1).numpy() == shown.action).all()
 
 

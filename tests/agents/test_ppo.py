@@ -30,12 +30,11 @@ FORMULATIONS = ["one-shot", "game"]
 SMALL = {
     PPOAgent: PPOConfig(
         FactoredSettings(least_samples=8, width=8),
-        OnPolicySettings(envs=4, steps=6, minibatch=16, width=8, warm_up=2, imitation=0.1, table_rate=0.01),
+        OnPolicySettings(envs=4, steps=6, minibatch=16, width=8, warm_up=0.5, imitation=0.1, table_rate=0.01),
     ),
     A2CAgent: A2CConfig(
         FactoredSettings(least_samples=8, width=8, clip=0.0),
         OnPolicySettings(envs=4, steps=6, minibatch=16, width=8, clip=0.0),
-        skip_forced=True,
     ),
 }
 """Quick settings, in which rounds end within games."""
@@ -123,11 +122,10 @@ def test_a_planted_optimum_of_the_game_is_reached(agent):
     reach(agent(), env)
 
 
-@pytest.mark.parametrize("skip_forced", [False, True])
-def test_games_count_as_they_end(skip_forced):
+def test_games_count_as_they_end():
     env, rng = small_env("game"), np.random.default_rng(0)
     evaluator = GameEvaluator(env, budget=9)
-    episodes = GameEpisodes(evaluator, 3, skip_forced)
+    episodes = GameEpisodes(evaluator, 3)
     returns, latencies, running = [], [], np.zeros(3)
     while evaluator.remaining:
         legal = episodes.turn().legal
@@ -149,6 +147,9 @@ def test_demonstrations_are_the_best_game():
     episodes = GameEpisodes(evaluator, 3)
     assert episodes.demonstration() is None
     episodes.begin()
+    assert not episodes.far
+    assert episodes.demonstration() is None
+    episodes.far = True
     shown, states = episodes.demonstration(), env.problem.new_states(1)
     actions = np.zeros((1, episodes.length), dtype=np.int64)
     actions[0, shown.turn.entry] = shown.action

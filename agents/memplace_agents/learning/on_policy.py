@@ -20,8 +20,11 @@ from memplace_env.program.program import Ints
 
 LARGEST_NORM = 0.5
 """Longer gradients are cut to this; our choice."""
+MOST_IMITATION = 500
+"""Gradient steps on demonstrations at most; our choice."""
 SCALE_WEIGHT = 0.1
 """Weight of a round in the running mean and deviation of returns; our choice."""
+TINY = np.finfo(np.float32).tiny
 
 
 class Demonstration(NamedTuple):
@@ -81,7 +84,8 @@ class OnPolicyLearner:
             turn = episodes.turn()
             log_policy = self.log_policy(turn, program).numpy()
             noise = rng.standard_exponential(log_policy.shape, np.float32)
-            action = (log_policy - np.log(noise)).argmax(-1)  # Gumbel-max: a sample of the policy
+            # Gumbel-max: a sample of the policy. Noise of 0 would make any action the greatest, an illegal one, too.
+            action = (log_policy - np.log(np.maximum(noise, TINY))).argmax(-1)
             log_prob = np.take_along_axis(log_policy, action[:, None], 1)[:, 0]
             reward, ended = episodes.step(action)
             rows.append((*turn, action, log_prob, reward.astype(np.float32), ended))
@@ -129,13 +133,19 @@ class OnPolicyLearner:
                 break
         return dict(zip(("entropy", "loss/value", "divergence"), (sums / max(count, 1)).tolist(), strict=True))
 
-    def imitate(self, demonstrations: Sequence[Demonstration | None], steps: int) -> None:
-        """Do gradient steps towards the decisions of demonstrations."""
+    def imitate(self, demonstrations: Sequence[Demonstration | None], until: float) -> None:
+        """Do gradient steps towards the decisions of demonstrations.
+
+        Args:
+            demonstrations: an episode of each program, or None.
+            until: cross-entropy in nats a decision at which to end; some demonstrations never come down to it.
+        """
         self._set_rates(1.0)
-        for _ in range(steps):
+        for _ in range(MOST_IMITATION):
             losses = [self._cross_entropy(shown, i) for i, shown in enumerate(demonstrations) if shown is not None]
-            if losses:
-                self._step(torch.stack(losses).mean())
+            if not losses or float((loss := torch.stack(losses).mean()).detach()) <= until:
+                return
+            self._step(loss)
 
     def _set_rates(self, left: float) -> None:
         for group, rate in zip(

@@ -24,8 +24,9 @@ class OnPolicySettings:
         width: width of the two hidden layers of policy and critic.
         clip: largest change of a probability that is rewarded; 0 for no limit, the plain policy gradient.
         largest_kl: divergence from the policy that played, in nats, at which a round's epochs end.
-        imitation: weight of the cross-entropy of the best episode's decisions.
-        warm_up: gradient steps on the best plan that is known without a search, before the first round.
+        imitation: weight of the cross-entropy of demonstrations.
+        warm_up: cross-entropy, in nats a decision, down to which demonstrations are imitated before the first round; 0
+            for no imitation.
 
     Raises:
         AgentError: if a setting is out of range; it names the field.
@@ -39,11 +40,11 @@ class OnPolicySettings:
     table_rate: float = 0.0
     entropy: float = 0.01
     lambda_: float = 0.95
-    width: int = 128
+    width: int = 64
     clip: float = 0.2
     largest_kl: float = 0.05
-    imitation: float = 0.0
-    warm_up: int = 0
+    imitation: float = 0.1
+    warm_up: float = 0.03
 
     def __post_init__(self) -> None:
         for field in fields(self):

@@ -14,7 +14,7 @@ from memplace_agents.game.preferences import finished
 from memplace_agents.learning.on_policy import Demonstration
 from memplace_agents.learning.rollouts import Bools, Turn
 from memplace_agents.learning.saved_tensors import below, like
-from memplace_agents.saved_values import number
+from memplace_agents.saved_values import number, whole
 from memplace_env.envs.malloc_game.flat import empty_flat, flat_space
 from memplace_env.envs.malloc_game.plan_actions import actions_of, preferences_of_plan
 from memplace_env.envs.malloc_game.state import USE
@@ -22,6 +22,9 @@ from memplace_env.program.program import Ints
 
 PERCENT = 100.0
 """Rewards are percents of the latency with everything in the backing memory."""
+RANDOM_GAMES, FAR = 16, 2.0
+"""Games that show how far random play is, and the latency over the best from which it is far; our choice. Where it is
+near, as in BERT, imitation only keeps a policy from trying: it learns more from scratch."""
 
 
 class GameEpisodes:
@@ -30,22 +33,23 @@ class GameEpisodes:
     Args:
         evaluator: counts the finished games.
         count: number of games.
-        skip_forced: whether decisions with a single legal action are played without asking.
 
     Attributes:
         best: int64[U], actions of the best game, those known without a search included; None before there is one.
+        far: whether random games take more than `FAR` times as long as the best one known without a search.
     """
 
     inputs, actions = flat_space().shape[0], 3
 
-    def __init__(self, evaluator: GameEvaluator, count: int, skip_forced: bool = False) -> None:
-        self._evaluator, self._skip_forced = evaluator, skip_forced
+    def __init__(self, evaluator: GameEvaluator, count: int) -> None:
+        self._evaluator = evaluator
         self.problem = evaluator.env.problem
         self.entries = self.length = self.problem.num_decisions
-        self._first = self.problem.first_choice if skip_forced else self.problem.first_state
-        self._set(np.repeat(self._first[None], count, axis=0))
+        self._set(self.problem.new_states(count))
         self.best: Ints | None = None
+        self.far = False
         self._best_s = np.inf
+        self._shown: Demonstration | None = None
 
     def _set(self, states: Ints) -> None:
         self._states, self._profiles = states, self.problem.profiles(states, flat=True)
@@ -57,6 +61,9 @@ class GameEpisodes:
         plans = cheap_plans(self.problem).values()
         preferences = np.stack([preferences_of_plan(self.problem, plan) for plan in plans])
         self._offer(finished(self.problem, preferences)[: self._evaluator.remaining])
+        states = self.problem.new_states(RANDOM_GAMES)
+        self.problem.finish_randomly(states, 0)
+        self.far = bool(self.problem.latency_s(states).mean() > FAR * self._best_s)
 
     def turn(self) -> Turn:
         """Return the present decisions."""
@@ -66,7 +73,7 @@ class GameEpisodes:
         """Play a decision in each game; finished games count while the budget lasts."""
         problem, states = self.problem, self._states
         rows = empty_flat(len(states))
-        gains = problem.step(states, actions, self._profiles, rows, self._skip_forced)[0]
+        gains = problem.step(states, actions, self._profiles, rows)[0]
         rewards = PERCENT * gains / problem.all_backing_ps
         ended = problem.done(states)
         if ended.any():
@@ -75,9 +82,9 @@ class GameEpisodes:
             latency_s = self._offer(states[counted])
             if problem.task.is_black_box or self._evaluator.noisy:
                 rewards[counted] += PERCENT * problem.return_correction(states[counted], latency_s)
-            states[which] = self._first
-            self._profiles[which] = problem.profiles(self._first[None], flat=True)
-            rows[which] = problem.observe_flat(self._first[None])
+            states[which] = problem.first_state
+            self._profiles[which] = problem.profiles(states[which[:1]], flat=True)
+            rows[which] = problem.observe_flat(states[which[:1]])
         self._rows = rows
         return rewards, ended
 
@@ -85,30 +92,33 @@ class GameEpisodes:
         """Count finished games, and keep the best; return their latencies in seconds."""
         latency_s = self._evaluator.offer_states(states)
         if len(latency_s) and latency_s.min() < self._best_s:
-            self._best_s = float(latency_s.min())
+            self._best_s, self._shown = float(latency_s.min()), None
             self.best = actions_of(self.problem, self.problem.plan(states[latency_s.argmin()]))
         return latency_s
 
     def demonstration(self) -> Demonstration | None:
-        """Return the decisions of the best game that have a choice."""
-        if self.best is None:
-            return None
+        """Return the decisions of the best game that have a choice, where random play is far from it; else None."""
+        if self._shown is None and self.best is not None and self.far:
+            self._shown = self._decisions_of(self.best)
+        return self._shown
+
+    def _decisions_of(self, actions: Ints) -> Demonstration | None:
         problem, states = self.problem, self.problem.new_states(1)
         profiles, rows, turns = problem.profiles(states, flat=True), problem.observe_flat(states), []
         for use in range(self.length):
             legal = problem.legal(states)[0]
             if legal.sum() > 1:
                 turns.append((rows[0].copy(), legal, use))
-            problem.step(states, self.best[use : use + 1], profiles, rows)
+            problem.step(states, actions[use : use + 1], profiles, rows)
         if not turns:
             return None
         turn = Turn(*(np.array(column) for column in zip(*turns, strict=True)))
-        return Demonstration(turn, self.best[turn.entry])
+        return Demonstration(turn, actions[turn.entry])
 
     def state_dict(self) -> dict[str, Any]:
         """Return the games under way and the best one."""
         best = None if self.best is None else {"actions": torch.from_numpy(self.best), "latency_s": self._best_s}
-        return {"states": torch.from_numpy(self._states), "best": best}
+        return {"states": torch.from_numpy(self._states), "best": best, "far": self.far}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Return to a state that `state_dict` gave."""
@@ -116,7 +126,8 @@ class GameEpisodes:
         for row in states:
             self.problem.known.check(row)
         self._set(states)
-        self.best, self._best_s = None, np.inf
+        self._shown = None
+        self.best, self._best_s, self.far = None, np.inf, bool(whole(int(state["far"]), 0, 1))
         if (best := state["best"]) is not None:
             self.best = below(like(best["actions"], np.zeros(self.length, dtype=np.int64)), self.actions)
             self._best_s = number(best["latency_s"], 0.0)

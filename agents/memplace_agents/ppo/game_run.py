@@ -30,7 +30,7 @@ class GameRun(TrainingRun[FlatPolicy]):
     ) -> None:
         super().__init__(seed)
         self._evaluators, settings = evaluators, config.games
-        self._episodes = [GameEpisodes(evaluator, settings.envs, config.skip_forced) for evaluator in evaluators]
+        self._episodes = [GameEpisodes(evaluator, settings.envs) for evaluator in evaluators]
         network = started((GameEpisodes.inputs, settings.width, GameEpisodes.actions), policy, seed)
         self._learner = OnPolicyLearner(settings, network, [some.entries for some in self._episodes], seed)
 
@@ -48,12 +48,12 @@ class GameRun(TrainingRun[FlatPolicy]):
         return self._learner.policy
 
     def begin(self) -> None:
-        """Evaluate the plans of the rules, and imitate the best game among them."""
+        """Evaluate the plans of the rules, and imitate the best game among them where random play is far from it."""
         for episodes in self._episodes:
             episodes.begin()
-        steps = self._learner.settings.warm_up
-        if steps:
-            self._learner.imitate([episodes.demonstration() for episodes in self._episodes], steps)
+        until = self._learner.settings.warm_up
+        if until:
+            self._learner.imitate([episodes.demonstration() for episodes in self._episodes], until)
 
     def step(self) -> None:
         """Play a round of each program and learn from all."""

@@ -18,12 +18,10 @@ class PPOConfig:
     Attributes:
         one_shot: settings in one-shot environments.
         games: settings in mallocGame.
-        skip_forced: whether decisions of games with a single legal action are played without asking.
     """
 
     one_shot: FactoredSettings = field(default_factory=FactoredSettings)
     games: OnPolicySettings = field(default_factory=OnPolicySettings)
-    skip_forced: bool = False
 
 
 @dataclass(frozen=True)

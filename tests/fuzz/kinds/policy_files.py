@@ -66,7 +66,7 @@ def prepare(folder: Path) -> list[Subject]:
     one_shot, game = OneShotEnv(program, "tpu-v4i"), MallocGameEnv(program, "tpu-v4i")
     ppo = PPOConfig(
         FactoredSettings(least_samples=2, width=4),
-        OnPolicySettings(envs=2, steps=4, minibatch=4, width=4, table_rate=0.1, imitation=0.1, warm_up=1),
+        OnPolicySettings(envs=2, steps=4, minibatch=4, width=4, table_rate=0.1, imitation=0.1, warm_up=0.5),
     )
     learners: list[tuple[Any, Any, Any]] = [
         (EGRL, EGRLConfig(population=4, elites=1, hidden=4, depth=1, attention_heads=1, batch=4), one_shot),
