@@ -70,12 +70,12 @@ def measure(run: Record) -> Record:
     """Return a run's setting with the true latency of its plan, that of the baseline, and processor seconds."""
     env: Any = gym.make(run["name"]).unwrapped
     machine, begin = drawn_machine(run["machine"], run["seed"]), time.process_time()
-    truth = _with_simulator(env, machine)
+    truth = with_simulator(env, machine)
     plans = _plans(run, env, truth)
     took = time.process_time() - begin
-    latency = {plan.to_json(): report.latency_ps for plan, report in _reports(truth.task, plans)}
+    latency = {plan.to_json(): report.latency_ps for plan, report in reports(truth.task, plans)}
     baseline = all_backing(env.task) if _is_game(run["name"]) else native_plan(env.task)
-    (_, report), *_ = _reports(truth.task, [baseline])
+    (_, report), *_ = reports(truth.task, [baseline])
     return {**run, "latency_ps": min(latency.values()), "baseline_ps": report.latency_ps, "cpu_s": round(took, 2)}
 
 
@@ -84,21 +84,21 @@ def _plans(run: Record, env: Env, truth: Env) -> list[MemoryPlan]:
     if agent == CHEAP:
         return [*cheap_plans(env.problem).values()]
     if agent == NOMINAL:
-        return _proven(name, None)
+        return proven(name, None)
     if agent == KNOWN:
-        starts = [*cheap_plans(env.problem).values(), *_proven(name, None), *_proven(name, seed)]
+        starts = [*cheap_plans(env.problem).values(), *proven(name, None), *proven(name, seed)]
         evaluator = evaluator_for(truth, (truth.formulation,), budget=len(starts) + LONG, seed=seed)
         for plan in starts:
             evaluator.offer(plan)
         make_agent(_search(name)).run(evaluator, seed)
-        return _kept(evaluator.incumbent)
+        return kept(evaluator.incumbent)
     simulator = MeasuredMachine(drawn_machine(run["machine"], seed), run["noise"], noise_seed(seed, name, agent))
     chosen = _search(name) if agent == "local-search" else agent
-    return _solved(make_agent(chosen), _with_simulator(env, simulator), budget=run["budget"], seed=seed)
+    return _solved(make_agent(chosen), with_simulator(env, simulator), budget=run["budget"], seed=seed)
 
 
 @cache
-def _proven(name: str, seed: int | None) -> list[MemoryPlan]:
+def proven(name: str, seed: int | None) -> list[MemoryPlan]:
     """Return the exact agent's plan by nominal costs, or by those of the machines with a seed, without events."""
     env: Any = gym.make(name).unwrapped
     if seed is not None:
@@ -108,19 +108,22 @@ def _proven(name: str, seed: int | None) -> list[MemoryPlan]:
 
 
 def _solved(agent: Any, env: Any, **limits: Any) -> list[MemoryPlan]:
-    return _kept(agent.solve(env, **limits).plan)
+    return kept(agent.solve(env, **limits).plan)
 
 
-def _kept(plan: MemoryPlan | None) -> list[MemoryPlan]:
+def kept(plan: MemoryPlan | None) -> list[MemoryPlan]:
+    """Return a plan as a list, an empty one if there is none."""
     return [] if plan is None else [plan]
 
 
-def _reports(task: Task, plans: Sequence[MemoryPlan]) -> Iterable[tuple[MemoryPlan, Any]]:
+def reports(task: Task, plans: Sequence[MemoryPlan]) -> Iterable[tuple[MemoryPlan, Any]]:
+    """Return each plan with its report by a black box."""
     assert task.simulator is not None
     return zip(plans, task.simulator.run_batch(task.program, task.accelerator, plans), strict=True)  # type: ignore[attr-defined]
 
 
-def _with_simulator(env: Env, simulator: Any) -> Any:
+def with_simulator(env: Env, simulator: Any) -> Any:
+    """Return the environment of the same task, timed by a simulator."""
     return type(env)(replace(env.task, simulator=simulator))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memplace_env._lib.errors import AgentError
@@ -35,7 +36,12 @@ def built_in_learners() -> list[str]:
 
 
 def choose_agent(
-    formulation: Formulation, name: str | None, learner_flags: Sequence[str] = (), tie_break: str | None = None
+    formulation: Formulation,
+    name: str | None,
+    learner_flags: Sequence[str] = (),
+    *,
+    tie_break: str | None = None,
+    machine: Path | None = None,
 ) -> AgentSpec:
     """Return the agent with that name.
 
@@ -44,6 +50,7 @@ def choose_agent(
         name: None for the formulation's default agent.
         learner_flags: given flags that only learning agents take.
         tie_break: value of --tie-break, None if it was not given.
+        machine: value of --machine, None if it was not given.
 
     Raises:
         AgentError: if there is no such agent, it plays another formulation, lacks packages or takes no such flag.
@@ -61,6 +68,9 @@ def choose_agent(
     if tie_break is not None and not spec.breaks_ties:
         others = ", ".join(other.name for other in known_agents(formulation).values() if other.breaks_ties)
         raise AgentError(f"{spec.name} breaks no ties, so it takes no --tie-break; these do: {others}.")
+    if machine is not None and not spec.carries_over:
+        others = ", ".join(other.name for other in known_agents(formulation).values() if other.carries_over)
+        raise AgentError(f"{spec.name} fits no costs, so it takes no --machine; these do: {others}.")
     return spec
 
 

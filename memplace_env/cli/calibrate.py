@@ -39,9 +39,18 @@ def calibrate(
         int | None, typer.Option("--capacity", min=1, help="MiB of the device that plans may use; default 64.")
     ] = None,
     name: Annotated[str | None, typer.Option("--name", help="Name of the device's chip; default cuda.")] = None,
+    sources: Annotated[
+        list[Path] | None,
+        typer.Option("--from", metavar="PATH", help="A .csv file, or a black-box submission, to learn from; repeat."),
+    ] = None,
+    noise: Annotated[
+        float, typer.Option("--noise", min=0, max=1, help="Relative standard deviation of what --from measured.")
+    ] = 0.0,
     output: Annotated[
         Path | None,
-        typer.Option("--output", help="The .toml file to write; default CHIP-calibrated.toml or NAME.toml."),
+        typer.Option(
+            "--output", help="The file to write; default CHIP-calibrated.toml, NAME.toml or CHIP-machine.json."
+        ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the output.")] = False,
     json: JsonFlag = False,
@@ -54,11 +63,26 @@ def calibrate(
 
     Or, with --device cuda and at least one --model, measure a GPU: its bus, memory and units, and each different op of
     these models in float32 (--batch, --dim), and write it as a chip with the cost model 'measured'.
+
+    Or, with --from, learn the factors of the chip's costs by kind of op and level from measured plans of programs: rows
+    of such .csv files, or submissions to a black-box track of one machine. 'memplace solve MODEL --agent calibrated
+    --machine FILE' begins with them on another program.
     """
-    if (measurements is None) == (device is None):
-        raise CalibrationError("Pass either a .csv file of measured latencies, or --device cuda with --model MODEL.")
+    if [measurements is None, device is None, not sources].count(False) != 1:
+        raise CalibrationError(
+            "Pass either a .csv file of measured latencies, or --device cuda with --model MODEL, or --from PATH."
+        )
     of_file = {"--fit": fit, "--accelerator": flags.accelerator, "--fusion": flags.fusion, "--costs": flags.costs}
     of_device = {"--model": model, "--capacity": capacity, "--name": name, "--batch": flags.batch, "--dim": flags.dims}
+    if sources:
+        from memplace_env.cli.calibrate_machine import learn_machine
+        from memplace_env.machine.accelerator import load_accelerator
+
+        _refuse({**of_device, "--fit": fit}, "--from")
+        path = _path(output, f"{load_accelerator(flags.chip).name}-machine", force, "json")
+        learn_machine(sources, flags, path, noise=noise, json=json)
+        return
+    _refuse({"--noise": noise or None}, "measurements that are not passed by --from")
     if measurements is not None:
         _refuse(of_device, "a file of measurements; it is for --device")
         _fit(measurements, flags, fit, output=output, force=force, json=json)
@@ -79,10 +103,10 @@ def _refuse(options: dict[str, Any], reason: str) -> None:
             raise CalibrationError(f"{option} cannot go with {reason}: leave it out.")
 
 
-def _path(output: Path | None, name: str, force: bool) -> Path:
+def _path(output: Path | None, name: str, force: bool, end: str = "toml") -> Path:
     from memplace_env.cli.output import slug
 
-    path = output or Path(f"{slug(name)}.toml")
+    path = output or Path(f"{slug(name)}.{end}")
     if path.is_dir() or (path.exists() and not force):
         raise CalibrationError(f"{path} exists already; pass another --output, or --force to overwrite a file.")
     return path

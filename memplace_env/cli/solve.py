@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -53,6 +53,10 @@ def solve(
             show_default="backing",
         ),
     ] = None,
+    machine: Annotated[
+        Path | None,
+        typer.Option("--machine", help="What 'memplace calibrate --from' learned of the machine, for calibrated."),
+    ] = None,
     learner: LearnerFlags,
     bound: Annotated[
         float, typer.Option("--bound", min=0, help="Seconds to prove a bound if no agent proved one; 0: none.")
@@ -89,7 +93,10 @@ def solve(
     """
     _check_limits(budget, time_limit)
     _check_workers(workers, flags)
-    specs = [choose_agent(formulation, name, learner.given, tie_break) for name in agent or (None,)]
+    specs = [
+        choose_agent(formulation, name, learner.given, tie_break=tie_break, machine=machine)
+        for name in agent or (None,)
+    ]
     from memplace_agents.registry import DEFAULTS
     from memplace_env.cli.agent_run import Limits, search
     from memplace_env.cli.baselines import baselines_of, progress_note
@@ -110,7 +117,8 @@ def solve(
     path = out or default_folder(model, env.accelerator.name, flags.other_simulator, named)
     check_folder(path)
     folder = ResultFolder(path, env.task, force)
-    options: dict[str, Any] = {} if tie_break is None else {"tie_break": tie_break}
+    given = {"tie_break": tie_break, "machine": machine}
+    options = {name: value for name, value in given.items() if value is not None}
     solvers = {spec.name: learner.make(spec, **options) for spec in specs}
     baselines, limits = baselines_of(env), Limits(budget, seed, time_limit, workers)
     result = Result(env, formulation, {}, baselines, best_of_all)

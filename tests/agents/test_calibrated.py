@@ -73,7 +73,7 @@ def random_plans(task, count, seed):
 
 def assert_terms_are_the_simulators(task, plans):
     factors = CostFactors(task)
-    modelled = factors.latency_ps([factors.terms(plan) for plan in plans], np.zeros(factors.size))
+    modelled = factors.latency_ps([factors.terms(plan) for plan in plans], np.zeros(len(factors.names)))
     assert modelled == pytest.approx([time_plan(task, plan).latency_ps for plan in plans], rel=1e-12, abs=1)
 
 
@@ -94,13 +94,13 @@ def test_without_factors_the_model_is_the_simulator_in_games(task):
 def test_factors_that_were_planted_are_found_again(task, seed):
     """Plans that were not measured are timed within a quarter of what the factors change, or within 2 %."""
     factors, rng = CostFactors(task), np.random.default_rng(seed)
-    planted = rng.normal(0, 0.2, factors.size)
+    planted = rng.normal(0, 0.2, len(factors.names))
     truth = replace(task, costs=factors.costs(planted))
     plans = random_plans(task, 40, seed)
     latency = np.array([time_plan(truth, plan).latency_ps for plan in plans])
     terms = [factors.terms(plan) for plan in plans]
     fitted = factors.fit(terms[:30], np.log(latency[:30]), np.full(30, 1e-6))
-    nominal = np.abs(np.log(factors.latency_ps(terms[30:], np.zeros(factors.size)) / latency[30:]))
+    nominal = np.abs(np.log(factors.latency_ps(terms[30:], np.zeros(len(factors.names))) / latency[30:]))
     error = np.abs(np.log(factors.latency_ps(terms[30:], fitted.mean) / latency[30:]))
     assert error.max() <= max(0.25 * nominal.max(), 0.02)
 
@@ -110,7 +110,7 @@ def test_draws_are_spread_as_the_measurements_allow():
     task = one_shot().task
     factors = CostFactors(task)
     terms = [factors.terms(plan) for plan in random_plans(task, 20, 0)]
-    fitted = factors.fit(terms, np.log(factors.latency_ps(terms, np.zeros(factors.size))), np.full(20, 1e-4))
+    fitted = factors.fit(terms, np.log(factors.latency_ps(terms, np.zeros(len(factors.names)))), np.full(20, 1e-4))
     rng = np.random.default_rng(0)
     draws = np.array([fitted.drawn(rng) for _ in range(200)])
     latency = np.log([factors.latency_ps(terms[:1], draw)[0] for draw in draws])

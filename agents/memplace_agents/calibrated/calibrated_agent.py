@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from os import PathLike
 from typing import Any
 
 import numpy as np
 
 from memplace_agents.base import Agent
 from memplace_agents.calibrated.cost_factors import CostFactors, FittedFactors, Floats
+from memplace_agents.calibrated.machine_model import MachineModel
 from memplace_agents.calibrated.proposals import Proposer
 from memplace_agents.calibrated.repeated_measurements import MeasuredPlan, Measurements
 from memplace_agents.cheap_plans import cheap_plans
@@ -30,6 +32,9 @@ NOMINAL_TIMES = 4
 """Measurements of the nominal optimum under noise: it is the best guess, and they say how noisy measurements are."""
 FINAL_SHARE = 0.25
 """Share of the measurements under noise that compare the best plans at the end."""
+EVIDENCE, PAIR_SIGMA = 1.0, 0.005
+"""Standard deviations by which a plan must be faster than the nominal one to be kept under noise, and the relative
+error of a fitted model in the ratio of two good plans' latencies, which have most of their ops in common."""
 FINALISTS = 4
 """Plans that are compared at the end, those of the least expected latency."""
 NEIGHBOURS = 16
@@ -54,7 +59,8 @@ STUCK = 30
 class Calibrated(Agent[Evaluator]):
     """Finds plans for a machine that can only be measured, with as few measurements as possible.
 
-    1. The exact plan under the nominal costs and the plans of all rules (`cheap_plans`) are measured.
+    1. The exact plans under the nominal costs and under those of a machine model, if there is one, and the plans of all
+       rules (`cheap_plans`) are measured.
     2. Factors on the costs are fitted to what was measured (`cost_factors`), the exact agent solves the task under the
        fitted costs, its plan is measured, and so on; a plan that was measured already is replaced by one under factors
        drawn from their posterior (Thompson sampling).
@@ -66,24 +72,33 @@ class Calibrated(Agent[Evaluator]):
        search ends.
 
     Under noise the fitted costs and all measurements of a plan together decide (`repeated_measurements`), so that
-    nothing is reserved for races. Constants are our choice.
+    nothing is reserved for races. The nominal plan is kept unless measurements and costs together say that another one
+    is faster by more than `EVIDENCE` standard deviations. Constants are our choice.
 
     Args:
+        machine: what was learned of the machine on other programs, or the file that `memplace calibrate --from` wrote.
         solve_seconds: guard of each exact solve; a solve that it ends may differ from run to run.
 
     Raises:
-        AgentError: if an option is out of range.
+        AgentError: if an option is out of range, or the machine cannot be read.
     """
 
-    def __init__(self, solve_seconds: float = SOLVE_SECONDS) -> None:
+    def __init__(
+        self, machine: MachineModel | str | PathLike[str] | None = None, *, solve_seconds: float = SOLVE_SECONDS
+    ) -> None:
         if not solve_seconds > 0:
             raise AgentError(f"solve_seconds={solve_seconds} is out of range; pass more than 0.")
         self.solve_seconds = solve_seconds
+        self.machine = machine if isinstance(machine, MachineModel) or machine is None else MachineModel.load(machine)
 
     def run(self, evaluator: Evaluator, seed: int) -> None:
-        """Measure, fit and solve until the budget is spent."""
+        """Measure, fit and solve until the budget is spent.
+
+        Raises:
+            AgentError: if the machine model is of another chip than the task's.
+        """
         evaluator.end_races()
-        _Calibration(evaluator, np.random.default_rng(seed), self.solve_seconds).run()
+        _Calibration(evaluator, np.random.default_rng(seed), self.machine, self.solve_seconds).run()
         if evaluator.remaining > 0 and not evaluator.noisy:
             search: Agent[Any] = GameLocalSearch() if evaluator.formulation is Formulation.GAME else LocalSearch()
             search.run(evaluator.part(1.0), seed)
@@ -92,9 +107,14 @@ class Calibrated(Agent[Evaluator]):
 class _Calibration:
     """One run of the agent."""
 
-    def __init__(self, evaluator: Evaluator, rng: np.random.Generator, solve_seconds: float) -> None:
+    def __init__(
+        self, evaluator: Evaluator, rng: np.random.Generator, machine: MachineModel | None, solve_seconds: float
+    ) -> None:
         self.evaluator, self.rng, self.solve_seconds = evaluator, rng, solve_seconds
-        self.proposer, self.factors = Proposer(evaluator.env, rng), CostFactors(evaluator.env.task)
+        task = evaluator.env.task
+        self.proposer, self.machine = Proposer(evaluator.env, rng), machine
+        self.factors = CostFactors(task, machine.checked(task).prior if machine else None)
+        self._references = list[MeasuredPlan]()
         # A noisy black box does not say how noisy it is.
         self.measured = Measurements((evaluator.noise or None) if evaluator.noisy else 0.0)
         self._budget = min(evaluator.remaining, MOST_MEASURED)
@@ -122,10 +142,18 @@ class _Calibration:
         return min(MOST_SOLVES[self.evaluator.formulation], int(SOLVES_SHARE * self._budget))
 
     def _begin(self) -> None:
-        """Measure the nominal optimum and the plans of all rules."""
+        """Measure the nominal optimum, that of the machine model and the plans of all rules."""
         nominal = self._solved(self.evaluator.env.task.costs)
-        for _ in range(NOMINAL_TIMES if self.evaluator.noisy else 1):
-            self._measure(nominal)
+        plans = [nominal]
+        if self.machine is not None:
+            learned = self._solved(self.factors.costs(self.factors.prior.mean))
+            # The only measurement goes to the plan that is kept, so that the model alone is the evidence.
+            if self._left > 1 or self._is_faster(learned, nominal):
+                plans = [learned, nominal]
+        for plan in plans * (NOMINAL_TIMES if self.evaluator.noisy else 1):
+            self._measure(plan)
+        known = (self.measured.get(plan) for plan in (nominal, *plans) if plan is not None)
+        self._references = list(dict.fromkeys(plan for plan in known if plan is not None))
         for plan in cheap_plans(self.evaluator.env.problem).values():
             if self._left <= self._solves:
                 return
@@ -228,10 +256,24 @@ class _Calibration:
         plans = self.measured.plans
         return plans[int(self._estimates().argmin())] if plans else None
 
+    def _is_faster(self, plan: MemoryPlan | None, nominal: MemoryPlan | None) -> bool:
+        """Return whether a machine model is evidence that a plan is faster than the nominal one."""
+        if plan is None or nominal is None:
+            return plan is not None
+        factors = self.factors
+        gain, variance = factors.log_ratio(factors.terms(nominal), factors.terms(plan), factors.prior)
+        return gain > EVIDENCE * float(np.sqrt(variance + PAIR_SIGMA**2))
+
     def _choose(self) -> None:
-        """Keep the best plan by all measurements of all plans, rather than by its own alone."""
-        if self.evaluator.noisy and self.measured.plans:
-            self._fitted = self._fit_now()
-            best = self._best()
-            assert best is not None
-            self.evaluator.choose(best.plan, best.report, [float(np.exp(log)) * PS for log in best.logs])
+        """Keep the best plan by all measurements of all plans, or the nominal one where that is no evidence."""
+        if not (self.evaluator.noisy and self.measured.plans):
+            return
+        self._fitted = self._fit_now()
+        plans, estimates = self.measured.plans, self._estimates()
+        row, *others = [*map(plans.index, self._references), int(estimates.argmin())]
+        for other in others:
+            _, variance = self.factors.log_ratio(plans[row].terms, plans[other].terms, self._fitted)
+            if estimates[row] - estimates[other] > EVIDENCE * np.sqrt(variance + PAIR_SIGMA**2):
+                row = other
+        best = plans[row]
+        self.evaluator.choose(best.plan, best.report, [float(np.exp(log)) * PS for log in best.logs])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,8 +26,12 @@ FACTOR_SIGMA = 0.3
 """Standard deviation of the logarithm of a factor before anything is measured; its mean is 0. Our choice."""
 SCALE_SIGMA = 1.0
 """The same for the factor of the whole latency, which changes no choice between plans."""
+STEP = 1e-4
+"""Step of a factor's logarithm in derivatives."""
 MOST_ROUNDS = 15
 """Evaluations of the Jacobian in one fit."""
+LATENCY, PREFETCH, WRITEBACK, OTHERS = "latency", "prefetch", "write-back", "other types"
+"""Names of factors, and of the small types of ops together."""
 
 
 class PlanTerms(NamedTuple):
@@ -44,15 +49,20 @@ class PlanTerms(NamedTuple):
 
 
 class FittedFactors(NamedTuple):
-    """Logarithms of the factors: the most probable ones, and the precision of the Laplace approximation around them.
+    """Logarithms of the factors: a normal distribution, after measurements the Laplace approximation.
 
     Attributes:
-        mean: float64[P].
+        mean: float64[P], the most probable ones.
         precision: float64[P, P], inverse covariance.
     """
 
     mean: Floats
     precision: Floats
+
+    @property
+    def covariance(self) -> Floats:
+        """The inverse of the precision, float64[P, P]."""
+        return np.asarray(np.linalg.inv(self.precision))
 
     def drawn(self, rng: np.random.Generator) -> Floats:
         """Return float64[P], a sample of the approximate posterior, as Thompson sampling needs it."""
@@ -65,16 +75,19 @@ class CostFactors:
     at each level, of prefetches and of write-backs. Plans are timed by the rules of `time_plan`.
 
     Bayesian linear regression in the logarithms, with the rules as they bend in between: nonlinear least squares of the
-    relative errors with a normal prior around factors of 1.
+    relative errors with a normal prior, around factors of 1 unless a machine model says otherwise.
 
     Args:
         task: the task; its simulator is not asked.
+        prior: returns what is known of factors by their names, see `MachineModel.prior`; None: around 1.
 
     Attributes:
-        size: P, number of factors.
+        names: the P factors: `LATENCY`, "compute TYPE", "use TYPE LEVEL", `PREFETCH` and `WRITEBACK`; the type of the
+            small types together is `OTHERS`.
+        prior: what is known of them before anything is measured.
     """
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task, prior: Callable[[tuple[str, ...]], FittedFactors] | None = None) -> None:
         self.task, program, costs = task, task.program, task.costs
         levels = task.accelerator.num_levels
         busy = costs.work_ps + np.bincount(program.use_op, costs.use_ps[:, -1], minlength=program.num_ops)
@@ -83,9 +96,14 @@ class CostFactors:
         kinds = np.where(large, np.cumsum(large) - 1, large.sum())
         self._kind: Ints = kinds[number]
         self._kinds, self._levels = int(kinds.max()) + 1, levels
-        self.size = 1 + self._kinds * (1 + levels) + 2
-        self._sigma = np.full(self.size, FACTOR_SIGMA)
-        self._sigma[0] = SCALE_SIGMA
+        types = [*names[large], OTHERS][: self._kinds]
+        compute, uses = (
+            (f"compute {name}" for name in types),
+            (f"use {name} {level}" for name in types for level in range(levels)),
+        )
+        self.names = (LATENCY, *compute, *uses, PREFETCH, WRITEBACK)
+        self.prior = (prior or nominal_prior)(self.names)
+        self._root = np.linalg.cholesky(self.prior.precision).T
 
     def terms(self, plan: MemoryPlan) -> PlanTerms:
         """Return the terms of a valid plan."""
@@ -121,21 +139,32 @@ class CostFactors:
             plans: N plans.
             log_ps: float64[N], logarithms of their measured latencies in ps.
             variances: float64[N], of each logarithm around what the model says.
-            start: where the search begins; None: factors of 1.
+            start: where the search begins; None: the prior's mean.
         """
         sigma = np.sqrt(variances)
 
         def residuals(theta: Floats) -> Floats:
             errors = (np.log(self.latency_ps(plans, theta)) - log_ps) / sigma
-            return np.concatenate([errors, theta / self._sigma])
+            return np.concatenate([errors, self._root @ (theta - self.prior.mean)])
 
         if start is None:
-            start = np.zeros(self.size)
+            start = self.prior.mean
         # The factor of the whole is known up to the others: it begins where the mean error is 0.
         start = start.copy()
         start[0] -= float(np.mean(np.log(self.latency_ps(plans, start)) - log_ps))
-        found: Any = least_squares(residuals, start, method="trf", diff_step=[1e-4], max_nfev=MOST_ROUNDS)
+        found: Any = least_squares(residuals, start, method="trf", diff_step=[STEP], max_nfev=MOST_ROUNDS)
         return FittedFactors(found.x, found.jac.T @ found.jac)
+
+    def log_ratio(self, one: PlanTerms, other: PlanTerms, factors: FittedFactors) -> tuple[float, float]:
+        """Return the logarithm of one plan's latency over another's, and the variance that the factors give it."""
+
+        def ratio(theta: Floats) -> float:
+            first, second = np.log(self.latency_ps([one, other], theta))
+            return float(first - second)
+
+        steps = np.eye(len(self.names)) * STEP
+        slope = np.array([ratio(factors.mean + step) - ratio(factors.mean - step) for step in steps]) / (2 * STEP)
+        return ratio(factors.mean), float(slope @ factors.covariance @ slope)
 
     def costs(self, theta: Floats) -> Costs:
         """Return the cost arrays with the factors exp(theta), but for the one of the whole."""
@@ -154,6 +183,12 @@ class CostFactors:
         factors = np.exp(theta[1:])
         of_compute, of_use = factors[: self._kinds], factors[self._kinds : -2].reshape(self._kinds, self._levels)
         return of_compute[self._kind], of_use[self._kind], factors[-2:]
+
+
+def nominal_prior(names: tuple[str, ...]) -> FittedFactors:
+    """Return the prior of factors by their names where nothing is known of the machine: all around 1."""
+    sigma = np.array([SCALE_SIGMA if name == LATENCY else FACTOR_SIGMA for name in names])
+    return FittedFactors(np.zeros(len(names)), np.diag(sigma**-2))
 
 
 def _times(ps: Ints, factor: Floats | np.float64) -> Ints:
