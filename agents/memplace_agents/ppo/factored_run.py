@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -71,12 +72,14 @@ class FactoredRun(TrainingRun[FlatPolicy]):
 
     def step(self) -> None:
         """Sample a round of assignments for each program and learn from all."""
+        began, sampled = time.process_time(), []
         left = min(program.evaluator.fraction_left for program in self._programs)
-        sampled = []
         for index, program in enumerate(self._programs):
             sampled.append(program.evaluate(self._learner.sample(self._settings.samples, self._rng, index)))
         if all(len(latencies) for _, latencies in sampled):
             self.scalars = self._learner.learn(sampled, [program.best for program in self._programs], left)
+        decided = sum(levels.size for levels, _ in sampled)
+        self.scalars["steps_per_second"] = decided / max(time.process_time() - began, 1e-9)
         for index, (program, (_, latencies)) in enumerate(zip(self._programs, sampled, strict=True)):
             if len(latencies):
                 self.scalars[f"speedup/mean/{index}"] = program.evaluator.baseline_s / float(latencies.mean())
