@@ -66,7 +66,7 @@ tables: .venv/dev  ## the other tables in docs/; some hours
 	.venv/bin/python -m benchmarks.suite --write docs/programs.md
 	.venv/bin/python -m benchmarks.many_programs --write docs/environments.md
 	.venv/bin/python -m benchmarks.scale --plot docs/pictures/scale.png --write docs/scale.md
-	.venv/bin/python -m benchmarks.parallel --write docs/leaderboard.md
+	.venv/bin/python -m benchmarks.parallel --write docs/many-machines.md
 	.venv/bin/python -m benchmarks.leaderboard --write
 	.venv/bin/python -m benchmarks.execution --write docs/execution.md
 	.venv/bin/python -m benchmarks.execution --speed --write docs/execution.md

@@ -19,7 +19,6 @@ from benchmarks.tables import markdown_table
 from memplace_env.envs.registration import Formulation
 from memplace_env.envs.splits import FORMULATIONS
 from memplace_env.leaderboard import running
-from memplace_env.leaderboard.board import Board
 from memplace_env.leaderboard.folder import RUNS
 from memplace_env.leaderboard.standings import StandingsRow
 from memplace_env.leaderboard.submission import Submission
@@ -85,9 +84,8 @@ def make(name: str) -> None:
             running.run(meta, out, machines=drawn, on_progress=lambda done, of, out=out: print(out.name, done, of))
 
 
-def shares_table(submissions: Sequence[Submission]) -> str:
+def shares_table(rows: Sequence[StandingsRow]) -> str:
     """Return the shares of the gain of all rows, a table for each formulation and a column for each track."""
-    rows = Board.of(submissions).suites[0].rows
     parts = []
     for kind in FORMULATIONS:
         shown = {(row.submission, row.played_budget): row.share for row in rows if row.formulation is kind}

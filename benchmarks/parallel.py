@@ -1,6 +1,6 @@
 """Measure parallel efficiency: batches of plans, whole runs, and the load on one driver.
 
-`python -m benchmarks.parallel` prints Markdown and JSON, `--write docs/leaderboard.md` puts the tables there.
+`python -m benchmarks.parallel` prints Markdown and JSON, `--write docs/many-machines.md` puts the tables there.
 """
 
 from __future__ import annotations

@@ -162,6 +162,7 @@ SIMULATORS = (
     "memplace_env.placement.simulator.parallel",
     "memplace_env.leaderboard.black_box",
     "memplace_env.leaderboard.drawn_machines",
+    "memplace_env.leaderboard.remote_simulator",
     "memplace_env.backends.cuda.simulator",
 )
 """Modules that implement `Simulator`, which takes both."""

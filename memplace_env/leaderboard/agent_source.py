@@ -1,4 +1,4 @@
-"""Where an agent's code comes from: a file inside the submission, or a package that is pinned."""
+"""Sources of an agent's code: a file inside the submission, or a package that is pinned."""
 
 from __future__ import annotations
 

@@ -52,11 +52,11 @@ class Board:
             suites.append(SuiteBoard(load_suite(name), submitted))
         return cls(tuple(suites))
 
-    def markdown(self, mine: Meta | None = None, every: bool = True) -> str:
+    def markdown(self, mine: Meta | None = None, every: bool = True, marked: bool = True) -> str:
         """Return the tables of all suites.
 
         Args:
-            mine: the submission whose row is marked.
+            mine: the submission whose tables are shown, and whose row is marked if `marked`.
             every: False for the tables of its suite and track at one budget alone: the track's main one, or the largest
                 that the row is in.
         """
@@ -65,7 +65,7 @@ class Board:
             own = mine if mine is not None and mine.suite == board.suite.name else None
             if every or own is not None:
                 rows = board.rows if every or own is None else _of_one_table(board, own)
-                parts.append(leaderboard_tables.markdown(rows, board.suite, board.remarks(own)))
+                parts.append(leaderboard_tables.markdown(rows, board.suite, board.remarks(own if marked else None)))
         return "\n".join(parts)
 
     def to_json(self) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from memplace_env.leaderboard.checks import check_spending
 from memplace_env.leaderboard.drawn_machines import DrawnMachine, MeasuredMachine, drawn_machine, noise_seed
 from memplace_env.leaderboard.entry import Entry, Point, RunKey
 from memplace_env.leaderboard.judge import Judge, JudgedSearch
-from memplace_env.leaderboard.judged_machine import Measurements
+from memplace_env.leaderboard.judged_machine import JudgedMachine
 from memplace_env.leaderboard.machine_reference import find_reference
 from memplace_env.leaderboard.pinned import task_of
 from memplace_env.leaderboard.submission import Meta
@@ -127,7 +127,7 @@ def _search(job: Job) -> JudgedSearch:
             budget=job.budget.plans or ENDLESS,
             seconds=job.budget.seconds,
             seed=job.seed,
-            measurements=None if box is None else Measurements(box, task, job.budget.plans),
+            measurements=None if box is None else JudgedMachine(box, task, job.budget.plans),
             noisy=box is not None and box.noisy,
         )
     except LeaderboardError as error:

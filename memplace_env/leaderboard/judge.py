@@ -24,16 +24,15 @@ from typing import Any, Final
 from memplace_agents.built_in_agents import BUILT_IN
 from memplace_env._lib.errors import LeaderboardError, PlanError, WorkerError
 from memplace_env._lib.foreign import parse_json, shown
+from memplace_env.leaderboard.checks import latest_s
 from memplace_env.leaderboard.contestant import end_group, traits_of
 from memplace_env.leaderboard.entry import Point
 from memplace_env.leaderboard.folder import LINE_BYTES, POINTS
-from memplace_env.leaderboard.judged_machine import Measurements
+from memplace_env.leaderboard.judged_machine import JudgedMachine
 from memplace_env.leaderboard.plan_wire import MESSAGE_BYTES
 from memplace_env.leaderboard.remote_simulator import MEASURE
 from memplace_env.placement.memory_plan import MemoryPlan
 
-_END_S: Final = 10.0
-"""Seconds beyond a limit after which a run is killed."""
 _SENTENCE: Final = 1000
 """Most characters of an error that is shown."""
 _PR_SET_DUMPABLE: Final = 4
@@ -94,7 +93,7 @@ class Judge:
         budget: int,
         seconds: float | None,
         seed: int,
-        measurements: Measurements | None = None,
+        measurements: JudgedMachine | None = None,
         noisy: bool = False,
     ) -> JudgedSearch:
         """Let an agent search in a new process.
@@ -115,7 +114,7 @@ class Judge:
         }
         pipe, pid = self._start(request)
         try:
-            claimed = _listen(pipe, measurements, None if seconds is None else 2 * seconds + _END_S)
+            claimed = _listen(pipe, measurements, None if seconds is None else latest_s(seconds))
         finally:
             pipe.close()
             end_group(pid)
@@ -192,7 +191,7 @@ class _Claimed:
     curve: Sequence[Point]
 
 
-def _listen(pipe: Connection, measurements: Measurements | None, most_s: float | None) -> _Claimed:
+def _listen(pipe: Connection, measurements: JudgedMachine | None, most_s: float | None) -> _Claimed:
     """Answer a run until it has a result; `most_s` is the wall time after which it is given up."""
     begin, ready_s, curve = time.perf_counter(), None, list[Point]()
     while True:

@@ -11,7 +11,7 @@ from memplace_env.placement.task import Task
 from memplace_env.placement.validation import violations
 
 
-class Measurements:
+class JudgedMachine:
     """The machine of a run, and the count of what it measured.
 
     Args:

@@ -48,23 +48,24 @@ class RemoteSimulator:
         answer = self._judge.recv_bytes()
         if answer[:1] != MEASURED:
             raise SimulatorError(answer[1:].decode())
-        return [_report(program, accelerator, *each) for each in RESULT.iter_unpack(answer[1:])]
+        ops, levels = program.num_ops, [level.name for level in accelerator.levels]
+        return [_report(ops, tuple(levels), *each) for each in RESULT.iter_unpack(answer[1:])]
 
 
-def _report(program: Program, accelerator: Accelerator, latency_ps: int, energy_j: float) -> Report:
+def _report(num_ops: int, levels: tuple[str, ...], latency_ps: int, energy_j: float) -> Report:
     """Return a report that says nothing of ops, ports, bytes and bounds."""
-    ops, levels = np.zeros(program.num_ops, dtype=np.int64), np.zeros(accelerator.num_levels, dtype=np.int64)
+    of_op, of_level = np.zeros(num_ops, dtype=np.int64), np.zeros(len(levels), dtype=np.int64)
     return Report(
         latency_ps=latency_ps,
-        op_time_ps=ops,
-        compute_ps=ops,
-        port_ps=np.zeros((program.num_ops, accelerator.num_levels), dtype=np.int64),
-        stall_ps=ops,
+        op_time_ps=of_op,
+        compute_ps=of_op,
+        port_ps=np.zeros((num_ops, len(levels)), dtype=np.int64),
+        stall_ps=of_op,
         tail_ps=0,
-        bound_by=np.full(program.num_ops, -1, dtype=np.int8),
-        bytes_moved=levels,
-        peak_bytes=levels,
+        bound_by=np.full(num_ops, -1, dtype=np.int8),
+        bytes_moved=of_level,
+        peak_bytes=of_level,
         energy_j=energy_j,
         traffic_bound_ps=1,
-        level_names=tuple(level.name for level in accelerator.levels),
+        level_names=levels,
     )

@@ -1,4 +1,4 @@
-"""The agent in docs/leaderboard.md goes through all that a third party would do with it."""
+"""The agent in docs/submit.md goes through all that a third party would do with it."""
 
 import json
 import re
@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from memplace_env.cli.app import app
 from tests.source import ROOT
 
-TEXT = (ROOT / "docs" / "leaderboard.md").read_text(encoding="utf-8")
+TEXT = (ROOT / "docs" / "submit.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")

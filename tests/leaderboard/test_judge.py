@@ -13,7 +13,7 @@ from memplace_env.leaderboard.drawn_machines import MeasuredMachine, drawn_machi
 from memplace_env.leaderboard.folder import META, RUNS
 from memplace_env.leaderboard.jobs import Job, play
 from memplace_env.leaderboard.judge import Judge
-from memplace_env.leaderboard.judged_machine import Measurements
+from memplace_env.leaderboard.judged_machine import JudgedMachine
 from memplace_env.leaderboard.meta_file import read_meta
 from memplace_env.leaderboard.pinned import task_of
 from memplace_env.leaderboard.plan_wire import from_bytes, to_bytes
@@ -137,7 +137,7 @@ def test_measurements_are_refused_beyond_the_budget(noise):
     task = task_of(MAP)
     plans = [native_plan(task), HEURISTICS["all-fastest"](task), all_backing(task)]
     box = MeasuredMachine(drawn_machine("factors", 5), noise, 1)
-    measurements = Measurements(box, task, 2)
+    measurements = JudgedMachine(box, task, 2)
     measurements.answer(to_bytes(plans[:1]))
     measurements.begin()
     assert measurements.answer(to_bytes(plans[1:2]))[:1] == MEASURED
@@ -152,7 +152,7 @@ def test_plans_that_cannot_run_are_not_measured():
     plan = HEURISTICS["all-fastest"](task)
     blocks = plan.allocations.copy()
     blocks[:, 2] = 0
-    measurements = Measurements(MeasuredMachine(drawn_machine("factors", 5), 0.0, 1), task, None)
+    measurements = JudgedMachine(MeasuredMachine(drawn_machine("factors", 5), 0.0, 1), task, None)
     answer = measurements.answer(to_bytes([replace(plan, allocations=blocks)]))
     assert answer[:1] == REFUSED
     assert b"cannot run" in answer

@@ -4,9 +4,10 @@ import re
 
 import pytest
 
-from benchmarks.leaderboard import DOCUMENT, SUBMISSIONS, folders
+from benchmarks.leaderboard import DOCUMENT, DRAWN_DOCUMENT, SUBMISSIONS, folders
 from memplace_env.envs.registration import Formulation
 from memplace_env.leaderboard.folder import META
+from memplace_env.leaderboard.free_rules import is_rule
 from memplace_env.leaderboard.meta_file import read_meta
 from memplace_env.leaderboard.submission import Submission
 from memplace_env.leaderboard.suite import suite_names
@@ -53,9 +54,20 @@ def test_every_track_has_its_mandatory_rows(suite, track, formulation):
     assert set(MANDATORY[formulation]) <= names
 
 
-def test_the_documentation_has_a_table_of_each_suite():
-    text = DOCUMENT.read_text(encoding="utf-8")
-    for suite in suite_names():
-        (table,) = re.findall(f"<!-- {suite}:begin -->(.*?)<!-- {suite}:end -->", text, re.DOTALL)
-        for folder in folders(suite):
-            assert read_meta(folder / META).name in table
+@pytest.mark.parametrize(
+    ("suite", "document"),
+    [
+        *((name, DOCUMENT) for name in ("quick-v1", "one-shot-v1", "game-v1")),
+        ("black-box-v2", DRAWN_DOCUMENT),
+    ],
+)
+def test_the_documentation_has_a_table_of_each_search(suite, document):
+    text = document.read_text(encoding="utf-8")
+    (table,) = re.findall(f"<!-- {suite}:begin -->(.*?)<!-- {suite}:end -->", text, re.DOTALL)
+    for meta in (read_meta(folder / META) for folder in folders(suite)):
+        if meta.track in ("search", "event-1-0") and not is_rule(meta):
+            assert meta.name in table
+
+
+def test_the_page_is_short():
+    assert len(DOCUMENT.read_text(encoding="utf-8").splitlines()) <= 150
