@@ -235,6 +235,13 @@ def test_foreign_policies_are_refused(tmp_path):
     for formulation in FORMULATIONS:
         with pytest.raises(AgentError, match="5 inputs and 3 actions"):
             PPOAgent(policy=path).solve(small_env(formulation), budget=1)
+        small(PPOAgent, out=tmp_path / formulation).solve(small_env(formulation), budget=1)
+        own = load_policy(tmp_path / formulation / POLICY, FlatPolicy)
+        with torch.no_grad():
+            for weight in own.parameters():
+                weight.fill_(3e38)
+        with pytest.raises(AgentError, match="computes no numbers"):
+            PPOAgent(policy=own).solve(small_env(formulation), budget=1)
 
 
 def test_nonsense_is_refused():

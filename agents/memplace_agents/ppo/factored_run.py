@@ -16,7 +16,7 @@ from memplace_agents.learning.factored_learner import Decisions, FactoredLearner
 from memplace_agents.learning.flat_policy import FlatPolicy
 from memplace_agents.learning.saved_tensors import below, numbers
 from memplace_agents.learning.training import TrainingRun
-from memplace_agents.ppo.start import started
+from memplace_agents.ppo.start import check_numbers, started
 from memplace_env.envs.one_shot import OneShotProblem
 from memplace_env.envs.one_shot.observation import FEATURES, node_features
 from memplace_env.program.program import Ints
@@ -35,6 +35,9 @@ class FactoredRun(TrainingRun[FlatPolicy]):
         evaluators: evaluators of the programs, on chips with equally many levels.
         policy: the policy to start from, or None for a fresh one.
         seed: seed of all randomness.
+
+    Raises:
+        AgentError: if the given policy computes no numbers.
     """
 
     def __init__(
@@ -50,6 +53,8 @@ class FactoredRun(TrainingRun[FlatPolicy]):
         shape = (INPUTS, settings.width, evaluators[0].env.accelerator.num_levels)
         self._fresh, network = policy is None, started(shape, policy, seed)
         self._learner = FactoredLearner(self._settings, network, [decisions_of(e.env.problem) for e in evaluators])
+        for index, evaluator in enumerate(evaluators):
+            check_numbers(self._learner.log_policy(index), policy, evaluator.env.program.name)
 
     @property
     def done(self) -> bool:

@@ -12,7 +12,7 @@ from memplace_agents.learning.on_policy import OnPolicyLearner
 from memplace_agents.learning.training import TrainingRun
 from memplace_agents.ppo.game_episodes import GameEpisodes
 from memplace_agents.ppo.ppo_config import PPOConfig
-from memplace_agents.ppo.start import started
+from memplace_agents.ppo.start import check_numbers, started
 
 
 class GameRun(TrainingRun[FlatPolicy]):
@@ -23,6 +23,9 @@ class GameRun(TrainingRun[FlatPolicy]):
         evaluators: evaluators of the programs.
         policy: the policy to start from, or None for a fresh one.
         seed: seed of all randomness.
+
+    Raises:
+        AgentError: if the given policy computes no numbers.
     """
 
     def __init__(
@@ -33,6 +36,8 @@ class GameRun(TrainingRun[FlatPolicy]):
         self._episodes = [GameEpisodes(evaluator, settings.envs) for evaluator in evaluators]
         network = started((GameEpisodes.inputs, settings.width, GameEpisodes.actions), policy, seed)
         self._learner = OnPolicyLearner(settings, network, [some.entries for some in self._episodes], seed)
+        for index, (episodes, evaluator) in enumerate(zip(self._episodes, evaluators, strict=True)):
+            check_numbers(self._learner.log_policy(episodes.turn(), index), policy, evaluator.env.program.name)
 
     @property
     def done(self) -> bool:

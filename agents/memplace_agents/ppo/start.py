@@ -1,10 +1,22 @@
-"""The first weights of a policy."""
+"""The first weights of a policy, and their check."""
 
 from __future__ import annotations
 
 import torch
+from torch import Tensor
 
 from memplace_agents.learning.flat_policy import FlatPolicy
+from memplace_agents.learning.policy_file import no_numbers
+
+
+def check_numbers(log_policy: Tensor, policy: FlatPolicy | None, program: str) -> None:
+    """Refuse a given policy whose weights are finite and whose first outputs are not.
+
+    Raises:
+        AgentError: if it is one; it names the program.
+    """
+    if policy is not None and not bool(torch.isfinite(log_policy).all()):
+        raise no_numbers(program)
 
 
 def started(shape: tuple[int, int, int], policy: FlatPolicy | None, seed: int) -> FlatPolicy:
