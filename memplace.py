@@ -6,6 +6,7 @@ It is beside the package, since an import from there takes a good part of a seco
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import sys
@@ -24,6 +25,8 @@ def main() -> None:
     _handle(handled, _leave)
     _open_streams()
     sys.unraisablehook = _again
+    # Registered first, so that it is called last; after that Python would put the default handlers back.
+    atexit.register(_ignore, handled)
     from memplace_env.cli.app import app
 
     os.register_at_fork(after_in_child=_forget)
@@ -52,6 +55,11 @@ def _leave(*_: object, write: Any = os.write, leave: Any = os._exit) -> None:
         write(2, b"memplace: interrupted.\n")
     finally:
         leave(_INTERRUPTED)
+
+
+def _ignore(numbers: list[signal.Signals]) -> None:
+    """Ignore signals while the interpreter is taken down: the command is done, and its exit code stands."""
+    _handle(numbers, signal.SIG_IGN)
 
 
 def _forget() -> None:

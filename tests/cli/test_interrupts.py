@@ -48,6 +48,24 @@ def test_while_modules_are_imported(module: str, number: int) -> None:
     assert (done.returncode, done.stderr) == (130, "memplace: interrupted.\n")
 
 
+FINISHED = """
+import os, signal, sys
+import memplace
+class Last:
+    def __del__(self, kill=os.kill, pid=os.getpid(), number=signal.SIGTERM):
+        kill(pid, number)
+memplace.last = Last()
+sys.argv = ["memplace", "--help"]
+memplace.main()
+"""
+
+
+def test_after_the_command_is_done() -> None:
+    """Modules are being unloaded: the work is finished, and no signal turns its exit code into -15."""
+    done = subprocess.run([sys.executable, "-c", FINISHED], capture_output=True, text=True, timeout=patience(60))
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_one_in_a_finaliser_comes_again() -> None:
     memplace._again(SimpleNamespace(exc_type=KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):

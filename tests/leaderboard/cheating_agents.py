@@ -2,6 +2,7 @@
 
 import gc
 import os
+import resource
 import time
 from pathlib import Path
 
@@ -57,9 +58,8 @@ class ClockPatch(Cheat):
     name = "clock patch"
 
     def run(self, evaluator, seed):
-        begin = time.monotonic()
-        time.perf_counter = time.process_time = lambda: 0.0
-        while time.monotonic() - begin < 3.0:
+        time.perf_counter = time.process_time = time.monotonic = lambda: 0.0
+        while resource.getrusage(resource.RUSAGE_SELF).ru_utime < 4.0:
             evaluator(evaluator.env.problem.native_assignment[None])
 
 

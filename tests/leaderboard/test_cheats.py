@@ -475,7 +475,10 @@ def test_a_lucky_seed_is_not_deterministic(tmp_path):
 
 @pytest.mark.parametrize("agent", ["subprocess:Popen", "os:getcwd", "json:JSONDecoder"])
 def test_what_is_no_agent_is_not_called(folder, agent, tmp_path):
-    change_meta(folder, name="stranger", agent=agent, options={"args": ["touch", str(tmp_path / "owned")]})
+    source = {"kind": "package", "name": "stranger", "version": "1", "sha256": "0"}
+    change_meta(
+        folder, name="stranger", agent=agent, source=source, options={"args": ["touch", str(tmp_path / "owned")]}
+    )
     submission = verify(folder)
     with pytest.raises(LeaderboardError, match="not an agent"):
         rerun(folder, submission, submission.entries[0])

@@ -43,7 +43,7 @@ def test_counters_that_are_set_back_change_no_count():
 
 
 def test_clocks_that_stand_still_are_not_asked():
-    with pytest.raises(LeaderboardError, match=r"it took [34]\.\d s with a budget of 1 s"):
+    with pytest.raises(LeaderboardError, match=r"it took \d\.\d s with a budget of 1 s"):
         play(job("ClockPatch", budget="1s"))
 
 
