@@ -78,7 +78,7 @@ class EGRLConfig:
     heuristics: bool = True
     credit: bool = True
     swaps: float = 0.5
-    refine: float = 0.8
+    refine: float = 0.9
     surrogate: int = 300
 
     @classmethod

@@ -26,8 +26,10 @@ from memplace_agents.saved_values import optional, whole
 _HOTTEST, _COLDEST = 0.002, 0.00001
 """First and last temperature, as fractions of native's latency; every decade takes as long, as it is not known which
 one decides. These and the other constants are our choice, from trials on the three paper workloads and others."""
+_CYCLE = 1200
+"""About so many proposals make one chain from hot to cold; several chains end at several assignments."""
 _LAST = 0.8
-"""Fraction of the chain after which it goes on from the fastest assignment evaluated anywhere."""
+"""Fraction of the last chain after which it goes on from the fastest assignment evaluated anywhere."""
 _LEAST_MOVES, _MOST_EACH = 200_000, 30
 """Moves on the surrogate in all, where the proposals are too few for that by themselves, and most of one proposal for
 each decision with a choice."""
@@ -95,13 +97,16 @@ class Refiner:
 
         Where measurements are noisy, some of the steps measure the current assignment again instead.
         """
-        if self._steps == int(_LAST * self._proposals):
+        chains = max(round(self._proposals / _CYCLE), 1)
+        if self._steps == int((chains - 1 + _LAST) / chains * self._proposals):
             self._current = self._best
         self._steps += 1
         if self._evaluator.noisy and self._steps % AGAIN == 0:
             self._measure_again()
             return
-        heat_s = self._native_s * _HOTTEST * (_COLDEST / _HOTTEST) ** min(self._steps / self._proposals, 1)
+        progress = chains * self._steps / self._proposals
+        progress = progress % 1 if progress < chains else 1.0
+        heat_s = self._native_s * _HOTTEST * (_COLDEST / _HOTTEST) ** progress
         ranked = self._ranks and rng.random() < self._gains[1] / self._gains.sum()
         proposal, expected_s = self._ranked(rng, heat_s) if ranked else self._neighbour(rng)
         slower_s = -heat_s * np.log(max(rng.random(), 1e-300))
