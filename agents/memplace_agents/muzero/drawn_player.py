@@ -37,7 +37,7 @@ class DrawnPlayer:
     """
 
     def __init__(self, config: MuZeroConfig, evaluator: GameEvaluator) -> None:
-        self._config, self.evaluator = replace(config, annealing=0.0), evaluator
+        self._config, self.evaluator = replace(config, annealing=0), evaluator
         self._draws: Draws = evaluator.env.draws  # type: ignore[attr-defined]
         self.player: MuZeroPlayer | None = None
         self._rounds_left = self._counted = 0

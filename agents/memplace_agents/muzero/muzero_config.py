@@ -37,7 +37,7 @@ class MuZeroConfig:
         value_weight: weight of the value's loss, and of the learned rewards'.
         demonstrated: weight of the loss that imitates the best game so far.
         deviations: fraction of the games that begin at a random decision of the best game so far.
-        annealing: decisions of annealed games for each decision that is searched; 0 for none.
+        annealing: games that are annealed in each round; 0 for none.
         guided: fraction of the annealing's moves that the policy proposes.
 
     Raises:
@@ -59,7 +59,7 @@ class MuZeroConfig:
     value_weight: float = 0.5
     demonstrated: float = 0.1
     deviations: float = 0.5
-    annealing: float = 64.0
+    annealing: int = 800
     guided: float = 0.25
 
     def __post_init__(self) -> None:
@@ -82,6 +82,6 @@ class MuZeroConfig:
 
 CONFIGS = {
     "default": MuZeroConfig(),
-    "learned": MuZeroConfig(model="learned", simulations=16, annealing=0.0),
+    "learned": MuZeroConfig(model="learned", simulations=16, annealing=0),
 }
 """Settings by name, for the command line; "learned" is the published form."""

@@ -10,6 +10,7 @@ import torch
 from memplace_agents.cheap_plans import offer_cheap_plans
 from memplace_agents.evaluator import GameEvaluator
 from memplace_agents.game.annealing_kernels import nearest_legal
+from memplace_agents.game.game_local_search import GAMES_PER_ROUND
 from memplace_agents.game.preferences import Preferences, finished, first_preferences
 from memplace_agents.muzero.batched_search import search
 from memplace_agents.muzero.free_game import FreeGame, GamesAside
@@ -149,11 +150,9 @@ class MuZeroPlayer:
         return self._demonstration
 
     def anneal(self, network: MuZeroNetwork, rng: np.random.Generator) -> None:
-        """Anneal the best game for as many decisions as the configuration says, with the policy's proposals."""
-        config, annealing = self._config, self._annealing
-        searched = config.decisions * config.games
-        left = int(config.annealing * searched / self.game.problem.num_decisions)
-        while (num_games := min(left, annealing.games_left(), self.evaluator.remaining)) > 0:
+        """Anneal the best game for as many games as the configuration says, with the policy's proposals."""
+        annealing, left = self._annealing, self._config.annealing
+        while (num_games := min(left, annealing.games_left(), GAMES_PER_ROUND, self.evaluator.remaining)) > 0:
             start = annealing.start_of(self.best)
             guide = self._policy_along(network, start)
             best = annealing.run(num_games, self._best_ps, guide, int(rng.integers(2**32)))[None]
