@@ -6,7 +6,9 @@
 anything was run on it: an id counts if it leaves `LEAST_GAIN` over the baseline; of each
 formulation the four chips with most ids (ties by name) of which any counts, and of each of these the one with the
 fewest ops that does. `sliced-v1` is chosen likewise among the sliced ids: of each chip two, of different groups.
-`black-box-v2` has the instances of `quick-v1` and a track for each machine of `drawn_machines` and each noise.
+`quick-v2` is chosen as quick-v1 from as many chips as it takes, of each four of different groups, until there are
+twelve of each formulation; its facts are those that the whole suites pinned. `black-box-v2` has the instances of
+`quick-v1` and a track for each machine of `drawn_machines` and each noise.
 """
 
 from __future__ import annotations
@@ -28,11 +30,14 @@ from memplace_env._lib.files import write_atomically
 from memplace_env._lib.units import PS
 from memplace_env.envs.registration import Formulation
 from memplace_env.envs.splits import FORMULATIONS, group_of
-from memplace_env.leaderboard.pinned import pinned
+from memplace_env.leaderboard.pinned import PINNED, pinned
 from memplace_env.leaderboard.suite import LEAST_GAIN, load_suite
+from memplace_env.machine.accelerator import accelerator_names
 
 FOLDER = Path(str(files("memplace_env.leaderboard"))) / "suites"
 SEEDS = 5
+MOST = 12
+"""Most instances of a formulation in a quick suite."""
 TRACKS: dict[str, dict[str, Any]] = {
     "search": {
         "summary": "each environment by itself; the cost arrays may be read",
@@ -58,6 +63,7 @@ DRAWN = "black-box-v2"
 SUMMARIES = {
     "one-shot-v1": "all maps that are registered",
     "game-v1": "all games that are registered",
+    "quick-v2": "twelve maps and twelve games, up to four on each chip",
     "quick-v1": "four maps and four games on the chips that have most: minutes",
     "sliced-v1": "maps and games in slices, two on each of the chips that have most",
     DRAWN: "the environments of quick-v1 on machines that are drawn when a run is judged, and only measured",
@@ -117,8 +123,10 @@ def measured_slices() -> dict[str, dict[str, Any]]:
     return table
 
 
-def quick(table: dict[str, dict[str, Any]], facts: dict[str, dict[str, Any]], of_each: int = 1) -> list[str]:
-    """Return the ids of quick-v1 by its rule, with so many of each chip."""
+def quick(
+    table: dict[str, dict[str, Any]], facts: dict[str, dict[str, Any]], of_each: int = 1, chips: int = 4
+) -> list[str]:
+    """Return the ids of quick-v1 by its rule, with so many of each chip, from so many chips."""
     ids = []
     for formulation in FORMULATIONS:
         rows = {env_id: row for env_id, row in table.items() if row["formulation"] is formulation}
@@ -127,13 +135,32 @@ def quick(table: dict[str, dict[str, Any]], facts: dict[str, dict[str, Any]], of
         for env_id, row in rows.items():
             if facts[env_id]["baseline_ps"] >= (1 + LEAST_GAIN) * row["best_ps"]:
                 candidates[row["accelerator"]].append(env_id)
-        chips = [chip for chip in candidates if candidates[chip]][:4]
-        for chip in chips:
+        found: list[str] = []
+        for chip in [chip for chip in candidates if candidates[chip]][:chips]:
             by_group: dict[str, str] = {}
             for env_id in sorted(candidates[chip], key=lambda env_id: (facts[env_id]["ops"], env_id)):
                 by_group.setdefault(rows[env_id].get("group", env_id), env_id)
-            ids += list(by_group.values())[:of_each]
+            found += list(by_group.values())[:of_each]
+        ids += found[:MOST]
     return ids
+
+
+def pinned_before() -> dict[str, dict[str, Any]]:
+    """Return the facts that the whole suites pinned."""
+    instances = {**load_suite("one-shot-v1").instances, **load_suite("game-v1").instances}
+    return {env_id: {field: getattr(row, field) for field in PINNED} for env_id, row in instances.items()}
+
+
+def with_groups(table: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return the rows of the whole suites' ids, each with the group of its program."""
+    instances = {**load_suite("one-shot-v1").instances, **load_suite("game-v1").instances}
+    rows = {}
+    for env_id, row in table.items():
+        if env_id in instances:
+            traits = instances[env_id].formulation.traits
+            name = env_id.removeprefix(f"{traits.prefix}-").removesuffix("-v0")
+            rows[env_id] = {**row, "group": group_of(name, traits.named[name])}
+    return rows
 
 
 def write(name: str, ids: Iterable[str], facts: dict[str, dict[str, Any]]) -> None:
@@ -143,6 +170,8 @@ def write(name: str, ids: Iterable[str], facts: dict[str, dict[str, Any]]) -> No
     tracks = {track: fields for track, fields in TRACKS.items() if name not in NOT_BOXED or "noise" not in fields}
     if name == DRAWN:
         tracks = BOX_TRACKS
+    if name == "quick-v2":
+        tracks = {"search": TRACKS["search"]}
     for key, value in {"name": name, "summary": SUMMARIES[name], "seeds": SEEDS, "tracks": tracks}.items():
         document[key] = value
     document["instances"] = {env_id: facts[env_id] for env_id in ids}
@@ -154,13 +183,16 @@ def main() -> None:
     parser.parse_args()
     table, sliced = measured(), measured_slices()
     missing = [name for name in SUMMARIES if not (FOLDER / f"{name}.toml").exists()]
-    whole = set(missing) - {"sliced-v1", DRAWN}
+    whole = set(missing) - {"sliced-v1", "quick-v2", DRAWN}
     counted = {**(table if whole else {}), **(sliced if "sliced-v1" in missing else {})}
     facts = {env_id: pinned(env_id) for env_id in progress(counted, "pinning")}
     for name in missing:
         kind = name.removesuffix("-v1")
         if kind in FORMULATIONS:
             write(name, [env_id for env_id, row in table.items() if row["formulation"] == kind], facts)
+        elif name == "quick-v2":
+            before = pinned_before()
+            write(name, quick(with_groups(table), before, of_each=4, chips=len(accelerator_names())), before)
         elif name == DRAWN:
             ids = load_suite("quick-v1").instances
             write(name, ids, {env_id: pinned(env_id) for env_id in ids})

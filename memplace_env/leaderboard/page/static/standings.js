@@ -24,7 +24,7 @@
   function ground(row) {
     const { submission } = row;
     if (row.standing === "computed") return "played here";
-    if (row.standing === "re-run") return el("span", { title: submission.rerun }, `${ranking.TICK} ${submission.rerun}`);
+    if (row.standing === "re-run") return el("span", { title: submission.rerun }, `${ranking.TICK} ${submission.rerun.split(", ")[0]}`);
     return submission.made ? `declared, ${submission.made}` : "declared";
   }
 
@@ -61,6 +61,8 @@
     const declared = rows.filter((row) => row.standing === "declared");
     tables[0].draw(rows.filter((row) => row.standing !== "declared"), ...by);
     tables[1].draw(declared, ...by);
+    const again = rows.filter((row) => row.standing === "re-run");
+    byId("reruns").replaceChildren(...again.map((row) => el("li", {}, `${ranking.TICK} ${row.submission.name}: ${row.submission.rerun}`)));
     byId("declared").hidden = declared.length === 0;
     const track = scores.trackOf(now);
     byId("standings-lead").textContent = `${track.summary}. ${track.meaning}`;
