@@ -11,6 +11,7 @@ RULES = ("quick-native", "quick-all-fastest", "quick-density-greedy-10", "quick-
 SEARCHES = (("quick-local-search", "100"), ("quick-game-local-search", "100"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RULES)
 def test_rules_find_the_same_plans(name):
     folder = SUBMISSIONS / name

@@ -172,6 +172,7 @@ def own_file(tmp_path, monkeypatch):
     return home / "out"
 
 
+@pytest.mark.slow
 def test_an_agents_file_is_in_its_submission_and_is_what_runs_again(own_file, tmp_path, monkeypatch):
     assert {path.name for path in own_file.iterdir()} == {META, RUNS, AGENT}
     assert "mine_alone" not in sys.modules, "it is never loaded in the judge's process"
