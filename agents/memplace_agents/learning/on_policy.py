@@ -171,10 +171,12 @@ class OnPolicyLearner:
                 self.critic.values(torch.from_numpy(seen), program).numpy()
                 for seen in (rollout.observation, rollout.last)
             )
-        gained = advantages(rollout.reward, value, last, rollout.ended, self.settings.lambda_)
-        returns = gained + value
-        self.critic.rescale(torch.from_numpy(returns), program, SCALE_WEIGHT if self.rounds else 1.0)
-        chosen = np.flatnonzero(rollout.legal.sum(-1).reshape(-1) > 1)
+        choice = rollout.legal.sum(-1) > 1
+        gained = advantages(rollout.reward, value, last, rollout.ended, choice, self.settings.lambda_)
+        returns, chosen = gained + value, np.flatnonzero(choice)
+        if len(chosen):
+            some = torch.from_numpy(returns.reshape(-1)[chosen])
+            self.critic.rescale(some, program, SCALE_WEIGHT if self.rounds else 1.0)
 
         def flat(array: NDArray[Any]) -> NDArray[Any]:
             return array.reshape(-1, *array.shape[2:])[chosen]
