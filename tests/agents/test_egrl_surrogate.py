@@ -38,7 +38,7 @@ def levels_of(problem, assignment):
 
 
 def fits(problem, level):
-    """Whether the bytes of levels fit into each fast memory in each op."""
+    """Return whether the bytes of levels fit into each fast memory in each op."""
     task, (first, last) = problem.task, block_lives(problem.task)
     reserved = task.costs.reserved_bytes
     for fast in range(task.backing):

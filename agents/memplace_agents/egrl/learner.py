@@ -44,7 +44,7 @@ class EgrlLosses(NamedTuple):
     entropy: float
 
 
-class Critic(nn.Module):
+class EgrlCritic(nn.Module):
     """Value of an assignment: each op looks at its own levels and its neighbours', the mean over ops is the value.
 
     A latency is a sum over ops whose times depend on the levels of the tensors that they read and write: one graph
@@ -80,7 +80,7 @@ class Learner(Actor):
 
     def __init__(self, config: EGRLConfig, graphs: Sequence[Graph], policy: GraphPolicy) -> None:
         super().__init__(config, graphs, policy)
-        self._critics = nn.ModuleList(Critic(policy.levels) for _ in range(2))
+        self._critics = nn.ModuleList(EgrlCritic(policy.levels) for _ in range(2))
         self._critic_optimiser = torch.optim.Adam(self._critics.parameters(), lr=config.learning_rate)
         self._calls, self._last = 0, (0.0, 0.0)
 

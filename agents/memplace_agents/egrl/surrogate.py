@@ -40,7 +40,7 @@ _RIDGES = np.logspace(-6, 3, 28)
 
 
 class SurrogateTables(NamedTuple):
-    """What the kernels read beside the cost arrays.
+    """Tables that the kernels read beside the cost arrays.
 
     Attributes:
         movable: int64[M], decisions with a choice.
