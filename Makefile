@@ -52,6 +52,7 @@ tables: .venv/dev  ## the other tables in docs/; some hours
 	.venv/bin/python -m benchmarks.agents --write README.md docs/agents.md
 	.venv/bin/python -m benchmarks.dynamic --write docs/agents.md
 	.venv/bin/python -m benchmarks.calibrated --write docs/agents.md
+	.venv/bin/python -m benchmarks.calibrated_machines --saved --write docs/agents.md
 	.venv/bin/python -m benchmarks.slices --write docs/slices.md
 	.venv/bin/python -m benchmarks.sliced_ids --write docs/slices.md
 	.venv/bin/python -m benchmarks.anchors --write docs/model.md

@@ -135,7 +135,10 @@ def _plans(name: str) -> list[MemoryPlan]:
 
 
 def table(records: Sequence[Record]) -> str:
-    """Return a Markdown table of mean shares of the best known gain over native: a row an agent, a column a program."""
+    """Return a Markdown table of mean and least shares of the best known gain over native, by program.
+
+    Programs without all of their runs are left out.
+    """
     best: dict[tuple[Any, ...], int] = {}
     for record in records:
         key = record["name"], record["machine"], record["seed"]
@@ -145,24 +148,27 @@ def table(records: Sequence[Record]) -> str:
         known = best[record["name"], record["machine"], record["seed"]]
         value = float(share(record["latency_ps"], record["baseline_ps"], known))
         shares[record["agent"], record["budget"]][record["name"]].append(value)
+    programs = [name for name in UNSEEN if all(len(by_name[name]) == len(MACHINES_USED) for by_name in shares.values())]
     rows = [
-        [
-            agent,
-            "" if budget is None else str(budget),
-            *(f"{np.mean(by_name[name]):.3f}" for name in UNSEEN),
-            f"{np.mean([by_name[name] for name in UNSEEN]):.3f}",
-            f"{np.min([by_name[name] for name in UNSEEN]):.3f}",
-        ]
+        [agent, "" if budget is None else str(budget)]
+        + [f"{value(by_name[name]):.3f}" for name in programs for value in (np.mean, np.min)]
         for (agent, budget), by_name in shares.items()
         if agent != KNOWN
     ]
-    return markdown_table(["agent", "measurements", *UNSEEN, "mean", "least"], rows)
+    columns = [f"{name}{what}" for name in programs for what in ("", ", least")]
+    return markdown_table(["agent", "measurements", *columns], rows)
 
 
 def main() -> None:
-    options = benchmark_parser(__doc__).parse_args()
-    with single_cores(2) as pool:
-        records = Ledger(RESULTS, FIELDS).complete(runs(), measure, pool)
+    parser = benchmark_parser(__doc__)
+    parser.add_argument("--saved", action="store_true", help="measure nothing")
+    options = parser.parse_args()
+    ledger = Ledger(RESULTS, FIELDS)
+    if options.saved:
+        records = ledger.of(runs())
+    else:
+        with single_cores(2) as pool:
+            records = ledger.complete(runs(), measure, pool)
     publish({"calibrated machines": table(records)}, options.write)
 
 
