@@ -96,7 +96,7 @@ def test_solve(run: Run, parsed: Callable[..., Any], tmp_path: Path) -> None:
     assert values["accelerator"] == "tpu-v4i"
     assert values["baseline"] == "all in backing memory"
     assert values["native_latency_s"] == pytest.approx(values["native"]["latency_s"])
-    assert run("render", MODEL, "--agent", "game-local-search", "--out", "x.png").exit_code == 0
+    assert run("render", MODEL, "--agent", "greedy-player", "--out", "x.png").exit_code == 0
 
 
 class _Prover(Agent[GameEvaluator]):
