@@ -36,7 +36,7 @@ from benchmarks.policy_cases import (  # fmt: skip
     training,
     validation_settings,
 )
-from benchmarks.tables import benchmark_parser, markdown_table, publish
+from benchmarks.tables import DataFile, benchmark_parser, markdown_table, publish
 from memplace_agents.learning import safe_files
 from memplace_agents.learning.flat_policy import FlatPolicy
 from memplace_agents.learning.torch_threads import one_thread
@@ -60,6 +60,13 @@ VARIANTS: Final = {"rules, graph": (True, True), "rules": (True, False), "graph"
 """Flags of `ProgramEpisodes` by name: whether the policy sees the rules' plans, and its neighbours in the graph."""
 STAGES: Final = ("best rule", "imitation", "reward")
 """Stages of tests: the best rule, and the policy after each part of its training."""
+COLUMNS: Final = (
+    "1 plan", "10 plans", "100 plans", "cautious", "rule or 1 plan", "rule or 100 plans", "groups, 1 plan",
+    "seen, 1 plan", "seen, rule",
+)  # fmt: skip
+"""Mean shares of a record, see docs/policy.md."""
+SHOWN: Final = 5
+"""Number of these columns in the document."""
 EVERY: Final = 10
 """Rounds between checkpoints."""
 
@@ -156,7 +163,7 @@ def rules() -> Record:
 
 
 def means(record: Record, best_rule: Record) -> list[float]:
-    """Return mean shares: 1, 10, 100 plans; a cautious plan; of rule and 1, 100 plans; over groups; seen settings."""
+    """Return the mean shares that `COLUMNS` names."""
     ids, rule = record["ids"], {name: shares[0] for name, shares in best_rule["ids"].items()}
     by_group: dict[str, list[float]] = {}
     for name, share in record["test_settings"].items():
@@ -168,37 +175,53 @@ def means(record: Record, best_rule: Record) -> list[float]:
     columns = [list(shares.values()) for shares in (*plain, record.get("cautious", rule), *beside)]
     columns.append([float(np.mean(shares)) for shares in by_group.values()])
     columns.append([record.get("seen", np.nan)])
+    columns.append([record.get("seen_by_rule", np.nan)])
     return [float(np.mean(column)) for column in columns]
 
 
 def table(records: Sequence[Record]) -> str:
     """Return a Markdown table of mean shares in percent: means of the seeds, with the least and the most of them."""
-    cells: dict[tuple[str, str, str], list[list[float]]] = {}
+    cells: dict[tuple[str, str], list[list[float]]] = {}
     for record in records:
-        cell = (record["stage"], record.get("variant", ""), str(record.get("programs", "")))
-        cells.setdefault(cell, []).append(means(record, records[0]))
+        seen = f" ({record['variant']})" if "variant" in record else ""
+        cell = (record["stage"] + seen, str(record.get("programs", "")))
+        cells.setdefault(cell, []).append(means(record, records[0])[:SHOWN])
     rows = [[*cell, *map(_spread, zip(*seeds, strict=True))] for cell, seeds in cells.items()]
-    heads = ["trained by", "sees", "programs", "1 plan", "10 plans", "100 plans", "cautious"]
-    return markdown_table([*heads, "rule or 1 plan", "rule or 100 plans", "groups, 1 plan", "seen, 1 plan"], rows)
+    return markdown_table(["trained by (sees)", "programs", *COLUMNS[:SHOWN]], rows)
+
+
+def data_file(records: Sequence[Record]) -> DataFile:
+    """Return all mean shares of every run."""
+    fields = ("stage", "variant", "programs", "seed", "settings", "cpu_s", "us_per_decision", "caution")
+    rows = [
+        [*(record.get(field, "") for field in fields), *(round(mean, 1) for mean in means(record, records[0]))]
+        for record in records
+    ]
+    return DataFile([*fields, *COLUMNS], rows)
 
 
 def _spread(values: Sequence[float]) -> str:
-    ends = f" ({min(values):.1f} to {max(values):.1f})" if len(values) > 1 else ""
+    ends = f" ({min(values):.0f}–{max(values):.0f})" if len(values) > 1 else ""
     return f"{np.mean(values):.1f}{ends}"
 
 
 def panel(records: Sequence[Record]) -> Panel:
     """Return the curve over the number of training programs: mean shares of one plan on the test ids."""
     mine = [r for r in records[1:] if r["stage"] == STAGES[1] and r["variant"] == next(iter(VARIANTS))]
-    by_size = [[means(r, records[0]) for r in mine if r["programs"] == size] for size in SIZES]
-    seeds = min(map(len, by_size))
-    columns = {"policy": 0, "cautious policy": 3, "better of rule and policy": 4}
+    by_size = {size: [means(r, records[0]) for r in mine if r["programs"] == size] for size in SIZES}
+    measured = {size: cell for size, cell in by_size.items() if cell}
+    seeds = min(map(len, measured.values()))
     searches = {
-        label: np.array([[figures[column] for figures in cell[:seeds]] for cell in by_size]).T
-        for label, column in columns.items()
+        label: np.array([[figures[COLUMNS.index(column)] for figures in cell[:seeds]] for cell in measured.values()]).T
+        for label, column in {
+            "policy": "1 plan",
+            "cautious policy": "cautious",
+            "better of both": "rule or 1 plan",
+        }.items()
     }
     levels = {"best rule": means(records[0], records[0])[0]}
-    return Panel("One plan on unseen families", "training programs", np.array(SIZES, dtype=float), searches, levels)
+    grid = np.array([*measured], dtype=float)
+    return Panel("One plan on unseen families", "training programs", grid, searches, levels)
 
 
 def main() -> None:
@@ -222,9 +245,11 @@ def main() -> None:
                     ledger.add(measure(run))
     wanted = [{"stage": STAGES[0]}, *runs(options.seeds)]
     records = ledger.of(wanted)
-    publish({"zero-shot policies": table(records)}, options.write)
-    for document in options.write:
-        write_atomically(document.parent / "pictures" / "policy.png", draw([panel(records)]))
+    publish({"zero-shot policies": table(records)}, options.write, {"policy.csv": data_file(records)})
+    curve = panel(records)
+    if len(curve.grid) == len(SIZES):
+        for document in options.write:
+            write_atomically(document.parent / "pictures" / "policy.png", draw([curve]))
 
 
 if __name__ == "__main__":
