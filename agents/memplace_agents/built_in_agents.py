@@ -236,6 +236,7 @@ BUILT_IN = (
         learns=True,
         several=True,
         resumes=True,
+        configs="memplace_agents.ppo.ppo_config:PPO_CONFIGS",
     ),
     AgentSpec(
         "a2c",
@@ -246,6 +247,7 @@ BUILT_IN = (
         learns=True,
         several=True,
         resumes=True,
+        configs="memplace_agents.ppo.ppo_config:A2C_CONFIGS",
     ),
 )
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memplace_agents.learning.factored_learner import (
-    Decisions,
+    EntryDecisions,
     FactoredLearner,
     FactoredSettings,
     clipped_gain,
@@ -159,7 +159,7 @@ def decisions(count=12, levels=3, seed=0):
     rng = np.random.default_rng(seed)
     legal = rng.random((count, levels)) < 0.7
     legal[:, -1] = True
-    return Decisions(torch.from_numpy(rng.random((count, 4), dtype=np.float32)), torch.from_numpy(legal))
+    return EntryDecisions(torch.from_numpy(rng.random((count, 4), dtype=np.float32)), torch.from_numpy(legal))
 
 
 @settings(max_examples=20)

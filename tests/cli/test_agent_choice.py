@@ -64,7 +64,7 @@ def test_agents_of_third_parties(run: Run, parsed: Callable[..., Any]) -> None:
     refused = run(*GAME, "--agent", "theirs")
     assert refused.exit_code == 2
     assert (
-        "theirs plays --formulation one-shot; for game there are: native, calibrated, exact, portfolio"
+        "theirs plays --formulation one-shot; for game there are: best-rule, native, calibrated, exact, portfolio"
         in refused.stderr
     )
 

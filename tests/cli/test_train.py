@@ -219,7 +219,7 @@ BAD = {
     "flag with id": (["train", "egrl", "MemPlace-AlexNet-v0", "--batch", "2"], "settings of its own"),
     "twice": (["train", "egrl", MODEL, MODEL], "twice"),
     "unknown config": (["train", "egrl", MODEL, "--config", "papr"], "'paper'"),
-    "no configs": (["train", "ppo", MODEL, "--config", "paper"], "no settings"),
+    "no configs": (["train", "ppo", MODEL, "--config", "paper"], "there are default"),
     "unknown setting": (["solve", MODEL, "--agent", "egrl", "--set", "hiden=8"], "'hidden'"),
     "impossible setting": (["train", "egrl", MODEL, "--set", "elites=90"], "elites"),
     "policy for none": (["solve", MODEL, "--agent", "exact", "--policy", "policy.pt"], "does not learn"),

@@ -79,7 +79,7 @@ class FactoredSettings:
         return replace(self, samples=samples, table_rate=self.table_rate * slow, start=self.start * slow)
 
 
-class Decisions(NamedTuple):
+class EntryDecisions(NamedTuple):
     """The decisions of a program that have a choice.
 
     Attributes:
@@ -109,7 +109,7 @@ class FactoredLearner:
         tables: float32[M, L] for each program.
     """
 
-    def __init__(self, settings: FactoredSettings, policy: FlatPolicy, programs: Sequence[Decisions]) -> None:
+    def __init__(self, settings: FactoredSettings, policy: FlatPolicy, programs: Sequence[EntryDecisions]) -> None:
         self.settings, self.policy, self._programs = settings, policy, programs
         self.tables = nn.ParameterList(torch.zeros(program.legal.shape) for program in programs)
         self._lean = torch.zeros(policy.options["actions"])

@@ -235,7 +235,10 @@ class _Batch(NamedTuple):
 
 
 def _minibatches(sizes: Sequence[int], share: int, rng: np.random.Generator) -> list[list[tuple[int, Ints]]]:
-    """Return minibatches of one epoch: in each about `share` random rows of every program that has some left."""
-    count = max(-(-max(sizes) // share), 1)
-    parts = [np.array_split(rng.permutation(size), count) for size in sizes]
+    """Return minibatches of one epoch: in each about `share` random rows of every program that has some left.
+
+    There are none where no program has a row, as every decision of a round may be forced.
+    """
+    count = -(-max(sizes) // share)
+    parts = [np.array_split(rng.permutation(size), max(count, 1)) for size in sizes]
     return [[(program, part[i]) for program, part in enumerate(parts) if len(part[i])] for i in range(count)]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from memplace_agents.cheap_plans import first_assignments, offer_cheap_plans
 from memplace_agents.evaluator import OneShotEvaluator
-from memplace_agents.learning.factored_learner import Decisions, FactoredLearner, FactoredSettings
+from memplace_agents.learning.factored_learner import EntryDecisions, FactoredLearner, FactoredSettings
 from memplace_agents.learning.flat_policy import FlatPolicy
 from memplace_agents.learning.saved_tensors import below, numbers
 from memplace_agents.learning.training import TrainingRun
@@ -150,10 +150,10 @@ class _Program:
         self.evaluator.load_state_dict(state["evaluator"])
 
 
-def decisions_of(problem: OneShotProblem) -> Decisions:
+def decisions_of(problem: OneShotProblem) -> EntryDecisions:
     """Return the decisions of a problem that have a choice."""
     nodes = node_features(problem.program)
     kind = np.eye(2, dtype=np.float32)
     features = np.concatenate([np.repeat(nodes, 2, axis=0), np.tile(kind, (len(nodes), 1))], axis=1)
     movable = problem.movable
-    return Decisions(torch.from_numpy(features[movable]), torch.from_numpy(problem.mask[movable]))
+    return EntryDecisions(torch.from_numpy(features[movable]), torch.from_numpy(problem.mask[movable]))

@@ -32,3 +32,8 @@ class A2CConfig(PPOConfig):
     games: OnPolicySettings = field(
         default_factory=lambda: OnPolicySettings(steps=16, epochs=1, clip=0.0, largest_kl=ENDLESS)
     )
+
+
+PPO_CONFIGS = {"default": PPOConfig()}
+A2C_CONFIGS = {"default": A2CConfig()}
+"""Settings by name, for the command line."""

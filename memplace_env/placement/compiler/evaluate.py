@@ -39,7 +39,7 @@ def evaluate_assignments(
     """
     count = len(assignments)
     out, levels = np.empty((3, count), dtype=np.int64), np.empty((count, len(decision_of)), dtype=np.int8)
-    assignments = np.require(assignments, np.int64, "CW")  # any other array would compile the kernel again
+    assignments = np.require(assignments, np.int64, ["C", "W"])  # any other array would compile the kernel again
     place_all = kernel_of(schedule)
 
     def place_range(first: int, last: int) -> None:
