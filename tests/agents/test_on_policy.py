@@ -10,10 +10,9 @@ from memplace_agents.learning.factored_learner import (
     EntryDecisions,
     FactoredLearner,
     FactoredSettings,
-    clipped_gain,
     credit,
 )
-from memplace_agents.learning.flat_policy import Critic, FlatPolicy, masked_log_softmax
+from memplace_agents.learning.flat_policy import Critic, FlatPolicy, clipped_gain, masked_log_softmax
 from memplace_agents.learning.on_policy import Demonstration, OnPolicyLearner, _minibatches
 from memplace_agents.learning.on_policy_settings import OnPolicySettings
 from memplace_agents.learning.rollouts import Turn, advantages

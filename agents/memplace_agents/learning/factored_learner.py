@@ -6,8 +6,7 @@ In shapes `N` denotes the assignments of a round, `M` the decisions with a choic
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
-from math import isfinite
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +14,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from memplace_agents.learning.flat_policy import FlatPolicy, masked_log_softmax
+from memplace_agents.learning.flat_policy import FlatPolicy, clipped_gain, masked_log_softmax
+from memplace_agents.learning.on_policy_settings import check_settings
 from memplace_agents.learning.policy_file import fitting
 from memplace_agents.learning.saved_tensors import load_optimiser, optimiser_state
 from memplace_env._lib.errors import AgentError
@@ -63,12 +63,7 @@ class FactoredSettings:
     largest_kl: float = 0.05
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value, least = getattr(self, field.name), 0
-            if field.name in ("samples", "least_samples", "epochs", "width"):
-                least = 1
-            if not (isfinite(value) and value >= least):
-                raise AgentError(f"{field.name} must be at least {least} and finite, not {value}.")
+        check_settings(self, at_least_one=("samples", "least_samples", "epochs", "width"))
         if not 0 < self.best <= 1:
             raise AgentError(f"best must be above 0 and at most 1, not {self.best}.")
 
@@ -209,16 +204,3 @@ def credit(latencies: NDArray[np.float64], best: float) -> NDArray[np.float32]:
     weights[order] = np.log(count + 0.5) - np.log(np.arange(1, count + 1))
     centred: NDArray[np.float64] = weights * len(weights) / weights.sum() - 1
     return centred.astype(np.float32)
-
-
-def clipped_gain(change: Tensor, advantage: Tensor, clip: float) -> Tensor:
-    """Return the policy's gain of each decision, with the ratio of probabilities clipped (PPO, arXiv 1707.06347).
-
-    Args:
-        change: logarithm of the new probability over the old one.
-        advantage: of the same shape, or one that broadcasts to it.
-        clip: largest change of the ratio that is rewarded; 0 for no limit.
-    """
-    ratio = change.exp()
-    gain = ratio * advantage
-    return torch.minimum(gain, ratio.clamp(1 - clip, 1 + clip) * advantage) if clip else gain

@@ -97,3 +97,16 @@ def mlp(inputs: int, width: int, outputs: int) -> nn.Sequential:
 def masked_log_softmax(logits: Tensor, legal: Tensor) -> Tensor:
     """Return logarithms of probabilities float32[..., A]; illegal actions have probability 0."""
     return logits.masked_fill(~legal, _MASKED).log_softmax(-1)
+
+
+def clipped_gain(change: Tensor, advantage: Tensor, clip: float) -> Tensor:
+    """Return the policy's gain of each decision, with the ratio of probabilities clipped (PPO, arXiv 1707.06347).
+
+    Args:
+        change: logarithm of the new probability over the old one.
+        advantage: of the same shape, or one that broadcasts to it.
+        clip: largest change of the ratio that is rewarded; 0 for no limit.
+    """
+    ratio = change.exp()
+    gain = ratio * advantage
+    return torch.minimum(gain, ratio.clamp(1 - clip, 1 + clip) * advantage) if clip else gain

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from memplace_agents.learning.flat_policy import Critic, FlatPolicy, masked_log_softmax
+from memplace_agents.learning.flat_policy import Critic, FlatPolicy, clipped_gain, masked_log_softmax
 from memplace_agents.learning.on_policy_settings import OnPolicySettings
 from memplace_agents.learning.policy_file import fitting
 from memplace_agents.learning.rollouts import Episodes, Rollout, Turn, advantages
@@ -188,13 +188,10 @@ class OnPolicyLearner:
         """Return the policy's gain, its entropy, the critic's squared error, and the divergence from what played."""
         log_policy = self.log_policy(batch.turn, program)
         change = log_policy.gather(-1, torch.from_numpy(batch.action)[:, None])[:, 0] - torch.from_numpy(batch.log_prob)
-        ratio = change.exp()
-        divergence = float((ratio - 1 - change).detach().mean())
+        divergence = float((change.exp() - 1 - change).detach().mean())
         advantage = torch.from_numpy(batch.advantage)
         advantage = (advantage - advantage.mean()) / (advantage.std(correction=0) + 1e-8)
-        gain = ratio * advantage
-        if self.settings.clip:
-            gain = torch.minimum(gain, ratio.clamp(1 - self.settings.clip, 1 + self.settings.clip) * advantage)
+        gain = clipped_gain(change, advantage, self.settings.clip)
         entropy = -(log_policy.exp() * log_policy).sum(-1).mean()
         critic = self.critic
         wanted = (torch.from_numpy(batch.returns) - critic.mean[program].float()) / critic.deviation[program].float()

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from memplace_agents.learning.flat_policy import FlatPolicy, masked_log_softmax
+from memplace_agents.learning.flat_policy import FlatPolicy, clipped_gain, masked_log_softmax
 from memplace_agents.learning.policy_file import fitting
 from memplace_agents.learning.rollouts import Bools, Floats, Turn
 from memplace_agents.learning.saved_tensors import load_optimiser, optimiser_state
@@ -165,11 +165,9 @@ class PolicyRun(TrainingRun[FlatPolicy]):
             for rows in np.array_split(order, -(-len(order) // settings.minibatch)):
                 part = batch.rows(rows)
                 change = self._log_probs(part) - torch.from_numpy(part.log_prob)
-                ratio, advantage = change.exp(), torch.from_numpy(part.advantage)
-                if float((ratio - 1 - change).detach().mean()) > settings.largest_kl:
+                if float((change.exp() - 1 - change).detach().mean()) > settings.largest_kl:
                     return
-                limited = ratio.clamp(1 - settings.clip, 1 + settings.clip) * advantage
-                self._step(-torch.minimum(ratio * advantage, limited).mean())
+                self._step(-clipped_gain(change, torch.from_numpy(part.advantage), settings.clip).mean())
 
     def _played(self, index: int) -> PolicyBatch:
         """Return decisions of a group of episodes of a program, by the policy at random, with their advantages."""
