@@ -165,21 +165,21 @@ class OnPolicyLearner:
         return -log_policy.gather(-1, torch.from_numpy(shown.action)[:, None]).mean()
 
     def _batch(self, rollout: Rollout, program: int) -> _Batch:
-        """Return the decisions of a round that have a choice, with advantages and returns."""
+        """Return the decisions of a round with advantages and returns.
+
+        Forced ones stay: without them a policy settles earlier, on games that are worse (GPT2, strassen2).
+        """
         with torch.no_grad():
             value, last = (
                 self.critic.values(torch.from_numpy(seen), program).numpy()
                 for seen in (rollout.observation, rollout.last)
             )
-        choice = rollout.legal.sum(-1) > 1
-        gained = advantages(rollout.reward, value, last, rollout.ended, choice, self.settings.lambda_)
-        returns, chosen = gained + value, np.flatnonzero(choice)
-        if len(chosen):
-            some = torch.from_numpy(returns.reshape(-1)[chosen])
-            self.critic.rescale(some, program, SCALE_WEIGHT if self.rounds else 1.0)
+        gained = advantages(rollout.reward, value, last, rollout.ended, self.settings.lambda_)
+        returns = gained + value
+        self.critic.rescale(torch.from_numpy(returns), program, SCALE_WEIGHT if self.rounds else 1.0)
 
         def flat(array: NDArray[Any]) -> NDArray[Any]:
-            return array.reshape(-1, *array.shape[2:])[chosen]
+            return array.reshape(-1, *array.shape[2:])
 
         turn = Turn(flat(rollout.observation), flat(rollout.legal), flat(rollout.entry))
         return _Batch(turn, flat(rollout.action), flat(rollout.log_prob), flat(gained), flat(returns))
@@ -217,7 +217,7 @@ class OnPolicyLearner:
 
 
 class _Batch(NamedTuple):
-    """Decisions with a choice: arrays of N rows."""
+    """Decisions of a round: arrays of N rows."""
 
     turn: Turn
     action: Ints
@@ -232,10 +232,7 @@ class _Batch(NamedTuple):
 
 
 def _minibatches(sizes: Sequence[int], share: int, rng: np.random.Generator) -> list[list[tuple[int, Ints]]]:
-    """Return minibatches of one epoch: in each about `share` random rows of every program that has some left.
-
-    There are none where no program has a row, as every decision of a round may be forced.
-    """
+    """Return minibatches of one epoch: in each about `share` random rows of every program that has some left."""
     count = -(-max(sizes) // share)
-    parts = [np.array_split(rng.permutation(size), max(count, 1)) for size in sizes]
+    parts = [np.array_split(rng.permutation(size), count) for size in sizes]
     return [[(program, part[i]) for program, part in enumerate(parts) if len(part[i])] for i in range(count)]

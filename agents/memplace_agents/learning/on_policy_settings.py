@@ -42,7 +42,7 @@ class OnPolicySettings:
     table_rate: float = 0.0
     entropy: float = 0.01
     lambda_: float = 0.95
-    width: int = 64
+    width: int = 128
     clip: float = 0.2
     largest_kl: float = 0.05
     imitation: float = 0.1

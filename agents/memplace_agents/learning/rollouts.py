@@ -72,27 +72,18 @@ class Rollout(NamedTuple):
     last: Floats
 
 
-def advantages(
-    reward: Floats, value: Floats, last_value: Floats, ended: Bools, choice: Bools, lambda_: float
-) -> Floats:
+def advantages(reward: Floats, value: Floats, last_value: Floats, ended: Bools, lambda_: float) -> Floats:
     """Return float32[T, B], generalised advantage estimates without a discount (Schulman et al., arXiv 1506.02438).
-
-    Decisions without a choice are passed over: their rewards belong to the last choice before them.
 
     Args:
         reward, ended: float32[T, B] and bool[T, B], results of the decisions.
         value: float32[T, B], values before the decisions.
         last_value: float32[B], values after the last.
-        choice: bool[T, B], decisions with a choice; values and advantages of the others mean nothing.
         lambda_: weight of later estimates, 0..1.
     """
-    result, zeros = np.empty_like(reward), np.zeros_like(last_value)
-    # Value and advantage of the next choice in the episode, and what the decisions up to it earn.
-    following, later, earned = last_value, zeros, zeros
+    result, later = np.empty_like(reward), np.zeros_like(last_value)
+    following = last_value
     for t in reversed(range(len(reward))):
-        goes_on = ~ended[t]
-        following, later, earned = goes_on * following, goes_on * later, reward[t] + goes_on * earned
-        result[t] = earned + following - value[t] + np.float32(lambda_) * later
-        following = np.where(choice[t], value[t], following)
-        later, earned = np.where(choice[t], result[t], later), np.where(choice[t], zeros, earned)
+        later = reward[t] - value[t] + ~ended[t] * (following + np.float32(lambda_) * later)
+        result[t], following = later, value[t]
     return result
