@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from dataclasses import replace
 from multiprocessing.connection import Connection
-
-import numpy as np
 
 from memplace_env._lib.errors import SimulatorError
 from memplace_env.leaderboard.plan_wire import to_bytes
@@ -48,24 +47,9 @@ class RemoteSimulator:
         answer = self._judge.recv_bytes()
         if answer[:1] != MEASURED:
             raise SimulatorError(answer[1:].decode())
-        ops, levels = program.num_ops, [level.name for level in accelerator.levels]
-        return [_report(ops, tuple(levels), *each) for each in RESULT.iter_unpack(answer[1:])]
+        return [_report(*each) for each in RESULT.iter_unpack(answer[1:])]
 
 
-def _report(num_ops: int, levels: tuple[str, ...], latency_ps: int, energy_j: float) -> Report:
-    """Return a report that says nothing of ops, ports, bytes and bounds."""
-    of_op, of_level = np.zeros(num_ops, dtype=np.int64), np.zeros(len(levels), dtype=np.int64)
-    return Report(
-        latency_ps=latency_ps,
-        op_time_ps=of_op,
-        compute_ps=of_op,
-        port_ps=np.zeros((num_ops, len(levels)), dtype=np.int64),
-        stall_ps=of_op,
-        tail_ps=0,
-        bound_by=np.full(num_ops, -1, dtype=np.int8),
-        bytes_moved=of_level,
-        peak_bytes=of_level,
-        energy_j=energy_j,
-        traffic_bound_ps=1,
-        level_names=levels,
-    )
+def _report(latency_ps: int, energy_j: float) -> Report:
+    """Return a report of latency and energy, exact to the picosecond."""
+    return replace(Report.measured(1, energy_j=energy_j), latency_ps=latency_ps)

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from memplace_env._lib.units import PS
+from memplace_env._lib.errors import SimulatorError
+from memplace_env._lib.foreign import described
+from memplace_env._lib.units import PS, PS_PER_S
 from memplace_env.program.program import Ints
 
 
 @dataclass(frozen=True, eq=False)
 class Report:
     """Latency, energy and traffic of one plan; times are integer picoseconds, with views in seconds.
+
+    A simulator that knows the latency and nothing else returns `Report.measured(seconds)`.
 
     Attributes:
         latency_ps: sum of op times, stalls and tail.
@@ -45,6 +51,59 @@ class Report:
     energy_j: float
     traffic_bound_ps: int
     level_names: tuple[str, ...]
+
+    @classmethod
+    def measured(cls, seconds: float, *, energy_j: float = 0.0) -> Report:
+        """Return the report of a measurement, in which all but latency and energy is unknown.
+
+        The arrays are empty; whoever evaluates the plan gives them their sizes (`sized`).
+
+        Args:
+            seconds: latency of one inference (of the whole batch), rounded to picoseconds, at least one.
+            energy_j: joules; 0.0 if they are unknown.
+
+        Raises:
+            SimulatorError: if `seconds` is no finite number above 0.
+        """
+        if not (isinstance(seconds, Real) and math.isfinite(seconds) and seconds > 0):
+            raise SimulatorError(f"Report.measured: seconds is {described(seconds)}; it must be a number above 0.")
+        none = np.zeros(0, dtype=np.int64)
+        return cls(
+            latency_ps=max(1, round(float(seconds) * PS_PER_S)),
+            op_time_ps=none,
+            compute_ps=none,
+            port_ps=none.reshape(0, 0),
+            stall_ps=none,
+            tail_ps=0,
+            bound_by=none.astype(np.int8),
+            bytes_moved=none,
+            peak_bytes=none,
+            energy_j=energy_j,
+            traffic_bound_ps=1,
+            level_names=(),
+        )
+
+    def sized(self, num_ops: int, level_names: tuple[str, ...]) -> Report:
+        """Return a report of `measured` with arrays of the right sizes: zeros, and -1 in `bound_by`; others as is."""
+        if self.level_names:
+            return self
+        of_op, of_level = np.zeros(num_ops, dtype=np.int64), np.zeros(len(level_names), dtype=np.int64)
+        return replace(
+            self,
+            op_time_ps=of_op,
+            compute_ps=of_op,
+            port_ps=np.zeros((num_ops, len(level_names)), dtype=np.int64),
+            stall_ps=of_op,
+            bound_by=np.full(num_ops, -1, dtype=np.int8),
+            bytes_moved=of_level,
+            peak_bytes=of_level,
+            level_names=level_names,
+        )
+
+    @property
+    def is_total_only(self) -> bool:
+        """True if times of ops, traffic and peaks are unknown, as in a measurement of the whole."""
+        return not self.op_time_ps.any()
 
     @property
     def latency_s(self) -> float:

@@ -66,7 +66,8 @@ def evaluate_plans(task: Task, plans: Sequence[MemoryPlan]) -> list[Report]:
         )
     for report in reports:
         require_report(simulator, report)
-    return reports
+    levels = tuple(level.name for level in task.accelerator.levels)
+    return [report.sized(task.program.num_ops, levels) for report in reports]
 
 
 def require_report(simulator: Simulator, report: object) -> None:

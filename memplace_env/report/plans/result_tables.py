@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -25,11 +26,18 @@ from memplace_env.report.tables import NONE, add_row, new_table, plain_text
 
 
 class Bound(NamedTuple):
-    """A latency that no plan beats: its name, the seconds, and a sentence that says for which plans it holds."""
+    """A latency that no plan beats: its name, the seconds, and a sentence that says for which plans it holds.
+
+    The seconds are NaN where no bound is known.
+    """
 
     name: str
     seconds: float
     meaning: str
+
+    def text(self, form: Callable[[float], str], value: float) -> str:
+        """Return a cell about the bound: a value in its form, or a dash where no bound is known."""
+        return NONE if math.isnan(value) else form(value)
 
 
 _PROVEN = {
@@ -47,6 +55,8 @@ def bound_of(
 
     `piece` is the word for what has one level in a one-shot plan, as `piece_of` returns it.
     """
+    if report.traffic_bound_ps == 1 and proven_s is None:  # what a simulator reports that knows none
+        return Bound("traffic bound", math.nan, "No bound: the simulator reports none.")
     traffic = f"Traffic bound: no plan of any kind can beat {seconds(report.traffic_bound_s)}."
     if proven_s is None:
         return Bound("traffic bound", report.traffic_bound_s, traffic)
@@ -69,14 +79,15 @@ def stage_results_table(
     )  # fmt: skip
 
     def row(name: str, latency_s: float, *spent: str, style: str = "") -> None:
-        above = percent(latency_s / bound.seconds - 1)
+        above = bound.text(percent, latency_s / bound.seconds - 1)
         add_row(table, name, seconds(latency_s), ratio(base_s / latency_s), above, *spent, style=style)
 
     row(baseline.name, base_s, NONE, NONE)
     for stage in stage_results:
         style = "bold" if stage.name == best else ""
         row(stage.name, stage.latency_s, str(stage.evaluations), f"{stage.seconds:.2f}", style=style)
-    add_row(table, bound.name, seconds(bound.seconds), ratio(base_s / bound.seconds), NONE, NONE, NONE)
+    limit = bound.text(seconds, bound.seconds), bound.text(ratio, base_s / bound.seconds)
+    add_row(table, bound.name, *limit, NONE, NONE, NONE)
     return table
 
 
@@ -91,9 +102,12 @@ def result_table(
     def row(name: str, value: Callable[[EvaluatedPlan], str], last: str = NONE, style: str = "") -> None:
         add_row(table, name, *map(value, shown), last, style=style)
 
-    row("latency", lambda item: seconds(item.report.latency_s), seconds(bound.seconds), "bold")
-    row("speed-up", lambda item: ratio(base_s / item.report.latency_s), ratio(base_s / bound.seconds))
-    row(f"above the {bound.name}", lambda item: percent(item.report.latency_s / bound.seconds - 1))
+    limit = bound.text(seconds, bound.seconds), bound.text(ratio, base_s / bound.seconds)
+    row("latency", lambda item: seconds(item.report.latency_s), limit[0], "bold")
+    row("speed-up", lambda item: ratio(base_s / item.report.latency_s), limit[1])
+    row(f"above the {bound.name}", lambda item: bound.text(percent, item.report.latency_s / bound.seconds - 1))
+    if all(item.report.is_total_only for item in shown):
+        return table
     row("lost to memory", lambda item: seconds(item.lost_ps * PS))
     if any(item.waits_ps for item in shown):
         row("  of it waiting for copies", lambda item: seconds(item.waits_ps * PS))
@@ -110,6 +124,8 @@ def result_table(
 def bottlenecks_table(task: Task, evaluated: EvaluatedPlan) -> RenderableType:
     """Return a table of the ops that lose most time to memory, and why; a sentence if none loses any."""
     groups, report = repeated_bottlenecks(task, evaluated), evaluated.report
+    if report.is_total_only:
+        return Text("The simulator reports no times of single ops.\n")
     if not groups:
         return Text("No op loses time to memory.\n")
     lost = [report.memory_loss_ps[list(group.ops)].sum() for group, _ in groups]

@@ -32,14 +32,14 @@ def draw_times(figure: Figure, box: Box, shown: PlanMap, baseline: EvaluatedPlan
         memory, waiting = np.append(memory, 0), np.append(waiting, report.tail_ps)
     compute = np.append(report.compute_ps, np.zeros(len(memory) - ops, dtype=np.int64))
     total = compute + memory + waiting
-    scale = time_scale(float(total.max()) * PS)
+    scale = time_scale(float(max(total.max(), 1)) * PS)  # all are 0 where only the sum was measured
     edges, unit = np.arange(len(total) + 1), PS / scale.size
     base = np.zeros(len(total))
     for part, colour in zip((compute, memory, waiting), TIME_COLOURS.values(), strict=True):
         axes.stairs(base + part * unit, edges, baseline=base, fill=True, color=colour, linewidth=0)
         base = base + part * unit
     axes.set_xlim(0, shown.slots)
-    axes.set_ylim(0, float(total.max()) * unit * 1.12)
+    axes.set_ylim(0, float(max(total.max(), 1)) * unit * 1.12)
     axes.locator_params(axis="y", nbins=5)
     label_axis(axes, f"op time ({scale.unit})")
     axes.set_xlabel(shown.op_axis, fontsize=AXIS_PT, color=INK)
@@ -61,6 +61,8 @@ def _draw_saved(axes: Axes, baseline: EvaluatedPlan, time: NDArray[np.floating],
 
 def _facts(shown: PlanMap) -> str:
     report, lost = shown.evaluated.report, shown.evaluated.lost_ps
+    if report.is_total_only:
+        return "the simulator reports no times of single ops"
     text = f"{percent(lost / report.latency_ps)} ({seconds(lost * PS)}) is lost to memory"
     worst = int(report.memory_loss_ps.argmax())
     if report.memory_loss_ps[worst] > 0:
