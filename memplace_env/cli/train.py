@@ -87,7 +87,7 @@ def _make(name: str, flags: ModelFlags, formulation: Formulation | None, spec: A
 
     kind = formulation or Formulation.ONE_SHOT
     if is_env_id(name):
-        env = make_registered(name, drawn=spec.draws)
+        env = make_registered(name, drawn=spec.draws and name.startswith(f"{Formulation.GAME.traits.prefix}-"))
         if env.formulation is Formulation.STEPS:
             note(f"{name} is played at once, as the one-shot problem that it is: the plans are the same.")
             env = OneShotEnv(env.task)

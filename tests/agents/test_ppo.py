@@ -204,6 +204,24 @@ def test_a_run_that_dies_and_resumes_is_the_unbroken_run(agent, formulation, tmp
     assert states[0] == states[1]
 
 
+def test_drawn_programs_are_trained_on_and_resumed():
+    """Games of all programs count; a run that goes on from a saved state is the unbroken run."""
+
+    def run(rounds, state=None):
+        evaluator = GameEvaluator(gym.make("MallocGame-Synthetic-v0").unwrapped, budget=10_000)
+        made = small(PPOAgent).new_run([evaluator], 3)
+        made.begin() if state is None else made.load_state_dict(state)
+        first = evaluator.evaluations
+        for _ in range(rounds):
+            made.step()
+        return made, evaluator.evaluations - first
+
+    half, counted = run(60)
+    assert counted >= 4
+    whole, resumed = run(75)[0], run(15, half.state_dict())[0]
+    assert plain(whole.state_dict()) == plain(resumed.state_dict())
+
+
 @pytest.mark.parametrize("formulation", FORMULATIONS)
 def test_damaged_checkpoints_are_refused(formulation, tmp_path):
     env = small_env(formulation)

@@ -191,10 +191,10 @@ def test_muzero(run: Run, parsed: Callable[..., Any], tmp_path: Path) -> None:
 
 
 def test_programs_that_are_drawn(parsed: Callable[..., Any]) -> None:
-    """MuZero trains on them; the other learners want programs with names."""
     small = ("--set", "games=2", "--set", "decisions=16", "--set", "hidden=8", "--budget", 12)
-    workloads = parsed("train", "muzero", "MallocGame-Synthetic-v0", *small, "--out", "o")["runs"][0]["workloads"]
-    assert workloads[0]["evaluations"] >= 12
+    for agent, settings in {"muzero": small, "ppo": ("--budget", 12)}.items():
+        workloads = parsed("train", agent, "MallocGame-Synthetic-v0", *settings, "--out", agent)["runs"][0]["workloads"]
+        assert workloads[0]["evaluations"] >= 12
 
 
 class _Malicious:

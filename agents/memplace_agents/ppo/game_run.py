@@ -10,9 +10,11 @@ from memplace_agents.evaluator import GameEvaluator
 from memplace_agents.learning.flat_policy import FlatPolicy
 from memplace_agents.learning.on_policy import OnPolicyLearner
 from memplace_agents.learning.training import TrainingRun
+from memplace_agents.ppo.drawn_games import DrawnGames
 from memplace_agents.ppo.game_episodes import GameEpisodes
 from memplace_agents.ppo.ppo_config import PPOConfig
 from memplace_agents.ppo.start import check_numbers, started
+from memplace_env.envs.many.many_env import ManyProgramsEnv
 
 
 class GameRun(TrainingRun[FlatPolicy]):
@@ -33,7 +35,12 @@ class GameRun(TrainingRun[FlatPolicy]):
     ) -> None:
         super().__init__(seed)
         self._evaluators, settings = evaluators, config.games
-        self._episodes = [GameEpisodes(evaluator, settings.envs) for evaluator in evaluators]
+        self._episodes = [
+            DrawnGames(evaluator, settings.envs, seed)
+            if isinstance(evaluator.env, ManyProgramsEnv)
+            else GameEpisodes(evaluator, settings.envs)
+            for evaluator in evaluators
+        ]
         network = started((GameEpisodes.inputs, settings.width, GameEpisodes.actions), policy, seed)
         self._learner = OnPolicyLearner(settings, network, [some.entries for some in self._episodes], seed)
         for index, (episodes, evaluator) in enumerate(zip(self._episodes, evaluators, strict=True)):
