@@ -26,6 +26,8 @@ _OPTIONS = {
     ],
     "dtype": Annotated[str | None, typer.Option("--dtype", help="int8, float16, bfloat16 or float32.")],
     "fusion": Annotated[str | None, typer.Option("--fusion", help="none, activation, chain, conv or epilogue.")],
+    "trips": Annotated[int | None, typer.Option("--trips", help="Rounds of loops for which the data determine it.")],
+    "cut": Annotated[str | None, typer.Option("--cut", metavar="TENSOR", help="Load an .onnx file up to this tensor.")],
     "slices": Annotated[
         str | None,
         typer.Option("--slices", help="Cut tensors larger than this share of the fastest memory: 0.1, or auto."),
@@ -50,6 +52,8 @@ _WRITTEN: dict[str, type | tuple[type, ...]] = {
     "dims": dict,
     "dtype": str,
     "fusion": str,
+    "trips": int,
+    "cut": str,
     "slices": (float, dict),
     "costs": str,
 }
@@ -74,6 +78,8 @@ class ModelFlags:
     dims: Mapping[str, int] | None = None
     dtype: str | None = None
     fusion: str | None = None
+    trips: int | None = None
+    cut: str | None = None
     slices: Slicing | None = None
     costs: str | None = None
     simulator: str | None = None
@@ -94,7 +100,7 @@ class ModelFlags:
         """Return the model and the settings of its registered environment, if it has one and no flag replaces them."""
         traits = formulation.traits
         flags = replace(self, accelerator=self.accelerator or traits.accelerator)
-        typed = (self.batch, self.dims, self.dtype, self.fusion)
+        typed = (self.batch, self.dims, self.dtype, self.fusion, self.trips, self.cut)
         for key, settings in traits.settings.items():
             named = {"workload": key, "accelerator": traits.accelerator, **settings}
             name = named.pop("workload")

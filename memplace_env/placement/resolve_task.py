@@ -47,6 +47,7 @@ class TaskOptions(TypedDict, total=False):
         costs: a cost model, by name or itself, or the `Costs` of this program on this chip; None takes the
             accelerator's model, for `synthetic:...` the roofline, under which optima are planted.
         batch, dims: see `load_onnx`.
+        trips, cut: see `load_onnx`.
         dtype, fusion: see `load_onnx`; None takes the accelerator's, for StableHLO the module's own dtypes.
         slices: largest share of the fastest memory that a tensor may take whole, in (0, 1]; larger ones are cut into
             slices, which may lie in several memories at once. None cuts none. "auto" takes the least of `AUTO_SHARES`
@@ -60,6 +61,8 @@ class TaskOptions(TypedDict, total=False):
     dims: Mapping[str, int] | None
     dtype: str | None
     fusion: str | None
+    trips: int | None
+    cut: str | None
     slices: Slicing | None
 
 
@@ -73,6 +76,8 @@ def resolve_task(
     dims: Mapping[str, int] | None = None,
     dtype: str | None = None,
     fusion: str | None = None,
+    trips: int | None = None,
+    cut: str | None = None,
     slices: Slicing | None = None,
     must_fit: bool = True,
 ) -> Task:
@@ -81,7 +86,7 @@ def resolve_task(
     Args:
         workload: zoo name, path of a model file, `synthetic:...` or a Program; a Task is returned as it is.
         accelerator: shipped name, path of a .toml file, or an Accelerator.
-        simulator, costs, batch, dims, dtype, fusion, slices: see `TaskOptions`.
+        simulator, costs, batch, dims, dtype, fusion, trips, cut, slices: see `TaskOptions`.
         must_fit: whether to refuse a program that the backing memory cannot hold, which can only be looked at.
 
     Raises:
@@ -97,6 +102,8 @@ def resolve_task(
             dims=dims,
             dtype=dtype,
             fusion=fusion,
+            trips=trips,
+            cut=cut,
             slices=slices,
         )
         _refuse_updates(workload)
@@ -109,17 +116,19 @@ def resolve_task(
     priced = costs if isinstance(costs, Costs) else resolve_cost_model(chip.cost_model if costs is None else costs)
     settings: dict[str, Any] = {}
     if is_built(workload):
-        program = resolve_workload(workload, batch=batch, dims=dims, dtype=dtype)
+        program = resolve_workload(workload, batch=batch, dims=dims, dtype=dtype, trips=trips, cut=cut)
     else:
         fusion = chip.fusion if fusion is None else fusion
         if dtype is None and not has_own_types(workload):
             dtype = chip.dtype
-        program = resolve_workload(workload, batch=batch, dims=dims, dtype=dtype, fusion=fusion)
+        program = resolve_workload(workload, batch=batch, dims=dims, dtype=dtype, fusion=fusion, trips=trips, cut=cut)
         settings = {
             "batch": None if batch is None else int(batch),
             "dims": {name: int(size) for name, size in dims.items()} if dims else None,
             "dtype": dtype,
             "fusion": fusion,
+            **({} if trips is None else {"trips": int(trips)}),
+            **({} if cut is None else {"cut": cut}),
         }
     model = KnownCosts(priced, program, chip) if isinstance(priced, Costs) else priced
     if slices is not None:

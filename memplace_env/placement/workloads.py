@@ -27,6 +27,8 @@ def resolve_workload(
     dims: Mapping[str, int] | None = None,
     dtype: str | None = None,
     fusion: str = "conv",
+    trips: int | None = None,
+    cut: str | None = None,
 ) -> Program:
     """Return the Program that `spec` names.
 
@@ -38,16 +40,19 @@ def resolve_workload(
         dtype: see `load_onnx`; None leaves the types as they are.
         fusion: see `load_onnx`; Programs, saved or not, and synthetic workloads have no ops left to fuse, so it is
             ignored there.
+        trips: see `load_onnx` and `load_stablehlo`.
+        cut: see `load_onnx`.
 
     Raises:
         WorkloadError: it names nothing, the model cannot be loaded, or settings are passed that cannot apply.
     """
-    _check_types(batch, dims, dtype, fusion)
+    _check_types(batch, dims, dtype=dtype, fusion=fusion, cut=cut)
+    settings = {"batch": batch, "dims": dims, "dtype": dtype, "trips": trips, "cut": cut}
     if isinstance(spec, Program):
-        refuse_settings("A Program that is already built", batch=batch, dims=dims, dtype=dtype)
+        refuse_settings("A Program that is already built", **settings)
         return spec
     if isinstance(spec, str) and spec.startswith("synthetic:"):
-        refuse_settings("A synthetic workload", batch=batch, dims=dims, dtype=dtype)
+        refuse_settings("A synthetic workload", **settings)
         from memplace_env.placement.synthetic import from_spec
 
         return from_spec(spec)
@@ -56,21 +61,23 @@ def resolve_workload(
     path = named_file(spec)
     kind = path.suffix.lower()
     if kind == ".program":
-        refuse_settings("A saved Program", batch=batch, dims=dims, dtype=dtype)
+        refuse_settings("A saved Program", **settings)
         return Program.load(path)
     if kind in STABLEHLO:
-        refuse_settings("A StableHLO module", batch=batch, dims=dims)
+        refuse_settings("A StableHLO module", batch=batch, dims=dims, cut=cut)
         from memplace_env.program.frontends.stablehlo import load_stablehlo
 
-        return load_stablehlo(path, dtype=dtype, fusion=fusion)
+        return load_stablehlo(path, dtype=dtype, fusion=fusion, trips=trips)
     if kind == ".tflite":
+        refuse_settings("A TFLite model", trips=trips, cut=cut)
         from memplace_env.program.frontends.tflite import load_tflite
 
         return load_tflite(path, batch=batch, dims=dims, dtype=dtype, fusion=fusion)
     # onnx takes 0.1 s to import, which synthetic workloads need not pay.
     from memplace_env.program.frontends.onnx import load_onnx
 
-    return load_onnx(path, batch=batch, dims=onnx_dims(spec, batch, dims), dtype=dtype, fusion=fusion)
+    sizes = onnx_dims(spec, batch, dims)
+    return load_onnx(path, batch=batch, dims=sizes, dtype=dtype, fusion=fusion, trips=trips, cut=cut)
 
 
 def onnx_dims(
@@ -92,9 +99,9 @@ def onnx_dims(
     return {dim: DEFAULT_DIMS[dim] for dim in symbolic if dim in DEFAULT_DIMS and dim not in taken} | given
 
 
-def _check_types(batch: object, dims: object, dtype: object, fusion: object) -> None:
+def _check_types(batch: object, dims: object, **names: object) -> None:
     """Refuse settings of the wrong types; loaders check their values."""
-    for name, text in (("dtype", dtype), ("fusion", fusion)):
+    for name, text in names.items():
         if text is not None and not isinstance(text, str):
             raise WorkloadError(f"{name} is a name, not {described(text)}.")
     if dims is not None and not isinstance(dims, Mapping):

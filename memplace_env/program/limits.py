@@ -7,7 +7,10 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
+import numpy as np
+
 from memplace_env._lib.errors import WorkloadError
+from memplace_env._lib.foreign import described
 
 MAX_FILE_BYTES: Final = 2**31 - 1
 """Largest model file; protocol buffers and flat buffers have the same limit."""
@@ -30,6 +33,16 @@ choice: far above what exporters write, and below what would keep a machine busy
 
 SECONDS: Final = 60.0
 """Most processor time of one pass over a model, for files that pass all the limits above and are slow even so."""
+
+
+def check_trips(trips: int | None) -> None:
+    """Refuse a number of rounds of loops that is no whole number from 0.
+
+    Raises:
+        WorkloadError: it is none.
+    """
+    if trips is not None and (not isinstance(trips, int | np.integer) or isinstance(trips, bool) or trips < 0):
+        raise WorkloadError(f"trips is {described(trips)}; the number of rounds of a loop is a whole number from 0.")
 
 
 class Meter:

@@ -9,7 +9,7 @@ from onnx import TensorProto
 from memplace_env.program.frontends.lowered.buffer_ops import Buffer, Op, OpGraph
 from memplace_env.program.frontends.lowered.fusion.elementwise_chains import fuse_elementwise
 from memplace_env.program.frontends.lowered.fusion.groups import Group, Links, regrouped
-from memplace_env.program.frontends.onnx.onnx_operators import operator_of
+from memplace_env.program.frontends.onnx.onnx_operators import OPERATORS
 
 
 def plainly_fused(graph: OpGraph, into_products: bool) -> OpGraph:
@@ -67,7 +67,7 @@ def graphs(draw: st.DrawFn) -> OpGraph:
             buffers[name] = Buffer(draw(st.sampled_from([4, 4, 4, 4, 5])), TensorProto.FLOAT, 8, False)
         names += outputs
         reads = {name: buffers[name].elements for name in inputs}
-        ops.append(Op(operator_of(kind), f"n{index}", inputs, outputs, reads, (0, 0, 0, 0), 1, (0,) * 14))
+        ops.append(Op(OPERATORS[kind], f"n{index}", inputs, outputs, reads, (0, 0, 0, 0), 1, (0,) * 14))
     outputs = draw(st.sets(st.sampled_from(names[2:]), max_size=2)) | {names[-1]}
     read = {name for op in ops for name in op.reads}
     return OpGraph(tuple(ops), buffers, frozenset(outputs | {name for name in names[2:] if name not in read}))

@@ -159,17 +159,6 @@ def test_sizes_that_depend_on_the_data() -> None:
         load([node("NonZero", "x", "i"), node("Cast", "i", "y", to=TensorProto.FLOAT)], {"x": [4]})
 
 
-def test_control_flow_that_stays() -> None:
-    then = helper.make_graph([node("Relu", "x", "t")], "then", [], [helper.make_tensor_value_info("t", 1, [4])])
-    other = helper.make_graph([node("Abs", "x", "e")], "else", [], [helper.make_tensor_value_info("e", 1, [4])])
-    choice = node("If", "c", "y", then_branch=then, else_branch=other)
-    with pytest.raises(WorkloadError, match=r"condition of node 'n_y' \(If\) depends on the data"):
-        load([choice], {"x": [4], "c": []}, types={"c": TensorProto.BOOL})
-    body = helper.make_graph([], "body", [], [])
-    with pytest.raises(WorkloadError, match="Control flow as in node 'n_y'"):
-        load([node("Loop", "_ _ x", "y", body=body)], {"x": [4]})
-
-
 @pytest.mark.parametrize("op_type", ["Shape", "Size", "Relu", "SequenceAt"])
 @pytest.mark.parametrize("inputs", ["", "x"])
 def test_subgraph_where_none_belongs(op_type: str, inputs: str) -> None:

@@ -121,9 +121,3 @@ def test_a_size_that_nothing_needs_is_refused() -> None:
             load_model(proto, dims=dims, **SIZES)
     with pytest.raises(WorkloadError, match="no symbolic dim 'Reshape_13_dim_0'; it has: batch, sequence"):
         load_model(proto, dims={"sequence": 6, "Reshape_13_dim_0": 12}, **SIZES)
-
-
-def test_operators_without_a_cost_get_no_size() -> None:
-    nodes = [node("NonZero", "x", "i"), node("Cast", "i", "y", to=TensorProto.FLOAT)]
-    with pytest.raises(WorkloadError, match=r"'i', an input of node 'n_y'.*whose output size depends on the data\.$"):
-        load(nodes, {"x": [4]})

@@ -8,26 +8,29 @@ from pathlib import Path
 
 import onnx
 import pytest
+from onnxruntime.capi.onnxruntime_pybind11_state import get_all_operator_schema
 
 from memplace_env.program.frontends.lowered.node_graph import BehindConv, Operator
 from memplace_env.program.frontends.lowered.rules.vector_ops import per_input
-from memplace_env.program.frontends.onnx import onnx_operators
+from memplace_env.program.frontends.onnx import onnx_operators, runtime_operators
 from memplace_env.program.frontends.onnx.onnx_operators import OPERATORS
+from memplace_env.program.frontends.onnx.runtime_operators import RUNTIME_OPERATORS
 from tests.program.models import load, node
 
 FOLDER = Path(onnx_operators.__file__).parent
 SCHEMAS = [schema for schema in onnx.defs.get_all_schemas_with_history() if not schema.domain]
+RUNTIME_SCHEMAS = [schema for schema in get_all_operator_schema() if schema.domain == "com.microsoft"]
 KNOWN_TO_ONNX = frozenset(schema.name for schema in SCHEMAS)
 
 ALLOWED_ELSEWHERE = {
-    "control_flow.py": {"Identity"},
+    "control_flow.py": {"ConcatFromSequence", "Identity"},
     "sequences.py": {"Concat", "Identity", "Split", "Squeeze", "Unsqueeze"},
 }
-"""The node that an inlined branch ends in; the nodes that stand for those of sequences."""
+"""The nodes that branches and loops end in; the nodes that stand for those of sequences."""
 
 
 def test_rows_make_sense() -> None:
-    for name, row in OPERATORS.items():
+    for name, row in (*OPERATORS.items(), *RUNTIME_OPERATORS.items()):
         is_op = row.works or row.view is not None
         arithmetic = row.behind_conv & BehindConv.ARITHMETIC
         no_arithmetic = row.behind_conv & (BehindConv.ACTIVATION | BehindConv.NORMALISATION)
@@ -61,12 +64,22 @@ def test_positions_are_inputs_that_the_operator_has() -> None:
         assert not row.conv_head or row.bias < inputs, name
 
 
+def test_positions_of_the_runtime_s_operators() -> None:
+    for schema in RUNTIME_SCHEMAS:
+        row = RUNTIME_OPERATORS.get(schema.name, Operator("none"))
+        assert all(0 < position < len(schema.inputs) for position in (*row.parameters, *row.gathers)), schema.name
+        assert not row.product or row.weight < len(schema.inputs), schema.name
+    known_to_runtime = {schema.name for schema in RUNTIME_SCHEMAS}
+    assert RUNTIME_OPERATORS.keys() - known_to_runtime == {"LayerNormalization", "SimplifiedLayerNormalization"}
+
+
 def test_no_operator_has_two_rows() -> None:
     assert len(onnx_operators._ROWS) == len(OPERATORS)
+    assert len(runtime_operators._ROWS) == len(RUNTIME_OPERATORS)
 
 
 def test_nothing_but_the_table_names_operators() -> None:
-    modules = [path for path in FOLDER.rglob("*.py") if path.name != "onnx_operators.py"]
+    modules = [path for path in FOLDER.rglob("*.py") if path.name not in ("onnx_operators.py", "runtime_operators.py")]
     assert len(modules) > 10
     for module in modules:
         named = set(operator_names(ast.parse(module.read_text())))

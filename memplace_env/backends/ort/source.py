@@ -105,14 +105,15 @@ def source_of(task: Task) -> Source:
             "simulated."
         )
     file = named_file(workload)
-    named: dict[str, Any] = {key: settings.get(key) for key in ("batch", "dims", "dtype", "fusion")}
+    named: dict[str, Any] = {key: settings.get(key) for key in ("batch", "dims", "dtype", "fusion", "trips", "cut")}
     if resolve_workload(workload, **named).sha256 != program.whole.sha256:
         raise ExecutionError(
             f"{file} cannot be executed: its ops or sizes are no longer those of {program.name!r}; make the task "
             "and the plan anew."
         )
-    batch = settings.get("batch")
-    graph = inferred_graph(file, batch=batch, dims=onnx_dims(workload, batch, settings.get("dims")))
+    batch, trips, cut = (settings.get(name) for name in ("batch", "trips", "cut"))
+    dims = onnx_dims(workload, batch, settings.get("dims"))
+    graph = inferred_graph(file, batch=batch, dims=dims, trips=trips, cut=cut)
     model = _model(file)
     nodes = {name: node for node in model.graph.node for name in node.output if name}
     names = {}
@@ -122,7 +123,7 @@ def source_of(task: Task) -> Source:
         if first not in nodes and not graph.values[first].constant:
             raise ExecutionError(
                 f"{file.name} cannot be executed: node {node.name!r} ({node.operator.name}) comes from the branch of "
-                "an If or from a sequence; export the model without them."
+                "an If, from a loop or from a sequence; export the model without them."
             )
         if node.operator.random:
             raise ExecutionError(

@@ -80,9 +80,10 @@ class MallocGameEnv(PlacementEnv[np.int64]):
     `optimal_latency_s` and `optimal_return`, which are known for planted programs only.
 
     ## Arguments
-    As `OneShotEnv` (`workload`, `accelerator`, `simulator`, `batch`, `dims`, `dtype`, `fusion`, `costs`,
-    `observation`, `optimum`); the default accelerator is `"tpu-v4i"`. Any machine with two levels will do; one with
-    resident weights is replaced by a copy that streams them, named so in `accelerator.name`: `"edge-tpu-streamed"`.
+    As `OneShotEnv` (`workload`, `accelerator`, `simulator`, `batch`, `dims`, `dtype`, `fusion`, `trips`, `cut`,
+    `costs`, `observation`, `optimum`); the default accelerator is `"tpu-v4i"`. Any machine with two levels will do; one
+    with resident weights is replaced by a copy that streams them, named so in `accelerator.name`:
+    `"edge-tpu-streamed"`.
     A program that updates its weights needs that name, or a chip that streams weights anyway.
 
     And `reward`, see above; `skip_forced`: True plays decisions with a single legal action at once. These are half

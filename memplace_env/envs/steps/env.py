@@ -85,7 +85,8 @@ class StepsEnv(PlacementEnv[np.int64]):
     for planted programs only.
 
     ## Arguments
-    As `OneShotEnv` (`workload`, `accelerator`, `simulator`, `batch`, `dims`, `dtype`, `fusion`, `costs`), and:
+    As `OneShotEnv` (`workload`, `accelerator`, `simulator`, `batch`, `dims`, `dtype`, `fusion`, `trips`, `cut`,
+    `costs`), and:
 
     | name          | default     | meaning                                                                            |
     |---------------|-------------|------------------------------------------------------------------------------------|

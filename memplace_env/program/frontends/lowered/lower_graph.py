@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 
 from memplace_env._lib.errors import WorkloadError
@@ -30,6 +30,16 @@ def lower(graph: NodeGraph, dtype: str | None) -> OpGraph:
         WorkloadError: an operator has no rule, or its attributes do not fit its operands.
     """
     return _Lowering(graph, dtype).run()
+
+
+def work_of(node: Node, values: Mapping[str, Value]) -> int:
+    """Return the sum of a node's multiply-accumulates and element operations, to compare branches."""
+    site = Site.of(node, values, {name for name in node.outputs if name in values}, None, False)
+    if site.result.constant:
+        return 0
+    with _blaming(node):
+        gemm = NO_GEMM if node.operator.product is None else node.operator.product(site)
+        return math.prod(gemm) + (0 if node.operator.vector_ops is None else node.operator.vector_ops(site))
 
 
 class _Lowering:
@@ -98,8 +108,9 @@ class _Lowering:
                 self._buffers[name] = self._buffer(self._graph.values[name])
         reads = {name: self._buffers[name].elements for name in inputs if name is not None}
         # Of a gathered table only the rows in the result are read, unless the table is another operand too.
-        if operator.gathers and inputs[0] is not None and inputs[0] not in inputs[1:]:
-            reads[inputs[0]] = min(reads[inputs[0]], site.result.elements)
+        for table in (inputs[position] for position in operator.gathers if position < len(inputs)):
+            if table is not None and inputs.count(table) == 1:
+                reads[table] = min(reads[table], site.result.elements)
         cuts = (
             self._independent(inputs, node.inputs, site.inputs, axes.inputs),
             self._independent(node.outputs, node.outputs, site.outputs, axes.outputs),

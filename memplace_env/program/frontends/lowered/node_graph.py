@@ -47,7 +47,7 @@ class BehindConv(Flag):
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """One operator of the standard ONNX domain.
+    """One operator of ONNX, or of the files that ONNX Runtime optimised.
 
     A node becomes an op of the Program if its operator has a `product` or `vector_ops` rule. All others must disappear
     before: views, constants, chosen branches. The rules are functions of the shapes around a node.
@@ -61,7 +61,7 @@ class Operator:
         weight: input position of its filters or right-hand matrix, if it has a `product`.
         bias: input position of its bias, if it is a `conv_head`.
         parameters: input positions of parameters (axes, pads, ...), where constants are not tensors of the Program.
-        gathers: whether input 0 is a table of which only the rows in the result are read.
+        gathers: input positions of tables, of which only the rows in the result are read.
         view: rule for the input position that a node's only result is a view of, None for a tensor of its own; called
             only for nodes that use the first output alone. Without a rule the result is never a view.
         view_of_constants: whether the result for a constant input 0 is a view, stored in the form that is needed.
@@ -78,11 +78,11 @@ class Operator:
         sized_by_data: whether its output sizes are known only by folding, and bounded by its inputs.
         value: its only output, for an operator that needs neither shape inference nor an op.
         sequence: the replacement of a node that makes or reads a sequence of tensors.
-        fallback_shape: its only output, from its inputs, where ONNX infers none because a version of the operator is
-            defined by a function only.
+        shapes: rule for its outputs, by position, where ONNX infers none: a version of the operator is defined by a
+            function only, or it is not of ONNX. The site has no outputs yet.
         keeps_elements: whether its result must have as many elements as input 0, which ONNX's inference does not check.
         branches: whether it is control flow that picks one of its subgraphs.
-        loops: whether it is control flow that repeats its subgraph, which is not supported.
+        loops: whether it is control flow that repeats its subgraph.
     """
 
     name: str
@@ -93,7 +93,7 @@ class Operator:
     weight: int = 1
     bias: int = 2
     parameters: tuple[int, ...] = ()
-    gathers: bool = False
+    gathers: tuple[int, ...] = ()
     view: Callable[[Site], int | None] | None = None
     view_of_constants: bool = False
     order: Callable[[Site], Sequence[int]] | None = None
@@ -109,7 +109,7 @@ class Operator:
     sized_by_data: bool = False
     value: Callable[[NodeProto, Sequence[Value]], Value] | None = None
     sequence: Callable[[SequenceSite], Unrolled] | None = None
-    fallback_shape: Callable[..., Value] | None = None
+    shapes: Callable[[Site], Sequence[Value | None]] | None = None
     keeps_elements: bool = False
     branches: bool = False
     loops: bool = False
@@ -153,12 +153,14 @@ class NodeGraph:
         values: by name; outputs that nothing reads may be missing.
         outputs: names of the graph's outputs.
         channels_last: whether feature maps are [batch, height, width, channels]; filters are as in ONNX even so.
+        notes: sentences for the user on what was assumed of the model.
     """
 
     nodes: tuple[Node, ...]
     values: Mapping[str, Value]
     outputs: tuple[str, ...]
     channels_last: bool = False
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

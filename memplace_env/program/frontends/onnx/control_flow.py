@@ -1,14 +1,16 @@
-"""Inlining of the branch of an `If` whose condition is known."""
+"""Copies of the graphs inside control-flow nodes: the branch of an `If` that is taken, the rounds of a `Loop`."""
 
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import MutableMapping
+from collections.abc import Collection, MutableMapping, Sequence
+from itertools import chain
 
 from onnx import GraphProto, NodeProto, TensorProto, helper
 
 from memplace_env._lib.errors import WorkloadError
-from memplace_env.program.frontends.onnx.topology import all_nodes, defined, describe, subgraphs
+from memplace_env.program.frontends.onnx.operator_lookup import operator_of
+from memplace_env.program.frontends.onnx.topology import all_nodes, captured, defined, describe, schedule, subgraphs
 from memplace_env.program.limits import Meter
 from memplace_env.program.names import stem
 
@@ -26,21 +28,94 @@ def inlined_branch(node: NodeProto, taken: bool, meter: Meter) -> tuple[list[Ten
     branch = next((attribute.g for attribute in node.attribute if attribute.name == key), None)
     if branch is None or len(branch.output) != len(node.output):
         raise WorkloadError(f"The {key} of {describe(node)} is missing or has other outputs; the file is damaged.")
-    inner_nodes = sum(1 for _ in all_nodes(branch.node)) - len(branch.node)
-    meter.add("nodes in branches within branches", inner_nodes)
-    prefix = stem(next(filter(None, node.output)))
-    names = {name: f"{prefix}/{name}" for name in defined(branch) if name}
-    initializers = []
-    for tensor in branch.initializer:
-        renamed = TensorProto()
-        renamed.CopyFrom(tensor)
-        renamed.name = names[tensor.name]
-        initializers.append(renamed)
+    meter.add("nodes in branches within branches", _inner_nodes(branch.node))
+    names = _prefixed(_prefix(node), defined(branch))
+    initializers = [_stored(tensor, names) for tensor in branch.initializer]
     nodes = [_renamed(inner, names) for inner in branch.node]
     for value, output in zip(branch.output, node.output, strict=True):
         if output:
-            nodes.append(helper.make_node("Identity", [names.get(value.name, value.name)], [output]))
+            nodes.append(alias(names.get(value.name, value.name), output))
     return initializers, nodes
+
+
+class LoopBody:
+    """The body of a `Loop`, to be copied once a round. What a round computes from nothing is copied once in all.
+
+    Attributes:
+        carried: number of values that a round hands to the next one.
+        initializers: constants of the body, under names of their own.
+        fixed: nodes without operands, whose results all rounds share.
+
+    Raises:
+        WorkloadError: the body is missing, or has another number of inputs or outputs.
+    """
+
+    def __init__(self, node: NodeProto, meter: Meter) -> None:
+        body = next((attribute.g for attribute in node.attribute if attribute.name == "body"), None)
+        self.carried = len(node.input) - 2
+        fits = body is not None and (len(body.input), len(body.output)) == (len(node.input), len(node.output) + 1)
+        if body is None or not fits or not 0 <= self.carried <= len(node.output):
+            raise WorkloadError(f"The body of {describe(node)} is missing or has other inputs; the file is damaged.")
+        self._meter = meter
+        self._prefix = _prefix(node)
+        self._inputs = [value.name for value in body.input]
+        self._outputs = [value.name for value in body.output]
+        constants = [tensor.name for tensor in body.initializer]
+        nodes = schedule(body.node, self._outputs, {*self._inputs, *constants, *captured(body)})
+        fixed = [inner for inner in nodes if _is_fixed(inner)]
+        self._nodes = [inner for inner in nodes if not _is_fixed(inner)]
+        self._inner_nodes = _inner_nodes(self._nodes)
+        self._own = [name for inner in self._nodes for name in inner.output if name]
+        self._shared = _prefixed(self._prefix, [*constants, *chain.from_iterable(inner.output for inner in fixed)])
+        self.initializers = [_stored(tensor, self._shared) for tensor in body.initializer]
+        self.fixed = [_renamed(inner, self._shared) for inner in fixed]
+
+    def round(self, number: int, given: Sequence[str]) -> tuple[list[NodeProto], list[str]]:
+        """Return the nodes of a round and the names of its results, for the names of what the body is `given`.
+
+        Raises:
+            WorkloadError: there are too many rounds.
+        """
+        self._meter.add("nodes", 1)
+        self._meter.add("nodes in branches within branches", self._inner_nodes)
+        names = {**self._shared, **dict(zip(self._inputs, given, strict=True))}
+        names |= _prefixed(f"{self._prefix}/{number}", self._own)
+        return [_renamed(inner, names) for inner in self._nodes], [names.get(name, name) for name in self._outputs]
+
+
+def alias(source: str, name: str) -> NodeProto:
+    """Return the node that gives a value another name."""
+    return helper.make_node("Identity", [source], [name])
+
+
+def stacked(node: NodeProto, sequence: str, name: str) -> NodeProto:
+    """Return the node that stacks the values of a sequence along a new first axis, for an output of `node`."""
+    return helper.make_node("ConcatFromSequence", [sequence], [name], name=node.name, axis=0, new_axis=1)
+
+
+def _is_fixed(node: NodeProto) -> bool:
+    return not node.input and operator_of(node).value is not None
+
+
+def _prefix(node: NodeProto) -> str:
+    """Return the prefix of the names of all copies, as two graphs may use the same names."""
+    return stem(next(filter(None, node.output)))
+
+
+def _prefixed(prefix: str, names: Collection[str]) -> dict[str, str]:
+    return {name: f"{prefix}/{name}" for name in names if name}
+
+
+def _inner_nodes(nodes: Sequence[NodeProto]) -> int:
+    """Return the number of nodes within those nodes."""
+    return sum(1 for _ in all_nodes(nodes)) - len(nodes)
+
+
+def _stored(tensor: TensorProto, names: MutableMapping[str, str]) -> TensorProto:
+    copy = TensorProto()
+    copy.CopyFrom(tensor)
+    copy.name = names[tensor.name]
+    return copy
 
 
 def _renamed(node: NodeProto, names: MutableMapping[str, str]) -> NodeProto:

@@ -74,10 +74,12 @@ class Binding:
     Attributes:
         inputs: graph inputs that the outputs depend on.
         sizes: sizes of the inputs' symbolic dims, and of dims inside the graph that only the data determine.
+        trips: number of rounds of loops for which the data determine it.
     """
 
     inputs: tuple[InputShape, ...]
     sizes: Mapping[str, int]
+    trips: int | None = None
 
     @property
     def values(self) -> dict[str, Value]:
@@ -92,7 +94,7 @@ class Binding:
 
     def resized(self, sizes: Mapping[str, int]) -> Binding:
         """Return a copy with other sizes for some dims."""
-        return Binding(self.inputs, {**self.sizes, **sizes})
+        return replace(self, sizes={**self.sizes, **sizes})
 
 
 def bind(
@@ -101,6 +103,7 @@ def bind(
     batch: int | None,
     dims: Mapping[str, int] | None,
     inner: Set[str],
+    trips: int | None = None,
 ) -> Binding:
     """Return the live inputs and a size for each dim that the arguments bind.
 
@@ -110,6 +113,7 @@ def bind(
         batch: size of the batch dim, see `load_onnx`.
         dims: sizes of symbolic dims by name.
         inner: names of the dims inside the graph; `value[axis]` names one without a name.
+        trips: number of rounds of loops for which the data determine it.
 
     Raises:
         WorkloadError: a size is impossible, or a name is unknown or bound twice.
@@ -123,7 +127,7 @@ def bind(
     inputs = [value for value in inputs if value.name in live]
     if batch is not None:
         inputs = _with_batch(inputs, names, _checked_size("batch", batch), sizes)
-    return Binding(tuple(inputs), sizes)
+    return Binding(tuple(inputs), sizes, trips)
 
 
 def rebatches(inputs: list[InputShape], batch: int | None) -> bool:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from functools import cache, lru_cache
-from typing import Any
+from collections.abc import Callable, Container, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 
-from onnx import ModelProto, NodeProto, TensorProto, TypeProto, defs, helper, numpy_helper, shape_inference
+import numpy as np
+from onnx import ModelProto, NodeProto, TensorProto, TypeProto
 
 from memplace_env._lib.errors import WorkloadError
-from memplace_env.program.frontends.lowered.graph_values import Shape, Value, as_bool, checked_value
+from memplace_env.program.frontends.lowered.graph_values import Array, Value, as_bool, checked_value
+from memplace_env.program.frontends.lowered.lower_graph import work_of
 from memplace_env.program.frontends.lowered.node_graph import Node, NodeGraph, Operator
-from memplace_env.program.frontends.lowered.rule_errors import errors_of_rules, one_line
-from memplace_env.program.frontends.onnx.control_flow import inlined_branch
+from memplace_env.program.frontends.lowered.rule_errors import errors_of_rules
+from memplace_env.program.frontends.onnx.control_flow import LoopBody, alias, inlined_branch, stacked
 from memplace_env.program.frontends.onnx.dims import (
     Binding,
     how_to_pass,
@@ -23,26 +25,21 @@ from memplace_env.program.frontends.onnx.dims import (
     symbolic_dims,
 )
 from memplace_env.program.frontends.onnx.node_checks import (
-    MisfitError,
     NodeChecker,
     check_attributes,
     check_elements,
     standard_opset,
 )
-from memplace_env.program.frontends.onnx.onnx_constants import folded, stored_value
-from memplace_env.program.frontends.onnx.onnx_operators import operator_of
+from memplace_env.program.frontends.onnx.node_shapes import NodeShapes
+from memplace_env.program.frontends.onnx.onnx_constants import folded, known_value, stored_value
+from memplace_env.program.frontends.onnx.operator_lookup import operator_of, read_node
 from memplace_env.program.frontends.onnx.rules.sequences import SequenceSite, Unrolled
-from memplace_env.program.frontends.onnx.topology import describe, reads, schedule, subgraphs
+from memplace_env.program.frontends.onnx.topology import describe, schedule, subgraphs
 from memplace_env.program.limits import Meter
+from memplace_env.program.names import stem
 
-
-def live_inputs(model: ModelProto) -> set[str]:
-    """Return the names of the graph inputs and initialisers that the outputs depend on, dead nodes ignored."""
-    graph = model.graph
-    given = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
-    outputs = [value.name for value in graph.output]
-    live = schedule(graph.node, outputs, given)
-    return given & set(outputs).union(*map(reads, live))
+_NAMED: Final = 3
+"""Most nodes that a note names."""
 
 
 def infer(model: ModelProto, binding: Binding) -> NodeGraph:
@@ -59,7 +56,7 @@ class _ForwardPass:
     def __init__(self, model: ModelProto, binding: Binding) -> None:
         self._graph = model.graph
         self._opset = standard_opset(model)
-        self._imports = [helper.make_opsetid("", self._opset)]
+        self._shapes = NodeShapes(self._opset)
         self._checker = NodeChecker(model.ir_version, self._opset)
         self._values = binding.values
         self._meter = Meter()
@@ -70,6 +67,10 @@ class _ForwardPass:
         self._known = ChainMap[str, Any](self._values, self._sequences)
         self._nodes: list[Node] = []
         self._unknown: dict[str, str] = {}
+        self._trips = binding.trips
+        self._trips_needed = False
+        self._assumed: dict[str, str] = {}
+        self._layers: tuple[dict[str, Any], ...] = self._values, self._sequences, self._assumed
 
     def run(self) -> NodeGraph:
         graph = self._graph
@@ -84,7 +85,16 @@ class _ForwardPass:
             self._value(name, "a graph output")
         for name in sorted(self._unasked):
             raise WorkloadError(f"The model needs no size for the dim {name!r}, as others determine it; leave it out.")
-        return NodeGraph(tuple(self._nodes), self._values, outputs)
+        if self._trips is not None and not self._trips_needed:
+            raise WorkloadError("No loop of the model needs a number of rounds, so trips cannot apply; leave it out.")
+        return NodeGraph(tuple(self._nodes), self._values, outputs, notes=self._notes())
+
+    def _notes(self) -> tuple[str, ...]:
+        taken = [f"{branch} of {node}" for node, branch in self._assumed.items()]
+        if not taken:
+            return ()
+        more = f" and {len(taken) - _NAMED} more" if len(taken) > _NAMED else ""
+        return (f"Where the data choose a branch, the one with most work is taken: {', '.join(taken[:_NAMED])}{more}.",)
 
     def _add_initializers(self, tensors: Iterable[TensorProto]) -> None:
         for tensor in tensors:
@@ -107,11 +117,15 @@ class _ForwardPass:
         self._meter.add("nodes", 1)
         self._meter.add("operands and results", len(node.input) + len(node.output))
         self._checker.check(node)
-        operator = operator_of(node.op_type)
+        operator = operator_of(node)
         if operator.branches:
-            self._run_branch(node)
-        elif operator.loops or any(subgraphs(node)):
-            _refuse_control_flow(node)
+            self._run_branches(node)
+        elif operator.loops:
+            self._run_loop(node)
+        elif any(subgraphs(node)):
+            raise WorkloadError(
+                f"Control flow as in {describe(node)} is not supported; export the model with it unrolled."
+            )
         elif operator.value is not None:
             inputs = [self._value(name, f"an input of {describe(node)}") for name in node.input]
             self._enter(node.output[0], operator.value(node, inputs))
@@ -140,17 +154,89 @@ class _ForwardPass:
                 raise self._missing(name, f"an input of {describe(node)}")
         return values
 
-    def _run_branch(self, node: NodeProto) -> None:
+    def _run_branches(self, node: NodeProto) -> None:
+        """Run the branch that is known to be taken, else keep the one with most work."""
         condition = next(iter(node.input), "")
         taken = as_bool(self._value(condition, f"the condition of {describe(node)}").data)
-        if taken is None:
-            raise WorkloadError(
-                f"The condition of {describe(node)} depends on the data; only control flow that shapes determine is "
-                "supported, so export the model without it."
-            )
+        if taken is not None:
+            self._run_branch(node, taken)
+            return
+        tried = {taken: self._tried(node, taken) for taken in (True, False)}
+        taken = tried[True].work >= tried[False].work
+        self._nodes += tried[taken].nodes
+        for items, added in zip(self._layers, tried[taken].added, strict=True):
+            items |= added
+        self._assumed[describe(node)] = "then_branch" if taken else "else_branch"
+
+    def _tried(self, node: NodeProto, taken: bool) -> _Tried:
+        """Run a branch, and undo it."""
+        nodes, sizes = len(self._nodes), list(map(len, self._layers))
+        self._run_branch(node, taken)
+        run = self._nodes[nodes:]
+        work = sum(work_of(inner, self._values) for inner in run)
+        del self._nodes[nodes:]
+        return _Tried(work, run, [_taken_off(items, size) for items, size in zip(self._layers, sizes, strict=True)])
+
+    def _run_branch(self, node: NodeProto, taken: bool) -> None:
         initializers, nodes = inlined_branch(node, taken, self._meter)
         self._add_initializers(initializers)
         self._run_nodes(nodes, list(filter(None, node.output)), self._known)
+
+    def _run_loop(self, node: NodeProto) -> None:
+        """Run the rounds of a loop one after the other, each as nodes of its own."""
+        body = LoopBody(node, self._meter)
+        self._add_initializers(body.initializers)
+        for inner in body.fixed:
+            self._run_node(inner)
+        prefix = stem(next(filter(None, node.output)))
+        limit, goes_on, *state = node.input
+        most = self._value(limit, f"an input of {describe(node)}").data if limit else None
+        if not goes_on:
+            goes_on = f"{prefix}/goes_on"
+            self._enter(goes_on, known_value(goes_on, np.array(True)))
+        scanned: list[list[str]] = [[] for _ in node.output[body.carried :]]
+        rounds = 0
+        while self._goes_on(node, rounds, limit, most, goes_on):
+            index = f"{prefix}/{rounds}/round"
+            self._enter(index, known_value(index, np.array(rounds)))
+            nodes, (goes_on, *results) = body.round(rounds, [index, goes_on, *state])
+            for inner in nodes:
+                self._run_node(inner)
+            state = results[: body.carried]
+            for values, name in zip(scanned, results[body.carried :], strict=True):
+                values.append(name)
+            rounds += 1
+        for name, source in zip(node.output, state, strict=False):
+            self._rename(source, name)
+        for name, values in zip(node.output[body.carried :], scanned, strict=True):
+            if not name:
+                continue
+            if not values:
+                raise WorkloadError(f"{describe(node)} runs no round, so {name!r} has no size; pass --trips 1 or more.")
+            sequence = f"{prefix}/{name}/rounds"
+            self._sequences[sequence] = tuple(values)
+            self._run_node(stacked(node, sequence, name))
+
+    def _goes_on(self, node: NodeProto, rounds: int, limit: str, most: Array | None, condition: str) -> bool:
+        """Return whether a loop runs one more round; where the data decide it, `trips` does."""
+        goes_on = as_bool(self._value(condition, f"the condition of {describe(node)}").data)
+        if goes_on is False or (most is not None and rounds >= int(most.reshape(-1)[0])):
+            return False
+        if goes_on and (most is not None or not limit):
+            return True
+        self._trips_needed = True
+        if self._trips is None:
+            raise WorkloadError(
+                f"The data determine how often {describe(node)} runs; pass its number of rounds as trips= (--trips)."
+            )
+        return rounds < self._trips
+
+    def _rename(self, source: str, name: str) -> None:
+        """Give a value, or a sequence, another name."""
+        if name and source in self._sequences:
+            self._sequences[name] = self._sequences[source]
+        elif name:
+            self._run_node(alias(source, name))
 
     def _run_sequence(self, node: NodeProto, rule: Callable[[SequenceSite], Unrolled]) -> None:
         def read(name: str) -> Value | tuple[str, ...]:
@@ -169,9 +255,9 @@ class _ForwardPass:
     def _run_ordinary(self, node: NodeProto, operator: Operator) -> None:
         inputs = self._inputs(node)
         check_attributes(node, inputs)
-        types = self._inferred(node)
-        outputs = self._shaped(node, operator, inputs, types)
-        read = _node(node, operator, len(self._nodes), self._opset)
+        types = self._shapes.types(node, inputs)
+        read = read_node(node, operator, len(self._nodes), self._opset)
+        outputs = self._shapes.values(node, read, inputs, types)
         if not operator.random and all(value is None or value.constant for value in inputs):
             outputs = folded(read, inputs, outputs, self._meter)
         for name in filter(None, node.output):
@@ -181,36 +267,6 @@ class _ForwardPass:
                 self._enter(name, value)
         check_elements(node, operator, inputs, outputs)
         self._nodes.append(read)
-
-    def _inferred(self, node: NodeProto) -> dict[str, TypeProto]:
-        """Return the types that ONNX infers for the outputs, by name."""
-        inputs = {name: self._values[name] for name in node.input if name}
-        types = {name: _tensor_type(value.element_type, value.shape) for name, value in inputs.items()}
-        data = {name: numpy_helper.from_array(value.data) for name, value in inputs.items() if value.data is not None}
-        schema = defs.get_schema(node.op_type, self._opset, "")
-        try:
-            return dict(shape_inference.infer_node_outputs(schema, node, types, data, opset_imports=self._imports))
-        except Exception as error:  # the inference functions' C++ raises more than InferenceError
-            raise self._misfit(node, error) from error
-
-    def _shaped(
-        self, node: NodeProto, operator: Operator, inputs: Sequence[Value | None], types: Mapping[str, TypeProto]
-    ) -> dict[str, Value]:
-        """Return the outputs whose shape is known, by name."""
-        outputs = {name: _static(f"{name!r}, made by {describe(node)},", type_) for name, type_ in types.items()}
-        static = {name: value for name, value in outputs.items() if value is not None}
-        if not static and operator.fallback_shape is not None:
-            try:
-                result = operator.fallback_shape(*(value for value in inputs if value is not None))
-            except (TypeError, ValueError) as error:  # TypeError: operands are missing
-                raise self._misfit(node, error) from error
-            subject = f"{node.output[0]!r}, made by {describe(node)},"
-            static[node.output[0]] = checked_value(subject, result.shape, result.element_type)
-        return static
-
-    def _misfit(self, node: NodeProto, error: Exception) -> MisfitError:
-        message = f"Shapes do not fit together at {describe(node)}: {one_line(error)}"
-        return MisfitError(message, [self._values.get(name) for name in node.input])
 
     def _sized_by_hand(self, node: NodeProto, operator: Operator, name: str, type_: TypeProto | None) -> Value | None:
         """An output whose size the data decide, if the file or `dims` give that; else None, and a note of why."""
@@ -226,46 +282,15 @@ class _ForwardPass:
         return checked_value(f"{name!r}, made by {describe(node)},", shape, type_.tensor_type.elem_type)
 
 
-@lru_cache(maxsize=4096)
-def _tensor_type(element_type: int, shape: Shape) -> TypeProto:
-    """Return a type that must not be changed: it is cached, as a model uses few different types."""
-    return helper.make_tensor_type_proto(element_type, shape)
+@dataclass(frozen=True, slots=True)
+class _Tried:
+    """A branch that was run: its work, its nodes, and what it added to each of the layers."""
+
+    work: int
+    nodes: Sequence[Node]
+    added: Sequence[dict[str, Any]]
 
 
-@cache
-def _default_axis(op_type: str, opset: int) -> Mapping[str, Any]:
-    """Return the attribute `axis` as an operator has it where a node does not give it, nothing if there is none."""
-    axis = defs.get_schema(op_type, opset, "").attributes.get("axis")
-    if axis is None or not axis.default_value.name:
-        return {}
-    return {"axis": helper.get_attribute_value(axis.default_value)}
-
-
-def _refuse_control_flow(node: NodeProto) -> None:
-    raise WorkloadError(
-        f"Control flow as in {describe(node)} is not supported; export the model with the loop unrolled."
-    )
-
-
-def _static(subject: str, type_: TypeProto) -> Value | None:
-    """Return a tensor type as a value, None if a dim is unknown."""
-    kind = type_.WhichOneof("value")
-    if kind not in (None, "tensor_type"):
-        raise WorkloadError(f"{subject} is a {str(kind).removesuffix('_type')}; only tensors are supported.")
-    tensor = type_.tensor_type
-    dims = [dim.dim_value if dim.HasField("dim_value") else -1 for dim in tensor.shape.dim]
-    if not tensor.HasField("shape") or min(dims, default=0) < 0:
-        return None
-    return checked_value(subject, tuple(dims), tensor.elem_type)
-
-
-def _node(proto: NodeProto, operator: Operator, index: int, opset: int) -> Node:
-    """Return a node of the file, named after its type and `index` if it has no name.
-
-    It always has its `axis`, as versions of an operator differ in what that is without the attribute.
-    """
-    given = {a.name: helper.get_attribute_value(a) for a in proto.attribute}
-    name = proto.name or f"{proto.op_type}_{index}"
-    return Node(
-        operator, name, tuple(proto.input), tuple(proto.output), {**_default_axis(proto.op_type, opset), **given}
-    )
+def _taken_off(items: dict[str, Any], size: int) -> dict[str, Any]:
+    """Remove what was added to a dictionary since it had this size, and return it; dictionaries keep that order."""
+    return dict(items.popitem() for _ in range(len(items) - size))

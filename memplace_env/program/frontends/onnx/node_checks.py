@@ -12,9 +12,11 @@ from memplace_env.program.frontends.lowered.graph_values import Value
 from memplace_env.program.frontends.lowered.node_graph import Operator
 from memplace_env.program.frontends.lowered.rule_errors import one_line
 from memplace_env.program.frontends.onnx.onnx_constants import PAYLOADS
+from memplace_env.program.frontends.onnx.operator_lookup import RUNTIME, STANDARD, domain_of
 from memplace_env.program.frontends.onnx.topology import describe, subgraphs
 
-_STANDARD_DOMAINS: Final = ("", "ai.onnx")
+_LAYOUTS: Final = "com.microsoft.nchwc"
+"""Domain of the operators that ONNX Runtime writes for the layout of one processor's vector unit."""
 
 
 def standard_opset(model: ModelProto) -> int:
@@ -23,7 +25,7 @@ def standard_opset(model: ModelProto) -> int:
     Raises:
         WorkloadError: it uses none, or a newer one than the installed onnx supports.
     """
-    versions = [entry.version for entry in model.opset_import if entry.domain in _STANDARD_DOMAINS]
+    versions = [entry.version for entry in model.opset_import if entry.domain in (STANDARD, "ai.onnx")]
     if not versions or versions[0] < 1:
         raise WorkloadError("The model imports no version of the standard ONNX operators; export it again.")
     if versions[0] > defs.onnx_opset_version():
@@ -63,33 +65,39 @@ class NodeChecker:
     def __init__(self, ir_version: int, opset: int) -> None:
         self._context = checker.C.CheckerContext()
         self._context.ir_version = ir_version
-        self._context.opset_imports = {"": opset}
+        self._context.opset_imports = {STANDARD: opset}
+        self._opset = opset
 
     def check(self, node: NodeProto) -> None:
-        """Check a node, and set its domain to "".
+        """Check a node, and set its domain to `STANDARD` or `RUNTIME`.
 
         Raises:
-            WorkloadError: the operator is not in the standard domain, or ONNX rejects the node.
+            WorkloadError: the operator is in neither domain, or ONNX rejects the node.
         """
-        if node.domain not in _STANDARD_DOMAINS:
-            raise WorkloadError(
-                f"The operator {node.op_type!r} of domain {node.domain!r} in {describe(node)} is unknown; "
-                "export the model with standard ONNX operators only."
-            )
-        if not defs.has(node.op_type):
-            raise WorkloadError(
-                f"The operator {node.op_type!r} of domain 'ai.onnx' in {describe(node)} is not in ONNX; "
-                "export the model with standard ONNX operators only."
-            )
-        node.ClearField("domain")
-        if any(subgraphs(node)) or _is_emptied_constant(node):
-            # For a node alone the checker reports values that its subgraphs capture as undefined, and constants whose
-            # contents were dropped as invalid.
+        domain = domain_of(node, self._opset)
+        if domain is None:
+            raise _unknown(node)
+        node.domain = domain
+        if domain == RUNTIME or any(subgraphs(node)) or _is_emptied_constant(node):
+            # ONNX has no schema of the runtime's operators. For a node alone the checker reports values that its
+            # subgraphs capture as undefined, and constants whose contents were dropped as invalid.
             return
         try:
             checker.check_node(node, self._context)
         except Exception as error:  # the checker's C++ raises more than ValidationError on damaged files
             raise WorkloadError(f"ONNX rejects {describe(node)}: {one_line(error)}") from error
+
+
+def _unknown(node: NodeProto) -> WorkloadError:
+    operator = f"The operator {node.op_type!r} of domain {node.domain or 'ai.onnx'!r} in {describe(node)}"
+    if node.domain == _LAYOUTS:
+        return WorkloadError(
+            f"{operator} is for the layout of one processor; save the optimised model with ORT_ENABLE_EXTENDED, or "
+            "pass the model that it came from."
+        )
+    if node.domain in (STANDARD, "ai.onnx"):
+        return WorkloadError(f"{operator} is not in ONNX; export the model with standard ONNX operators only.")
+    return WorkloadError(f"{operator} is unknown; export the model with standard ONNX operators only.")
 
 
 def _is_emptied_constant(node: NodeProto) -> bool:

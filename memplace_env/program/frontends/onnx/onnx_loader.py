@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from onnx import ModelProto
+from onnx import GraphProto, ModelProto
 
 from memplace_env._lib.errors import WorkloadError
+from memplace_env._lib.hints import nearest
 from memplace_env.program.frontends.lowered.assembly import assemble
 from memplace_env.program.frontends.lowered.compute_dtype import check_deployment, computing_dtype
 from memplace_env.program.frontends.lowered.fusion import fuse
 from memplace_env.program.frontends.lowered.lower_graph import lower
 from memplace_env.program.frontends.lowered.node_graph import NodeGraph
 from memplace_env.program.frontends.onnx.dims import Binding, bind, inner_dims, input_shapes, rebatches, symbolic_dims
-from memplace_env.program.frontends.onnx.inference import infer, live_inputs
+from memplace_env.program.frontends.onnx.inference import infer
 from memplace_env.program.frontends.onnx.node_checks import MisfitError
 from memplace_env.program.frontends.onnx.onnx_reader import read_model
+from memplace_env.program.frontends.onnx.topology import live_inputs
 from memplace_env.program.frontends.onnx.traced import advised
+from memplace_env.program.limits import check_trips
 from memplace_env.program.model_file import errors_named
 from memplace_env.program.program import Program
 
@@ -33,9 +37,14 @@ def load_onnx(
     dims: Mapping[str, int] | None = None,
     dtype: str | None = None,
     fusion: str = "conv",
+    trips: int | None = None,
+    cut: str | None = None,
     name: str | None = None,
 ) -> Program:
     """Read an ONNX model as a Program. Weights need only dims and type: external data is never opened.
+
+    Loops are unrolled. Where the data choose the branch of an `If`, the one with most work is taken, and a warning
+    says which.
 
     Args:
         path: an .onnx file.
@@ -47,6 +56,8 @@ def load_onnx(
             file stores in 8 bits or fewer keep their width. None keeps the file's types and computes in that of most
             MACs, where a product is computed in the wider type of its operands.
         fusion: "none", "activation", "chain", "conv" or "epilogue", see `fuse`.
+        trips: number of rounds of loops for which the data determine it.
+        cut: name of a tensor of the main graph, up to which the model is loaded; None loads all of it.
         name: the Program's name; the file's without its suffix if None.
 
     Raises:
@@ -55,22 +66,36 @@ def load_onnx(
     """
     check_deployment(dtype, fusion)
     file = Path(path)
-    model = read_model(file)
+    graph = inferred_graph(file, batch=batch, dims=dims, trips=trips, cut=cut)
     with errors_named(file):
-        ops = lower(_inferred(model, batch, dims), dtype)
+        ops = lower(graph, dtype)
         computed_in = computing_dtype(ops, dtype)
-        return assemble(fuse(ops, fusion), name=file.stem if name is None else name, dtype=computed_in)
+        program = assemble(fuse(ops, fusion), name=file.stem if name is None else name, dtype=computed_in)
+    for note in graph.notes:
+        warnings.warn(f"{file}: {note}", stacklevel=2)
+    return program
 
 
 def inferred_graph(
-    path: str | os.PathLike[str], *, batch: int | None = None, dims: Mapping[str, int] | None = None
+    path: str | os.PathLike[str],
+    *,
+    batch: int | None = None,
+    dims: Mapping[str, int] | None = None,
+    trips: int | None = None,
+    cut: str | None = None,
 ) -> NodeGraph:
     """Return the graph that `load_onnx` lowers: all shapes known, names and types as in the file.
 
     Raises:
         WorkloadError: see `load_onnx`.
     """
-    return _inferred(read_model(path), batch, dims)
+    check_trips(trips)
+    file = Path(path)
+    model = read_model(file)
+    with errors_named(file):
+        if cut is not None:
+            _cut(model.graph, cut)
+        return _inferred(model, batch, dims, trips)
 
 
 def model_dims(path: str | os.PathLike[str]) -> list[str]:
@@ -82,13 +107,25 @@ def model_dims(path: str | os.PathLike[str]) -> list[str]:
     return symbolic_dims(input_shapes(read_model(path).graph))
 
 
-def _inferred(model: ModelProto, batch: int | None, dims: Mapping[str, int] | None) -> NodeGraph:
+def _cut(graph: GraphProto, name: str) -> None:
+    """Make a tensor the only output of a graph."""
+    made = [output for node in graph.node for output in node.output if output]
+    if name not in made:
+        close = nearest(name, made)
+        hint = f"did you mean {close!r}?" if close else "pass the name of a node's output in its main graph."
+        raise WorkloadError(f"The model makes no tensor {name!r} to cut at; {hint}")
+    graph.value_info.extend(graph.output)  # where sizes inside the graph may be declared
+    del graph.output[:]
+    graph.output.add(name=name)
+
+
+def _inferred(model: ModelProto, batch: int | None, dims: Mapping[str, int] | None, trips: int | None) -> NodeGraph:
     """Return the graph with all dims bound and all shapes known."""
     inputs, live = input_shapes(model.graph), live_inputs(model)
     inner = {dim for dims in inner_dims(model.graph).values() for dim in dims if isinstance(dim, str)}
 
     def bound(batch: int | None) -> Binding:
-        return bind(inputs, live, batch, dims, inner)
+        return bind(inputs, live, batch, dims, inner, trips)
 
     binding = bound(batch)
     if batch is None or not rebatches(inputs, batch):

@@ -28,11 +28,6 @@ from memplace_env.program.frontends.onnx.rules import missing_values, sequences,
 from memplace_env.program.frontends.onnx.rules.shape_folds import accumulated, of_elements, reduced
 
 
-def operator_of(op_type: str) -> Operator:
-    """Return the row of an operator, or a row with nothing but the name if there is none."""
-    return OPERATORS.get(op_type) or Operator(op_type)
-
-
 def _elementwise(name: str, operations: int = 1, **more: Any) -> Operator:
     """A number of operations per element of the result."""
     axes = more.pop("axes", independent_axes.elementwise)
@@ -181,8 +176,8 @@ _ROWS: Final = (
     *(_elementwise(name, fold=of_elements(function)) for name, function in _FOLDED.items()),
     _elementwise("Dropout", view=views.if_not_training),
     _elementwise("Erf", 4),
-    _elementwise("GreaterOrEqual", fallback_shape=missing_values.comparison, fold=of_elements(np.greater_equal)),
-    _elementwise("LessOrEqual", fallback_shape=missing_values.comparison, fold=of_elements(np.less_equal)),
+    _elementwise("GreaterOrEqual", shapes=missing_values.comparison, fold=of_elements(np.greater_equal)),
+    _elementwise("LessOrEqual", shapes=missing_values.comparison, fold=of_elements(np.less_equal)),
     _elementwise("Mod", fold=shape_folds.remainder),
     # Normalisations, and whatever else takes several operations for each element of the result.
     Operator("AffineGrid", vector_ops=per_result(6), parameters=(1,)),
@@ -193,7 +188,7 @@ _ROWS: Final = (
         vector_ops=per_result(8),
         axes=independent_axes.first_axes(1),
         channels_first=True,
-        fallback_shape=missing_values.like_first,
+        shapes=missing_values.like_first,
     ),
     Operator("Hardmax", vector_ops=per_result(2), axes=independent_axes.before_axis(1)),
     Operator(
@@ -207,7 +202,7 @@ _ROWS: Final = (
         "MeanVarianceNormalization",
         vector_ops=per_result(8),
         axes=independent_axes.but_axes((0, 2, 3)),
-        fallback_shape=missing_values.like_first,
+        shapes=missing_values.like_first,
     ),
     Operator("RMSNormalization", vector_ops=per_result(5), axes=independent_axes.before_axis(-1)),
     Operator("Resize", vector_ops=vector_ops.resizing, axes=independent_axes.same_sizes, parameters=(1, 2, 3)),
@@ -243,15 +238,15 @@ _ROWS: Final = (
     _move("CenterCropPad", parameters=(1,)),
     _move("Concat", view=views.of_only_filled_input, fold=shape_folds.joined),
     _move("Expand", parameters=(1,), view=views.if_same_size, fold=shape_folds.spread),
-    _move("Gather", gathers=True, fold=shape_folds.rows),
-    _move("GatherElements", gathers=True, fold=shape_folds.chosen),
-    _move("GatherND", gathers=True),
+    _move("Gather", gathers=(0,), fold=shape_folds.rows),
+    _move("GatherElements", gathers=(0,), fold=shape_folds.chosen),
+    _move("GatherND", gathers=(0,)),
     _move("MaxUnpool", parameters=(2,), axes=None, channels_first=True),
     _move("OneHot", parameters=(1, 2)),
     _move("Pad", parameters=(1, 2, 3), view=views.if_no_padding),
     Operator("ScatterElements", vector_ops=vector_ops.scattering),
     Operator("ScatterND", vector_ops=vector_ops.scattering),
-    _move("Slice", parameters=(1, 2, 3, 4), gathers=True, view=views.if_all_forwards, fold=shape_folds.part),
+    _move("Slice", parameters=(1, 2, 3, 4), gathers=(0,), view=views.if_all_forwards, fold=shape_folds.part),
     _move("Split", parameters=(1,), view=views.if_same_size, fold=shape_folds.pieces),
     _move("Tile", parameters=(1, 2), view=views.if_same_size, fold=shape_folds.repeated),
     _move(
@@ -277,13 +272,17 @@ _ROWS: Final = (
     Operator("SequenceInsert", sequence=sequences.insert),
     Operator("SequenceLength", sequence=sequences.length),
     Operator("SplitToSequence", sequence=sequences.split),
+    # Tensors whose size the data may decide; where shapes do, those without operands are constants.
+    _move("Compress", axes=None),
+    _move("ConstantOfShape", axes=None, fold=shape_folds.filled),
+    Operator("NonMaxSuppression", vector_ops=vector_ops.suppression, parameters=(2, 3, 4)),
+    Operator("NonZero", vector_ops=per_input(1), sized_by_data=True, fold=shape_folds.nonzero),
+    Operator("Range", vector_ops=per_result(1), fold=shape_folds.counted),
+    Operator("Unique", vector_ops=per_input(1)),
     # Operators without a cost, which disappear once shapes are known: constants, shape arithmetic, control flow.
     Operator("Constant", value=missing_values.literal),
-    Operator("ConstantOfShape", fold=shape_folds.filled),
     Operator("If", branches=True),
     Operator("Loop", loops=True),
-    Operator("NonZero", sized_by_data=True, fold=shape_folds.nonzero),
-    Operator("Range", fold=shape_folds.counted),
     Operator("Scan", loops=True),
     Operator("Shape", value=missing_values.dims_of_input),
     Operator("Size", value=missing_values.elements_of_input),

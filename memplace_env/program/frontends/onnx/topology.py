@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Container, Iterable, Iterator, Sequence
 
-from onnx import AttributeProto, GraphProto, NodeProto
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto
 
 from memplace_env._lib.errors import WorkloadError
 
@@ -89,6 +89,15 @@ def schedule(nodes: Sequence[NodeProto], outputs: Iterable[str], given: Containe
         stuck = {index: sources for index, sources in live.items() if waiting[index]}
         raise WorkloadError(f"The graph has a cycle through {describe(nodes[_on_cycle(stuck)])}; the file is damaged.")
     return order
+
+
+def live_inputs(model: ModelProto) -> set[str]:
+    """Return the names of the graph inputs and initialisers that the outputs depend on, dead nodes ignored."""
+    graph = model.graph
+    given = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
+    outputs = [value.name for value in graph.output]
+    live = schedule(graph.node, outputs, given)
+    return given & set(outputs).union(*map(reads, live))
 
 
 def _producers(nodes: Sequence[NodeProto], given: Container[str]) -> dict[str, int]:

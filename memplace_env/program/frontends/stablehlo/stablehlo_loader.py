@@ -22,6 +22,7 @@ from memplace_env.program.frontends.stablehlo.stablehlo_operators import work
 from memplace_env.program.frontends.stablehlo.stablehlo_reader import read_module
 from memplace_env.program.frontends.stablehlo.stablehlo_schedule import scheduled
 from memplace_env.program.frontends.stablehlo.tracer import trace
+from memplace_env.program.limits import check_trips
 from memplace_env.program.model_file import errors_named, read_bytes
 from memplace_env.program.program import Program
 
@@ -140,8 +141,7 @@ def _with_unused(jax: Any, function: Callable[..., Any], lowered: Any) -> Any:
 
 def _check(dtype: str | None, fusion: str, trips: int | None) -> None:
     check_deployment(dtype, fusion, "module")
-    if trips is not None and (type(trips) is not int or trips < 0):
-        raise WorkloadError(f"trips is {trips!r}; the number of rounds of a loop is a whole number from 0.")
+    check_trips(trips)
 
 
 def _program(

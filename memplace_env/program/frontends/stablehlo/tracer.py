@@ -197,7 +197,7 @@ class _Tracer:
             if goes_on is None and self._trips is None:
                 raise WorkloadError(
                     f"The data determine how often a loop over {len(state)} values runs; pass its number of rounds as "
-                    "trips=."
+                    "trips= (--trips)."
                 )
             if not (rounds < (self._trips or 0) if goes_on is None else bool(goes_on)):
                 return state

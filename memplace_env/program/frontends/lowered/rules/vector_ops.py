@@ -59,6 +59,12 @@ def region_pooling(site: Site) -> int:
     return int(4 * max(1, site.attribute("sampling_ratio", 0)) ** 2 * site.result.elements)
 
 
+def suppression(site: Site) -> int:
+    """Overlap of each score's box with each that is kept, at 8 operations (our choice); one kept if that is unknown."""
+    kept = site.contents(2)
+    return 8 * site.needed(1).elements * max(1, 1 if kept is None else int(kept.reshape(-1)[0]))
+
+
 def deformed_sampling(site: Site) -> int:
     """Four interpolated points per element of a convolution's matrix operand."""
     return 4 * math.prod(matrix_products.conv(site)[:3])

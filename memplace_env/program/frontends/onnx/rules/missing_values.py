@@ -10,6 +10,7 @@ from onnx import NodeProto, TensorProto, helper
 
 from memplace_env._lib.errors import WorkloadError
 from memplace_env.program.frontends.lowered.graph_values import Value
+from memplace_env.program.frontends.lowered.node_graph import Site
 from memplace_env.program.frontends.onnx.onnx_constants import known_value, stored_value
 
 _LITERALS: Final[Mapping[str, type[np.generic]]] = {
@@ -52,11 +53,12 @@ def elements_of_input(node: NodeProto, inputs: Sequence[Value]) -> Value:
     return known_value("A size", np.array(inputs[0].elements, dtype=np.int64))
 
 
-def like_first(first: Value, *others: Value) -> Value:
+def like_first(site: Site) -> tuple[Value, ...]:
     """Return a tensor of the first input's shape and type."""
-    return Value(first.shape, first.element_type)
+    first = site.needed(0)
+    return (Value(first.shape, first.element_type),)
 
 
-def comparison(a: Value, b: Value) -> Value:
+def comparison(site: Site) -> tuple[Value, ...]:
     """Return a bool for each pair of elements."""
-    return Value(np.broadcast_shapes(a.shape, b.shape), TensorProto.BOOL)
+    return (Value(np.broadcast_shapes(site.needed(0).shape, site.needed(1).shape), TensorProto.BOOL),)

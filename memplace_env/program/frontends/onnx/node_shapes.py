@@ -1,0 +1,94 @@
+"""Shapes and types of the results of single nodes: ONNX's inference, or the rule of the operator's row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+
+from onnx import NodeProto, TypeProto, defs, helper, numpy_helper, shape_inference
+
+from memplace_env._lib.errors import WorkloadError
+from memplace_env.program.frontends.lowered.graph_values import Shape, Value, checked_value
+from memplace_env.program.frontends.lowered.node_graph import Node, Site
+from memplace_env.program.frontends.lowered.rule_errors import one_line
+from memplace_env.program.frontends.onnx.node_checks import MisfitError
+from memplace_env.program.frontends.onnx.operator_lookup import STANDARD
+from memplace_env.program.frontends.onnx.topology import describe
+
+
+class NodeShapes:
+    """Inference for the nodes of one model.
+
+    Args:
+        opset: version of the standard operator set.
+    """
+
+    def __init__(self, opset: int) -> None:
+        self._opset = opset
+        self._imports = [helper.make_opsetid(STANDARD, opset)]
+
+    def types(self, node: NodeProto, inputs: Sequence[Value | None]) -> dict[str, TypeProto]:
+        """Return the types that ONNX infers for the outputs, by name; none for an operator that is not of ONNX.
+
+        Raises:
+            MisfitError: the operands do not fit together.
+        """
+        if node.domain != STANDARD:
+            return {}
+        given = {name: value for name, value in zip(node.input, inputs, strict=True) if value is not None}
+        types = {name: tensor_type(value.element_type, value.shape) for name, value in given.items()}
+        data = {name: numpy_helper.from_array(value.data) for name, value in given.items() if value.data is not None}
+        schema = defs.get_schema(node.op_type, self._opset, STANDARD)
+        try:
+            return dict(shape_inference.infer_node_outputs(schema, node, types, data, opset_imports=self._imports))
+        except Exception as error:  # the inference functions' C++ raises more than InferenceError
+            raise _misfit(node, inputs, error) from error
+
+    def values(
+        self, node: NodeProto, read: Node, inputs: Sequence[Value | None], types: Mapping[str, TypeProto]
+    ) -> dict[str, Value]:
+        """Return the outputs whose shape is known, by name; `read` is the node with its attributes read.
+
+        Raises:
+            MisfitError: the operands do not fit together.
+            WorkloadError: no accelerator could hold an output, or it is no tensor.
+        """
+        outputs = {name: _static(_subject(node, name), type_) for name, type_ in types.items()}
+        static = {name: value for name, value in outputs.items() if value is not None}
+        if static or read.operator.shapes is None:
+            return static
+        try:
+            ruled = read.operator.shapes(Site(read, tuple(inputs), (), None, False))
+        except Exception as error:  # as above, and whatever a rule raises where operands or attributes are missing
+            raise _misfit(node, inputs, error) from error
+        return {
+            name: checked_value(_subject(node, name), value.shape, value.element_type)
+            for name, value in zip(node.output, ruled, strict=False)
+            if name and value is not None
+        }
+
+
+@lru_cache(maxsize=4096)
+def tensor_type(element_type: int, shape: Shape) -> TypeProto:
+    """Return a type that must not be changed: it is cached, as a model uses few different types."""
+    return helper.make_tensor_type_proto(element_type, shape)
+
+
+def _misfit(node: NodeProto, inputs: Sequence[Value | None], error: Exception) -> MisfitError:
+    return MisfitError(f"Shapes do not fit together at {describe(node)}: {one_line(error)}", inputs)
+
+
+def _subject(node: NodeProto, name: str) -> str:
+    return f"{name!r}, made by {describe(node)},"
+
+
+def _static(subject: str, type_: TypeProto) -> Value | None:
+    """Return a tensor type as a value, None if a dim is unknown."""
+    kind = type_.WhichOneof("value")
+    if kind not in (None, "tensor_type"):
+        raise WorkloadError(f"{subject} is a {str(kind).removesuffix('_type')}; only tensors are supported.")
+    tensor = type_.tensor_type
+    dims = [dim.dim_value if dim.HasField("dim_value") else -1 for dim in tensor.shape.dim]
+    if not tensor.HasField("shape") or min(dims, default=0) < 0:
+        return None
+    return checked_value(subject, tuple(dims), tensor.elem_type)

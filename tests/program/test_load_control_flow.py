@@ -1,0 +1,243 @@
+"""Branches and loops that the data decide, sizes that only the data know, and models that are cut."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import GraphProto, NodeProto, TensorProto, helper
+
+from memplace_env._lib.errors import WorkloadError
+from memplace_env.program import limits
+from memplace_env.program.program import TensorKind
+from tests.program.models import load, load_model, model, names, node, result_names, tensor, weight
+
+BOOLS = {"types": {"c": TensorProto.BOOL, "d": TensorProto.BOOL}}
+
+
+def graph(nodes: list[NodeProto], outputs: str, inputs: str = "", **stored: tuple[int, ...]) -> GraphProto:
+    """A subgraph, with initialisers without contents."""
+    given, wanted = (
+        [helper.make_tensor_value_info(name, 1, None) for name in text.split()] for text in (inputs, outputs)
+    )
+    return helper.make_graph(nodes, "g", given, wanted, [weight(name, dims) for name, dims in stored.items()])
+
+
+def choice(
+    result: str, then: list[NodeProto], other: list[NodeProto], condition: str = "c", **stored: Any
+) -> NodeProto:
+    branches = {"then_branch": graph(then, "t", **stored), "else_branch": graph(other, "t", **stored)}
+    return node("If", condition, result, **branches)
+
+
+# Branches.
+
+SMALL = [node("Relu", "x", "t")]
+LARGE = [node("MatMul", "x w", "m"), node("Relu", "m", "t")]
+
+
+@pytest.mark.parametrize(("first", "second", "taken"), [(SMALL, LARGE, "else"), (LARGE, SMALL, "then"),
+                                                        (SMALL, SMALL, "then")])  # fmt: skip
+def test_the_branch_with_most_work_is_taken(first: Any, second: Any, taken: str) -> None:
+    said = f"one with most work is taken: {taken}_branch of node 'n_a' (If)"
+    nodes = [choice("a", first, second, w=(4, 4)), node("Exp", "a", "y")]
+    with pytest.warns(UserWarning, match=re.escape(said)):
+        program = load(nodes, {"x": [4, 4], "c": []}, **BOOLS)
+    larger = LARGE in (first, second)
+    assert program.op_type == (("MatMul", "Relu", "Exp") if larger else ("Relu", "Exp"))
+    assert names(program, TensorKind.WEIGHT) == ({"a/w"} if larger else set())
+    assert names(program, TensorKind.INPUT) == {"x"}
+
+
+def test_branches_within_branches() -> None:
+    """The work of a branch counts the branch within it that is taken."""
+    inner = choice("t", SMALL, LARGE, "d", w=(4, 4))
+    outer = choice("y", [node("Exp", "x", "e"), node("Neg", "e", "t")], [inner])
+    with pytest.warns(UserWarning, match=r"n_y' \(If\)|n_t"):
+        program = load([outer], {"x": [4, 4], "c": [], "d": []}, **BOOLS)
+    assert program.op_type == ("MatMul", "Relu")
+
+
+def test_many_choices_are_one_sentence() -> None:
+    nodes = [choice(f"v{n}", [node("Relu", "x" if n == 0 else f"v{n - 1}", "t")], SMALL) for n in range(6)]
+    with pytest.warns(UserWarning, match=r"v0.*v1.*v2' \(If\) and 3 more") as caught:
+        assert load(nodes, {"x": [4], "c": []}, "v5", **BOOLS).num_ops == 6
+    assert len(caught) == 1
+
+
+def test_an_error_in_a_branch_is_the_model_s() -> None:
+    with pytest.raises(WorkloadError, match=r"'What'.*not in ONNX"):
+        load([choice("y", SMALL, [node("What", "x", "t")])], {"x": [4], "c": []}, **BOOLS)
+
+
+# Loops.
+
+
+def loop(body: list[NodeProto], outputs: str, limit: str = "n", condition: str = "_", **stored: Any) -> NodeProto:
+    """A loop that carries one value, `s` in the body and `x` at the start; its further results are stacked."""
+    wanted = " ".join(["going", "r", *[f"z{n}" for n in range(len(outputs.split()) - 1)]])
+    inner = graph([*body, node("Identity", "going_in", "going")], wanted, "i going_in s", **stored)
+    return node("Loop", f"{limit} {condition} x", outputs, body=inner)
+
+
+STEP = [node("MatMul", "s w", "m"), node("Tanh", "m", "r")]
+
+
+@pytest.mark.parametrize(("trips", "settings"), [(None, {"constants": {"n": np.array(3)}}), (3, {})])
+def test_rounds_are_unrolled(trips: int | None, settings: Any) -> None:
+    """The model says how often, or `trips` does where the data decide; all rounds share the weight."""
+    given: dict[str, Any] = {"x": [2, 4]} if trips is None else {"x": [2, 4], "n": []}
+    program = load([loop(STEP, "y", w=(4, 4))], given, trips=trips, types={"n": TensorProto.INT64}, **settings)
+    assert program.op_type == ("MatMul", "Tanh") * 3
+    assert names(program, TensorKind.WEIGHT) == {"y/w"}
+    assert result_names(program, 1) == ["y/0/r"]
+    assert int(program.macs.sum()) == 3 * 2 * 4 * 4
+
+
+def test_results_of_rounds_are_stacked() -> None:
+    body = [*STEP, node("Exp", "m", "z0")]
+    program = load([loop(body, "y z", w=(4, 4))], {"x": [2, 4]}, "y z", constants={"n": np.array(3)})
+    assert program.op_type.count("Concat") == 1
+    assert program.tensor_bytes[tensor(program, "z")] == 3 * 2 * 4 * 4
+
+
+def test_a_condition_that_is_computed_ends_the_loop() -> None:
+    """A while loop that counts to five by twos."""
+    body = graph([node("Add", "k two", "k2"), node("Less", "k2 five", "going"), node("Relu", "s", "r")],
+                 "going k2 r", "i going_in k s")  # fmt: skip
+    constants = {"zero": np.array(0), "two": np.array(2), "five": np.array(5), "yes": np.array(True)}
+    program = load([node("Loop", "_ yes zero x", "last y", body=body)], {"x": [4]}, constants=constants)
+    assert program.op_type == ("Relu",) * 3
+
+
+def test_lists_that_grow() -> None:
+    body = graph([node("Relu", "x", "r"), node("SequenceInsert", "s r", "s2"), node("Identity", "going_in", "going")],
+                 "going s2", "i going_in s")  # fmt: skip
+    nodes = [node("SequenceEmpty", "", "none"), node("Loop", "n _ none", "list", body=body),
+             node("ConcatFromSequence", "list", "y", axis=0)]  # fmt: skip
+    program = load(nodes, {"x": [4]}, constants={"n": np.array(3)})
+    assert program.op_type == ("Relu", "Relu", "Relu", "Concat")
+
+
+def test_data_that_end_a_loop_need_trips() -> None:
+    """Also below a limit, which stays one."""
+    body = graph([node("Relu", "s", "r"), node("ReduceSum", "r", "q", keepdims=0), node("Cast", "q", "going", to=9)],
+                 "going r", "i going_in s")  # fmt: skip
+    nodes, constants = [node("Loop", "n _ x", "y", body=body)], {"n": np.array(8)}
+    with pytest.raises(WorkloadError, match=r"how often node 'n_y' \(Loop\) runs; .* trips= \(--trips\)"):
+        load(nodes, {"x": [4]}, constants=constants)
+    for trips, rounds in ((0, 1), (3, 3), (20, 8)):
+        assert load(nodes, {"x": [4]}, constants=constants, trips=trips).op_type == ("Relu",) * rounds
+
+
+def test_trips_that_cannot_apply() -> None:
+    relu = [node("Relu", "x", "y")]
+    with pytest.raises(WorkloadError, match="No loop of the model needs a number of rounds"):
+        load(relu, {"x": [4]}, trips=2)
+    for trips in (-1, 1.5, True, "3"):
+        with pytest.raises(WorkloadError, match="a whole number from 0"):
+            load(relu, {"x": [4]}, trips=trips)
+    stacked = [loop([node("Relu", "s", "r"), node("Exp", "r", "z0")], "y z")]
+    with pytest.raises(WorkloadError, match=r"runs no round, so 'z' has no size; pass --trips 1 or more"):
+        load(stacked, {"x": [4], "n": []}, "z", trips=0, types={"n": TensorProto.INT64})
+
+
+@pytest.mark.parametrize("inputs", ["n", "n _ x x", "n _", ""])
+def test_damaged_loops(inputs: str) -> None:
+    body = loop(STEP, "y", w=(4, 4)).attribute[0].g
+    with pytest.raises(WorkloadError, match="n_y"):
+        load([node("Loop", inputs, "y", body=body)], {"x": [2, 4]}, constants={"n": np.array(2)})
+
+
+# Limits.
+
+
+@pytest.mark.parametrize("made", ["y", "y z"])
+def test_loops_that_never_end(made: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing in the loop counts but its rounds, or the values that it stacks."""
+    monkeypatch.setitem(limits.LIMITS, "nodes", 5000)  # type: ignore[arg-type]
+    body = [node("Identity", "s", "r"), node("Relu", "s", "z0")]
+    with pytest.raises(WorkloadError, match="over 5,000 nodes"):
+        load([loop(body[: len(made.split())], made)], {"x": [4]}, constants={"n": np.array(2**62)})
+
+
+def test_loops_within_loops_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(limits.LIMITS, "nodes", 5000)  # type: ignore[arg-type]
+    body = [node("Relu", "s", "r")]
+    for _ in range(20):
+        inner = loop(body, "r")
+        inner.input[2] = "s"
+        body = [inner]
+    with pytest.raises(WorkloadError, match="over 5,000 nodes"):
+        load([loop(body, "y")], {"x": [4], "n": []}, trips=10**6, types={"n": TensorProto.INT64})
+
+
+def test_copies_of_what_is_in_a_loop_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(limits.LIMITS, "nodes in branches within branches", 300)  # type: ignore[arg-type]
+    never = choice(
+        "r", [node("Relu", "s", "t")], [node("Relu", "s", f"a{n}") for n in range(99)] + [node("Relu", "s", "t")]
+    )
+    with pytest.raises(WorkloadError, match="over 300 nodes in branches within branches"):
+        load([loop([never], "y")], {"x": [4]}, constants={"n": np.array(9), "c": np.array(True)})
+
+
+# Sizes that only the data know.
+
+
+def test_indices_of_what_is_not_zero() -> None:
+    """A mixture's expert takes the tokens that were routed to it."""
+    nodes = [node("NonZero", "mask", "i"), node("Transpose", "i", "it", perm=[1, 0]), node("GatherND", "x it", "own"),
+             node("MatMul", "own w", "done"), node("ScatterND", "x it done", "y", reduction="add")]  # fmt: skip
+    inputs, constants = {"x": [16, 4], "mask": [16]}, {"w": (4, 4)}
+    with pytest.raises(WorkloadError, match=re.escape("pass dims={'i[1]': ...} (--dim i[1]=...)")):
+        load(nodes, inputs, constants=constants)
+    program = load(nodes, inputs, constants=constants, dims={"i[1]": 5})
+    assert program.op_type == ("NonZero", "GatherND", "MatMul", "ScatterND")
+    assert int(program.macs.sum()) == 5 * 4 * 4
+    assert int(program.vector_ops[0]) == 16
+
+
+@pytest.mark.parametrize(
+    ("made", "size"),
+    [
+        (node("Compress", "x c", "k", axis=0), {"k[0]": 3}),
+        (node("Unique", "x", "k"), {"k[0]": 3}),
+        (node("NonMaxSuppression", "boxes scores", "k"), {"k[0]": 3}),
+        (node("Range", "zero n one", "k"), {"k[0]": 3}),
+        (node("ConstantOfShape", "list", "k"), {"k[0]": 3}),
+    ],
+)
+def test_sizes_by_hand(made: NodeProto, size: dict[str, int]) -> None:
+    inputs: dict[str, Any] = {"x": [8], "c": [8], "n": [], "list": [1], "boxes": [1, 8, 4], "scores": [1, 2, 8]}
+    types = {"c": TensorProto.BOOL, "n": TensorProto.INT64, "list": TensorProto.INT64}
+    constants = {"zero": np.array(0), "one": np.array(1)}
+    nodes = [made, node("Cast", "k", "y", to=TensorProto.DOUBLE)]
+    with pytest.raises(WorkloadError, match=r"--dim k\[0\]=\.\.\."):
+        load(nodes, inputs, constants=constants, types=types)
+    program = load(nodes, inputs, constants=constants, types=types, dims=size)
+    assert program.op_type == (made.op_type, "Cast")
+
+
+# Models that are cut.
+
+CHAIN = [node("Relu", "x", "a"), node("Exp", "a", "b"), node("What", "b", "y")]
+
+
+def test_a_model_is_loaded_up_to_a_tensor() -> None:
+    """Nothing behind it need be known, nor the sizes of inputs that only that reads."""
+    program = load(CHAIN, {"x": [4]}, cut="b")
+    assert program.op_type == ("Relu", "Exp")
+    assert names(program, TensorKind.OUTPUT) == {"b"}
+    program = load([*CHAIN[:2], node("Add", "b z", "y")], {"x": [4], "z": ["n"]}, cut="b")
+    assert program.num_ops == 2
+
+
+def test_tensors_that_cannot_be_cut_at() -> None:
+    for name, hint in (("c", "pass the name of a node's output"), ("x", "pass the name"), ("", "pass the name")):
+        with pytest.raises(WorkloadError, match=f"makes no tensor '{name}' to cut at; {hint}"):
+            load(CHAIN, {"x": [4]}, cut=name)
+    proto = model([node("Relu", "x", "hidden_state"), node("Exp", "hidden_state", "y")], {"x": [4]})
+    with pytest.raises(WorkloadError, match="did you mean 'hidden_state'"):
+        load_model(proto, cut="hiden_state")
