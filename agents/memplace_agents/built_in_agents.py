@@ -17,6 +17,8 @@ from memplace_env._lib.hints import instead
 from memplace_env._lib.threads import cached_property
 from memplace_env.envs.registration import Formulation
 
+CPU_TORCH = "pip install torch --index-url https://download.pytorch.org/whl/cpu"
+"""Command that installs PyTorch without CUDA; as a dependency it comes with several GB of it."""
 _TORCH = ("torch", "tensorboard")
 _GRAPHS = (*_TORCH, "torch_geometric")
 
@@ -66,7 +68,10 @@ class AgentSpec:
     def lacking(self) -> str | None:
         """Clause that names the missing packages and the command that installs them; None if nothing is missing."""
         missing = [module for module in self.needs if find_spec(module) is None]
-        return f'{self.name} needs {" and ".join(missing)}: pip install "memplace[agents]"' if missing else None
+        if not missing:
+            return None
+        cpu = f" (without a GPU, first: {CPU_TORCH})" if "torch" in missing else ""
+        return f'{self.name} needs {" and ".join(missing)}: pip install "memplace[agents]"{cpu}'
 
     def make(self, **options: Any) -> Any:
         """Load the class and return an `Agent` with these options.

@@ -24,6 +24,7 @@ SPECS = agent_specs()
 LEARNERS = {name: spec for name, spec in SPECS.items() if spec.learns}
 EXTRAS = {"torch", "tensorboard", "torch_geometric", "stable_baselines3", "sb3_contrib", "matplotlib", "ray"}
 """Modules that memplace does without."""
+FIRST = " (without a GPU, first: pip install torch --index-url https://download.pytorch.org/whl/cpu)"
 HERE = "tests.agents.third_party"
 ENVS = {
     "one-shot": ("MemPlace-v0", "synthetic:chain?ops=4&seed=1"),
@@ -146,8 +147,8 @@ def test_rows_of_one_module_need_the_same():
 def test_missing_packages_are_named_with_what_to_type(monkeypatch):
     monkeypatch.setattr(built_in_agents, "find_spec", lambda module: None if module.startswith("torch") else module)
     assert SPECS["random"].lacking is None
-    assert SPECS["muzero"].lacking == 'muzero needs torch: pip install "memplace[agents]"'
-    assert SPECS["ppo"].lacking == 'ppo needs torch: pip install "memplace[agents]"'
+    assert SPECS["muzero"].lacking == f'muzero needs torch: pip install "memplace[agents]"{FIRST}'
+    assert SPECS["ppo"].lacking == f'ppo needs torch: pip install "memplace[agents]"{FIRST}'
 
 
 WITHOUT = """
@@ -167,7 +168,7 @@ def test_an_agent_without_its_packages_is_one_sentence():
         [sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=True, env={**os.environ}
     )
     first, second = run.stdout.splitlines()
-    assert first == 'AgentError muzero needs torch: pip install "memplace[agents]"'
+    assert first == f'AgentError muzero needs torch: pip install "memplace[agents]"{FIRST}'
     assert second.startswith("AgentError portfolio cannot be loaded (")
 
 

@@ -1,0 +1,54 @@
+"""What is packaged: all files in the source distribution, and metadata that is right away from the repository."""
+
+import os
+import re
+import subprocess
+import sys
+from email.parser import Parser
+
+import pytest
+from setuptools.command.egg_info import FileList
+
+from memplace_env._lib.version import __version__
+from tests.source import ROOT
+from tests.test_documents import LINK
+
+ADDED = {"MANIFEST.in", "memplace.py", "pyproject.toml", "setup.cfg", "setup.py"}
+"""Files that setuptools adds by itself."""
+
+
+@pytest.fixture(scope="module")
+def metadata(tmp_path_factory):
+    """The package's metadata as an index of packages reads them."""
+    folder = tmp_path_factory.mktemp("metadata")
+    command = [sys.executable, "setup.py", "--quiet", "egg_info", "--egg-base", folder]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    return Parser().parsestr((folder / "memplace.egg-info" / "PKG-INFO").read_text("utf-8"))
+
+
+def test_links_of_the_description_are_absolute(metadata):
+    links = [target for target, _ in LINK.findall(metadata.get_payload())]
+    assert [link for link in links if not link.startswith("https://")] == []
+    ours = [path for link in links if (path := link.partition("/memplace/memplace/")[2])]
+    assert len(ours) > 20
+    assert [path for path in ours if not (ROOT / re.sub("^(blob/)?main/", "", path)).exists()] == []
+
+
+def test_the_metadata_are_whole(metadata):
+    assert metadata["Version"] == __version__
+    named = {value.rpartition(" ")[2] for value in metadata.get_all("Classifier") if "Python :: 3." in value}
+    assert named == {"3.11", "3.12", "3.13"}
+    assert {"agents", "viz"} <= set(metadata.get_all("Provides-Extra"))
+
+
+def test_the_source_distribution_is_whole(monkeypatch):
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True)
+    if listed.returncode:
+        pytest.skip("not a git repository")
+    monkeypatch.chdir(ROOT)
+    packed = FileList()
+    for line in (ROOT / "MANIFEST.in").read_text("utf-8").splitlines():
+        packed.process_template_line(line)
+    tracked = {name for name in listed.stdout.splitlines() if os.path.exists(name)}
+    assert tracked - set(packed.files) - ADDED == {".gitignore"}
+    assert [name for name in packed.files if name.endswith((".pyc", ".nbi", ".nbc"))] == []
