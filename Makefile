@@ -12,7 +12,7 @@ SHORT = tests/cli/test_agent_choice.py::test_an_agent_that_returns_nothing tests
 	tests/envs/wrappers/test_wrappers.py::test_any_algorithm_trains_through_the_adapter \
 	tests/agents/test_exact.py::test_solving_prints_json_and_nothing_else
 
-.PHONY: run test test-min test-max lint bench fuzz learn tables zoo clean
+.PHONY: run test test-min test-max lint docs bench fuzz learn tables zoo clean
 
 run: .venv/run  ## the main job: the best plan of BERT on nnp-i, proven, beside EGRL's; with picture and trace
 	.venv/bin/memplace solve BERT --agent auto --agent egrl
@@ -30,6 +30,9 @@ lint: .venv/dev
 	.venv/bin/ruff check .
 	.venv/bin/ruff format --check .
 	.venv/bin/mypy
+
+docs: .venv/dev  ## the documentation as a site, build/site/index.html
+	.venv/bin/python -m scripts.docs_site build/site
 
 bench: .venv/dev  ## how fast, as JSON
 	.venv/bin/python -m benchmarks.speed
@@ -90,7 +93,7 @@ zoo: .venv/dev  ## export the zoo again; needs its own heavy packages
 	touch $@
 
 .venv/dev: .venv/run
-	$(PIP) --editable ".[agents,viz,tflite,jax,execute,distributed,minari,page,dev]"
+	$(PIP) --editable ".[agents,viz,tflite,jax,execute,distributed,minari,page,docs,dev]"
 	touch $@
 
 # Old versions warn of what newer ones mended, so warnings are no errors there.

@@ -64,7 +64,7 @@ def _section(suite: Suite, rows: Sequence[StandingsRow], remarks: Remarks, budge
     declared = [row for row in rows if row.standing is Standing.DECLARED]
     only_rules = all(row.standing is Standing.COMPUTED for row in rows)
     title = "rules without a search" if only_rules else budget_text(budget)
-    parts = [f"#### {suite.name}, {first.track}, {first.formulation}, {title}", f"{track.summary}. {track.meaning}"]
+    parts = [f"### {suite.name}, {first.track}, {first.formulation}, {title}", f"{track.summary}. {track.meaning}"]
     trains = any(row.training_plans is not None for row in rows)
     if ranked:
         parts.append(_table(ranked, trains, remarks))

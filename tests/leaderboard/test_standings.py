@@ -337,12 +337,12 @@ def test_markdown_and_json():
         submission("exact", [(1, 500)], budgets=("10s",), seeds=(0,)),
     )
     text = markdown(rows, SUITE)
-    titles = [line.removeprefix("#### ") for line in text.splitlines() if line.startswith("####")]
+    titles = [line.removeprefix("### ") for line in text.splitlines() if line.startswith("### ")]
     assert titles == [
         *(f"tiny-v1, search, one-shot, {table}" for table in ("10 plans", "1 s", "10 s", "rules without a search")),
         "tiny-v1, zero-shot, one-shot, 1 plans",
     ]
-    tables = text.split("#### ")[1:]
+    tables = text.split("### ")[1:]
     for part in tables:
         lines = [line for line in part.splitlines() if line.startswith("|")]
         assert len({line.count("|") for line in lines}) == 1

@@ -1,0 +1,1 @@
+"""The documentation site: documents, tutorials and pages made of docstrings, built by Sphinx without a network."""

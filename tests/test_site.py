@@ -1,0 +1,95 @@
+"""The documentation site: built without a warning, readable on a phone, and nothing on it asks a network."""
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from scripts.docs_site.docstrings import markdown_of
+from scripts.docs_site.pages import diagram_table, link_target, page_names
+from scripts.docs_site.tutorials import paragraphs
+from tests.leaderboard.conftest import CHROMIUM
+from tests.source import ROOT
+
+ADDRESS = re.compile(r"""(?:src|data-src)=["']https?:|<link[^>]+href=["']https?:|url\(["']?https?:|@import""")
+"""What a browser asks for by itself; links that a reader follows are not among them."""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The site in a folder; Sphinx ends with an error at the first warning."""
+    out = tmp_path_factory.mktemp("docs") / "site"
+    built = [sys.executable, "-m", "scripts.docs_site", str(out)]
+    done = subprocess.run(built, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return out
+
+
+@pytest.mark.slow
+def test_every_page_is_built_and_reached(site):
+    texts = {path: path.read_text("utf-8") for path in site.rglob("*.html")}
+    menu = (site / "index.html").read_text("utf-8")
+    for page in {*page_names().values(), "reference/command-line.md"} - {"index.md"}:
+        html = page.removesuffix(".md") + ".html"
+        assert (site / html).exists()
+        assert f'href="{html}"' in menu, html
+    assert len(texts) > 50
+    assert [str(path) for path, text in texts.items() if ADDRESS.search(text)] == []
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium on the PATH")
+@pytest.mark.parametrize("width", [400, 1400])
+def test_pages_fit_the_screen_and_ask_no_network(site, width):
+    from playwright.sync_api import sync_playwright
+
+    asked, wide = [], []
+    with sync_playwright() as playwright:
+        arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
+        page = browser.new_page(viewport={"width": width, "height": 900})
+        page.on("request", lambda request: asked.append(request.url) if request.url.startswith("http") else None)
+        for html in sorted(site.rglob("*.html")):
+            page.goto(html.as_uri())
+            if page.evaluate("document.documentElement.scrollWidth > window.innerWidth"):
+                wide.append(html.name)
+        browser.close()
+    assert (asked, wide) == ([], [])
+
+
+def test_links_lead_to_pages_pictures_and_files():
+    pages = page_names()
+    assert link_target("docs/model.md", "game.md", "#rules", pages) == "game.md#rules"
+    assert link_target("docs/model.md", "../agents/README.md", "", pages) == "agents/overview.md"
+    assert link_target("agents/README.md", "../docs/README.md", "", pages) == "../index.md"
+    assert link_target("examples/ppo.py", "../docs/pictures/scale.png", "", pages) == "../pictures/scale.png"
+    assert link_target("docs/model.md", "../setup.cfg", "", pages).endswith("/blob/main/setup.cfg")
+    assert link_target("docs/model.md", "https://onnx.ai", "#x", pages) == "https://onnx.ai#x"
+
+
+def test_comments_at_the_margin_are_prose():
+    code = "# Prose,\n# two lines.\na = 1\n# of the code\nb = 2\n\n# ## Heading\n#\n#     command\nc = 3"
+    first, second = "a = 1\n# of the code\nb = 2", "c = 3"
+    assert paragraphs(code) == [
+        "Prose,\ntwo lines.",
+        f"```python\n{first}\n```",
+        "## Heading\n\n    command",
+        f"```python\n{second}\n```",
+    ]
+
+
+def test_sections_of_docstrings_become_lists():
+    text = (
+        "Do it.\n\n    Args:\n        a, b: numbers,\n            both.\n\n    Raises:\n        ValueError: if not.\n"
+    )
+    assert markdown_of(text) == (
+        "Do it.\n\n**Arguments**\n\n- `a, b`: numbers,\n  both.\n\n**Errors**\n\n- `TypeError`: if not."
+    )
+
+
+def test_a_flow_chart_becomes_a_table():
+    table = diagram_table('flowchart TD\n    a["a: first"] --> b\n    b["b: second"]\n')
+    assert table.splitlines()[2:] == ["| `a` | first | `b` |", "| `b` | second | nothing |"]
