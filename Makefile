@@ -56,6 +56,7 @@ tables: .venv/dev  ## the other tables in docs/; some hours
 	.venv/bin/python -m benchmarks.dynamic --write docs/agents.md
 	.venv/bin/python -m benchmarks.calibrated --write docs/agents.md
 	.venv/bin/python -m benchmarks.calibrated_machines --saved --write docs/agents.md
+	.venv/bin/python -m benchmarks.proven_counts --write docs/leaderboard.md
 	.venv/bin/python -m benchmarks.slices --write docs/slices.md
 	.venv/bin/python -m benchmarks.sliced_ids --write docs/slices.md
 	.venv/bin/python -m benchmarks.anchors --write docs/model.md
@@ -67,6 +68,7 @@ tables: .venv/dev  ## the other tables in docs/; some hours
 	.venv/bin/python -m benchmarks.event --write docs/event.md --plot docs/pictures/event.png
 	.venv/bin/python -m benchmarks.readme_lines --write docs/learning.md
 	.venv/bin/python -m benchmarks.programs --write docs/programs.md
+	.venv/bin/python -m benchmarks.experts --write docs/programs.md
 	.venv/bin/python -m benchmarks.suite --write docs/programs.md
 	.venv/bin/python -m benchmarks.many_programs --write docs/environments.md
 	.venv/bin/python -m benchmarks.scale --plot docs/pictures/scale.png --write docs/scale.md

@@ -199,6 +199,19 @@ def test_indices_of_what_is_not_zero() -> None:
     assert int(program.vector_ops[0]) == 16
 
 
+def test_sizes_have_the_exporter_s_names() -> None:
+    """PyTorch's declares how many indices there are behind the transpose of them only."""
+    nodes = [node("NonZero", "mask", "i"), node("Transpose", "i", "it", perm=[1, 0]), node("GatherND", "x it", "y")]
+    proto = model(nodes, {"x": [16, 4], "mask": [16]})
+    proto.graph.value_info.append(helper.make_tensor_value_info("it", TensorProto.INT64, ["u0", 1]))
+    with pytest.raises(WorkloadError, match=re.escape("pass dims={'u0': ...} (--dim u0=...)")):
+        load_model(proto)
+    for name in ("u0", "u*", "*"):
+        assert load_model(proto, dims={name: 5}).tensor_bytes[-1] == 5 * 4 * 4
+    with pytest.raises(WorkloadError, match=r"no symbolic dim 'v\*'"):
+        load_model(proto, dims={"u0": 5, "v*": 5})
+
+
 @pytest.mark.parametrize(
     ("made", "size"),
     [

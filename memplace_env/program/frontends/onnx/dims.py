@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import re
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
@@ -11,6 +12,7 @@ from onnx import GraphProto, TensorProto, TypeProto, ValueInfoProto
 
 from memplace_env._lib.errors import WorkloadError
 from memplace_env.program.frontends.lowered.graph_values import Value, checked_value
+from memplace_env.program.frontends.onnx.operator_lookup import operator_of
 
 LARGEST_DIM = 2**31 - 1
 """Largest size of one axis; more is a mistake."""
@@ -46,9 +48,19 @@ def symbolic_dims(inputs: Iterable[InputShape]) -> list[str]:
 
 
 def inner_dims(graph: GraphProto) -> dict[str, tuple[int | str, ...]]:
-    """Return the declared dims of values inside the graph by name, as in `InputShape.dims`."""
+    """Return the declared dims of values inside the graph by name, as in `InputShape.dims`; also before a transpose."""
     tensors = {value.name: value.type.tensor_type for value in (*graph.value_info, *graph.output)}
-    return {name: tuple(_declared_dims(name, t)) for name, t in tensors.items() if t.HasField("shape")}
+    declared = {name: tuple(_declared_dims(name, t)) for name, t in tensors.items() if t.HasField("shape")}
+    for node in graph.node:
+        # PyTorch's exporter names the number of indices that are not zero only once they are transposed.
+        order = next((list(attribute.ints) for attribute in node.attribute if attribute.name == "perm"), [])
+        dims = declared.get(node.output[0], ()) if operator_of(node).order is not None and node.output else ()
+        if dims and sorted(order) == [*range(len(dims))] and node.input:
+            name, turned = node.input[0], (dims[order.index(axis)] for axis in range(len(dims)))
+            known = declared.get(name, tuple(f"{name}[{axis}]" for axis in range(len(dims))))
+            unnamed = (size == f"{name}[{axis}]" for axis, size in enumerate(known))
+            declared[name] = tuple(b if no else a for a, b, no in zip(known, turned, unnamed, strict=False))
+    return declared
 
 
 def named_dims(
@@ -75,11 +87,13 @@ class Binding:
         inputs: graph inputs that the outputs depend on.
         sizes: sizes of the inputs' symbolic dims, and of dims inside the graph that only the data determine.
         trips: number of rounds of loops for which the data determine it.
+        matched: names in `sizes` that a pattern was given for; not all of them need a size.
     """
 
     inputs: tuple[InputShape, ...]
     sizes: Mapping[str, int]
     trips: int | None = None
+    matched: Set[str] = frozenset()
 
     @property
     def values(self) -> dict[str, Value]:
@@ -111,7 +125,7 @@ def bind(
         inputs: from `input_shapes`.
         live: names of the inputs that the outputs depend on.
         batch: size of the batch dim, see `load_onnx`.
-        dims: sizes of symbolic dims by name.
+        dims: sizes of symbolic dims by name, or by patterns with "*" for those that have no size of their own.
         inner: names of the dims inside the graph; `value[axis]` names one without a name.
         trips: number of rounds of loops for which the data determine it.
 
@@ -120,6 +134,8 @@ def bind(
     """
     sizes = {name: _checked_size(f"dims[{name!r}]", size) for name, size in (dims or {}).items()}
     names = symbolic_dims(inputs)
+    matched = {name: sizes[pattern] for pattern in sizes for name in _matching(pattern, (*names, *inner))}
+    sizes = matched | {name: size for name, size in sizes.items() if not _matching(name, (*names, *inner))}
     for name in sizes:
         if name not in names and name not in inner and _UNNAMED.fullmatch(name) is None:
             listed = ", ".join(names) if names else "none, all its dims are fixed"
@@ -127,7 +143,7 @@ def bind(
     inputs = [value for value in inputs if value.name in live]
     if batch is not None:
         inputs = _with_batch(inputs, names, _checked_size("batch", batch), sizes)
-    return Binding(tuple(inputs), sizes, trips)
+    return Binding(tuple(inputs), sizes, trips, frozenset(matched))
 
 
 def rebatches(inputs: list[InputShape], batch: int | None) -> bool:
@@ -171,6 +187,11 @@ def _declared_dims(name: str, tensor: TypeProto.Tensor) -> Iterator[int | str]:
 def is_batch(name: str) -> bool:
     """Return whether `batch` binds a dim of this name."""
     return _BATCH_NAME.fullmatch(name) is not None
+
+
+def _matching(pattern: str, names: Iterable[str]) -> list[str]:
+    """Return the names that a pattern with "*" means."""
+    return fnmatch.filter(names, pattern.replace("[", "[[]")) if "*" in pattern else []
 
 
 def _with_batch(inputs: list[InputShape], names: list[str], batch: int, sizes: dict[str, int]) -> list[InputShape]:

@@ -61,7 +61,7 @@ class _ForwardPass:
         self._values = binding.values
         self._meter = Meter()
         self._sizes = binding.sizes
-        self._unasked = binding.sizes.keys() - symbolic_dims(input_shapes(model.graph))
+        self._unasked = binding.sizes.keys() - binding.matched - {*symbolic_dims(input_shapes(model.graph))}
         self._declared = inner_dims(model.graph)
         self._sequences: dict[str, tuple[str, ...]] = {}
         self._known = ChainMap[str, Any](self._values, self._sequences)

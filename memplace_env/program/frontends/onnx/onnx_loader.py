@@ -51,7 +51,8 @@ def load_onnx(
         batch: size of the symbolic dims whose names mean a batch (`batch`, `batch_size`, `N`, ...). If the model names
             no such dim, size of the leading dim of each input that is symbolic or 1.
         dims: sizes of symbolic dims by name; one without a name is called `input[axis]`. Also sizes of dims inside the
-            graph that only the data determine, called as in the file or `value[axis]`.
+            graph that only the data determine, called as in the file or `value[axis]`. A "*" in a name means all dims
+            that match, as in `{"u*": 64}`.
         dtype: dtype to deploy all floating-point tensors in and to compute in, a key of `FLOAT_BYTES`; tensors that the
             file stores in 8 bits or fewer keep their width. None keeps the file's types and computes in that of most
             MACs, where a product is computed in the wider type of its operands.
