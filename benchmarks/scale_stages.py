@@ -22,7 +22,7 @@ import numpy as np
 import onnx
 from onnx import NodeProto, TensorProto, ValueInfoProto, helper
 
-from memplace_agents.exact.dynamic.lp_bound import linear_bound_ps
+from memplace_agents.exact.dynamic.lp_bound import linear_bound
 from memplace_env.envs.malloc_game.problem import MallocGameProblem
 from memplace_env.machine.costs import Costs, costs_of, resolve_cost_model
 from memplace_env.placement.compiler import native_plan
@@ -132,7 +132,7 @@ def _greedy_game(task: Task) -> MemoryPlan:
 
 
 def _linear(task: Task) -> int:
-    return linear_bound_ps(task, BOUND_SECONDS)
+    return linear_bound(task, BOUND_SECONDS).bound_ps
 
 
 STAGES: Final[dict[str, Callable[..., Any]]] = {

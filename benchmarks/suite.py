@@ -30,7 +30,7 @@ from benchmarks.ids_file import register
 from benchmarks.ledger import Ledger, Record
 from benchmarks.tables import benchmark_parser, markdown_table, milliseconds, publish, setting_text
 from memplace_agents.cheap_plans import cheap_plans
-from memplace_agents.exact.dynamic.lp_bound import linear_bound_ps
+from memplace_agents.exact.dynamic.lp_bound import linear_bound
 from memplace_agents.game.portfolio import Portfolio
 from memplace_agents.stages import Stage
 from memplace_env._lib.errors import MemPlaceError
@@ -207,7 +207,7 @@ def _measure_game(setting: Record, enough: float) -> Record:
     if env.program.num_ops > MOST_OPS:
         return {"ops": env.program.num_ops}
     cheap, cheap_s = best_cheap(env)
-    bound = linear_bound_ps(env.task, SECONDS[Formulation.GAME]) * PS
+    bound = linear_bound(env.task, SECONDS[Formulation.GAME]).bound_ps * PS
     backing_s = all_backing_report(env.task).latency_s
     record = {"ops": env.program.num_ops, "native_s": backing_s, "cheap_s": cheap_s, "cheap": cheap}
     if cheap_s < enough * bound:

@@ -13,7 +13,7 @@ from memplace_agents import Exact, ExactDynamic
 from memplace_agents.exact.dynamic.decisions import Decisions
 from memplace_agents.exact.dynamic.detail import Detail
 from memplace_agents.exact.dynamic.dynamic_model import build
-from memplace_agents.exact.dynamic.lp_bound import linear_bound_ps
+from memplace_agents.exact.dynamic.lp_bound import linear_bound
 from memplace_agents.exact.highs import relax, solve
 from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.placement.compiler import HEURISTICS, place_levels
@@ -22,6 +22,7 @@ from memplace_env.placement.simulator import evaluate_plan
 from memplace_env.placement.task import Task
 from memplace_env.placement.validation import violations
 from memplace_env.testing.strategies import programs, programs_with_idle_ops, tasks, tensor_levels
+from tests.agents.weighed import rows_of
 
 CLOSE = 1 + 2e-6
 SMALL = tasks(programs(max_ops=8))
@@ -79,7 +80,7 @@ def _height(task: Task, level: int) -> int:
 
 def least_ps(task: Task, plan: MemoryPlan) -> float:
     """Return the linear program's latency for the decisions of a plan in ps; infinite if they are infeasible."""
-    model = build(task, Detail(horizon=10**6))
+    model = build(task, Detail(horizon=10**6) | rows_of(task))
     program = Decisions.of_plan(task, plan).fixed(model)
     upper = program.upper.copy()
     upper[model.columns.time] = np.inf  # some plans are slower than moving nothing
@@ -91,7 +92,7 @@ def least_ps(task: Task, plan: MemoryPlan) -> float:
 @given(tasks(programs_with_idle_ops()), st.data())
 def test_plans_that_move_nothing_fit_the_program_and_its_bound(task, data):
     """Resident weights are never copied, so none of their copies can be improved."""
-    bound_ps = linear_bound_ps(task)
+    bound_ps = linear_bound(task).bound_ps
     plans = [*heuristics_of(task), place_levels(task, np.array(data.draw(tensor_levels(task)))).plan]
     for plan in plans:
         latency_ps = evaluate_plan(task, plan).latency_ps
@@ -106,7 +107,7 @@ def test_plans_that_move_nothing_fit_the_program_and_its_bound(task, data):
 def test_plans_that_move_tensors_fit_the_program_and_its_bound(task, data):
     plan = data.draw(moving_plans(task))
     latency_ps = evaluate_plan(task, plan).latency_ps
-    assert linear_bound_ps(task) <= latency_ps
+    assert linear_bound(task).bound_ps <= latency_ps
     assert least_ps(task, plan) <= latency_ps * CLOSE
 
 
@@ -124,7 +125,7 @@ def test_one_level_serves_a_use(task):
 def test_the_static_optimum_fits_at_its_latency(task):
     static = Exact().solve(OneShotEnv(task))
     latency_ps = evaluate_plan(task, static.plan).latency_ps
-    assert linear_bound_ps(task) <= latency_ps
+    assert linear_bound(task).bound_ps <= latency_ps
     found_ps = least_ps(task, static.plan)
     assert found_ps <= latency_ps * CLOSE
     assert task.streams_weights or found_ps >= latency_ps / CLOSE

@@ -14,7 +14,7 @@ from memplace_agents.exact import highs
 from memplace_agents.exact.dynamic.decisions import Decisions
 from memplace_agents.exact.dynamic.detail import Detail
 from memplace_agents.exact.dynamic.dynamic_model import build
-from memplace_agents.exact.dynamic.lp_bound import linear_bound_ps
+from memplace_agents.exact.dynamic.lp_bound import linear_bound
 from memplace_agents.exact.highs import relax
 from memplace_env._lib.units import PS
 from memplace_env.envs.malloc_game import MallocGameEnv, MallocGameProblem
@@ -23,6 +23,7 @@ from memplace_env.placement.simulator import time_plan
 from memplace_env.placement.task import Task
 from memplace_env.placement.validation import violations
 from memplace_env.testing.strategies import game_tasks, programs_with_idle_ops
+from tests.agents.weighed import rows_of
 
 CLOSE = 1 + 2e-6
 
@@ -42,8 +43,8 @@ def some_plans(task: Task, seed: int) -> list[MemoryPlan]:
 def test_no_plan_beats_the_bound_and_every_plan_fits_the_program(task, seed):
     """The program with a plan's decisions takes no longer than the plan, and no plan less than the program's bound."""
     task = MallocGameProblem(task).task
-    model = build(task, Detail(horizon=10**6))
-    bound_ps = linear_bound_ps(task)
+    model = build(task, Detail(horizon=10**6) | rows_of(task))
+    bound_ps = linear_bound(task).bound_ps
     for plan in some_plans(task, seed):
         latency_ps = time_plan(task, plan).latency_ps
         assert bound_ps <= latency_ps

@@ -1,4 +1,4 @@
-"""The parts of a plan that the linear program models by integers; the rest are fractions until an answer needs more."""
+"""Parts of a plan that the program models by integers, and rows beside its own: added where an answer needs them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from memplace_agents.exact.dynamic.columns import Uses, number_columns, uses_of
+from memplace_agents.exact.dynamic.dual_feasible import DualFeasible
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.task import Task, derived
 from memplace_env.program.program import Ints
@@ -52,13 +53,15 @@ def farthest(task: Task) -> int:
 
 @dataclass(frozen=True)
 class Detail:
-    """Sets of (use or tensor, level, op), each of which adds a binary column.
+    """Sets of (use or tensor, level, op), each of which adds a binary column, and of rows.
 
     Attributes:
         copies: ops in which a copy that has started holds its whole block.
         sends: ops in which a write-back that has not ended holds its whole block.
         waits: (tensor, op), ops in which no copy may run before the write-back has ended, at any level.
         ahead: (use, ops), copies that are followed for longer than `horizon`.
+        weighed: (level, op, function), ops in which sizes weighed by a dual-feasible function are at most the level,
+            too.
         horizon: number of ops before a use during which its copy is followed, see `AHEAD`.
     """
 
@@ -66,6 +69,7 @@ class Detail:
     sends: frozenset[tuple[int, int, int]] = frozenset()
     waits: frozenset[tuple[int, int]] = frozenset()
     ahead: frozenset[tuple[int, int]] = frozenset()
+    weighed: frozenset[tuple[int, int, DualFeasible]] = frozenset()
     horizon: int = AHEAD
 
     def __or__(self, other: Detail) -> Detail:
@@ -75,11 +79,12 @@ class Detail:
             self.sends | other.sends,
             self.waits | other.waits,
             self.ahead | other.ahead,
+            self.weighed | other.weighed,
             max(self.horizon, other.horizon),
         )
 
     def __len__(self) -> int:
-        return len(self.copies) + len(self.sends) + len(self.waits) + len(self.ahead)
+        return len(self.copies) + len(self.sends) + len(self.waits) + len(self.ahead) + len(self.weighed)
 
     def window(self, task: Task, uses: Uses) -> Ints:
         """Return the first op in which the copy for each use is followed, int64[U]."""

@@ -32,7 +32,7 @@ from memplace_agents.exact.dynamic.block_rows import add_blocks, add_data
 from memplace_agents.exact.dynamic.columns import Columns, Uses
 from memplace_agents.exact.dynamic.detail import Detail
 from memplace_agents.exact.dynamic.draft import Draft
-from memplace_agents.exact.dynamic.room_rows import add_room
+from memplace_agents.exact.dynamic.room_rows import Occupants, add_room
 from memplace_agents.exact.dynamic.times import add_op_times
 from memplace_agents.exact.highs import LinearProgram
 from memplace_env.placement.task import Task
@@ -47,6 +47,7 @@ class DynamicModel(NamedTuple):
         program: minimises the latency.
         unit_ps: picoseconds of one unit of the objective.
         detail: parts that are modelled by integers.
+        occupants: who is in each fast level.
     """
 
     task: Task
@@ -55,6 +56,7 @@ class DynamicModel(NamedTuple):
     program: LinearProgram
     unit_ps: float
     detail: Detail
+    occupants: list[Occupants]
 
     def copying(self, use: int, level: int) -> slice:
         """Return the columns of the copy for a use, which must have one."""
@@ -77,9 +79,10 @@ def build(task: Task, detail: Detail = Detail(), free_bytes: Ints | None = None)
             plans.
     """
     draft = Draft(task, detail)
+    occupants = list[Occupants]()
     for level in draft.levels:
         add_blocks(draft, level)
-        add_room(draft, level, None if free_bytes is None else free_bytes[:, level])
+        occupants.append(add_room(draft, level, None if free_bytes is None else free_bytes[:, level]))
     add_data(draft)
     add_op_times(draft)
     columns, total = draft.columns, draft.total
@@ -95,4 +98,4 @@ def build(task: Task, detail: Detail = Detail(), free_bytes: Ints | None = None)
         binary[part[part >= 0]] = True
     binary[draft.switches] = True
     program = LinearProgram(cost, lower, upper, binary, *draft.rows.matrix(total))
-    return DynamicModel(task, draft.uses, columns, program, draft.unit, detail)
+    return DynamicModel(task, draft.uses, columns, program, draft.unit, detail, occupants)

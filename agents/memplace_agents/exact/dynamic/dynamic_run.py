@@ -11,7 +11,7 @@ from memplace_agents.evaluator import Evaluator
 from memplace_agents.exact.dynamic.detail import is_tractable
 from memplace_agents.exact.dynamic.dynamic_search import Clock, Search
 from memplace_agents.exact.dynamic.dynamic_ties import DynamicTies
-from memplace_agents.exact.dynamic.lp_bound import linear_bound_ps
+from memplace_agents.exact.dynamic.lp_bound import linear_bound
 from memplace_agents.solution import Verdict
 from memplace_env._lib.units import PS
 from memplace_env.placement.memory_plan import MemoryPlan
@@ -77,7 +77,9 @@ class DynamicSearch:
         assert best is not None
         if self.optimal or not is_tractable(self.task):
             return
-        self._proven_ps = max(self._proven_ps, linear_bound_ps(self.task, self._clock.within(None), self._report_bound))
+        linear = linear_bound(self.task, self._clock.within(None), self._report_bound)
+        self._proven_ps = max(self._proven_ps, linear.bound_ps)
+        self.search.detail |= linear.rows
         if self.optimal or self._clock.up:
             return
         self.search.begin_with(best)

@@ -3,29 +3,67 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
 from memplace_agents.exact.dynamic.draft import Draft
+from memplace_agents.exact.dynamic.dual_feasible import weights_of
 from memplace_agents.exact.highs import CAPACITY
 from memplace_env.program.program import Ints
 
 
-def add_room(draft: Draft, level: int, free_bytes: Ints | None) -> None:
-    """Add rows: in each op, the blocks in the level and its reserved bytes are at most its capacity."""
-    program, columns = draft.program, draft.columns
+class Occupants(NamedTuple):
+    """Shares of tensors that a level holds; those of a tensor in an op add up to at most 1. Sorted by op.
+
+    Attributes:
+        op, tensor, column: int64[n] each.
+        room: int64[T+1], bytes that blocks may take in each op.
+    """
+
+    op: Ints
+    tensor: Ints
+    column: Ints
+    room: Ints
+
+    def at(self, op: int) -> slice:
+        """Return the rows of an op."""
+        return slice(*np.searchsorted(self.op, [op, op + 1]).tolist())
+
+
+def add_room(draft: Draft, level: int, free_bytes: Ints | None) -> Occupants:
+    """Add rows: in each op, the blocks in the level and its reserved bytes are at most its capacity.
+
+    Returns:
+        Who is in the level.
+    """
     memory = draft.task.accelerator.levels[level].capacity_bytes
-    scale = CAPACITY / memory
-    reserved = np.append(draft.costs.reserved_bytes[:, level], 0)
-    reserved = reserved if free_bytes is None else reserved + free_bytes
-    room = draft.rows.new(program.num_ops + 1, -CAPACITY + reserved * scale)
-    weights = np.flatnonzero(columns.resident[:, level] >= 0)
-    column, row = columns.resident[weights, level], room[:-1]
-    share = np.repeat(-scale * program.tensor_bytes[weights], len(row))
-    draft.rows.add(np.tile(row, len(weights)), np.repeat(column, len(row)), share)
-    for tensor in range(program.num_tensors):
-        for op, column in _occupants(draft, tensor, level):
-            draft.rows.add(room[op], column, -scale * program.tensor_bytes[tensor])
+    size, scale = draft.program.tensor_bytes, CAPACITY / memory
+    occupants = _occupants_of(draft, level, memory - np.append(draft.costs.reserved_bytes[:, level], 0))
+    op, tensor, column, room = occupants
+    row = draft.rows.new(len(room), -scale * (room if free_bytes is None else room - free_bytes))
+    draft.rows.add(row[op], column, -scale * size[tensor])
+    # No block that exceeds an op's room is there; the row above would allow a share of it.
+    large = np.flatnonzero(size[tensor] > room[op])
+    draft.rows.add(draft.rows.new(len(large)), column[large], -1)
+    for _, op_, function in sorted(row for row in draft.detail.weighed if row[0] == level):
+        there = occupants.at(op_)
+        (weight,) = weights_of([function], size[tensor[there]], int(room[op_]))
+        draft.rows.add(draft.rows.new(1, -CAPACITY), np.where(weight > 0, column[there], -1), -CAPACITY * weight)
+    return occupants
+
+
+def _occupants_of(draft: Draft, level: int, room: Ints) -> Occupants:
+    """Return who is in the level, after adding the columns and rows that say so."""
+    parts = [(np.empty(0, np.int64),) * 3]
+    weights, ops = np.flatnonzero(draft.columns.resident[:, level] >= 0), np.arange(draft.program.num_ops)
+    for tensor in weights.tolist():
+        parts.append((ops, np.full(len(ops), tensor), np.full(len(ops), draft.columns.resident[tensor, level])))
+    for tensor in range(draft.program.num_tensors):
+        parts += [(op, np.full(len(op), tensor), column) for op, column in _occupants(draft, tensor, level)]
+    op, tensors, column = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    order = np.argsort(op, kind="stable")
+    return Occupants(op[order], tensors[order], column[order], room)
 
 
 def _occupants(draft: Draft, tensor: int, level: int) -> Iterator[tuple[Ints, Ints]]:

@@ -1,0 +1,161 @@
+"""Measure how far the exact agent's plans of registered games may be from the optimum: the gap of plan and bound.
+
+    python -m benchmarks.proofs                              # all registered games, 60 processor seconds each
+    python -m benchmarks.proofs --seconds 300 --ids MallocGame-GPT2-v0 MallocGame-ALBERT-edge-tpu-v0
+    python -m benchmarks.proofs --first 12                   # the first games by SHA-256 of the id, if still open
+    python -m benchmarks.proofs --write agents/memplace_agents/exact/README.md   # and docs/data, docs/pictures
+
+Seconds are processor seconds of one core, so that a busy machine changes little (a single call of HiGHS is also ended
+by as many seconds of wall time). A run that was stopped continues with what is missing in results/proofs.jsonl; runs
+of other versions of the agent have another `--series`. "Before" is the series of that name where it has a record, else
+what `suites/best-known.toml` said of the game when its first record was written.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+import memplace_agents
+from benchmarks.cores import single_cores
+from benchmarks.ledger import Ledger, Record
+from benchmarks.tables import DataFile, benchmark_parser, markdown_table, publish
+from memplace_env._lib.files import write_atomically
+from memplace_env._lib.units import PS
+from memplace_env.leaderboard.scores import Floats
+from memplace_env.leaderboard.suite import best_known, load_suite
+from memplace_env.report.style import AXIS_PT, BASELINE, FAINT, INK, LATENCY, NOTE_PT, new_figure, to_png
+
+RESULTS: Final = Path(__file__).parent / "results" / "proofs.jsonl"
+DOCS: Final = Path(__file__).parents[1] / "docs"
+FIELDS: Final = ("id", "series", "seconds")
+BEFORE: Final = "before"
+NOW: Final = "now"
+OPEN: Final = 1e-4
+"""Gap above which a game counts as open."""
+LEVELS: Final = (1e-5, 1e-4, 1e-2, 5e-2, 0.1, 0.2)
+"""Gaps of the table's rows."""
+ENDLESS: Final = 10**9
+WARM_UP: Final = "MallocGame-SqueezeNet-edge-tpu-v0"
+"""Solved once in each process, so that no game is charged for compiled code that is loaded."""
+
+
+def games() -> list[str]:
+    """Return the registered games without variants, in the order of the SHA-256 of the id."""
+    return sorted(load_suite("game-v1").instances, key=lambda env_id: sha256(env_id.encode()).hexdigest())
+
+
+def known_gap(env_id: str) -> float:
+    """Return the gap of a game in `best-known.toml`."""
+    known = best_known()[env_id]
+    return known.best_ps / known.bound_ps - 1
+
+
+def measure(run: Record) -> Record:
+    """Return a run's setting with plan and bound in ps, the processor seconds, and where it was measured."""
+    memplace_agents.Exact().solve(WARM_UP)
+    # Every clock of the agent counts the processor's time from here on; this process does nothing else.
+    time.perf_counter = time.process_time
+    began = time.process_time()
+    solution = memplace_agents.Exact().solve(run["id"], budget=ENDLESS, time_limit=run["seconds"])
+    assert solution.report is not None
+    assert solution.bound_s is not None
+    known = best_known()[run["id"]]
+    return {
+        **run,
+        "latency_ps": solution.report.latency_ps,
+        "bound_ps": round(solution.bound_s / PS),
+        "took_s": round(time.process_time() - began, 2),
+        "evaluations": solution.evaluations,
+        "known_best_ps": known.best_ps,
+        "known_bound_ps": known.bound_ps,
+        "commit": _commit(),
+        "date": datetime.now(UTC).date().isoformat(),
+    }
+
+
+def _commit() -> str:
+    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
+    return subprocess.run(command, capture_output=True, text=True).stdout.strip() or "unknown"
+
+
+def gap(record: Record, prefix: str = "") -> float:
+    """Return the gap of a record, or of what was known with the prefix "known_"."""
+    latency = record["known_best_ps"] if prefix else record["latency_ps"]
+    return float(f"{latency / record[f'{prefix}bound_ps'] - 1:.4e}")
+
+
+def gaps(records: Sequence[Record], earlier: Sequence[Record]) -> tuple[Floats, Floats]:
+    """Return the gaps before and now, float64[n] each, in the order of the records and to five digits."""
+    before = {record["id"]: gap(record) for record in earlier}
+    return (
+        np.array([before.get(record["id"], gap(record, "known_")) for record in records]),
+        np.array([gap(record) for record in records]),
+    )
+
+
+def table(before: Floats, now: Floats) -> str:
+    """Return a Markdown table: how many games have a gap of at most each level, and the sum of all."""
+    rows = [[f"at most {level:.3g}", *(str((of <= level).sum()) for of in (before, now))] for level in LEVELS]
+    rows.append(["sum of gaps", f"{before.sum():.1%}", f"{now.sum():.1%}"])
+    return markdown_table([f"gap, of {len(now)} games", "before", "now"], rows)
+
+
+def data(records: Sequence[Record], before: Floats, now: Floats) -> DataFile:
+    """Return the rows of all games, by falling gap."""
+    heads = ["game", "gap_before", "gap", "latency_ps", "bound_ps", "seconds", "took_s", "commit", "date"]
+    order = np.argsort(-now, kind="stable").tolist()
+    return DataFile(heads, [[records[i]["id"], before[i], now[i], *(records[i][h] for h in heads[3:])] for i in order])
+
+
+def picture(before: Floats, now: Floats) -> bytes:
+    """Return a PNG with the sorted gaps before and now."""
+    figure = new_figure(720, 420)
+    axes = figure.subplots()
+    for label, values, colour in ((BEFORE, before, BASELINE), (NOW, now, LATENCY)):
+        axes.plot(np.arange(1, len(values) + 1), np.sort(values.clip(1e-6))[::-1], color=colour, label=label)
+    axes.axhline(OPEN, color=FAINT, linewidth=1.2)
+    axes.set_yscale("log")
+    axes.set_xlabel("games, by falling gap", fontsize=AXIS_PT, color=INK)
+    axes.set_ylabel("gap of plan and bound", fontsize=AXIS_PT, color=INK)
+    axes.grid(color=FAINT, linewidth=0.6)
+    axes.legend(fontsize=NOTE_PT)
+    figure.tight_layout()
+    return to_png(figure)
+
+
+def main() -> None:
+    parser = benchmark_parser(__doc__)
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--ids", nargs="+", choices=games(), metavar="ID", help="ids of games")
+    which.add_argument("--first", type=int, metavar="N", help="the first N games that best-known.toml leaves open")
+    parser.add_argument("--seconds", type=float, default=60, help="processor seconds of each game (default 60)")
+    parser.add_argument("--series", default=NOW, help=f"name of these runs (default {NOW})")
+    parser.add_argument("--jobs", type=int, default=1, help="games side by side (default 1)")
+    options = parser.parse_args()
+    ids = options.ids or [env_id for env_id in games() if options.first is None or known_gap(env_id) > OPEN]
+    ledger = Ledger(RESULTS, FIELDS)
+    runs, earlier = (
+        [{"id": env_id, "series": series, "seconds": options.seconds} for env_id in ids[: options.first]]
+        for series in (options.series, BEFORE)
+    )
+    with single_cores(options.jobs) as pool:
+        records = ledger.complete(runs, measure, pool)
+    before, now = gaps(records, ledger.of(earlier))
+    for record, *both in zip(records, before, now, strict=True):
+        print(f"{record['id']:48} {both[0]:10.4%} {both[1]:10.4%} {record['took_s']:8.1f} s")
+    publish({"proofs": table(before, now)}, options.write)
+    if options.write:
+        write_atomically(DOCS / "data" / "proofs.csv", data(records, before, now).csv())
+        write_atomically(DOCS / "pictures" / "proofs.png", picture(before, now))
+
+
+if __name__ == "__main__":
+    main()
