@@ -126,7 +126,6 @@ def _forget_output() -> None:
 app = typer.Typer(
     cls=_Group,
     name="memplace",
-    add_completion=False,
     rich_markup_mode="markdown",
     invoke_without_command=True,
     pretty_exceptions_enable=False,
