@@ -1,6 +1,8 @@
-"""Play a game of MemPlace by tree search (UCT) on forks of the environment, without learning.
+"""Search a tree of games in forty lines.
 
-python examples/mcts.py MallocGame-BERT-v0 --simulations 100
+UCT, the simplest Monte Carlo tree search, plays a game on forks of the environment, without learning:
+
+    python examples/mcts.py MallocGame-BERT-v0 --simulations 100
 """
 
 import argparse
@@ -11,6 +13,10 @@ import time
 import gymnasium as gym
 
 import memplace_env  # noqa: F401 (registers the ids)
+
+# ## A node
+#
+# `env.fork()` copies a game in microseconds, so that each node can keep one. `env.legal_actions()` are its moves.
 
 HORIZON, EXPLORATION = 8, 1.0
 """Random decisions beyond a leaf, and the weight of actions that were seldom tried beside returns scaled to 0..1."""
@@ -23,6 +29,11 @@ class Node:
         self.env, self.total = env, total
         self.untried, self.children = [] if over else env.legal_actions(), []
         self.visits, self.sum = 0, 0.0
+
+
+# ## A simulation
+#
+# Down to a leaf by the upper confidence bound, one new child, some random moves, and the return on the way back.
 
 
 def simulate(root, seen, rng):
@@ -47,6 +58,11 @@ def simulate(root, seen, rng):
     seen.append(total)
     for node in path:
         node.visits, node.sum = node.visits + 1, node.sum + total
+
+
+# ## A game
+#
+# So many simulations for each decision; the child that was visited most is played.
 
 
 def search(env, simulations, seed):

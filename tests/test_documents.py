@@ -1,16 +1,30 @@
-"""Documents: links and paths exist, pages form a chain, README stays short and its example runs."""
+"""Documents: links, paths, commands and flags exist, pages form a chain, README stays short and its example runs."""
 
 import ast
 import re
+import shlex
 from pathlib import Path
 
 import pytest
+import typer
+
+from memplace_env.cli.app import app
+from scripts.docs_site.pages import FENCE
+from scripts.docs_site.tutorials import tutorial_page
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
+TUTORIALS = sorted((ROOT / "examples").glob("*.py"))
 INDEX = ROOT / "docs" / "README.md"
 LINK = re.compile(r"\]\(([^)#\s]+)(#[^)\s]+)?\)")
+DOCUMENTS = [ROOT / "README.md", ROOT / "SECURITY.md", *PAGES, *sorted((ROOT / "agents").rglob("README.md"))]
+COMMAND = re.compile(r"^(?:    |)(memplace .*)$|`(memplace [^`]*)`", re.MULTILINE)
 MOST_WORDS = 1100
+
+
+def text_of(page):
+    """Return the Markdown of a document, or of a tutorial's page."""
+    return tutorial_page(page) if page.suffix == ".py" else page.read_text("utf-8")
 
 
 def blocks(text, language):
@@ -26,11 +40,11 @@ def anchors(text):
 
 @pytest.mark.parametrize(
     "page",
-    [ROOT / "README.md", ROOT / "SECURITY.md", *PAGES, *sorted((ROOT / "agents").rglob("README.md"))],
+    [*DOCUMENTS, *TUTORIALS],
     ids=lambda page: str(page.relative_to(ROOT)),
 )
 def test_every_link_resolves(page):
-    for target, anchor in LINK.findall(page.read_text("utf-8")):
+    for target, anchor in LINK.findall(FENCE.sub("", text_of(page))):
         if "://" in target:
             continue
         file = page.parent / target
@@ -74,9 +88,25 @@ def test_the_readme_is_short():
     assert len((ROOT / "README.md").read_text("utf-8").split()) <= MOST_WORDS
 
 
+@pytest.mark.parametrize("page", [*DOCUMENTS, *TUTORIALS], ids=lambda page: str(page.relative_to(ROOT)))
+def test_commands_and_flags_exist(page):
+    root, unknown = typer.main.get_command(app), []
+    for found in COMMAND.findall(text_of(page)):
+        line = " ".join("".join(found).split())
+        words = shlex.split(line, comments=True)[1:]
+        command = root
+        while words and words[0] in getattr(command, "commands", {}):
+            command = command.commands[words.pop(0)]
+        flags = {flag for each in command.params for flag in each.opts} | {"--help", "-h"}
+        given = {word.partition("=")[0] for word in words if word.startswith("-") and word != "-"}
+        is_named = command is not root or not words or words[0].startswith("-")
+        unknown += [line] if not is_named or given - flags else []
+    assert unknown == []
+
+
 def test_python_in_the_documents_is_python():
-    for page in (ROOT / "README.md", *PAGES):
-        for block in blocks(page.read_text("utf-8"), "python"):
+    for page in (*DOCUMENTS, *TUTORIALS):
+        for block in blocks(text_of(page), "python"):
             ast.parse(block)
 
 
