@@ -146,7 +146,10 @@ def table(results: list[dict[str, Any]]) -> str:
 def verdict(results: list[dict[str, Any]]) -> str:
     """Return a list of the requirements, and of the rows that miss them."""
     errors = summary(results)
+    ratios = sorted(row["tiled"] for row in results)
     lines = [
+        f"total time, ours over Vela's: from {ratios[0]:.2f} to {ratios[-1]:.2f}, half of the rows from "
+        f"{np.quantile(ratios, 0.25):.2f} to {np.quantile(ratios, 0.75):.2f}",
         f"total time, geometric mean error {errors['tiled'][0]:.1%} of {BOUNDS['mean']:.0%}",
         f"total time, worst error {errors['tiled'][1]:.1%} of {BOUNDS['worst']:.0%}",
         f"DRAM bytes, geometric mean error {errors['bytes'][0]:.1%} of {BOUNDS['bytes']:.0%}",

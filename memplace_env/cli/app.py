@@ -136,7 +136,7 @@ _PANELS: dict[str, dict[Callable[..., None], str]] = {
         solve.solve: "memplace solve BERT --agent greedy-dp --budget 4000 --out out/bert",
         inspect_command.inspect: "memplace inspect BERT --batch 8 --dim sequence=384",
         calibrate.calibrate: "memplace calibrate measured.csv --accelerator nnp-i",
-        play.play: "memplace play ResNet50 --skip-forced --out plan.json",
+        play.play: "memplace play SqueezeNet --accelerator edge-tpu --skip-forced --out plan.json",
     },
     "Look at plans": {
         plan_commands.simulate: "memplace simulate out/BERT-nnp-i/plan.json",
@@ -146,7 +146,7 @@ _PANELS: dict[str, dict[Callable[..., None], str]] = {
         execute.execute: "memplace execute out/BERT-nnp-i/plan.json",
         export.export: "memplace export out/BERT-nnp-i/plan.json --format c --out bert_plan.h; for TensorFlow Lite "
         "Micro: memplace export net.tflite plan.json --format tflite --out planned.tflite",
-        render.render: "memplace render ResNet50 --out game.gif --every 4",
+        render.render: "memplace render SqueezeNet --accelerator edge-tpu --out game.gif",
     },
     "Train": {
         train.train: "memplace train egrl MemPlace-BERT-v0 --budget 4000 --seeds 3 --out out/bert",

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from memplace_env._lib.errors import MemPlaceError
 from memplace_env.cli.console import note, print_json, stdout
 from memplace_env.cli.model_flags import ModelFlags, model_flags
-from memplace_env.cli.saved_plans import NamedPlan, evaluate_saved, load_plan, named_plan
+from memplace_env.cli.saved_plans import NamedPlan, evaluate_saved, in_one_task, load_evaluated, load_plan, named_plan
 from memplace_env.cli.shared_options import JsonFlag
 
 if TYPE_CHECKING:
@@ -29,36 +30,75 @@ def explain(
         Path | None,
         typer.Option("--out", help="Folder for explain.png, or a .png; default out/MODEL-ACCELERATOR[-SIMULATOR]."),
     ] = None,
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", metavar="FILE.html", help="A page: blocks by address and time."),
+    ] = None,
+    beside: Annotated[
+        list[Path] | None, typer.Option("--beside", metavar="PLAN", help="Another plan for the page; repeat.")
+    ] = None,
     json: JsonFlag = False,
 ) -> None:
     """Show how and why a saved plan differs from the compiler's own, and draw it: explain.png.
 
+    --html writes one file that any browser opens, without a network: two plans one above the other, native's and this
+    one, or this one and another (--beside), to zoom, to search for a tensor, and with what each block saves.
+
     The plan's settings say how the program is built; flags replace them. --json prints the bytes of weights and of
     activations by native's level and the plan's (moved_bytes), their contiguity and levels by op, then op_saved_s,
-    by_type, gains, losses and the picture.
+    by_type, gains, losses, the picture and the page.
     """
+    from memplace_env._lib.files import write_atomically
     from memplace_env.cli.output import check_folder, default_folder
     from memplace_env.report.explanation.explanation import explain_plan
     from memplace_env.report.explanation.explanation_tables import explanation_tables
     from memplace_env.report.plans.headlines import headline
 
+    _check_page(html, beside)
     model, path = named_plan(plan)
     task, saved = load_plan(model, path, flags)
     folder = out or default_folder(model or task.program.name, task.accelerator.name, flags.other_simulator)
     picture = _picture_path(folder)
     check_folder(picture.parent)
+    if html is not None:
+        check_folder(html.parent)
     explanation = explain_plan(task, evaluate_saved(task, saved))
+    page = None if html is None else _page(model, [path, *(beside or ())], flags)
     drawn = str(picture) if _draw(explanation, picture) else None
+    if html is not None and page is not None:
+        write_atomically(html, page)
     if json:
-        print_json({"plan": str(path), **explanation.to_json(_MOST), "picture": drawn})
+        print_json({"plan": str(path), **explanation.to_json(_MOST), "picture": drawn, "page": html and str(html)})
         return
     console = stdout()
     console.print(headline(task, explanation.evaluated.report), style="bold", soft_wrap=True)
     console.print()
     for table in explanation_tables(explanation, _MOST):
         console.print(table, "")
-    if drawn:
-        console.print(f"Written: {drawn}", soft_wrap=True)
+    if written := ", ".join(str(file) for file in (drawn, html) if file):
+        console.print(f"Written: {written}", soft_wrap=True)
+
+
+def _check_page(html: Path | None, beside: list[Path] | None) -> None:
+    """Check the flags of the page.
+
+    Raises:
+        MemPlaceError: if its name does not end in .html, or there are plans for it and no name.
+    """
+    if html is None and beside:
+        raise MemPlaceError("--beside is for the page; pass --html FILE.html too, or see 'memplace compare'.")
+    if html is not None and html.suffix.lower() not in (".html", ".htm"):
+        raise MemPlaceError(f"--html {html} must be the name of a page; end it in .html.")
+
+
+def _page(model: str | None, paths: list[Path], flags: ModelFlags) -> str:
+    """Return the page of native's plan and those in files, of which the last two are drawn first."""
+    from memplace_env.report.plan_page.plans_page import plans_page
+    from memplace_env.report.plans.evaluated_plan import native_baseline
+
+    tasks, plans = load_evaluated(model, paths, flags)
+    task, shown = in_one_task([tasks[0], *tasks], [native_baseline(tasks[0]), *plans])
+    return plans_page(task, shown)
 
 
 def _picture_path(out: Path) -> Path:

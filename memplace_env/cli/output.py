@@ -10,14 +10,30 @@ from pathlib import Path
 from memplace_env._lib.errors import MemPlaceError
 from memplace_env.placement.workloads import SUFFIXES
 
+_LONGEST_NAME = 120
+"""Characters of a model in a folder's name at most; file systems allow 255. Our choice."""
+
 
 def default_folder(model: str, accelerator: str, simulator: str | None = None, agents: Iterable[str] = ()) -> Path:
     """Return `out/<model>-<accelerator>`, with characters that file systems dislike replaced.
 
+    A file that is not in the current folder is named with its folders, so that two of one name do not share theirs.
     A simulator, see `ModelFlags.other_simulator`, follows as `-<simulator>`, agents as `-<agent>+<agent>`, so that each
     has a folder of its own: latencies of two simulators do not compare.
     """
-    return Path("out") / slug("-".join(filter(None, (short_name(model), accelerator, simulator, "+".join(agents)))))
+    return Path("out") / slug("-".join(filter(None, (_long_name(model), accelerator, simulator, "+".join(agents)))))
+
+
+def _long_name(model: str) -> str:
+    """Return the model's name, or the path of its file, without its suffix and cut in front.
+
+    The path is that from the current folder if the file is in it or below, else from the root.
+    """
+    if not model.lower().endswith(SUFFIXES):
+        return model
+    path, here = Path(os.path.abspath(model)).with_suffix(""), Path.cwd()
+    shown = path.relative_to(here) if path.is_relative_to(here) else path.relative_to(path.anchor)
+    return "-".join(shown.parts)[-_LONGEST_NAME:]
 
 
 def short_name(model: str) -> str:

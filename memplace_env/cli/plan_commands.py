@@ -10,11 +10,18 @@ import typer
 
 from memplace_env.cli.console import print_json, stdout
 from memplace_env.cli.model_flags import ModelFlags, model_flags
-from memplace_env.cli.saved_plans import NamedPlan, evaluate_saved, load_plan, named_plan, named_plans
+from memplace_env.cli.saved_plans import (
+    NamedPlan,
+    evaluate_saved,
+    in_one_task,
+    load_evaluated,
+    load_plan,
+    named_plan,
+    named_plans,
+)
 from memplace_env.cli.shared_options import JsonFlag
 
 if TYPE_CHECKING:
-    from memplace_env.placement.memory_plan import MemoryPlan
     from memplace_env.placement.task import Task
     from memplace_env.report.plans.evaluated_plan import EvaluatedPlan
 
@@ -98,13 +105,12 @@ def compare(
 
     The first plan's settings say how the program is built; flags replace them. A single plan is compared with the
     compiler's own. Plans may cut tensors into different slices. --out draws what the first two plans keep in the
-    memories that decide, and where the second gains. --json prints native, plans, differences, routes (what the first
-    two serve from different memories, and what that saves) and the picture.
+    memories that decide, and where the second gains. --json prints native, plans, equal (whether all plans that are
+    compared are the same), differences, routes (what the first two serve from different memories, and what that saves)
+    and the picture.
     """
     from memplace_env._lib.errors import MemPlaceError
     from memplace_env.cli.output import check_folder
-    from memplace_env.placement.memory_plan import MemoryPlan
-    from memplace_env.placement.merging import in_common_slices
     from memplace_env.report.comparison.differences import biggest_differences
     from memplace_env.report.explanation.routes import routes_between
     from memplace_env.report.plans.evaluated_plan import native_baseline
@@ -115,14 +121,9 @@ def compare(
             raise MemPlaceError(f"--out {picture} must be the name of a picture; end it in .png.")
         check_folder(picture.parent)
     model, paths = named_plans(plans)
-    first, plan = load_plan(model, paths[0], flags)
-    saved = [plan, *(MemoryPlan.load(path) for path in paths[1:])]
-    tasks = [_own_task(first, plan, model, path, flags) for plan, path in zip(saved, paths, strict=True)]
-    evaluated = [evaluate_saved(task, plan, path) for task, plan, path in zip(tasks, saved, paths, strict=True)]
-    task = first
-    if any(other is not first for other in tasks):
-        task, plans_in_common = in_common_slices(tasks, saved)
-        evaluated = [whole._replace(plan=plan) for whole, plan in zip(evaluated, plans_in_common, strict=True)]
+    tasks, evaluated = load_evaluated(model, paths, flags)
+    first = tasks[0]
+    task, evaluated = in_one_task(tasks, evaluated)
     compared = evaluated if len(evaluated) > 1 else [native_baseline(first), *evaluated]
     if picture is not None:
         _draw(task, compared, picture)
@@ -131,6 +132,7 @@ def compare(
             {
                 "native": native_baseline(first).report.summary(),
                 "plans": [_plan_json(first, path, plan) for path, plan in zip(paths, evaluated, strict=True)],
+                "equal": len({evaluated.plan.key for evaluated in compared}) == 1,
                 "differences": [_difference_json(task, op, compared) for op in biggest_differences(compared)],
                 "routes": [route.to_json(task) for route in routes_between(task, *compared[:2])],
                 "picture": str(picture) if picture else None,
@@ -142,14 +144,6 @@ def compare(
     console.print(differences_table(task, compared))
     if picture is not None:
         console.print(f"Written: {picture}", soft_wrap=True)
-
-
-def _own_task(task: Task, plan: MemoryPlan, model: str | None, path: Path, flags: ModelFlags) -> Task:
-    """Return the task, or that of a plan which has the same program in other slices."""
-    if plan.program_sha256 == task.program.sha256 or plan.settings.get("slices") == task.settings.get("slices"):
-        return task
-    own, _ = load_plan(model, path, flags)
-    return own if own.program.whole.sha256 == task.program.whole.sha256 else task
 
 
 def _draw(task: Task, plans: Sequence[EvaluatedPlan], path: Path) -> None:

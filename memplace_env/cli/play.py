@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from memplace_env.cli.console import stdout
+from memplace_env.cli.console import print_json, stderr, stdout
 from memplace_env.cli.model_flags import ModelFlags, model_flags
-from memplace_env.cli.shared_options import Model
+from memplace_env.cli.shared_options import JsonFlag, Model
 from memplace_env.envs.registration import Formulation
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from memplace_env.envs.malloc_game import MallocGameEnv
     from memplace_env.envs.malloc_game.viewer.game_snapshot import GameSnapshot
     from memplace_env.program.program import Ints
@@ -34,32 +36,36 @@ def play(
         bool, typer.Option("--skip-forced", help="Play decisions with one legal action without asking.")
     ] = False,
     out: Annotated[Path | None, typer.Option("--out", help="File for the plan, written when you quit.")] = None,
+    json: JsonFlag = False,
 ) -> None:
     """Play a game: decide use by use what lives in fast memory.
 
     Keys: c Copy, n NoCopy, d Drop, g greedy to the end, u undo, q quit. A line may hold several. Whatever is undecided
     when you quit is kept out of fast memory where that is legal. With --simulator the board estimates by the costs, and
-    the latency at the end is the simulator's.
+    the latency at the end is the simulator's. --json shows the board on stderr and prints latency_s, speedup over all
+    in backing memory, the number of decisions, of those left out and the plan's file.
     """
     from memplace_env.cli.environments import make_game
 
     model, flags = flags.registered(model, Formulation.GAME)
     if out is not None and out.is_dir():
         raise typer.BadParameter(f"--out {out} is a folder; pass the name of a file, such as plan.json.")
-    game = _Game(make_game(model, flags), skip_forced)
+    game = _Game(make_game(model, flags), skip_forced, stderr if json else stdout)
     game.show()
     for key in _keys(game):
         if key == "q":
             break
         game.press(key)
-    game.end(out)
+    result = game.end(out)
+    if json:
+        print_json(result)
 
 
 def _keys(game: _Game) -> Iterator[str]:
     """Yield letters from stdin; show the board again after each line."""
     while True:
         if sys.stdin.isatty():
-            stdout().print("> ", style="bold", end="")
+            game.console().print("> ", style="bold", end="")
         line = sys.stdin.readline()
         if not line:
             return
@@ -68,10 +74,11 @@ def _keys(game: _Game) -> Iterator[str]:
 
 
 class _Game:
-    """A game, its earlier states, and its display."""
+    """A game, its earlier states, and the console that shows it."""
 
-    def __init__(self, env: MallocGameEnv, skip_forced: bool) -> None:
+    def __init__(self, env: MallocGameEnv, skip_forced: bool, console: Callable[[], Console]) -> None:
         self._env = env
+        self.console = console
         self._skip_forced = skip_forced
         self._before: list[Ints] = []
         env.reset()
@@ -103,12 +110,12 @@ class _Game:
         from memplace_env.envs.malloc_game.viewer.game_board import board_text
         from memplace_env.envs.malloc_game.viewer.game_text import game_text
 
-        console, moment = stdout(), self._moment()
+        console, moment = self.console(), self._moment()
         console.print(board_text(moment, max(20, min(100, console.width - _FRAME))), soft_wrap=True)
         self._print("\n" + game_text(moment) + (f"  {KEYS}" if moment.decision else "  u undo, q quit"))
 
-    def end(self, out: Path | None) -> None:
-        """Print the result and write the plan."""
+    def end(self, out: Path | None) -> dict[str, Any]:
+        """Print the result, write the plan, and return both as plain JSON values."""
         from memplace_env.cli.environments import baseline_of
         from memplace_env.report.quantities import ratio, seconds
 
@@ -119,6 +126,13 @@ class _Game:
         self._print(f"Latency {seconds(report.latency_s)}, {ratio(speedup)} over all in backing memory{left}.")
         if out is not None:
             self._print(f"Written: {self._env.plan().save(out)}")
+        return {
+            "latency_s": report.latency_s,
+            "speedup": speedup,
+            "decisions": problem.num_decisions,
+            "left_out": rest,
+            "plan": None if out is None else str(out),
+        }
 
     def _act(self, action: int, legal: list[int]) -> None:
         from memplace_env.envs.malloc_game.state import ACTIONS
@@ -142,6 +156,6 @@ class _Game:
         return snapshot_of(self._env.problem, self._env.get_state())
 
     def _print(self, text: str) -> None:
-        console = stdout()
+        console = self.console()
         for line in text.split("\n"):
             console.print(line, soft_wrap=True)

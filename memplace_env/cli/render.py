@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from memplace_env._lib.errors import AgentError, MemPlaceError
 from memplace_env._lib.units import ceil_div
-from memplace_env.cli.console import stderr, stdout
+from memplace_env.cli.console import print_json, stderr, stdout
 from memplace_env.cli.model_flags import ModelFlags, model_flags
+from memplace_env.cli.shared_options import JsonFlag
 from memplace_env.envs.registration import Formulation
 
 if TYPE_CHECKING:
@@ -53,11 +54,12 @@ def render(
         typer.Option("--every", min=1, help="Decisions from frame to frame.", show_default=f"{MOST_FRAMES} frames"),
     ] = None,
     flags: ModelFlags,
+    json: JsonFlag = False,
 ) -> None:
     """Draw a game: the game of a plan, an agent's best game, or else the greedy game.
 
     With --simulator event draw the run of that plan, or of a plan of any formulation: how busy the unit, the memories'
-    ports and the copy engines are, and some tiles enlarged.
+    ports and the copy engines are, and some tiles enlarged. --json prints the picture and its number of frames.
     """
     has_plan = _has_plan(model)
     if has_plan and agent is not None:
@@ -70,14 +72,14 @@ def render(
     require_packages(animation=out.suffix.lower() == ".gif")
     if flags.simulator == RUNS:
         _draw_run(model, flags, agent, budget, seed, out)
-        stdout().print(f"Written: {out}", soft_wrap=True)
-        return
-    if has_plan:
-        env, actions = _planned(model, flags)
+        frames = 1
     else:
-        env, actions = _played(model[0], flags, agent, budget, seed)
-    frames = _draw(env.problem, actions, every, out)
-    stdout().print(f"Written: {out} ({frames} frame{'s' if frames > 1 else ''})", soft_wrap=True)
+        env, actions = _planned(model, flags) if has_plan else _played(model[0], flags, agent, budget, seed)
+        frames = _draw(env.problem, actions, every, out)
+    if json:
+        print_json({"picture": str(out), "frames": frames})
+    else:
+        stdout().print(f"Written: {out} ({frames} frame{'s' if frames > 1 else ''})", soft_wrap=True)
 
 
 def _check_simulator(name: str | None, out: Path) -> None:

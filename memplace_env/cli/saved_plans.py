@@ -136,3 +136,40 @@ def evaluate_saved(task: Task, plan: MemoryPlan, path: Path | None = None) -> Ev
     except PlanError as error:
         raise PlanError(f"{path}: {error}" if path else str(error)) from None
     return EvaluatedPlan(plan, report, str(path)) if path else EvaluatedPlan(plan, report)
+
+
+def load_evaluated(
+    model: str | None, paths: Sequence[Path], flags: ModelFlags
+) -> tuple[list[Task], list[EvaluatedPlan]]:
+    """Return the task of each of several plans of one program and chip, and the plans with their reports.
+
+    The first plan's settings say how the program is built, but for the slices, which are each plan's own.
+
+    Raises:
+        MemPlaceError: as by `load_plan` and `evaluate_saved`.
+    """
+    from memplace_env.placement.memory_plan import MemoryPlan
+
+    first, plan = load_plan(model, paths[0], flags)
+    saved = [plan, *(MemoryPlan.load(path) for path in paths[1:])]
+    tasks = [_own_task(first, plan, model, path, flags) for plan, path in zip(saved, paths, strict=True)]
+    rows = zip(tasks, saved, paths, strict=True)
+    return tasks, [evaluate_saved(task, plan, path) for task, plan, path in rows]
+
+
+def _own_task(task: Task, plan: MemoryPlan, model: str | None, path: Path, flags: ModelFlags) -> Task:
+    """Return the task, or that of a plan which has the same program in other slices."""
+    if plan.program_sha256 == task.program.sha256 or plan.settings.get("slices") == task.settings.get("slices"):
+        return task
+    own, _ = load_plan(model, path, flags)
+    return own if own.program.whole.sha256 == task.program.whole.sha256 else task
+
+
+def in_one_task(tasks: Sequence[Task], plans: Sequence[EvaluatedPlan]) -> tuple[Task, list[EvaluatedPlan]]:
+    """Return the plans in a common task: theirs, or one with common slices if they cut tensors differently."""
+    from memplace_env.placement.merging import in_common_slices
+
+    if all(task is tasks[0] for task in tasks):
+        return tasks[0], list(plans)
+    task, common = in_common_slices(tasks, [evaluated.plan for evaluated in plans])
+    return task, [evaluated._replace(plan=plan) for evaluated, plan in zip(plans, common, strict=True)]

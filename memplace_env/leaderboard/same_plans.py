@@ -6,7 +6,6 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from memplace_env.leaderboard.page.page_plans import plan_key
 from memplace_env.leaderboard.submission import Submission
 from memplace_env.leaderboard.suite import REFERENCE, Suite
 
@@ -28,7 +27,7 @@ def same_plans(suite: Suite, submissions: Sequence[Submission]) -> Mapping[tuple
     keys: list[list[tuple[object, ...]]] = []
     for index, played in enumerate(submissions):
         simulator = suite.track(played.meta.track).simulator
-        keys.append([(simulator, e.env_id, plan_key(e.plan)) for e in played.entries if e.budget != REFERENCE])
+        keys.append([(simulator, e.env_id, e.plan.key) for e in played.entries if e.budget != REFERENCE])
         for key in keys[-1]:
             owners[key].add(index)
     found = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -57,6 +58,14 @@ class MemoryPlan:
 
     def __hash__(self) -> int:
         return hash((self.program_sha256, self.accelerator_sha256, self.use_level.tobytes()))
+
+    @property
+    def key(self) -> str:
+        """Short hash of the levels, blocks and copies; plans of one program that are equal in these have the same."""
+        digest = hashlib.sha256(self.use_level.tobytes())
+        for table in (self.allocations, self.transfers):
+            digest.update(len(table).to_bytes(8, "big") + np.ascontiguousarray(table, dtype="<i8").tobytes())
+        return digest.hexdigest()[:12]
 
     def tensor_levels(self, program: Program) -> Ints:
         """Return int64[K], the level of each tensor: the one that serves most of the bytes that its uses move.

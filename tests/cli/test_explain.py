@@ -35,7 +35,7 @@ def test_out(parsed: Callable[..., Any], saved: Path, tmp_path: Path, out: str, 
 def test_json_agrees_with_simulate(parsed: Callable[..., Any], saved: Path) -> None:
     values = parsed("explain", MODEL, saved)
     keys = {"workload", "accelerator", "plan", "levels", "speedup", "native", "report", "weights", "activations"}
-    keys |= {"saved_s", "tail_saved_s", "op_saved_s", "by_type", "gains", "losses", "picture"}
+    keys |= {"saved_s", "tail_saved_s", "op_saved_s", "by_type", "gains", "losses", "picture", "page"}
     assert values.keys() == keys
     timed = parsed("simulate", MODEL, saved)
     assert values["speedup"] == timed["speedup"]
@@ -57,6 +57,20 @@ def test_a_game(run: Run, parsed: Callable[..., Any], tmp_path: Path) -> None:
     assert (tmp_path / "o" / "explain.png").exists()
 
 
+def test_page(run: Run, parsed: Callable[..., Any], saved: Path, tmp_path: Path) -> None:
+    """The page is beside native's plan, or with other plans, in other slices too."""
+    assert parsed("explain", MODEL, saved, "--html", "a/plan.html")["page"] == "a/plan.html"
+    page = (tmp_path / "a" / "plan.html").read_text(encoding="utf-8")
+    assert page.startswith("<!DOCTYPE html>")
+    assert '"name":"native"' in page
+    cut = run("solve", MODEL, "--slices", "0.1", "--agent", "native", "--bound", 0, "--out", "cut")
+    assert cut.exit_code == 0, cut.stderr
+    result = run("explain", MODEL, saved, "--html", "two.html", "--beside", "cut/plan.json")
+    assert result.exit_code == 0, result.stderr
+    assert "two.html" in result.stdout.splitlines()[-1]
+    assert '"name":"cut/plan.json"' in (tmp_path / "two.html").read_text(encoding="utf-8")
+
+
 def test_without_matplotlib(run: Run, saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The tables are still worth having; a stale picture does not stay."""
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
@@ -75,6 +89,10 @@ def test_bad_input_leaves_nothing(run: Run, saved: Path, tmp_path: Path) -> None
         ((MODEL, "no.json"), "no.json"),
         ((MODEL, saved, "--out", "file"), "file"),
         ((MODEL, saved, "--out", "file/deep.png"), "file"),
+        ((MODEL, saved, "--html", "page.txt"), "end it in .html"),
+        ((MODEL, saved, "--html", "file/page.html"), "file"),
+        ((MODEL, saved, "--beside", saved), "pass --html FILE.html too"),
+        ((MODEL, saved, "--html", "page.html", "--beside", "no.json"), "no.json"),
     ):
         result = run("explain", *arguments)
         assert result.exit_code == 2

@@ -48,6 +48,19 @@ def test_play_and_write(play: Callable[..., Result], tmp_path: Path) -> None:
     assert plan.settings["workload"] == MODEL
 
 
+def test_play_as_json(play: Callable[..., Result]) -> None:
+    """The board goes to stderr, so that stdout is one document."""
+    result = play("d\ng\n", "--json", "--out", "plan.json")
+    assert "the game is over" in result.stderr
+    values = json.loads(result.stdout)
+    assert values.keys() == {"latency_s", "speedup", "decisions", "left_out", "plan"}
+    assert (values["decisions"], values["left_out"], values["plan"]) == (DECISIONS, 0, "plan.json")
+    assert json.loads(play("q", "--json").stdout) == {
+        **values, "latency_s": values["latency_s"] * values["speedup"], "speedup": 1.0, "left_out": DECISIONS,
+        "plan": None,
+    }  # fmt: skip
+
+
 def test_play_refuses_and_undoes(play: Callable[..., Result]) -> None:
     result = play("n\nx\ndu\nu\n")
     assert result.exit_code == 0, result.stderr
@@ -66,8 +79,9 @@ def test_play_skips_forced_decisions(play: Callable[..., Result]) -> None:
 def test_render_picture_of_a_plan(play: Callable[..., Result], run: Run, tmp_path: Path) -> None:
     play("gq", "--out", "plan.json")
     for name in ("a.png", "b.png"):
-        result = run("render", MODEL, "plan.json", "--out", name)
+        result = run("render", MODEL, "plan.json", "--out", name, "--json")
         assert result.exit_code == 0, result.stderr
+        assert json.loads(result.stdout) == {"picture": name, "frames": 1}
     with Image.open(tmp_path / "a.png") as image:
         assert image.size == (1200, 800)
     assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()

@@ -116,6 +116,11 @@ def test_help_has_an_example_that_can_be_parsed(run: Run, command: str, tmp_path
         COMMANDS[command].make_context(command, arguments)
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_prints_json(command: str) -> None:
+    assert any("--json" in parameter.opts for parameter in COMMANDS[command].params)
+
+
 def test_version_and_bare_call(run: Run) -> None:
     assert run("--version").stdout == f"memplace {__version__}\n"
     bare = run()

@@ -101,9 +101,11 @@ def test_invalid_plans_are_not_timed(run: Run, broken: Path) -> None:
 
 
 def test_compare(run: Run, parsed: Callable[..., Any], saved: Path) -> None:
-    assert "All ops take the same time" in run("compare", MODEL, saved, saved).stdout
+    assert "The plans are equal." in run("compare", MODEL, saved, saved).stdout
+    assert parsed("compare", MODEL, saved, saved)["equal"]
     values = parsed("compare", MODEL, saved)
-    assert {"native", "plans", "differences", "routes", "picture"} == values.keys()
+    assert {"native", "plans", "equal", "differences", "routes", "picture"} == values.keys()
+    assert not values["equal"]
     assert [plan["plan"] for plan in values["plans"]] == [str(saved)]
     assert all(len(difference["times_s"]) == 2 for difference in values["differences"])
     assert "Where they differ most" in run("compare", MODEL, saved).stdout

@@ -15,6 +15,7 @@ import pytest
 from memplace_agents import OneShotEvaluator, Solution
 from memplace_agents.heuristic import RandomSearch
 from memplace_env._lib import files, kernel
+from memplace_env.cli.output import default_folder
 from memplace_env.machine.accelerator import Accelerator
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.simulator import BuiltinSimulator, Report
@@ -131,6 +132,16 @@ def test_native_faster_than_the_agent(run: Run, parsed: Callable[..., Any]) -> N
     assert "The plan of native takes " in shown
     assert " less; pass --agent native or --agent auto to write one as fast." in shown
     assert native["faster_plan"] is None
+
+
+def test_files_of_one_name_have_folders_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    files = ["net.onnx", "a/net.onnx", "b/net.onnx", "../net.onnx", "/data/net.onnx", tmp_path / "c" / "net.onnx"]
+    folders = [str(default_folder(str(file), "nnp-i")) for file in files]
+    assert folders[:2] == ["out/net-nnp-i", "out/a-net-nnp-i"]
+    assert folders[-1] == "out/c-net-nnp-i"
+    assert len(set(folders)) == len(files)
+    assert len(default_folder("/".join(["deep"] * 200) + "/net.onnx", "nnp-i").name) < 255
 
 
 @pytest.mark.usefixtures("no_picture")

@@ -6,8 +6,9 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
+from tests.browser import NEEDS_CHROMIUM
 from tests.leaderboard.boards import IDS
-from tests.leaderboard.conftest import NEEDS_CHROMIUM, PLAN, picture
+from tests.leaderboard.conftest import PLAN, picture
 
 pytestmark = NEEDS_CHROMIUM
 VIEWS = ("#view=standings", "#view=curves", "#view=instances", PLAN)

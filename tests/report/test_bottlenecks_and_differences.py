@@ -39,6 +39,18 @@ def test_biggest_differences(copies: Subject) -> None:
     assert biggest_differences([native, native]) == []
 
 
+def test_a_unit_that_waits_for_its_loads_names_the_level() -> None:
+    """On nnp-i compute begins when the loads end, so that an op loses what its slowest port takes."""
+    task = resolve_task("AlexNet", "nnp-i")
+    native = native_baseline(task)
+    first = next(bottleneck for bottleneck in find_bottlenecks(task, native) if bottleneck.op == 0)
+    assert native.report.bound_by[0] == -1
+    assert first.level == "DRAM"
+    assert first.lost_ps == native.report.port_ps[0].max()
+    assert first.tensors
+    assert bottleneck_reason(first).startswith("DRAM moves ")
+
+
 def test_a_loss_that_no_port_explains_has_a_reason() -> None:
     """Under events an op loses time whose ports are less busy than its unit."""
     task = resolve_task("MobileNetV2", "intel-npu-4000", simulator="event")

@@ -66,7 +66,7 @@ class OneShotEnv(PlacementEnv[NDArray[np.int64]]):
 
     ## Info
     About the plan that the compiler made, whether it had to move something or not, and after `reset` about native's:
-    `latency_s`, `energy_j`, `speedup` over native, `reassigned` (epsilon), `valid` (epsilon is 0). The same each time:
+    `latency_s`, `energy_j`, `speedup` over native, `reassigned` (epsilon), `fits` (epsilon is 0). The same each time:
     `native_latency_s`, `native_energy_j`; with `optimum=True`, as in `MemPlace-Tiny-v0`, `optimal_latency_s` and
     `optimal_return`, which are known for planted programs only; the return is NaN if the reward counts energy.
 
@@ -80,6 +80,8 @@ class OneShotEnv(PlacementEnv[NDArray[np.int64]]):
     | `dims`        | `None`    | values of symbolic dims, such as `{"sequence": 384}`                             |
     | `dtype`       | `None`    | deployment dtype; None takes the accelerator's                                   |
     | `fusion`      | `None`    | "none", "activation", "chain", "conv" or "epilogue"; None takes the accelerator's |
+    | `trips`       | `None`    | rounds of loops for which the data determine it                                  |
+    | `cut`         | `None`    | name of a tensor up to which an .onnx file is loaded                             |
     | `reward`      | `"speedup"` | see above                                                                      |
     | `costs`       | `None`    | name of a cost model, or an object with `costs`; None takes the accelerator's    |
     | `observation` | `"dict"`  | or "flat"                                                                        |
@@ -238,7 +240,7 @@ def native_info(problem: OneShotProblem) -> dict[str, float | bool]:
         "energy_j": energy_j,
         "speedup": 1.0,
         "reassigned": 0.0,
-        "valid": True,
+        "fits": True,
         "native_latency_s": latency_s,
         "native_energy_j": energy_j,
     }
@@ -252,7 +254,7 @@ def step_info(problem: OneShotProblem, scores: Scores) -> dict[str, Any]:
         "energy_j": scores.energy_j,
         "speedup": scores.speedup,
         "reassigned": scores.reassigned,
-        "valid": scores.reassigned == 0,
+        "fits": scores.reassigned == 0,
         "native_latency_s": native.latency_s,
         "native_energy_j": native.energy_j,
     }

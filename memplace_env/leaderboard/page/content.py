@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
-
-from memplace_env._lib.errors import LeaderboardError
-
-_UNSAFE: Final = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -33,7 +28,6 @@ class PageData:
             (a key in that id's document, or "" if its plan is not on the page).
         curves: "grid", evaluations; "series", each with submission (index), budget, id and share: at each point of
             the grid the mean over seeds, None after the run ended.
-        kinds: kinds of blocks, each with name and colour.
         plans: environment ids and their documents, see `plan_document`; read once, one document at a time.
     """
 
@@ -44,24 +38,8 @@ class PageData:
     rows: Sequence[Mapping[str, Any]]
     cells: Mapping[str, Sequence[Any]]
     curves: Mapping[str, Sequence[Any]]
-    kinds: Sequence[Mapping[str, str]]
     plans: Iterable[tuple[str, Mapping[str, Any]]] = field(default=(), repr=False)
 
     def tables(self) -> dict[str, Any]:
         """Return everything but the plans."""
         return {key: getattr(self, key) for key in self.__dataclass_fields__ if key != "plans"}
-
-
-def script_json(value: object) -> str:
-    """Return compact JSON that is safe within a script, in a file of its own or in HTML: ASCII without <, > and &.
-
-    Raises:
-        LeaderboardError: if the value holds something that JSON lacks, such as NaN.
-    """
-    try:
-        text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-    except (TypeError, ValueError) as error:
-        raise LeaderboardError(f"The page's data is not plain JSON: {error}.") from None
-    for letter, escape in _UNSAFE.items():
-        text = text.replace(letter, escape)
-    return text

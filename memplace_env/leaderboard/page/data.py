@@ -13,13 +13,16 @@ from memplace_env.leaderboard.checks import OnProgress
 from memplace_env.leaderboard.entry import Entry
 from memplace_env.leaderboard.leaderboard_tables import Remarks
 from memplace_env.leaderboard.page.content import PageData
-from memplace_env.leaderboard.page.page_plans import block_legend, plan_document, plan_key
 from memplace_env.leaderboard.scores import mean_curve, share
 from memplace_env.leaderboard.submission import Meta, Submission
 from memplace_env.leaderboard.suite import LEAST_GAIN, REFERENCE, Instance, Known, Track
 from memplace_env.leaderboard.suite_board import SuiteBoard
+from memplace_env.placement.compiler import all_backing
 from memplace_env.placement.memory_plan import MemoryPlan
+from memplace_env.placement.simulator import time_plan
 from memplace_env.placement.task import Task
+from memplace_env.report.plan_page.plan_document import plan_document
+from memplace_env.report.plans.evaluated_plan import EvaluatedPlan
 
 GRID: Final = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 500, 700, 1000, 1500, 2000, 3000, 4000)
 """Evaluations at which anytime curves are drawn."""
@@ -68,7 +71,6 @@ def page_data(
         rows=list(_rows(boards)),
         cells=_cells(runs, shown),
         curves={"grid": list(GRID), "series": _curves(runs)},
-        kinds=block_legend(),
         plans=_plans([run.entry for run, kept in zip(runs, shown, strict=True) if kept], task_of, on_progress),
     )
 
@@ -170,7 +172,7 @@ def _cells(runs: Sequence[PageRun], shown: Sequence[bool]) -> dict[str, list[Any
         "seconds": [
             round(entry.seconds if entry.processor_seconds is None else entry.processor_seconds, 3) for entry in entries
         ],
-        "plan": [plan_key(entry.plan) if kept else "" for entry, kept in zip(entries, shown, strict=True)],
+        "plan": [entry.plan.key if kept else "" for entry, kept in zip(entries, shown, strict=True)],
     }
 
 
@@ -201,5 +203,11 @@ def _plans(
     for entry in entries:
         plans.setdefault(entry.env_id, []).append(entry.plan)
     for done, (env_id, distinct) in enumerate(plans.items(), 1):
-        yield env_id, plan_document(task_of(env_id), distinct)
+        yield env_id, _document(task_of(env_id), distinct)
         on_progress(done, len(plans))
+
+
+def _document(task: Task, plans: Sequence[MemoryPlan]) -> dict[str, Any]:
+    """Return the document of plans whose ops take the times of the cost arrays."""
+    baseline, *timed = (EvaluatedPlan(plan, time_plan(task, plan)) for plan in (all_backing(task), *plans))
+    return plan_document(task, baseline, timed)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
-from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
 from memplace_env._lib.errors import LeaderboardError
-from memplace_env.leaderboard.page.content import PageData, script_json
+from memplace_env.leaderboard.page.content import PageData
+from memplace_env.report.plan_page.page_files import script_json, shared_files, texts_in
 
 MARKER: Final = ".memplace-page"
 """File that marks a folder as a page, which may be replaced."""
@@ -28,7 +28,8 @@ def build_page(out: Path, data: PageData) -> Path:
         The path of the page's `index.html`.
 
     Raises:
-        LeaderboardError: if `out` holds something else, plotly is not installed, or the data is not plain JSON.
+        LeaderboardError: if `out` holds something else, or plotly is not installed.
+        VisualizationError: if the data is not plain JSON.
         OSError: if the folder cannot be written; an older page then stays as it was.
     """
     check_destination(out)
@@ -68,9 +69,8 @@ def check_destination(out: Path) -> None:
 def _write(folder: Path, data: PageData, plotly: str) -> None:
     (folder / MARKER).write_text("A page that memplace made; it may be replaced by a newer one.\n", encoding="utf-8")
     (folder / "plotly.min.js").write_text(plotly, encoding="utf-8")
-    for source in files("memplace_env.leaderboard.page").joinpath("static").iterdir():
-        if source.name.endswith((".html", ".js", ".css")):
-            (folder / source.name).write_bytes(source.read_bytes())
+    for name, text in {**shared_files(), **texts_in("static", "memplace_env.leaderboard.page")}.items():
+        (folder / name).write_text(text, encoding="utf-8")
     (folder / "data.js").write_text(f"window.memplaceData = {script_json(data.tables())};\n", encoding="utf-8")
     (folder / "plans").mkdir()
     for env_id, document in data.plans:

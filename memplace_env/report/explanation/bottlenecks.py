@@ -8,6 +8,7 @@ import numpy as np
 
 from memplace_env._lib.units import PS
 from memplace_env.placement.memory_plan import MemoryPlan
+from memplace_env.placement.simulator_report import Report
 from memplace_env.placement.task import Task
 from memplace_env.program.program import Program
 from memplace_env.report.explanation.repeated_ops import RepeatedOps, repeated_ops
@@ -24,7 +25,8 @@ class Bottleneck(NamedTuple):
         time_ps: its time with the stall before it.
         lost_ps: the part of that time that memory costs.
         share: lost_ps over the latency of the whole plan.
-        level: name of the level whose port sets the op's time; None if it loses time in a stall only.
+        level: name of the level whose port sets the op's time, or for which its unit waits; None if it loses time in
+            a stall only, or if no port explains it.
         tensors: name and bytes of each tensor that the op moves there, largest first.
         stall_ps: the stall before the op.
         waits_for: names of the tensors whose copies the stall finishes.
@@ -85,7 +87,7 @@ def _bottlenecks(task: Task, evaluated: EvaluatedPlan, ops: list[int]) -> list[B
     timeline = timeline_of(task, evaluated) if report.stall_ps[ops].any() else None
     bottlenecks = []
     for op in ops:
-        level, stall = int(report.bound_by[op]), int(report.stall_ps[op])
+        level, stall = _awaited_level(report, op), int(report.stall_ps[op])
         late = timeline.stalled_by(op, stall) if timeline and stall else []
         # Copies of several slices of a tensor count as one.
         awaited = dict.fromkeys((program.whole_tensor[copy[0]], copy[1]) for copy in plan.transfers[late].tolist())
@@ -104,6 +106,14 @@ def _bottlenecks(task: Task, evaluated: EvaluatedPlan, ops: list[int]) -> list[B
             )
         )
     return bottlenecks
+
+
+def _awaited_level(report: Report, op: int) -> int:
+    """Return the level that sets an op's time; where the unit waits for all loads, that which it waits for; else -1."""
+    port_ps, lost_ps = report.port_ps[op], report.op_time_ps[op] - report.compute_ps[op]
+    if report.bound_by[op] < 0 < lost_ps and lost_ps in (port_ps.max(), port_ps.sum()):
+        return int(port_ps.argmax())
+    return int(report.bound_by[op])
 
 
 def moved_tensors(program: Program, plan: MemoryPlan, op: int, level: int) -> tuple[tuple[str, int], ...]:

@@ -43,27 +43,37 @@ class Route(NamedTuple):
 def routes_between(task: Task, first: EvaluatedPlan, second: EvaluatedPlan) -> list[Route]:
     """Return the routes from the first plan's levels to the second's, the largest change of time first.
 
-    An op's saving, without stalls, is shared by those of its moved uses that alone would save time, a loss by those
-    that would lose time, in proportion to the difference of their costs. Our choice: an op takes the maximum of
-    what its uses take, so that a use has no time of its own. With the change of `waits_ps` they add up to the
-    difference of the latencies.
+    Savings are those of `saved_by_uses`. With the change of `waits_ps` they add up to the difference of the latencies.
     """
-    program, costs, levels = task.program, task.costs, task.accelerator.num_levels
+    program, levels = task.program, task.accelerator.num_levels
     before, after = (evaluated.plan.use_level.astype(np.int64) for evaluated in (first, second))
-    use = np.flatnonzero(before != after)
-    op, tensor = program.use_op[use], program.whole_tensor[program.use_tensor[use]]
-    saved_ps = first.report.op_time_ps - second.report.op_time_ps
-    alone = costs.use_ps[use, before[use]] - costs.use_ps[use, after[use]]
-    weight = np.clip(alone * np.sign(saved_ps[op]), 0, None).astype(np.float64)
-    unexplained = np.bincount(op, weight, program.num_ops)[op] == 0  # such as where a level's latency decides
-    weight[unexplained] = 1  # then the uses share equally
-    part = saved_ps[op] * weight / np.bincount(op, weight, program.num_ops)[op]
+    use, part = saved_by_uses(task, first, second)
+    tensor = program.whole_tensor[program.use_tensor[use]]
     pairs = before[use] * levels + after[use]  # a number for each pair of levels
     routes = []
     for pair in np.unique(pairs).tolist():
         mask = pairs == pair
         routes.append(_route(pair // levels, pair % levels, tensor[mask], part[mask]))
     return sorted(routes, key=lambda route: -abs(route.saved_ps))
+
+
+def saved_by_uses(task: Task, first: EvaluatedPlan, second: EvaluatedPlan) -> tuple[Ints, NDArray[np.float64]]:
+    """Return the uses that two plans serve from different levels, int64[N], and what each saves in ps, float64[N].
+
+    An op's saving, without stalls, is shared by those of its moved uses that alone would save time, a loss by those
+    that would lose time, in proportion to the difference of their costs. Our choice: an op takes the maximum of
+    what its uses take, so that a use has no time of its own.
+    """
+    program, costs = task.program, task.costs
+    before, after = (evaluated.plan.use_level.astype(np.int64) for evaluated in (first, second))
+    use = np.flatnonzero(before != after)
+    op = program.use_op[use]
+    saved_ps = first.report.op_time_ps - second.report.op_time_ps
+    alone = costs.use_ps[use, before[use]] - costs.use_ps[use, after[use]]
+    weight = np.clip(alone * np.sign(saved_ps[op]), 0, None).astype(np.float64)
+    unexplained = np.bincount(op, weight, program.num_ops)[op] == 0  # such as where a level's latency decides
+    weight[unexplained] = 1  # then the uses share equally
+    return use, saved_ps[op] * weight / np.bincount(op, weight, program.num_ops)[op]
 
 
 def _route(source: int, target: int, tensor: Ints, saved_ps: NDArray[np.float64]) -> Route:

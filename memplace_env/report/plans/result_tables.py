@@ -181,7 +181,7 @@ def differences_table(task: Task, plans: Sequence[EvaluatedPlan], most: int = 10
     spread, times = spread_of(plans), [evaluated.op_ps * PS for evaluated in plans]
     groups = repeated_ops(task.program, spread, most, lambda op: tuple(seconds(time[op]) for time in times))
     if not groups:
-        return Text("All ops take the same time in all plans.\n")
+        return Text(_sameness(plans))
     captions = [what_decides(task, *plans)] if len(plans) == 2 else []
     captions += [REPEATED] if any(len(group.ops) > 1 for group in groups) else []
     names = [shortened(evaluated.name, 20) for evaluated in plans]
@@ -193,6 +193,17 @@ def differences_table(task: Task, plans: Sequence[EvaluatedPlan], most: int = 10
         cells = [seconds(values[ops].sum()) for values in (*times, spread * PS)]
         add_row(table, group.first, group.name, cut(task.program.op_type[group.first], TYPE_WIDTH), *cells)
     return table
+
+
+def _sameness(plans: Sequence[EvaluatedPlan]) -> str:
+    """Return what is equal in plans whose ops take the same times."""
+    if any(evaluated.report.is_total_only for evaluated in plans):
+        return "The simulator reports no times of single ops.\n"
+    if len({evaluated.plan.key for evaluated in plans}) == 1:
+        return "The plans are equal.\n"
+    if len({evaluated.plan.use_level.tobytes() for evaluated in plans}) == 1:
+        return "The plans are equal but for addresses and copies: all ops take the same time.\n"
+    return "The plans differ, and yet all ops take the same time.\n"
 
 
 def summary_text(task: Task, report: Report) -> str:

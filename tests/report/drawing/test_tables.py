@@ -75,7 +75,7 @@ def test_comparison(copies: Subject) -> None:
     plans = [evaluated._replace(name="a/[b].json"), native_baseline(task)._replace(name="native's")]
     assert "a/[b].json" in plain_text(comparison_table(task, plans), width=160)
     assert "layer[2]" in plain_text(differences_table(task, plans), width=120)
-    assert "same time" in plain_text(differences_table(task, plans[:1]))
+    assert "The plans are equal." in plain_text(differences_table(task, plans[:1]))
 
 
 def test_summary_text(copies: Subject) -> None:

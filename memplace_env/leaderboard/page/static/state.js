@@ -1,7 +1,7 @@
 "use strict";
 // All of the view's state stands in the address after "#": that is the permalink, and the back button works by itself.
 (() => {
-  const KEYS = ["view", "suite", "track", "form", "budget", "chip", "family", "q", "sort", "order", "id", "a", "b", "x"];
+  const KEYS = ["view", "suite", "track", "form", "budget", "chip", "family", "q", "sort", "order", "id", "a", "b", "x", "by"];
 
   /** The state in the address; what is not there is "". */
   function read() {

@@ -1,0 +1,49 @@
+"""Count the registered ids whose best known plan is proven optimal, by formulation and chip.
+
+    python -m benchmarks.proven_counts
+    python -m benchmarks.proven_counts --write docs/leaderboard.md
+
+Counts are those of the leaderboard's whole suites in `suites/best-known.toml`; nothing is measured.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from textwrap import fill
+from typing import Final
+
+from benchmarks.tables import benchmark_parser, publish
+from memplace_env.leaderboard.suite import best_known, load_suite
+
+SUITES: Final = {"one-shot-v1": "one-shot ids", "game-v1": "games"}
+PROVEN: Final = 1e-4
+"""Gap of the best known plan to its bound up to which it counts as proven. Our choice."""
+
+
+def sentence(suite: str, what: str) -> str:
+    """Return how many of a suite's ids are proven, all together and on each chip, those with most ids first."""
+    known = best_known()
+    ids, proven = Counter[str](), Counter[str]()
+    for env_id, instance in load_suite(suite).instances.items():
+        ids[instance.accelerator] += 1
+        found = known[env_id]
+        proven[instance.accelerator] += found.best_ps <= (1 + PROVEN) * found.bound_ps
+    *first, last = (f"{proven[chip]} of {count} on `{chip}`" for chip, count in ids.most_common())
+    chips = f"{', '.join(first)} and {last}" if first else last
+    return f"Of the {ids.total()} {what} {proven.total()} are proven optimal: {chips}."
+
+
+def paragraph() -> str:
+    """Return the sentences about all suites, and what counts as proven."""
+    counts = [sentence(suite, what) for suite, what in SUITES.items()]
+    meaning = f"Proven means that the best known plan is at most {100 * PROVEN:g} % above its bound."
+    return fill(" ".join([*counts, meaning]), 120)
+
+
+def main() -> None:
+    options = benchmark_parser(__doc__).parse_args()
+    publish({"proven": paragraph()}, options.write)
+
+
+if __name__ == "__main__":
+    main()
