@@ -1,6 +1,5 @@
 """The documentation site: built without a warning, readable on a phone, and nothing on it asks a network."""
 
-import os
 import re
 import subprocess
 import sys
@@ -10,11 +9,11 @@ import pytest
 from scripts.docs_site.docstrings import markdown_of
 from scripts.docs_site.pages import diagram_table, link_target, page_names
 from scripts.docs_site.tutorials import paragraphs
-from tests.leaderboard.conftest import CHROMIUM
+from tests.browser import CHROMIUM, browser, tabs  # noqa: F401  (a fixture)
 from tests.source import ROOT
 
 ADDRESS = re.compile(r"""(?:src|data-src)=["']https?:|<link[^>]+href=["']https?:|url\(["']?https?:|@import""")
-"""What a browser asks for by itself; links that a reader follows are not among them."""
+"""Addresses that a browser asks for by itself; links that a reader follows are not among them."""
 
 
 @pytest.fixture(scope="module")
@@ -41,23 +40,16 @@ def test_every_page_is_built_and_reached(site):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(CHROMIUM is None, reason="no chromium on the PATH")
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium on the PATH; install it to test pages in a browser")
 @pytest.mark.parametrize("width", [400, 1400])
-def test_pages_fit_the_screen_and_ask_no_network(site, width):
-    from playwright.sync_api import sync_playwright
-
-    asked, wide = [], []
-    with sync_playwright() as playwright:
-        arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
-        page = browser.new_page(viewport={"width": width, "height": 900})
-        page.on("request", lambda request: asked.append(request.url) if request.url.startswith("http") else None)
+def test_pages_fit_the_screen_and_ask_no_network(site, browser, width):  # noqa: F811
+    with tabs(browser) as visit:
+        page, wide = visit((site / "index.html").as_uri(), width=width), []
         for html in sorted(site.rglob("*.html")):
             page.goto(html.as_uri())
             if page.evaluate("document.documentElement.scrollWidth > window.innerWidth"):
                 wide.append(html.name)
-        browser.close()
-    assert (asked, wide) == ([], [])
+    assert wide == []
 
 
 def test_links_lead_to_pages_pictures_and_files():
@@ -83,7 +75,7 @@ def test_comments_at_the_margin_are_prose():
 
 def test_sections_of_docstrings_become_lists():
     text = (
-        "Do it.\n\n    Args:\n        a, b: numbers,\n            both.\n\n    Raises:\n        ValueError: if not.\n"
+        "Do it.\n\n    Args:\n        a, b: numbers,\n            both.\n\n    Raises:\n        TypeError: if not.\n"
     )
     assert markdown_of(text) == (
         "Do it.\n\n**Arguments**\n\n- `a, b`: numbers,\n  both.\n\n**Errors**\n\n- `TypeError`: if not."
