@@ -1,5 +1,6 @@
 """Machine code on disk: never older than what it was made of, and never in the way where nothing can be written."""
 
+import io
 import os
 import shutil
 import stat
@@ -8,10 +9,13 @@ import sys
 import time
 from pathlib import Path
 
+import numba
 import pytest
 
 import memplace_env
-from memplace_env._lib.kernel import kernel, preparation_seconds
+from memplace_env._lib import compilation
+from memplace_env._lib.compilation import announcing, preparation_seconds
+from memplace_env._lib.kernel import kernel
 
 PACKAGE = Path(memplace_env.__file__).parent
 HEADER = "from memplace_env._lib.kernel import kernel\n"
@@ -77,7 +81,8 @@ def tiny(tmp_path):
         path = tmp_path / "tiny" / f"{name}.py"
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
-    for name in ("__init__", "_lib/__init__", "_lib/kernel", "_lib/threads"):  # all that the decorator needs
+    needed = ("compilation", "kernel", "threads")  # by the decorator
+    for name in ("__init__", "_lib/__init__", *(f"_lib/{name}" for name in needed)):
         path = tmp_path / "memplace_env" / f"{name}.py"
         path.parent.mkdir(exist_ok=True)
         path.write_text((PACKAGE / f"{name}.py").read_text() if name.startswith("_lib/") else "")
@@ -269,3 +274,54 @@ def test_preparation_is_timed():
     assert 0 < prepared <= time.perf_counter() - begin
     assert calling(2) == 6
     assert preparation_seconds() - before == prepared
+
+
+def test_constants_in_calls_compile_one_callee():
+    @kernel
+    def scaled(value, factor):
+        return value * factor if factor > 2 else value
+
+    @kernel
+    def total(value):
+        return scaled(value, 2) + scaled(value, 3) + scaled(value, value)
+
+    assert total(5) == 5 + 15 + 25
+    for factor in (numba.types.literal(2), numba.types.literal(3), numba.types.int64):
+        scaled.get_call_template((numba.types.int64, factor), {})
+    assert len(scaled.signatures) == 1
+
+
+class Screen(io.StringIO):
+    """Standard error; a terminal or not."""
+
+    def __init__(self, terminal):
+        super().__init__()
+        self.isatty = lambda: terminal
+
+
+@pytest.mark.parametrize(("terminal", "aloud", "lines"), [(True, False, 1), (False, False, 0), (False, True, 1)])
+def test_a_line_says_that_kernels_are_compiled(monkeypatch, terminal, aloud, lines):
+    """Once in a process, to a terminal or from the command line, and not for what takes no time."""
+    heard, fresh = [], compilation._Preparation()
+    monkeypatch.setattr(compilation, "_preparation", fresh)
+    monkeypatch.setattr(sys, "stderr", Screen(terminal))
+    if aloud:
+        compilation.say_when_compiling()
+
+    def compile_one():
+        fresh.begin(compiling=True)
+        fresh.end(compiling=True)
+
+    with announcing(heard.append):
+        compile_one()
+        assert sys.stderr.getvalue() == ""
+        monkeypatch.setattr(compilation, "QUIET_S", -1.0)
+        fresh.begin(compiling=False)  # machine code is loaded
+        assert sys.stderr.getvalue() == ""
+        compile_one()
+        fresh.end(compiling=False)
+        compile_one()
+    compile_one()
+    assert heard == [1, 2, 3]
+    assert compilation.compiled_kernels() == 4
+    assert sys.stderr.getvalue().count("compiling kernels") == sys.stderr.getvalue().count("\n") == lines

@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 from memplace_agents.racing import FINAL_TIME_FRACTION, Candidate, box_is_noisy, race_of, with_latency
 from memplace_agents.saved_values import number, whole
 from memplace_agents.solution import Callback, Progress, Solution, Verdict
+from memplace_env._lib.compilation import preparation_seconds
 from memplace_env._lib.errors import AgentError
 from memplace_env._lib.foreign import described
-from memplace_env._lib.kernel import preparation_seconds
 from memplace_env._lib.units import PS
 from memplace_env.envs.many.many_env import ManyProgramsEnv
 from memplace_env.envs.registration import Formulation
@@ -55,7 +55,7 @@ class Evaluator(ABC):
         env: an id or a made environment.
         budget: most plans to evaluate.
         callback: see `Agent.solve`.
-        time_limit: most seconds to spend, or None.
+        time_limit: most seconds to spend, by the clock of `seconds`, or None.
         seed: seed of the noise of measurements, if there is any.
         workers: processes in which a black-box simulator evaluates the plans of a batch, with the same results; with
             more than one the evaluator has to be closed. With cost arrays they change nothing.
@@ -139,7 +139,7 @@ class Evaluator(ABC):
     @property
     def remaining(self) -> int:
         """Number of plans that may still be evaluated, in a part at most that of the whole; 0 once the time is up."""
-        if self._time_limit is not None and self._wall_seconds >= self._time_limit:
+        if self._time_limit is not None and self.seconds >= self._time_limit:
             return 0
         left = max(self.budget - self.evaluations, 0)
         return left if self._whole is None else min(left, self._whole.remaining)
@@ -147,23 +147,18 @@ class Evaluator(ABC):
     @property
     def seconds(self) -> float:
         """Wall-clock time since the search began, without the time in which kernels were compiled or loaded."""
-        return self._wall_seconds - (preparation_seconds() - self._prepared)
-
-    @property
-    def _wall_seconds(self) -> float:
-        """Wall-clock time since the search began, which time limits are about."""
-        return time.perf_counter() - self._begin
+        return time.perf_counter() - self._begin - (preparation_seconds() - self._prepared)
 
     @property
     def seconds_left(self) -> float | None:
-        """Wall-clock time that remains, None without a limit."""
-        return None if self._time_limit is None else max(self._time_limit - self._wall_seconds, 0.0)
+        """Time that remains by the clock of `seconds`, None without a limit."""
+        return None if self._time_limit is None else max(self._time_limit - self.seconds, 0.0)
 
     @property
     def fraction_left(self) -> float:
         """Fraction of the budget that is left, or of the time if that is less; 1 at the start."""
         plans = 1 - self.evaluations / self.budget
-        return plans if self._time_limit is None else max(min(plans, 1 - self._wall_seconds / self._time_limit), 0.0)
+        return plans if self._time_limit is None else max(min(plans, 1 - self.seconds / self._time_limit), 0.0)
 
     @property
     def best_latency_s(self) -> float:
@@ -380,7 +375,7 @@ class Evaluator(ABC):
         simulate, race = partial(evaluate_plan, self.env.task), self._race
         if race is None:
             return None if self._best_plan is None else simulate(self._best_plan), None
-        race.finish(self.evaluations, lambda: self._wall_seconds >= self._stop)
+        race.finish(self.evaluations, lambda: self.seconds >= self._stop)
         self._adopt(race.incumbent)
         report, measurements = race.report(simulate, partial(time_plan, self.env.task))
         if race.incumbent is not None:

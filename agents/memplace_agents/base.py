@@ -73,7 +73,7 @@ class Agent(ABC, Generic[E]):
             callback: called with the progress after each round of evaluations; an exception from it ends the search.
                 An interrupt (Ctrl-C, or a KeyboardInterrupt from the callback) ends it with the best plan so far, if
                 there is one.
-            time_limit: most seconds to spend, or None.
+            time_limit: most seconds to spend, or None; those in which kernels are compiled do not count.
             workers: processes in which a black-box simulator evaluates the plans of a batch: the same seed gives the
                 same plan, in less time. With cost arrays they change nothing.
 

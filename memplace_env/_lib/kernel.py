@@ -13,7 +13,6 @@ import re
 import shutil
 import stat
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache, partial
@@ -21,9 +20,11 @@ from pathlib import Path
 from typing import Any
 
 import numba
-from numba.core import caching
+from numba.core import caching, types
 from numba.core import event as events
 from numba.misc.appdirs import AppDirs
+
+from memplace_env._lib.compilation import begin_preparation, end_preparation
 
 _HERE = Path(__file__).parents[1]
 _IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+(\.*)([\w.]*)[ \t]+)?import[ \t]+(?:\(([^)]*)\)|([^(\n]+))", re.MULTILINE)
@@ -38,45 +39,39 @@ def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     Machine code is kept in `NUMBA_CACHE_DIR` if that is set, else beside the package, else in the user's cache folder,
     else in a private folder for temporary files; where none can be written, each process compiles anew.
 
-    Kernels have no annotations: numba infers the types of arguments, and their docstrings name them.
+    Kernels have no annotations: numba infers the types of arguments, and their docstrings name them. A constant in a
+    call of one kernel by another is passed as any value of its type: numba would compile the callee once for each.
     """
     if function is None:
         return partial(kernel, **options)
-    compiled = numba.njit(nogil=True, **options)(function)
+    # No kernel is called through a pointer of C, so none needs the wrapper for that, a tenth of its compilation.
+    settings: dict[str, Any] = {"nogil": True, "no_cfunc_wrapper": True, **options}
+    compiled: Any = numba.njit(**settings)(function)
+    template_of = compiled.get_call_template
+    compiled.get_call_template = lambda args, kws: template_of(
+        tuple(map(_widened, args)), {name: _widened(kind) for name, kind in kws.items()}
+    )
     with suppress(RuntimeError):  # raised by numba for a cache without a folder
         compiled._cache = _Cache(function)
     return compiled
 
 
-def preparation_seconds() -> float:
-    """Return the seconds in which this process has compiled kernels or loaded their machine code so far."""
-    return _preparation.seconds
+class _Compilations(events.Listener):
+    """Reports each compilation of a kernel or of a function of numba's library."""
+
+    def on_start(self, event: events.Event) -> None:
+        begin_preparation(compiling=True)
+
+    def on_end(self, event: events.Event) -> None:
+        end_preparation(compiling=True)
 
 
-class _Preparation(events.Listener):
-    """Adds up the time in which kernels are made ready; numba's lock lets one thread at a time do that."""
-
-    def __init__(self) -> None:
-        self._finished = self._begin = 0.0
-        self._depth = 0
-
-    @property
-    def seconds(self) -> float:
-        return self._finished + (time.perf_counter() - self._begin if self._depth else 0.0)
-
-    def on_start(self, event: events.Event | None = None) -> None:
-        if self._depth == 0:  # a kernel's callees are compiled within its own compilation
-            self._begin = time.perf_counter()
-        self._depth += 1
-
-    def on_end(self, event: events.Event | None = None) -> None:
-        self._depth -= 1
-        if self._depth == 0:
-            self._finished += time.perf_counter() - self._begin
+events.register("numba:compile", _Compilations())  # type: ignore[no-untyped-call]
 
 
-_preparation = _Preparation()
-events.register("numba:compile", _preparation)  # type: ignore[no-untyped-call]
+def _widened(kind: types.Type) -> types.Type:
+    """Return the type of any value where `kind` is that of one constant."""
+    return types.unliteral(kind)  # type: ignore[no-any-return, no-untyped-call]
 
 
 class _Locator(caching._SourceFileBackedLocatorMixin, caching._CacheLocator):
@@ -128,11 +123,11 @@ class _Cache(caching.FunctionCache):
         self._cache_file = _Files(locator.get_cache_path(), self._impl.filename_base, stamp)  # type: ignore[no-untyped-call]
 
     def load_overload(self, signature: Any, context: Any) -> Any:
-        _preparation.on_start()
+        begin_preparation(compiling=False)
         try:
             return super().load_overload(signature, context)  # type: ignore[no-untyped-call]
         finally:
-            _preparation.on_end()
+            end_preparation(compiling=False)
 
     def save_overload(self, signature: Any, result: Any) -> None:
         with suppress(OSError):  # a full disk, or a newer version of the package that cleared the folder away

@@ -9,6 +9,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, Spinner
 from rich.progress import Progress as Bar
 from rich.text import Text
 
+from memplace_env._lib.compilation import announcing
 from memplace_env._lib.errors import AgentError
 from memplace_env._lib.foreign import shown
 from memplace_env.cli.console import stderr
@@ -88,12 +89,16 @@ def search(
                 text += f", at most {percent(progress.latency_s / progress.bound_s - 1)} above the optimum"
             bar.update(line, completed=progress.evaluations, description=text)
 
-        solution = in_thread(
-            lambda: agent.solve(measured, **limits.arguments(), callback=report),
-            bar,
-            lambda: left,
-            stop if getattr(agent, "anytime", False) else None,
-        )
+        def compiled(count: int) -> None:
+            bar.update(line, description=f"{agent.name} searches; {count} functions compiled first")
+
+        with announcing(compiled):
+            solution = in_thread(
+                lambda: agent.solve(measured, **limits.arguments(), callback=report),
+                bar,
+                lambda: left,
+                stop if getattr(agent, "anytime", False) else None,
+            )
     if not isinstance(solution, Solution):
         raise AgentError(f"{agent.name} returned {type(solution).__name__}, which is not a memplace_agents.Solution.")
     return solution

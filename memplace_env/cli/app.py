@@ -16,6 +16,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from memplace_env._lib.compilation import say_when_compiling
 from memplace_env._lib.errors import MemPlaceError
 from memplace_env._lib.foreign import shown
 from memplace_env._lib.version import __version__
@@ -33,6 +34,7 @@ from memplace_env.cli import (
     render,
     solve,
     train,
+    warm_up,
 )
 from memplace_env.cli.interrupts import INTERRUPTED, Interrupted
 
@@ -57,6 +59,7 @@ class _Group(TyperGroup):
     ) -> Any:
         del standalone_mode  # with it, Typer reports errors in its own way
         try:
+            say_when_compiling()
             with warnings.catch_warnings():
                 warnings.showwarning = _show_warning
                 code = super().main(args, prog_name, complete_var, False, windows_expand_args, **extra)
@@ -152,6 +155,9 @@ _PANELS: dict[str, dict[Callable[..., None], str]] = {
         train.train: "memplace train egrl MemPlace-BERT-v0 --budget 4000 --seeds 3 --out out/bert",
         dataset.dataset: "memplace dataset MallocGame-BERT-v0 --agent exact --episodes 100 --out out/bert; then "
         'in Python: minari.MinariDataset("out/bert/data")',
+    },
+    "Install": {
+        warm_up.warm_up: "memplace warm-up",
     },
     "Lists": {
         lists.workloads: "memplace workloads --family ResNet --details",

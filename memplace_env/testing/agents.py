@@ -13,6 +13,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
+from memplace_env._lib.compilation import preparation_seconds
 from memplace_env._lib.errors import AgentError
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.simulator import evaluate_plan
@@ -184,10 +185,13 @@ class _Trial:
 
     def check_time_limit(self, time_limit: float) -> None:
         """Require that a search with a large budget stops in time."""
-        begin = time.perf_counter()
+        begin, prepared = time.perf_counter(), preparation_seconds()
+
+        def seconds() -> float:
+            return time.perf_counter() - begin - (preparation_seconds() - prepared)
 
         def watch(progress: Any) -> None:
-            if time.perf_counter() - begin > time_limit + GRACE_S:
+            if seconds() > time_limit + GRACE_S:
                 raise _OverdueError
 
         try:
@@ -195,7 +199,7 @@ class _Trial:
         except _OverdueError:
             spent = math.inf
         else:
-            spent = time.perf_counter() - begin
+            spent = seconds()
             if spent <= time_limit + GRACE_S:
                 self.check_late_solution(solution)
                 return

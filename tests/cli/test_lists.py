@@ -25,7 +25,7 @@ COMMANDS = {
     **{name: command for name, command in ROOT.commands.items() if name != "leaderboard"},
     **{f"leaderboard {name}": command for name, command in ROOT.commands["leaderboard"].commands.items()},
 }
-PANELS = ("Find a plan", "Look at plans", "Train", "Leaderboard", "Lists")
+PANELS = ("Find a plan", "Look at plans", "Train", "Install", "Leaderboard", "Lists")
 
 
 def test_inspect(run: Run, parsed: Callable[..., Any]) -> None:
