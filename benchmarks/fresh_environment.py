@@ -1,4 +1,4 @@
-"""Empty environments of Python in which the built package is tried as its users have it."""
+"""Empty environments of Python in which the built package is tried as its users have it; uv makes and fills them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 MEGABYTE = 1_000_000
-LONGEST_S = 3600
-"""Seconds after which a command is given up. Our choice."""
+TORCH = "torch==2.13.0"
+"""Version of PyTorch with which learning agents and other libraries are tried."""
 
 
 class Ended(NamedTuple):
@@ -27,57 +27,66 @@ class Ended(NamedTuple):
     @property
     def complaint(self) -> str:
         """The last line that was printed if the command failed, else an empty text."""
-        return (self.printed.strip().splitlines() or ["nothing"])[-1] if self.code else ""
+        return (self.printed.strip().splitlines() or ["nothing"])[-1].strip() if self.code else ""
 
 
 def build_wheel(folder: Path) -> Path:
     """Build the wheel of this checkout into a folder and return its path."""
-    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), str(ROOT)]
-    subprocess.run(command, check=True)
+    subprocess.run(["uv", "build", "--quiet", "--out-dir", str(folder), str(ROOT)], check=True)  # by way of the sdist
     (wheel,) = folder.glob("*.whl")
     return wheel
 
 
 class FreshEnvironment:
-    """An empty environment, made by `venv`; commands run in a working folder beside it.
+    """An empty environment of Python; commands run in a working folder beside it.
 
     Args:
-        python: interpreter that it belongs to.
+        python: version or path of its interpreter.
         folder: where it is made; must be empty or not exist.
+        kernels: folder that keeps compiled kernels for environments at the same place; None keeps them within it.
     """
 
-    def __init__(self, python: str, folder: Path) -> None:
-        self.bin, self.home, self.work = folder / "env" / "bin", folder / "env", folder / "work"
+    def __init__(self, python: str, folder: Path, kernels: Path | None = None) -> None:
+        self._kernels = {} if kernels is None else {"NUMBA_CACHE_DIR": str(kernels)}
+        self.home, self.work = folder / "env", folder / "work"
         self.work.mkdir(parents=True)
-        subprocess.run([python, "-m", "venv", str(self.home)], check=True)
-        self.empty_bytes = self._bytes()
+        subprocess.run(["uv", "venv", "--quiet", "--python", python, str(self.home)], check=True)
 
     def run(self, command: Sequence[str]) -> Ended:
-        """Run a program of the environment, or one of this process's path, with its folder of programs first."""
+        """Run a program, by preference one of the environment."""
+        programs = self.home / "bin"
+        variables = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}", "VIRTUAL_ENV": str(self.home)}
+        variables = {name: value for name, value in variables.items() if name not in ("PYTHONPATH", "NUMBA_CACHE_DIR")}
+        first, *arguments = command
+        program = str(programs / first) if (programs / first).exists() else first
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        variables = {**os.environ, "PATH": f"{self.bin}:{os.environ['PATH']}", "VIRTUAL_ENV": str(self.home)}
-        variables.pop("PYTHONPATH", None)
         ended = subprocess.run(
-            ["timeout", str(LONGEST_S), *command],
-            cwd=self.work, env=variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
-        )  # fmt: skip
+            [program, *arguments],
+            cwd=self.work,
+            env={**variables, **self._kernels},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
         return Ended(ended.returncode, ended.stdout, round(seconds, 1))
 
-    def pip(self, *arguments: str) -> Ended:
-        """Run pip in the environment."""
-        return self.run([str(self.bin / "python"), "-m", "pip", "--disable-pip-version-check", *arguments])
-
     def packages(self) -> dict[str, str]:
-        """Return the version of each installed package but pip and setuptools."""
-        code = "import json, importlib.metadata as m; print(json.dumps({d.name: d.version for d in m.distributions()}))"
-        found: dict[str, str] = json.loads(self.run([str(self.bin / "python"), "-c", code]).printed)
-        return {name: version for name, version in found.items() if name not in ("pip", "setuptools")}
+        """Return the version of each installed package."""
+        printed = subprocess.run(
+            ["uv", "pip", "list", "--quiet", "--format", "json", "--python", str(self.home)],
+            check=True,
+            stdout=subprocess.PIPE,
+        ).stdout
+        return {package["name"]: package["version"] for package in json.loads(printed)}
 
     def megabytes(self) -> int:
-        """Return the size of what was installed since it was empty."""
-        return round((self._bytes() - self.empty_bytes) / MEGABYTE)
+        """Return the size of its files."""
+        return round(sum(path.lstat().st_size for path in self.home.rglob("*") if not path.is_dir()) / MEGABYTE)
 
-    def _bytes(self) -> int:
-        return sum(path.lstat().st_size for path in self.home.rglob("*") if not path.is_dir())
+
+def version_of(python: str = sys.executable) -> str:
+    """Return the version of an interpreter, such as "3.11"."""
+    code = "import sys; print('%d.%d' % sys.version_info[:2])"
+    return subprocess.run([python, "-c", code], check=True, capture_output=True, text=True).stdout.strip()

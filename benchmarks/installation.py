@@ -3,30 +3,26 @@
     python -m benchmarks.installation --pythons python3.11 python3.12 python3.13 --torch 3.11 --write docs/install.md
 
 measures what is missing in `benchmarks/results/installation.jsonl` and prints a table of it. Each environment is made
-anew with pip, looked at with `pip check`, tried with a command that needs the extra, and deleted. The extra `agents` is
-installed on the Python versions of `--torch` only, after torch itself: elsewhere that may be several GB of CUDA.
+anew by uv, which must be installed, looked at with `uv pip check`, tried with a command that needs the extra, and
+deleted. `agents` is installed on the Python versions of `--torch` only, where PyTorch must come without CUDA.
 """
 
 from __future__ import annotations
 
 import shlex
-import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from benchmarks.fresh_environment import ROOT, FreshEnvironment, build_wheel
+from benchmarks.fresh_environment import ROOT, TORCH, FreshEnvironment, build_wheel, version_of
 from benchmarks.ledger import Ledger, Record
 from benchmarks.tables import DataFile, benchmark_parser, markdown_table, publish
 
 RESULTS = Path(__file__).parent / "results" / "installation.jsonl"
-TORCH = "torch==2.13.0"
 NO_EXTRA = "none"
 NETWORK = ROOT / "benchmarks" / "data" / "vela" / "mobilenet_v2.tflite"
-WITH_JAX = (
-    "import jax.numpy as np, memplace_env; print(memplace_env.from_jax(lambda x: x @ x, np.ones((8, 8))).num_ops)"
-)
+WITH_JAX = "import jax.numpy as np, memplace_env; memplace_env.from_jax(lambda x: x @ x, np.ones((8, 8)))"
 TRIALS = {
     NO_EXTRA: "memplace solve ResNet50",
     "viz": "memplace solve ResNet50",
@@ -39,20 +35,14 @@ TRIALS = {
     "agents": "memplace solve SqueezeNet --agent ppo --budget 512",
 }
 """A command that needs the extra, by its name."""
-HEADS = (
-    "python", "extra", "install_s", "megabytes", "packages", "pip_check", "trial", "trial_s", "failed", "date",
-)  # fmt: skip
-"""Fields of a record; seconds are those of processors, the last two of `trial` and of its last line if it failed."""
+HEADS = ("python", "extra", "megabytes", "packages", "check", "trial", "seconds", "failed", "date")
+"""Fields of a record; `seconds` are processor seconds of `trial`, `failed` is its last line if it failed."""
 
 
 def main() -> None:
     parser = benchmark_parser(__doc__)
-    parser.add_argument(
-        "--pythons", nargs="+", default=[], metavar="PYTHON", help="interpreters; none measures nothing"
-    )
-    parser.add_argument(
-        "--torch", nargs="+", default=[], metavar="VERSION", help="versions on which agents is measured"
-    )
+    parser.add_argument("--pythons", nargs="+", default=[], metavar="PYTHON", help="which to measure")
+    parser.add_argument("--torch", nargs="+", default=[], metavar="VERSION", help="of agents")
     parser.add_argument("--extras", nargs="+", default=list(TRIALS), choices=TRIALS, help="default: all")
     arguments = parser.parse_args()
     ledger = Ledger(RESULTS, ("python", "extra"))
@@ -70,37 +60,32 @@ def main() -> None:
             print(f"{number + 1} of {len(missing)}: {setting}", flush=True)
             with tempfile.TemporaryDirectory() as place:
                 ledger.add(measured(setting, by_version[setting["python"]], wheel, Path(place)))
-    records = ledger.of(
-        {"python": v, "extra": e} for e in TRIALS for v in sorted({r["python"] for r in ledger.records})
-    )
+    versions = sorted({record["python"] for record in ledger.records})
+    records = ledger.of({"python": version, "extra": extra} for extra in TRIALS for version in versions)
     data = DataFile(HEADS, [[record[head] for head in HEADS] for record in records])
     publish({"installation": table(records)}, arguments.write, {"installation.csv": data})
 
 
-def version_of(python: str) -> str:
-    """Return an interpreter's version, such as "3.11"."""
-    code = "import sys; print('%d.%d' % sys.version_info[:2])"
-    return subprocess.run([python, "-c", code], check=True, capture_output=True, text=True).stdout.strip()
-
-
 def measured(setting: Record, python: str, wheel: Path, place: Path) -> Record:
-    """Return the record of an environment that is made in the folder `place`."""
+    """Return the record of an environment that is made in the folder `place`.
+
+    Raises:
+        SystemExit: if nothing can be installed.
+    """
     environment, extra = FreshEnvironment(python, place), setting["extra"]
-    before = [TORCH] if extra == "agents" else []
-    wanted = str(wheel) if extra == NO_EXTRA else f"{wheel}[{extra}]"
-    installs = [environment.pip("install", "--quiet", *each) for each in (before, [wanted]) if each]
-    if failed := next((each.complaint for each in installs if each.code), ""):
-        raise SystemExit(f"{setting}: pip install says: {failed}")
+    wanted = [str(wheel)] if extra == NO_EXTRA else [f"{wheel}[{extra}]", *([TORCH] if extra == "agents" else [])]
+    installed = environment.run(["uv", "pip", "install", "--quiet", *wanted])
+    if installed.code:
+        raise SystemExit(f"{setting}: {installed.printed}")
     megabytes = environment.megabytes()
     trial = environment.run(shlex.split(TRIALS[extra]))
     return {
         **setting,
-        "install_s": round(sum(each.seconds for each in installs), 1),
         "megabytes": megabytes,
         "packages": len(environment.packages()),
-        "pip_check": environment.pip("check").complaint or "clean",
-        "trial": TRIALS[extra].replace(f"{ROOT}/", ""),
-        "trial_s": trial.seconds,
+        "check": environment.run(["uv", "pip", "check"]).complaint or "clean",
+        "trial": _shown(TRIALS[extra]),
+        "seconds": trial.seconds,
         "failed": trial.complaint,
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
     }
@@ -108,7 +93,7 @@ def measured(setting: Record, python: str, wheel: Path, place: Path) -> Record:
 
 def table(records: Sequence[Record]) -> str:
     """Return a row for each extra, with what it takes on each Python."""
-    versions = sorted({record["python"] for record in records})
+    versions = sorted({record["python"] for record in records}, key=lambda version: int(version.partition(".")[2]))
     heads = ["extra", *(f"Python {version}" for version in versions), "tried with"]
     return markdown_table(heads, list(_rows(records, versions)))
 
@@ -117,15 +102,18 @@ def _rows(records: Sequence[Record], versions: Sequence[str]) -> Iterator[list[s
     for extra, trial in TRIALS.items():
         found = {record["python"]: record for record in records if record["extra"] == extra}
         if found:
-            shown = trial.replace(f"{ROOT}/", "")
-            yield [extra, *(_cell(found.get(version)) for version in versions), f"`{shown}`"]
+            yield [extra, *(_cell(found.get(version)) for version in versions), f"`{_shown(trial)}`"]
 
 
 def _cell(record: Record | None) -> str:
     if record is None:
         return "not tried"
-    faults = [text for text in (record["failed"], record["pip_check"]) if text not in ("", "clean")]
-    return "; ".join([f"{record['megabytes']} MB, {record['install_s'] + record['trial_s']:.0f} s", *faults])
+    faults = [text for text in (record["failed"], record["check"]) if text not in ("", "clean")]
+    return "; ".join([f"{record['megabytes']} MB, {record['seconds']:.0f} s", *faults])
+
+
+def _shown(trial: str) -> str:
+    return trial.replace(f"{ROOT}/", "")
 
 
 if __name__ == "__main__":

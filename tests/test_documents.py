@@ -17,7 +17,7 @@ PAGES = sorted((ROOT / "docs").glob("*.md"))
 TUTORIALS = sorted((ROOT / "examples").glob("*.py"))
 INDEX = ROOT / "docs" / "README.md"
 LINK = re.compile(r"\]\(([^)#\s]+)(#[^)\s]+)?\)")
-DOCUMENTS = [ROOT / "README.md", ROOT / "SECURITY.md", *PAGES, *sorted((ROOT / "agents").rglob("README.md"))]
+DOCUMENTS = [*sorted(ROOT.glob("*.md")), *PAGES, *sorted((ROOT / "agents").rglob("README.md"))]
 COMMAND = re.compile(r"^(?:    |)(memplace .*)$|`(memplace [^`]*)`", re.MULTILINE)
 MOST_WORDS = 1100
 

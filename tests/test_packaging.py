@@ -52,3 +52,7 @@ def test_the_source_distribution_is_whole(monkeypatch):
     tracked = {name for name in listed.stdout.splitlines() if os.path.exists(name)}
     assert tracked - set(packed.files) - ADDED == {".gitignore"}
     assert [name for name in packed.files if name.endswith((".pyc", ".nbi", ".nbc"))] == []
+
+
+def test_the_citation_has_the_version():
+    assert f"version: {__version__}\n" in (ROOT / "CITATION.cff").read_text("utf-8")

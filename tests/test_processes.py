@@ -63,8 +63,10 @@ def test_what_the_function_raises_comes_back(crew):
     assert dict(crew.map_unordered(square, [3])) == {0: 9}
 
 
-def test_a_dead_worker_loses_nothing(crew, tmp_path):
+def test_a_dead_worker_loses_nothing(crew, tmp_path, caplog):
     done = dict(crew.map_unordered(Deadly(tmp_path, 3, ATTEMPTS - 1), range(8)))
+    assert caplog.messages == ["A worker process died while working on 3, which begins again."] * (ATTEMPTS - 1)
+    assert {record.name for record in caplog.records} == {"memplace"}
     assert {index: number for index, (number, _) in done.items()} == {number: number for number in range(8)}
     dead = {int(path.name) for path in tmp_path.iterdir()}
     assert len(dead) == ATTEMPTS - 1

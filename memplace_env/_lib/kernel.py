@@ -25,6 +25,7 @@ from numba.core import event as events
 from numba.misc.appdirs import AppDirs
 
 from memplace_env._lib.compilation import begin_preparation, end_preparation
+from memplace_env._lib.logger import LOGGER
 
 _HERE = Path(__file__).parents[1]
 _IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+(\.*)([\w.]*)[ \t]+)?import[ \t]+(?:\(([^)]*)\)|([^(\n]+))", re.MULTILINE)
@@ -149,7 +150,9 @@ def _folder(package: Path) -> Path | None:
                 for old in base.glob(f"{name}*"):
                     if old != folder:
                         shutil.rmtree(old, ignore_errors=True)
+            LOGGER.info("Compiled kernels of %s are kept in %s.", package.name, folder)
             return folder
+    LOGGER.warning("No folder can keep the compiled kernels of %s: each process compiles anew.", package.name)
     return None
 
 

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import cloudpickle
 
 from memplace_env._lib.errors import WorkerError
+from memplace_env._lib.logger import LOGGER
 
 ATTEMPTS = 3
 """Number of workers that may die while they work on one item before it is given up."""
@@ -112,6 +113,7 @@ class Crew:
                                 f"{ATTEMPTS} worker processes died while working on {name(item)}; run it "
                                 "without workers to see why, or give them more memory."
                             )
+                        LOGGER.warning("A worker process died while working on %s, which begins again.", name(item))
                         again.append((number, item))
                         continue
                     worker.item = -1

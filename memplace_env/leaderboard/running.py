@@ -80,7 +80,7 @@ def describe(
         format=2,
         **{"name": about["name"], **fields},
     )
-    check_meta(meta, __version__)
+    check_meta(meta)
     return meta
 
 
@@ -127,7 +127,7 @@ def run(
         LeaderboardError: if the folder holds another submission, or a run breaks the rules.
         MemPlaceError: if another process writes into it.
     """
-    suite, track = check_meta(meta, __version__)
+    suite, track = check_meta(meta)
     wanted = list(expected(meta, suite, track))
     with alone(out):
         meta = _claimed(out, meta, hidden=track.machine is not None and machines is None)

@@ -8,7 +8,6 @@ from itertools import groupby
 from pathlib import Path
 
 from memplace_env._lib.errors import LeaderboardError, MemPlaceError
-from memplace_env._lib.version import __version__
 from memplace_env.leaderboard.checks import OnProgress, check_meta, check_source, check_spending, key_check, ordered
 from memplace_env.leaderboard.entry import Entry
 from memplace_env.leaderboard.folder import folder_sha256, read_runs, submission_files
@@ -76,7 +75,7 @@ def read(folder: Path) -> Submission:
     meta_path, runs_path, *code = submission_files(folder)
     meta = read_meta(meta_path)
     try:
-        suite, track = check_meta(meta, __version__)
+        suite, track = check_meta(meta)
         check_source(meta, bool(code))
     except LeaderboardError as error:
         raise LeaderboardError(f"{meta_path}: {error}") from None

@@ -1,7 +1,8 @@
 """Latencies that an environment's version stands for.
 
 `golden.json` is what the ids give, `golden-roofline.json` what the first of them give under roofline costs, on the
-chips that the recorded results rest on. `python -m tests.envs.golden` writes the first anew.
+chips that the recorded results rest on. `python -m tests.envs.golden` writes the first anew; from 1.0.0 on it only adds
+ids, as what is recorded is what an id's `-vN` promises.
 """
 
 import json
@@ -10,6 +11,7 @@ from pathlib import Path
 import gymnasium as gym
 import numpy as np
 
+from memplace_env._lib.version import __version__
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.registration import Formulation
 from memplace_env.envs.steps import StepsEnv
@@ -46,7 +48,20 @@ def latencies(env):
     }
 
 
+def kept(recorded, found, version):
+    """Return what is to be recorded of all ids.
+
+    Raises:
+        SystemExit: if a released id would change or go.
+    """
+    changed = sorted(env_id for env_id in recorded if found.get(env_id) != recorded[env_id])
+    if changed and version.partition(".")[0] != "0":
+        raise SystemExit(f"{', '.join(changed)} gave other latencies when released; register the next version, -vN.")
+    return found
+
+
 if __name__ == "__main__":
     formulations = (Formulation.ONE_SHOT, Formulation.STEPS, Formulation.GAME)
     ids = [each.traits.env_id(name) for each in formulations for name in ("Tiny", *each.traits.named)]
-    GOLDEN.write_text(json.dumps({env_id: latencies(gym.make(env_id).unwrapped) for env_id in ids}, indent=1) + "\n")
+    found = {env_id: latencies(gym.make(env_id).unwrapped) for env_id in ids}
+    GOLDEN.write_text(json.dumps(kept(json.loads(GOLDEN.read_text()), found, __version__), indent=1) + "\n")

@@ -186,7 +186,7 @@ def test_tracks_without_drawn_machines_have_no_seeds_of_them():
     assert meta.machine_seeds is None
     assert meta.place(MAP, 0) == MAP
     with pytest.raises(LeaderboardError, match="draws no machines"):
-        checks.check_meta(replace(meta, machine_seeds=(1,)), meta.memplace)
+        checks.check_meta(replace(meta, machine_seeds=(1,)))
 
 
 def test_what_counts_is_decided_by_the_mean_over_machines():

@@ -9,7 +9,6 @@ from dataclasses import replace
 from functools import partial
 
 from memplace_env._lib.errors import LeaderboardError
-from memplace_env._lib.version import __version__
 from memplace_env.leaderboard import checks, folder
 from memplace_env.leaderboard.entry import Point
 from memplace_env.leaderboard.folder import AGENT, META, RUNS, to_line
@@ -35,7 +34,7 @@ def said(work: Callable[[], object]) -> str:
 
 
 def of_meta(meta, **fields) -> Case:
-    return lambda module: said(lambda: module.check_meta(replace(meta, **fields), __version__))
+    return lambda module: said(lambda: module.check_meta(replace(meta, **fields)))
 
 
 def of_entry(entry, noise=None, **fields) -> Case:
@@ -78,7 +77,6 @@ def meta_cases(meta) -> list[Case]:
     zero = {"suite": whole.name, "suite_sha256": whole.sha256, "track": "zero-shot", "budgets": ("10",)}
     return [
         of_meta(meta),
-        of_meta(meta, memplace="0"),
         of_meta(meta, suite_sha256="0" * 64),
         of_meta(meta, budgets=("11",)),
         of_meta(meta, seeds=(0, 1, 2, 3, 7)),
