@@ -39,8 +39,8 @@ check_cost_model(Staged())
 # the roofline's best plan under the new costs.
 
 
-nominal = memplace_agents.Exact().solve(gym.make("MemPlace-v0", workload="ResNet50", costs="roofline"))
-env = gym.make("MemPlace-v0", workload="ResNet50", costs=Staged())
+nominal = memplace_agents.Exact().solve(gym.make("MemPlace-ResNet50-v0", costs="roofline"))
+env = gym.make("MemPlace-ResNet50-v0", costs=Staged())
 own = memplace_agents.Exact().solve(env)
 print(f"best under the roofline {nominal.report.latency_s * 1e6:.2f} us")
 print(f"best under your costs   {own.report.latency_s * 1e6:.2f} us, {own.outcome}")

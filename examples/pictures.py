@@ -29,14 +29,14 @@ print("native.png", picture.shape)
 # - **A block** is a tensor: its height is its bytes, its width the ops during which the bytes are its own. Blue blocks
 #   are weights, which stay for the whole inference on this chip; orange ones are activations.
 # - **A gap** is free room. Many gaps under a full edge mean that sizes and lifetimes do not fit together well.
-# - **The lowest panel** has the time of each op: what it computes, what memory adds to that, and what it waits.
-#   Green is time that the plan saves against native.
+# - **The lowest panel** has the time of each op: grey is compute, dark orange what memory adds, light blue what the
+#   plan saves against native.
 #
 # ## Two plans
 #
-# `memplace explain plan.json` shows where a plan differs from native's, op by op, and draws `explain.png`;
-# `memplace compare a.json b.json --out both.png` draws two plans side by side. What the differences are worth is in
-# the report:
+# `memplace explain plan.json` shows where a plan differs from native's, op by op, and draws `explain.png`; with
+# `--html plan.html` it writes a page to zoom into and to search, by address and time. `memplace compare a.json b.json
+# --out both.png` draws two plans side by side. What the differences are worth is in the report:
 native, best = (memplace_agents.make_agent(name).solve(env).report for name in ("native", "exact"))
 saved = native.op_time_ps - best.op_time_ps
 op = int(saved.argmax())

@@ -19,6 +19,7 @@ INDEX = ROOT / "docs" / "README.md"
 LINK = re.compile(r"\]\(([^)#\s]+)(#[^)\s]+)?\)")
 DOCUMENTS = [*sorted(ROOT.glob("*.md")), *PAGES, *sorted((ROOT / "agents").rglob("README.md"))]
 COMMAND = re.compile(r"^(?:    |)(memplace .*)$|`(memplace [^`]*)`", re.MULTILINE)
+ROOT_COMMAND = typer.main.get_command(app)
 MOST_WORDS = 1100
 
 
@@ -90,7 +91,7 @@ def test_the_readme_is_short():
 
 @pytest.mark.parametrize("page", [*DOCUMENTS, *TUTORIALS], ids=lambda page: str(page.relative_to(ROOT)))
 def test_commands_and_flags_exist(page):
-    root, unknown = typer.main.get_command(app), []
+    root, unknown = ROOT_COMMAND, []
     for found in COMMAND.findall(text_of(page)):
         line = " ".join("".join(found).split())
         words = shlex.split(line, comments=True)[1:]

@@ -21,7 +21,7 @@ ARROW = re.compile(r"^\s*(\w+)(?:\[.*?\])? --> (\w+)", re.MULTILINE)
 
 def page_names() -> dict[str, str]:
     """Return the page of each file that is one, both as paths: the file's in the repository, the page's on the site."""
-    pages = {path: f"{Path(path).stem.lower()}.md" for path in ("CHANGELOG.md", "SECURITY.md")}
+    pages = {path.name: f"{path.stem.lower()}.md" for path in sorted(ROOT.glob("*.md")) if path.stem != "README"}
     for path in sorted((ROOT / "docs").glob("*.md")):
         pages[f"docs/{path.name}"] = path.name
     for path in sorted((ROOT / "examples").glob("*.py")):

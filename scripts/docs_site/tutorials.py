@@ -1,6 +1,7 @@
 """Tutorials as pages: a script whose comments at the margin are prose, and below it what it prints."""
 
 import ast
+import re
 from pathlib import Path
 
 
@@ -15,6 +16,7 @@ def tutorial_page(script: Path) -> str:
     module = ast.parse(text)
     title, _, introduction = (ast.get_docstring(module) or "").partition("\n")
     body = "\n".join(text.splitlines()[module.body[0].end_lineno :]).strip("\n")
+    body = re.sub(r"  # noqa.*", "", body)  # for the linter, not for readers
     parts = [f"# {title.rstrip('.')}", introduction.strip(), *paragraphs(body)]
     printed = script.parent / "outputs" / f"{script.stem}.txt"
     if printed.exists():
