@@ -16,6 +16,7 @@ from memplace_agents.base import Agent
 from memplace_agents.game import GreedyPlayer, Portfolio
 from memplace_agents.game.portfolio import Stage
 from memplace_agents.xla_msa import XlaMsa
+from memplace_env._lib.compilation import begin_preparation, end_preparation
 from memplace_env._lib.errors import AgentError
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.registration import Formulation
@@ -148,6 +149,20 @@ def test_time_is_shared_like_the_budget():
     for evaluator, expected in ((whole, 4000), (half, 2000), (tenth, 400)):
         assert expected - 100 < evaluator.seconds_left <= expected
     assert tenth.budget == 100
+
+
+def test_the_clock_stands_still_while_kernels_are_compiled() -> None:
+    """Compiling is in neither the seconds nor the time limit of a search."""
+    evaluator = GameEvaluator(GAME, budget=1000, time_limit=0.5)
+    begin_preparation(compiling=False)
+    time.sleep(0.6)
+    assert evaluator.remaining == 1000
+    end_preparation(compiling=False)
+    assert evaluator.seconds < 0.5
+    assert evaluator.seconds_left is not None
+    assert evaluator.seconds_left > 0
+    time.sleep(0.5)
+    assert (evaluator.remaining, evaluator.seconds_left, evaluator.fraction_left) == (0, 0.0, 0.0)
 
 
 @pytest.mark.parametrize("share", [0.1, 1.0])
