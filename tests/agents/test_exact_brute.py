@@ -8,6 +8,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from memplace_agents.exact.dynamic.detail import Detail, is_tractable
+from memplace_agents.exact.dynamic.dynamic_search import Clock, Search
 from memplace_env.placement.compiler.compile import plan_of_levels
 from memplace_env.placement.resolve_task import make_task
 from memplace_env.placement.simulator import backing_port_ps, evaluate_plan
@@ -191,3 +193,25 @@ def test_what_the_packer_does_not_find_is_not_called_optimal(weights, expected):
     assert violations(task, both) == []
     assert solution.bound_s <= evaluate_plan(task, both).latency_s
     assert (evaluate_plan(task, both).latency_s < solution.report.latency_s) == (solution.outcome == "feasible")
+
+
+@settings(max_examples=50)
+@given(reserving_tasks("streamed"))
+def test_the_program_of_copies_holds_one_level_and_one_copy(task):
+    """Its bound holds for the best compiled map, and the plans that it finds are valid and move nothing else."""
+    assume(is_tractable(task))
+    plans = []
+
+    def offered(plan):
+        plans.append(plan)
+        return evaluate_plan(task, plan).latency_ps
+
+    search = Search(task, offered, Clock(lambda: None, lambda bound: None), 0)
+    search.detail = Detail(held=True)
+    search.branch_and_bound(GAP / 2, None)
+    assert search.bound_ps <= best_compiled(task) * (1 + 1e-9)
+    for plan in plans:
+        assert violations(task, plan) == []
+        used = [np.unique(plan.use_level[task.program.use_tensor == k]) for k in range(task.program.num_tensors)]
+        assert all(len(levels) <= 1 for levels in used)
+        assert len(np.unique(plan.transfers[:, 0])) == len(plan.transfers)

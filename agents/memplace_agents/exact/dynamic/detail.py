@@ -63,6 +63,7 @@ class Detail:
         weighed: (level, op, function), ops in which sizes weighed by a dual-feasible function are at most the level,
             too.
         horizon: number of ops before a use during which its copy is followed, see `AHEAD`.
+        held: True if every tensor keeps one level, see `held`; the bound holds for such plans only.
     """
 
     copies: frozenset[tuple[int, int, int]] = frozenset()
@@ -71,6 +72,7 @@ class Detail:
     ahead: frozenset[tuple[int, int]] = frozenset()
     weighed: frozenset[tuple[int, int, DualFeasible]] = frozenset()
     horizon: int = AHEAD
+    held: bool = False
 
     def __or__(self, other: Detail) -> Detail:
         """Return the union, with the longer horizon."""
@@ -81,6 +83,7 @@ class Detail:
             self.ahead | other.ahead,
             self.weighed | other.weighed,
             max(self.horizon, other.horizon),
+            self.held or other.held,
         )
 
     def __len__(self) -> int:

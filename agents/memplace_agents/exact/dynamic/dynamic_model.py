@@ -32,6 +32,7 @@ from memplace_agents.exact.dynamic.block_rows import add_blocks, add_data
 from memplace_agents.exact.dynamic.columns import Columns, Uses
 from memplace_agents.exact.dynamic.detail import Detail
 from memplace_agents.exact.dynamic.draft import Draft
+from memplace_agents.exact.dynamic.held import hold
 from memplace_agents.exact.dynamic.room_rows import Occupants, add_room
 from memplace_agents.exact.dynamic.times import add_op_times
 from memplace_agents.exact.highs import LinearProgram
@@ -85,6 +86,7 @@ def build(task: Task, detail: Detail = Detail(), free_bytes: Ints | None = None)
         occupants.append(add_room(draft, level, None if free_bytes is None else free_bytes[:, level]))
     add_data(draft)
     add_op_times(draft)
+    never = hold(draft) if detail.held else np.zeros(0, dtype=np.int64)
     columns, total = draft.columns, draft.total
     cost, lower, upper = np.zeros(total), np.zeros(total), np.ones(total)
     cost[columns.time] = 1
@@ -93,6 +95,7 @@ def build(task: Task, detail: Detail = Detail(), free_bytes: Ints | None = None)
     # `dual_bound` needs such finite bounds.
     for part in (columns.time, columns.spare, columns.bank):
         upper[part[part >= 0]] = draft.longest
+    upper[never] = 0
     binary = np.zeros(total, dtype=bool)
     for part in (columns.resident, columns.here, columns.fast, columns.stay):
         binary[part[part >= 0]] = True

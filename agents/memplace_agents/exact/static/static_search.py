@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from math import ceil
+
 import numpy as np
 
 from memplace_agents.cheap_plans import offer_cheap_plans
 from memplace_agents.evaluator import OneShotEvaluator
 from memplace_agents.exact.address_search import Conflict
+from memplace_agents.exact.dynamic.detail import Detail, is_tractable
+from memplace_agents.exact.dynamic.dynamic_search import Clock, Search
 from memplace_agents.exact.static.cuts import cut
 from memplace_agents.exact.static.level_moves import descend, without_useless_tensors
 from memplace_agents.exact.static.static_addresses import placed
@@ -25,6 +29,8 @@ from memplace_env.program.program import Ints
 SOLVER_SHARE = 0.9
 """Fraction of the remaining time for the linear program, so that some is left to make a plan of its answer; of what is
 left then the same fraction for single moves, so that some is left for tie-breaks."""
+HELD_SHARE, HELD_SECONDS = 0.6, 30.0
+"""Fraction of the remaining time for the program in which copies take time, and most seconds of it. Our choice."""
 GUESSES = 20
 """Most rounds with a cut that is not proven: they find plans but no longer raise the bound."""
 
@@ -53,8 +59,10 @@ class StaticSearch:
         return self.best_ps <= self.bound_ps * (1 + self.mip_gap)
 
     def run(self) -> None:
-        """Run the rounds, then improve levels by single moves if the best plan is not proven optimal."""
+        """Run the rounds, then improve what is not proven optimal: by the program of copies, and by single moves."""
         self._rounds()
+        if not self.optimal and self.task.streams_weights and self.evaluator.remaining > 0 and is_tractable(self.task):
+            self._hold()
         if not self.optimal and self.evaluator.remaining > 1:
             self._improve()
 
@@ -92,6 +100,23 @@ class StaticSearch:
                 break
             cuts += [cut(self.task, model, conflict, answer.level) for conflict in conflicts]
             unproven += not all(self._is_certain(conflict, model) for conflict in conflicts)
+
+    def _hold(self) -> None:
+        """Search once more in the program that follows each copy, held to one level a tensor and one copy a weight.
+
+        Both programs have all such plans, waits included, so both bounds hold for them.
+        """
+        best, left = self.evaluator.incumbent, self.evaluator.seconds_left
+        assert best is not None
+        search = Search(
+            self.task, self._offer, Clock(lambda: self.evaluator.seconds_left, self._report_bound), self.seed
+        )
+        search.detail = Detail(held=True)
+        search.begin_with(best)
+        search.branch_and_bound(
+            self.mip_gap / 2, HELD_SECONDS if left is None else min(HELD_SECONDS, HELD_SHARE * left)
+        )
+        self.bound_ps = max(self.bound_ps, ceil(search.bound_ps))
 
     def _is_certain(self, conflict: Conflict, model: StaticModel) -> bool:
         """Return whether no plan at all has these tensors together; streamed weights could have other lives.
@@ -138,5 +163,7 @@ class StaticSearch:
     def _report_bound(self, bound_ps: float) -> None:
         self.evaluator.prove(max(bound_ps, self.bound_ps) * PS)
 
-    def _offer(self, plan: MemoryPlan) -> None:
-        self.best_ps = min(self.best_ps, self.evaluator.offer(plan).latency_ps)
+    def _offer(self, plan: MemoryPlan) -> int:
+        latency_ps = self.evaluator.offer(plan).latency_ps
+        self.best_ps = min(self.best_ps, latency_ps)
+        return latency_ps
