@@ -98,7 +98,14 @@ def _lost(order: Sequence[PackedBlock], placed: dict[int, tuple[PackedBlock, int
     return sum(block.size for block in order if block.tensor not in placed)
 
 
-def place_all(order: Sequence[PackedBlock], enough: int | None = None) -> dict[int, tuple[PackedBlock, int]]:
+def pack_crowd(unplaced: Iterable[PackedBlock]) -> dict[int, int]:
+    """Offset of each tensor that finds one, where so many are alive together that nothing is placed again."""
+    return offsets(place_all(sorted(unplaced), repair=False))
+
+
+def place_all(
+    order: Sequence[PackedBlock], enough: int | None = None, repair: bool = True
+) -> dict[int, tuple[PackedBlock, int]]:
     """Return the blocks that find an address, one by one, up to where the bytes unplaced reach `enough`."""
     placed: dict[int, tuple[PackedBlock, int]] = {}
     lost = 0
@@ -108,7 +115,7 @@ def place_all(order: Sequence[PackedBlock], enough: int | None = None) -> dict[i
         offset = _lowest(block, placed)
         if offset + block.size <= block.ceiling:
             placed[block.tensor] = block, offset
-        elif (repaired := _repair(block, placed)) is not None:
+        elif repair and (repaired := _repair(block, placed)) is not None:
             placed = repaired
         else:
             lost += block.size
@@ -145,12 +152,12 @@ def _repair(
     return None
 
 
-def compile_levels(task: Task, levels: Sequence[int], order: str) -> tuple[MemoryPlan, int]:
+def compile_levels(task: Task, levels: Sequence[int], order: str, crowded: bool = False) -> tuple[MemoryPlan, int]:
     """Return the plan of levels int[K], and the bytes that did not get the level they wanted."""
     wanted = list(levels)
-    compiler = _Compiler(task, wanted, order)
+    compiler = _Compiler(task, wanted, order, crowded)
     while not compiler.finished:
-        compiler = _Compiler(task, wanted, order)
+        compiler = _Compiler(task, wanted, order, crowded)
     placeable = np.flatnonzero(task.program.is_placeable).tolist()
     moved = [tensor for tensor in placeable if compiler.level[tensor] != levels[tensor]]
     return compiler.plan(), int(task.program.tensor_bytes[moved].sum())
@@ -171,6 +178,7 @@ class _Compiler:
     task: Task
     wanted: list[int]
     order: str
+    crowded: bool = False
 
     def __post_init__(self) -> None:
         program = self.task.program
@@ -181,6 +189,8 @@ class _Compiler:
         self.taken = [[0] * program.num_ops for _ in range(self.task.backing)]
         self.weights = [0] * self.task.backing
         self.grant()
+        if self.crowded and self.streamed:  # what was refused once is not requested again
+            self.wanted[:] = map(max, self.wanted, self.level)
         self.finished = True
         for level in range(self.task.backing):
             self.find_addresses(level)
@@ -288,7 +298,7 @@ class _Compiler:
                 else:
                     ceiling = ceiling_of(self.task, level, 0, program.num_ops - 1) - self.weights[level]
                 unplaced.append(PackedBlock(rank, tensor, self.size(tensor), start, end, ceiling))
-        packed = pack(unplaced)
+        packed = pack_crowd(unplaced) if self.crowded else pack(unplaced)
         self.offset |= packed
         for tensor in (block.tensor for block in unplaced if block.tensor not in packed):
             if self.streamed:

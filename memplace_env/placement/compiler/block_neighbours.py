@@ -7,7 +7,7 @@ import numpy as np
 from memplace_env._lib.kernel import kernel
 
 MOST_PAIRS = 2**24
-"""Pairs of blocks alive together of which lists are kept (128 MiB); beyond, each block looks through all others."""
+"""Pairs of blocks alive together of which lists are kept (128 MiB); beyond, blocks are a crowd (`packing`)."""
 
 
 @kernel
@@ -21,7 +21,7 @@ def neighbours_of(first, last, here):
     Returns:
         ptr int64[n + 1], middle int64[n] and other int32[P]: those alive together with block b are
         `other[ptr[b]:ptr[b + 1]]`, of which those before `middle[b]` have a smaller rank. Where there are more than
-        MOST_PAIRS pairs, `other` is empty and ptr[n] is -1.
+        MOST_PAIRS pairs, they are what `no_lists` returns.
     """
     n = len(first)
     by_first = _by_first(first, here)
@@ -53,8 +53,7 @@ def neighbours_of(first, last, here):
             count = kept + 1
             pairs += kept  # both passes add up, so twice the number of pairs in the end
             if pairs > 2 * MOST_PAIRS:
-                ptr[n] = -1
-                return ptr, middle, np.empty(0, dtype=np.int32)
+                return no_lists(n)
         if not filling:
             # A running sum of the counts; then both counts become the index at which a block's lists begin.
             for block in range(n):
@@ -63,6 +62,14 @@ def neighbours_of(first, last, here):
                 smaller[block], larger[block] = ptr[block], middle[block]
             other = np.empty(ptr[n], dtype=np.int32)
     return ptr, middle, other
+
+
+@kernel
+def no_lists(count):
+    """Return what stands for the lists of so many blocks where none are kept: the last of `ptr` is -1."""
+    ptr, middle = np.zeros(count + 1, dtype=np.int64), np.zeros(count, dtype=np.int64)
+    ptr[count] = -1
+    return ptr, middle, np.empty(0, dtype=np.int32)
 
 
 @kernel
@@ -88,23 +95,13 @@ def _by_first(first, here):
 
 
 @kernel
-def placed_around(blocks, near, candidates, block, end):
-    """Return int64[m], those blocks that have an end and are alive together with this one; of `candidates` if no lists
-    are kept.
-    """
-    _, first, last = blocks
+def placed_around(near, block, end):
+    """Return int64[m], those blocks that have an end and are alive together with this one."""
     ptr, _, other = near
-    count = 0
-    # Without a branch: each candidate is written behind the last one that counted, and `count` grows if it counts too.
-    # The last candidate may be written behind all others, hence one element more.
-    if ptr[len(first)] >= 0:
-        around = np.empty(ptr[block + 1] - ptr[block] + 1, dtype=np.int64)
-        for index in range(ptr[block], ptr[block + 1]):
-            around[count] = other[index]
-            count += end[other[index]] >= 0
-    else:
-        around = np.empty(len(candidates) + 1, dtype=np.int64)
-        for neighbour in candidates:
-            around[count] = neighbour
-            count += end[neighbour] >= 0 and first[neighbour] <= last[block] and last[neighbour] >= first[block]
+    around, count = np.empty(ptr[block + 1] - ptr[block] + 1, dtype=np.int64), 0
+    # Without a branch: each neighbour is written behind the last one that counted, and `count` grows if it counts too.
+    # The last neighbour may be written behind all others, hence one element more.
+    for index in range(ptr[block], ptr[block + 1]):
+        around[count] = other[index]
+        count += end[other[index]] >= 0
     return around[:count]

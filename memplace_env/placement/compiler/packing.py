@@ -4,6 +4,9 @@ Blocks are numbered by rank: larger ones first, of equal ones the one that lives
 first at the lowest gap finds addresses for nearly everything that fits by bytes. Where a block finds none, those in
 its way are placed again around it; where that fails too, other orders are tried, and at last blocks that failed go
 first. The routine and the order of its attempts are our choice, from trials on all programs of the zoo.
+
+Where more than MOST_PAIRS pairs of blocks are alive together, largest first at the lowest gap is all: gaps are looked
+up in ranges of ops (`busy_addresses`), nothing is placed again, and no other order is tried.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import numpy as np
 
 from memplace_env._lib.kernel import kernel
 from memplace_env.placement.compiler.block_neighbours import placed_around
+from memplace_env.placement.compiler.busy_addresses import lowest_gap, new_busy, occupy
 
 ATTEMPTS = 8
 """Orders that begin with a block that failed, before a block has to step down a level."""
@@ -29,16 +33,38 @@ def pack_level(blocks, near, members, ceiling, offset, end):
 
     Args:
         blocks: size, first, last: int64[n] each, by rank.
-        near: what `neighbours_of` returned for at least the blocks of the level.
+        near: what `neighbours_of` returned for at least the blocks of the level, or `no_lists`.
         members: int64[m], the blocks of the level, rising.
         ceiling: int64[n], bytes below which each block must end.
         offset: int64[n], filled in for `members`.
         end: int64[n], filled: where each block ends; -1 if it found no address, or is of another level.
     """
+    if near[0][len(offset)] < 0:
+        return _place_crowd(blocks, members, ceiling, offset, end)
     unplaced = _place(blocks, near, members, True, ceiling, np.int64(2**62), offset, end)
     if unplaced > 0:
         unplaced = _try_other_orders(blocks, near, members, ceiling, unplaced, offset, end)
     return unplaced
+
+
+@kernel
+def _place_crowd(blocks, members, ceiling, offset, end):
+    """Place blocks by rank, each at the lowest gap, whatever it means for others; return the bytes unplaced."""
+    size, first, last = blocks
+    ops, lost = np.int64(0), np.int64(0)
+    for block in members:
+        ops = max(ops, last[block] + 1)
+    busy = new_busy(ops)
+    end[:] = -1
+    # The blocks placed so far are busy in the ops of their lives, and each lies below its ceiling.
+    for block in members:
+        begin = lowest_gap(busy, first[block], last[block], size[block], ceiling[block])
+        if begin + size[block] <= ceiling[block]:
+            offset[block], end[block] = begin, begin + size[block]
+            busy = occupy(busy, first[block], last[block], begin, end[block])
+        else:
+            lost += size[block]
+    return lost
 
 
 @kernel
@@ -51,11 +77,12 @@ def _try_other_orders(blocks, near, members, ceiling, least, offset, end):
     ptr = near[0]
     # Attempts 0..2 sort by area, life and start; each later one moves a failed block of the last attempt to the front.
     for attempt in range(3 + ATTEMPTS):
-        # ptr[n] counts each pair twice, and an attempt looks at each about once; -1 means that no lists are kept.
-        if ptr[len(offset)] < 0 or (attempt + 1) * ptr[len(offset)] > MOST_LOOKS:
+        # ptr[n] counts each pair twice, and an attempt looks at each about once.
+        if (attempt + 1) * ptr[len(offset)] > MOST_LOOKS:
             break
         if attempt < 3:
-            order[:] = members
+            for index, block in enumerate(members):  # numba compiles a copy of an array with all of its texts of errors
+                order[index] = block
             _sort(order, blocks, attempt)
         else:
             failed = 0
@@ -131,12 +158,11 @@ def _place(blocks, near, order, by_rank, ceiling, enough, offset, end):
     """
     size = blocks[0]
     ptr, middle, other = near
-    lost, listed, many = np.int64(0), ptr[len(size)] >= 0, False
+    lost, many = np.int64(0), False
     end[:] = -1
     # Blocks that are alike, as slices of a tensor are, mostly lie right behind each other. `top` is where a row of them
     # ends, for its first block `head`; -1 for all others. Blocks among few others are rows of their own.
-    # Without lists `heads[:rows]` are the first blocks of all rows.
-    top, heads, rows, head = end, np.empty(0, dtype=np.int64), 0, -1
+    top, head = end, -1
     # Of the last block that looked for a gap among many: itself, the rows around it by address, the first not passed.
     last_one, around, passed = -1, np.empty(0, dtype=np.int64), 0
     refused = -1  # the last block, if it found no address
@@ -150,7 +176,7 @@ def _place(blocks, near, order, by_rank, ceiling, enough, offset, end):
             if lost >= enough:
                 return enough
             continue
-        if listed and until - since <= FEW:
+        if until - since <= FEW:
             # `begin` rises over every neighbour that it meets until it meets none. No gap below `begin` is large
             # enough, as any start there would meet one of the neighbours passed. Unplaced ones have the end -1.
             last_one, head = -1, block  # this block is none of those `around`
@@ -163,12 +189,11 @@ def _place(blocks, near, order, by_rank, ceiling, enough, offset, end):
         else:
             if not many:
                 top, many = end.copy(), True
-                heads = np.empty(0 if listed else len(order), dtype=np.int64)
             # The next one that is alike finds no gap below the last one either, and goes on behind it.
             if last_one >= 0 and _alike(blocks, last_one, block):
                 begin = end[last_one]
             else:
-                around, passed, head = _by_address(blocks, near, heads[:rows], block, offset, top), 0, -1
+                around, passed, head = _by_address(near, block, offset, top), 0, -1
             begin, passed = _next_gap(around, passed, begin, need, offset, top)
             if head < 0 or begin > end[last_one]:
                 head = block
@@ -177,15 +202,10 @@ def _place(blocks, near, order, by_rank, ceiling, enough, offset, end):
             offset[block] = begin
             end[block] = begin + need
             top[head] = end[block]
-            if head == block and many and not listed:
-                heads[rows] = block
-                rows += 1
             refused = -1
         else:
             last_one = -1  # addresses change
-            repaired = _repair(blocks, near, heads[:rows], ceiling, block, offset, end, top)
-            if not listed:
-                rows = _heads_of(top, heads)
+            repaired = _repair(blocks, near, ceiling, block, offset, end, top)
             refused = -1 if repaired else block
             if repaired:
                 continue
@@ -216,9 +236,9 @@ def _next_gap(around, passed, begin, need, offset, top):
 
 
 @kernel
-def _by_address(blocks, near, heads, block, offset, top):
+def _by_address(near, block, offset, top):
     """Return int64[m], the first blocks of the rows that are alive together with this block, by address."""
-    around = placed_around(blocks, near, heads, block, top)
+    around = placed_around(near, block, top)
     step = len(around) // 2
     # Shell's sort, by address: after each pass, rows that are `step` apart are in order. It needs no further memory.
     while step > 0:
@@ -233,37 +253,15 @@ def _by_address(blocks, near, heads, block, offset, top):
 
 
 @kernel
-def _heads_of(top, heads):
-    """Fill in the first blocks of all rows; return their number."""
-    count = 0
-    for block in range(len(top)):
-        if top[block] >= 0:
-            heads[count] = block
-            count += 1
-    return count
-
-
-@kernel
-def _repair(blocks, near, heads, ceiling, block, offset, end, top):
+def _repair(blocks, near, ceiling, block, offset, end, top):
     """Place a block at 0 and those around it anew, by size, else by life; return whether all found addresses.
 
     If not, `offset` and `end` are as before, and the block has no end. Either way rows around it may be single blocks
     afterwards.
     """
-    size, candidates = blocks[0], heads
-    if near[0][len(size)] < 0:
-        count = 0
-        # Looking through all blocks takes long, through all rows it does not.
-        for row in placed_around(blocks, near, heads, block, top):
-            count += (top[row] - offset[row]) // size[row]
-        if count > MOST_AROUND:
-            return False
-        candidates = np.arange(len(size))
-    around = placed_around(blocks, near, candidates, block, end)
+    size, around = blocks[0], placed_around(near, block, end)
     if len(around) > MOST_AROUND:
         return False
-    if near[0][len(size)] < 0:
-        candidates = np.append(np.concatenate((heads, around)), block)
     before = np.empty(len(around), dtype=np.int64)
     # Attempt 0 goes by rank, that is by falling size, attempt 1 by life. Before each, all around are where they were.
     for attempt in range(2):
@@ -280,7 +278,7 @@ def _repair(blocks, near, heads, ceiling, block, offset, end, top):
                 if last_one >= 0 and _alike(blocks, last_one, neighbour):  # as in `_place`
                     begin = end[last_one]
                 else:
-                    rows, passed = _by_address(blocks, near, candidates, neighbour, offset, top), 0
+                    rows, passed = _by_address(near, neighbour, offset, top), 0
                     begin = np.int64(0)
                 offset[neighbour], passed = _next_gap(rows, passed, begin, size[neighbour], offset, top)
                 end[neighbour] = top[neighbour] = offset[neighbour] + size[neighbour]

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from memplace_env.placement.compiler.block_neighbours import neighbours_of
+from memplace_env.placement.compiler.block_neighbours import MOST_PAIRS, neighbours_of, no_lists
 from memplace_env.placement.compiler.savings import saved_per_byte
 from memplace_env.placement.task import Task, derived
 from memplace_env.program.program import Ints, TensorKind
@@ -28,6 +28,7 @@ class Schedule(NamedTuple):
         by_rank: int64[N], tensors that need addresses, by rank (`packing`): the results, and streamed weights.
         blocks: their bytes, and first and last op of their lives; int64[N] each.
         near: `neighbours_of` these, unless weights are streamed: then lives depend on the levels.
+        crowded: whether so many of them are alive together that `neighbours_of` gives up.
         tensor_bytes: int64[K].
         live_start, live_end: int64[K], first and last op that touches the tensor.
         capacity: int64[L], bytes.
@@ -47,6 +48,7 @@ class Schedule(NamedTuple):
     by_rank: Ints
     blocks: tuple[Ints, Ints, Ints]
     near: tuple[Ints, Ints, NDArray[np.int32]]
+    crowded: bool
     tensor_bytes: Ints
     live_start: Ints
     live_end: Ints
@@ -89,7 +91,7 @@ def schedule_of(task: Task, order: Order) -> Schedule:
     if order == "by-size":
         urgency = np.where(weight, saved_per_byte(task)[items], program.tensor_bytes[items])
     sequence = np.lexsort((program.first_use[items], program.live_start[items], -urgency, within, turn))
-    by_rank, blocks, near = _ranked(task)
+    by_rank, blocks, near, crowded = _ranked(task)
     capacity = np.array([level.capacity_bytes for level in task.accelerator.levels])
     return Schedule(
         item_tensor=items[sequence].astype(np.int32),
@@ -99,6 +101,7 @@ def schedule_of(task: Task, order: Order) -> Schedule:
         by_rank=by_rank,
         blocks=blocks,
         near=near,
+        crowded=crowded,
         tensor_bytes=program.tensor_bytes,
         live_start=program.live_start,
         live_end=program.live_end,
@@ -121,11 +124,16 @@ def schedule_of(task: Task, order: Order) -> Schedule:
 
 
 @derived
-def _ranked(task: Task) -> tuple[Ints, tuple[Ints, Ints, Ints], tuple[Ints, Ints, NDArray[np.int32]]]:
-    """Return `by_rank`, `blocks` and `near` of every order's schedule."""
+def _ranked(task: Task) -> tuple[Ints, tuple[Ints, Ints, Ints], tuple[Ints, Ints, NDArray[np.int32]], bool]:
+    """Return `by_rank`, `blocks`, `near` and `crowded` of every order's schedule."""
     program = task.program
     needs = program.is_placeable & (task.streams_weights | (program.tensor_kind != TensorKind.WEIGHT))
     by_rank = np.flatnonzero(needs)
     by_rank = by_rank[np.lexsort((by_rank, program.live_start[by_rank], -program.tensor_bytes[by_rank]))]
-    blocks = program.tensor_bytes[by_rank], program.live_start[by_rank], program.live_end[by_rank]
-    return by_rank, blocks, neighbours_of(*blocks[1:], np.full(len(by_rank), not task.streams_weights))
+    first, last = program.live_start[by_rank], program.live_end[by_rank]
+    # Each block meets all that began before it, in whatever order, but those that ended before it began.
+    met = np.arange(len(first)) - np.searchsorted(np.sort(last), np.sort(first))
+    crowded = bool(met.sum() > MOST_PAIRS)
+    listed = not crowded and not task.streams_weights
+    near = neighbours_of(first, last, np.full(len(first), listed)) if listed else no_lists(len(first))
+    return by_rank, (program.tensor_bytes[by_rank], first, last), near, crowded

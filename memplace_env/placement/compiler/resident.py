@@ -129,12 +129,18 @@ def _find_addresses(blocks, near, results, level, room, ops, offset):
             count += level[results[block]] == fast
         if pack_level(blocks, near, members[:count], ceiling, offset, end) == 0:
             continue
-        # Rare: bytes of all results in each op, beside which those without an address look for bytes again.
-        load, peak = np.zeros((len(room), ops), dtype=np.int64), np.zeros(len(room), dtype=np.int64)
+        # Rare: bytes of all results in each op, beside which those without an address look for bytes again. First the
+        # change with each op, which adds up.
+        load, peak = np.zeros((len(room), ops + 1), dtype=np.int64), np.zeros(len(room), dtype=np.int64)
         for block in range(len(results)):
             if level[results[block]] < len(room):
-                for op in range(first[block], last[block] + 1):
-                    load[level[results[block]], op] += size[block]
+                load[level[results[block]], first[block]] += size[block]
+                load[level[results[block]], last[block] + 1] -= size[block]
+        for other in range(fast + 1, len(room)):
+            total = np.int64(0)
+            for op in range(ops):
+                total += load[other, op]
+                load[other, op] = total
         for block in members[:count]:
             if end[block] < 0:
                 got = _take_bytes(load, room, peak, fast + 1, first[block], last[block], size[block])

@@ -5,6 +5,9 @@ has enough time left, and holds its block from that window to its last use. Byte
 follow from the times of the ops before; then addresses are chosen, knowing all lives (`packing`). Where a tensor finds
 no address, it requests the next level instead and everything is done again, as times and with them later windows
 change without it: no copy is ever accepted that an op would have to wait for.
+
+In crowded programs (`packing`) a tensor that gets a lower level than it requested does not request more again, so that
+two or three passes suffice; elsewhere it takes the bytes that others had to give up.
 """
 
 from __future__ import annotations
@@ -12,7 +15,8 @@ from __future__ import annotations
 import numpy as np
 
 from memplace_env._lib.kernel import kernel
-from memplace_env.placement.compiler.block_neighbours import neighbours_of
+from memplace_env.placement.compiler.block_neighbours import neighbours_of, no_lists
+from memplace_env.placement.compiler.free_bytes import fewest_free, new_profile, take
 from memplace_env.placement.compiler.packing import pack_level
 from memplace_env.placement.compiler.placing_kernels import most_reserved, reassigned_bytes, time_op, wanted_level
 
@@ -36,8 +40,11 @@ def place_all(schedule, assignments, decision_of, out, levels, first, last):
         # Each pass but the last moves at least one tensor's `wanted` down a level, so there are at most K (L - 1) + 1.
         while not settled:
             out[0, index], out[1, index] = _grant(schedule, wanted, level, start)
+            if schedule.crowded:
+                for tensor in range(tensors):
+                    wanted[tensor] = max(wanted[tensor], level[tensor])
             settled = _find_addresses(
-                (schedule.blocks, schedule.by_rank),
+                (schedule.blocks, schedule.by_rank, schedule.crowded),
                 (schedule.capacity, schedule.reserved_bytes),
                 (wanted, level, start),
                 offset,
@@ -55,6 +62,9 @@ def _grant(schedule, wanted, level, start):
     """
     backing, ops = len(schedule.capacity) - 1, len(schedule.compute_ps)
     load, free_ps = np.zeros((backing, ops), dtype=np.int64), np.empty(ops, dtype=np.int64)
+    # Lives in a crowd are long: what is free in them is looked up instead of added up (`free_bytes`).
+    rows = backing if schedule.crowded else 0
+    least, taken = _free_of_levels(schedule.capacity[:rows], schedule.reserved_bytes)
     used_ps = np.zeros(backing + 1, dtype=np.int64)
     latency, picojoules = np.int64(0), np.int64(schedule.compute_pj)
     level[:] = backing
@@ -71,28 +81,57 @@ def _grant(schedule, wanted, level, start):
                 if since < 0:
                     got = backing
             # The window does not depend on the level: a copy's time is that of the backing port.
-            while got < backing and not _has_room(
-                load, schedule.capacity, schedule.reserved_bytes, got, since, until, size
-            ):
-                got += 1
+            if schedule.crowded:
+                got = _take_free(least, taken, got, since, until, size)
+            else:
+                while got < backing and not _has_room(
+                    load, schedule.capacity, schedule.reserved_bytes, got, since, until, size
+                ):
+                    got += 1
+                if got < backing:
+                    for during in range(since, until + 1):
+                        load[got, during] += size
             level[tensor] = got
             if got < backing:
-                for during in range(since, until + 1):
-                    load[got, during] += size
                 start[tensor] = since
                 if is_copied:
                     picojoules += schedule.copy_pj[tensor, got]
                     # The copy takes the earliest free time of its window, which leaves the latest to later copies.
                     for during in range(since, op):
-                        taken = min(demand, free_ps[during])
-                        free_ps[during] -= taken
-                        demand -= taken
+                        given = min(demand, free_ps[during])
+                        free_ps[during] -= given
+                        demand -= given
         if op >= 0:
             op_ps, busy_ps, use_pj = time_op(schedule, op, level, used_ps)
             latency += op_ps
             picojoules += use_pj
             free_ps[op] = op_ps - busy_ps
     return latency, picojoules
+
+
+@kernel
+def _free_of_levels(capacity, reserved_bytes):
+    """Return the bytes that are free in every op (`free_bytes`) of levels int64[n], `least` and `taken` a row each."""
+    least, taken = np.empty((len(capacity), 0), dtype=np.int64), np.empty((len(capacity), 0), dtype=np.int64)
+    for level in range(len(capacity)):
+        profile = new_profile(capacity[level] - reserved_bytes[:, level])
+        if level == 0:
+            least = np.empty((len(capacity), len(profile[0])), dtype=np.int64)
+            taken = np.empty_like(least)
+        least[level], taken[level] = profile
+    return least, taken
+
+
+@kernel
+def _take_free(least, taken, level, since, until, size):
+    """Take `size` bytes in ops since..until of the fastest level, from `level` down, with room; return the level."""
+    while level < len(least):
+        profile = least[level], taken[level]
+        if fewest_free(profile, since, until) >= size:
+            take(profile, since, until, size)
+            break
+        level += 1
+    return level
 
 
 @kernel
@@ -120,19 +159,19 @@ def _find_addresses(ranked, memory, tensors, offset):
     """Fill in the `offset` int64[K] of blocks; return whether all found one. Those without now request the next level.
 
     Args:
-        ranked: size, first and last of the blocks by rank, and the tensor of each.
+        ranked: size, first and last of the blocks by rank, the tensor of each, and whether they are a crowd.
         memory: capacity int64[L] and reserved_bytes int64[T, L].
         tensors: the requested levels int64[K], changed here; level and start of each, from `_grant`.
         offset: int64[K], filled in.
     """
-    (size, _, last), by_rank = ranked
+    (size, _, last), by_rank, crowded = ranked
     capacity, reserved_bytes = memory
     wanted, level, start = tensors
     first, fast = np.empty(len(size), dtype=np.int64), np.empty(len(size), dtype=np.bool_)
     # A weight's life begins with its copy, which `_grant` has only just decided: neighbours change in every pass.
     for block in range(len(size)):
         first[block], fast[block] = start[by_rank[block]], level[by_rank[block]] < len(capacity) - 1
-    near = neighbours_of(first, last, fast)
+    near = no_lists(len(size)) if crowded else neighbours_of(first, last, fast)
     members, ceiling, at, end = np.empty_like(size), np.empty_like(size), np.empty_like(size), np.empty_like(size)
     all_placed = True
     for got in range(len(capacity) - 1):

@@ -10,13 +10,16 @@ from hypothesis import strategies as st
 from memplace_env._lib.errors import ActionError
 from memplace_env.machine.accelerator import load_accelerator
 from memplace_env.placement.compiler import HEURISTICS, native_plan, native_report, place_levels
-from memplace_env.placement.compiler.evaluate import evaluate_assignments
+from memplace_env.placement.compiler.block_neighbours import no_lists
+from memplace_env.placement.compiler.compile import plan_of_levels
+from memplace_env.placement.compiler.evaluate import evaluate_assignments, kernel_of
 from memplace_env.placement.compiler.placing_order import ORDERS, schedule_of
 from memplace_env.placement.resolve_task import make_task
 from memplace_env.placement.simulator import evaluate_plan
 from memplace_env.placement.simulator.builtin import energy_j
 from memplace_env.placement.synthetic import random_dag
 from memplace_env.placement.validation import violations
+from memplace_env.program.builder import ProgramBuilder
 from memplace_env.program.program import TensorKind
 from memplace_env.testing.strategies import programs, programs_with_idle_ops, tasks, tensor_levels
 from tests.references.reference_compiler import compile_levels
@@ -36,6 +39,35 @@ def test_kernel_equals_reference(task, order, data):
     plan, reassigned = compile_levels(task, levels, order)
     assert compiled.plan == plan
     assert compiled.reassigned_bytes == reassigned
+
+
+@settings(max_examples=200)
+@given(tasks(programs_with_idle_ops()), st.sampled_from(ORDERS), st.data())
+def test_kernel_equals_reference_where_blocks_are_a_crowd(task, order, data):
+    levels = np.array(data.draw(tensor_levels(task)), dtype=np.int64)
+    schedule = schedule_of(task, order)
+    schedule = schedule._replace(crowded=True, near=no_lists(len(schedule.by_rank)))
+    out, got = np.empty((3, 1), dtype=np.int64), np.empty((1, len(levels)), dtype=np.int8)
+    placed = kernel_of(schedule)(schedule, levels[None], np.arange(len(levels)), out, got, 0, 1)
+    plan, reassigned = compile_levels(task, levels.tolist(), order, crowded=True)
+    assert plan_of_levels(task, got[0], *placed) == plan
+    assert out[2, 0] == reassigned
+    assert out[0, 0] == evaluate_plan(task, plan).latency_ps
+
+
+@pytest.mark.parametrize("name", ["nnp-i", "tpu-v4i"])
+def test_a_program_is_crowded_where_lists_are_given_up(name):
+    """Results of 6,000 ops that the last op reads: 18 million pairs."""
+    builder = ProgramBuilder("crowd", "int8")
+    results = [builder.tensor("input", 64, TensorKind.INPUT)]
+    for op in range(6000):
+        results.append(builder.tensor(f"result_{op}", 64 + op % 7, TensorKind.ACTIVATION))
+        builder.op("Make", [results[op]], [results[-1]])
+    builder.op("Join", results[1:], [builder.tensor("output", 64, TensorKind.OUTPUT)])
+    task = make_task(builder.build(), load_accelerator(name))
+    assert schedule_of(task, ORDERS[0]).crowded
+    assert violations(task, native_plan(task)) == []
+    assert not schedule_of(make_task(random_dag(0, ops=60), load_accelerator(name)), ORDERS[0]).crowded
 
 
 @settings(max_examples=200)

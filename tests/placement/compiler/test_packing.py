@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memplace_env.placement.compiler import packing
-from memplace_env.placement.compiler.block_neighbours import neighbours_of
-from tests.references.reference_compiler import PackedBlock, offsets, pack, place_all
+from memplace_env.placement.compiler.block_neighbours import neighbours_of, no_lists
+from memplace_env.placement.compiler.busy_addresses import lowest_gap, new_busy, occupy
+from tests.references.reference_compiler import Block, PackedBlock, gaps, pack, pack_crowd
 
 
 @st.composite
@@ -66,9 +67,8 @@ def test_alike_blocks_are_packed_as_the_reference_packs_them(blocks, most):
     size, first, last = blocks
     unplaced = [PackedBlock(k, k, *map(int, (size[k], first[k], last[k], most))) for k in range(len(size))]
     near = neighbours_of(first, last, np.ones(len(size), dtype=bool))
-    unlisted = (np.array([0] * len(size) + [-1]), near[1], near[2][:0])
     assert pack_all(blocks, np.full(len(size), most), near) == pack(unplaced)
-    assert pack_all(blocks, np.full(len(size), most), unlisted) == offsets(place_all(unplaced))
+    assert pack_all(blocks, np.full(len(size), most), no_lists(len(size))) == pack_crowd(unplaced)
 
 
 @settings(max_examples=500)
@@ -78,14 +78,38 @@ def test_packing_equals_the_reference_with_and_without_lists(blocks, data):
     ceiling = np.array([data.draw(st.integers(15, 60)) for _ in size])
     unplaced = [PackedBlock(k, k, *map(int, (size[k], first[k], last[k], ceiling[k]))) for k in range(len(size))]
     near = neighbours_of(first, last, np.ones(len(size), dtype=bool))
-    unlisted = (np.array([0] * len(size) + [-1]), near[1], near[2][:0])
     packed = pack_all(blocks, ceiling, near)
     assert packed == pack(unplaced)
-    assert pack_all(blocks, ceiling, unlisted) == offsets(place_all(unplaced)), "without lists, one order is all"
+    assert pack_all(blocks, ceiling, no_lists(len(size))) == pack_crowd(unplaced)
     for block, offset in packed.items():
         assert offset + size[block] <= ceiling[block]
         for other in alive_together(first, last, block) & packed.keys():
             assert offset + size[block] <= packed[other] or packed[other] + size[other] <= offset
+
+
+@settings(max_examples=300)
+@given(st.integers(1, 40), st.data())
+def test_gaps_in_ranges_of_ops_are_those_between_the_blocks_alive(ops, data):
+    busy, placed = new_busy(ops), list[Block]()
+    for _ in range(data.draw(st.integers(1, 30))):
+        first = data.draw(st.integers(0, ops - 1))
+        last, size, ceiling = (data.draw(st.integers(*range_)) for range_ in ((first, ops - 1), (1, 9), (1, 80)))
+        wide_enough = [begin for begin, room in gaps(placed, 1000, first, last) if room >= size]
+        found = int(lowest_gap(busy, first, last, size, ceiling))
+        if min(wide_enough) + size <= ceiling:
+            assert found == min(wide_enough)
+            busy = occupy(busy, first, last, found, found + size)
+            placed.append(Block(0, found, size, first, last))
+        else:
+            assert found + size > ceiling
+
+
+def test_twenty_thousand_operands_of_one_op_are_stacked():
+    """Each is alive with all others, and no two are alike; passing them all for each takes 200 million looks."""
+    count = 20_000
+    first, last, size = np.arange(count), np.full(count, count), np.full(count, 3)
+    packed = pack_all((size, first, last), np.full(count, 3 * count - 30), neighbours_of(first, last, size > 0))
+    assert packed == {block: 3 * block for block in range(count - 10)}
 
 
 def test_lists_are_given_up_where_everything_lives_together():
@@ -95,7 +119,7 @@ def test_lists_are_given_up_where_everything_lives_together():
     assert ptr[-1] == -1
     assert len(other) == 0
     size = np.full(count, 3)
-    packed = pack_all((size, first, last), np.full(count, 3 * count), (ptr, np.zeros(count, dtype=np.int64), other))
+    packed = pack_all((size, first, last), np.full(count, 3 * count), no_lists(count))
     assert sorted(packed.values()) == list(range(0, 3 * count, 3))
 
 
