@@ -10,11 +10,13 @@ import typer
 from memplace_env._lib.errors import MemPlaceError
 from memplace_env.cli.console import note, print_json, stdout
 from memplace_env.cli.model_flags import ModelFlags, model_flags
-from memplace_env.cli.saved_plans import NamedPlan, evaluate_saved, in_one_task, load_evaluated, load_plan, named_plan
+from memplace_env.cli.saved_plans import NamedPlan, in_one_task, load_evaluated, named_plan
 from memplace_env.cli.shared_options import JsonFlag
 
 if TYPE_CHECKING:
+    from memplace_env.placement.task import Task
     from memplace_env.report.explanation.explanation import Explanation
+    from memplace_env.report.plans.evaluated_plan import EvaluatedPlan
 
 PICTURE = "explain.png"
 _MOST = 8
@@ -56,17 +58,17 @@ def explain(
 
     _check_page(html, beside)
     model, path = named_plan(plan)
-    task, saved = load_plan(model, path, flags)
+    tasks, plans = load_evaluated(model, [path, *(beside or ())], flags)
+    task = tasks[0]
     folder = out or default_folder(model or task.program.name, task.accelerator.name, flags.other_simulator)
     picture = _picture_path(folder)
     check_folder(picture.parent)
     if html is not None:
-        check_folder(html.parent)
-    explanation = explain_plan(task, evaluate_saved(task, saved))
-    page = None if html is None else _page(model, [path, *(beside or ())], flags)
+        check_folder(html.parent, "--html")
+    explanation = explain_plan(task, plans[0])
     drawn = str(picture) if _draw(explanation, picture) else None
-    if html is not None and page is not None:
-        write_atomically(html, page)
+    if html is not None:
+        write_atomically(html, _page(tasks, plans))
     if json:
         print_json({"plan": str(path), **explanation.to_json(_MOST), "picture": drawn, "page": html and str(html)})
         return
@@ -91,12 +93,11 @@ def _check_page(html: Path | None, beside: list[Path] | None) -> None:
         raise MemPlaceError(f"--html {html} must be the name of a page; end it in .html.")
 
 
-def _page(model: str | None, paths: list[Path], flags: ModelFlags) -> str:
-    """Return the page of native's plan and those in files, of which the last two are drawn first."""
+def _page(tasks: list[Task], plans: list[EvaluatedPlan]) -> str:
+    """Return the page of native's plan and these, of which the last two are drawn first."""
     from memplace_env.report.plan_page.plans_page import plans_page
     from memplace_env.report.plans.evaluated_plan import native_baseline
 
-    tasks, plans = load_evaluated(model, paths, flags)
     task, shown = in_one_task([tasks[0], *tasks], [native_baseline(tasks[0]), *plans])
     return plans_page(task, shown)
 

@@ -46,7 +46,7 @@ def slug(name: str) -> str:
     return re.sub(r"[^\w.+-]+", "-", name)
 
 
-def check_folder(folder: Path) -> None:
+def check_folder(folder: Path, flag: str = "--out") -> None:
     """Check before a long search that the results can be written.
 
     Raises:
@@ -54,6 +54,6 @@ def check_folder(folder: Path) -> None:
     """
     existing = next(path for path in (folder.absolute(), *folder.absolute().parents) if os.path.lexists(path))
     if not existing.is_dir():
-        raise MemPlaceError(f"--out {folder} cannot be a folder: {existing} is a file; pass another place.")
+        raise MemPlaceError(f"{flag} {folder} cannot be a folder: {existing} is a file; pass another place.")
     if not os.access(existing, os.W_OK | os.X_OK):
-        raise MemPlaceError(f"--out {folder} cannot be written: no permission in {existing}; pass another place.")
+        raise MemPlaceError(f"{flag} {folder} cannot be written: no permission in {existing}; pass another place.")

@@ -90,7 +90,7 @@ def test_bad_input_leaves_nothing(run: Run, saved: Path, tmp_path: Path) -> None
         ((MODEL, saved, "--out", "file"), "file"),
         ((MODEL, saved, "--out", "file/deep.png"), "file"),
         ((MODEL, saved, "--html", "page.txt"), "end it in .html"),
-        ((MODEL, saved, "--html", "file/page.html"), "file"),
+        ((MODEL, saved, "--html", "file/page.html"), "--html file cannot be a folder"),
         ((MODEL, saved, "--beside", saved), "pass --html FILE.html too"),
         ((MODEL, saved, "--html", "page.html", "--beside", "no.json"), "no.json"),
     ):

@@ -43,7 +43,7 @@
     return [
       cut(document_.tensors[tensor[block]], 70) + (part[block] && `, ${part[block]}`),
       `${bytes(size[block])} in ${document_.levels[level[block]].name}, ${document_.kinds[kind[block]].name}`,
-      saved(document_, worth[block]),
+      ...(axis.hasTimes(side) ? [saved(document_, worth[block])] : []),
       `from ${opText(document_, start[block])}`,
       `to ${opText(document_, end[block])}`,
       ...(axis.hasTimes(side) ? [`${time(begin[start[block]])} to ${time(begin[last])} of ${time(side.plan.latency_ps)} in ${side.letter}`] : []),
@@ -71,7 +71,8 @@
     if (!blocks.length) return `${side.letter}: in ${document_.levels[document_.levels.length - 1].name} only.`;
     const where = blocks.slice(0, 4).map((block) => `${document_.levels[level[block]].name} in ops ${start[block]} to ${Math.min(end[block], document_.ops.length - 1)}`);
     const more = blocks.length > 4 ? ` and ${blocks.length - 4} more` : "";
-    return `${side.letter}: ${where.join(", ")}${more}; ${saved(document_, blocks.reduce((sum, block) => sum + worth[block], 0))}.`;
+    const gain = axis.hasTimes(side) ? `; ${saved(document_, blocks.reduce((sum, block) => sum + worth[block], 0))}` : "";
+    return `${side.letter}: ${where.join(", ")}${more}${gain}.`;
   }
 
   Memplace.hover = { locate, lines, aboutTensor };

@@ -48,7 +48,7 @@
     const body = rows.slice(0, 60).map(({ side, tensor, block }) => {
       const { level, start, end, bytes: size, part, saved_ps: worth } = side.plan.blocks;
       const name = cut(document_.tensors[tensor], 60) + (part[block] && `, ${part[block]}`);
-      const cells = [side.letter, name, bytes(size[block]), document_.levels[level[block]].name, String(start[block]), String(end[block]), time(worth[block])];
+      const cells = [side.letter, name, bytes(size[block]), document_.levels[level[block]].name, String(start[block]), String(end[block]), time(Memplace.axis.hasTimes(side) ? worth[block] : null)];
       return el("tr", {}, ...cells.map((text, index) => el("td", { class: isNumber(index) ? "number" : null }, text)));
     });
     const table = el("table", { class: "compact" }, el("thead", {}, el("tr", {}, ...heads.map((text, index) => heading(text, isNumber(index))))), el("tbody", {}, ...body));
