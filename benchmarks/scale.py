@@ -1,8 +1,9 @@
 """Measure time and memory of every stage against the number of ops, as JSON: `python -m benchmarks.scale`.
 
 Every stage of every program runs in a process of its own, with a time limit; where a stage of a program did not end,
-larger programs of the same kind leave it out. `--plot` draws the figures, `--write` puts a table of the slopes into a
-document, and `--from` takes the figures of an earlier run instead of measuring.
+larger programs of the same kind leave it out. `--plot` draws the figures, `--write` puts tables of the slopes into a
+document and all figures into `data/scale.csv` beside it, and `--from` takes the figures of earlier runs instead of
+measuring.
 """
 
 from __future__ import annotations
@@ -18,19 +19,24 @@ from typing import Any, Final
 import numpy as np
 
 from benchmarks.scale_stages import SAVED, STAGES, spec, write_onnx
-from benchmarks.tables import benchmark_parser, markdown_table, publish
+from benchmarks.tables import DataFile, benchmark_parser, markdown_table, publish
 from memplace_env._lib.files import write_atomically
 from memplace_env.program.frontends.onnx import model_dims
 from memplace_env.program.zoo import DEFAULT_DIMS, zoo_names, zoo_path
 from memplace_env.report.style import new_figure, to_png
 
 SIZES: Final = (1_000, 3_000, 10_000, 30_000, 100_000)
-KINDS: Final = ("onnx-chain", "onnx-residual", "chain", "diamond", "random")
+KINDS: Final = ("onnx-chain", "onnx-residual", "onnx-training", "onnx-sum", "chain", "diamond", "random")
 REAL: Final = ("Llama-1B", "Mamba-130M")
 SMALL: Final = 24
 """Ops of the program that compiles the kernels."""
 FILES_ONLY: Final = frozenset(["load", "roofline", "tiled", "native", "density"])
 """Stages of the residual file; the others do not depend on the source of a program."""
+SHOWN_STAGES: Final = (
+    "load", "tiled", "native", "native-streamed", "density", "random-game", "greedy-game", "simulate random-game",
+    "validate random-game", "traffic bound",
+)  # fmt: skip
+"""Stages that the tables have; the data file has all."""
 NOISE_S, NOISE_MB = 0.003, 2.0
 """Figures below these are noise."""
 
@@ -114,17 +120,23 @@ def slope(rows: Sequence[Row], figure: str) -> float | None:
 
 
 def draw(rows: Sequence[Row]) -> bytes:
-    """Return a PNG: seconds above, memory below, a column for each kind of program, slopes in the legends."""
-    kinds = [kind for kind in KINDS if any(row["kind"] == kind for row in rows)]
+    """Return a PNG: seconds above, memory below, a column for each kind of program, slopes in the legends.
+
+    A kind without figures above the noise in one of the two has no column.
+    """
+    units = (("seconds", NOISE_S / 3), ("mb", NOISE_MB))
+    shown = [row for row in rows if row["seconds"] is not None]
+    kinds = [
+        kind for kind in KINDS if all(any(r["kind"] == kind and r[u] > least for r in shown) for u, least in units)
+    ]
     figure = new_figure(380 * len(kinds) + 60, 1150)
     axes = figure.subplots(2, len(kinds), sharex=True, sharey="row", squeeze=False)
     names = [stage for stage in STAGES if any(row["stage"] == stage for row in rows)]
     for column, kind in enumerate(kinds):
-        for line, (unit, least) in enumerate((("seconds", NOISE_S / 3), ("mb", NOISE_MB))):
-            panel = axes[line, column]
+        for panel, (unit, least) in zip(axes[:, column], units, strict=True):
             for number, stage in enumerate(names):
-                mine = [r for r in rows if (r["kind"], r["stage"]) == (kind, stage)]
-                points = [(r["ops"], r[unit]) for r in mine if r["seconds"] is not None and r[unit] > least]
+                mine = [r for r in shown if (r["kind"], r["stage"]) == (kind, stage)]
+                points = [(r["ops"], r[unit]) for r in mine if r[unit] > least]
                 if not points:
                     continue
                 steep = slope(mine, unit)
@@ -133,11 +145,10 @@ def draw(rows: Sequence[Row]) -> bytes:
                 panel.plot(*zip(*points, strict=True), color=_COLOURS[number % len(_COLOURS)], **style)
             panel.set(xscale="log", yscale="log")
             panel.grid(which="major", color="#dddddd", linewidth=0.6)
-            if panel.lines:
-                panel.legend(fontsize=6.5, frameon=False, loc="upper left", title="slope", title_fontsize=6.5)
-            panel.set_title(kind if line == 0 else "", fontsize=10)
+            panel.legend(fontsize=6.5, frameon=False, loc="upper left", title="slope", title_fontsize=6.5)
+        axes[0, column].set_title(kind, fontsize=10)
         axes[1, column].set_xlabel("ops")
-    axes[0, 0].set_ylabel("seconds")
+    axes[0, 0].set_ylabel("processor seconds")
     axes[1, 0].set_ylabel("memory beyond the program, MB")
     low, high = axes[0, 0].get_ylim()
     axes[0, 0].set_ylim(low, high * 300)
@@ -153,15 +164,15 @@ _COLOURS: Final = (
 )  # fmt: skip
 
 
-def table(rows: Sequence[Row]) -> str:
-    """Return two Markdown tables: seconds at the largest size and slopes by stage and kind; then real programs."""
-    kinds = [kind for kind in KINDS if any(row["kind"] == kind for row in rows)]
-    stages = [stage for stage in STAGES if any(row["stage"] == stage for row in rows)]
+def table(rows: Sequence[Row], kinds: Sequence[str]) -> str:
+    """Return a Markdown table: seconds at each kind's largest size, and slopes, by stage."""
+    kinds = [kind for kind in kinds if any(row["kind"] == kind for row in rows)]
+    stages = [stage for stage in SHOWN_STAGES if any(row["stage"] == stage for row in rows)]
 
     def cell(kind: str, stage: str) -> str:
         mine = [row for row in rows if (row["kind"], row["stage"]) == (kind, stage)]
         if not mine:
-            return ""
+            return "–"
         last, steep = mine[-1], slope(mine, "seconds")
         if last["seconds"] is None:
             return f"no end at {last['ops']:,}"
@@ -169,13 +180,17 @@ def table(rows: Sequence[Row]) -> str:
         return text + ("" if steep is None else f", n^{steep:.2f}")
 
     heads = [f"{kind}, {max(row['ops'] for row in rows if row['kind'] == kind):,} ops" for kind in kinds]
-    synthetic = markdown_table(["stage", *heads], ([stage, *(cell(kind, stage) for kind in kinds)] for stage in stages))
-    real = [
-        [f"{name} ({ops:,} ops)", *(cell(name, stage) or "–" for stage in stages)]
-        for name in REAL
-        for ops in sorted({row["ops"] for row in rows if row["kind"] == name})[-1:]
+    return markdown_table(["stage", *heads], ([stage, *(cell(kind, stage) for kind in kinds)] for stage in stages))
+
+
+def data_of(rows: Sequence[Row]) -> DataFile:
+    """Return all figures, a row for each stage of each program; no seconds where it did not end."""
+    heads = ("kind", "ops", "stage", "seconds", "mb")
+    lines = [
+        [row["kind"], row["ops"], row["stage"], *("" if row["seconds"] is None else f"{row[u]:.4g}" for u in heads[3:])]
+        for row in rows
     ]
-    return synthetic + ("\n\n" + markdown_table(["program", *stages], real) if real else "")
+    return DataFile(heads, lines)
 
 
 def main() -> None:
@@ -200,7 +215,8 @@ def main() -> None:
     if arguments.plot is not None:
         write_atomically(arguments.plot, draw(rows))
     if arguments.write:
-        publish({"scale": table(rows)}, arguments.write)
+        tables = {"scale": table(rows, KINDS), "scale-real": table(rows, REAL)}
+        publish(tables, arguments.write, {"scale.csv": data_of(rows)})
 
 
 if __name__ == "__main__":

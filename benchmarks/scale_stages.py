@@ -45,36 +45,64 @@ SHAPES: Final = {"MatMul": (WIDTH, WIDTH), "Add": (WIDTH,), "Conv": (WIDTH, WIDT
 """Shape of the weight of each operator that has one."""
 
 
+class _File:
+    """Nodes and weights of an ONNX file that is written; weights have no bytes."""
+
+    def __init__(self) -> None:
+        self.nodes: list[NodeProto] = []
+        self.weights: list[TensorProto] = []
+
+    def weight(self, operator: str) -> str:
+        """Return the name of a new weight of an operator."""
+        weight = TensorProto(name=f"w{len(self.weights)}", data_type=TensorProto.FLOAT, dims=SHAPES[operator])
+        weight.data_location = TensorProto.EXTERNAL
+        self.weights.append(weight)
+        return weight.name
+
+    def node(self, operator: str, *operands: str) -> str:
+        """Return the name of the result of a new node."""
+        index = len(self.nodes)
+        self.nodes.append(helper.make_node(operator, operands, [f"v{index}"], name=f"n{index}"))
+        return f"v{index}"
+
+
 def write_onnx(kind: str, nodes: int, path: Path) -> None:
-    """Write a file of so many nodes, whose weights have no bytes.
+    """Write a file of so many nodes.
 
     "chain": products, shifts and activations in a row. "residual": convolutions in blocks of four nodes, of which the
-    last adds the block's own input.
+    last adds the block's own input. "training": layers of a product and an activation, then backwards for each layer
+    the gradients of its activation, of its weight, which is an output, and of its input, so that two results of each
+    layer live until its gradients are made; shifts fill up the nodes. "sum": activations of one input, all added by
+    the last node.
     """
-    written: list[NodeProto] = []
-    initializers: list[TensorProto] = []
-    shape = (WIDTH, WIDTH) if kind == "chain" else (1, WIDTH, 16, 16)
-    entry = last = "x"
-    for index in range(nodes):
-        if kind == "chain":
-            operator = ("MatMul", "Add", "Relu")[index % 3]
+    file, outputs = _File(), list[str]()
+    shape = (1, WIDTH, 16, 16) if kind == "residual" else (WIDTH, WIDTH)
+    last = entry = "x"
+    if kind == "sum":
+        last = file.node("Sum", *(file.node("Relu", "x") for _ in range(nodes - 1)))
+    elif kind == "training":
+        layers = []
+        for _ in range(nodes // 5):
+            layers.append((last, file.weight("MatMul")))
+            last = file.node("Relu", file.node("MatMul", *layers[-1]))
+        for index in reversed(range(len(layers))):
+            operand, weight = layers[index]
+            gradient = file.node("Mul", last, f"v{2 * index + 1}")
+            outputs.append(file.node("MatMul", operand, gradient))
+            last = file.node("MatMul", gradient, weight)
+    for index in range(len(file.nodes), nodes):
+        if kind == "residual":
+            operator = ("Conv", "Relu", "Conv", "Add")[index % 4]
         else:
-            operator = ("Conv", "Relu", "Conv", "Residual")[index % 4]
-        operands = [last]
-        if operator in SHAPES:
-            weight = TensorProto(name=f"w{index}", data_type=TensorProto.FLOAT, dims=SHAPES[operator])
-            weight.data_location = TensorProto.EXTERNAL
-            initializers.append(weight)
-            operands.append(weight.name)
-        elif operator == "Residual":
-            operands.append(entry)
-        last = f"v{index}"
-        written.append(
-            helper.make_node("Add" if operator == "Residual" else operator, operands, [last], name=f"n{index}")
-        )
-        if operator == "Residual":
-            entry = last
-    graph = helper.make_graph(written, kind, [_declared("x", shape)], [_declared(last, shape)], initializers)
+            operator = "Add" if kind == "training" else ("MatMul", "Add", "Relu")[index % 3]
+        if operator == "Relu":
+            last = file.node(operator, last)
+        elif (kind, operator) == ("residual", "Add"):
+            last = entry = file.node(operator, last, entry)
+        else:
+            last = file.node(operator, last, file.weight(operator))
+    declared = [_declared(name, shape) for name in (*outputs, last)]
+    graph = helper.make_graph(file.nodes, kind, [_declared("x", shape)], declared, file.weights)
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), path)
 
 
@@ -160,7 +188,7 @@ SAVED: Final = {"load": "program.pickle", "density": "density.plan.pickle", "ran
 
 
 def run_stage(stage: str, folder: Path) -> dict[str, float | int | str]:
-    """Return seconds of one call, kernels compiled, and the MB by which it raised the peak of resident memory.
+    """Return processor seconds of one call, kernels compiled, and the MB by which it raised the peak of its memory.
 
     The kernels are compiled by a small program, which is in the folder `small`.
     """
@@ -171,9 +199,9 @@ def run_stage(stage: str, folder: Path) -> dict[str, float | int | str]:
     with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
     before = _most_resident_kb()
-    begin = time.perf_counter()
+    begin = time.process_time()
     result = run()
-    seconds = time.perf_counter() - begin
+    seconds = time.process_time() - begin
     grown = _most_resident_kb() - before
     if stage in SAVED:
         (folder / SAVED[stage]).write_bytes(pickle.dumps(result))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import chain
 from typing import Final, NamedTuple
 
@@ -21,6 +22,9 @@ Span = tuple[int, int]
 
 ENOUGH_ROWS: Final = 8
 """Rows from which on fewer rows read twice count more than further rows (our choice)."""
+
+REMEMBERED: Final = 4096
+"""Answers of each kind that are remembered, as layers are alike (our choice)."""
 
 ANYWHERE: Final = "anywhere"
 """Name of the axes of a tensor that is only moved: wherever it is cut, each result needs one part."""
@@ -76,6 +80,9 @@ class Independent:
 
     halos: Mapping[Span, int] = field(default_factory=dict)
 
+    def __hash__(self) -> int:
+        return hash(frozenset(self.halos.items()))
+
     def halo(self, span: Span) -> int | None:
         """Return the elements along a span that each cut makes to be read twice, None if it may not be cut."""
         low, high = span
@@ -120,6 +127,12 @@ def independent(views: Sequence[NamedView]) -> Independent:
     An axis that has another name in another view stays whole: a result would need one part of it by the one name and
     another part by the other.
     """
+    return _independent(tuple(NamedView(view.shape, view.strides, tuple(view.axes)) for view in views))
+
+
+@lru_cache(REMEMBERED)
+def _independent(views: tuple[NamedView, ...]) -> Independent:
+    """Return `independent`."""
     if any(view.strides is None or len(view.axes) != len(view.shape) for view in views):
         return WHOLE
     by_view = [_axes(view) for view in views]
@@ -149,6 +162,12 @@ def _free(axes: Iterable[_Axis]) -> Independent:
 
 def meet(parts: Iterable[Independent]) -> Independent:
     """Return where a tensor may be cut if all of these say so."""
+    return _meet(tuple(parts))
+
+
+@lru_cache(REMEMBERED)
+def _meet(parts: tuple[Independent, ...]) -> Independent:
+    """Return `meet`."""
     first, *others = parts
     for other in others:
         spans = {(math.lcm(a, c), math.gcd(b, d)) for a, b in first.halos for c, d in other.halos}

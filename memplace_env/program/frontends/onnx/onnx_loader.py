@@ -10,6 +10,7 @@ from typing import Final
 
 from onnx import GraphProto, ModelProto
 
+from memplace_env._lib.collection import collection_paused
 from memplace_env._lib.errors import WorkloadError
 from memplace_env._lib.hints import nearest
 from memplace_env.program.frontends.lowered.assembly import assemble
@@ -67,11 +68,12 @@ def load_onnx(
     """
     check_deployment(dtype, fusion)
     file = Path(path)
-    graph = inferred_graph(file, batch=batch, dims=dims, trips=trips, cut=cut)
-    with errors_named(file):
-        ops = lower(graph, dtype)
-        computed_in = computing_dtype(ops, dtype)
-        program = assemble(fuse(ops, fusion), name=file.stem if name is None else name, dtype=computed_in)
+    with collection_paused():
+        graph = inferred_graph(file, batch=batch, dims=dims, trips=trips, cut=cut)
+        with errors_named(file):
+            ops = lower(graph, dtype)
+            computed_in = computing_dtype(ops, dtype)
+            program = assemble(fuse(ops, fusion), name=file.stem if name is None else name, dtype=computed_in)
     for note in graph.notes:
         warnings.warn(f"{file}: {note}", stacklevel=2)
     return program
