@@ -92,7 +92,10 @@ def test_the_branch_with_most_work():
     def either(w, x, flag):
         return jax.lax.cond(flag, lambda x: x + 1, lambda x: (x @ w) @ w, x)
 
-    result = from_jax(either, shaped(32, 32), shaped(4, 32), shaped(dtype=jnp.bool_))
+    with pytest.warns(
+        UserWarning, match="either: Where the data choose a branch, the one with most work is taken, once"
+    ):
+        result = from_jax(either, shaped(32, 32), shaped(4, 32), shaped(dtype=jnp.bool_))
     assert work(result)[0] == 2 * 4 * 32 * 32
     program = from_jax(
         lambda w, x: jax.lax.switch(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Collection
 from functools import wraps
 from pathlib import Path
@@ -40,8 +41,9 @@ def load_stablehlo(
 ) -> Program:
     """Read a StableHLO module, such as a training step that JAX lowered, as a Program.
 
-    Calls are inlined, loops unrolled; where the data choose a branch, the one with most work is taken. The ops run in
-    an order that keeps few bytes alive (`scheduled`). A donated argument whose output takes its place gives `alias_of`.
+    Calls are inlined, loops unrolled; where the data choose a branch, the one with most work is taken, and a warning
+    says so. The ops run in an order that keeps few bytes alive (`scheduled`). A donated argument whose output takes its
+    place gives `alias_of`.
 
     Args:
         source: the path of a file with text, bytecode or an artifact of `jax.export`; or a module of MLIR, as
@@ -148,6 +150,10 @@ def _program(
     module: Module, name: str, dtype: str | None, fusion: str, trips: int | None, weights: Collection[int] | None
 ) -> Program:
     traced = trace(module, work, trips)
+    if traced.assumed:
+        times = "once" if traced.assumed == 1 else f"{traced.assumed} times"
+        said = f"{name}: Where the data choose a branch, the one with most work is taken, {times}."
+        warnings.warn(said, stacklevel=3)
     constant = {traced.arguments[number] for number in _weights(module, weights)}
     aliases = {traced.outputs[a.becomes]: n for a, n in zip(module.arguments, traced.arguments, strict=True)
                if a.becomes is not None and 0 <= a.becomes < len(traced.outputs)}  # fmt: skip

@@ -58,6 +58,7 @@ class Trace:
         arguments: names of the main function's arguments.
         literals: names of constants of more than `MAX_KNOWN_ELEMENTS` elements that are not all equal.
         outputs: names of the main function's results.
+        assumed: number of conditions that the data decide, of which the branch with most work was taken.
     """
 
     nodes: tuple[TraceNode, ...]
@@ -65,6 +66,7 @@ class Trace:
     arguments: tuple[str, ...]
     literals: frozenset[str]
     outputs: tuple[str, ...]
+    assumed: int = 0
 
 
 Work = Callable[[TraceNode, Mapping[str, Value]], int]
@@ -91,7 +93,8 @@ def trace(module: Module, work: Work, trips: int | None = None) -> Trace:
             needed.update(node.inputs)
             nodes.append(node)
     nodes.reverse()
-    return Trace(tuple(nodes), tracer.values, tuple(arguments), frozenset(tracer.literals), tuple(outputs))
+    literals = frozenset(tracer.literals)
+    return Trace(tuple(nodes), tracer.values, tuple(arguments), literals, tuple(outputs), tracer.assumed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +124,7 @@ class _Tracer:
         self._unmade: set[str] = set()
         self._calls: list[str] = []
         self._steps = 0
+        self.assumed = 0
 
     def enter(self, wanted: str, value: Value) -> str:
         """Add a value and return its name: `wanted`, or that with a number."""
@@ -224,6 +228,7 @@ class _Tracer:
         if best is None:
             raise WorkloadError(f"A {instruction.name} has no branches; the module is damaged.")
         self.nodes = before + best[1]
+        self.assumed += 1
         return best[2]
 
     def whole(self, name: str) -> str:
