@@ -164,33 +164,47 @@ def parts_of(blocks: Blocks) -> Iterator[Ints]:
         yield from np.split(order, np.flatnonzero(blocks.first[order][1:] > ended[:-1]) + 1)
 
 
-def _conflicts(blocks: Blocks, height: int, seed: int, expired: Callable[[], bool]) -> Iterator[tuple[Ints, int, bool]]:
-    """Yield small sets of blocks that do not fit: indices, the height they need, and whether that is proven.
+def runs_without_addresses(
+    blocks: Blocks, height: int, seed: int, expired: Callable[[], bool] = lambda: False
+) -> Iterator[Ints]:
+    """Yield short runs of blocks by start that do not fit, int64[n] each, from left to right in time.
 
-    From left to right in time: the shortest run of blocks by start that does not fit, then shortened from its front,
-    then block by block. The next set is looked for among later blocks.
+    Each is the shortest front of those that are left, then shortened from its front.
     """
     order = np.argsort(blocks.first, kind="stable")
 
     def fits(which: Ints) -> bool:
-        return expired() or fit(blocks.take(which), height, seed, QUICK).outcome == FOUND
+        return _fits(blocks, which, height, seed, expired)
 
     while True:
         run = _front(order, fits)
         # Reversed, so that blocks are dropped from the front of the run.
-        core = _front(run[::-1], fits)
+        yield _front(run[::-1], fits)
+        order = order[len(run) :]
+        if not len(order) or fits(order):
+            return
+
+
+def _conflicts(blocks: Blocks, height: int, seed: int, expired: Callable[[], bool]) -> Iterator[tuple[Ints, int, bool]]:
+    """Yield small sets of blocks that do not fit: indices, the height they need, and whether that is proven.
+
+    Each is one of `runs_without_addresses`, shortened block by block.
+    """
+    for core in runs_without_addresses(blocks, height, seed, expired):
         if len(core) <= SHRINKABLE:
             for block in core:
-                if not fits(rest := core[core != block]):
+                if not _fits(blocks, rest := core[core != block], height, seed, expired):
                     core = rest
         packing = fit(blocks.take(core), height, seed, QUICK)
         if packing.outcome == NONE_EXISTS:
             yield core, _least_height(blocks.take(core), height + 1, packing.peak, seed), True
         else:
             yield core, packing.peak, False
-        order = order[len(run) :]
-        if not len(order) or fits(order):
-            return
+
+
+def _fits(blocks: Blocks, which: Ints, height: int, seed: int, expired: Callable[[], bool]) -> bool:
+    """Return whether a quick search finds addresses for some of the blocks; True once the time is up."""
+    return expired() or fit(blocks.take(which), height, seed, QUICK).outcome == FOUND
 
 
 def _front(order: Ints, fits: Callable[[Ints], bool]) -> Ints:

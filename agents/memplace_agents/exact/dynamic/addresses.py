@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
 from memplace_agents.exact.address_kernels import FOUND
-from memplace_agents.exact.address_search import Blocks, fit, parts_of
+from memplace_agents.exact.address_search import Blocks, fit, parts_of, runs_without_addresses
 from memplace_agents.exact.dynamic.extract import DynamicSchedule
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.task import Task
 
 
 class Crowd(NamedTuple):
-    """A level, and the first and last op of a stretch in which no addresses were found."""
+    """Blocks of a level for which no addresses below a height were found; the least height that was is `peak`."""
 
     level: int
-    first: int
-    last: int
+    blocks: Blocks
+    height: int
+    peak: int
+
+    def stretches(self, seed: int) -> Iterator[tuple[int, int]]:
+        """Yield first and last op of stretches in which blocks that do not fit take each other's places."""
+        for run in runs_without_addresses(self.blocks, self.height, seed):
+            # From the first end to the last start; before and after, none of these blocks makes way for another.
+            ends = int(self.blocks.last[run].min()), int(self.blocks.first[run].max())
+            yield min(ends), max(ends)
 
 
 def with_addresses(task: Task, schedule: DynamicSchedule, seed: int) -> MemoryPlan | list[Crowd]:
-    """Return the plan of a schedule, with blocks below what any op reserves, or the stretches without addresses."""
+    """Return the plan of a schedule, with blocks below what any op reserves, or the blocks without."""
     offset, crowds = np.zeros(len(schedule.blocks), dtype=np.int64), list[Crowd]()
     tensor, level_of, first, last = schedule.blocks.T
     size = task.program.tensor_bytes[tensor]
@@ -34,10 +43,11 @@ def with_addresses(task: Task, schedule: DynamicSchedule, seed: int) -> MemoryPl
         passing = np.flatnonzero((level_of == level) & ~always)
         blocks = Blocks(size[passing], first[passing], last[passing])
         for part in parts_of(blocks):
-            packing = fit(blocks.take(part), height, seed)
+            together = blocks.take(part)
+            packing = fit(together, height, seed)
             offset[passing[part]] = packing.offset
             if packing.outcome != FOUND:
-                crowds.append(Crowd(level, int(blocks.first[part].min()), int(blocks.last[part].max())))
+                crowds.append(Crowd(level, together, height, packing.peak))
     if crowds:
         return crowds
     placed = np.column_stack([schedule.blocks[:, :2], offset, schedule.blocks[:, 2:]])

@@ -1,4 +1,4 @@
-"""The search for plans that move tensors: a linear bound, branch and bound, then windows."""
+"""The search for plans that move tensors: a linear bound, annealed games, branch and bound, then windows."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from math import ceil
 import numpy as np
 
 from memplace_agents.cheap_plans import offer_cheap_plans
-from memplace_agents.evaluator import Evaluator
+from memplace_agents.evaluator import Evaluator, GameEvaluator
 from memplace_agents.exact.dynamic.detail import is_tractable
 from memplace_agents.exact.dynamic.dynamic_search import Clock, Search
 from memplace_agents.exact.dynamic.dynamic_ties import DynamicTies
 from memplace_agents.exact.dynamic.lp_bound import linear_bound
+from memplace_agents.game.game_local_search import GameLocalSearch
 from memplace_agents.solution import Verdict
 from memplace_env._lib.units import PS
 from memplace_env.placement.memory_plan import MemoryPlan
@@ -21,11 +22,17 @@ TREE_SECONDS = 150.0
 """Most seconds of branch and bound, each time; most registered games are solved in 20."""
 TREE_SHARE = 0.5
 """Fraction of the time that is left for branch and bound; the rest is for windows."""
-WINDOW_SECONDS = 20.0
+WIDE = 5e-3
+"""Gap of the first plan above which windows, not the tree, find the better plans. Our choice."""
+ANNEALED_DECISIONS = 5_000_000
+"""Decisions of the games that are annealed at first where the gap is wide: about five seconds. Our choice."""
+ANNEALING_SHARE = 0.2
+"""Most of the time that is left for that."""
+WINDOW_SECONDS = 10.0
 """Most seconds of one window."""
 TIES_SHARE, TIES_SECONDS = 0.05, 5.0
 """Fraction of the time that is kept for tie-breaks, and most seconds of it."""
-SPAN = 60
+SPAN = 40
 """Number of ops in a window; windows overlap by half."""
 
 
@@ -45,6 +52,8 @@ class DynamicSearch:
         self._kept_seconds = min(TIES_SHARE * (evaluator.seconds_left or 0.0), TIES_SECONDS) if ties else 0.0
         self._clock = Clock(self._seconds_left, self._report_bound)
         self._best_ps = np.inf
+        # Times of the ops of the best plan and of the linear program's answer, with the waits behind them.
+        self._time_ps = self._least_ps = np.zeros(self.task.program.num_ops + 1)
         self._seed = seed
         self.search = Search(self.task, self._offer, self._clock, seed)
 
@@ -73,27 +82,47 @@ class DynamicSearch:
     def run(self) -> None:
         """Solve the linear program, then run branch and bound and windows in turn as long as either helps."""
         offer_cheap_plans(self.evaluator)
-        best, self._best_ps = self.evaluator.incumbent, round(self.evaluator.incumbent_latency_s / PS)
-        assert best is not None
+        self._best_ps = round(self.evaluator.incumbent_latency_s / PS)
         if self.optimal or not is_tractable(self.task):
             return
         linear = linear_bound(self.task, self._clock.within(None), self._report_bound)
-        self._proven_ps = max(self._proven_ps, linear.bound_ps)
-        self.search.detail |= linear.rows
+        self._proven_ps, self._least_ps = max(self._proven_ps, linear.bound_ps), linear.time_ps
+        self.search.detail, self.search.bound_ps = self.search.detail | linear.rows, float(linear.bound_ps)
         if self.optimal or self._clock.up:
             return
-        self.search.begin_with(best)
-        span, last_ps = SPAN, -1.0
-        # Branch and bound runs again only with a better plan from the windows, which prunes more. Windows that find
-        # nothing double, up to the whole program.
+        self._begin()
+        if self._wide and self._anneal():
+            self._begin()
+        span, treed_ps = SPAN, -1.0
+        # Where the gap is wide, windows come first. Branch and bound runs again only with a better plan from them,
+        # which prunes more. Windows that find nothing double, up to the whole program.
         while not (self.optimal or self._clock.up):
-            if last_ps != self._best_ps:
+            if treed_ps != self._best_ps and not (self._wide and span == SPAN):
                 self._tree()
-                last_ps = self._best_ps
+                treed_ps = self._best_ps
             if not self.optimal and not self._windows(span):
                 if span >= self.task.program.num_ops:
                     break
                 span *= 2
+
+    @property
+    def _wide(self) -> bool:
+        return self._best_ps > self._bound_ps * (1 + WIDE)
+
+    def _begin(self) -> None:
+        """Let the search begin with the best plan."""
+        assert self.evaluator.incumbent is not None
+        self.search.begin_with(self.evaluator.incumbent)
+
+    def _anneal(self) -> bool:
+        """Anneal games, from the best plan on; return whether that found a better one."""
+        if not isinstance(self.evaluator, GameEvaluator) or not self.evaluator.remaining:
+            return False
+        before_ps, part = self._best_ps, self.evaluator.part(ANNEALING_SHARE)
+        part.budget = min(self.evaluator.remaining, ANNEALED_DECISIONS // self.task.program.num_uses)
+        GameLocalSearch().run(part, self._seed)
+        self._best_ps = min(before_ps, round(self.evaluator.incumbent_latency_s / PS))
+        return self._best_ps < before_ps
 
     def _tree(self) -> None:
         """Run branch and bound on the whole program."""
@@ -102,18 +131,31 @@ class DynamicSearch:
         self.search.branch_and_bound(self.gap / 2, seconds)
 
     def _windows(self, span: int) -> bool:
-        """Slide a window over the ops; return whether that found a better plan."""
+        """Decide windows again, those first that the linear program promises most of; return whether that gained.
+
+        A window is tried again once a window that overlaps it has gained. What it promises is the time that its ops
+        take in the best plan above what they take in the linear program.
+        """
         ops, op_of, gained = self.task.program.num_ops, self.task.program.use_op, False
-        for first in range(0, max(ops - span // 2, 1), span // 2):
-            if self.optimal or self._clock.up or self.search.best is None:
-                break
-            gained |= self.search.window((op_of >= first) & (op_of < first + span), WINDOW_SECONDS)
+        firsts = np.arange(0, max(ops - span // 2, 1), span // 2)
+        waiting = np.ones(len(firsts), dtype=np.bool_)
+        while waiting.any() and not (self.optimal or self._clock.up or self.search.best is None):
+            promise = np.cumsum(np.append(0, self._time_ps - self._least_ps))
+            promised = promise[np.minimum(firsts + span, ops + 1)] - promise[firsts]
+            first = firsts[np.where(waiting, promised, -np.inf).argmax()]
+            waiting[firsts == first] = False
+            if self.search.window((op_of >= first) & (op_of < first + span), WINDOW_SECONDS):
+                gained = True
+                waiting |= (abs(firsts - first) < span) & (firsts != first)
         return gained
 
     def _offer(self, plan: MemoryPlan) -> int:
-        latency_ps = self.evaluator.offer(plan).latency_ps
-        self._best_ps = min(self._best_ps, latency_ps)
-        return latency_ps
+        report = self.evaluator.offer(plan)
+        if report.latency_ps <= self._best_ps:
+            self._best_ps = report.latency_ps
+            waits = np.concatenate([report.stall_ps[1:], [0, report.tail_ps]])
+            self._time_ps = np.append(report.op_time_ps, 0) + waits
+        return report.latency_ps
 
     def _seconds_left(self) -> float | None:
         left = self.evaluator.seconds_left

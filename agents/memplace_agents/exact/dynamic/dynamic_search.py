@@ -23,11 +23,16 @@ from memplace_env.program.program import Ints
 ROUNDS = 12
 """Most solutions of one program that may turn out to be no plan before it is given up."""
 ROOM = 0.01
-"""Fraction of a level that is left free each time that blocks have no addresses there."""
-CROWD_SECONDS = 20.0
+"""Fraction of a level that is left free each time that blocks have no addresses there; a quarter of what they exceed
+the level by, if that is more. Our choice."""
+MARGIN = 10
+"""Number of ops before and after such a stretch whose uses are decided again, too. Our choice."""
+CROWD_SECONDS = 10.0
 """Seconds to solve again with some room left free."""
 FINE = 1e-6
 """Relative gap at which the solver stops in windows and where all decisions are fixed."""
+WINDOW_GAP = 0.003
+"""The same in windows as a fraction of the best plan's gap, if that is more. Our choice."""
 
 
 class OfferedPlan(NamedTuple):
@@ -81,7 +86,7 @@ class Search:
         decisions = Decisions.of_plan(self.task, plan)
         self.best = OfferedPlan(decisions, self._offer(plan))
         self.detail |= lengths_of_copies(self.task, plan)
-        self.complete(decisions)
+        self.complete(decisions, repair=False)
 
     def branch_and_bound(self, gap: float, seconds: float | None) -> None:
         """Solve the whole program, again with longer windows for copies that begin early, until none needs one."""
@@ -111,6 +116,11 @@ class Search:
         """Return whether the best plan is within the gap of the bound."""
         return self.best is not None and self.best.latency_ps <= self.bound_ps * (1 + gap)
 
+    @property
+    def _gap(self) -> float:
+        """Gap of the best plan; 0 before there are a plan and a bound."""
+        return 0.0 if self.best is None or not self.bound_ps else self.best.latency_ps / self.bound_ps - 1
+
     def window(self, uses: Bools, seconds: float) -> bool:
         """Decide again at these uses, bool[U], with all others fixed; return whether the best plan became faster."""
         assert self.best is not None
@@ -118,10 +128,12 @@ class Search:
         self.complete(before.decisions, ~uses, seconds)
         return self.best.latency_ps < before.latency_ps
 
-    def complete(self, decisions: Decisions, fixed: Bools | None = None, seconds: float | None = None) -> None:
+    def complete(
+        self, decisions: Decisions, fixed: Bools | None = None, seconds: float | None = None, repair: bool = True
+    ) -> None:
         """Offer the best plan with these decisions, at all uses or at `fixed`, bool[U], if one is found in time.
 
-        Where blocks have no addresses, some room is left free and the uses there are decided again.
+        Where blocks have no addresses, some room is left free and the uses there are decided again, if `repair`.
         """
         end = _Countdown(self.clock, seconds)
         free_bytes = np.zeros((self.task.program.num_ops + 1, self.task.backing), dtype=np.int64)
@@ -130,7 +142,7 @@ class Search:
             answer = uninterrupted(
                 solve(
                     without_early(model, decisions.fixed(model, fixed)),
-                    gap=FINE,
+                    gap=FINE if fixed is None else max(FINE, WINDOW_GAP * self._gap),
                     seconds=end.left(),
                     start=None if fixed is None else self.start(model, end.left()),
                     on_bound=partial(self._report_bound, 0.0),
@@ -150,19 +162,23 @@ class Search:
             if isinstance(plan, MemoryPlan):
                 self._keep(Decisions.of_values(model, values), plan)
                 break
+            if not repair:
+                break
             fixed = self._make_room(plan, free_bytes, fixed)
             if seconds is None:
                 seconds = CROWD_SECONDS
                 end = _Countdown(self.clock, seconds)
 
     def _make_room(self, crowds: list[Crowd], free_bytes: Ints, fixed: Bools | None) -> Bools:
-        """Leave more room free in crowded stretches, and return the uses outside them, which stay fixed, bool[U]."""
+        """Leave more room free where blocks do not fit, and return the uses elsewhere, which stay fixed, bool[U]."""
         program = self.task.program
         fixed = np.ones(program.num_uses, dtype=bool) if fixed is None else fixed.copy()
-        for level, first, last in crowds:
-            capacity = self.task.accelerator.levels[level].capacity_bytes
-            free_bytes[first : last + 1, level] += int(capacity * ROOM)
-            fixed &= (program.use_op < first) | (program.use_op > last)
+        for crowd in crowds:
+            capacity = self.task.accelerator.levels[crowd.level].capacity_bytes
+            room = max(int(capacity * ROOM), (crowd.peak - crowd.height) // 4)
+            for first, last in crowd.stretches(self._seed):
+                free_bytes[first : last + 1, crowd.level] += room
+                fixed &= (program.use_op < first - MARGIN) | (program.use_op > last + MARGIN)
         return fixed
 
     def _keep(self, decisions: Decisions, plan: MemoryPlan) -> None:

@@ -6,10 +6,12 @@ import time
 from math import ceil
 from typing import NamedTuple
 
+import numpy as np
+
 from memplace_agents.exact.dynamic.detail import Detail
 from memplace_agents.exact.dynamic.dynamic_model import build
 from memplace_agents.exact.dynamic.weighed_rows import violated_rows
-from memplace_agents.exact.highs import OnBound, relax, uninterrupted
+from memplace_agents.exact.highs import Floats, OnBound, relax, uninterrupted
 from memplace_env.placement.task import Task, derived
 
 ROUNDS = 4
@@ -27,11 +29,13 @@ class LinearBound(NamedTuple):
     Attributes:
         bound_ps: lower bound of all latencies in ps; 0 if nothing is proven.
         rows: the rows with weights in the place of sizes with which it was proven.
+        time_ps: float64[T+1], time of each op with the wait behind it, and of the tail, in its answer; [0] if unknown.
         complete: False if the time ran out before.
     """
 
     bound_ps: int = 0
     rows: Detail = Detail()
+    time_ps: Floats = np.zeros(1)
     complete: bool = False
 
 
@@ -64,14 +68,15 @@ def linear_bound(task: Task, seconds: float | None = None, on_bound: OnBound | N
         interior = len(model.program.cost) > SIMPLEX_COLUMNS
         answer = uninterrupted(relax(model.program, seconds=left, on_bound=on_bound, interior=interior))
         before_ps, bound_ps = found.bound_ps, max(found.bound_ps, ceil(answer.bound * model.unit_ps))
-        found = LinearBound(bound_ps, found.rows)
+        found = found._replace(bound_ps=bound_ps)
         if answer.values is None:  # the time is up
             break
+        time_ps = answer.values[model.columns.time] * model.unit_ps
         violated = violated_rows(model, answer.values)
         if not len(violated) or bound_ps <= before_ps * (1 + PROGRESS):
-            found = LinearBound(bound_ps, found.rows, complete=True)
+            found = LinearBound(bound_ps, found.rows, time_ps, complete=True)
             break
-        found = LinearBound(bound_ps, found.rows | violated)
+        found = LinearBound(bound_ps, found.rows | violated, time_ps)
     else:
         found = found._replace(complete=True)
     _cache(task)["bound"] = found
