@@ -35,6 +35,7 @@ class Neighbour(NamedTuple):
         module: what is imported.
         small: whether it is installed, not only resolved.
         beside: further requirements.
+        uses: Python that uses it, before the environment is played.
     """
 
     kind: str
@@ -42,8 +43,21 @@ class Neighbour(NamedTuple):
     module: str
     small: bool = True
     beside: tuple[str, ...] = ()
+    uses: str = "pass"
 
 
+BOTH_HIGHS = """
+from ortools.linear_solver.pywraplp import Solver
+theirs = Solver.CreateSolver("HIGHS")
+theirs.Maximize(theirs.IntVar(0, 5, "x"))
+assert theirs.Solve() == Solver.OPTIMAL
+import highspy
+ours = highspy.Highs()
+ours.addVar(0, 5)
+ours.run()
+assert ours.getModelStatus() == highspy.HighsModelStatus.kOptimal
+"""
+"""Solve with OR-Tools' own copy of HiGHS and with the one of this package, in one process."""
 NEIGHBOURS = (
     Neighbour("reinforcement learning", "sb3-contrib", "sb3_contrib", beside=(TORCH,)),
     Neighbour("reinforcement learning", "tianshou", "tianshou", beside=(TORCH,)),
@@ -62,7 +76,7 @@ NEIGHBOURS = (
     Neighbour("compilers", "jax", "jax"),
     Neighbour("compilers", "iree-base-compiler", "iree.compiler"),
     Neighbour("compilers", "tensorflow-cpu", "tensorflow", small=False),
-    Neighbour("solvers", "ortools", "ortools.linear_solver.pywraplp"),
+    Neighbour("solvers", "ortools", "ortools.linear_solver.pywraplp", uses=BOTH_HIGHS),
     Neighbour("agent frameworks", "langchain", "langchain"),
     Neighbour("agent frameworks", "openai", "openai"),
 )
@@ -112,7 +126,9 @@ def tried(neighbour: Neighbour, wheel: Path, place: Path) -> Record:
         return record
     installed = environment.run(["uv", "pip", "install", "--quiet", *wanted])
     orders = ["import memplace_env", f"import {neighbour.module}"]
-    plays = [environment.run(["python", "-c", "; ".join([*order, PLAY])]) for order in (orders, orders[::-1])]
+    plays = [
+        environment.run(["python", "-c", "\n".join([*order, neighbour.uses, PLAY])]) for order in (orders, orders[::-1])
+    ]
     return {
         **record,
         "installed": not installed.code,
