@@ -10,12 +10,19 @@ from typing import Any
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from onnx import NodeProto, TensorProto
+from onnx import NodeProto, TensorProto, helper
 
 from memplace_env._lib.errors import WorkloadError
 from memplace_env.program.frontends.onnx import load_onnx
 from memplace_env.program.program import Program, TensorKind
 from tests.program.models import LIGHT, model, node, weight
+
+ROUND = helper.make_graph(
+    [node("MatMul", "s w", "p"), node("Tanh", "p", "r"), node("Identity", "go", "on")],
+    "round",
+    [helper.make_tensor_value_info(name, kind, None) for name, kind in (("i", 7), ("go", 9), ("s", 1))],
+    [helper.make_tensor_value_info(name, kind, None) for name, kind in (("on", 9), ("r", 1), ("p", 1))],
+)
 
 FUSIONS = ("none", "activation", "conv", "epilogue")  # each fuses more than the one before
 
@@ -60,7 +67,21 @@ SEQUENCES = model(
     },
 ).SerializeToString()  # fmt: skip
 
-FILES = (SMALL, SEQUENCES, (LIGHT / "light_bvlc_alexnet.onnx").read_bytes())
+FUSED = model(
+    [
+        node("Loop", "three _ x", "a z", body=ROUND),
+        node("Attention", "a v b", "m", domain="com.microsoft", num_heads=2),
+        node("SkipLayerNormalization", "m x g", "n", domain="com.microsoft"),
+        node("FusedMatMul", "n n", "y", domain="com.microsoft", transB=1, alpha=0.5),
+    ],
+    {"x": [1, 6, 8]},
+    "y z",
+    constants={"three": np.array(3), "w": (8, 8), "v": (8, 24), "b": (24,), "g": (8,)},
+    opset=17,
+)
+FUSED.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+
+FILES = (SMALL, SEQUENCES, FUSED.SerializeToString(), (LIGHT / "light_bvlc_alexnet.onnx").read_bytes())
 
 
 @st.composite
