@@ -74,9 +74,7 @@ def test_comments_at_the_margin_are_prose():
 
 
 def test_sections_of_docstrings_become_lists():
-    text = (
-        "Do it.\n\n    Args:\n        a, b: numbers,\n            both.\n\n    Raises:\n        TypeError: if not.\n"
-    )
+    text = "Do it.\n\n    Args:\n        a, b: numbers,\n            both.\n\n    Raises:\n        TypeError: if not.\n"
     assert markdown_of(text) == (
         "Do it.\n\n**Arguments**\n\n- `a, b`: numbers,\n  both.\n\n**Errors**\n\n- `TypeError`: if not."
     )
