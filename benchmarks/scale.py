@@ -1,7 +1,7 @@
 """Measure time and memory of every stage against the number of ops, as JSON: `python -m benchmarks.scale`.
 
 Every stage of every program runs in a process of its own, with a time limit; where a stage of a program did not end,
-larger programs of the same kind leave it out. `--plot` draws the figures, `--write` puts tables of the slopes into a
+larger programs of the same kind leave it out. `--plot` draws the figures, `--write` puts a table of the slopes into a
 document and all figures into `data/scale.csv` beside it, and `--from` takes the figures of earlier runs instead of
 measuring.
 """
@@ -215,8 +215,7 @@ def main() -> None:
     if arguments.plot is not None:
         write_atomically(arguments.plot, draw(rows))
     if arguments.write:
-        tables = {"scale": table(rows, KINDS), "scale-real": table(rows, REAL)}
-        publish(tables, arguments.write, {"scale.csv": data_of(rows)})
+        publish({"scale": table(rows, (*KINDS, *REAL))}, arguments.write, {"scale.csv": data_of(rows)})
 
 
 if __name__ == "__main__":
