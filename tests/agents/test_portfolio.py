@@ -4,6 +4,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 
+import memplace_agents.calibrated.proposals  # noqa: F401 (it keeps the exact agent, whichever test runs first)
 from memplace_agents.base import Agent
 from memplace_agents.game import BeamSearch, GameLocalSearch, GreedyPlayer
 from memplace_agents.game.portfolio import Portfolio, Stage
