@@ -205,7 +205,7 @@ def main() -> None:
     parser.add_argument("--plot", type=Path, help="where to draw the figures")
     arguments = parser.parse_args()
     if arguments.known is None:
-        rows = []
+        rows: list[Row] = []
         for row in measure(arguments.kinds, arguments.sizes, arguments.stages, arguments.limit):
             print(",\n" if rows else "[\n", json.dumps(row), sep="", end="", flush=True)
             rows.append(row)
