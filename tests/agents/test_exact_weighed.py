@@ -57,7 +57,7 @@ def test_weights_by_hand(function, expected):
 
 
 def test_an_answer_of_shares_is_cut_off():
-    """Of two blocks of 0.6 of the memory, alive together, shares of 5/6 fit until the rows allow only one."""
+    """Two blocks of 0.6 of the memory, alive together, fit to 5/6 each until the rows allow only one of them."""
     builder = ProgramBuilder("halves", "int8")
     x, y = builder.tensor("x", 1, TensorKind.INPUT), builder.tensor("y", 1, TensorKind.OUTPUT)
     one, two = builder.tensor("one", 6000), builder.tensor("two", 6000)
