@@ -52,7 +52,7 @@ def test_blocks_that_fit_weigh_at_most_1(fitting, others):
     ],
 )
 def test_weights_by_hand(function, expected):
-    """Of 19, 20, 50, 80, 81 and 200 bytes in a room of 100; 2 1/2 units of 40 fit, of which the half counts nothing."""
+    """Six sizes in a room of 100 bytes, in which 2 1/2 units of 40 fit; the half unit counts nothing."""
     assert weights_of([function], np.array([19, 20, 50, 80, 81, 200]), 100)[0].tolist() == expected
 
 
