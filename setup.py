@@ -1,4 +1,4 @@
-"""What setup.cfg cannot say: packages come from two roots, and the description has links that work elsewhere."""
+"""Additions to setup.cfg: packages come from two roots, and the description has links that work elsewhere."""
 
 import re
 from pathlib import Path

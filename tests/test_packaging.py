@@ -1,4 +1,4 @@
-"""What is packaged: all files in the source distribution, and metadata that is right away from the repository."""
+"""Packages: all files are in the source distribution, and metadata are right away from the repository."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""What GitHub reads of the repository: the workflows run what `.ci` holds and may do nothing else."""
+"""GitHub's side of the repository: workflows run the scripts in `.ci` and may do nothing else."""
 
 import os
 import shutil
