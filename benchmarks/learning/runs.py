@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Executor
 from datetime import UTC, datetime
 from functools import cache
@@ -91,40 +91,59 @@ def free(env_ids: Sequence[str]) -> list[Record]:
 
 @cache
 def code_of(solver: str) -> str:
-    """Return a hash of the agent's package and of the packages that it imports; comments and docstrings do not count.
+    """Return a hash of the agent's files: its module and those that it imports, near and far, of `memplace_agents`.
 
-    Modules beside the packages, such as the evaluator, are not in it.
+    Of a package only the modules count from which a name is taken. Comments and docstrings do not count, nor do modules
+    beside the packages, such as the evaluator.
     """
-    package = agent_spec(_parts(solver)[0]).home.partition(":")[0].split(".")[1]
-    trees = _trees(package)
-    imported = {name for _, tree in trees for name in _packages_in(tree)} - {package}
-    everything = [*trees, *(found for other in sorted(imported) for found in _trees(other))]
-    return sha256("".join(f"{name}{ast.dump(tree)}" for name, tree in everything).encode()).hexdigest()[:12]
+    module, _, name = agent_spec(_parts(solver)[0]).home.partition(":")
+    waiting, found = [_home(module, name)], dict[str, str]()
+    while waiting:
+        module = waiting.pop()
+        file = _file_of(module)
+        if file is None or file.parent == AGENTS or module in found:
+            continue
+        tree = ast.parse(file.read_text("utf-8"))
+        waiting += [_home(other, name) for other, name in _imports_of(tree)]
+        found[module] = ast.dump(_without_texts(tree))
+    return sha256("".join(f"{name}{found[name]}" for name in sorted(found)).encode()).hexdigest()[:12]
 
 
-def _trees(package: str) -> list[tuple[str, ast.Module]]:
-    """Return a package's files, parsed, without docstrings."""
-    found = []
-    for path in sorted((AGENTS / package).rglob("*.py")):
-        tree = ast.parse(path.read_text("utf-8"))
-        for node in ast.walk(tree):
-            if isinstance(body := getattr(node, "body", None), list):
-                body[:] = [line for line in body if not _is_text(line)]
-        found.append((str(path.relative_to(AGENTS)), tree))
-    return found
+def _home(module: str, name: str) -> str:
+    """Return the module from which a name of a module comes: a package names those of its own modules."""
+    if _file_of(f"{module}.{name}"):
+        return f"{module}.{name}"
+    file = _file_of(module)
+    if file is None or file.name != "__init__.py":
+        return module
+    return next((other for other, own in _imports_of(ast.parse(file.read_text("utf-8"))) if own == name), module)
+
+
+def _file_of(module: str) -> Path | None:
+    """Return the file of a module of `memplace_agents`; None if there is none."""
+    path = AGENTS.joinpath(*module.split(".")[1:])
+    return next((file for file in (path.with_suffix(".py"), path / "__init__.py") if file.exists()), None)
+
+
+def _imports_of(tree: ast.Module) -> list[tuple[str, str]]:
+    """Return what a file imports from `memplace_agents`: modules and names."""
+    return [
+        (str(node.module), alias.name)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and str(node.module).partition(".")[0] == memplace_agents.__name__
+        for alias in node.names
+    ]
+
+
+def _without_texts(tree: ast.Module) -> ast.Module:
+    for node in ast.walk(tree):
+        if isinstance(body := getattr(node, "body", None), list):
+            body[:] = [line for line in body if not _is_text(line)]
+    return tree
 
 
 def _is_text(node: ast.AST) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
-
-
-def _packages_in(tree: ast.Module) -> Iterator[str]:
-    """Yield the packages of agents from which a file imports."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("memplace_agents."):
-            name = str(node.module).split(".")[1]
-            if (AGENTS / name).is_dir():
-                yield name
 
 
 def agent_of(solver: str) -> Agent[Any]:

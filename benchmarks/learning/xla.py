@@ -20,7 +20,7 @@ from memplace_env.leaderboard.scores import Floats
 
 GAMES = tuple(first_ids(Formulation.GAME, 52))
 SECONDS = 60.0
-LEARNER, TUNER = "ppo", "xla-autotune"
+LEARNER, TUNER = "muzero", "xla-autotune"
 LEAST = 0.001
 """Fraction of the latency by which plans must differ to count as better or worse; our choice."""
 
@@ -40,8 +40,8 @@ def speedups(records: Sequence[Record]) -> dict[str, Floats]:
 
 
 def table(every: Mapping[str, Floats]) -> str:
-    """Return a Markdown table with a row for each of XLA's solvers: where and by how much PPO's plans are faster."""
-    heads = ["PPO against", "better", "alike", "worse", "mean", "worst game", "best game"]
+    """Return a Markdown table with a row for each of XLA's solvers: where and by how much MuZero's plans are faster."""
+    heads = ["MuZero against", "better", "alike", "worse", "mean", "worst game", "best game"]
     rows = []
     for title, other in list(every.items())[1:]:
         percent = 100 * (every[LEARNER] / other - 1)

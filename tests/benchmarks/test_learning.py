@@ -198,19 +198,28 @@ def test_a_picture_has_at_most_seven_lines() -> None:
         draw([panel])
 
 
-def test_the_hash_of_code_forgets_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_hash_of_code_forgets_words_and_what_is_not_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(runs, "AGENTS", tmp_path)
-    files = {name: tmp_path / name / "search.py" for name in ("egrl", "learning", "game")}
+    files = {name: tmp_path / f"{name}.py" for name in ("egrl/search", "learning/rates", "learning/other", "game/play")}
     for path in files.values():
-        path.parent.mkdir()
+        path.parent.mkdir(exist_ok=True)
         path.write_text("X = 1\n")
+    for package, lines in {
+        "egrl": ["search import EGRL", "late import Z"],
+        "learning": ["rates import X", "other import Y"],
+    }.items():
+        text = "".join(f"from memplace_agents.{package}.{line}\n" for line in lines)
+        (tmp_path / package / "__init__.py").write_text(text)
     code_of = runs.code_of.__wrapped__
-    files["egrl"].write_text('"""Text."""\nfrom memplace_agents.learning.search import X\n')
+    files["egrl/search"].write_text('"""Text."""\nfrom memplace_agents.learning import X\n')
     before = code_of("egrl")
-    files["egrl"].write_text("# other words\nfrom memplace_agents.learning.search import X\n")
-    files["game"].write_text("X = 2\n")
+    files["egrl/search"].write_text("# other words\nfrom memplace_agents.learning import X\n")
+    for name in ("game/play", "learning/other"):
+        files[name].write_text("X = 2\n")
     assert code_of("egrl:paper") == before
-    files["learning"].write_text("X = 2\n")
+    files["learning/rates"].write_text("X = 2\n")
     assert code_of("egrl") != before
 
 
