@@ -171,7 +171,7 @@ def test_tables_count_where_an_agent_is_ahead() -> None:
 def test_better_and_worse_games_are_counted() -> None:
     base, n = np.ones(52), np.arange(52)
     learner = np.where(n < 30, 1.1, np.where(n < 40, 1.0, 0.9))
-    row = xla.table({"ppo": learner, "a rule": base}).splitlines()[-1]
+    row = xla.table({xla.LEARNER: learner, "a rule": base}).splitlines()[-1]
     mean = (30 * 10 - 12 * 10) / 52
     assert row.split(" | ")[1:5] == ["30", "10", "12", f"{mean:+.2f} %"]
 
