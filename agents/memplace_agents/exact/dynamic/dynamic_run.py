@@ -22,6 +22,9 @@ TREE_SECONDS = 150.0
 """Most seconds of branch and bound, each time; most registered games are solved in 20."""
 TREE_SHARE = 0.5
 """Fraction of the time that is left for branch and bound; the rest is for windows."""
+FIRST_SECONDS, FIRST_SHARE = 6.0, 0.25
+"""Most seconds of branch and bound before all else, and most of the time that is left: easy games
+need no more. Our choice."""
 WIDE = 5e-3
 """Gap of the first plan above which windows, not the tree, find the better plans. Our choice."""
 ANNEALED_DECISIONS = 5_000_000
@@ -91,7 +94,8 @@ class DynamicSearch:
         if self.optimal or self._clock.up:
             return
         self._begin()
-        if self._wide and self._anneal():
+        self._tree(FIRST_SECONDS, FIRST_SHARE)
+        if self._wide and not self._clock.up and self._anneal():
             self._begin()
         span, treed_ps = SPAN, -1.0
         # Where the gap is wide, windows come first. Branch and bound runs again only with a better plan from them,
@@ -124,11 +128,10 @@ class DynamicSearch:
         self._best_ps = min(before_ps, round(self.evaluator.incumbent_latency_s / PS))
         return self._best_ps < before_ps
 
-    def _tree(self) -> None:
-        """Run branch and bound on the whole program."""
+    def _tree(self, seconds: float = TREE_SECONDS, share: float = TREE_SHARE) -> None:
+        """Run branch and bound on the whole program for these seconds, or this share of the time that is left."""
         left = self._clock.seconds_left()
-        seconds = TREE_SECONDS if left is None else min(TREE_SECONDS, left * TREE_SHARE)
-        self.search.branch_and_bound(self.gap / 2, seconds)
+        self.search.branch_and_bound(self.gap / 2, seconds if left is None else min(seconds, left * share))
 
     def _windows(self, span: int) -> bool:
         """Decide windows again, those first that the linear program promises most of; return whether that gained.
