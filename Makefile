@@ -88,7 +88,7 @@ zoo: .venv/dev  ## export the zoo again; needs its own heavy packages
 .venv/bin/python:
 	$(PYTHON) -m venv .venv
 
-# torch first: on its own it is the CPU build, as a dependency it may pull several GB of CUDA.
+# torch first, so that what depends on it takes this one. PyPI's has CUDA; docs/install.md says how to get one without.
 .venv/run: .venv/bin/python setup.cfg constraints.txt
 	$(PIP) torch
 	$(PIP) --editable ".[agents,viz,tflite,page]"

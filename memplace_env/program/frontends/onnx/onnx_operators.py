@@ -283,7 +283,6 @@ _ROWS: Final = (
     Operator("Constant", value=missing_values.literal),
     Operator("If", branches=True),
     Operator("Loop", loops=True),
-    Operator("Scan", loops=True),
     Operator("Shape", value=missing_values.dims_of_input),
     Operator("Size", value=missing_values.elements_of_input),
 )
