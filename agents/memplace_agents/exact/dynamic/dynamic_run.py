@@ -8,7 +8,7 @@ import numpy as np
 
 from memplace_agents.cheap_plans import offer_cheap_plans
 from memplace_agents.evaluator import Evaluator, GameEvaluator
-from memplace_agents.exact.dynamic.detail import is_tractable
+from memplace_agents.exact.dynamic.detail import AHEAD, is_tractable
 from memplace_agents.exact.dynamic.dynamic_search import Clock, Search
 from memplace_agents.exact.dynamic.dynamic_ties import DynamicTies
 from memplace_agents.exact.dynamic.lp_bound import linear_bound
@@ -94,20 +94,23 @@ class DynamicSearch:
         if self.optimal or self._clock.up:
             return
         self._begin()
-        self._tree(FIRST_SECONDS, FIRST_SHARE)
+        self._tree(FIRST_SECONDS, FIRST_SHARE, AHEAD)
         if self._wide and not self._clock.up and self._anneal():
             self._begin()
-        span, treed_ps = SPAN, -1.0
-        # Where the gap is wide, windows come first. Branch and bound runs again only with a better plan from them,
-        # which prunes more. Windows that find nothing double, up to the whole program.
+        if not (self._wide or self.optimal or self._clock.up):
+            self._tree()
+        # Branch and bound runs again only with a better plan from the windows, which prunes more. Windows double up to
+        # the whole program, and end there when neither has found anything.
+        span, treed_ps = SPAN, -1.0 if self._wide else self._best_ps
         while not (self.optimal or self._clock.up):
-            if treed_ps != self._best_ps and not (self._wide and span == SPAN):
+            before_ps = self._best_ps
+            self._windows(span)
+            if treed_ps != self._best_ps and not (self.optimal or self._clock.up):
                 self._tree()
                 treed_ps = self._best_ps
-            if not self.optimal and not self._windows(span):
-                if span >= self.task.program.num_ops:
-                    break
-                span *= 2
+            if span >= self.task.program.num_ops and self._best_ps == before_ps:
+                break
+            span *= 2
 
     @property
     def _wide(self) -> bool:
@@ -124,22 +127,24 @@ class DynamicSearch:
             return False
         before_ps, part = self._best_ps, self.evaluator.part(ANNEALING_SHARE)
         part.budget = min(self.evaluator.remaining, ANNEALED_DECISIONS // self.task.program.num_uses)
-        GameLocalSearch().run(part, self._seed)
-        self._best_ps = min(before_ps, round(self.evaluator.incumbent_latency_s / PS))
+        try:
+            GameLocalSearch().run(part, self._seed)
+        finally:
+            self._best_ps = min(before_ps, round(self.evaluator.incumbent_latency_s / PS))
         return self._best_ps < before_ps
 
-    def _tree(self, seconds: float = TREE_SECONDS, share: float = TREE_SHARE) -> None:
+    def _tree(self, seconds: float = TREE_SECONDS, share: float = TREE_SHARE, horizon: int | None = None) -> None:
         """Run branch and bound on the whole program for these seconds, or this share of the time that is left."""
         left = self._clock.seconds_left()
-        self.search.branch_and_bound(self.gap / 2, seconds if left is None else min(seconds, left * share))
+        self.search.branch_and_bound(self.gap / 2, seconds if left is None else min(seconds, left * share), horizon)
 
-    def _windows(self, span: int) -> bool:
-        """Decide windows again, those first that the linear program promises most of; return whether that gained.
+    def _windows(self, span: int) -> None:
+        """Decide windows again, those first that the linear program promises most of, until none gains.
 
         A window is tried again once a window that overlaps it has gained. What it promises is the time that its ops
         take in the best plan above what they take in the linear program.
         """
-        ops, op_of, gained = self.task.program.num_ops, self.task.program.use_op, False
+        ops, op_of = self.task.program.num_ops, self.task.program.use_op
         firsts = np.arange(0, max(ops - span // 2, 1), span // 2)
         waiting = np.ones(len(firsts), dtype=np.bool_)
         while waiting.any() and not (self.optimal or self._clock.up or self.search.best is None):
@@ -148,9 +153,7 @@ class DynamicSearch:
             first = firsts[np.where(waiting, promised, -np.inf).argmax()]
             waiting[firsts == first] = False
             if self.search.window((op_of >= first) & (op_of < first + span), WINDOW_SECONDS):
-                gained = True
                 waiting |= (abs(firsts - first) < span) & (firsts != first)
-        return gained
 
     def _offer(self, plan: MemoryPlan) -> int:
         report = self.evaluator.offer(plan)

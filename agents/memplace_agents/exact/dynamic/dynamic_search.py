@@ -29,6 +29,8 @@ MARGIN = 10
 """Number of ops before and after such a stretch whose uses are decided again, too. Our choice."""
 CROWD_SECONDS = 10.0
 """Seconds to solve again with some room left free."""
+START_GAP = 1e-3
+"""Gap to the best plan above which what time left of it is no start. Our choice."""
 FINE = 1e-6
 """Relative gap at which the solver stops in windows and where all decisions are fixed."""
 WINDOW_GAP = 0.003
@@ -88,17 +90,24 @@ class Search:
         self.detail |= lengths_of_copies(self.task, plan)
         self.complete(decisions, repair=False)
 
-    def branch_and_bound(self, gap: float, seconds: float | None) -> None:
-        """Solve the whole program, again with longer windows for copies that begin early, until none needs one."""
+    def branch_and_bound(self, gap: float, seconds: float | None, horizon: int | None = None) -> None:
+        """Solve the whole program, again with longer windows for copies that begin early, until none needs one.
+
+        Args:
+            gap: relative gap at which a plan counts as optimal.
+            seconds: most seconds to spend; None without a limit.
+            horizon: ops before its use in which each copy is followed at first; None for as many as are affordable.
+        """
         end = _Countdown(self.clock, seconds)
-        horizon = farthest(self.task)
+        horizon = farthest(self.task) if horizon is None else horizon
         for _ in range(ROUNDS):
             model = build(self.task, self.detail | Detail(horizon=horizon))
+            start = self.start(model, end.left())
             answer = solve(
                 model.program,
                 gap=gap,
                 seconds=end.left(),
-                start=self.start(model, end.left()),
+                start=start,
                 on_bound=partial(self._report_bound, model.unit_ps),
             )
             self.bound_ps = max(self.bound_ps, answer.bound * model.unit_ps)
@@ -139,12 +148,13 @@ class Search:
         free_bytes = np.zeros((self.task.program.num_ops + 1, self.task.backing), dtype=np.int64)
         for _ in range(ROUNDS):
             model = build(self.task, self.detail, free_bytes)
+            start = None if fixed is None else self.start(model, end.left())
             answer = uninterrupted(
                 solve(
                     without_early(model, decisions.fixed(model, fixed)),
                     gap=FINE if fixed is None else max(FINE, WINDOW_GAP * self._gap),
                     seconds=end.left(),
-                    start=None if fixed is None else self.start(model, end.left()),
+                    start=start,
                     on_bound=partial(self._report_bound, 0.0),
                 )
             )
@@ -187,11 +197,13 @@ class Search:
             self.best = OfferedPlan(decisions, latency_ps)
 
     def start(self, model: DynamicModel, seconds: float | None) -> Floats | None:
-        """Return the best plan as a solution of the program, None if there is none."""
+        """Return the best plan as a solution of the program; None if there is none, or none as fast in time."""
         if self.best is None:
             return None
         fixed = self.best.decisions.fixed(model)
-        return uninterrupted(solve(without_early(model, fixed), gap=FINE, seconds=seconds)).values
+        values = uninterrupted(solve(without_early(model, fixed), gap=FINE, seconds=seconds)).values
+        slower = values is None or model.program.cost @ values * model.unit_ps > self.best.latency_ps * (1 + START_GAP)
+        return None if slower else values
 
     def _report_bound(self, unit_ps: float, bound: float) -> None:
         self.clock.on_bound(max(self.bound_ps, bound * unit_ps))

@@ -73,7 +73,7 @@ def linear_bound(task: Task, seconds: float | None = None, on_bound: OnBound | N
             break
         time_ps = answer.values[model.columns.time] * model.unit_ps
         violated = violated_rows(model, answer.values)
-        if not len(violated) or bound_ps <= before_ps * (1 + PROGRESS):
+        if bound_ps and (not len(violated) or bound_ps <= before_ps * (1 + PROGRESS)):
             found = LinearBound(bound_ps, found.rows, time_ps, complete=True)
             break
         found = LinearBound(bound_ps, found.rows | violated, time_ps)

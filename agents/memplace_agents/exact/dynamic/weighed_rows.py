@@ -17,6 +17,9 @@ SHARE = 1e-6
 MOST_ROWS = 4
 """Most rows that are added in an op at once. Our choice."""
 
+MOST_SIZES = 64
+"""Most sizes in an op from which functions are made. Our choice."""
+
 
 def violated_rows(model: DynamicModel, values: Floats) -> Detail:
     """Return the rows of `Detail.weighed` that a solution violates most, at most `MOST_ROWS` in each op."""
@@ -38,7 +41,8 @@ def violated_rows(model: DynamicModel, values: Floats) -> Detail:
 
 def _most_violated(size: Ints, share: Floats, room: int) -> list[DualFeasible]:
     """Return the functions with the largest sums of weights above 1, of equal weights one."""
-    functions = list(candidates(size, room))
+    # Thresholds and units are those of the sizes that fill most of the room.
+    functions = list(candidates(size[np.sort(np.argsort(-share * size, kind="stable")[:MOST_SIZES])], room))
     weights = weights_of(functions, size, room)
     total = weights @ share
     chosen, seen = list[DualFeasible](), set[bytes]()

@@ -112,11 +112,13 @@ class StaticSearch:
             self.task, self._offer, Clock(lambda: self.evaluator.seconds_left, self._report_bound), self.seed
         )
         search.detail = Detail(held=True)
-        search.begin_with(best)
-        search.branch_and_bound(
-            self.mip_gap / 2, HELD_SECONDS if left is None else min(HELD_SECONDS, HELD_SHARE * left)
-        )
-        self.bound_ps = max(self.bound_ps, ceil(search.bound_ps))
+        try:
+            search.begin_with(best)
+            search.branch_and_bound(
+                self.mip_gap / 2, HELD_SECONDS if left is None else min(HELD_SECONDS, HELD_SHARE * left)
+            )
+        finally:
+            self.bound_ps = max(self.bound_ps, ceil(search.bound_ps))
 
     def _is_certain(self, conflict: Conflict, model: StaticModel) -> bool:
         """Return whether no plan at all has these tensors together; streamed weights could have other lives.
