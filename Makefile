@@ -56,7 +56,7 @@ tables: .venv/dev  ## the other tables in docs/; some hours
 	.venv/bin/python -m benchmarks.dynamic --write docs/agents.md
 	.venv/bin/python -m benchmarks.calibrated --write docs/agents.md
 	.venv/bin/python -m benchmarks.calibrated_machines --saved --write docs/agents.md
-	.venv/bin/python -m benchmarks.proven_counts --write docs/leaderboard.md
+	.venv/bin/python -m benchmarks.proven_counts --write docs/how-it-is-solved.md
 	.venv/bin/python -m benchmarks.slices --write docs/slices.md
 	.venv/bin/python -m benchmarks.sliced_ids --write docs/slices.md
 	.venv/bin/python -m benchmarks.anchors --write docs/model.md

@@ -1,7 +1,7 @@
 """Count the registered ids whose best known plan is proven optimal, by formulation and chip.
 
     python -m benchmarks.proven_counts
-    python -m benchmarks.proven_counts --write docs/leaderboard.md
+    python -m benchmarks.proven_counts --write docs/how-it-is-solved.md
 
 Counts are those of the leaderboard's whole suites in `suites/best-known.toml`; nothing is measured.
 """

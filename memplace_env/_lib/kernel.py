@@ -48,6 +48,8 @@ def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     # No kernel is called through a pointer of C, so none needs the wrapper for that, a tenth of its compilation.
     settings: dict[str, Any] = {"nogil": True, "no_cfunc_wrapper": True, **options}
     compiled: Any = numba.njit(**settings)(function)
+    if compiled is function:  # numba is told to compile nothing (NUMBA_DISABLE_JIT)
+        return compiled
     template_of = compiled.get_call_template
     compiled.get_call_template = lambda args, kws: template_of(
         tuple(map(_widened, args)), {name: _widened(kind) for name, kind in kws.items()}

@@ -5,6 +5,6 @@ from tests.source import ROOT
 
 
 def test_the_document_says_what_the_command_prints():
-    text = (ROOT / "docs" / "leaderboard.md").read_text(encoding="utf-8")
-    again = "run: python -m benchmarks.proven_counts --write docs/leaderboard.md"
+    text = (ROOT / "docs" / "how-it-is-solved.md").read_text(encoding="utf-8")
+    again = "run: python -m benchmarks.proven_counts --write docs/how-it-is-solved.md"
     assert f"<!-- proven:begin -->\n{paragraph()}\n<!-- proven:end -->" in text, again

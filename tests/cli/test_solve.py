@@ -14,7 +14,8 @@ import pytest
 
 from memplace_agents import OneShotEvaluator, Solution
 from memplace_agents.heuristic import RandomSearch
-from memplace_env._lib import files, kernel
+from memplace_env._lib import files
+from memplace_env._lib.compilation import begin_preparation, end_preparation
 from memplace_env.cli.output import default_folder
 from memplace_env.machine.accelerator import Accelerator
 from memplace_env.placement.memory_plan import MemoryPlan
@@ -172,9 +173,9 @@ def test_seconds_do_not_count_compiling(parsed: Callable[..., Any], monkeypatch:
     search = RandomSearch.run
 
     def compiling(self: RandomSearch, evaluator: OneShotEvaluator, seed: int) -> None:
-        kernel._preparation.on_start()
+        begin_preparation(compiling=True)
         time.sleep(0.5)
-        kernel._preparation.on_end()
+        end_preparation(compiling=True)
         search(self, evaluator, seed)
 
     monkeypatch.setattr(RandomSearch, "run", compiling)

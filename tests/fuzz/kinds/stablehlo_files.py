@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -63,7 +64,9 @@ def case(prepared: Any, rng: np.random.Generator, folder: Path) -> bool:
     path = folder / "model.mlir"
     path.write_bytes(data)
     fusion, trips = pick(rng, ("none", "conv", "epilogue")), pick(rng, (None, None, 2))
-    check_program(load_stablehlo(path, fusion=fusion, trips=trips))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*the data choose a branch")
+        check_program(load_stablehlo(path, fusion=fusion, trips=trips))
     return True
 
 
