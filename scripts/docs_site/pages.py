@@ -12,6 +12,8 @@ ROOT = Path(__file__).parents[2]
 SOURCE_URL = "https://github.com/memplace/memplace/blob/main/"
 """Address of files that are no pages."""
 INDEX = "docs/README.md"
+FOLDERS = ("pictures", "data")
+"""Folders of docs/ whose files belong to the site."""
 LINK = re.compile(r"(?<=\]\()([^)#\s]+)(#[^)\s]+)?(?=\))")
 FENCE = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
 DIAGRAM = re.compile(r"^```mermaid\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -33,7 +35,7 @@ def page_names() -> dict[str, str]:
 
 
 def write_pages(folder: Path) -> None:
-    """Write all pages, and the pictures that they show, into a folder that is made."""
+    """Write all pages, with their pictures and data files, into a folder that is made."""
     pages = page_names()
     texts = {page: page_of(path, pages) for path, page in pages.items()}
     reference = reference_pages()
@@ -43,7 +45,8 @@ def write_pages(folder: Path) -> None:
         target = folder / page
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(text, "utf-8")
-    shutil.copytree(ROOT / "docs" / "pictures", folder / "pictures")
+    for name in FOLDERS:
+        shutil.copytree(ROOT / "docs" / name, folder / name)
 
 
 def page_of(path: str, pages: dict[str, str]) -> str:
@@ -59,14 +62,14 @@ def page_of(path: str, pages: dict[str, str]) -> str:
 
 
 def link_target(path: str, target: str, anchor: str, pages: dict[str, str]) -> str:
-    """Return where a link in a file leads on the site: to a page, to a picture, or to the repository's file."""
+    """Return where a link in a file leads on the site: to a page, a picture, a data file, or the repository's file."""
     if "://" in target:
         return target + anchor
     file = posixpath.normpath(posixpath.join(posixpath.dirname(path), target))
     here = posixpath.dirname(pages[path])
     if file in pages:
         return posixpath.relpath(pages[file], here or ".") + anchor
-    if file.startswith("docs/pictures/"):
+    if file.startswith(tuple(f"docs/{name}/" for name in FOLDERS)):
         return posixpath.relpath(file.removeprefix("docs/"), here or ".")
     return SOURCE_URL + file + anchor
 
