@@ -139,6 +139,8 @@ def bind(
     for name in sizes:
         if name not in names and name not in inner and _UNNAMED.fullmatch(name) is None:
             listed = ", ".join(names) if names else "none, all its dims are fixed"
+            if "*" in name:
+                listed += "; sizes without a name, as value[axis], are named one by one"
             raise WorkloadError(f"The model has no symbolic dim {name!r}; it has: {listed}.")
     inputs = [value for value in inputs if value.name in live]
     if batch is not None:
