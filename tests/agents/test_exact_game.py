@@ -14,6 +14,7 @@ from memplace_agents.exact import highs
 from memplace_agents.exact.dynamic.decisions import Decisions
 from memplace_agents.exact.dynamic.detail import Detail
 from memplace_agents.exact.dynamic.dynamic_model import build
+from memplace_agents.exact.dynamic.dynamic_search import Search
 from memplace_agents.exact.dynamic.lp_bound import linear_bound
 from memplace_agents.exact.highs import relax
 from memplace_env._lib.units import PS
@@ -96,3 +97,18 @@ def test_an_interrupt_of_any_call_of_the_solver_ends_the_search(stop_at, monkeyp
     assert violations(env.task, solution.plan) == []
     assert solution.bound_s <= solution.report.latency_s
     assert calls[0] <= stop_at + 1
+
+
+def test_small_games_get_branch_and_bound_whatever_their_first_gap(monkeypatch):
+    """Their windows are the whole program, and may gain nothing: the tree has the last word."""
+    calls, tree = [], Search.branch_and_bound
+
+    def not_at_first(search, gap, seconds, horizon=None):
+        calls.append(horizon)
+        if len(calls) > 1:
+            tree(search, gap, seconds, horizon)
+
+    monkeypatch.setattr(Search, "branch_and_bound", not_at_first)
+    env = MallocGameEnv("synthetic:diamond?ops=20&seed=1", "edge-tpu")
+    assert Exact().solve(env, time_limit=60).outcome == "optimal"
+    assert len(calls) > 1
