@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -11,6 +10,7 @@ from typing import Any, ClassVar, Final
 import torch
 from torch import Tensor
 
+from memplace_env._lib.collection import collection_paused
 from memplace_env._lib.errors import ExecutionError
 from memplace_env._lib.foreign import shown
 from memplace_env.backends.cuda.commands import Stream
@@ -159,7 +159,8 @@ class CudaDevice:
         graph, before = torch.cuda.CUDAGraph(), torch.cuda.current_stream(self.torch_name)
         self._capturing = True
         try:
-            with _no_collection(), torch.cuda.graph(graph, stream=self._streams[Stream.COMPUTE]):
+            # Freeing pinned memory would break a capture.
+            with collection_paused(), torch.cuda.graph(graph, stream=self._streams[Stream.COMPUTE]):
                 issue()
         except (RuntimeError, ExecutionError) as error:  # of an op, which could be issued a moment ago
             torch.cuda.set_stream(before)  # the other one may be left behind
@@ -181,18 +182,6 @@ class CudaDevice:
     def _on(self, stream: Stream) -> AbstractContextManager[object]:
         context: AbstractContextManager[object] = torch.cuda.stream(self._streams[stream])
         return context
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Disable garbage collection: freeing pinned memory would break a capture."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 @contextmanager
