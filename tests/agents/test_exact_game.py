@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import gymnasium as gym
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -112,3 +113,9 @@ def test_small_games_get_branch_and_bound_whatever_their_first_gap(monkeypatch):
     env = MallocGameEnv("synthetic:diamond?ops=20&seed=1", "edge-tpu")
     assert Exact().solve(env, time_limit=60).outcome == "optimal"
     assert len(calls) > 1
+
+
+def test_a_start_is_not_called_optimal_where_it_is_not():
+    """With restarts, HiGHS 1.15.1 proved 807,688,578,976 ps here."""
+    env = gym.make("MallocGame-UNet-medical-edge-tpu-v0")
+    assert Exact(tie_break="none").solve(env, time_limit=60).report.latency_ps <= 807_510_271_904

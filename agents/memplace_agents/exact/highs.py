@@ -119,6 +119,8 @@ def solve(
     options: dict[str, Option] = {"mip_rel_gap": gap, "mip_abs_gap": 0.0}
     if fine:
         options |= {"mip_feasibility_tolerance": FINEST, "primal_feasibility_tolerance": FINEST}
+    if start is not None:  # HiGHS 1.15.1 may restart from its presolve and then call the start optimal where it is not
+        options["mip_allow_restart"] = False
     solver = _solver(program, options, seconds)
     whole = np.flatnonzero(program.whole).astype(np.int32)
     solver.changeColsIntegrality(len(whole), whole, np.full(len(whole), highspy.HighsVarType.kInteger))
