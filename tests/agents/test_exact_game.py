@@ -101,7 +101,7 @@ def test_an_interrupt_of_any_call_of_the_solver_ends_the_search(stop_at, monkeyp
 
 
 def test_small_games_get_branch_and_bound_whatever_their_first_gap(monkeypatch):
-    """Their windows are the whole program, and may gain nothing: the tree has the last word."""
+    """Windows are the whole program there, and may gain nothing: the tree has the last word."""
     calls, tree = [], Search.branch_and_bound
 
     def not_at_first(search, gap, seconds, horizon=None):
@@ -116,6 +116,6 @@ def test_small_games_get_branch_and_bound_whatever_their_first_gap(monkeypatch):
 
 
 def test_a_start_is_not_called_optimal_where_it_is_not():
-    """With restarts, HiGHS 1.15.1 proved 807,688,578,976 ps here."""
+    """HiGHS 1.15.1 proves 807,688,578,976 ps here where it restarts."""
     env = gym.make("MallocGame-UNet-medical-edge-tpu-v0")
     assert Exact(tie_break="none").solve(env, time_limit=60).report.latency_ps <= 807_510_271_904
