@@ -9,13 +9,13 @@ import gymnasium as gym
 import numpy as np
 
 from memplace_agents import Exact, LocalSearch
+from memplace_agents.cheap_plans import cheap_plans
 from memplace_agents.evaluator import GameEvaluator, evaluator_for
 from memplace_agents.game.preferences import by_role, by_tensor, finished, first_preferences
 from memplace_agents.solution import Solution
 from memplace_env.envs.registration import formulation_of_id
 from memplace_env.leaderboard.drawn_machines import DrawnMachine
 from memplace_env.leaderboard.pinned import baseline_plan, make_env, task_of
-from memplace_env.placement.compiler import HEURISTICS
 from memplace_env.placement.memory_plan import MemoryPlan
 
 PLANS: Final = 1000
@@ -59,8 +59,9 @@ def find_reference(machine: DrawnMachine, env_id: str) -> Solution:
 @lru_cache(maxsize=1)
 def _nominal_plans(env_id: str) -> list[MemoryPlan | None]:
     """Return plans that no machine's costs change."""
-    task = task_of(env_id)
-    return [baseline_plan(task, formulation_of_id(env_id)), HEURISTICS["all-fastest"](task), _solved(make_env(env_id))]
+    env: Any = make_env(env_id)
+    baseline = baseline_plan(task_of(env_id), formulation_of_id(env_id))
+    return [baseline, *cheap_plans(env.unwrapped.problem).values(), _solved(env)]
 
 
 def _solved(env: Any) -> MemoryPlan | None:
