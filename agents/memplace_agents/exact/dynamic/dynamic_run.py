@@ -1,4 +1,4 @@
-"""The search for plans that move tensors: a linear bound, annealed games, branch and bound, then windows."""
+"""The search for plans that move tensors: a linear bound, a short tree, annealed games, then windows and trees."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ TREE_SECONDS = 150.0
 TREE_SHARE = 0.5
 """Fraction of the time that is left for branch and bound; the rest is for windows."""
 FIRST_SECONDS, FIRST_SHARE = 6.0, 0.25
-"""Most seconds of branch and bound before all else, and most of the time that is left: easy games
-need no more. Our choice."""
+"""Most seconds of branch and bound before all else, and most of the time that is left: easy games need no more. Our
+choice."""
 WIDE = 5e-3
 """Gap of the first plan above which windows, not the tree, find the better plans. Our choice."""
 ANNEALED_DECISIONS = 5_000_000
