@@ -72,7 +72,7 @@ for kib in (128, 256, 512, 1024, 2048):
     Path("sized.toml").write_text(CHIP.replace("524_288", str(kib * 1024)))
     env = gym.make("MemPlace-v0", workload="MobileNetV2", accelerator="sized.toml", batch=1)
     solution = search.solve(env, budget=2000, seed=0)
-    native_ms, best_ms = solution.native_latency_s * 1e3, solution.report.latency_s * 1e3
+    native_ms, best_ms = solution.native_latency_s * 1e3, solution.latency_s * 1e3
     print(f"{kib:5} KiB  native {native_ms:6.3f} ms   found {best_ms:6.3f} ms")
 
 # ## What a data sheet does not say

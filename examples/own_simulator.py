@@ -45,7 +45,7 @@ check_simulator(Board())
 env = gym.make("MemPlace-ResNet50-v0", simulator=Board())
 for name in ("native", "local-search", "calibrated"):
     solution = memplace_agents.make_agent(name).solve(env, budget=100, seed=0)
-    print(f"{name:13} {solution.report.latency_s * 1e3:.3f} ms, {solution.speedup:.3f} times as fast as native")
+    print(f"{name:13} {solution.latency_s * 1e3:.3f} ms, {solution.speedup:.3f} times as fast as native")
 
 # ## Noise, speed, a name
 #

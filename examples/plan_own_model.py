@@ -48,7 +48,7 @@ print(f"{task.program.num_ops} ops, {task.program.num_tensors} tensors")
 # plan and the simulator's report of it.
 solution = memplace_agents.Auto().solve(env)
 print(f"native   {solution.native_latency_s * 1e3:.3f} ms, what the chip's own compiler would do")
-print(f"plan     {solution.report.latency_s * 1e3:.3f} ms, {solution.speedup:.3f} times as fast, {solution.outcome}")
+print(f"plan     {solution.latency_s * 1e3:.3f} ms, {solution.speedup:.3f} times as fast, {solution.outcome}")
 
 # ## What it says
 #

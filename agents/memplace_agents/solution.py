@@ -112,6 +112,11 @@ class Solution:
         return min(self.stage_results, key=lambda result: result.latency_s).name if self.stage_results else self.agent
 
     @property
+    def latency_s(self) -> float | None:
+        """Latency of the plan in seconds, as the report says; None without a plan."""
+        return self.report.latency_s if self.report else None
+
+    @property
     def speedup(self) -> float:
         """latency(baseline) / latency(plan); 0 without a plan."""
         return self.native_latency_s / self.report.latency_s if self.report else 0.0

@@ -69,7 +69,7 @@ class Node:
         assert self.evaluator.remaining >= 0
         if self.whole:
             assert self.evaluator.remaining <= self.whole.evaluator.remaining
-        assert (solution.plan is None) == (self.best == float("inf"))
+        assert (solution.plan is None) == (solution.latency_s is None) == (self.best == float("inf"))
         if solution.plan is not None:
             assert solution.report.latency_s == self.best
 

@@ -36,6 +36,7 @@ def test_solutions_are_valid_and_add_up(name, chip):
     latencies = [progress.latency_s for progress in solution.history]
     assert latencies == sorted(set(latencies), reverse=True)
     assert solution.speedup == env.problem.native_report.latency_s / report.latency_s
+    assert solution.latency_s == report.latency_s
     assert solution.summary()["report"]["latency_s"] == report.latency_s
 
 
