@@ -9,8 +9,7 @@ from memplace_env.program.frontends.lowered.independence import (
     WHOLE,
     Independent,
     Span,
-    best_span,
-    meet,
+    common_span,
     rows_of,
 )
 from memplace_env.program.limits import MAX_WORK
@@ -71,7 +70,7 @@ def _spans(graph: OpGraph) -> dict[str, Span]:
     for op in graph.ops:
         for name in dict.fromkeys((*op.reads, *op.outputs)):
             allowed.setdefault(name, []).append(op.independent.get(name, WHOLE))
-    best = ((name, best_span(graph.buffers[name].elements, meet(parts))) for name, parts in allowed.items())
+    best = ((name, common_span(graph.buffers[name].elements, tuple(parts))) for name, parts in allowed.items())
     return {name: span for name, span in best if span is not None}
 
 

@@ -21,6 +21,9 @@ Shape = tuple[int, ...]
 MAX_KNOWN_ELEMENTS: Final = 4096
 """Most elements of a constant whose contents are read; larger ones are weights, of which only the shape matters."""
 
+REMEMBERED: Final = 4096
+"""Answers of each kind that are remembered while a model is read, as layers are alike (our choice)."""
+
 MAX_TENSOR_BYTES: Final = 2**46
 """Most bytes of a tensor, 64 TiB; more is a mistake in the dims, and sums of such sizes could overflow int64."""
 

@@ -15,16 +15,13 @@ from typing import Final, NamedTuple
 
 from memplace_env._lib.units import ceil_div
 from memplace_env.program.consistency import MOST_ROWS
-from memplace_env.program.frontends.lowered.graph_values import Shape
+from memplace_env.program.frontends.lowered.graph_values import REMEMBERED, Shape
 from memplace_env.program.frontends.lowered.strides import Strides
 
 Span = tuple[int, int]
 
 ENOUGH_ROWS: Final = 8
 """Rows from which on fewer rows read twice count more than further rows (our choice)."""
-
-REMEMBERED: Final = 4096
-"""Answers of each kind that are remembered, as layers are alike (our choice)."""
 
 ANYWHERE: Final = "anywhere"
 """Name of the axes of a tensor that is only moved: wherever it is cut, each result needs one part."""
@@ -192,6 +189,12 @@ def best_span(elements: int, where: Independent) -> Span | None:
 
     spans = [span for span in where.halos if elements % span[1] == 0 and 1 < span[1] // span[0] < MOST_ROWS]
     return max(spans, key=worth, default=None)
+
+
+@lru_cache(REMEMBERED)
+def common_span(elements: int, parts: tuple[Independent, ...]) -> Span | None:
+    """Return the span to cut a tensor of `elements` along that all `parts` allow, None if there is none."""
+    return best_span(elements, _meet(parts))
 
 
 def rows_of(elements: int, span: Span) -> TensorRows:

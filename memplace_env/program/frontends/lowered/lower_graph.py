@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 
 from memplace_env._lib.errors import WorkloadError
 from memplace_env.program.frontends.lowered.buffer_ops import Buffer, Op, OpGraph
@@ -12,7 +11,7 @@ from memplace_env.program.frontends.lowered.geometry import geometry_columns
 from memplace_env.program.frontends.lowered.graph_values import Value, deployed_bits
 from memplace_env.program.frontends.lowered.independence import Axes, Independent, NamedView, independent
 from memplace_env.program.frontends.lowered.node_graph import Gemm, Node, NodeGraph, Operator, Site
-from memplace_env.program.frontends.lowered.rule_errors import errors_of_rules
+from memplace_env.program.frontends.lowered.rule_errors import ErrorsOfRules
 from memplace_env.program.frontends.lowered.rules.independent_axes import NOTHING
 from memplace_env.program.frontends.lowered.rules.matrix_products import NO_GEMM
 from memplace_env.program.frontends.lowered.strides import Strides, reshaped, row_major, transposed
@@ -174,8 +173,8 @@ def _view_source(site: Site) -> int | None:
     return operator.view(site)
 
 
-def _blaming(node: Node) -> AbstractContextManager[None]:
-    return errors_of_rules(f"Attributes and operands of node {node.name!r} ({node.operator.name})")
+def _blaming(node: Node) -> ErrorsOfRules:
+    return ErrorsOfRules(f"Attributes and operands of node {node.name!r} ({node.operator.name})")
 
 
 def _check_work(node: Node, gemm: Gemm, vector_ops: int, geometry: tuple[int, ...]) -> None:

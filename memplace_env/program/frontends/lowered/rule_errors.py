@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Final
 
 from memplace_env._lib.errors import WorkloadError
 
+_OF_RULES: Final = (ArithmeticError, LookupError, TypeError, ValueError)
+"""Types of the errors that rules raise on damaged nodes."""
 
-@contextmanager
-def errors_of_rules(subject: str) -> Iterator[None]:
-    """Turn what a rule raises into a WorkloadError about `subject`, such as "Attributes and operands of node 'x'"."""
-    try:
-        yield
-    except WorkloadError:
-        raise
-    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
-        raise WorkloadError(f"{subject} do not fit together: {one_line(error)}") from error
+
+@dataclass(slots=True)
+class ErrorsOfRules:
+    """Context that turns what a rule raises into a WorkloadError.
+
+    Attributes:
+        subject: what the message is about, such as "Attributes and operands of node 'x'".
+    """
+
+    subject: str
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if isinstance(error, _OF_RULES) and not isinstance(error, WorkloadError):
+            raise WorkloadError(f"{self.subject} do not fit together: {one_line(error)}") from error
 
 
 def one_line(error: Exception) -> str:

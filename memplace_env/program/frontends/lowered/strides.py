@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 
-from memplace_env.program.frontends.lowered.graph_values import Shape
+from memplace_env.program.frontends.lowered.graph_values import REMEMBERED, Shape
 
 Strides = tuple[int, ...]
 
 
+@lru_cache(REMEMBERED)
 def row_major(shape: Shape) -> Strides:
     """Return the strides of a tensor of its own."""
     return tuple(math.prod(shape[axis + 1 :]) for axis in range(len(shape)))

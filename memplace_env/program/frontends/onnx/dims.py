@@ -52,10 +52,12 @@ def inner_dims(graph: GraphProto) -> dict[str, tuple[int | str, ...]]:
     tensors = {value.name: value.type.tensor_type for value in (*graph.value_info, *graph.output)}
     declared = {name: tuple(_declared_dims(name, t)) for name, t in tensors.items() if t.HasField("shape")}
     for node in graph.node:
+        dims = declared.get(node.output[0]) if node.output else None
+        if not dims or not node.input or operator_of(node).order is None:
+            continue
         # PyTorch's exporter names the number of indices that are not zero only once they are transposed.
         order = next((list(attribute.ints) for attribute in node.attribute if attribute.name == "perm"), [])
-        dims = declared.get(node.output[0], ()) if operator_of(node).order is not None and node.output else ()
-        if dims and sorted(order) == [*range(len(dims))] and node.input:
+        if sorted(order) == [*range(len(dims))]:
             name, turned = node.input[0], (dims[order.index(axis)] for axis in range(len(dims)))
             known = declared.get(name, tuple(f"{name}[{axis}]" for axis in range(len(dims))))
             unnamed = (size == f"{name}[{axis}]" for axis, size in enumerate(known))

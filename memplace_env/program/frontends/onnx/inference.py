@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any, Final
 
 import numpy as np
@@ -14,7 +15,7 @@ from memplace_env._lib.errors import WorkloadError
 from memplace_env.program.frontends.lowered.graph_values import Array, Value, as_bool, checked_value
 from memplace_env.program.frontends.lowered.lower_graph import work_of
 from memplace_env.program.frontends.lowered.node_graph import Node, NodeGraph, Operator
-from memplace_env.program.frontends.lowered.rule_errors import errors_of_rules
+from memplace_env.program.frontends.lowered.rule_errors import ErrorsOfRules
 from memplace_env.program.frontends.onnx.control_flow import LoopBody, alias, inlined_branch, stacked
 from memplace_env.program.frontends.onnx.dims import (
     Binding,
@@ -110,7 +111,7 @@ class _ForwardPass:
             self._run_node(node)
 
     def _run_node(self, node: NodeProto) -> None:
-        with errors_of_rules(f"Attributes and operands of {describe(node)}"):
+        with ErrorsOfRules(f"Attributes and operands of {describe(node)}"):
             self._run_kind(node)
 
     def _run_kind(self, node: NodeProto) -> None:
@@ -255,13 +256,15 @@ class _ForwardPass:
     def _run_ordinary(self, node: NodeProto, operator: Operator) -> None:
         inputs = self._inputs(node)
         check_attributes(node, inputs)
-        types = self._shapes.types(node, inputs)
+        inferred = self._shapes.inferred(node, inputs)
         read = read_node(node, operator, len(self._nodes), self._opset)
-        outputs = self._shapes.values(node, read, inputs, types)
+        outputs = self._shapes.values(node, read, inputs, inferred)
         if not operator.random and all(value is None or value.constant for value in inputs):
             outputs = folded(read, inputs, outputs, self._meter)
-        for name in filter(None, node.output):
-            value = outputs.get(name) or self._sized_by_hand(node, operator, name, types.get(name))
+        for name, type_ in zip_longest(node.output, inferred.types):
+            if not name:
+                continue
+            value = outputs.get(name) or self._sized_by_hand(node, operator, name, type_)
             if value is not None:
                 outputs[name] = value
                 self._enter(name, value)

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 from onnx import NodeProto, TypeProto, defs, helper, numpy_helper, shape_inference
 
 from memplace_env._lib.errors import WorkloadError
-from memplace_env.program.frontends.lowered.graph_values import Shape, Value, checked_value
+from memplace_env.program.frontends.lowered.graph_values import REMEMBERED, Shape, Value, checked_value
 from memplace_env.program.frontends.lowered.node_graph import Node, Site
 from memplace_env.program.frontends.lowered.rule_errors import one_line
 from memplace_env.program.frontends.onnx.node_checks import MisfitError
 from memplace_env.program.frontends.onnx.operator_lookup import STANDARD
 from memplace_env.program.frontends.onnx.topology import describe
+
+
+class Inferred(NamedTuple):
+    """Types and values that ONNX infers for the outputs of a node, by position; empty for an operator not of ONNX.
+
+    Attributes:
+        types: None where it infers none, or the output is absent.
+        values: the outputs whose shape is known; None for others.
+    """
+
+    types: tuple[TypeProto | None, ...]
+    values: tuple[Value | None, ...]
 
 
 class NodeShapes:
@@ -26,15 +39,39 @@ class NodeShapes:
     def __init__(self, opset: int) -> None:
         self._opset = opset
         self._imports = [helper.make_opsetid(STANDARD, opset)]
+        self._known: dict[Hashable, Inferred] = {}
 
-    def types(self, node: NodeProto, inputs: Sequence[Value | None]) -> dict[str, TypeProto]:
-        """Return the types that ONNX infers for the outputs, by name; none for an operator that is not of ONNX.
+    def inferred(self, node: NodeProto, inputs: Sequence[Value | None]) -> Inferred:
+        """Return what ONNX infers for the outputs; nothing for an operator that is not of ONNX.
+
+        Answers for operands without contents are remembered, as layers are alike.
 
         Raises:
             MisfitError: the operands do not fit together.
+            WorkloadError: no accelerator could hold an output, or it is no tensor.
         """
         if node.domain != STANDARD:
-            return {}
+            return Inferred((), ())
+        if any(value is not None and value.data is not None for value in inputs):
+            return self._inferred(node, inputs)
+        attributes = tuple(attribute.SerializeToString(deterministic=True) for attribute in node.attribute)
+        operands = tuple(value and (value.element_type, value.shape) for value in inputs)
+        kind = (node.op_type, attributes, operands, tuple(map(bool, node.output)))
+        if kind not in self._known:
+            self._known[kind] = self._inferred(node, inputs)
+        return self._known[kind]
+
+    def _inferred(self, node: NodeProto, inputs: Sequence[Value | None]) -> Inferred:
+        types = self._types(node, inputs)
+        by_position = [types.get(name) if name else None for name in node.output]
+        values = [
+            None if type_ is None else _static(_subject(node, name), type_)
+            for name, type_ in zip(node.output, by_position, strict=True)
+        ]
+        return Inferred(tuple(by_position), tuple(values))
+
+    def _types(self, node: NodeProto, inputs: Sequence[Value | None]) -> dict[str, TypeProto]:
+        """Return the types that ONNX infers for the outputs, by name."""
         given = {name: value for name, value in zip(node.input, inputs, strict=True) if value is not None}
         types = {name: tensor_type(value.element_type, value.shape) for name, value in given.items()}
         data = {name: numpy_helper.from_array(value.data) for name, value in given.items() if value.data is not None}
@@ -45,16 +82,15 @@ class NodeShapes:
             raise _misfit(node, inputs, error) from error
 
     def values(
-        self, node: NodeProto, read: Node, inputs: Sequence[Value | None], types: Mapping[str, TypeProto]
+        self, node: NodeProto, read: Node, inputs: Sequence[Value | None], inferred: Inferred
     ) -> dict[str, Value]:
         """Return the outputs whose shape is known, by name; `read` is the node with its attributes read.
 
         Raises:
             MisfitError: the operands do not fit together.
-            WorkloadError: no accelerator could hold an output, or it is no tensor.
+            WorkloadError: no accelerator could hold an output.
         """
-        outputs = {name: _static(_subject(node, name), type_) for name, type_ in types.items()}
-        static = {name: value for name, value in outputs.items() if value is not None}
+        static = {name: value for name, value in zip(node.output, inferred.values, strict=False) if value is not None}
         if static or read.operator.shapes is None:
             return static
         try:
@@ -68,7 +104,7 @@ class NodeShapes:
         }
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(REMEMBERED)
 def tensor_type(element_type: int, shape: Shape) -> TypeProto:
     """Return a type that must not be changed: it is cached, as a model uses few different types."""
     return helper.make_tensor_type_proto(element_type, shape)

@@ -96,8 +96,8 @@ def live_inputs(model: ModelProto) -> set[str]:
     graph = model.graph
     given = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
     outputs = [value.name for value in graph.output]
-    live = schedule(graph.node, outputs, given)
-    return given & set(outputs).union(*map(reads, live))
+    live = _live(graph.node, outputs, given, _producers(graph.node, given))
+    return given & set(outputs).union(*(reads(graph.node[index]) for index in live))
 
 
 def _producers(nodes: Sequence[NodeProto], given: Container[str]) -> dict[str, int]:

@@ -12,7 +12,7 @@ from memplace_env.program.frontends.lowered.buffer_ops import Buffer, Op, OpGrap
 from memplace_env.program.frontends.lowered.geometry import geometry_columns
 from memplace_env.program.frontends.lowered.graph_values import FLOAT_BITS, Value, deployed_bits
 from memplace_env.program.frontends.lowered.node_graph import Node, Site
-from memplace_env.program.frontends.lowered.rule_errors import errors_of_rules
+from memplace_env.program.frontends.lowered.rule_errors import ErrorsOfRules
 from memplace_env.program.frontends.stablehlo.aliases import InPlace
 from memplace_env.program.frontends.stablehlo.stablehlo_operators import (
     MIRRORS,
@@ -85,7 +85,7 @@ class _Lowering:
             self._own(name)
         ops = []
         for node in self._trace.nodes:
-            with errors_of_rules(f"Attributes and operands of a {node.name}"):
+            with ErrorsOfRules(f"Attributes and operands of a {node.name}"):
                 source = self._without_op(node)
                 if source is None:
                     ops.append(self._op(node))

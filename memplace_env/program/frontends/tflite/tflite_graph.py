@@ -10,7 +10,7 @@ from typing import Any, Final
 from memplace_env._lib.errors import WorkloadError
 from memplace_env.program.frontends.lowered.graph_values import Shape, Value, checked_value
 from memplace_env.program.frontends.lowered.node_graph import Node, NodeGraph, Operator
-from memplace_env.program.frontends.lowered.rule_errors import errors_of_rules
+from memplace_env.program.frontends.lowered.rule_errors import ErrorsOfRules
 from memplace_env.program.frontends.lowered.rules import views
 from memplace_env.program.frontends.onnx.onnx_operators import OPERATORS
 from memplace_env.program.frontends.tflite.tflite_model import Call, Tensor, TfliteModel
@@ -46,7 +46,7 @@ class _Translation:
         for tensor in self._model.inputs:
             self._values[tensor.name] = _value(tensor, constant=False)
         for call in self._model.calls:
-            with errors_of_rules(f"Options and operands of {call}"):
+            with ErrorsOfRules(f"Options and operands of {call}"):
                 self._translate(call, _row(call))
         for tensor in self._model.outputs:
             self._operand(tensor)
