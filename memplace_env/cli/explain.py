@@ -48,13 +48,13 @@ def explain(
 
     The plan's settings say how the program is built; flags replace them. --json prints the bytes of weights and of
     activations by native's level and the plan's (moved_bytes), their contiguity and levels by op, then op_saved_s,
-    by_type, gains, losses, the picture and the page.
+    by_type, gains, losses, the picture and the page, the simulator of these times and that of the search (found_with).
     """
     from memplace_env._lib.files import write_atomically
     from memplace_env.cli.output import check_folder, default_folder
     from memplace_env.report.explanation.explanation import explain_plan
     from memplace_env.report.explanation.explanation_tables import explanation_tables
-    from memplace_env.report.plans.headlines import headline
+    from memplace_env.report.plans.headlines import headline, simulator_notes
 
     _check_page(html, beside)
     model, path = named_plan(plan)
@@ -65,15 +65,17 @@ def explain(
     check_folder(picture.parent)
     if html is not None:
         check_folder(html.parent, "--html")
-    explanation = explain_plan(task, plans[0])
+    explanation, notes = explain_plan(task, plans[0]), simulator_notes(task, plans)
     drawn = str(picture) if _draw(explanation, picture) else None
     if html is not None:
-        write_atomically(html, _page(tasks, plans))
+        write_atomically(html, _page(tasks, plans, notes))
     if json:
         print_json({"plan": str(path), **explanation.to_json(_MOST), "picture": drawn, "page": html and str(html)})
         return
     console = stdout()
     console.print(headline(task, explanation.evaluated.report), style="bold", soft_wrap=True)
+    for line in notes:
+        console.print(line, soft_wrap=True)
     console.print()
     for table in explanation_tables(explanation, _MOST):
         console.print(table, "")
@@ -93,13 +95,13 @@ def _check_page(html: Path | None, beside: list[Path] | None) -> None:
         raise MemPlaceError(f"--html {html} must be the name of a page; end it in .html.")
 
 
-def _page(tasks: list[Task], plans: list[EvaluatedPlan]) -> str:
-    """Return the page of native's plan and these, of which the last two are drawn first."""
+def _page(tasks: list[Task], plans: list[EvaluatedPlan], notes: list[str]) -> str:
+    """Return the page of native's plan and these, of which the last two are drawn first, with notes above them."""
     from memplace_env.report.plan_page.plans_page import plans_page
     from memplace_env.report.plans.evaluated_plan import native_baseline
 
     task, shown = in_one_task([tasks[0], *tasks], [native_baseline(tasks[0]), *plans])
-    return plans_page(task, shown)
+    return plans_page(task, shown, notes)
 
 
 def _picture_path(out: Path) -> Path:

@@ -38,6 +38,7 @@ def simulate(plan: NamedPlan, flags: ModelFlags, json: JsonFlag = False) -> None
     """
     from memplace_env.report.explanation.bottlenecks import find_bottlenecks
     from memplace_env.report.plans.evaluated_plan import native_baseline
+    from memplace_env.report.plans.headlines import simulator_notes
     from memplace_env.report.plans.result_tables import bottlenecks_table, result_table
 
     model, path = named_plan(plan)
@@ -55,6 +56,8 @@ def simulate(plan: NamedPlan, flags: ModelFlags, json: JsonFlag = False) -> None
         )
         return
     console = stdout()
+    for line in simulator_notes(task, [evaluated]):
+        console.print(line, soft_wrap=True)
     console.print(result_table(task, evaluated), "")
     console.print(bottlenecks_table(task, evaluated))
 
@@ -114,6 +117,7 @@ def compare(
     from memplace_env.report.comparison.differences import biggest_differences
     from memplace_env.report.explanation.routes import routes_between
     from memplace_env.report.plans.evaluated_plan import native_baseline
+    from memplace_env.report.plans.headlines import simulator_notes
     from memplace_env.report.plans.result_tables import comparison_table, differences_table
 
     if picture is not None:
@@ -122,7 +126,7 @@ def compare(
         check_folder(picture.parent)
     model, paths = named_plans(plans)
     tasks, evaluated = load_evaluated(model, paths, flags)
-    first = tasks[0]
+    first, notes = tasks[0], simulator_notes(tasks[0], evaluated)
     task, evaluated = in_one_task(tasks, evaluated)
     compared = evaluated if len(evaluated) > 1 else [native_baseline(first), *evaluated]
     if picture is not None:
@@ -140,6 +144,8 @@ def compare(
         )
         return
     console = stdout()
+    for line in notes:
+        console.print(line, soft_wrap=True)
     console.print(comparison_table(first, evaluated), "")
     console.print(differences_table(task, compared))
     if picture is not None:

@@ -139,6 +139,8 @@ def resolve_task(
         settings["accelerator"] = os.fspath(accelerator)
     if isinstance(costs, str):
         settings["costs"] = costs
+    if black_box is not None:
+        settings["simulator"] = simulator if isinstance(simulator, str) else type(black_box).__name__
     if is_built(workload):
         _check_unit(program, chip, model)
     whole_costs = whole_costs_of(model, program, chip)

@@ -36,6 +36,7 @@ def test_json_agrees_with_simulate(parsed: Callable[..., Any], saved: Path) -> N
     values = parsed("explain", MODEL, saved)
     keys = {"workload", "accelerator", "plan", "levels", "speedup", "native", "report", "weights", "activations"}
     keys |= {"saved_s", "tail_saved_s", "op_saved_s", "by_type", "gains", "losses", "picture", "page"}
+    keys |= {"simulator", "found_with"}
     assert values.keys() == keys
     timed = parsed("simulate", MODEL, saved)
     assert values["speedup"] == timed["speedup"]
@@ -69,6 +70,22 @@ def test_page(run: Run, parsed: Callable[..., Any], saved: Path, tmp_path: Path)
     assert result.exit_code == 0, result.stderr
     assert "two.html" in result.stdout.splitlines()[-1]
     assert '"name":"cut/plan.json"' in (tmp_path / "two.html").read_text(encoding="utf-8")
+
+
+def test_times_of_another_simulator(run: Run, parsed: Callable[..., Any], tmp_path: Path) -> None:
+    """A plan says with which simulator it was found; whatever shows its times by another one says so."""
+    solved = run("solve", MODEL, "--simulator", "event", "--agent", "native", "--bound", 0, "--out", "o")
+    assert solved.exit_code == 0, solved.stderr
+    line = "All times are by the simulator 'builtin'; o/plan.json was found with 'event'."
+    assert line in run("explain", MODEL, "o/plan.json", "--html", "page.html").stdout
+    assert line in (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert line in run("compare", MODEL, "o/plan.json").stdout
+    assert "All times are by" in run("simulate", MODEL, "o/plan.json").stdout
+    values = parsed("explain", MODEL, "o/plan.json")
+    assert (values["simulator"], values["found_with"]) == ("builtin", "event")
+    result = run("explain", MODEL, "o/plan.json", "--simulator", "event")
+    assert result.exit_code == 0
+    assert "All times are by" not in result.stdout
 
 
 def test_without_matplotlib(run: Run, saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

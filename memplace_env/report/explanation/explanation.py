@@ -17,6 +17,7 @@ from memplace_env.program.program import Ints, TensorKind
 from memplace_env.report.comparison.differences import Difference, difference_of
 from memplace_env.report.plans.decided_levels import contiguity, decided_levels
 from memplace_env.report.plans.evaluated_plan import EvaluatedPlan, native_baseline
+from memplace_env.report.plans.headlines import simulator_name
 from memplace_env.report.plans.whole_tensors import CutTensor, split_tensors
 
 
@@ -149,6 +150,8 @@ class Explanation(NamedTuple):
         return {
             "workload": program.name,
             "accelerator": self.task.accelerator.name,
+            "simulator": simulator_name(self.task),
+            "found_with": str(self.evaluated.plan.settings.get("simulator", simulator_name(self.task))),
             "levels": list(self.level_names),
             "speedup": self.speedup,
             "native": native.summary(),

@@ -21,7 +21,7 @@ _ORDER: Final = (
 """Scripts of the picture; each uses those before it."""
 
 
-def plans_page(task: Task, plans: Sequence[EvaluatedPlan]) -> str:
+def plans_page(task: Task, plans: Sequence[EvaluatedPlan], notes: Sequence[str] = ()) -> str:
     """Return a page of a task's plans as HTML; the same plans give the same text.
 
     It draws two of them at once, first the last two: blocks by address and time, one plan above the other.
@@ -29,13 +29,15 @@ def plans_page(task: Task, plans: Sequence[EvaluatedPlan]) -> str:
     Args:
         task: the task.
         plans: at least one plan, each with its name.
+        notes: further sentences for the head of the page.
     """
     shared, own = shared_files(), texts_in("one_file")
     script = "\n".join([*(shared[name] for name in _ORDER), own["plans_page.js"]])
     first = max(0, len(plans) - 2)
+    lead = f"{task.program.num_ops:,} ops. Savings are against all tensors in {task.accelerator.levels[-1].name}."
     data = {
         "title": task_title(task),
-        "lead": f"{task.program.num_ops:,} ops. Savings are against all tensors in {task.accelerator.levels[-1].name}.",
+        "lead": " ".join((lead, *notes)),
         "version": __version__,
         "plans": [{"name": evaluated.name, "key": evaluated.plan.key} for evaluated in plans],
         "shown": [first, first + 1] if len(plans) > 1 else [0, "none"],
