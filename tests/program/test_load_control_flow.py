@@ -233,6 +233,50 @@ def test_sizes_by_hand(made: NodeProto, size: dict[str, int]) -> None:
     assert program.op_type == (made.op_type, "Cast")
 
 
+def test_a_pattern_means_sizes_without_a_name() -> None:
+    """Under the names of the message, also in a loop, and below a size of their own; one that means none is refused."""
+    made = [node("NonZero", "mask", "i"), node("Compress", "x c", "k"), node("Add", "k k", "y")]
+    inputs, types = {"mask": [16], "x": [8], "c": [8]}, {"c": TensorProto.BOOL}
+    for dims, result in (({"*": 5}, 5), ({"i*": 4, "k[*": 5}, 5), ({"*]": 4, "k[0]": 5}, 5), ({"*": 4, "k*": 5}, 5)):
+        program = load([*made, node("Identity", "i", "more")], inputs, "y more", types=types, dims=dims)
+        assert program.tensor_bytes[program.op_type.index("Add") - program.num_ops] == result * 4
+    with pytest.raises(WorkloadError, match=r"has no symbolic dim 'j\*'; it has: none"):
+        load(made[1:], inputs, types=types, dims={"k*": 5, "j*": 4})
+    body = [node("NonZero", "s", "found"), node("Gather", "s found", "some")]
+    looped = loop([*body, node("ReduceMax", "some", "most", keepdims=0), node("Add", "s most", "r")], "y")
+    rounds = {"n": np.array(2)}
+    with pytest.raises(WorkloadError, match=r"--dim y/0/found\[1\]=\.\.\."):
+        load([looped], {"x": [3]}, constants=rounds)
+    assert load([looped], {"x": [3]}, constants=rounds, dims={"y/*/found*": 1}).op_type[0] == "NonZero"
+
+
+@pytest.mark.parametrize(
+    ("made", "name", "most"),
+    [
+        (node("NonZero", "square", "k"), "k[1]", 12),
+        (node("Compress", "square c", "k", axis=-2), "k[0]", 3),
+        (node("Compress", "square c", "k"), "k[0]", 8),
+        (node("Unique", "square", "k"), "k[0]", 12),
+        (node("Unique", "square", "k", axis=1), "k[1]", 4),
+        (node("NonMaxSuppression", "boxes scores", "k"), "k[0]", 16),
+        (node("NonMaxSuppression", "boxes scores three", "k"), "k[0]", 6),
+        (node("TopK", "square list", "k other"), "k[1]", 4),
+        (node("Slice", "square list list", "k"), "k[0]", 3),
+    ],
+)
+def test_sizes_that_cannot_be(made: NodeProto, name: str, most: int) -> None:
+    inputs = {"square": [3, 4], "c": [8], "list": [1], "boxes": [1, 8, 4], "scores": [1, 2, 8]}
+    types = {"c": TensorProto.BOOL, "list": TensorProto.INT64}
+    settings: dict[str, Any] = {"constants": {"three": np.array([3])}, "types": types}
+    nodes = [made, node("Cast", "k", "y", to=TensorProto.DOUBLE)]
+    load(nodes, inputs, **settings, dims={"*": 1, name: most})
+    message = rf"{re.escape(f'The size passed for {name!r} is {most + 1}')}, but .* makes at most {most} from"
+    with pytest.raises(WorkloadError, match=message):
+        load(nodes, inputs, **settings, dims={"*": 1, name: most + 1})
+    with pytest.raises(WorkloadError, match="a dim is a whole number from 1"):
+        load(nodes, inputs, **settings, dims={"*": -1})
+
+
 # Models that are cut.
 
 CHAIN = [node("Relu", "x", "a"), node("Exp", "a", "b"), node("What", "b", "y")]

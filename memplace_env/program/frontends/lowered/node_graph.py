@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from enum import Flag, auto
 from typing import TYPE_CHECKING, Any
 
-from memplace_env.program.frontends.lowered.graph_values import Array, Value
+from memplace_env.program.frontends.lowered.graph_values import Array, Shape, Value
 from memplace_env.program.frontends.lowered.independence import SiteAxes
 
 if TYPE_CHECKING:
@@ -80,6 +80,8 @@ class Operator:
         sequence: the replacement of a node that makes or reads a sequence of tensors.
         shapes: rule for its outputs, by position, where ONNX infers none: a version of the operator is defined by a
             function only, or it is not of ONNX. The site has no outputs yet.
+        largest: rule for the largest shapes of its outputs, by position, where the data decide their size; None: any
+            size that is passed will do. The site has no outputs yet.
         keeps_elements: whether its result must have as many elements as input 0, which ONNX's inference does not check.
         branches: whether it is control flow that picks one of its subgraphs.
         loops: whether it is control flow that repeats its subgraph.
@@ -110,6 +112,7 @@ class Operator:
     value: Callable[[NodeProto, Sequence[Value]], Value] | None = None
     sequence: Callable[[SequenceSite], Unrolled] | None = None
     shapes: Callable[[Site], Sequence[Value | None]] | None = None
+    largest: Callable[[Site], Sequence[Shape]] | None = None
     keeps_elements: bool = False
     branches: bool = False
     loops: bool = False

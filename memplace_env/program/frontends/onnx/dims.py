@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -65,6 +65,11 @@ def inner_dims(graph: GraphProto) -> dict[str, tuple[int | str, ...]]:
     return declared
 
 
+def dim_names(declared: Mapping[str, tuple[int | str, ...]]) -> set[str]:
+    """Return the names of the dims in the result of `inner_dims`."""
+    return {dim for dims in declared.values() for dim in dims if isinstance(dim, str)}
+
+
 def named_dims(
     name: str, tensor: TypeProto.Tensor, declared: Mapping[str, tuple[int | str, ...]]
 ) -> tuple[int | str, ...]:
@@ -87,15 +92,17 @@ class Binding:
 
     Attributes:
         inputs: graph inputs that the outputs depend on.
+        names: names of the symbolic dims of all graph inputs.
         sizes: sizes of the inputs' symbolic dims, and of dims inside the graph that only the data determine.
+        patterns: sizes of all dims whose name matches and that have no size of their own; the last match counts.
         trips: number of rounds of loops for which the data determine it.
-        matched: names in `sizes` that a pattern was given for; not all of them need a size.
     """
 
     inputs: tuple[InputShape, ...]
+    names: Sequence[str]
     sizes: Mapping[str, int]
+    patterns: Mapping[str, int]
     trips: int | None = None
-    matched: Set[str] = frozenset()
 
     @property
     def values(self) -> dict[str, Value]:
@@ -108,9 +115,30 @@ class Binding:
         _check_sizes(self.inputs, self.sizes)
         return {value.name: _bound(value, self.sizes) for value in self.inputs}
 
+    def size_of(self, name: str) -> int | None:
+        """Return the size that was passed for a dim, None if there is none."""
+        matching = [size for pattern, size in self.patterns.items() if _matching(pattern, [name])]
+        return self.sizes.get(name, matching[-1] if matching else None)
+
     def resized(self, sizes: Mapping[str, int]) -> Binding:
         """Return a copy with other sizes for some dims."""
         return replace(self, sizes={**self.sizes, **sizes})
+
+    def check_used(self, inner: Set[str], asked: Set[str]) -> None:
+        """Refuse sizes that mean nothing in the model, once that is loaded.
+
+        Args:
+            inner: names of the dims inside the graph, of which a pattern may match some that need no size.
+            asked: names of all dims that only the data determine.
+
+        Raises:
+            WorkloadError: there is such a size.
+        """
+        for name in sorted(self.sizes.keys() - asked - {*self.names}):
+            raise WorkloadError(f"The model needs no size for the dim {name!r}, as others determine it; leave it out.")
+        for pattern in self.patterns:
+            if not _matching(pattern, {*self.names, *inner, *asked}):
+                raise _no_such_dim(pattern, self.names)
 
 
 def bind(
@@ -128,26 +156,24 @@ def bind(
         live: names of the inputs that the outputs depend on.
         batch: size of the batch dim, see `load_onnx`.
         dims: sizes of symbolic dims by name, or by patterns with "*" for those that have no size of their own.
-        inner: names of the dims inside the graph; `value[axis]` names one without a name.
+        inner: names of the dims inside the graph that the file declares; `value[axis]` names one without a name.
         trips: number of rounds of loops for which the data determine it.
 
     Raises:
         WorkloadError: a size is impossible, or a name is unknown or bound twice.
     """
-    sizes = {name: _checked_size(f"dims[{name!r}]", size) for name, size in (dims or {}).items()}
+    given = {name: _checked_size(f"dims[{name!r}]", size) for name, size in (dims or {}).items()}
     names = symbolic_dims(inputs)
-    matched = {name: sizes[pattern] for pattern in sizes for name in _matching(pattern, (*names, *inner))}
-    sizes = matched | {name: size for name, size in sizes.items() if not _matching(name, (*names, *inner))}
+    patterns = {name: size for name, size in given.items() if "*" in name}
+    sizes = {name: patterns[pattern] for pattern in patterns for name in _matching(pattern, names)}
+    sizes |= {name: size for name, size in given.items() if name not in patterns}
     for name in sizes:
         if name not in names and name not in inner and _UNNAMED.fullmatch(name) is None:
-            listed = ", ".join(names) if names else "none, all its dims are fixed"
-            if "*" in name:
-                listed += "; sizes without a name, as value[axis], are named one by one"
-            raise WorkloadError(f"The model has no symbolic dim {name!r}; it has: {listed}.")
+            raise _no_such_dim(name, names)
     inputs = [value for value in inputs if value.name in live]
     if batch is not None:
         inputs = _with_batch(inputs, names, _checked_size("batch", batch), sizes)
-    return Binding(tuple(inputs), sizes, trips, frozenset(matched))
+    return Binding(tuple(inputs), names, sizes, patterns, trips)
 
 
 def rebatches(inputs: list[InputShape], batch: int | None) -> bool:
@@ -196,6 +222,12 @@ def is_batch(name: str) -> bool:
 def _matching(pattern: str, names: Iterable[str]) -> list[str]:
     """Return the names that a pattern with "*" means."""
     return fnmatch.filter(names, pattern.replace("[", "[[]")) if "*" in pattern else []
+
+
+def _no_such_dim(name: str, names: Sequence[str]) -> WorkloadError:
+    """Return the error of a name or pattern that means no dim of the model; `names` are those of its inputs."""
+    listed = ", ".join(names) if names else "none, all its dims are fixed"
+    return WorkloadError(f"The model has no symbolic dim {name!r}; it has: {listed}.")
 
 
 def _with_batch(inputs: list[InputShape], names: list[str], batch: int, sizes: dict[str, int]) -> list[InputShape]:

@@ -19,16 +19,16 @@ from memplace_env.program.frontends.lowered.rule_errors import ErrorsOfRules
 from memplace_env.program.frontends.onnx.control_flow import LoopBody, alias, inlined_branch, stacked
 from memplace_env.program.frontends.onnx.dims import (
     Binding,
+    dim_names,
     how_to_pass,
     inner_dims,
-    input_shapes,
     named_dims,
-    symbolic_dims,
 )
 from memplace_env.program.frontends.onnx.node_checks import (
     NodeChecker,
     check_attributes,
     check_elements,
+    check_sizes,
     standard_opset,
 )
 from memplace_env.program.frontends.onnx.node_shapes import NodeShapes
@@ -61,14 +61,13 @@ class _ForwardPass:
         self._checker = NodeChecker(model.ir_version, self._opset)
         self._values = binding.values
         self._meter = Meter()
-        self._sizes = binding.sizes
-        self._unasked = binding.sizes.keys() - binding.matched - {*symbolic_dims(input_shapes(model.graph))}
+        self._binding = binding
         self._declared = inner_dims(model.graph)
+        self._asked: set[str] = set()
         self._sequences: dict[str, tuple[str, ...]] = {}
         self._known = ChainMap[str, Any](self._values, self._sequences)
         self._nodes: list[Node] = []
         self._unknown: dict[str, str] = {}
-        self._trips = binding.trips
         self._trips_needed = False
         self._assumed: dict[str, str] = {}
         self._layers: tuple[dict[str, Any], ...] = self._values, self._sequences, self._assumed
@@ -84,9 +83,8 @@ class _ForwardPass:
         self._run_nodes(graph.node, outputs, given)
         for name in outputs:
             self._value(name, "a graph output")
-        for name in sorted(self._unasked):
-            raise WorkloadError(f"The model needs no size for the dim {name!r}, as others determine it; leave it out.")
-        if self._trips is not None and not self._trips_needed:
+        self._binding.check_used(dim_names(self._declared), self._asked)
+        if self._binding.trips is not None and not self._trips_needed:
             raise WorkloadError("No loop of the model needs a number of rounds, so trips cannot apply; leave it out.")
         return NodeGraph(tuple(self._nodes), self._values, outputs, notes=self._notes())
 
@@ -226,11 +224,11 @@ class _ForwardPass:
         if goes_on and (most is not None or not limit):
             return True
         self._trips_needed = True
-        if self._trips is None:
+        if self._binding.trips is None:
             raise WorkloadError(
                 f"The data determine how often {describe(node)} runs; pass its number of rounds as trips= (--trips)."
             )
-        return rounds < self._trips
+        return rounds < self._binding.trips
 
     def _rename(self, source: str, name: str) -> None:
         """Give a value, or a sequence, another name."""
@@ -261,27 +259,33 @@ class _ForwardPass:
         outputs = self._shapes.values(node, read, inputs, inferred)
         if not operator.random and all(value is None or value.constant for value in inputs):
             outputs = folded(read, inputs, outputs, self._meter)
-        for name, type_ in zip_longest(node.output, inferred.types):
+        for position, (name, type_) in enumerate(zip_longest(node.output, inferred.types)):
             if not name:
                 continue
-            value = outputs.get(name) or self._sized_by_hand(node, operator, name, type_)
+            value = outputs.get(name) or self._sized_by_hand(node, read, inputs, position, type_)
             if value is not None:
                 outputs[name] = value
                 self._enter(name, value)
         check_elements(node, operator, inputs, outputs)
         self._nodes.append(read)
 
-    def _sized_by_hand(self, node: NodeProto, operator: Operator, name: str, type_: TypeProto | None) -> Value | None:
+    def _sized_by_hand(
+        self, node: NodeProto, read: Node, inputs: Sequence[Value | None], position: int, type_: TypeProto | None
+    ) -> Value | None:
         """An output whose size the data decide, if the file or `dims` give that; else None, and a note of why."""
-        dims = () if type_ is None or not operator.stays else named_dims(name, type_.tensor_type, self._declared)
+        name, stays = node.output[position], read.operator.stays
+        dims = named_dims(name, type_.tensor_type, self._declared) if type_ is not None and stays else ()
+        sizes = {dim: self._binding.size_of(dim) for dim in dims if isinstance(dim, str)}
+        missing = {dim: "..." for dim, size in sizes.items() if size is None}
         self._unknown[name] = f"it comes from {describe(node)}, whose output size depends on the data"
-        missing = {dim: "..." for dim in dims if isinstance(dim, str) and dim not in self._sizes}
         if missing:
             self._unknown[name] += f"; pass {how_to_pass(missing)}"
         if type_ is None or not dims or missing:
             return None
-        self._unasked -= set(dims)
-        shape = tuple(self._sizes[dim] if isinstance(dim, str) else dim for dim in dims)
+        self._asked |= sizes.keys()
+        known = {dim: size for dim, size in sizes.items() if size is not None}
+        check_sizes(node, read, inputs, position, dims, known)
+        shape = tuple(known[dim] if isinstance(dim, str) else dim for dim in dims)
         return checked_value(f"{name!r}, made by {describe(node)},", shape, type_.tensor_type.elem_type)
 
 

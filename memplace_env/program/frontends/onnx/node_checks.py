@@ -9,7 +9,7 @@ from onnx import AttributeProto, ModelProto, NodeProto, checker, defs
 
 from memplace_env._lib.errors import WorkloadError
 from memplace_env.program.frontends.lowered.graph_values import Value
-from memplace_env.program.frontends.lowered.node_graph import Operator
+from memplace_env.program.frontends.lowered.node_graph import Node, Operator, Site
 from memplace_env.program.frontends.lowered.rule_errors import one_line
 from memplace_env.program.frontends.onnx.onnx_constants import PAYLOADS
 from memplace_env.program.frontends.onnx.operator_lookup import RUNTIME, STANDARD, domain_of
@@ -138,6 +138,29 @@ def check_elements(
         if before.elements != after.elements:
             message = f"{describe(node)} cannot turn shape {list(before.shape)} into {list(after.shape)}."
             raise MisfitError(message, inputs)
+
+
+def check_sizes(
+    node: NodeProto,
+    read: Node,
+    inputs: Sequence[Value | None],
+    position: int,
+    dims: Sequence[int | str],
+    sizes: Mapping[str, int],
+) -> None:
+    """Check the sizes that were passed for the named ones of an output's dims.
+
+    Raises:
+        WorkloadError: the operator cannot make an output as large as that.
+    """
+    rule = read.operator.largest
+    largest = rule(Site(read, tuple(inputs), (), None, False))[position] if rule is not None else ()
+    for dim, most in zip(dims, largest, strict=False):
+        if isinstance(dim, str) and sizes[dim] > most:
+            raise WorkloadError(
+                f"The size passed for {dim!r} is {sizes[dim]}, but {describe(node)} makes at most {most} from its "
+                "operands; pass no more than that."
+            )
 
 
 def _trailing(a: Sequence[int], b: Sequence[int]) -> list[tuple[int, int]]:

@@ -18,7 +18,15 @@ from memplace_env.program.frontends.lowered.compute_dtype import check_deploymen
 from memplace_env.program.frontends.lowered.fusion import fuse
 from memplace_env.program.frontends.lowered.lower_graph import lower
 from memplace_env.program.frontends.lowered.node_graph import NodeGraph
-from memplace_env.program.frontends.onnx.dims import Binding, bind, inner_dims, input_shapes, rebatches, symbolic_dims
+from memplace_env.program.frontends.onnx.dims import (
+    Binding,
+    bind,
+    dim_names,
+    inner_dims,
+    input_shapes,
+    rebatches,
+    symbolic_dims,
+)
 from memplace_env.program.frontends.onnx.inference import infer
 from memplace_env.program.frontends.onnx.node_checks import MisfitError
 from memplace_env.program.frontends.onnx.onnx_reader import read_model
@@ -125,7 +133,7 @@ def _cut(graph: GraphProto, name: str) -> None:
 def _inferred(model: ModelProto, batch: int | None, dims: Mapping[str, int] | None, trips: int | None) -> NodeGraph:
     """Return the graph with all dims bound and all shapes known."""
     inputs, live = input_shapes(model.graph), live_inputs(model)
-    inner = {dim for dims in inner_dims(model.graph).values() for dim in dims if isinstance(dim, str)}
+    inner = dim_names(inner_dims(model.graph))
 
     def bound(batch: int | None) -> Binding:
         return bind(inputs, live, batch, dims, inner, trips)

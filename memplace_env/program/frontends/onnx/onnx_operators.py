@@ -24,7 +24,7 @@ from memplace_env.program.frontends.lowered.rules import (
 )
 from memplace_env.program.frontends.lowered.rules.independent_axes import Rule
 from memplace_env.program.frontends.lowered.rules.vector_ops import per_input, per_result
-from memplace_env.program.frontends.onnx.rules import missing_values, sequences, shape_folds
+from memplace_env.program.frontends.onnx.rules import largest_shapes, missing_values, sequences, shape_folds
 from memplace_env.program.frontends.onnx.rules.shape_folds import accumulated, of_elements, reduced
 
 
@@ -229,7 +229,7 @@ _ROWS: Final = (
     _reduction("ReduceMin", fold=reduced(np.min)),
     _reduction("ReduceProd", fold=reduced(np.prod)),
     _reduction("ReduceSum", fold=reduced(np.sum)),
-    _reduction("TopK", axes=independent_axes.but_axis(-1)),
+    _reduction("TopK", axes=independent_axes.but_axis(-1), largest=largest_shapes.like_first),
     Operator("SoftmaxCrossEntropyLoss", vector_ops=per_input(vector_ops.SOFTMAX)),
     # Data movement.
     *map(_move, ("DepthToSpace", "EyeLike", "ReverseSequence", "SpaceToDepth")),
@@ -246,7 +246,14 @@ _ROWS: Final = (
     _move("Pad", parameters=(1, 2, 3), view=views.if_no_padding),
     Operator("ScatterElements", vector_ops=vector_ops.scattering),
     Operator("ScatterND", vector_ops=vector_ops.scattering),
-    _move("Slice", parameters=(1, 2, 3, 4), gathers=(0,), view=views.if_all_forwards, fold=shape_folds.part),
+    _move(
+        "Slice",
+        parameters=(1, 2, 3, 4),
+        gathers=(0,),
+        view=views.if_all_forwards,
+        fold=shape_folds.part,
+        largest=largest_shapes.like_first,
+    ),
     _move("Split", parameters=(1,), view=views.if_same_size, fold=shape_folds.pieces),
     _move("Tile", parameters=(1, 2), view=views.if_same_size, fold=shape_folds.repeated),
     _move(
@@ -273,12 +280,23 @@ _ROWS: Final = (
     Operator("SequenceLength", sequence=sequences.length),
     Operator("SplitToSequence", sequence=sequences.split),
     # Tensors whose size the data may decide; where shapes do, those without operands are constants.
-    _move("Compress", axes=None),
+    _move("Compress", axes=None, largest=largest_shapes.compressed),
     _move("ConstantOfShape", axes=None, fold=shape_folds.filled),
-    Operator("NonMaxSuppression", vector_ops=vector_ops.suppression, parameters=(2, 3, 4)),
-    Operator("NonZero", vector_ops=per_input(1), sized_by_data=True, fold=shape_folds.nonzero),
+    Operator(
+        "NonMaxSuppression",
+        vector_ops=vector_ops.suppression,
+        parameters=(2, 3, 4),
+        largest=largest_shapes.suppressed,
+    ),
+    Operator(
+        "NonZero",
+        vector_ops=per_input(1),
+        sized_by_data=True,
+        fold=shape_folds.nonzero,
+        largest=largest_shapes.nonzero,
+    ),
     Operator("Range", vector_ops=per_result(1), fold=shape_folds.counted),
-    Operator("Unique", vector_ops=per_input(1)),
+    Operator("Unique", vector_ops=per_input(1), largest=largest_shapes.unique),
     # Operators without a cost, which disappear once shapes are known: constants, shape arithmetic, control flow.
     Operator("Constant", value=missing_values.literal),
     Operator("If", branches=True),
