@@ -13,9 +13,9 @@ from memplace_agents.solution import Outcome, Verdict
 from memplace_env._lib.errors import AgentError
 from memplace_env.report.plans.stage_result import StageResult
 
-PROOF_SECONDS = 60.0
-"""Seconds for the exact agent before a search without a time limit; it proves each registered one-shot program in 15 on
-one core. Our choice."""
+PROOF_WORK = 60.0
+"""Work of the exact agent before a search without a time limit, see `Exact`; it proves each registered one-shot program
+in 15 seconds on one core. Our choice."""
 
 
 class Stage(NamedTuple):
@@ -24,7 +24,6 @@ class Stage(NamedTuple):
     Attributes:
         agent: the agent that searches.
         share: fraction of the budget and time that are left.
-        seconds: most seconds if the search has no time limit; None for no limit.
         name: name of its stage result; None for the agent's.
         measured: True to leave it out if something can be proven, False if nothing can: with a black-box simulator or
             noisy measurements; None to leave it out never.
@@ -33,7 +32,6 @@ class Stage(NamedTuple):
 
     agent: Agent[Any]
     share: float = 1.0
-    seconds: float | None = None
     name: str | None = None
     measured: bool | None = None
     proof: bool = False
@@ -73,8 +71,8 @@ def run_stages(
         for stage in (stage for stage in stages if stage.measured is not provable):
             if stage_results and (evaluator.remaining <= 0 or is_optimal(evaluator.best_latency_s, bound_s)):
                 break
-            agent, share, seconds, name, *_ = last = stage
-            part = evaluator.part(share, seconds)
+            agent, share, name, *_ = last = stage
+            part = evaluator.part(share)
             try:
                 verdict = agent.run(part, seed) or Verdict()
             finally:

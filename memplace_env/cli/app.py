@@ -36,6 +36,7 @@ from memplace_env.cli import (
     train,
     warm_up,
 )
+from memplace_env.cli.console import show_warnings
 from memplace_env.cli.interrupts import INTERRUPTED, Interrupted
 
 BAD_INPUT = 2
@@ -190,5 +191,6 @@ def memplace(
 ) -> None:
     """Decide where a neural network's tensors live in an accelerator's memories, so that it runs faster."""
     del version
+    show_warnings()
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())

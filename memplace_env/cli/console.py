@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sys
 from contextlib import suppress
@@ -12,6 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from memplace_env._lib.foreign import escaped
+from memplace_env._lib.logger import LOGGER
 
 _PIPED_WIDTH, _NARROWEST, _WIDEST = 140, 20, 1000
 
@@ -45,6 +47,22 @@ def note(text: str) -> None:
     """Print a line beside the results; a failure to do so is ignored."""
     with suppress(OSError):
         stderr().print(text, style="dim", soft_wrap=True)
+
+
+class _Notes(logging.Handler):
+    """Notes of the library's warnings."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print the message."""
+        note(record.getMessage())
+
+
+_NOTES = _Notes(logging.WARNING)
+
+
+def show_warnings() -> None:
+    """Print the library's warnings beside the results from now on."""
+    LOGGER.addHandler(_NOTES)
 
 
 def print_json(value: Any) -> None:

@@ -8,8 +8,11 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from memplace_agents.evaluator import OneShotEvaluator
+from memplace_agents.exact.clock import Clock
 from memplace_agents.exact.dynamic.detail import Detail, is_tractable
-from memplace_agents.exact.dynamic.dynamic_search import Clock, Search
+from memplace_agents.exact.dynamic.dynamic_search import Search
+from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.placement.compiler.compile import plan_of_levels
 from memplace_env.placement.resolve_task import make_task
 from memplace_env.placement.simulator import backing_port_ps, evaluate_plan
@@ -206,9 +209,10 @@ def test_the_program_of_copies_holds_one_level_and_one_copy(task):
         plans.append(plan)
         return evaluate_plan(task, plan).latency_ps
 
-    search = Search(task, offered, Clock(lambda: None, lambda bound: None), 0)
+    clock = Clock.of(OneShotEvaluator(OneShotEnv(task), budget=1))
+    search = Search(task, offered, clock, lambda bound: None, 0)
     search.detail = Detail(held=True)
-    search.branch_and_bound(GAP / 2, None)
+    search.branch_and_bound(GAP / 2, clock)
     assert search.bound_ps <= best_compiled(task) * (1 + 1e-9)
     for plan in plans:
         assert violations(task, plan) == []

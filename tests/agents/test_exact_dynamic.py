@@ -115,7 +115,7 @@ def test_plans_that_move_tensors_fit_the_program_and_its_bound(task, data):
 @given(SMALL)
 def test_one_level_serves_a_use(task):
     model = build(task)
-    values = solve(model.program, seconds=5).values
+    values = solve(model.program).values
     assert values is not None
     assert (Decisions.of_values(model, values).fast.sum(axis=1) <= 1).all()
 

@@ -104,10 +104,10 @@ def test_small_games_get_branch_and_bound_whatever_their_first_gap(monkeypatch):
     """Windows are the whole program there, and may gain nothing: the tree has the last word."""
     calls, tree = [], Search.branch_and_bound
 
-    def not_at_first(search, gap, seconds, horizon=None):
+    def not_at_first(search, gap, clock, horizon=None):
         calls.append(horizon)
         if len(calls) > 1:
-            tree(search, gap, seconds, horizon)
+            tree(search, gap, clock, horizon)
 
     monkeypatch.setattr(Search, "branch_and_bound", not_at_first)
     env = MallocGameEnv("synthetic:diamond?ops=20&seed=1", "edge-tpu")

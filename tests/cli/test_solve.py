@@ -317,3 +317,10 @@ def test_tie_breaks(run: Run) -> None:
     refused = run("solve", MODEL, "--agent", "native", "--tie-break", "none")
     assert refused.exit_code == 2
     assert "native breaks no ties, so it takes no --tie-break; these do: auto, exact." in refused.stderr
+
+
+def test_warnings_of_the_library_are_notes(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memplace_agents.exact.clock.GUARD", 1e-9)
+    result = run("solve", "synthetic:random?ops=40&seed=3", "--agent", "auto", "--budget", "20")
+    assert result.exit_code == 0
+    assert "with work left, as this machine is slow or busy" in result.stderr

@@ -9,7 +9,7 @@ from memplace_agents.exact import Exact, break_ties
 from memplace_agents.heuristic import BestRule, LocalSearch
 from memplace_agents.optimality import TieBreak
 from memplace_agents.solution import Verdict
-from memplace_agents.stages import PROOF_SECONDS, Stage, run_stages
+from memplace_agents.stages import PROOF_WORK, Stage, run_stages
 
 
 class Auto(Agent[OneShotEvaluator]):
@@ -28,13 +28,13 @@ class Auto(Agent[OneShotEvaluator]):
     """
 
     def __init__(self, tie_break: TieBreak = "backing") -> None:
-        self._exact = Exact(tie_break=tie_break)
+        self._exact = Exact(tie_break=tie_break, work=PROOF_WORK)
 
     def run(self, evaluator: OneShotEvaluator, seed: int) -> Verdict:
         """Run the stages in turn until the best plan is proven optimal."""
         stages = [
             Stage(BestRule(), measured=False),
-            Stage(self._exact, 0.9, PROOF_SECONDS, measured=False, proof=True),
+            Stage(self._exact, 0.9, measured=False, proof=True),
             Stage(Calibrated(), measured=True),
             Stage(LocalSearch()),
         ]

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from memplace_agents.exact.address_kernels import FOUND, GAVE_UP, NONE_EXISTS, climb, place_in_order, search
+from memplace_agents.exact.clock import Clock
 from memplace_agents.exact.static.level_moves import Lives
 from memplace_agents.exact.static.static_model import live_sets
 from memplace_env._lib.units import ceil_div
@@ -21,6 +22,8 @@ from memplace_env.program.program import Ints
 
 EFFORT = 20_000_000
 """Work of one complete search or climb, in blocks visited: one or two seconds. Our choice."""
+VISIT_S = 7e-8
+"""Seconds to visit a block, for the clock; measured."""
 QUICK = EFFORT // 20
 """Work of each of the many searches that shrink a conflict."""
 SHRINKABLE = 40
@@ -76,13 +79,11 @@ class Fit(NamedTuple):
     offset: Ints
 
 
-def pack(
-    task: Task, lives: Lives, seed: int, expired: Callable[[], bool] = lambda: False
-) -> tuple[Ints, list[Conflict]]:
+def pack(task: Task, lives: Lives, seed: int, clock: Clock | None = None) -> tuple[Ints, list[Conflict]]:
     """Return offsets of the tensors in fast levels, int64[K], and the conflicts of those without one.
 
     All blocks lie below the most that any op reserves, so that nothing is proven if some ops reserve less.
-    Deterministic, unless `expired` becomes true: then conflicts are no longer shrunk.
+    Once the clock is up, conflicts are no longer shrunk.
     """
     program = task.program
     offset = np.zeros(program.num_tensors, dtype=np.int64)
@@ -102,15 +103,15 @@ def pack(
             continue
         blocks = Blocks(size[passing], lives.first[passing], lives.last[passing])
         for part in parts_of(blocks):
-            packing = fit(blocks.take(part), height, seed)
+            packing = fit(blocks.take(part), height, seed, clock=clock)
             offset[passing[part]] = packing.offset
             if packing.outcome != FOUND:
-                for which, needed, proven in _conflicts(blocks.take(part), height, seed, expired):
+                for which, needed, proven in _conflicts(blocks.take(part), height, seed, clock):
                     conflicts.append(Conflict(level, passing[part[which]], permanent, needed, proven and bool(even)))
     return offset, conflicts
 
 
-def fit(blocks: Blocks, height: int, seed: int, effort: int = EFFORT) -> Fit:
+def fit(blocks: Blocks, height: int, seed: int, effort: int = EFFORT, clock: Clock | None = None) -> Fit:
     """Return offsets with which all blocks lie below `height`, if they are found.
 
     NONE_EXISTS is a proof; GAVE_UP is not.
@@ -134,7 +135,9 @@ def fit(blocks: Blocks, height: int, seed: int, effort: int = EFFORT) -> Fit:
         return best
     # Among equal offsets the search tries lower indices first; large areas first, our choice.
     by_area = np.argsort(-size * (last - first + 1), kind="stable")
-    outcome, _ = search(size[by_area], first[by_area], last[by_area], height, effort // n, offset)
+    outcome, nodes = search(size[by_area], first[by_area], last[by_area], height, effort // n, offset)
+    if clock is not None:
+        clock.spend(VISIT_S * (nodes * n + (effort if outcome == GAVE_UP else 0)))  # the climb after it, too
     if outcome == FOUND:
         unsorted = np.empty_like(offset)
         unsorted[by_area] = offset
@@ -164,9 +167,7 @@ def parts_of(blocks: Blocks) -> Iterator[Ints]:
         yield from np.split(order, np.flatnonzero(blocks.first[order][1:] > ended[:-1]) + 1)
 
 
-def runs_without_addresses(
-    blocks: Blocks, height: int, seed: int, expired: Callable[[], bool] = lambda: False
-) -> Iterator[Ints]:
+def runs_without_addresses(blocks: Blocks, height: int, seed: int, clock: Clock | None = None) -> Iterator[Ints]:
     """Yield short runs of blocks by start that do not fit, int64[n] each, from left to right in time.
 
     Each is the shortest front of those that are left, then shortened from its front.
@@ -174,7 +175,7 @@ def runs_without_addresses(
     order = np.argsort(blocks.first, kind="stable")
 
     def fits(which: Ints) -> bool:
-        return _fits(blocks, which, height, seed, expired)
+        return _fits(blocks, which, height, seed, clock)
 
     while True:
         run = _front(order, fits)
@@ -185,26 +186,26 @@ def runs_without_addresses(
             return
 
 
-def _conflicts(blocks: Blocks, height: int, seed: int, expired: Callable[[], bool]) -> Iterator[tuple[Ints, int, bool]]:
+def _conflicts(blocks: Blocks, height: int, seed: int, clock: Clock | None) -> Iterator[tuple[Ints, int, bool]]:
     """Yield small sets of blocks that do not fit: indices, the height they need, and whether that is proven.
 
     Each is one of `runs_without_addresses`, shortened block by block.
     """
-    for core in runs_without_addresses(blocks, height, seed, expired):
+    for core in runs_without_addresses(blocks, height, seed, clock):
         if len(core) <= SHRINKABLE:
             for block in core:
-                if not _fits(blocks, rest := core[core != block], height, seed, expired):
+                if not _fits(blocks, rest := core[core != block], height, seed, clock):
                     core = rest
-        packing = fit(blocks.take(core), height, seed, QUICK)
+        packing = fit(blocks.take(core), height, seed, QUICK, clock)
         if packing.outcome == NONE_EXISTS:
-            yield core, _least_height(blocks.take(core), height + 1, packing.peak, seed), True
+            yield core, _least_height(blocks.take(core), height + 1, packing.peak, seed, clock), True
         else:
             yield core, packing.peak, False
 
 
-def _fits(blocks: Blocks, which: Ints, height: int, seed: int, expired: Callable[[], bool]) -> bool:
+def _fits(blocks: Blocks, which: Ints, height: int, seed: int, clock: Clock | None) -> bool:
     """Return whether a quick search finds addresses for some of the blocks; True once the time is up."""
-    return expired() or fit(blocks.take(which), height, seed, QUICK).outcome == FOUND
+    return (clock is not None and clock.up) or fit(blocks.take(which), height, seed, QUICK, clock).outcome == FOUND
 
 
 def _front(order: Ints, fits: Callable[[Ints], bool]) -> Ints:
@@ -217,7 +218,7 @@ def _front(order: Ints, fits: Callable[[Ints], bool]) -> Ints:
     return order[:count]
 
 
-def _least_height(blocks: Blocks, low: int, high: int, seed: int) -> int:
+def _least_height(blocks: Blocks, low: int, high: int, seed: int, clock: Clock | None) -> int:
     """Return the greatest height that is proven necessary, given that `low` is necessary and `high` is enough."""
     # In a packing of least offsets each block lies on a stack of others, so every height is a sum of sizes and thus a
     # multiple of their greatest common divisor.
@@ -225,7 +226,7 @@ def _least_height(blocks: Blocks, low: int, high: int, seed: int) -> int:
     low, high = ceil_div(low, unit), high // unit
     while low < high:
         middle = (low + high) // 2
-        packing = fit(blocks, middle * unit, seed, QUICK)
+        packing = fit(blocks, middle * unit, seed, QUICK, clock)
         if packing.outcome == GAVE_UP:
             break
         low, high = (low, packing.peak // unit) if packing.outcome == FOUND else (middle + 1, high)

@@ -11,6 +11,7 @@ from functools import partial
 from typing import NamedTuple
 
 from memplace_agents.evaluator import Evaluator
+from memplace_agents.exact.clock import Clock
 from memplace_agents.exact.highs import Answer, Floats, LinearProgram, solve, uninterrupted
 
 ROUNDING_PS = 0.5
@@ -29,24 +30,18 @@ class Remaining(NamedTuple):
     """Budget of a second search.
 
     Attributes:
-        seconds: returns the seconds that are left.
+        clock: its time.
         report: called every now and then, so that an interrupt takes effect.
     """
 
-    seconds: Callable[[], float]
+    clock: Clock
     report: Callable[[], None]
 
     @classmethod
     def of(cls, evaluator: Evaluator) -> Remaining:
         """Return what is left after the first search that this evaluator counted."""
-        begin = evaluator.seconds
-        end = begin + max(begin * TIME_SHARE, LEAST_SECONDS)
-
-        def seconds() -> float:
-            left, guard = evaluator.seconds_left, max(end - evaluator.seconds, 0.0)
-            return guard if left is None else min(guard, left)
-
-        return cls(seconds, partial(evaluator.prove, 0.0))
+        seconds = max(evaluator.seconds * TIME_SHARE, LEAST_SECONDS)
+        return cls(Clock.of_seconds(evaluator, seconds), partial(evaluator.prove, 0.0))
 
     def solve(self, program: LinearProgram, start: Floats, whole: bool) -> Answer:
         """Minimise the port time from a solution on; `whole` for the program of the whole.
@@ -57,7 +52,7 @@ class Remaining(NamedTuple):
         answer = solve(
             program,
             gap=WHOLE_GAP if whole else GAP,
-            seconds=self.seconds(),
+            clock=self.clock,
             checks=min(CHECKS + CHECKED_COLUMNS // len(program.cost), MOST_CHECKS),
             start=start,
             on_bound=lambda _: self.report(),

@@ -12,7 +12,7 @@ from memplace_agents.game.game_local_search import GameLocalSearch
 from memplace_agents.heuristic import BestRule
 from memplace_agents.optimality import TieBreak, check_tie_break
 from memplace_agents.solution import Verdict
-from memplace_agents.stages import PROOF_SECONDS, Stage, check_shares, run_stages
+from memplace_agents.stages import PROOF_WORK, Stage, check_shares, run_stages
 
 EXACT_SHARE = 0.5
 """Fraction of the budget left after the rules that the exact agent may take."""
@@ -63,7 +63,7 @@ def _default_stages(policy: str | Path | None, beam_share: float, tie_break: Tie
 
     stages = [
         Stage(BestRule(), measured=False),
-        Stage(Exact(tie_break=tie_break), EXACT_SHARE, PROOF_SECONDS, measured=False, proof=True),
+        Stage(Exact(tie_break=tie_break, work=PROOF_WORK), EXACT_SHARE, measured=False, proof=True),
         Stage(Calibrated(), measured=True),
         Stage(BeamSearch(), beam_share),
         Stage(GameLocalSearch()),

@@ -8,8 +8,9 @@ import numpy as np
 
 from memplace_agents.cheap_plans import offer_cheap_plans
 from memplace_agents.evaluator import Evaluator, GameEvaluator
+from memplace_agents.exact.clock import Clock
 from memplace_agents.exact.dynamic.detail import AHEAD, is_tractable
-from memplace_agents.exact.dynamic.dynamic_search import Clock, Search
+from memplace_agents.exact.dynamic.dynamic_search import Search
 from memplace_agents.exact.dynamic.dynamic_ties import DynamicTies
 from memplace_agents.exact.dynamic.lp_bound import linear_bound
 from memplace_agents.game.game_local_search import GameLocalSearch
@@ -19,7 +20,7 @@ from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.simulator import traffic_bound_ps
 
 TREE_SECONDS = 150.0
-"""Most seconds of branch and bound, each time; most registered games are solved in 20."""
+"""Most seconds of branch and bound, or most work, each time; most registered games are solved in 20."""
 TREE_SHARE = 0.5
 """Fraction of the time that is left for branch and bound; the rest is for windows."""
 FIRST_SECONDS, FIRST_SHARE = 6.0, 0.25
@@ -29,6 +30,8 @@ WIDE = 5e-3
 """Gap of the first plan above which windows, not the tree, find the better plans. Our choice."""
 ANNEALED_DECISIONS = 5_000_000
 """Decisions of the games that are annealed at first where the gap is wide: about five seconds. Our choice."""
+DECISION_S = 1e-6
+"""Seconds of a decision, for the clock; measured roughly."""
 ANNEALING_SHARE = 0.2
 """Most of the time that is left for that."""
 WINDOW_SECONDS = 10.0
@@ -46,19 +49,20 @@ class DynamicSearch:
         evaluator: evaluates plans and bounds the time.
         gap: relative gap at which a plan counts as optimal.
         seed: seed of the packer.
-        ties: True to keep some time for `break_ties`.
+        ties: True to keep some of a time limit for `break_ties`.
+        work: most work without a time limit, see `Clock`; None for as much as it finds.
     """
 
-    def __init__(self, evaluator: Evaluator, gap: float, seed: int, ties: bool) -> None:
+    def __init__(self, evaluator: Evaluator, gap: float, seed: int, ties: bool, work: float | None = None) -> None:
         self.evaluator, self.task, self.gap = evaluator, evaluator.env.task, gap
         self._proven_ps: float = traffic_bound_ps(self.task)
-        self._kept_seconds = min(TIES_SHARE * (evaluator.seconds_left or 0.0), TIES_SECONDS) if ties else 0.0
-        self._clock = Clock(self._seconds_left, self._report_bound)
+        kept = min(TIES_SHARE * (evaluator.seconds_left or 0.0), TIES_SECONDS) if ties else 0.0
+        self._clock = Clock.of(evaluator, work, kept)
         self._best_ps = np.inf
         # Times of the ops of the best plan and of the linear program's answer, with the waits behind them.
         self._time_ps = self._least_ps = np.zeros(self.task.program.num_ops + 1)
         self._seed = seed
-        self.search = Search(self.task, self._offer, self._clock, seed)
+        self.search = Search(self.task, self._offer, self._clock, self._report_bound, seed)
 
     @property
     def optimal(self) -> bool:
@@ -88,7 +92,7 @@ class DynamicSearch:
         self._best_ps = round(self.evaluator.incumbent_latency_s / PS)
         if self.optimal or not is_tractable(self.task):
             return
-        linear = linear_bound(self.task, self._clock.within(None), self._report_bound)
+        linear = linear_bound(self.task, self._clock, self._report_bound)
         self._proven_ps, self._least_ps = max(self._proven_ps, linear.bound_ps), linear.time_ps
         self.search.detail, self.search.bound_ps = self.search.detail | linear.rows, float(linear.bound_ps)
         if self.optimal or self._clock.up:
@@ -130,13 +134,13 @@ class DynamicSearch:
         try:
             GameLocalSearch().run(part, self._seed)
         finally:
+            self._clock.spend(DECISION_S * part.evaluations * self.task.program.num_uses)
             self._best_ps = min(before_ps, round(self.evaluator.incumbent_latency_s / PS))
         return self._best_ps < before_ps
 
     def _tree(self, seconds: float = TREE_SECONDS, share: float = TREE_SHARE, horizon: int | None = None) -> None:
-        """Run branch and bound on the whole program for these seconds, or this share of the time that is left."""
-        left = self._clock.seconds_left()
-        self.search.branch_and_bound(self.gap / 2, seconds if left is None else min(seconds, left * share), horizon)
+        """Run branch and bound on the whole program for these seconds, or this share of what is left."""
+        self.search.branch_and_bound(self.gap / 2, self._clock.part(seconds, share), horizon)
 
     def _windows(self, span: int) -> None:
         """Decide windows again, those first that the linear program promises most of, until none gains.
@@ -152,7 +156,7 @@ class DynamicSearch:
             promised = promise[np.minimum(firsts + span, ops + 1)] - promise[firsts]
             first = firsts[np.where(waiting, promised, -np.inf).argmax()]
             waiting[firsts == first] = False
-            if self.search.window((op_of >= first) & (op_of < first + span), WINDOW_SECONDS):
+            if self.search.window((op_of >= first) & (op_of < first + span), self._clock.part(WINDOW_SECONDS)):
                 waiting |= (abs(firsts - first) < span) & (firsts != first)
 
     def _offer(self, plan: MemoryPlan) -> int:
@@ -162,10 +166,6 @@ class DynamicSearch:
             waits = np.concatenate([report.stall_ps[1:], [0, report.tail_ps]])
             self._time_ps = np.append(report.op_time_ps, 0) + waits
         return report.latency_ps
-
-    def _seconds_left(self) -> float | None:
-        left = self.evaluator.seconds_left
-        return None if left is None else max(left - self._kept_seconds, 0.0)
 
     def _report_bound(self, bound_ps: float) -> None:
         self.evaluator.prove(max(bound_ps, self._bound_ps) * PS)

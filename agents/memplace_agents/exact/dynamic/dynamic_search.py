@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -10,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from memplace_agents.exact.clock import Clock
 from memplace_agents.exact.dynamic.addresses import Crowd, with_addresses
 from memplace_agents.exact.dynamic.decisions import Bools, Decisions
 from memplace_agents.exact.dynamic.detail import Detail, farthest, lengths_of_copies
@@ -28,7 +28,7 @@ the level by, if that is more. Our choice."""
 MARGIN = 10
 """Number of ops before and after such a stretch whose uses are decided again, too. Our choice."""
 CROWD_SECONDS = 10.0
-"""Seconds to solve again with some room left free."""
+"""Seconds, or work, to solve again with some room left free."""
 START_GAP = 1e-3
 """Gap to the best plan above which what time left of it is no start. Our choice."""
 FINE = 1e-6
@@ -44,40 +44,21 @@ class OfferedPlan(NamedTuple):
     latency_ps: int
 
 
-class Clock(NamedTuple):
-    """Time limit and progress callback of a search.
-
-    Attributes:
-        seconds_left: returns the seconds until the search has to end; None without a limit.
-        on_bound: called every now and then with the best bound so far in ps.
-    """
-
-    seconds_left: Callable[[], float | None]
-    on_bound: OnBound
-
-    def within(self, seconds: float | None) -> float | None:
-        """Return that many seconds, or those that are left if they are fewer; None for no limit."""
-        left = self.seconds_left()
-        return seconds if left is None else left if seconds is None else min(left, seconds)
-
-    @property
-    def up(self) -> bool:
-        """True once no time is left."""
-        return self.seconds_left() == 0
-
-
 class Search:
     """The programs of one task, the best plan and the best bound.
 
     Args:
         task: the problem.
         offer: evaluates a plan and returns its latency in ps.
-        clock: time limit and progress callback.
+        clock: ends the search.
+        on_bound: called every now and then with the best bound so far in ps.
         seed: seed of the packer.
     """
 
-    def __init__(self, task: Task, offer: Callable[[MemoryPlan], int], clock: Clock, seed: int) -> None:
-        self.task, self.clock = task, clock
+    def __init__(
+        self, task: Task, offer: Callable[[MemoryPlan], int], clock: Clock, on_bound: OnBound, seed: int
+    ) -> None:
+        self.task, self.clock, self._on_bound = task, clock, on_bound
         self._offer, self._seed = offer, seed
         self.detail = Detail()
         self.best: OfferedPlan | None = None
@@ -88,25 +69,24 @@ class Search:
         decisions = Decisions.of_plan(self.task, plan)
         self.best = OfferedPlan(decisions, self._offer(plan))
         self.detail |= lengths_of_copies(self.task, plan)
-        self.complete(decisions, repair=False)
+        self.complete(decisions, self.clock, repair=False)
 
-    def branch_and_bound(self, gap: float, seconds: float | None, horizon: int | None = None) -> None:
+    def branch_and_bound(self, gap: float, clock: Clock, horizon: int | None = None) -> None:
         """Solve the whole program, again with longer windows for copies that begin early, until none needs one.
 
         Args:
             gap: relative gap at which a plan counts as optimal.
-            seconds: most seconds to spend; None without a limit.
+            clock: ends it.
             horizon: ops before its use in which each copy is followed at first; None for as many as are affordable.
         """
-        end = _Countdown(self.clock, seconds)
         horizon = farthest(self.task) if horizon is None else horizon
         for _ in range(ROUNDS):
             model = build(self.task, self.detail | Detail(horizon=horizon))
-            start = self.start(model, end.left())
+            start = self.start(model, clock)
             answer = solve(
                 model.program,
                 gap=gap,
-                seconds=end.left(),
+                clock=clock,
                 start=start,
                 on_bound=partial(self._report_bound, model.unit_ps),
             )
@@ -115,10 +95,10 @@ class Search:
                 break
             before = len(self.detail)
             self.detail |= copies_begun_early(model, answer.values)
-            self.complete(Decisions.of_values(model, answer.values))
+            self.complete(Decisions.of_values(model, answer.values), self.clock)
             if answer.interrupted:
                 raise KeyboardInterrupt
-            if self.closed(gap) or len(self.detail) == before or end.left() == 0:
+            if self.closed(gap) or len(self.detail) == before or clock.up:
                 break
 
     def closed(self, gap: float) -> bool:
@@ -130,63 +110,59 @@ class Search:
         """Gap of the best plan; 0 before there are a plan and a bound."""
         return 0.0 if self.best is None or not self.bound_ps else self.best.latency_ps / self.bound_ps - 1
 
-    def window(self, uses: Bools, seconds: float) -> bool:
+    def window(self, uses: Bools, clock: Clock) -> bool:
         """Decide again at these uses, bool[U], with all others fixed; return whether the best plan became faster."""
         assert self.best is not None
         before = self.best
-        self.complete(before.decisions, ~uses, seconds)
+        self.complete(before.decisions, clock, ~uses)
         return self.best.latency_ps < before.latency_ps
 
-    def complete(
-        self, decisions: Decisions, fixed: Bools | None = None, seconds: float | None = None, repair: bool = True
-    ) -> None:
+    def complete(self, decisions: Decisions, clock: Clock, fixed: Bools | None = None, repair: bool = True) -> None:
         """Offer the best plan with these decisions, at all uses or at `fixed`, bool[U], if one is found in time.
 
         Where blocks have no addresses, some room is left free and the uses there are decided again, if `repair`.
         """
-        end = _Countdown(self.clock, seconds)
-        free_bytes = np.zeros((self.task.program.num_ops + 1, self.task.backing), dtype=np.int64)
+        crowded, free_bytes = False, np.zeros((self.task.program.num_ops + 1, self.task.backing), dtype=np.int64)
         for _ in range(ROUNDS):
             model = build(self.task, self.detail, free_bytes)
-            start = None if fixed is None else self.start(model, end.left())
+            start = None if fixed is None else self.start(model, clock)
             answer = uninterrupted(
                 solve(
                     without_early(model, decisions.fixed(model, fixed)),
                     gap=FINE if fixed is None else max(FINE, WINDOW_GAP * self._gap),
-                    seconds=end.left(),
+                    clock=clock,
                     start=start,
                     on_bound=partial(self._report_bound, 0.0),
                 )
             )
-            values = None if answer.values is None else settled(model, answer.values, end.left())
+            values = None if answer.values is None else settled(model, answer.values, clock)
             if values is None:
                 break
             schedule = read_schedule(model, values)
             missing = missing_detail(model, values, schedule)
             self.detail |= missing
             if len(missing):
-                if end.left() == 0:
+                if clock.up:
                     break
                 continue
-            plan = with_addresses(self.task, schedule, self._seed)
+            plan = with_addresses(self.task, schedule, self._seed, clock)
             if isinstance(plan, MemoryPlan):
                 self._keep(Decisions.of_values(model, values), plan)
                 break
             if not repair:
                 break
-            fixed = self._make_room(plan, free_bytes, fixed)
-            if seconds is None:
-                seconds = CROWD_SECONDS
-                end = _Countdown(self.clock, seconds)
+            fixed = self._make_room(plan, free_bytes, fixed, clock)
+            if not crowded:
+                crowded, clock = True, clock.part(CROWD_SECONDS)
 
-    def _make_room(self, crowds: list[Crowd], free_bytes: Ints, fixed: Bools | None) -> Bools:
+    def _make_room(self, crowds: list[Crowd], free_bytes: Ints, fixed: Bools | None, clock: Clock) -> Bools:
         """Leave more room free where blocks do not fit, and return the uses elsewhere, which stay fixed, bool[U]."""
         program = self.task.program
         fixed = np.ones(program.num_uses, dtype=bool) if fixed is None else fixed.copy()
         for crowd in crowds:
             capacity = self.task.accelerator.levels[crowd.level].capacity_bytes
             room = max(int(capacity * ROOM), (crowd.peak - crowd.height) // 4)
-            for first, last in crowd.stretches(self._seed):
+            for first, last in crowd.stretches(self._seed, clock):
                 free_bytes[first : last + 1, crowd.level] += room
                 fixed &= (program.use_op < first - MARGIN) | (program.use_op > last + MARGIN)
         return fixed
@@ -196,27 +172,17 @@ class Search:
         if self.best is None or latency_ps < self.best.latency_ps:
             self.best = OfferedPlan(decisions, latency_ps)
 
-    def start(self, model: DynamicModel, seconds: float | None) -> Floats | None:
+    def start(self, model: DynamicModel, clock: Clock) -> Floats | None:
         """Return the best plan as a solution of the program; None if there is none, or none as fast in time."""
         if self.best is None:
             return None
         fixed = self.best.decisions.fixed(model)
-        values = uninterrupted(solve(without_early(model, fixed), gap=FINE, seconds=seconds)).values
+        values = uninterrupted(solve(without_early(model, fixed), gap=FINE, clock=clock)).values
         slower = values is None or model.program.cost @ values * model.unit_ps > self.best.latency_ps * (1 + START_GAP)
         return None if slower else values
 
     def _report_bound(self, unit_ps: float, bound: float) -> None:
-        self.clock.on_bound(max(self.bound_ps, bound * unit_ps))
-
-
-class _Countdown:
-    """A number of seconds from now on, limited by the clock."""
-
-    def __init__(self, clock: Clock, seconds: float | None) -> None:
-        self._clock, self._stop = clock, None if seconds is None else time.perf_counter() + seconds
-
-    def left(self) -> float | None:
-        return self._clock.within(None if self._stop is None else max(self._stop - time.perf_counter(), 0.0))
+        self._on_bound(max(self.bound_ps, bound * unit_ps))
 
 
 def without_early(model: DynamicModel, program: LinearProgram) -> LinearProgram:

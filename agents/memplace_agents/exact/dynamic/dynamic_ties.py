@@ -10,7 +10,7 @@ from memplace_agents.evaluator import Evaluator
 from memplace_agents.exact.dynamic.decisions import Decisions
 from memplace_agents.exact.dynamic.detail import Detail, lengths_of_copies
 from memplace_agents.exact.dynamic.dynamic_model import DynamicModel, build
-from memplace_agents.exact.dynamic.dynamic_search import Clock, Search, without_early
+from memplace_agents.exact.dynamic.dynamic_search import Search, without_early
 from memplace_agents.exact.highs import LinearProgram, solve, uninterrupted
 from memplace_agents.exact.tie_break import ROUNDING_PS, Remaining, saves
 from memplace_env.placement.memory_plan import MemoryPlan
@@ -32,7 +32,7 @@ class DynamicTies:
     def __init__(self, evaluator: Evaluator, detail: Detail, seed: int) -> None:
         self.evaluator, self.task = evaluator, evaluator.env.task
         self.left = Remaining.of(evaluator)
-        self.search = Search(self.task, self._prefer, Clock(self.left.seconds, lambda _: self.left.report()), seed)
+        self.search = Search(self.task, self._prefer, self.left.clock, lambda _: self.left.report(), seed)
         self.search.detail = detail
 
     def run(self) -> None:
@@ -40,14 +40,14 @@ class DynamicTies:
         assert self.evaluator.incumbent is not None
         self.search.detail |= lengths_of_copies(self.task, self.evaluator.incumbent)
         for whole in (False, True):
-            if self.left.seconds() > 0:
+            if not self.left.clock.up:
                 self._pass(self.evaluator.incumbent, whole)
 
     def _pass(self, plan: MemoryPlan, whole: bool) -> None:
         """Solve one program from a plan on, and offer the plan of its answer."""
         model = build(self.task, self.search.detail)
         fastest = without_early(model, Decisions.of_plan(self.task, plan).fixed(model))
-        start = uninterrupted(solve(fastest, seconds=self.left.seconds(), fine=True)).values
+        start = uninterrupted(solve(fastest, clock=self.left.clock, fine=True)).values
         if start is None:
             return
         program = without_early(model, port_program(model))
@@ -61,7 +61,7 @@ class DynamicTies:
             program = replace(program, upper=upper)
         answer = self.left.solve(program, np.where(program.whole, start, np.nan), whole)
         if answer.values is not None and saves(program, answer.values, port):
-            self.search.complete(Decisions.of_values(model, answer.values))
+            self.search.complete(Decisions.of_values(model, answer.values), self.left.clock)
 
     def _prefer(self, plan: MemoryPlan) -> int:
         return self.evaluator.prefer(plan).latency_ps

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from memplace_agents.exact.clock import Clock
 from memplace_agents.exact.dynamic.decisions import Decisions
 from memplace_agents.exact.dynamic.detail import AHEAD, Detail
 from memplace_agents.exact.dynamic.dynamic_model import DynamicModel
@@ -33,11 +34,11 @@ class DynamicSchedule(NamedTuple):
     transfers: Ints
 
 
-def settled(model: DynamicModel, values: Floats, seconds: float | None = None) -> Floats | None:
+def settled(model: DynamicModel, values: Floats, clock: Clock | None = None) -> Floats | None:
     """Return a solution with the same decisions, the best latency and, among those, the least room, float64[C].
 
     All copies are within their windows; copies in are as late and write-backs as early as they can be, and a write-back
-    that no use needs is left out. None if one of the two programs is not solved within the seconds.
+    that no use needs is left out. None if one of the two programs is not solved in time.
 
     Raises:
         KeyboardInterrupt: if the solver is interrupted.
@@ -58,11 +59,11 @@ def settled(model: DynamicModel, values: Floats, seconds: float | None = None) -
             upper[model.sending(tensor, level)] = 0
     upper[model.columns.early[model.columns.early >= 0]] = 0
     fixed = replace(program, lower=lower, upper=upper)
-    fastest = uninterrupted(relax(fixed, seconds=seconds)).values
+    fastest = uninterrupted(relax(fixed, clock=clock)).values
     if fastest is None:
         return None
     as_fast = replace(fixed, cost=room).with_row(program.cost, float(program.cost @ fastest) * (1 + SLACK))
-    return uninterrupted(relax(as_fast, seconds=seconds)).values
+    return uninterrupted(relax(as_fast, clock=clock)).values
 
 
 def read_schedule(model: DynamicModel, values: Floats) -> DynamicSchedule:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from math import ceil
 from typing import NamedTuple
 
 import numpy as np
 
+from memplace_agents.exact.clock import Clock
 from memplace_agents.exact.dynamic.detail import Detail
 from memplace_agents.exact.dynamic.dynamic_model import build
 from memplace_agents.exact.dynamic.weighed_rows import violated_rows
@@ -45,12 +45,12 @@ def _cache(task: Task) -> dict[str, LinearBound]:
     return {}
 
 
-def linear_bound(task: Task, seconds: float | None = None, on_bound: OnBound | None = None) -> LinearBound:
+def linear_bound(task: Task, clock: Clock | None = None, on_bound: OnBound | None = None) -> LinearBound:
     """Return the bound of the linear program of `dynamic_model`, with the rows that its answers violate.
 
     Args:
         task: the problem.
-        seconds: most seconds to spend; a cached bound takes none.
+        clock: ends it; a cached bound takes no time.
         on_bound: see `highs.solve`.
 
     Raises:
@@ -59,14 +59,12 @@ def linear_bound(task: Task, seconds: float | None = None, on_bound: OnBound | N
     found = _cache(task).get("bound", LinearBound())
     if found.complete:
         return found
-    end = None if seconds is None else time.perf_counter() + seconds
     for _ in range(ROUNDS + 1):
-        left = None if end is None else max(end - time.perf_counter(), 0.0)
-        if left == 0:
+        if clock is not None and clock.up:
             break
         model = build(task, found.rows)
         interior = len(model.program.cost) > SIMPLEX_COLUMNS
-        answer = uninterrupted(relax(model.program, seconds=left, on_bound=on_bound, interior=interior))
+        answer = uninterrupted(relax(model.program, clock=clock, on_bound=on_bound, interior=interior))
         before_ps, bound_ps = found.bound_ps, max(found.bound_ps, ceil(answer.bound * model.unit_ps))
         found = found._replace(bound_ps=bound_ps)
         if answer.values is None:  # the time is up

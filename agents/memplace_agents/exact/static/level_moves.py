@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
+from memplace_agents.exact.clock import Clock
 from memplace_env.machine.costs.op_time_kernels import used_by_level, without_useless
 from memplace_env.placement.compiler import place_levels
 from memplace_env.placement.compiler.evaluate import evaluate_assignments
@@ -17,6 +17,8 @@ from memplace_env.program.program import Ints
 
 CHUNK = 64
 """Number of moves that `descend` tries at once."""
+USE_S = 5e-8
+"""Seconds to compile a plan for each use of a tensor, for the clock; measured roughly."""
 PATIENCE = 4
 """Number of rounds through all moves without a gain after which `descend` stops."""
 
@@ -66,7 +68,7 @@ def without_useless_tensors(task: Task, level: Ints) -> Ints:
     return moved
 
 
-def descend(task: Task, level: Ints, *, seed: int, budget: int, seconds: float | None) -> tuple[Ints, int]:
+def descend(task: Task, level: Ints, *, seed: int, budget: int, clock: Clock) -> tuple[Ints, int]:
     """Change one tensor's level at a time while that makes the compiled plan faster.
 
     Moves are tried in a random order, `CHUNK` at once, and the best of them is made unless all make the plan slower;
@@ -77,25 +79,26 @@ def descend(task: Task, level: Ints, *, seed: int, budget: int, seconds: float |
         level: int64[K], levels to start from.
         seed: seed of the order.
         budget: most plans to compile.
-        seconds: most seconds to spend, or None.
+        clock: ends it.
 
     Returns:
         The best levels, and the number of plans compiled.
     """
-    begin, rng = time.perf_counter(), np.random.default_rng(seed)
+    rng = np.random.default_rng(seed)
     schedule = schedule_of(task, "weights-before-results")
     moves = np.argwhere(np.repeat(task.program.is_placeable[:, None], task.accelerator.num_levels, axis=1))
     rng.shuffle(moves)
     best, level = np.iinfo(np.int64).max, level.copy()
     spent = gained = 0
     while spent < budget and spent - gained < PATIENCE * len(moves):
-        if seconds is not None and time.perf_counter() - begin > seconds:
+        if clock.up:
             break
         chunk = moves[(spent + np.arange(min(CHUNK, len(moves)))) % len(moves)][: budget - spent]
         trials = np.repeat(level[None], len(chunk), axis=0)
         trials[np.arange(len(chunk)), chunk[:, 0]] = chunk[:, 1]
         latency = evaluate_assignments(schedule, trials, np.arange(task.program.num_tensors)).latency_ps
         spent += len(chunk)
+        clock.spend(USE_S * len(chunk) * task.program.num_uses)
         if latency.min() < best:
             gained = spent
         if latency.min() <= best:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 from memplace_agents.exact.address_search import Conflict, pack
+from memplace_agents.exact.clock import Clock
 from memplace_agents.exact.static.level_moves import lives
 from memplace_env.placement.compiler import place_levels
 from memplace_env.placement.compiler.compile import plan_of_levels
@@ -28,14 +28,14 @@ class Placed(NamedTuple):
     conflicts: list[Conflict]
 
 
-def placed(task: Task, level: Ints, seed: int, expired: Callable[[], bool]) -> Placed:
-    """Return plans with the levels int64[K]; see `pack` for the seed and `expired`."""
+def placed(task: Task, level: Ints, seed: int, clock: Clock) -> Placed:
+    """Return plans with the levels int64[K]; see `pack` for the seed and the clock."""
     compiled = [place_levels(task, level, order) for order in ORDERS]
     complete = [plan for plan, reassigned in compiled if reassigned == 0]
     if complete:
         return Placed(complete[:1], [])
     blocks = lives(task, level)
-    offset, conflicts = pack(task, blocks, seed, expired)
+    offset, conflicts = pack(task, blocks, seed, clock)
     if conflicts:
         return Placed([plan for plan, _ in compiled], conflicts)
     return Placed([plan_of_levels(task, blocks.level, offset, blocks.copy_start)], [])

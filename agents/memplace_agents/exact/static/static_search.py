@@ -9,8 +9,9 @@ import numpy as np
 from memplace_agents.cheap_plans import offer_cheap_plans
 from memplace_agents.evaluator import OneShotEvaluator
 from memplace_agents.exact.address_search import Conflict
+from memplace_agents.exact.clock import Clock
 from memplace_agents.exact.dynamic.detail import Detail, is_tractable
-from memplace_agents.exact.dynamic.dynamic_search import Clock, Search
+from memplace_agents.exact.dynamic.dynamic_search import Search
 from memplace_agents.exact.static.cuts import cut
 from memplace_agents.exact.static.level_moves import descend, without_useless_tensors
 from memplace_agents.exact.static.static_addresses import placed
@@ -30,18 +31,26 @@ SOLVER_SHARE = 0.9
 """Fraction of the remaining time for the linear program, so that some is left to make a plan of its answer; of what is
 left then the same fraction for single moves, so that some is left for tie-breaks."""
 HELD_SHARE, HELD_SECONDS = 0.6, 30.0
-"""Fraction of the remaining time for the program in which copies take time, and most seconds of it. Our choice."""
+"""Fraction of the remaining time for the program in which copies take time, and most seconds, or work, of it.
+Our choice."""
 GUESSES = 20
 """Most rounds with a cut that is not proven: they find plans but no longer raise the bound."""
 
 
 class StaticSearch:
-    """State of one run: the bound and the best latency. It begins with the plans of all rules."""
+    """State of one run: the bound and the best latency. It begins with the plans of all rules.
 
-    def __init__(self, evaluator: OneShotEvaluator, mip_gap: float, seed: int) -> None:
+    Args:
+        evaluator: evaluates plans and bounds the time.
+        mip_gap: relative gap at which a plan counts as optimal.
+        seed: seed of the packer.
+        work: most work without a time limit, see `Clock`; None for as much as it finds.
+    """
+
+    def __init__(self, evaluator: OneShotEvaluator, mip_gap: float, seed: int, work: float | None = None) -> None:
         problem = evaluator.env.problem
         self.evaluator, self.task = evaluator, problem.task
-        self.mip_gap, self.seed = mip_gap, seed
+        self.mip_gap, self.seed, self._clock = mip_gap, seed, Clock.of(evaluator, work)
         self.bound_ps = problem.native_report.traffic_bound_ps
         offer_cheap_plans(evaluator)
         self.best_ps = round(evaluator.incumbent_latency_s / PS)
@@ -61,7 +70,7 @@ class StaticSearch:
     def run(self) -> None:
         """Run the rounds, then improve what is not proven optimal: by the program of copies, and by single moves."""
         self._rounds()
-        if not self.optimal and self.task.streams_weights and self.evaluator.remaining > 0 and is_tractable(self.task):
+        if not (self.optimal or self._up) and self.task.streams_weights and is_tractable(self.task):
             self._hold()
         if not self.optimal and self.evaluator.remaining > 1:
             self._improve()
@@ -82,11 +91,10 @@ class StaticSearch:
         """Solve, find addresses and add cuts, until the answer has addresses or repeats itself."""
         model, cuts, unproven = self.model, self.cuts, 0
         tried: set[bytes] = set()
-        while not self.optimal and self.evaluator.remaining > 0 and unproven <= GUESSES:
-            left = self.evaluator.seconds_left
+        while not (self.optimal or self._up) and unproven <= GUESSES:
             # Half of the gap for the solver, so that rounding does not exceed the whole.
-            seconds = None if left is None else left * SOLVER_SHARE
-            answer = solve_model(model, cuts, self.mip_gap / 2, seconds, self._report_bound)
+            clock = self._clock.part(np.inf, SOLVER_SHARE)
+            answer = solve_model(model, cuts, self.mip_gap / 2, clock, self._report_bound)
             # A cut that is not proven may cut off better plans, so later bounds hold no longer.
             if not unproven:
                 self.bound_ps = max(self.bound_ps, answer.bound_ps)
@@ -106,17 +114,13 @@ class StaticSearch:
 
         Both programs have all such plans, waits included, so both bounds hold for them.
         """
-        best, left = self.evaluator.incumbent, self.evaluator.seconds_left
+        best = self.evaluator.incumbent
         assert best is not None
-        search = Search(
-            self.task, self._offer, Clock(lambda: self.evaluator.seconds_left, self._report_bound), self.seed
-        )
+        search = Search(self.task, self._offer, self._clock, self._report_bound, self.seed)
         search.detail = Detail(held=True)
         try:
             search.begin_with(best)
-            search.branch_and_bound(
-                self.mip_gap / 2, HELD_SECONDS if left is None else min(HELD_SECONDS, HELD_SHARE * left)
-            )
+            search.branch_and_bound(self.mip_gap / 2, self._clock.part(HELD_SECONDS, HELD_SHARE))
         finally:
             self.bound_ps = max(self.bound_ps, ceil(search.bound_ps))
 
@@ -133,7 +137,7 @@ class StaticSearch:
         """Offer plans with these levels; return the conflicts that leave tensors without addresses."""
         if not self.task.streams_weights:
             level = without_useless_tensors(self.task, level)
-        plans, conflicts = placed(self.task, level, self.seed, self._expired)
+        plans, conflicts = placed(self.task, level, self.seed, self._clock)
         before = self.best_ps
         for plan in plans:
             self._offer(plan)
@@ -141,8 +145,9 @@ class StaticSearch:
             self.level = level
         return conflicts
 
-    def _expired(self) -> bool:
-        return self.evaluator.seconds_left == 0
+    @property
+    def _up(self) -> bool:
+        return self._clock.up or self.evaluator.remaining == 0
 
     def _improve(self) -> None:
         """Improve the linear program's levels by single moves, or everything in the fastest level if that is better."""
@@ -151,13 +156,12 @@ class StaticSearch:
         starts = [fastest] if self.level is None else [self.level, fastest]
         schedule = schedule_of(self.task, "weights-before-results")
         latency = evaluate_assignments(schedule, np.array(starts), np.arange(tensors)).latency_ps
-        left = self.evaluator.seconds_left
         level, count = descend(
             self.task,
             starts[latency.argmin()],
             seed=self.seed,
             budget=self.evaluator.remaining - 1,
-            seconds=None if left is None else left * SOLVER_SHARE,
+            clock=self._clock.part(np.inf, SOLVER_SHARE),
         )
         self.evaluator.spend(count)
         self._offer(place_levels(self.task, level).plan)

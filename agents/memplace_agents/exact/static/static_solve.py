@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from memplace_agents.exact.clock import Clock
 from memplace_agents.exact.highs import Floats, LinearProgram, OnBound, solve
 from memplace_agents.exact.static.static_model import Rows, StaticModel, stack
 from memplace_env.program.program import Ints
@@ -27,15 +28,15 @@ class Best(NamedTuple):
 
 
 def solve_model(
-    model: StaticModel, cuts: list[Rows], gap: float, seconds: float | None, on_bound: OnBound | None = None
+    model: StaticModel, cuts: list[Rows], gap: float, clock: Clock, on_bound: OnBound | None = None
 ) -> Best:
-    """Minimise within a relative gap and a time limit; `on_bound` gets the bound in ps."""
+    """Minimise within a relative gap and the time of a clock; `on_bound` gets the bound in ps."""
 
     def report_ps(bound: float) -> None:
         if on_bound is not None:
             on_bound(bound * model.unit_ps + model.overhead_ps)
 
-    answer = solve(program_of(model, cuts), gap=gap, seconds=seconds, on_bound=report_ps)
+    answer = solve(program_of(model, cuts), gap=gap, clock=clock, on_bound=report_ps)
     level = None if answer.values is None else levels_of(model, answer.values)
     return Best(level, ceil(answer.bound * model.unit_ps) + model.overhead_ps, answer.interrupted)
 

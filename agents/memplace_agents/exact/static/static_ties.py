@@ -41,7 +41,7 @@ class StaticTies:
     def run(self) -> None:
         """Run both programs; the incumbent becomes a better plan if one is found."""
         for whole in (False, True):
-            if self.left.seconds() > 0:
+            if not self.left.clock.up:
                 self._rounds(whole)
 
     def _rounds(self, whole: bool) -> None:
@@ -57,12 +57,12 @@ class StaticTies:
             program = replace(program, cost=self.model.port, offset=self.model.port_constant)
             program = self._no_slower(program, best, slower, whole)
             answer = self.left.solve(program, start, whole)
-            if answer.values is None or not saves(program, answer.values, port) or self.left.seconds() == 0:
+            if answer.values is None or not saves(program, answer.values, port) or self.left.clock.up:
                 break
             last, level = level, levels_of(self.model, answer.values)
             if last is not None and np.array_equal(last, level):
                 break  # the bounds could not be moved further
-            plans, conflicts = placed(self.task, level, self.seed, lambda: self.left.seconds() == 0)
+            plans, conflicts = placed(self.task, level, self.seed, self.left.clock)
             self.cuts += [cut(self.task, self.model, conflict, level) for conflict in conflicts]
             if conflicts:
                 continue
