@@ -209,7 +209,7 @@ class Site:
     @property
     def result(self) -> Value:
         """The first output that is used."""
-        return next(value for value in self.outputs if value is not None)
+        return next(filter(None, self.outputs))
 
     def contents(self, position: int) -> Array | None:
         """Return the contents of a constant input, None if absent or unknown."""

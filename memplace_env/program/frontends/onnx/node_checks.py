@@ -114,6 +114,8 @@ def check_attributes(node: NodeProto, inputs: Sequence[Value | None]) -> None:
     Raises:
         WorkloadError: an attribute is out of range.
     """
+    if not node.attribute:
+        return
     rank = max((len(value.shape) for value in inputs if value is not None), default=0)
     allowed = {
         "axis": range(-rank - 1, rank + 1),

@@ -69,7 +69,7 @@ def schedule(nodes: Sequence[NodeProto], outputs: Iterable[str], given: Containe
         WorkloadError: a value has no node or two, or there is a cycle.
     """
     producer = _producers(nodes, given)
-    live = _live(nodes, outputs, given, producer)
+    live = {index: sources for index, (_, sources) in _live(nodes, outputs, given, producer).items()}
     readers: dict[int, list[int]] = {index: [] for index in live}
     for index, sources in live.items():
         for source in sources:
@@ -97,7 +97,7 @@ def live_inputs(model: ModelProto) -> set[str]:
     given = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
     outputs = [value.name for value in graph.output]
     live = _live(graph.node, outputs, given, _producers(graph.node, given))
-    return given & set(outputs).union(*(reads(graph.node[index]) for index in live))
+    return given & set(outputs).union(*(names for names, _ in live.values()))
 
 
 def _producers(nodes: Sequence[NodeProto], given: Container[str]) -> dict[str, int]:
@@ -112,15 +112,15 @@ def _producers(nodes: Sequence[NodeProto], given: Container[str]) -> dict[str, i
 
 def _live(
     nodes: Sequence[NodeProto], outputs: Iterable[str], given: Container[str], producer: dict[str, int]
-) -> dict[int, set[int]]:
-    """Return for each live node the nodes whose results it reads."""
+) -> dict[int, tuple[set[str], set[int]]]:
+    """Return for each live node the names of the values that it reads, and the nodes that make some of them."""
     stack = []
     for name in outputs:
         if name in producer:
             stack.append(producer[name])
         elif name not in given:
             raise WorkloadError(f"The graph's output {name!r} is made by no node; the file is damaged.")
-    live: dict[int, set[int]] = {}
+    live: dict[int, tuple[set[str], set[int]]] = {}
     while stack:
         index = stack.pop()
         if index in live:
@@ -129,8 +129,9 @@ def _live(
         for name in names:
             if name not in producer and name not in given:
                 raise WorkloadError(f"In the graph, {describe(nodes[index])} reads {name!r}, which nothing makes.")
-        live[index] = {producer[name] for name in names if name in producer}
-        stack.extend(live[index])
+        sources = {producer[name] for name in names if name in producer}
+        live[index] = names, sources
+        stack.extend(sources)
     return live
 
 
