@@ -5,6 +5,7 @@ import pytest
 
 from memplace_agents import Auto, Exact
 from memplace_agents.solution import Verdict
+from memplace_agents.stages import PROOF_WORK
 from memplace_env.placement.compiler import HEURISTICS
 from memplace_env.placement.resolve_task import resolve_task
 from memplace_env.placement.simulator import evaluate_plan
@@ -32,12 +33,14 @@ def test_what_is_not_proven_is_searched(monkeypatch):
 
 
 def test_the_proof_has_an_end(monkeypatch):
-    """The proof gets nine tenths of the time; where that has no limit, a minute."""
+    """The proof gets nine tenths of the time; where that has no limit, work of a minute."""
     limits = []
-    monkeypatch.setattr(Exact, "run", lambda self, evaluator, seed: limits.append(evaluator.seconds_left))
+    monkeypatch.setattr(Exact, "run", lambda self, evaluator, seed: limits.append((evaluator.seconds_left, self.work)))
     for time_limit in (None, 10.0, 1000.0):
         Auto().solve(planted_env(ops=4), budget=100, time_limit=time_limit)
-    assert limits == [pytest.approx(60, abs=1), pytest.approx(9, abs=1), pytest.approx(900, abs=1)]
+    seconds, work = zip(*limits, strict=True)
+    assert seconds == (None, pytest.approx(9, abs=1), pytest.approx(900, abs=1))
+    assert work == (PROOF_WORK,) * 3
 
 
 def test_where_a_black_box_judges():

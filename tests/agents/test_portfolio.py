@@ -11,6 +11,7 @@ from memplace_agents.game.portfolio import Portfolio, Stage
 from memplace_agents.learning.policy_file import save_policy
 from memplace_agents.muzero.networks import MuZeroNetwork
 from memplace_agents.solution import Verdict
+from memplace_agents.stages import PROOF_WORK
 from memplace_agents.xla_msa import PUBLIC_SETS, XlaMsa
 from memplace_env._lib.errors import AgentError
 from memplace_env.envs.malloc_game import MallocGameEnv
@@ -29,11 +30,11 @@ class Prover(Agent):
     name, formulations = "exact", (Formulation.GAME,)
     share, limits = None, []
 
-    def __init__(self, tie_break="backing"):
-        self.tie_break = tie_break
+    def __init__(self, tie_break="backing", work=None):
+        self.tie_break, self.work = tie_break, work
 
     def run(self, evaluator, seed):
-        self.limits.append(evaluator.seconds_left)
+        self.limits.append((evaluator.seconds_left, self.work))
         return Verdict(bound_s=self.share and self.share * evaluator.incumbent_latency_s)
 
 
@@ -139,7 +140,7 @@ def test_a_policy_lets_muzero_play_too(tmp_path):
 
 @pytest.mark.parametrize(("share", "outcome"), [(1.0, "optimal"), (0.9, "feasible")])
 def test_the_exact_agent_proves_before_anybody_searches(monkeypatch, share, outcome):
-    """The exact agent has half of the time, or a minute, and what it proves is said of the best plan of all."""
+    """The exact agent has half of the time, or work of a minute, and what it proves is said of the best plan of all."""
     monkeypatch.setattr(Prover, "share", share)
     monkeypatch.setattr(Prover, "limits", [])
     for limit in (100.0, None):
@@ -150,7 +151,7 @@ def test_the_exact_agent_proves_before_anybody_searches(monkeypatch, share, outc
         assert solution.outcome == outcome
         assert solution.bound_s is not None
         assert solution.gap == pytest.approx(solution.report.latency_s / solution.bound_s - 1)
-    assert Prover.limits == [pytest.approx(50, abs=1), pytest.approx(60, abs=1)]
+    assert Prover.limits == [(pytest.approx(50, abs=1), PROOF_WORK), (None, PROOF_WORK)]
 
 
 @pytest.mark.parametrize("doubt", ["noise", "black box"])

@@ -14,7 +14,7 @@ GUARD = 10.0
 
 
 class _Meter:
-    """What a search has spent so far: seconds, or work.
+    """Meter of a search: its seconds, or the work that it has counted.
 
     Args:
         evaluator: knows the seconds.
