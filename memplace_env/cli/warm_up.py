@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 PROGRAM: Final = "synthetic:diamond?ops=9&seed=1"
 """A program so small that compiling is nearly all the work."""
-BUDGET: Final = 20
+BUDGETS: Final = {"egrl": 200}
+"""Plans after which an agent has used all of its kernels; 20 for the others."""
 CHIPS: Final = ("nnp-i", "tpu-v4i")
 """A chip that keeps weights in place, and one that streams them: the two compilers of assignments."""
 AGENTS: Final = {
@@ -38,6 +39,8 @@ def warm_up(
     json: JsonFlag = False,
 ) -> None:
     """Compile the kernels that solving, playing and gym.make need, which otherwise happens when one is first used.
+
+    Vectors of ids that draw programs compile kernels of their own at first use, which takes longer than all of these.
 
     Machine code is kept in NUMBA_CACHE_DIR if that is set, else beside the package or in the user's cache folder, until
     memplace is updated. --json prints kernels (functions compiled now), seconds and processor_seconds.
@@ -66,7 +69,8 @@ Job = Callable[[], None]
 
 
 def _assignments() -> list[Job]:
-    return [job for chip in CHIPS for job in _searches(Formulation.ONE_SHOT, accelerator=chip)]
+    searches = [job for chip in CHIPS for job in _searches(Formulation.ONE_SHOT, accelerator=chip)]
+    return [*searches, partial(_simulate, "event")]
 
 
 def _steps() -> list[Job]:
@@ -75,7 +79,7 @@ def _steps() -> list[Job]:
 
 def _games() -> list[Job]:
     plays = [partial(_play, Formulation.GAME, observation=observation) for observation in ("dict", "flat")]
-    return [*plays, *_searches(Formulation.GAME)]
+    return [*plays, _end_games, *_searches(Formulation.GAME), _pack]
 
 
 def _dynamic() -> list[Job]:
@@ -99,17 +103,60 @@ def _searches(formulation: Formulation, **options: Any) -> list[Job]:
 
 
 def _solve(spec: AgentSpec, formulation: Formulation, options: Mapping[str, Any]) -> None:
-    spec.make().solve(_made(formulation, options), budget=BUDGET, seed=0)
+    spec.make().solve(_made(formulation, options), budget=BUDGETS.get(spec.name, 20), seed=0)
+
+
+def _simulate(simulator: str) -> None:
+    """Time a plan by another simulator than the built-in one."""
+    from memplace_env.placement.compiler import native_plan
+    from memplace_env.placement.resolve_task import resolve_task
+    from memplace_env.placement.simulator import evaluate_plan
+
+    task = resolve_task(PROGRAM, CHIPS[0], simulator)
+    evaluate_plan(task, native_plan(task))
 
 
 def _play(formulation: Formulation, **options: Any) -> None:
-    """Take one step of an environment, and reset a vector of them."""
+    """Take one step of an environment, and of a vector of them."""
     import gymnasium as gym
 
     env = _made(formulation, options)
     env.reset(seed=0)
     env.step(int(env.unwrapped.action_masks().argmax()))  # type: ignore[attr-defined]
-    gym.make_vec(formulation.traits.env_id(), num_envs=4, workload=PROGRAM, **options).reset(seed=0)
+    _step(gym.make_vec(formulation.traits.env_id(), num_envs=4, workload=PROGRAM, **options))
+
+
+def _step(envs: Any) -> None:
+    envs.reset(seed=0)
+    envs.step(envs.unwrapped.action_masks().argmax(axis=1))
+
+
+def _end_games() -> None:
+    """Finish games and return to states, as `memplace play` and pictures of plans do."""
+    import numpy as np
+
+    env: Any = _made(Formulation.GAME, {"skip_forced": True}).unwrapped
+    env.reset(seed=0)
+    problem, states = env.problem, env.problem.new_states(1)
+    problem.finish_greedily(states)
+    env.set_state(states[0])
+    problem.replay(problem.new_states(1), np.zeros((1, problem.num_decisions), dtype=np.int64))
+
+
+def _pack() -> None:
+    """Pack blocks in each way of XLA's heap and of the exact agent, which programs as small as this one do without."""
+    import numpy as np
+
+    from memplace_agents.exact.address_search import Blocks, fit
+    from memplace_agents.xla_msa.heap import Heap
+
+    heap = Heap(0, 1)
+    heap.place(0, 1, 0, 0, 0)
+    heap.repack()
+    # Twelve blocks that no order of placing packs; without effort neither does the tree search, so that the climb runs.
+    first, size = np.random.default_rng(16).integers(1, 9, size=(2, 12))
+    blocks = Blocks(size, first, first + size[::-1] % 4)
+    fit(blocks, blocks.load, seed=0, effort=0)
 
 
 def _made(formulation: Formulation, options: Mapping[str, Any]) -> gym.Env[Any, Any]:

@@ -8,9 +8,14 @@ from typing import Any
 import gymnasium as gym
 import pytest
 
+from memplace_agents.exact.address_kernels import climb, place_in_order, search
+from memplace_agents.xla_msa.heap import pack
 from memplace_env._lib.compilation import begin_preparation, compiled_kernels, end_preparation
 from memplace_env.cli import warm_up
 from memplace_env.envs.registration import Formulation
+from memplace_env.placement.compiler import native_plan
+from memplace_env.placement.resolve_task import resolve_task
+from memplace_env.placement.simulator import evaluate_plan
 from tests.cli.conftest import Run
 
 
@@ -25,6 +30,21 @@ def test_what_is_compiled_stays_so(run: Run, parsed: Callable[..., Any]) -> None
     env.reset(seed=1)
     env.step(1)
     assert compiled_kernels() == before, "another program of the formulation needs no kernel more"
+
+
+def test_kernels_that_small_programs_do_without() -> None:
+    """Those of the event simulator, of `play`, and of packings that are hard to find."""
+    warm_up._simulate("event")
+    warm_up._end_games()
+    warm_up._pack()
+    before = compiled_kernels()
+    task = resolve_task("synthetic:random?ops=9&seed=1", "tpu-v4i", "event")
+    evaluate_plan(task, native_plan(task))
+    game: Any = gym.make("MallocGame-v0", workload="synthetic:chain?ops=12&seed=3", skip_forced=True).unwrapped
+    game.reset(seed=1)
+    game.set_state(game.get_state())
+    assert compiled_kernels() == before
+    assert all(kernel.signatures for kernel in (place_in_order, search, climb, pack))
 
 
 def test_compiled_functions_are_counted(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
