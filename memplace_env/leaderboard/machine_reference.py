@@ -20,8 +20,8 @@ from memplace_env.placement.memory_plan import MemoryPlan
 
 PLANS: Final = 1000
 """Plans that a search for a reference evaluates on the machine."""
-SOLVE_SECONDS: Final = 3.0
-"""Guard of each of its two exact solves, under the nominal and under the machine's costs."""
+SOLVE_WORK: Final = 3.0
+"""Work of each of its two exact solves, under the nominal and under the machine's costs: the same for every judge."""
 GAP: Final = 1e-3
 """Gap at which they end: costs that are added up do not say more of a machine."""
 TEMPERATURE: Final = 0.0005
@@ -65,7 +65,7 @@ def _nominal_plans(env_id: str) -> list[MemoryPlan | None]:
 
 
 def _solved(env: Any) -> MemoryPlan | None:
-    return Exact(mip_gap=GAP).solve(env, time_limit=SOLVE_SECONDS).plan
+    return Exact(mip_gap=GAP, work=SOLVE_WORK).solve(env).plan
 
 
 def _anneal_games(evaluator: GameEvaluator) -> None:

@@ -59,7 +59,7 @@ def small(monkeypatch):
     for module in (checks, verifying):
         monkeypatch.setattr(module, "load_suite", lambda name: suite)
     monkeypatch.setattr(machine_reference, "PLANS", 20)
-    monkeypatch.setattr(machine_reference, "SOLVE_SECONDS", 0.2)
+    monkeypatch.setattr(machine_reference, "SOLVE_WORK", 0.2)
     return suite
 
 

@@ -26,8 +26,8 @@ SOLVES_SHARE = 0.2
 """Share of the budget for plans that the exact agent finds under fitted costs."""
 MOST_SOLVES = {Formulation.ONE_SHOT: 6, Formulation.GAME: 3}
 """Exact solves under fitted costs at most."""
-SOLVE_SECONDS = 20.0
-"""Guard of one exact solve."""
+SOLVE_WORK = 20.0
+"""Work of one exact solve, see `Exact`. Our choice."""
 NOMINAL_TIMES = 4
 """Measurements of the nominal optimum under noise: it is the best guess, and they say how noisy measurements are."""
 FINAL_SHARE = 0.25
@@ -77,18 +77,18 @@ class Calibrated(Agent[Evaluator]):
 
     Args:
         machine: what was learned of the machine on other programs, or the file that `memplace calibrate --from` wrote.
-        solve_seconds: guard of each exact solve; a solve that it ends may differ from run to run.
+        solve_work: most work of each exact solve, see `Exact`.
 
     Raises:
         AgentError: if an option is out of range, or the machine cannot be read.
     """
 
     def __init__(
-        self, machine: MachineModel | str | PathLike[str] | None = None, *, solve_seconds: float = SOLVE_SECONDS
+        self, machine: MachineModel | str | PathLike[str] | None = None, *, solve_work: float = SOLVE_WORK
     ) -> None:
-        if not solve_seconds > 0:
-            raise AgentError(f"solve_seconds={solve_seconds} is out of range; pass more than 0.")
-        self.solve_seconds = solve_seconds
+        if not solve_work > 0:
+            raise AgentError(f"solve_work={solve_work} is out of range; pass more than 0.")
+        self.solve_work = solve_work
         self.machine = machine if isinstance(machine, MachineModel) or machine is None else MachineModel.load(machine)
 
     def run(self, evaluator: Evaluator, seed: int) -> None:
@@ -98,7 +98,7 @@ class Calibrated(Agent[Evaluator]):
             AgentError: if the machine model is of another chip than the task's.
         """
         evaluator.end_races()
-        _Calibration(evaluator, np.random.default_rng(seed), self.machine, self.solve_seconds).run()
+        _Calibration(evaluator, np.random.default_rng(seed), self.machine, self.solve_work).run()
         if evaluator.remaining > 0 and not evaluator.noisy:
             search: Agent[Any] = GameLocalSearch() if evaluator.formulation is Formulation.GAME else LocalSearch()
             search.run(evaluator.part(1.0), seed)
@@ -108,9 +108,9 @@ class _Calibration:
     """One run of the agent."""
 
     def __init__(
-        self, evaluator: Evaluator, rng: np.random.Generator, machine: MachineModel | None, solve_seconds: float
+        self, evaluator: Evaluator, rng: np.random.Generator, machine: MachineModel | None, solve_work: float
     ) -> None:
-        self.evaluator, self.rng, self.solve_seconds = evaluator, rng, solve_seconds
+        self.evaluator, self.rng, self.solve_work = evaluator, rng, solve_work
         task = evaluator.env.task
         self.proposer, self.machine = Proposer(evaluator.env, rng), machine
         self.factors = CostFactors(task, machine.checked(task).prior if machine else None)
@@ -222,9 +222,11 @@ class _Calibration:
 
     def _solved(self, costs: Costs) -> MemoryPlan | None:
         left = self.evaluator.seconds_left
-        seconds = self.solve_seconds if left is None else min(self.solve_seconds, left / 4)
+        if left == 0:
+            return None
+        seconds = None if left is None else min(self.solve_work, left / 4)
         best = self._best() if self.measured.plans else None
-        return self.proposer.solved(costs, seconds, best.plan if best else None) if seconds > 0 else None
+        return self.proposer.solved(costs, self.solve_work, seconds, best.plan if best else None)
 
     def _searched(self) -> MemoryPlan | None:
         """Return the end of a search under drawn factors from the best plan."""

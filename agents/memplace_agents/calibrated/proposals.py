@@ -43,26 +43,28 @@ class Proposer:
         self.is_game = isinstance(env, MallocGameEnv)
         self._rng = rng
 
-    def solved(self, costs: Costs, seconds: float | None, best: MemoryPlan | None = None) -> MemoryPlan | None:
+    def solved(
+        self, costs: Costs, work: float, seconds: float | None = None, best: MemoryPlan | None = None
+    ) -> MemoryPlan | None:
         """Return the exact agent's plan under other costs.
 
         Games are annealed first, and large ones only.
 
         Args:
             costs: those of the plan.
-            seconds: a guard.
+            work, seconds: limits of the exact agent, see `Exact`; its seconds replace its work.
             best: where a game's annealing begins; None: with the plans of all rules.
         """
         env = self._env(costs)
         if isinstance(env, OneShotEnv):
-            return Exact(mip_gap=ONE_SHOT_GAP).solve(env, budget=10**7, time_limit=seconds).plan
+            return Exact(mip_gap=ONE_SHOT_GAP, work=work).solve(env, budget=10**7, time_limit=seconds).plan
         annealed = self._annealed(env, ANNEALED, best)
         if len(self.task.program.use_op) > MOST_EXACT:
             return annealed
         part = GameEvaluator(env, budget=10**7, time_limit=seconds)
         if annealed is not None:
             part.offer(annealed)
-        Exact(mip_gap=GAME_GAP).run(part, 0)
+        Exact(mip_gap=GAME_GAP, work=work).run(part, 0)
         return part.incumbent
 
     def searched(self, costs: Costs, best: MemoryPlan) -> MemoryPlan | None:
