@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import math
 import resource
 import statistics
 import time
@@ -14,11 +15,12 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import gymnasium as gym
 
 from benchmarks.ledger import Ledger, Record
-from benchmarks.tables import benchmark_parser, markdown_table, publish
+from benchmarks.tables import MOST_ROWS, DataFile, benchmark_parser, markdown_table, publish
 from memplace_env.backends.ort import CopyMoment, Executor
 from memplace_env.backends.ort.carving import carve
 from memplace_env.backends.ort.inputs import drawn_inputs
@@ -40,6 +42,8 @@ BUDGET, SECONDS, LEARNING_SECONDS = 30, 4.0, 25.0
 SPEED = (("ResNet50", "nnp-i"), ("BERT", "nnp-i"))
 """Network and chip; both in float32, batch 1, BERT with 128 tokens."""
 RUNS = 15
+HEADS = ("agent", "formulation", "networks right", "ops run", "bit-equal", "within tolerance", "copies planned",
+         "time / plain run")  # fmt: skip
 
 
 @cache
@@ -146,20 +150,22 @@ def peak_mb() -> float:
 
 
 def table(records: list[Record]) -> str:
-    """Return a Markdown table with a row for each agent and formulation: networks, and bit-equal runs of ops."""
-    rows = []
+    """Return a Markdown table of the agents whose plans have most copies: networks, and bit-equal runs of ops."""
+    rows = sorted(agents_file(records).rows, key=lambda row: -row[6])[:MOST_ROWS]
+    return markdown_table(HEADS, [[*row[:3], *(f"{n:,}" for n in row[3:7]), f"{row[7]:.2f}"] for row in rows])
+
+
+def agents_file(records: list[Record]) -> DataFile:
+    """Return a table with a row for each agent and formulation."""
+    rows: list[list[Any]] = []
     for name, formulation in dict.fromkeys((record["agent"], record["formulation"]) for record in records):
         mine = [record for record in records if (record["agent"], record["formulation"]) == (name, formulation)]
         done = [record for record in mine if "failed" not in record]
-        ran, equal, near = (sum(record[key] for record in done) for key in ("ran", "bit_equal", "near"))
+        counts = [sum(record[key] for record in done) for key in ("ran", "bit_equal", "near", "copies")]
         slower = [record["seconds"] / record["plain_seconds"] for record in done]
         right = f"{sum(record['right'] for record in done)} of {len(mine)}"
-        times = f"{statistics.median(slower):.2f}" if slower else "–"
-        copies = f"{sum(record['copies'] for record in done):,}"
-        rows.append([name, formulation, right, f"{ran:,}", f"{equal:,}", f"{near:,}", copies, times])
-    heads = ("agent", "formulation", "networks right", "ops run", "bit-equal", "within tolerance", "copies planned",
-             "time / plain run")  # fmt: skip
-    return markdown_table(heads, rows)
+        rows.append([name, formulation, right, *counts, round(statistics.median(slower), 4) if slower else math.nan])
+    return DataFile(HEADS, rows)
 
 
 def network_table(records: list[Record]) -> str:
@@ -195,6 +201,7 @@ def speed_table(records: list[Record]) -> str:
 
 def main() -> None:
     parser = benchmark_parser(__doc__)
+    parser.add_argument("--saved", action="store_true", help="measure nothing")
     parser.add_argument("--speed", action="store_true", help="measure the speed alone")
     arguments = parser.parse_args()
     spawned = get_context("spawn")
@@ -207,9 +214,13 @@ def main() -> None:
         publish({"execution-speed": speed_table(speeds)}, arguments.write)
         return
     ledger = Ledger(RESULTS, ("network", "formulation", "agent"))
-    with ProcessPoolExecutor(1, mp_context=spawned) as pool:
-        records = ledger.complete(settings(), measured, pool, lambda record: "failed" not in record)
-    publish({"execution-networks": network_table(records), "execution-agents": table(records)}, arguments.write)
+    if arguments.saved:
+        records = ledger.records
+    else:
+        with ProcessPoolExecutor(1, mp_context=spawned) as pool:
+            records = ledger.complete(settings(), measured, pool, lambda record: "failed" not in record)
+    tables = {"execution-networks": network_table(records), "execution-agents": table(records)}
+    publish(tables, arguments.write, {"execution-agents.csv": agents_file(records)})
 
 
 if __name__ == "__main__":

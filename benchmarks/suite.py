@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,14 @@ import memplace_agents
 from benchmarks.cores import single_cores
 from benchmarks.ids_file import register
 from benchmarks.ledger import Ledger, Record
-from benchmarks.tables import benchmark_parser, markdown_table, milliseconds, publish, setting_text
+from benchmarks.tables import (
+    MOST_ROWS,
+    DataFile,
+    benchmark_parser,
+    markdown_table,
+    publish,
+    setting_text,
+)
 from memplace_agents.cheap_plans import cheap_plans
 from memplace_agents.exact.dynamic.lp_bound import linear_bound
 from memplace_agents.game.portfolio import Portfolio
@@ -57,6 +64,11 @@ FIRST: dict[str, dict[str, dict[str, Any]]] = json.loads(
 LEAST = {Formulation.ONE_SHOT: 1.02, Formulation.GAME: 1 + LEAST_GAIN}
 """Least headroom that gives an id."""
 LEAST_ONE_SHOT_AT_HOME = 1.01
+EVERY = 16
+"""The table of ids shows of so many, sorted by headroom, the one in the middle. Our choice."""
+HEADS = ("id", "setting", "split", "ops", "native or all-backing ms", "best cheap ms", "of", "best plan ms", "gap",
+         "headroom")  # fmt: skip
+LEFT_OUT = ("program", "no one-shot id because", "no game's id because")
 """The same for the one-shot problem on its home chip."""
 SOLVED = 0.01
 """Gap at or below which no further search runs."""
@@ -298,24 +310,53 @@ def ids(records: list[Record]) -> dict[str, dict[str, Record]]:
 
 
 def table(records: list[Record]) -> str:
-    """Return a Markdown table with a row for each id: cheap plan, best plan and proven gap."""
-    headers = ["id", "setting", "split", "ops", "native or all-backing ms", "best cheap ms", "of"]
+    """Return a Markdown table of a few ids: of each `EVERY`, by rising headroom, the one in the middle."""
+    ranked = sorted(ids_file(records).rows, key=lambda row: row[9])
+    texts = [
+        [
+            *row[:3],
+            str(row[3]),
+            *(f"{ms:.3f}" for ms in row[4:6]),
+            row[6],
+            f"{row[7]:.3f}",
+            f"{row[8]:.2%}",
+            f"{row[9]:.1%}",
+        ]
+        for row in ranked[EVERY // 2 :: EVERY]
+    ]
+    return markdown_table(HEADS, texts)
+
+
+def ids_file(records: list[Record]) -> DataFile:
+    """Return a table with a row for each id: cheap plan, best plan, proven gap, and whether the rule gives the id."""
     rows = []
     for record in chosen(records):
         traits = Formulation(record["formulation"]).traits
         split = group_split(group_of(record["workload"], {}))
-        row = [traits.env_id(id_name(record)), setting_text(record), split, str(record["ops"])]
-        row += [milliseconds(record["native_s"]), milliseconds(record["cheap_s"]), record["cheap"]]
         best = record.get("plan_s", record["cheap_s"])
-        row += [milliseconds(best), f"{best / record['bound_s'] - 1:.2%}"]
+        times = [round(record[key] * 1e3, 6) for key in ("native_s", "cheap_s")]
+        gap, room = best / record["bound_s"] - 1, headroom(record) - 1
+        row = [traits.env_id(id_name(record)), setting_text(record), split, record["ops"], *times, record["cheap"]]
         rows.append(
-            [*row, f"{headroom(record) - 1:.1%}" + ("" if passes(record, record) else " (registered all the same)")]
+            [*row, round(best * 1e3, 6), round(gap, 6), round(room, 6), "yes" if passes(record, record) else "no"]
         )
-    return markdown_table([*headers, "best plan ms", "gap", "headroom"], rows)
+    return DataFile((*HEADS, "by the rule"), rows)
 
 
 def left_out(records: list[Record]) -> str:
-    """Return a Markdown table with a row for each program that has no id in a formulation, and the reason."""
+    """Return a Markdown table of programs that have no id in a formulation: those with most headroom there."""
+    rows = left_out_file(records).rows
+
+    def most(row: Sequence[Any]) -> float:
+        missing = {formulation.value for formulation, why in zip(FORMULATIONS, row[1:], strict=True) if why}
+        own = [record for record in records if record["workload"] == row[0] and record["formulation"] in missing]
+        return max((headroom(a) for record in own for a in record["tried"] if "cheap_s" in a), default=0.0)
+
+    return markdown_table(LEFT_OUT, sorted(rows, key=most, reverse=True)[:MOST_ROWS])
+
+
+def left_out_file(records: list[Record]) -> DataFile:
+    """Return a table with a row for each program that has no id in a formulation, and the reason."""
     rows = []
     for name in zoo_names():
         row = [name]
@@ -323,7 +364,7 @@ def left_out(records: list[Record]) -> str:
             row.append(_why([r for r in records if (r["workload"], r["formulation"]) == (name, formulation.value)]))
         if any(row[1:]):
             rows.append(row)
-    return markdown_table(["program", "no one-shot id because", "no game's id because"], rows)
+    return DataFile(LEFT_OUT, rows)
 
 
 def coverage(records: list[Record]) -> str:
@@ -367,7 +408,8 @@ def main() -> None:
             recorded = {tuple(record[key] for key in FIELDS): record for record in ledger.of(candidates())}
             begun = [recorded.get(tuple(one[key] for key in FIELDS), one) for one in candidates()]
             records = ledger.complete(begun, measure, pool, finished)
-    publish({"ids": table(records), "left out": f"{coverage(records)}\n{left_out(records)}"}, options.write)
+    data = {"ids.csv": ids_file(records), "left-out.csv": left_out_file(records)}
+    publish({"ids": table(records), "left out": f"{coverage(records)}\n{left_out(records)}"}, options.write, data)
     if options.register:
         register(ids(records))
 

@@ -12,8 +12,19 @@ from typing import Any, NamedTuple
 from memplace_env._lib.files import write_atomically
 from memplace_env.report.markdown import markdown_table
 
-__all__ = ["SHOWN", "DataFile", "benchmark_parser", "markdown_table", "milliseconds", "publish", "setting_text"]
+__all__ = [
+    "MOST_ROWS",
+    "SHOWN",
+    "DataFile",
+    "benchmark_parser",
+    "markdown_table",
+    "milliseconds",
+    "publish",
+    "setting_text",
+]
 
+MOST_ROWS = 10
+"""Rows of a table on a page; what is longer goes into a data file beside it."""
 SHOWN = (
     "AlexNet", "MobileNetV2", "ResNet50", "ResNet101", "ConvNeXt-tiny", "BERT", "GPT2", "ViT", "Swin-tiny",
     "Whisper-tiny",

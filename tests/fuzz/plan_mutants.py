@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from benchmarks.ledger import Ledger, Record
-from benchmarks.tables import benchmark_parser, markdown_table, publish
+from benchmarks.tables import DataFile, benchmark_parser, markdown_table, publish
 from memplace_env.backends.ort import CopyMoment, Executor
 from memplace_env.envs.malloc_game.problem import MallocGameProblem
 from memplace_env.placement.compiler import place_levels
@@ -172,14 +172,20 @@ def settings() -> list[Record]:
 
 
 def table(records: list[Record]) -> str:
-    """Return a Markdown table of counts by subject and kind."""
-    rows: list[list[str]] = []
+    """Return a Markdown table of counts by kind, over all subjects, and of all corrupted and all valid plans."""
+    kinds = {kind: [record for record in records if record["kind"] == kind] for kind in KINDS}
+    return markdown_table(HEADS, [[kind, "all", *sums(own)] for kind, own in kinds.items()] + totals(records))
+
+
+def subjects_file(records: list[Record]) -> DataFile:
+    """Return a table of counts with a row for each kind and subject."""
+    rows = []
     for kind in (*KINDS, "valid"):
         for subject in SUBJECTS:
             mine = [r for r in records if r["kind"] == kind and (r["program"], r["chip"], r["formulation"]) == subject]
             if mine:
-                rows.append([kind, f"{subject[0]}, {subject[1]}, {subject[2]}", *sums(mine)])
-    return markdown_table(HEADS, rows + totals(records))
+                rows.append([kind, ", ".join(subject), *(sum(record[column] for record in mine) for column in COUNTS)])
+    return DataFile(("kind", *HEADS[1:]), rows)
 
 
 def totals(records: list[Record]) -> list[list[str]]:
@@ -199,7 +205,8 @@ def main() -> None:
     ledger = Ledger(RESULTS / "mutants.jsonl", ("program", "chip", "formulation", "kind", "batch"))
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         records = ledger.complete(settings(), measured, pool)
-    publish({"mutants": table(records), "mutants-sums": markdown_table(HEADS, totals(records))}, arguments.write)
+    tables = {"mutants": table(records), "mutants-sums": markdown_table(HEADS, totals(records))}
+    publish(tables, arguments.write, {"plan-mutants.csv": subjects_file(records)})
 
 
 if __name__ == "__main__":

@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.tables import benchmark_parser, markdown_table, publish
+from benchmarks.tables import MOST_ROWS, DataFile, benchmark_parser, markdown_table, publish
 from tests.fuzz.campaign import FAILURES
 from tests.fuzz.worker import kind_module
 
@@ -27,22 +28,35 @@ _SHOWN = {
     "memory": "over 2 GiB",
 }
 assert tuple(_SHOWN) == FAILURES
+_FUZZ = ("input", "cases", "accepted", "refused", *_SHOWN.values(), "slowest s", "highest peak MiB")
+_MEMORY = ("use", "steps", "MiB after a tenth", "MiB in the end", "flat")
 
 
-def table(records: Sequence[Record]) -> str:
-    """Return the table of hostile input: a row for each kind, and one for all of them."""
-    rows = []
-    for kind in dict.fromkeys(record["kind"] for record in records):
-        rows.append(_row(kind_module(kind).NAME, [record for record in records if record["kind"] == kind]))
-    rows.append(_row("all", records))
-    headers = ["input", "cases", "accepted", "refused", *_SHOWN.values(), "slowest", "highest peak"]
-    return markdown_table(headers, rows)
+def table(records: Sequence[Record], most: int | None = None) -> str:
+    """Return the table of hostile input: a row for each kind, or those with `most` cases, and one for all of them."""
+    kinds = fuzz_file(records).rows
+    shown = sorted(kinds, key=lambda row: -int(str(row[1])))[:most]
+    rows = [row for row in kinds if row in shown]
+    texts = [[row[0], *(f"{count:,}" for count in row[1:-2]), f"{row[-2]:.1f} s", f"{row[-1]:,} MiB"]
+             for row in [*rows, _counts("all", records)]]  # fmt: skip
+    return markdown_table([*_FUZZ[:-2], "slowest", "highest peak"], texts)
 
 
-def _row(name: str, records: Sequence[Record]) -> list[str]:
+def fuzz_file(records: Sequence[Record]) -> DataFile:
+    """Return the table of hostile input with a row for each kind."""
+    kinds = dict.fromkeys(record["kind"] for record in records)
+    named = [(kind_module(kind).NAME, [record for record in records if record["kind"] == kind]) for kind in kinds]
+    return DataFile(_FUZZ, [_counts(name, own) for name, own in named])
+
+
+def _counts(name: str, records: Sequence[Record]) -> list[Any]:
     counts = [sum(record[field] for record in records) for field in ("accepted", "refused", *FAILURES)]
-    slowest, peak = (max(record[field] for record in records) for field in ("slowest_s", "peak_mib"))
-    return [name, *(f"{count:,}" for count in (sum(counts), *counts)), f"{slowest:.1f} s", f"{peak:,} MiB"]
+    return [
+        name,
+        sum(counts),
+        *counts,
+        *(max(record[field] for record in records) for field in ("slowest_s", "peak_mib")),
+    ]
 
 
 def kills(records: Sequence[Record]) -> str:
@@ -81,12 +95,15 @@ def interrupts(records: Sequence[Record]) -> str:
 
 
 def memory(records: Sequence[Record]) -> str:
-    """Return the table of memory over many steps."""
-    rows = [
-        [one["kind"], f"{one['steps']:,}", one["warm_mib"], one["end_mib"], "yes" if one["flat"] else "NO"]
-        for one in records
-    ]
-    return _table(["use", "steps", "MiB after a tenth", "MiB in the end", "flat"], rows)
+    """Return the table of memory over many steps, of the uses that grow most."""
+    rows = sorted(memory_file(records).rows, key=lambda row: row[2] - row[3])[:MOST_ROWS]
+    return _table(_MEMORY, [[use, f"{steps:,}", *rest] for use, steps, *rest in rows])
+
+
+def memory_file(records: Sequence[Record]) -> DataFile:
+    """Return the table of memory over many steps with a row for each use."""
+    fields = ("kind", "steps", "warm_mib", "end_mib")
+    return DataFile(_MEMORY, [[*map(one.get, fields), "yes" if one["flat"] else "NO"] for one in records])
 
 
 def load(records: Sequence[Record]) -> str:
@@ -99,13 +116,17 @@ def load(records: Sequence[Record]) -> str:
 
 
 TABLES: dict[str, tuple[Callable[[Sequence[Record]], str], tuple[str, ...]]] = {
-    "fuzz": (table, ("fuzz",)),
+    "fuzz": (partial(table, most=MOST_ROWS - 1), ("fuzz",)),
     "kills": (kills, ("fuzz-kills-egrl", "fuzz-kills-muzero")),
     "interrupts": (interrupts, ("fuzz-interrupts-solve", "fuzz-interrupts-leaderboard")),
     "memory": (memory, ("fuzz-memory",)),
     "load": (load, ("fuzz-load",)),
 }
 """Function that makes a table and its files in `RESULTS`, by the name of the document's markers."""
+
+
+FILES: dict[str, Callable[[Sequence[Record]], DataFile]] = {"fuzz": fuzz_file, "memory": memory_file}
+"""Function that makes the data file of a table, by the name of its markers."""
 
 
 def _table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
@@ -122,11 +143,14 @@ def _grouped(records: Iterable[Record], key: Callable[[Record], Any]) -> list[tu
 def main() -> None:
     """Print the tables, and put them into documents."""
     documents = benchmark_parser(__doc__).parse_args().write
-    tables = {}
+    tables, data = {}, {}
     for name, (make, files) in TABLES.items():
         lines = [line for file in files for line in (RESULTS / f"{file}.jsonl").read_text("utf-8").splitlines()]
-        tables[name] = make([json.loads(line) for line in lines])
-    publish(tables, documents)
+        records = [json.loads(line) for line in lines]
+        tables[name] = make(records)
+        if name in FILES:
+            data[f"reliability-{name}.csv"] = FILES[name](records)
+    publish(tables, documents, data)
 
 
 if __name__ == "__main__":
