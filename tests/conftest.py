@@ -1,9 +1,9 @@
 """Settings for the whole suite."""
 
 import signal
+from contextlib import suppress
 
 from hypothesis import HealthCheck, settings
-from hypothesis.internal.conjecture import providers
 
 from tests.compiled_kernels import compile_kernels
 
@@ -14,8 +14,11 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.load_profile("memplace")
-# Examples would hold constants of whatever modules a worker has imported so far, so no two runs would try the same.
-providers.is_local_module_file = lambda _: False
+with suppress(ImportError):  # the oldest versions take no constants from modules
+    from hypothesis.internal.conjecture import providers
+
+    # Examples would hold constants of whatever modules a worker has imported so far, so no two runs would try the same.
+    providers.is_local_module_file = lambda _: False
 
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as a shell starts what is in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)

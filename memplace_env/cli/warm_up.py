@@ -40,7 +40,7 @@ def warm_up(
 ) -> None:
     """Compile the kernels that solving, playing and gym.make need, which otherwise happens when one is first used.
 
-    Vectors of ids that draw programs compile kernels of their own at first use, which takes longer than all of these.
+    Vectors of ids that draw programs compile kernels of their own at first use.
 
     Machine code is kept in NUMBA_CACHE_DIR if that is set, else beside the package or in the user's cache folder, until
     memplace is updated. --json prints kernels (functions compiled now), seconds and processor_seconds.

@@ -33,7 +33,7 @@ def test_what_is_compiled_stays_so(run: Run, parsed: Callable[..., Any]) -> None
 
 
 def test_kernels_that_small_programs_do_without() -> None:
-    """Those of the event simulator, of `play`, and of packings that are hard to find."""
+    """The event simulator, `play` and packings that are hard to find have kernels of their own."""
     warm_up._simulate("event")
     warm_up._end_games()
     warm_up._pack()
