@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
+from math import ceil
 
 import numpy as np
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from memplace_agents import Exact, ExactDynamic
+from memplace_agents.evaluator import OneShotEvaluator
+from memplace_agents.exact.clock import Clock
+from memplace_agents.exact.dynamic import lp_bound
 from memplace_agents.exact.dynamic.decisions import Decisions
 from memplace_agents.exact.dynamic.detail import Detail
 from memplace_agents.exact.dynamic.dynamic_model import build
-from memplace_agents.exact.dynamic.lp_bound import linear_bound
+from memplace_agents.exact.dynamic.lp_bound import LinearBound, linear_bound, long_bound
 from memplace_agents.exact.highs import relax, solve
+from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.placement.compiler import HEURISTICS, place_levels
 from memplace_env.placement.memory_plan import MemoryPlan
@@ -102,12 +107,32 @@ def test_plans_that_move_nothing_fit_the_program_and_its_bound(task, data):
         assert task.streams_weights or found_ps >= latency_ps / CLOSE
 
 
+def long_bound_from(task, horizon):
+    """The bound in ps with long copies, after one that follows copies for so many ops."""
+    near = build(task, Detail(horizon=horizon))
+    begun_ps = ceil(relax(near.program).bound * near.unit_ps)
+    lp_bound._cache(task)["bound"] = LinearBound(begun_ps, near.detail, complete=True)
+    clock = Clock.of(OneShotEvaluator(OneShotEnv(task), budget=1))
+    found_ps = long_bound(task, clock)
+    assert found_ps >= begun_ps
+    assert long_bound(task, clock) == found_ps
+    return found_ps
+
+
+def test_longer_copies_raise_the_bound():
+    """A copy that begins before its window takes no room there, one that is followed does."""
+    task = MallocGameEnv("synthetic:random?ops=12&seed=0", "edge-tpu").task
+    near = build(task, Detail(horizon=1))
+    assert long_bound_from(task, 1) > 1.05 * relax(near.program).bound * near.unit_ps
+
+
 @settings(max_examples=80, suppress_health_check=[HealthCheck.filter_too_much])
 @given(tasks(programs_with_idle_ops()), st.data())
 def test_plans_that_move_tensors_fit_the_program_and_its_bound(task, data):
     plan = data.draw(moving_plans(task))
     latency_ps = evaluate_plan(task, plan).latency_ps
     assert linear_bound(task).bound_ps <= latency_ps
+    assert long_bound_from(task, 1) <= latency_ps
     assert least_ps(task, plan) <= latency_ps * CLOSE
 
 

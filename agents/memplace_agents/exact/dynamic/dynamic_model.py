@@ -24,6 +24,7 @@ keep, so the bound stays valid.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -102,3 +103,13 @@ def build(task: Task, detail: Detail = Detail(), free_bytes: Ints | None = None)
     binary[draft.switches] = True
     program = LinearProgram(cost, lower, upper, binary, *draft.rows.matrix(total))
     return DynamicModel(task, draft.uses, columns, program, draft.unit, detail, occupants)
+
+
+def without_early(model: DynamicModel, program: LinearProgram) -> LinearProgram:
+    """Return the program with copies within their windows only, as a schedule needs them."""
+    early = model.columns.early[model.columns.early >= 0]
+    if not len(early):
+        return program
+    upper = program.upper.copy()
+    upper[early] = 0
+    return replace(program, upper=upper)

@@ -12,7 +12,7 @@ from memplace_agents.exact.clock import Clock
 from memplace_agents.exact.dynamic.detail import AHEAD, is_tractable
 from memplace_agents.exact.dynamic.dynamic_search import Search
 from memplace_agents.exact.dynamic.dynamic_ties import DynamicTies
-from memplace_agents.exact.dynamic.lp_bound import linear_bound
+from memplace_agents.exact.dynamic.lp_bound import linear_bound, long_bound
 from memplace_agents.game.game_local_search import GameLocalSearch
 from memplace_agents.solution import Verdict
 from memplace_env._lib.units import PS
@@ -101,6 +101,8 @@ class DynamicSearch:
         self._tree(FIRST_SECONDS, FIRST_SHARE, AHEAD)
         if self._wide and not self._clock.up and self._anneal():
             self._begin()
+        if self._wide and not self._clock.up:
+            self._proven_ps = max(self._proven_ps, long_bound(self.task, self._clock, self._report_bound))
         if not (self._wide or self.optimal or self._clock.up):
             self._tree()
         # Branch and bound runs again only with a better plan from the windows, which prunes more. Windows double up to

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -13,9 +12,9 @@ from memplace_agents.exact.clock import Clock
 from memplace_agents.exact.dynamic.addresses import Crowd, with_addresses
 from memplace_agents.exact.dynamic.decisions import Bools, Decisions
 from memplace_agents.exact.dynamic.detail import Detail, farthest, lengths_of_copies
-from memplace_agents.exact.dynamic.dynamic_model import DynamicModel, build
+from memplace_agents.exact.dynamic.dynamic_model import DynamicModel, build, without_early
 from memplace_agents.exact.dynamic.extract import copies_begun_early, missing_detail, read_schedule, settled
-from memplace_agents.exact.highs import Floats, LinearProgram, OnBound, solve, uninterrupted
+from memplace_agents.exact.highs import Floats, OnBound, solve, uninterrupted
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.task import Task
 from memplace_env.program.program import Ints
@@ -183,13 +182,3 @@ class Search:
 
     def _report_bound(self, unit_ps: float, bound: float) -> None:
         self._on_bound(max(self.bound_ps, bound * unit_ps))
-
-
-def without_early(model: DynamicModel, program: LinearProgram) -> LinearProgram:
-    """Return the program with copies within their windows only, as a schedule needs them."""
-    early = model.columns.early[model.columns.early >= 0]
-    if not len(early):
-        return program
-    upper = program.upper.copy()
-    upper[early] = 0
-    return replace(program, upper=upper)

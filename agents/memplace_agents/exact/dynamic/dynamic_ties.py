@@ -9,8 +9,8 @@ import numpy as np
 from memplace_agents.evaluator import Evaluator
 from memplace_agents.exact.dynamic.decisions import Decisions
 from memplace_agents.exact.dynamic.detail import Detail, lengths_of_copies
-from memplace_agents.exact.dynamic.dynamic_model import DynamicModel, build
-from memplace_agents.exact.dynamic.dynamic_search import Search, without_early
+from memplace_agents.exact.dynamic.dynamic_model import DynamicModel, build, without_early
+from memplace_agents.exact.dynamic.dynamic_search import Search
 from memplace_agents.exact.highs import LinearProgram, solve, uninterrupted
 from memplace_agents.exact.tie_break import ROUNDING_PS, Remaining, saves
 from memplace_env.placement.memory_plan import MemoryPlan
