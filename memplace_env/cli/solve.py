@@ -37,7 +37,13 @@ def solve(
     ] = None,
     budget: Annotated[int, typer.Option("--budget", help="Plans to evaluate at most.")] = 4000,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of all randomness.")] = 0,
-    time_limit: Annotated[float | None, typer.Option("--time-limit", help="Seconds to search at most.")] = None,
+    time_limit: Annotated[
+        float | None,
+        typer.Option(
+            "--time-limit",
+            help="Seconds to search at most. Without it work is limited: a busy machine finds the same plan.",
+        ),
+    ] = None,
     noise: Annotated[
         float, typer.Option("--noise", help="Relative standard deviation of every latency that the agent measures.")
     ] = 0.0,
