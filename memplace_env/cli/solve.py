@@ -41,7 +41,7 @@ def solve(
         float | None,
         typer.Option(
             "--time-limit",
-            help="Seconds to search at most. Without it work is limited: a busy machine finds the same plan.",
+            help="Seconds to search at most. Without it default agents limit work: a busy machine finds the same plan.",
         ),
     ] = None,
     noise: Annotated[

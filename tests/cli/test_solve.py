@@ -321,6 +321,7 @@ def test_tie_breaks(run: Run) -> None:
 
 def test_warnings_of_the_library_are_notes(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("memplace_agents.exact.clock.GUARD", 1e-9)
+    monkeypatch.setattr("memplace_agents.exact.clock.LEAST_GUARD", 1e-9)
     result = run("solve", "synthetic:random?ops=40&seed=3", "--agent", "auto", "--budget", "20")
     assert result.exit_code == 0
     assert "with work left, as this machine is slow or busy" in result.stderr

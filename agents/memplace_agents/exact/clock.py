@@ -9,8 +9,9 @@ import numpy as np
 from memplace_agents.evaluator import Evaluator
 from memplace_env._lib.logger import LOGGER
 
-GUARD = 10.0
-"""Seconds for each second of work after which a search that work limits ends in any case. Our choice."""
+GUARD, LEAST_GUARD = 10.0, 60.0
+"""Seconds for each second of work after which a search that work limits ends in any case, and the fewest. Our
+choice."""
 
 
 class _Meter:
@@ -74,13 +75,7 @@ class Clock:
             return cls(_Meter(evaluator, None), evaluator.seconds + max(seconds - kept, 0.0))
         if work is None:
             return cls(_Meter(evaluator, np.inf))
-        return cls(_Meter(evaluator, evaluator.seconds + GUARD * work), work)
-
-    @classmethod
-    def of_seconds(cls, evaluator: Evaluator, seconds: float) -> Clock:
-        """Return a clock of so many seconds from now on, or those that the evaluator has left if they are fewer."""
-        clock = cls(_Meter(evaluator, None), np.inf if evaluator.seconds_left is None else cls.of(evaluator).stop)
-        return clock.part(seconds)
+        return cls(_Meter(evaluator, evaluator.seconds + max(GUARD * work, LEAST_GUARD)), work)
 
     @property
     def left(self) -> float:

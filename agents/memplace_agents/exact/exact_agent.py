@@ -52,7 +52,7 @@ class Exact(Agent[Evaluator]):
             port least busy; "none" for the first plan that was found.
         work: most work without a time limit, in seconds on one core of the machine of our measurements, estimated from
             what the solvers count: the same plan on every machine, however busy. None for as much as the search finds.
-            A search that takes ten times as many seconds ends with a warning.
+            A search that takes ten times as many seconds, a minute at least, ends with a warning.
 
     Raises:
         AgentError: if the gap is out of range, there is no such tie-break, or the work is not more than 0.
@@ -98,8 +98,8 @@ class ExactDynamic(Agent[OneShotEvaluator]):
 
     `Exact` first finds the best plan that gives each tensor one level; from there on, branch and bound over a linear
     program of all plans, then large-neighbourhood search, as in games (`dynamic`). The bound holds for every plan that
-    the validator accepts, those that move nothing included. Without a time limit it takes at most two minutes, less if
-    the plan is proven before. An interrupt ends the search as that of `Exact`.
+    the validator accepts, those that move nothing included. Without a time limit work of about two minutes ends it,
+    see `Exact`, if the plan is not proven before. An interrupt ends the search as that of `Exact`.
 
     Args:
         mip_gap: relative gap at which a plan counts as optimal, in [1e-5, 1).

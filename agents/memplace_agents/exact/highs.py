@@ -31,6 +31,8 @@ ROUNDING = 1e-9
 """Fraction by which a bound by weak duality is lowered, for the rounding of its sums."""
 FINEST = 1e-9
 """Tolerance of constraints, in units, if `fine`: thousandths of a picosecond. HiGHS allows 1e-10."""
+MOST_ITERATIONS = 2**31 - 1
+"""Most iterations that HiGHS can be told."""
 POLL_SECONDS = 0.1
 """Seconds between two checks of a running solver."""
 ENTRY_S, ITERATION_S, STEP_S = 5e-6, 2e-4, 1e-9
@@ -176,7 +178,8 @@ def relax(
     options: dict[str, Option] = {"solver": "ipm", "run_crossover": "off"} if interior else {"solver": "simplex"}
     step_s = (INTERIOR_STEPS if interior else 1) * STEP_S * program.matrix.nnz
     if clock is not None and clock.work_left < np.inf:
-        options[f"{'ipm' if interior else 'simplex'}_iteration_limit"] = int(clock.work_left / step_s)
+        limit = "ipm_iteration_limit" if interior else "simplex_iteration_limit"
+        options[limit] = min(int(clock.work_left / step_s), MOST_ITERATIONS)
     solver = _solver(program, options, clock)
     interrupted = _run(solver, clock, on_bound)
     solution, info = solver.getSolution(), solver.getInfo()

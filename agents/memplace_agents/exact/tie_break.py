@@ -22,8 +22,9 @@ into proving the last percent, and hardly any plan has gained by that. Our choic
 CHECKS, MOST_CHECKS, CHECKED_COLUMNS = 2, 12, 10_000
 """Work of one second program, see `highs.solve`: checks at least and at most, and columns that all further checks look
 at. With it the second search takes at most half of the first one's time on most registered ids. Our choice."""
-TIME_SHARE, LEAST_SECONDS = 0.5, 10.0
-"""Most seconds of the second search: a fraction of those of the first, ten at least. A guard: work ends it before."""
+TIME_SHARE, LEAST_SECONDS, WORK = 0.5, 10.0, 10.0
+"""Most seconds of the second search under a time limit: a fraction of those of the first, ten at least; and its work
+without one. Guards: checks end it before."""
 
 
 class Remaining(NamedTuple):
@@ -40,8 +41,10 @@ class Remaining(NamedTuple):
     @classmethod
     def of(cls, evaluator: Evaluator) -> Remaining:
         """Return what is left after the first search that this evaluator counted."""
-        seconds = max(evaluator.seconds * TIME_SHARE, LEAST_SECONDS)
-        return cls(Clock.of_seconds(evaluator, seconds), partial(evaluator.prove, 0.0))
+        clock = Clock.of(evaluator, WORK)
+        if evaluator.seconds_left is not None:
+            clock = clock.part(max(evaluator.seconds * TIME_SHARE, LEAST_SECONDS))
+        return cls(clock, partial(evaluator.prove, 0.0))
 
     def solve(self, program: LinearProgram, start: Floats, whole: bool) -> Answer:
         """Minimise the port time from a solution on; `whole` for the program of the whole.

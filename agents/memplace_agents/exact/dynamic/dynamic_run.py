@@ -102,7 +102,8 @@ class DynamicSearch:
         if self._wide and not self._clock.up and self._anneal():
             self._begin()
         if self._wide and not self._clock.up:
-            self._proven_ps = max(self._proven_ps, long_bound(self.task, self._clock, self._report_bound))
+            long_ps = float(long_bound(self.task, self._clock, self._report_bound))
+            self.search.bound_ps = max(self.search.bound_ps, long_ps)
         if not (self._wide or self.optimal or self._clock.up):
             self._tree()
         # Branch and bound runs again only with a better plan from the windows, which prunes more. Windows double up to
@@ -132,7 +133,8 @@ class DynamicSearch:
         if not isinstance(self.evaluator, GameEvaluator) or not self.evaluator.remaining:
             return False
         before_ps, part = self._best_ps, self.evaluator.part(ANNEALING_SHARE)
-        part.budget = min(self.evaluator.remaining, ANNEALED_DECISIONS // self.task.program.num_uses)
+        decisions = min(ANNEALED_DECISIONS, ANNEALING_SHARE * self._clock.work_left / DECISION_S)
+        part.budget = max(min(self.evaluator.remaining, int(decisions / self.task.program.num_uses)), 1)
         try:
             GameLocalSearch().run(part, self._seed)
         finally:

@@ -91,6 +91,7 @@ class Search:
             )
             self.bound_ps = max(self.bound_ps, answer.bound * model.unit_ps)
             if answer.values is None:
+                uninterrupted(answer)
                 break
             before = len(self.detail)
             self.detail |= copies_begun_early(model, answer.values)

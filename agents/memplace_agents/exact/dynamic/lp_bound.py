@@ -102,15 +102,19 @@ def long_bound(task: Task, clock: Clock, on_bound: OnBound | None = None) -> int
     found = _cache(task).get("bound", LinearBound())
     if not found.complete or found.long:
         return found.bound_ps
-    near = build(task, found.rows)
-    none_early = uninterrupted(relax(without_early(near, near.program), clock=clock, on_bound=on_bound)).values
+    near, part = build(task, found.rows), clock.part(np.inf, LONG_SHARE)
+    if len(near.program.cost) > SIMPLEX_COLUMNS:
+        return found.bound_ps
+    none_early = uninterrupted(relax(without_early(near, near.program), clock=part, on_bound=on_bound)).values
     if none_early is None:
         return found.bound_ps
     if near.program.cost @ none_early * near.unit_ps > found.bound_ps * (1 + PROMISE):
         far = build(task, found.rows | Detail(horizon=farthest(task)))
-        if LONG_S * len(far.program.cost) > LONG_SHARE * clock.left:
+        if LONG_S * len(far.program.cost) > part.left:
             return found.bound_ps
-        answer = uninterrupted(relax(far.program, clock=clock, on_bound=on_bound, interior=True))
+        answer = uninterrupted(relax(far.program, clock=part, on_bound=on_bound, interior=True))
         found = found._replace(bound_ps=max(found.bound_ps, ceil(answer.bound * far.unit_ps)))
+        if answer.values is None:  # the time is up
+            return found.bound_ps
     _cache(task)["bound"] = found._replace(long=True)
     return found.bound_ps

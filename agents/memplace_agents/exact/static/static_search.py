@@ -99,6 +99,8 @@ class StaticSearch:
             if not unproven:
                 self.bound_ps = max(self.bound_ps, answer.bound_ps)
             if answer.level is None or answer.level.tobytes() in tried:
+                if answer.interrupted:
+                    raise KeyboardInterrupt
                 break
             tried.add(answer.level.tobytes())
             conflicts = self._offer_plans(answer.level)
