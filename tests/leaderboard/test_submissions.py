@@ -24,7 +24,7 @@ MANDATORY = {
 @pytest.mark.parametrize("suite", suite_names())
 def test_all_of_them_replay(suite):
     results = verify_all(folders(suite))
-    assert len(results) >= (1 if suite == "quick-v2" else 4)
+    assert len(results) >= 4
     assert [each for each in results if not isinstance(each, Submission)] == []
 
 
@@ -57,7 +57,7 @@ def test_every_track_has_its_mandatory_rows(suite, track, formulation):
 @pytest.mark.parametrize(
     ("suite", "document"),
     [
-        *((name, DOCUMENT) for name in ("quick-v1", "one-shot-v1", "game-v1")),
+        *((name, DOCUMENT) for name in ("quick-v2", "one-shot-v1", "game-v1")),
         ("black-box-v2", DRAWN_DOCUMENT),
     ],
 )
