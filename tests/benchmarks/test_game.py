@@ -25,8 +25,10 @@ class Prover(Agent[GameEvaluator]):
     name = "exact"
     formulations = (Formulation.GAME,)
 
-    def __init__(self, mip_gap: float | None = None, cheap: bool = True, tie_break: str = "backing") -> None:
-        self.mip_gap, self.cheap, self.tie_break = mip_gap, cheap, tie_break
+    def __init__(
+        self, mip_gap: float | None = None, cheap: bool = True, tie_break: str = "backing", work: float | None = None
+    ) -> None:
+        self.mip_gap, self.cheap, self.tie_break, self.work = mip_gap, cheap, tie_break, work
 
     def run(self, evaluator: GameEvaluator, seed: int) -> Verdict:
         GameLocalSearch().run(evaluator.part(1e-6), seed)
