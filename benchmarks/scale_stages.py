@@ -22,7 +22,10 @@ import numpy as np
 import onnx
 from onnx import NodeProto, TensorProto, ValueInfoProto, helper
 
+from memplace_agents.evaluator import GameEvaluator
+from memplace_agents.exact.clock import Clock
 from memplace_agents.exact.dynamic.lp_bound import linear_bound
+from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.malloc_game.problem import MallocGameProblem
 from memplace_env.machine.costs import Costs, costs_of, resolve_cost_model
 from memplace_env.placement.compiler import native_plan
@@ -160,7 +163,8 @@ def _greedy_game(task: Task) -> MemoryPlan:
 
 
 def _linear(task: Task) -> int:
-    return linear_bound(task, BOUND_SECONDS).bound_ps
+    evaluator = GameEvaluator(MallocGameEnv(task), budget=1, time_limit=BOUND_SECONDS)
+    return linear_bound(task, Clock.of(evaluator)).bound_ps
 
 
 STAGES: Final[dict[str, Callable[..., Any]]] = {
