@@ -86,6 +86,9 @@ def test_times_of_another_simulator(run: Run, parsed: Callable[..., Any], tmp_pa
     result = run("explain", MODEL, "o/plan.json", "--simulator", "event")
     assert result.exit_code == 0
     assert "All times are by" not in result.stdout
+    assert run("solve", MODEL, "--agent", "native", "--bound", 0, "--out", "b").exit_code == 0
+    values = parsed("explain", MODEL, "b/plan.json", "--simulator", "event")
+    assert (values["simulator"], values["found_with"]) == ("event", "builtin")
 
 
 def test_without_matplotlib(run: Run, saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from memplace_env._lib.units import PS
+from memplace_env.placement.simulator import BuiltinSimulator
 from memplace_env.placement.task import Task
 from memplace_env.program.program import Ints, TensorKind
 from memplace_env.report.comparison.differences import Difference, difference_of
@@ -151,7 +152,7 @@ class Explanation(NamedTuple):
             "workload": program.name,
             "accelerator": self.task.accelerator.name,
             "simulator": simulator_name(self.task),
-            "found_with": str(self.evaluated.plan.settings.get("simulator", simulator_name(self.task))),
+            "found_with": str(self.evaluated.plan.settings.get("simulator", BuiltinSimulator.name)),
             "levels": list(self.level_names),
             "speedup": self.speedup,
             "native": native.summary(),

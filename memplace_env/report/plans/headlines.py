@@ -29,7 +29,7 @@ def headline(task: Task, report: Report, baseline: EvaluatedPlan | None = None) 
 def simulator_notes(task: Task, plans: Sequence[EvaluatedPlan]) -> list[str]:
     """Return a sentence for each plan that was found with another simulator than the task's, which times it here."""
     here = simulator_name(task)
-    found_with = [(plan.name, plan.plan.settings.get("simulator", here)) for plan in plans]
+    found_with = [(plan.name, plan.plan.settings.get("simulator", BuiltinSimulator.name)) for plan in plans]
     times = f"All times are by the simulator {here!r}"
     return [f"{times}; {name} was found with {described(found)}." for name, found in found_with if found != here]
 

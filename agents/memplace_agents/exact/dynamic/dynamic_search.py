@@ -96,8 +96,7 @@ class Search:
             before = len(self.detail)
             self.detail |= copies_begun_early(model, answer.values)
             self.complete(Decisions.of_values(model, answer.values), self.clock)
-            if answer.interrupted:
-                raise KeyboardInterrupt
+            uninterrupted(answer)
             if self.closed(gap) or len(self.detail) == before or clock.up:
                 break
 
