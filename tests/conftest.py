@@ -1,19 +1,15 @@
 """Settings for the whole suite."""
 
+import os
 import signal
 from contextlib import suppress
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.compiled_kernels import compile_kernels
+from tests.thorough import EXAMPLES, VARIABLE
 
-settings.register_profile(
-    "memplace",
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
-settings.load_profile("memplace")
 with suppress(ImportError):  # the oldest versions take no constants from modules
     from hypothesis.internal.conjecture import providers
 
@@ -25,7 +21,31 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as a shell starts what 
 
 
 def pytest_addoption(parser):
-    parser.addoption("--all-ids", action="store_true", help="test every registered environment, not a sample")
+    parser.addoption(
+        "--thorough", action="store_true", help="every registered id, all examples, and the tests marked so: an hour"
+    )
+
+
+def pytest_configure(config):
+    """Before modules of tests are imported, here and in the workers of xdist, which inherit the variable."""
+    if config.getoption("--thorough"):
+        os.environ[VARIABLE] = "1"
+    settings.register_profile(
+        "memplace",
+        max_examples=EXAMPLES if VARIABLE in os.environ else EXAMPLES // 3,
+        deadline=None,
+        derandomize=True,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    )
+    settings.load_profile("memplace")
+
+
+def pytest_collection_modifyitems(items):
+    """Leave out the tests marked `thorough` unless they are asked for."""
+    if VARIABLE not in os.environ:
+        for item in items:
+            if item.get_closest_marker("thorough"):
+                item.add_marker(pytest.mark.skip(reason="takes --thorough"))
 
 
 def pytest_sessionstart(session):

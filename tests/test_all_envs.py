@@ -1,7 +1,7 @@
 """Registered environments: the checkers of Gymnasium and Stable-Baselines3, determinism, pickling, forks, latencies.
 
 CI takes the first id of each family of programs and of each chip, in each formulation, and the generic ones;
-`pytest tests/test_all_envs.py --all-ids` takes every id.
+`pytest tests/test_all_envs.py --thorough` takes every id.
 """
 
 import json
@@ -54,7 +54,7 @@ def sample():
 
 def pytest_generate_tests(metafunc):
     if "env" in metafunc.fixturenames:
-        ids = IDS if metafunc.config.getoption("all_ids") else sample()
+        ids = IDS if metafunc.config.getoption("thorough") else sample()
         metafunc.parametrize("env", ids, indirect=True, scope="module")
 
 

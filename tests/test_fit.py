@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import gymnasium as gym
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import memplace_env
@@ -16,6 +16,7 @@ from memplace_env.report.inspection.inspection import inspect_task
 from memplace_env.testing.strategies import tasks
 from tests.by_hand import machine, three_ops
 from tests.cli.conftest import Run, run  # noqa: F401  (a fixture)
+from tests.thorough import examples
 
 PROGRAM = three_ops()
 TAKES = 40 + 10 + (20 + 30)
@@ -40,7 +41,7 @@ def test_to_the_byte():
         make_task(PROGRAM, backed_by(TAKES - 1))
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(tasks(costs=st.just(Roofline())))
 def test_it_is_what_the_simulator_counts(task):
     assert all_backing_report(task).peak_bytes[-1] == task.program.footprint

@@ -29,6 +29,7 @@ def test_ppo_learns_a_game():
     assert last.best > last.mean
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("family", ["MemPlace", "MemPlaceSteps", "MallocGame"])
 def test_ppo_solves_the_tiny_ids(family):
     env_id = f"{family}-Tiny-v0"
@@ -45,7 +46,8 @@ def test_ppo_is_determined_by_its_seed():
 
 
 @pytest.mark.parametrize("env_id", ["MallocGame-Train-v0", "MemPlaceSteps-Train-v0", "MallocGame-Synthetic-v0"])
-def test_ppo_trains_on_many_programs(env_id):
+def test_ppo_trains_on_many_programs(env_id, monkeypatch):
+    monkeypatch.setitem(ppo.SETTINGS, env_id.split("-")[0], ppo.Settings(envs=8))
     first, second = islice(ppo.train(env_id, seed=0), 2)
     assert second.steps == 2 * first.steps
     assert ppo.rules(env_id) == {}

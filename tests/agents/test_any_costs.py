@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memplace_agents import SolverOrder, XlaMsa, make_agent
@@ -20,12 +20,13 @@ from memplace_env.placement.validation import violations
 from memplace_env.testing.strategies import game_tasks, programs, programs_with_idle_ops, tasks
 from tests.agents.planted import planted_env
 from tests.agents.quick import make_quick
+from tests.thorough import examples
 
 SEARCHES = {
     formulation: [name for name, spec in agent_specs(formulation).items() if not spec.learns]
     for formulation in Formulation
 }
-PROVERS = ("auto", "exact", "exact-dynamic", "portfolio")
+SLOW = ("auto", "calibrated", "exact", "exact-dynamic", "portfolio")
 """Take a second or more for an example, which the others take for all."""
 LEARNERS = [(name, formulation) for formulation in Formulation for name in agent_specs(formulation)]
 LEARNERS = [(name, formulation) for name, formulation in LEARNERS if agent_specs()[name].learns]
@@ -40,13 +41,13 @@ def check(task, solution, budget):
     assert solution.evaluations <= budget or solution.agent == "exact"
 
 
-def examples(name):
-    return settings(max_examples=12 if name in PROVERS else 40)
+def few(name):
+    return examples(12 if name in SLOW else 40)
 
 
 @pytest.mark.parametrize("name", SEARCHES[Formulation.ONE_SHOT])
 def test_one_shot_searches_find_plans_that_can_run(name):
-    @examples(name)
+    @few(name)
     @given(task=tasks(programs_with_idle_ops(max_ops=6)), seed=st.integers(0, 99))
     def holds(task, seed):
         check(task, make_agent(name).solve(OneShotEnv(task), budget=40, seed=seed), 40)
@@ -56,7 +57,7 @@ def test_one_shot_searches_find_plans_that_can_run(name):
 
 @pytest.mark.parametrize("name", SEARCHES[Formulation.GAME])
 def test_game_searches_find_plans_that_can_run(name):
-    @examples(name)
+    @few(name)
     @given(task=game_tasks(), seed=st.integers(0, 99))
     def holds(task, seed):
         solution = make_agent(name).solve(MallocGameEnv(task), budget=60, seed=seed)
@@ -67,7 +68,7 @@ def test_game_searches_find_plans_that_can_run(name):
 
 
 @pytest.mark.parametrize(("name", "formulation"), LEARNERS)
-@settings(max_examples=5)
+@examples(5)
 @given(data=st.data())
 def test_learners_find_plans_that_can_run(name, formulation, data):
     if formulation is Formulation.ONE_SHOT:
@@ -98,7 +99,7 @@ def on_a_chip_that_says_otherwise(task):
     return replace(task, accelerator=replace(chip, levels=levels, systolic=None, **changes))
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(tasks(programs(max_ops=6)), st.integers(0, 99))
 def test_one_shot_searches_read_no_cost_from_the_chip(task, seed):
     other = on_a_chip_that_says_otherwise(task)
@@ -109,7 +110,7 @@ def test_one_shot_searches_read_no_cost_from_the_chip(task, seed):
         assert one.bound_s == two.bound_s
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(game_tasks())
 def test_the_greedy_player_reads_no_cost_from_the_chip(task):
     """XLA's solver, from which the others begin, asks the chip how long a copy of all fast memory would take."""
@@ -120,7 +121,7 @@ def test_the_greedy_player_reads_no_cost_from_the_chip(task):
     assert one.plan.allocations.tolist() == two.plan.allocations.tolist()
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(game_tasks(), st.sampled_from([each.options for each in PUBLIC_SETS]))
 def test_xlas_own_order_is_what_it_says(task, options):
     """Whatever ops reserve; and every order of a search from there gives a plan that can run."""
@@ -146,7 +147,7 @@ def test_reserving_everything_leaves_everything_in_the_backing_memory():
                 assert solution.speedup == pytest.approx(1)
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(game_tasks(programs(max_ops=6)), st.integers(0, 99))
 def test_portfolios_of_searches_are_no_worse_than_their_parts(task, seed):
     env, agents = MallocGameEnv(task), [XlaMsa(), SolverOrder()]

@@ -5,7 +5,7 @@ from dataclasses import replace
 import gymnasium as gym
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memplace_agents import Exact, ExactDynamic, make_agent
@@ -24,6 +24,7 @@ from memplace_env.testing import RandomCosts, check_agent, check_simulator
 from memplace_env.testing.strategies import game_tasks, programs, tasks
 from tests.agents.planted import planted_env
 from tests.agents.quick import make_quick
+from tests.thorough import examples
 
 PLAYED = [(name, formulation) for formulation in Formulation for name in agent_specs(formulation)]
 PLAYED = [(name, formulation) for name, formulation in PLAYED if name not in ("exact", "exact-dynamic")]
@@ -120,7 +121,7 @@ def test_egrl_follows_the_black_box():
     assert make_quick("egrl").solve(env, budget=600).report.latency_ps == 10**9
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(tasks(programs(max_ops=6)), st.integers(0, 2**32), st.integers(0, 99))
 def test_one_shot_searches_on_any_black_box(task, costs, seed):
     env = OneShotEnv(replace(task, simulator=BuiltinSimulator(RandomCosts(costs))))
@@ -130,7 +131,7 @@ def test_one_shot_searches_on_any_black_box(task, costs, seed):
         assert evaluate_plan(env.task, solution.plan).latency_s == solution.history[-1].latency_s
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(game_tasks(), st.integers(0, 2**32), st.integers(0, 99))
 def test_games_on_any_black_box(task, costs, seed):
     """XLA's plan, which is a plan, competes with games, which are judged as plans too."""

@@ -5,7 +5,7 @@ from dataclasses import replace
 import gymnasium as gym
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memplace_agents import Auto, Exact, Portfolio, make_agent
@@ -25,6 +25,7 @@ from memplace_env.placement.synthetic import random_dag
 from memplace_env.placement.validation import violations
 from memplace_env.testing import check_agent
 from memplace_env.testing.strategies import game_tasks, tasks
+from tests.thorough import examples
 
 ONE_SHOT = "synthetic:diamond?ops=9&seed=1"
 
@@ -77,19 +78,19 @@ def assert_terms_are_the_simulators(task, plans):
     assert modelled == pytest.approx([time_plan(task, plan).latency_ps for plan in plans], rel=1e-12, abs=1)
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(tasks(), st.integers(0, 99))
 def test_without_factors_the_model_is_the_simulator(task, seed):
     assert_terms_are_the_simulators(task, random_plans(task, 3, seed))
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(game_tasks())
 def test_without_factors_the_model_is_the_simulator_in_games(task):
     assert_terms_are_the_simulators(task, list(cheap_plans(MallocGameEnv(task).problem).values()))
 
 
-@settings(max_examples=15)
+@examples(15)
 @given(tasks(), st.integers(0, 99))
 def test_factors_that_were_planted_are_found_again(task, seed):
     """Plans that were not measured are timed within a quarter of what the factors change, or within 2 %."""

@@ -4,7 +4,7 @@ from dataclasses import asdict
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memplace_agents.built_in_agents import CHECKPOINT, CURVES, POLICY
@@ -23,6 +23,7 @@ from memplace_env.program.builder import ProgramBuilder
 from memplace_env.program.program import TensorKind
 from tests.agents.egrl import VARIANTS, outcome, small
 from tests.agents.planted import optimum_ps, planted_env, reach
+from tests.thorough import examples
 
 # Budgets and seeds.
 
@@ -78,7 +79,7 @@ def test_a_time_limit_ends_a_run():
     assert (solution.plan is None) == (solution.evaluations == 0)
 
 
-@settings(max_examples=8)
+@examples(8)
 @given(st.integers(0, 10**6), st.sampled_from(["nnp-i", "tpu-v4i"]))
 def test_it_is_never_slower_than_the_best_rule(seed, chip):
     dtype = "int8" if chip == "nnp-i" else "bfloat16"

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch.distributions import Categorical
 
@@ -17,6 +17,7 @@ from memplace_agents.egrl.learner import Learner
 from memplace_agents.egrl.population import Population, chances, mutate_weights, next_generation
 from memplace_agents.learning.graph_policy import SUB_ACTIONS, Graph, GraphPolicy
 from memplace_env.envs.one_shot.observation import FEATURES
+from tests.thorough import examples
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -37,7 +38,7 @@ def chromosomes(draw):
 # Boltzmann chromosomes.
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(chromosomes(), SEEDS)
 def test_probabilities_sum_to_one_and_respect_the_mask(case, seed):
     prior, temperature, mask = case
@@ -96,7 +97,7 @@ def test_crossover_is_at_a_single_point(decisions, seed, with_levels):
     assert len(np.unique(child[..., 0].sum(axis=1))) > 1
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(chromosomes(), SEEDS, st.sampled_from([0.0, 0.1, 1.0]))
 def test_mutation_changes_what_it_hits_and_keeps_temperatures_in_bounds(case, seed, share):
     prior, temperature, _ = case
@@ -172,7 +173,7 @@ def is_crossed(child, first, second):
     )
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(kinds, SEEDS)
 def test_children_come_from_two_parents_of_one_kind_or_from_a_posterior(graphs, seed):
     rng, population = np.random.default_rng(seed), new_members(graphs)
@@ -203,7 +204,7 @@ def test_every_kind_of_child_occurs():
     assert (after.is_graph[2:].any(), mixed[2:].any(), pure[2:].any()) == (True, True, True)
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(st.integers(5, 12), SEEDS)
 def test_graph_policies_alone_never_have_another_child(members, seed):
     rng, population = np.random.default_rng(seed), new_members([True] * members)
@@ -366,7 +367,7 @@ def test_the_actor_learns_a_bandit(better):
     assert (after[~mask] == 0).all()
 
 
-@settings(max_examples=10)
+@examples(10)
 @given(SEEDS)
 def test_entropy_is_that_of_the_choices(seed):
     rng = np.random.default_rng(seed)

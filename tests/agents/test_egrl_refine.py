@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memplace_agents.egrl.refine import Refiner
@@ -11,6 +11,7 @@ from memplace_agents.evaluator import OneShotEvaluator
 from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.placement.synthetic import random_dag
 from tests.agents.planted import planted_env
+from tests.thorough import examples
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -42,7 +43,7 @@ def refining(evaluator, proposals):
     return Refiner(evaluator, Surrogate(evaluator.env.problem, learns=False), proposals, moves=20)
 
 
-@settings(max_examples=15)
+@examples(15)
 @given(st.integers(0, 1000), SEEDS, st.sampled_from([5, 40]))
 def test_refinement_moves_only_where_there_is_a_choice_and_keeps_the_best(seed, draw, proposals):
     env = OneShotEnv(random_dag(seed, ops=8, largest=60_000_000), "nnp-i")

@@ -170,7 +170,7 @@ print("finished")
 """
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_killed_process_resumes_as_if_it_had_lived(tmp_path):
     """SIGKILL some checkpoints after each start, three times."""
     path, killed = tmp_path / "broken" / CHECKPOINT, 0

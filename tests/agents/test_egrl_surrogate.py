@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memplace_agents.egrl import EGRLConfig
@@ -16,6 +16,7 @@ from memplace_env.placement.compiler.density import block_lives
 from memplace_env.placement.compiler.savings import latency_ps
 from memplace_env.placement.synthetic import random_dag
 from tests.agents.planted import planted_env
+from tests.thorough import examples
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -50,7 +51,7 @@ def fits(problem, level):
     return True
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(st.integers(0, 1000), SEEDS, st.sampled_from(["nnp-i", "tpu-v4i"]), st.sampled_from([0.0, 1e-6, np.inf]))
 def test_chains_end_where_they_say(seed, draw, chip, heat_s):
     """From levels that each decision gets whole: the time is that of the cost arrays, and the bytes fit."""
@@ -77,7 +78,7 @@ def test_chains_of_a_seed_are_the_same():
     assert (runs[0][0] != runs[2][0]).any()
 
 
-@settings(max_examples=15)
+@examples(15)
 @given(st.integers(0, 1000), SEEDS, st.sampled_from(["nnp-i", "tpu-v4i"]))
 def test_costs_alone_are_those_of_the_cost_arrays_where_there_is_room(seed, draw, chip):
     problem = problem_of(seed, chip, ops=6)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import memplace_agents
@@ -25,6 +25,7 @@ from memplace_env.placement.simulator import evaluate_plan
 from memplace_env.placement.synthetic import random_dag
 from memplace_env.placement.validation import violations
 from tests.agents.planted import planted_env
+from tests.thorough import examples
 
 ONE_SHOT = planted_env(ops=6)
 GAME = MallocGameEnv(random_dag(3, ops=6, largest=60_000_000), "tpu-v4i")
@@ -96,7 +97,7 @@ def evaluate(node, how, rng):
         node.account(3 if how is None else how, env.problem.latency_s(states).min().item())
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(KINDS, st.integers(1, 60), st.integers(0, 2**32), st.data())
 def test_a_tree_of_parts_adds_up(kind, budget, seed, data):
     """Whatever is evaluated wherever, every evaluator above it counts, remembers and tells it, and no other does."""

@@ -10,7 +10,7 @@ from itertools import permutations, product
 import gymnasium as gym
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 
 from memplace_agents.exact import Exact
 from memplace_agents.exact.address_kernels import FOUND, GAVE_UP, NONE_EXISTS, climb, place_in_order, search
@@ -34,6 +34,7 @@ from memplace_env.placement.validation import violations
 from memplace_env.program.builder import ProgramBuilder
 from memplace_env.program.program import TensorKind
 from memplace_env.testing.strategies import programs, tasks
+from tests.thorough import examples
 
 GAP = 1e-4
 NNP_I = load_accelerator("nnp-i")
@@ -122,7 +123,7 @@ def best_compiled(task):
     return min(int(evaluate_assignments(schedule_of(task, order), mappings, slot).latency_ps.min()) for order in ORDERS)
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(tasks(programs(max_ops=3)))
 def test_bound_holds_and_optimal_means_optimal(task):
     """Whatever things cost, and whatever ops reserve."""
@@ -142,7 +143,7 @@ def latency_without_addresses(task, level):
     return evaluate_plan(task, plan_of_levels(task, level, nowhere, nowhere), trusted=True).latency_ps
 
 
-@settings(max_examples=130)
+@examples(130)
 @given(tasks(programs(max_ops=3)))
 def test_model_is_the_latency_of_mappings_whose_sums_fit(task):
     fitting = [level for level in all_mappings(task, most=3000) if fits_by_sums(task, level)]

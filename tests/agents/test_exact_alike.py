@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from memplace_agents.exact.static import static_model
@@ -14,6 +14,7 @@ from memplace_env.placement.resolve_task import make_task
 from memplace_env.program.slicing import sliced
 from memplace_env.testing import RandomCosts
 from memplace_env.testing.strategies import accelerators, programs
+from tests.thorough import examples
 
 
 @st.composite
@@ -28,7 +29,7 @@ def sliced_tasks(draw):
     return make_task(program, draw(accelerators()), costs=model)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40, deadline=None)
 @given(sliced_tasks())
 def test_groups_are_of_equal_slices(task):
     groups, program, costs = alike(task), task.program, task.costs
@@ -43,7 +44,7 @@ def test_groups_are_of_equal_slices(task):
         assert all((groups.costs.use_ps[own] <= costs.use_ps[own]).all() for own in uses)
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40, deadline=None)
 @given(sliced_tasks())
 def test_counting_slices_finds_the_optimum_of_trying_each(task):
     own = np.arange(task.program.num_tensors)

@@ -5,7 +5,7 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from memplace_agents.evaluator import OneShotEvaluator
@@ -22,6 +22,7 @@ from memplace_env.program.program import TensorKind
 from memplace_env.testing import RandomCosts
 from memplace_env.testing.strategies import accelerators, programs, tasks
 from tests.agents.test_exact import GAP, all_mappings, best_compiled, chip_with, run
+from tests.thorough import examples
 
 MOST_MAPPINGS, MOST_BLOCKS = 300, 5
 
@@ -122,21 +123,21 @@ def check_honest(task, best):
     return solution
 
 
-@settings(max_examples=75)
+@examples(75)
 @given(reserving_tasks("resident"))
 def test_uneven_reservations_never_give_a_wrong_optimum(task):
     best = best_of_all_plans(task)
     assert check_honest(task, best).report.latency_ps >= best
 
 
-@settings(max_examples=75)
+@examples(75)
 @given(tasks(programs(max_ops=4), accelerators("resident")))
 def test_nothing_beats_an_optimum_whatever_things_cost(task):
     best = best_of_all_plans(task)
     assert check_honest(task, best).report.latency_ps >= best
 
 
-@settings(max_examples=75)
+@examples(75)
 @given(tasks(programs(max_ops=4), accelerators("resident")))
 def test_of_equally_fast_plans_it_is_the_one_that_uses_the_backing_port_least(task):
     assume(task.program.is_placeable.sum() <= MOST_BLOCKS)
@@ -147,13 +148,13 @@ def test_of_equally_fast_plans_it_is_the_one_that_uses_the_backing_port_least(ta
     assert found <= least * (1 + GAP) or solution.outcome != "optimal"
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(reserving_tasks("streamed"))
 def test_uneven_reservations_beside_streamed_weights(task):
     check_honest(task, best_compiled(task))
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(tasks(programs(max_ops=4), accelerators("resident")))
 def test_where_everything_fits_it_is_the_best_of_all_mappings(task):
     task = with_room(task)
@@ -161,7 +162,7 @@ def test_where_everything_fits_it_is_the_best_of_all_mappings(task):
     assert check_honest(task, best).outcome == "optimal"
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(tasks(programs(max_ops=5), accelerators("streamed")), st.integers(0, 2**32))
 def test_no_copy_at_any_time_beats_the_bound(task, seed):
     """Plans with copies that begin earlier than the compiler's, or so late that ops wait for them."""
@@ -198,7 +199,7 @@ def test_what_the_packer_does_not_find_is_not_called_optimal(weights, expected):
     assert (evaluate_plan(task, both).latency_s < solution.report.latency_s) == (solution.outcome == "feasible")
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(reserving_tasks("streamed"))
 def test_the_program_of_copies_holds_one_level_and_one_copy(task):
     """Its bound holds for the best compiled map, and the plans that it finds are valid and move nothing else."""

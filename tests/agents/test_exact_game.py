@@ -7,7 +7,7 @@ from dataclasses import replace
 import gymnasium as gym
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memplace_agents import Exact
@@ -26,6 +26,7 @@ from memplace_env.placement.task import Task
 from memplace_env.placement.validation import violations
 from memplace_env.testing.strategies import game_tasks, programs_with_idle_ops
 from tests.agents.weighed import rows_of
+from tests.thorough import examples
 
 CLOSE = 1 + 2e-6
 
@@ -40,7 +41,7 @@ def some_plans(task: Task, seed: int) -> list[MemoryPlan]:
     return [problem.plan(state) for state in states]
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(game_tasks(), st.integers(0, 2**31 - 9))
 def test_no_plan_beats_the_bound_and_every_plan_fits_the_program(task, seed):
     """The program with a plan's decisions takes no longer than the plan, and no plan less than the program's bound."""
@@ -58,7 +59,7 @@ def test_no_plan_beats_the_bound_and_every_plan_fits_the_program(task, seed):
         assert program.cost @ values * model.unit_ps <= latency_ps * CLOSE
 
 
-@settings(max_examples=35)
+@examples(35)
 @given(game_tasks(), st.integers(2, 6), st.integers(0, 2**31 - 9))
 def test_bounds_with_a_horizon_hold_too(task, horizon, seed):
     task = MallocGameProblem(task).task
@@ -69,7 +70,7 @@ def test_bounds_with_a_horizon_hold_too(task, horizon, seed):
         assert bound * model.unit_ps <= time_plan(task, plan).latency_ps * CLOSE
 
 
-@settings(max_examples=35)
+@examples(35)
 @given(game_tasks(programs_with_idle_ops(10)), st.integers(0, 2**31 - 9))
 def test_plans_are_valid_and_as_good_as_said(task, seed):
     env = MallocGameEnv(task)

@@ -19,6 +19,7 @@ from memplace_env.placement.simulator import time_plan
 from memplace_env.placement.task import Task
 from memplace_env.testing.strategies import game_tasks, programs
 from tests.subjects import plan_with_copies
+from tests.thorough import examples
 
 
 def replayed_ps(problem: MallocGameProblem, plan: MemoryPlan) -> int:
@@ -42,7 +43,7 @@ def losses(plans_of: Callable[[Task], list[MemoryPlan]], max_ops: int, tasks: in
     return np.array(found)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(game_tasks(), st.integers(0, 2**32 - 1))
 def test_the_plan_of_a_game_is_that_game(task: Task, seed: int) -> None:
     """Its preferences replay it exactly, write-backs too."""

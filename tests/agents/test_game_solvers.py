@@ -3,7 +3,7 @@
 import gymnasium as gym
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 import memplace_agents
 from memplace_agents.evaluator import GameEvaluator, evaluator_for
@@ -21,10 +21,14 @@ from memplace_env.placement.synthetic import random_dag
 from memplace_env.placement.validation import violations
 from memplace_env.testing.strategies import game_tasks
 from tests.patience import patience
+from tests.thorough import examples
 
 PLAYERS = ["greedy-player", "beam-search", "game-local-search"]
-BUDGETS = {name: 30 if spec.learns else 300 for name, spec in memplace_agents.agent_specs(Formulation.GAME).items()}
-"""Learning agents are slow, and have tests of their own."""
+BUDGETS = {
+    name: 30 if spec.learns or name == "calibrated" else 300
+    for name, spec in memplace_agents.agent_specs(Formulation.GAME).items()
+}
+"""Learning agents and fits of costs are slow, and have tests of their own."""
 WORKLOAD = "synthetic:random?ops=20&seed=3"
 
 
@@ -68,7 +72,7 @@ def test_same_seed_same_plan(name, budget):
     assert [(p.evaluations, p.latency_s) for p in one.history] == [(p.evaluations, p.latency_s) for p in two.history]
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(game_tasks())
 def test_any_program_on_any_machine_at_any_cost(task):
     env = MallocGameEnv(task)

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memplace_agents.built_in_agents import POLICY_BYTES
@@ -24,6 +24,7 @@ from memplace_env._lib.errors import AgentError
 from memplace_env.envs.one_shot import OneShotProblem
 from memplace_env.envs.one_shot.observation import FEATURES
 from memplace_env.testing.strategies import programs, tasks
+from tests.thorough import examples
 
 LOWEST = torch.finfo(torch.float32).min
 HIDDEN, DEPTH, HEADS = 16, 2, 2
@@ -64,7 +65,7 @@ def cases(draw):
 # The forward pass.
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(cases())
 def test_population_forward_is_the_policies_forward(case):
     graph, policies = case
@@ -74,7 +75,7 @@ def test_population_forward_is_the_policies_forward(case):
         torch.testing.assert_close(row, policy(graph), atol=1e-5, rtol=1e-5)
 
 
-@settings(max_examples=12)
+@examples(12)
 @given(st.data())
 def test_population_forward_is_the_policies_forward_on_programs(data):
     task = data.draw(tasks(programs(max_ops=8)))
@@ -84,7 +85,7 @@ def test_population_forward_is_the_policies_forward_on_programs(data):
     torch.testing.assert_close(logits, policy(graph), atol=1e-5, rtol=1e-5)
 
 
-@settings(max_examples=15)
+@examples(15)
 @given(cases(), st.integers(0, 2**32 - 1))
 def test_gradients_are_the_policies_gradients(case, seed):
     graph, policies = case
@@ -113,7 +114,7 @@ def test_members_do_not_touch_each_other():
     torch.testing.assert_close(forward(genomes[[2, 0]]), logits[[2, 0]], atol=1e-5, rtol=1e-5)
 
 
-@settings(max_examples=10)
+@examples(10)
 @given(st.integers(2, 4), st.integers(1, 4), st.integers(1, 4))
 def test_genomes_hold_the_state_dict_in_its_order(levels, depth, heads):
     policies = [new_policy(seed, levels, depth=depth, heads=heads) for seed in range(2)]
@@ -130,7 +131,7 @@ def test_genomes_hold_the_state_dict_in_its_order(levels, depth, heads):
     assert (genome_of(other) == genomes[1].numpy()).all()
 
 
-@settings(max_examples=10)
+@examples(10)
 @given(cases())
 def test_what_is_masked_is_never_drawn(case):
     graph, policies = case
@@ -141,7 +142,7 @@ def test_what_is_masked_is_never_drawn(case):
     torch.testing.assert_close(chances.sum(-1), torch.ones(chances.shape[:-1]))
 
 
-@settings(max_examples=15)
+@examples(15)
 @given(graphs(levels=3), st.sampled_from([10.0, 100.0, 1000.0]), st.integers(0, 1000))
 def test_large_weights_give_no_nan(graph, scale, seed):
     genomes = (genomes_of([new_policy(seed)]) * scale).requires_grad_()

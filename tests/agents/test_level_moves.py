@@ -1,15 +1,16 @@
 """Levels without useless tensors, against the rule in plain Python."""
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memplace_agents.exact.static.level_moves import without_useless_tensors
 from memplace_env.placement.compiler.savings import latency_ps
 from memplace_env.testing.strategies import tasks, tensor_levels
+from tests.thorough import examples
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100, deadline=None)
 @given(tasks(), st.data())
 def test_tensors_step_back_one_by_one_where_nothing_gets_slower(task, data):
     level = np.array(data.draw(tensor_levels(task)))

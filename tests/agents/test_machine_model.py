@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from memplace_agents import Exact
 from memplace_agents.calibrated import Calibrated
@@ -19,6 +19,7 @@ from memplace_env.placement.resolve_task import resolve_task
 from memplace_env.placement.simulator import evaluate_plan
 from memplace_env.placement.synthetic import random_dag
 from memplace_env.testing.strategies import tasks
+from tests.thorough import examples
 
 
 def task_of(seed, chip="nnp-i", simulator=None):
@@ -60,7 +61,7 @@ def test_a_machine_carries_over_to_programs_that_were_never_measured(seed):
     assert machine.programs == tuple((task_of(seed).program.name, 25) for seed in range(1, 6))
 
 
-@settings(max_examples=15)
+@examples(15)
 @given(tasks())
 def test_measurements_never_make_a_factor_less_certain(task):
     before = MachineModel.of(task)

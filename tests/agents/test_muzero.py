@@ -5,7 +5,7 @@ from pathlib import Path
 import gymnasium as gym
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memplace_agents.built_in_agents import CHECKPOINT, CURVES, POLICY
@@ -22,6 +22,7 @@ from memplace_env.placement.validation import violations
 from memplace_env.testing.strategies import game_tasks
 from tests.agents.muzero import MODELS, crowded, fresh_network, small, weights
 from tests.agents.planted import optimum_ps, reach
+from tests.thorough import examples
 
 DERATED = str(Path(__file__).parents[2] / "benchmarks" / "data" / "tpu-v4i-derated.toml")
 """The chip on which a few games were seen to suffice."""
@@ -37,7 +38,7 @@ def test_solutions_are_valid_and_within_budget(model):
     assert MuZero(small(model)).solve(env, budget=1).evaluations == 1
 
 
-@settings(max_examples=12)
+@examples(12)
 @given(game_tasks(), st.sampled_from(MODELS))
 def test_any_program_on_any_machine_at_any_cost(task, model):
     env = MallocGameEnv(task)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memplace_agents.evaluator import GameEvaluator
@@ -29,11 +29,12 @@ from memplace_env.envs.malloc_game import MallocGameProblem
 from memplace_env.envs.malloc_game.state import DROP, ESTIMATE, USE
 from memplace_env.testing.strategies import game_tasks
 from tests.agents.muzero import crowded, fresh_network, small
+from tests.thorough import examples
 
 # The game
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(game_tasks(), st.integers(0, 2**32))
 def test_free_game_is_the_game_without_forced_decisions(task, seed):
     problem = MallocGameProblem(task)
@@ -53,7 +54,7 @@ def test_free_game_is_the_game_without_forced_decisions(task, seed):
     assert total == pytest.approx((greedy[0, ESTIMATE] - plain[0, ESTIMATE]) / games.game.point_ps, abs=1e-2, rel=1e-5)
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(game_tasks())
 def test_greedy_game_is_the_greedy_players(task):
     problem = MallocGameProblem(task)

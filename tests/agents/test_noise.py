@@ -5,7 +5,7 @@ from dataclasses import replace
 import gymnasium as gym
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.noise import LuckyEvaluator
@@ -25,6 +25,7 @@ from memplace_env.testing import check_agent
 from tests.agents import egrl, muzero
 from tests.agents.planted import planted_env
 from tests.agents.quick import make_quick
+from tests.thorough import examples
 
 PLAYED = [(name, formulation) for formulation in Formulation for name in agent_specs(formulation)]
 PLAYED = [(name, formulation) for name, formulation in PLAYED if name not in ("exact", "exact-dynamic")]
@@ -104,7 +105,7 @@ def test_without_noise_nothing_changes():
 
 
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=6), st.integers(0, 99))
-@settings(max_examples=20)
+@examples(20)
 def test_batches_do_not_alter_the_noise(sizes, seed):
     """The i-th map is measured alike, whatever was measured again in between."""
     env = noisy()
@@ -181,7 +182,7 @@ def test_a_plan_that_is_clearly_best_is_found_wherever_it_comes():
         assert ran(latencies, seed)[0].incumbent.exact_s == 0.8
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.integers(1, 60), st.integers(0, 2**32), st.floats(0.001, 1))
 def test_a_race_keeps_to_its_fund(budget, seed, scale):
     race, _ = ran(np.random.default_rng(seed).uniform(1, 1.1, max(budget - budget // 4, 1)), seed, budget, scale)
@@ -189,7 +190,7 @@ def test_a_race_keeps_to_its_fund(budget, seed, scale):
     assert race.incumbent is not None
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(
     st.sampled_from(["random", "greedy-dp", "local-search", "density-greedy", "game-local-search"]),
     st.integers(1, 12),

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memplace_agents.learning.factored_learner import (
@@ -18,6 +18,7 @@ from memplace_agents.learning.on_policy_settings import OnPolicySettings
 from memplace_agents.learning.rollouts import Turn, advantages
 from memplace_agents.learning.vector_episodes import VectorEpisodes
 from memplace_env._lib.errors import AgentError
+from tests.thorough import examples
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -41,7 +42,7 @@ def test_advantages_are_those_of_the_definition(seed, steps, lambda_):
         np.testing.assert_allclose(found[:, b], expected, atol=1e-4)
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(SEEDS, st.floats(-1e3, 1e3), st.floats(1e-3, 1e3), st.sampled_from([0.1, 1.0]))
 def test_new_scales_keep_values(seed, mean, deviation, weight):
     torch.manual_seed(seed)
@@ -148,7 +149,7 @@ def decisions(count=12, levels=3, seed=0):
     return EntryDecisions(torch.from_numpy(rng.random((count, 4), dtype=np.float32)), torch.from_numpy(legal))
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(SEEDS)
 def test_sampled_levels_are_legal_and_as_frequent_as_the_policy_says(seed):
     some = decisions(seed=seed)

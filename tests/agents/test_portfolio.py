@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 
 import memplace_agents.calibrated.proposals  # noqa: F401 (it keeps the exact agent, whichever test runs first)
 from memplace_agents.base import Agent
@@ -22,6 +22,7 @@ from memplace_env.placement.synthetic import random_dag
 from memplace_env.placement.validation import violations
 from memplace_env.testing.strategies import game_tasks
 from tests.agents.test_black_box import Crowded
+from tests.thorough import examples
 
 
 class Prover(Agent):
@@ -49,7 +50,7 @@ def crowded(seed=3, ops=20):
     return MallocGameEnv(random_dag(seed, ops=ops, largest=60_000_000), "tpu-v4i")
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(game_tasks())
 def test_never_worse_than_any_solver_that_comes_cheap(task):
     env = MallocGameEnv(task)

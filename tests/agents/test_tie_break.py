@@ -3,7 +3,7 @@
 import gymnasium as gym
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from memplace_agents import Auto, Exact, ExactDynamic, Portfolio
 from memplace_agents.evaluator import OneShotEvaluator
@@ -25,6 +25,7 @@ from memplace_env.program.program import TensorKind
 from memplace_env.testing.strategies import game_tasks, programs, programs_with_idle_ops, tasks
 from tests.agents.test_exact import chip_with
 from tests.agents.test_exact_alike import sliced_tasks
+from tests.thorough import examples
 
 
 def check(make, env, **options):
@@ -45,25 +46,25 @@ def check(make, env, **options):
     return first, solution
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(tasks(programs(max_ops=8)))
 def test_assignments(task):
     check(Exact, OneShotEnv(task))
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(sliced_tasks())
 def test_assignments_of_slices(task):
     check(Exact, OneShotEnv(task))
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(game_tasks(programs_with_idle_ops(10)))
 def test_games(task):
     check(Exact, MallocGameEnv(task))
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(tasks(programs(max_ops=8)))
 def test_one_shot_plans_that_move_tensors(task):
     check(ExactDynamic, OneShotEnv(task))

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memplace_agents.xla_msa import PUBLIC_SETS, MsaOptions, XlaMsa, assign
@@ -21,6 +21,7 @@ from memplace_env.program.builder import ProgramBuilder
 from memplace_env.program.program import TensorKind
 from memplace_env.testing.strategies import programs_with_idle_ops, tasks
 from tests.agents.xla import OPEN, OPTIONS, assigned, blocks, task_of, transfers, two_levels
+from tests.thorough import examples
 
 
 def long_chain(gap, *, output=False):
@@ -146,7 +147,7 @@ def test_prefetches_come_in_order_if_they_must():
         assert (transfers(plan, large), transfers(plan, small)) == ([(1, 0, 6, 9)], [(1, 0, start, 8)])
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(tasks(programs_with_idle_ops(max_ops=24), two_levels()))
 def test_no_prefetch_is_within_another_in_order(task):
     rows = assign(task, MsaOptions(fifo_prefetches=True)).transfers
@@ -211,7 +212,7 @@ def test_options_that_make_no_sense_are_errors(values):
 
 
 @pytest.mark.parametrize("name", OPTIONS)
-@settings(max_examples=200)
+@examples(200)
 @given(data=st.data(), task=tasks(programs_with_idle_ops(max_ops=24), two_levels()))
 def test_plans_are_valid_and_deterministic_for_any_task_and_order(name, data, task):
     """Whatever things cost, and whatever ops reserve."""

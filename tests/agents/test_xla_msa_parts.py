@@ -1,7 +1,7 @@
 """The parts of XLA's memory-space assignment: the facts of its own unit tests, costs and orders."""
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 
 from memplace_agents.xla_msa.buffers import boundedness, buffers_of, in_order
 from memplace_agents.xla_msa.copies import CopyEngine
@@ -13,6 +13,7 @@ from memplace_env.program.program import TensorKind
 from memplace_env.testing.strategies import programs_with_idle_ops, tasks
 from tests.agents.xla import NS, task_of, two_levels
 from tests.references.reference_simulator import op_ports, op_time, uses_of
+from tests.thorough import examples
 
 # Facts from XLA's own unit tests.
 
@@ -143,7 +144,7 @@ def test_repacking_that_does_not_fit_changes_nothing():
     assert (heap.rows == before).all()
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(tasks(programs_with_idle_ops(), two_levels()))
 def test_costs_are_the_simulators(task):
     costs = op_costs(task)

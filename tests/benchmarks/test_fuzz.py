@@ -10,7 +10,7 @@ from tests.fuzz.__main__ import CHUNK, names, settings
 from tests.fuzz.tables import table
 
 BAD = "tests.benchmarks.bad_kind"
-SHORT = 60
+SHORT = 30
 
 
 def bad(first, stop):

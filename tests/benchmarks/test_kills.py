@@ -9,7 +9,7 @@ import pytest
 from tests.patience import patience
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_few_moments(tmp_path):
     """One of each way, and the log spares a second try."""
     log = str(tmp_path / "log.jsonl")

@@ -5,7 +5,7 @@ from dataclasses import replace
 import gymnasium as gym
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memplace_env.envs.malloc_game import MallocGameEnv, MallocGameVectorEnv
@@ -14,6 +14,7 @@ from memplace_env.placement.compiler import all_backing_report
 from memplace_env.placement.simulator import BuiltinSimulator, evaluate_plan
 from memplace_env.testing import RandomCosts
 from memplace_env.testing.strategies import game_tasks, programs, tasks
+from tests.thorough import examples
 
 SEEDS = st.integers(0, 2**32)
 GAME = "synthetic:diamond?ops=9&seed=1&accelerator=tpu-v4i"
@@ -41,7 +42,7 @@ def play(env, seed, total=0.0):
     return total, info
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(game_tasks(programs()), SEEDS, SEEDS)
 def test_the_return_of_a_game_is_the_black_boxs(task, costs, seed):
     """Played, forked and finished apart, and read off its plan."""
@@ -97,7 +98,7 @@ def test_a_game_asks_once():
     assert total == pytest.approx(100 * (1 - report.latency_s / all_backing_report(env.unwrapped.task).latency_s))
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(tasks(programs(max_ops=6)), SEEDS)
 def test_a_map_costs_what_its_report_says(task, seed):
     """The report agrees, of a subclass of the built-in simulator too: in one step, among many, and of the plan."""

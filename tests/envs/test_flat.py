@@ -4,7 +4,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from stable_baselines3.common.env_checker import check_env as sb3_check_env
 
@@ -17,6 +17,7 @@ from memplace_env.envs.one_shot.flat import SEGMENTS, flat_observation
 from memplace_env.program.program import TensorKind
 from memplace_env.testing.strategies import game_tasks, tasks
 from tests.test_all_envs import GENERIC
+from tests.thorough import examples
 
 
 def game_reference(seen):
@@ -33,7 +34,7 @@ def game_reference(seen):
     )
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(game_tasks(), st.integers(0, 9))
 def test_the_game_shows_the_same_coarser(task, seed):
     plain, flat = MallocGameEnv(task), MallocGameEnv(task, observation="flat")
@@ -51,7 +52,7 @@ def test_the_game_shows_the_same_coarser(task, seed):
         np.testing.assert_allclose(vector, game_reference(seen), atol=1e-6)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(tasks())
 def test_the_one_shot_summary(task):
     env = OneShotEnv(task, observation="flat")

@@ -1,7 +1,7 @@
 """The gap and the end of it that a block takes: the kernels against an enumeration of all gaps."""
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memplace_env.envs.malloc_game import room
@@ -9,6 +9,7 @@ from memplace_env.envs.malloc_game.state import BLOCKS, NEVER, OP, USE
 from memplace_env.testing.strategies import game_tasks
 from tests.envs.both_sides import Compiled
 from tests.references.reference_compiler import Block, gaps
+from tests.thorough import examples
 
 
 def wanted(game: Compiled, block: int) -> bool:
@@ -43,7 +44,7 @@ def expected(game: Compiled, size: int, ceiling: int, since: int) -> int:
     return -1
 
 
-@settings(max_examples=80)
+@examples(80)
 @given(game_tasks(), st.data())
 def test_blocks_go_beside_who_stays_longest(task, data):
     """In any position, below any ceiling, for any size and time."""

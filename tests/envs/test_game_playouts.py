@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memplace_env.envs.malloc_game import playouts, rules
@@ -14,6 +14,7 @@ from memplace_env.program.program import Program
 from memplace_env.testing.strategies import game_tasks
 from tests.envs.both_sides import Compiled, require_sound
 from tests.references.reference_game import COPY, DROP, NO_COPY
+from tests.thorough import examples
 
 
 def lazy(compiled: Compiled) -> int:
@@ -31,7 +32,7 @@ def chosen(compiled: Compiled, wanted: int) -> int:
     return wanted if wanted in compiled.legal() else lazy(compiled)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(game_tasks(), st.integers(0, 2**32))
 def test_playouts_are_games(task, seed):
     start = Compiled(task)
@@ -76,7 +77,7 @@ def long_programs(ops: int) -> st.SearchStrategy[Program]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ops", [60, 250])
-@settings(max_examples=40)
+@examples(40)
 @given(st.data(), st.integers(0, 2**31 - 9))
 def test_long_games_are_sound(ops, data, seed):
     """Programs too long for the reference, checked by validator and simulator."""

@@ -32,22 +32,23 @@ from tests.envs.both_sides import (
     require_same_end,
 )
 from tests.references.reference_game import COPY, DROP, NO_COPY, Game
+from tests.thorough import examples
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(game_tasks(), st.integers(0, 2**32), TASTES)
 def test_rules_equal_the_reference(task, seed, taste):
     play_a_game(task, Random(seed), taste)
 
 
 @pytest.mark.slow
-@settings(max_examples=100)
+@examples(100)
 @given(game_tasks(programs_with_idle_ops(32)), st.integers(0, 2**32), TASTES)
 def test_rules_equal_the_reference_in_longer_games(task, seed, taste):
     play_a_game(task, Random(seed), taste)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(game_tasks(programs_with_idle_ops(8)), st.integers(0, 2**32), TASTES)
 def test_mask_is_sound_and_complete(task, seed, taste):
     rng, compiled, game = Random(seed), Compiled(task), Game.begin(task)
@@ -64,7 +65,7 @@ def test_mask_is_sound_and_complete(task, seed, taste):
         play_both(compiled, game, pick(rng, compiled.legal(), taste))
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(game_tasks(), st.integers(0, 2**32), TASTES)
 def test_copied_state_is_a_fork(task, seed, taste):
     rng, compiled = Random(seed), Compiled(task)
@@ -201,14 +202,14 @@ def play_all_games(task: Task, most: int) -> None:
         require_same_end(compiled, game, gains)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(game_tasks(programs_with_idle_ops(3)))
 def test_all_games_of_tiny_programs(task):
     play_all_games(task, most=120)
 
 
 @pytest.mark.slow
-@settings(max_examples=30)
+@examples(30)
 @given(game_tasks(programs_with_idle_ops(4)))
 def test_more_games_of_tiny_programs(task):
     play_all_games(task, most=1000)

@@ -6,7 +6,7 @@ from random import Random
 import gymnasium as gym
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sb3_contrib import MaskablePPO
 from stable_baselines3 import PPO
@@ -28,6 +28,7 @@ from memplace_env.program.program import TensorKind
 from memplace_env.testing.strategies import game_tasks, programs
 from tests.envs.both_sides import ACTIONS, TASTES, expected_preview, pick
 from tests.references.reference_game import Game
+from tests.thorough import examples
 
 TASKS = game_tasks(programs())
 
@@ -51,7 +52,7 @@ def random_game(env, seed=0):
     return steps
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(TASKS, st.integers(0, 99))
 def test_a_game_is_what_the_simulator_says(task, seed):
     env = MallocGameEnv(task)
@@ -64,7 +65,7 @@ def test_a_game_is_what_the_simulator_says(task, seed):
     assert not any(step[4]["illegal"] for step in steps)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(TASKS, st.data())
 def test_unfinished_games_have_plans_too(task, data):
     env = MallocGameEnv(task)
@@ -77,7 +78,7 @@ def test_unfinished_games_have_plans_too(task, data):
         assert (env.get_state() == state).all()
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(TASKS, st.data())
 def test_profiles_and_features_by_definition(task, data):
     """The updated profile equals the one drawn anew, and both follow from the blocks."""
@@ -109,7 +110,7 @@ def test_profiles_and_features_by_definition(task, data):
     assert (seen.profile[0, 1] <= seen.profile[0, 0]).all()
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(game_tasks(), st.integers(0, 2**32), TASTES)
 def test_waits_and_write_backs_are_seen_as_the_reference_counts_them(task, seed, taste):
     """`wait` and `pending` of the tensor; `waits`, `pending` and `owed` of the game, at its end too."""

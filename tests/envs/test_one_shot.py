@@ -3,7 +3,7 @@
 import gymnasium as gym
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import memplace_env
@@ -16,6 +16,7 @@ from memplace_env.placement.simulator import BuiltinSimulator, evaluate_plan
 from memplace_env.placement.synthetic import planted
 from memplace_env.placement.validation import violations
 from memplace_env.testing.strategies import tasks
+from tests.thorough import examples
 
 WORKLOAD = "synthetic:chain?ops=8&seed=4"
 
@@ -32,7 +33,7 @@ def env():
     return OneShotEnv(WORKLOAD)
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(tasks(), st.data())
 def test_what_the_environment_says_is_what_the_simulator_says(task, data):
     env, strict = OneShotEnv(task), OneShotEnv(task, reward="egrl")
@@ -50,7 +51,7 @@ def test_what_the_environment_says_is_what_the_simulator_says(task, data):
     assert violations(task, env.plan()) == []
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(tasks())
 def test_mask_and_ignored_entries(task):
     """Levels that the mask forbids are always reassigned; ignored decisions change nothing."""
@@ -68,7 +69,7 @@ def test_mask_and_ignored_entries(task):
                 assert scores.reassigned[0] > 0
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(tasks(), st.data())
 def test_asking_for_what_one_got_is_granted(task, data):
     """Repair keeps the cost: with one tensor a decision, the repaired assignment is valid and costs the same."""

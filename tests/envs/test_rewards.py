@@ -4,7 +4,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.envs.registration import EnvSpec
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import memplace_env  # noqa: F401
@@ -13,6 +13,7 @@ from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.malloc_game.reward_scale import REWARD_SCALES
 from memplace_env.envs.one_shot.reward import REWARDS
 from memplace_env.testing.strategies import game_tasks, programs
+from tests.thorough import examples
 
 IDS = {"MemPlace-v0": REWARDS, "MallocGame-v0": REWARD_SCALES}
 NAMED = [(env_id, name) for env_id, names in IDS.items() for name in names]
@@ -51,7 +52,7 @@ def test_other_names_are_refused(env_id, name):
     assert (type(caught.value) is EnvError) == (env_id == "MallocGame-v0")
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(game_tasks(programs(max_ops=6)), st.integers(0, 99))
 def test_percent_is_a_hundred_times_the_fraction(task, seed):
     """Decision by decision; the fractions add up to the latency saved."""

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from stable_baselines3.common.env_checker import check_env as sb3_check_env
 
@@ -23,11 +23,12 @@ from memplace_env.placement.simulator import BuiltinSimulator
 from memplace_env.testing import RandomCosts
 from memplace_env.testing.strategies import game_tasks
 from tests.test_all_envs import GENERIC, assert_same
+from tests.thorough import examples
 
 WORKLOAD = "synthetic:diamond?ops=9&seed=1&accelerator=tpu-v4i"
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(game_tasks(), st.integers(0, 99), st.sampled_from(["dict", "flat"]), st.booleans())
 def test_the_game_is_the_same(task, seed, form, black_box):
     """Step by step against a plain environment that plays forced decisions by hand."""

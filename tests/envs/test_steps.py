@@ -7,7 +7,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from memplace_env._lib.errors import ActionError, AgentError, EnvError, WorkloadError
@@ -22,6 +22,7 @@ from memplace_env.testing import RandomCosts
 from memplace_env.testing.strategies import accelerators, programs_with_idle_ops, tasks
 from tests.references import reference_compiler
 from tests.references.reference_steps import Steps
+from tests.thorough import examples
 
 ORDERS = st.sampled_from(["density", "schedule"])
 SEEDS = st.integers(0, 2**32)
@@ -47,7 +48,7 @@ def env_of(task, **settings):
     return StepsEnv(task, **settings)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(tasks(programs_with_idle_ops(8), small_chips()), ORDERS, SEEDS)
 def test_kernels_equal_the_reference(task, order, seed):
     """Order, masks, gains, levels, observations and assignments of a random episode."""
@@ -73,7 +74,7 @@ def test_kernels_equal_the_reference(task, order, seed):
     assert problem.step(states, action)[:2] == (np.array([0]), np.array([-1]))
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(tasks(accelerator=small_chips()), ORDERS, SEEDS)
 def test_both_rewards_return_the_speedup_of_the_plan(task, order, seed):
     returns = []
@@ -93,7 +94,7 @@ def test_both_rewards_return_the_speedup_of_the_plan(task, order, seed):
     assert returns[0] == pytest.approx(returns[1])
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(tasks(accelerator=small_chips("resident")), ORDERS, SEEDS)
 def test_where_weights_stay_all_bytes_are_granted(task, order, seed):
     """The compiler moves tensors for want of an address only; if it moves none, the estimate is the plan's latency."""
@@ -134,7 +135,7 @@ def test_the_fastest_level_with_room_is_what_density_greedy_does(env_id):
     assert info["latency_s"] == pytest.approx(greedy, rel=0.03)
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(tasks(accelerator=small_chips()), SEEDS, SEEDS)
 def test_the_return_is_the_black_boxs(task, costs, seed):
     """Estimates are the cost arrays'; the end is the black box's, with either reward."""
@@ -280,7 +281,7 @@ def test_settings_are_refused(wrong, sentence):
         StepsEnv(WORKLOAD, **wrong)
 
 
-@settings(max_examples=10)
+@examples(10)
 @given(tasks(accelerator=accelerators().filter(lambda chip: chip.num_levels > 3)))
 def test_more_levels_than_actions(task):
     with pytest.raises(WorkloadError, match="for chips with two or three memory levels; 'random' has 4"):

@@ -8,7 +8,7 @@ from dataclasses import replace
 import gymnasium as gym
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
@@ -25,6 +25,7 @@ from memplace_env.testing import check_simulator
 from memplace_env.testing.instances import plans_of
 from memplace_env.testing.strategies import tasks
 from tests.agents.quick import make_quick
+from tests.thorough import examples
 
 RESNET = {"workload": "ResNet50", "batch": 2, "dtype": "float16"}
 
@@ -44,7 +45,7 @@ def test_it_keeps_to_the_contract_of_simulators(noise):
 
 
 @given(tasks(costs=st.just(Roofline())), st.integers(0, 2**64))
-@settings(max_examples=30)
+@examples(30)
 def test_the_additive_part_is_a_lower_bound(task, seed):
     box = BlackBox(seed)
     additive = box.additive_task(task)

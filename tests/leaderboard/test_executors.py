@@ -95,7 +95,7 @@ def test_without_ray_it_is_said_how_to_get_it(monkeypatch):
         run_all(TASKS, shout, ray="local")
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_cluster_that_loses_a_worker_and_a_node_loses_nothing(tmp_path):
     cluster_utils = pytest.importorskip("ray.cluster_utils")
     size = {"num_cpus": 1, "object_store_memory": 80 * 2**20}

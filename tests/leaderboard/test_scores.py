@@ -6,12 +6,13 @@ import time
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from memplace_env._lib.errors import LeaderboardError
 from memplace_env.leaderboard import scores as s
+from tests.thorough import examples
 
 SHARES = st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0]) | st.floats(0, 1.5, width=32)
 
@@ -77,7 +78,7 @@ def test_probability_of_improvement_is_that_of_a_plain_loop(pair):
     assert s.probability_of_improvement(x, x) == pytest.approx(0.5)
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(pairs(), st.integers(0, 99))
 def test_bootstrap_is_that_of_a_plain_loop(pair, seed):
     """Instances are drawn once for both arrays, and runs within each drawn instance, alone."""

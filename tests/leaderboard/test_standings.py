@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memplace_env._lib.errors import LeaderboardError
@@ -18,6 +18,7 @@ from memplace_env.leaderboard.scores import share
 from memplace_env.leaderboard.standings import standings
 from memplace_env.leaderboard.submission import Meta, Standing, Submission, Training
 from memplace_env.leaderboard.suite import LEAST_GAIN, Budget, Instance, Known, Suite, Track
+from tests.thorough import examples
 
 MAPS, GAME = Formulation.ONE_SHOT, Formulation.GAME
 IDS = ("MemPlace-A-v0", "MemPlace-B-v0", "MemPlace-Flat-v0", "MallocGame-A-v0")
@@ -249,7 +250,7 @@ def test_nothing_counts_nothing_shown():
 LATENCIES = st.integers(400, 1100)
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(st.lists(st.lists(LATENCIES, min_size=6, max_size=6), min_size=1, max_size=3), st.randoms())
 def test_order_does_not_matter(latencies, shuffler: random.Random):
     made = [native(), greedy()] + [

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from onnx import NodeProto, TensorProto, helper
 
@@ -16,6 +16,7 @@ from memplace_env._lib.errors import WorkloadError
 from memplace_env.program.frontends.onnx import load_onnx
 from memplace_env.program.program import Program, TensorKind
 from tests.program.models import LIGHT, model, node, weight
+from tests.thorough import examples
 
 ROUND = helper.make_graph(
     [node("MatMul", "s w", "p"), node("Tanh", "p", "r"), node("Identity", "go", "on")],
@@ -111,13 +112,13 @@ def outcome(data: bytes, **options: Any) -> Program | WorkloadError:
             return error
 
 
-@settings(max_examples=400)
+@examples(400)
 @given(damaged(), st.sampled_from(FUSIONS), st.sampled_from((None, 1, 3)))
 def test_damaged_files(data: bytes, fusion: str, batch: int | None) -> None:
     assert isinstance(outcome(data, fusion=fusion, batch=batch), Program | WorkloadError)
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(st.binary(max_size=200))
 def test_random_bytes(data: bytes) -> None:
     assert isinstance(outcome(data), WorkloadError)
@@ -157,7 +158,7 @@ CONSTANTS = {
 }  # fmt: skip
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(random_graphs())
 def test_random_graphs(graph: tuple[list[NodeProto], str]) -> None:
     nodes, outputs = graph

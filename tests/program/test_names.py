@@ -8,12 +8,13 @@ from pathlib import Path
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from memplace_env.program.builder import ProgramBuilder
 from memplace_env.program.names import LONGEST, clean, stem
 from memplace_env.program.program import Program, TensorKind
 from tests.program.models import load, node
+from tests.thorough import examples
 
 HOSTILE = ("\x1b[2J\x1b[31mx", "bell\a", "two\nlines", "\u202eleft", "\0", "long" * 50_000, "\x1b" * 100_000, "\ud800")
 
@@ -22,7 +23,7 @@ def safe(name: str) -> bool:
     return name.isprintable() and len(name) <= LONGEST
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(st.text(st.characters(), max_size=300) | st.sampled_from(HOSTILE))
 def test_clean(name: str) -> None:
     assert safe(clean(name))

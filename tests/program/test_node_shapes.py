@@ -1,12 +1,13 @@
 """Remembered shapes of alike nodes: the same as those that are inferred anew."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
 from memplace_env.program.frontends.lowered.graph_values import Value
 from memplace_env.program.frontends.onnx.node_checks import MisfitError
 from memplace_env.program.frontends.onnx.node_shapes import NodeShapes
+from tests.thorough import examples
 
 OPSET = 18
 ATTRIBUTES = {
@@ -30,7 +31,7 @@ def answer(shapes, node, inputs):
     return list(map(str, types)), values
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(st.data())
 def test_remembered_shapes_are_those_inferred_anew(data):
     """Nodes that differ in operator, attribute, shapes, types or absent results are told apart."""

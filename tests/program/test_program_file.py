@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memplace_env._lib.errors import WorkloadError
@@ -17,6 +17,7 @@ from memplace_env.program.program import Program
 from memplace_env.program.program_arrays import ARRAY_DIMS
 from memplace_env.testing.strategies import programs
 from tests.program.test_alias import update
+from tests.thorough import examples
 
 ARRAYS = list(ARRAY_DIMS)
 
@@ -58,7 +59,7 @@ def test_round_trip(path):
     assert_equal(Program.load(path.with_name("strange.program")), strange)
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(programs())
 def test_every_program_comes_back(scratch, program):
     program.save(scratch)
@@ -88,7 +89,7 @@ def damaged(scratch: Path, data: bytes) -> str:
     return sentence
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(data=st.data())
 def test_truncated_and_flipped(path, scratch, data):
     whole = path.read_bytes()
@@ -160,7 +161,7 @@ def test_names(path, scratch, names):
     damaged(scratch, signed(header_fields | {"text": len(names)}, content))
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(data=st.data())
 def test_arrays_that_contradict_each_other(path, path_with_rows, scratch, data):
     """One number of the arrays changed, and the hash made to fit: refused, or another sound program."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memplace_env._lib.errors import WorkloadError
@@ -21,6 +21,7 @@ from memplace_env.testing import RandomCosts
 from memplace_env.testing.strategies import programs_with_rows
 from tests.program.test_alias import NEW, W, update
 from tests.program.test_program_file import assert_equal
+from tests.thorough import examples
 
 CHIPS = ("nnp-i", "ethos-u65", "tpu-v4i")
 MODELS = st.sampled_from([Roofline(), Tiled(), RandomCosts(3)])
@@ -177,7 +178,7 @@ def assert_same(a: Program, b: Program) -> None:
     assert_equal(a.whole, b.whole)
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(CUTS)
 def test_copies(cut: Cut) -> None:
     program = cut.slices
@@ -201,7 +202,7 @@ def test_the_hash_tells_how_it_is_cut(cut: Cut) -> None:
     assert program.slices is None or program.sha256 != replace(program, slices=None).sha256
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(CUTS)
 def test_files(tmp_path_factory: pytest.TempPathFactory, cut: Cut) -> None:
     file = tmp_path_factory.mktemp("slices") / "rows.program"

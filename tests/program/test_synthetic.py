@@ -1,7 +1,7 @@
 """Planted programs hold what they promise; random ones are programs."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memplace_env._lib.errors import WorkloadError
@@ -10,6 +10,7 @@ from memplace_env.placement.compiler import native_report, place_levels
 from memplace_env.placement.resolve_task import make_task
 from memplace_env.placement.simulator import evaluate_plan
 from memplace_env.placement.synthetic import TOPOLOGIES, from_spec, planted, random_dag
+from tests.thorough import examples
 
 SETTINGS = {
     "topology": st.sampled_from(sorted(TOPOLOGIES)),
@@ -19,7 +20,7 @@ SETTINGS = {
 }
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(**SETTINGS, chip=st.sampled_from(["nnp-i", "tpu-v4i", "edge-tpu"]))
 def test_planted_mapping_reaches_the_sum_of_compute_times(topology, ops, seed, hot, chip):
     program, mapping = planted(topology, ops=ops, seed=seed, hot=hot, accelerator=chip)

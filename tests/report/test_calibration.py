@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memplace_env._lib.errors import CalibrationError
@@ -27,6 +27,7 @@ from memplace_env.report.calibration import Calibration, Measurement, calibrate,
 from memplace_env.report.calibration.calibration_tables import calibration_tables, error_text
 from memplace_env.report.calibration.chip_constants import chosen_constants, values_at
 from memplace_env.report.tables import plain_text
+from tests.thorough import examples
 
 COMPUTE, OVERHEAD = ("compute", "efficiency"), ("compute", "op_overhead_ns")
 DRAM = ("memory", 2, "efficiency")
@@ -223,7 +224,7 @@ def test_tables(exact: Calibration) -> None:
     assert "where each is predicted from the others" in error_text(exact)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(
     st.sampled_from(["nnp-i", "tpu-v4i", "ethos-u65", "intel-npu-4000"]),
     st.lists(st.booleans(), min_size=5, max_size=5).filter(any),

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memplace_env.machine.accelerator import Accelerator, load_accelerator
@@ -20,6 +20,7 @@ from memplace_env.report.explanation.reasons import why_it_differs
 from memplace_env.report.plans.decided_levels import contiguity, decided_levels
 from memplace_env.testing.strategies import accelerators, programs, tensor_levels
 from tests.subjects import Subject, relu_task, subject_of
+from tests.thorough import examples
 
 KINDS = {"weights": TensorKind.WEIGHT, "activations": TensorKind.ACTIVATION}
 
@@ -81,7 +82,7 @@ def test_contiguity_counts_pairs(levels: list[int]) -> None:
     assert 0 <= share <= 1
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(explanations())
 def test_matrices_add_up(found: Explanation) -> None:
     """Rows add up to native's bytes by level, columns to the plan's, and all to the bytes of that kind."""
@@ -96,7 +97,7 @@ def test_matrices_add_up(found: Explanation) -> None:
         assert 0 <= shift.changed_share <= 1
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(explanations())
 def test_times_add_up(found: Explanation) -> None:
     difference = found.native.report.latency_ps - found.evaluated.report.latency_ps
@@ -111,7 +112,7 @@ def test_times_add_up(found: Explanation) -> None:
     json.dumps(found.to_json(8), allow_nan=False)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(programs(), accelerators())
 def test_native_against_itself(program: Program, chip: Accelerator) -> None:
     task = make_task(program, chip)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from memplace_env._lib.errors import WorkloadError
 from memplace_env.machine.accelerator import Accelerator, load_accelerator
@@ -20,6 +20,7 @@ from memplace_env.program.program import Program
 from memplace_env.report.inspection.inspection import inspect_task
 from memplace_env.report.plans.evaluated_plan import all_backing_baseline
 from memplace_env.testing.strategies import accelerators, programs, tasks
+from tests.thorough import examples
 
 
 def test_it_adds_up() -> None:
@@ -35,7 +36,7 @@ def test_it_adds_up() -> None:
     json.dumps(values, allow_nan=False)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(programs(), accelerators())
 def test_all_in_the_backing_memory_is_what_the_simulator_says(program: Program, chip: Accelerator) -> None:
     task = make_task(program, chip)
@@ -76,7 +77,7 @@ def test_what_a_cost_model_adds_to_the_roofline() -> None:
     assert "every_op" not in found.to_json()
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(tasks())
 def test_any_costs_can_be_inspected(task: Task) -> None:
     """The binding resource is the simulator's, and types and ops agree."""
@@ -92,7 +93,7 @@ def test_any_costs_can_be_inspected(task: Task) -> None:
             assert found.utilisation(mask) == values["every_op"][op]["utilisation"], kind
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(programs(), accelerators())
 def test_nothing_is_read_twice_on_the_roofline(program: Program, chip: Accelerator) -> None:
     """Only the shape of a systolic array and the overhead of an op keeps its units from their peaks."""

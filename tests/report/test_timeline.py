@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memplace_env.placement.compiler import place_levels
@@ -16,6 +16,7 @@ from memplace_env.report.plans.evaluated_plan import EvaluatedPlan
 from memplace_env.report.timeline.timeline import Timeline, timeline_of
 from memplace_env.testing.strategies import accelerators, programs, tensor_levels
 from tests.subjects import Subject, subject_of
+from tests.thorough import examples
 
 
 def check(task: Task, evaluated: EvaluatedPlan) -> tuple[Timeline, Ints]:
@@ -59,14 +60,14 @@ def hurried(draw: st.DrawFn) -> Subject:
     return subject_of(task, replace(plan, transfers=transfers))
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(hurried())
 def test_every_copy_gets_exactly_its_demand(subject: Subject) -> None:
     _, got = check(*subject)
     np.testing.assert_array_equal(got, demand_ps(*subject))
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(hurried(), st.integers(0, 3), st.integers(0, 3))
 def test_stalls_of_another_simulator(subject: Subject, stalls: int, tail: int) -> None:
     """Copies stay within the report's own stalls and tail; where those are no shorter, each gets its demand."""

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
@@ -16,6 +16,7 @@ from memplace_env.backends.ort.plan_steps import CopyTensor, RunOp
 from tests.backends.cuda.fake_device import FakeDevice
 from tests.backends.ort.models import MODELS, convolutional, half, task_of, written
 from tests.backends.ort.test_executor import game_plan, one_shot_plan, plans
+from tests.thorough import examples
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +58,7 @@ def test_outputs_are_those_of_the_plain_run(benches, name, weights):
         assert len(bench.measure(plan, runs=2).inference_s) == 2
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32), game=st.booleans())
 def test_no_valid_plan_gives_wrong_outputs_however_long_its_steps_take(benches, seed, game):
     bench = benches["convolutional", "streamed"]

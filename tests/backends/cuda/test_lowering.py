@@ -51,7 +51,7 @@ def test_networks(name):
     check_ops(resolve_task(name, "nnp-i"))
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", SLOW)
 def test_larger_networks(name):
     check_ops(resolve_task(name, "nnp-i"))

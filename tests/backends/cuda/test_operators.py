@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from memplace_env._lib.errors import ExecutionError
 from tests.backends.cuda.single import Known, agree, ints, known, numbers, several
+from tests.thorough import examples
 
 FEW = settings(max_examples=12)
 
@@ -84,7 +85,7 @@ def windows(draw, rank):
     return kernel, attributes
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.data())
 def test_conv(data):
     rank, group = data.draw(ints(1, 3)), data.draw(ints(1, 2))
@@ -96,7 +97,7 @@ def test_conv(data):
     agree("Conv", x, numbers(1, 3 * group, 2, *kernel), *bias, group=group, **attributes)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.data())
 def test_conv_transpose(data):
     rank, group = data.draw(ints(1, 3)), data.draw(ints(1, 2))
@@ -116,7 +117,7 @@ def test_conv_transpose_of_a_given_shape():
             agree("ConvTranspose", *given, strides=[3, 2], output_shape=shape, auto_pad=auto_pad)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.data())
 def test_pools(data):
     rank = data.draw(ints(1, 3))

@@ -7,11 +7,12 @@ from hypothesis import strategies as st
 
 from memplace_env._lib.errors import ExecutionError
 from tests.backends.cuda.single import Known, agree, ints, known, numbers, several
+from tests.thorough import examples
 
 FEW = settings(max_examples=12)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.data())
 def test_slice(data):
     shape = several(data.draw, 3, 1, 6)
@@ -65,7 +66,7 @@ NEAREST = ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"]
 WAYS = ["half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"]
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.data())
 def test_resize(data):
     rank = data.draw(ints(1, 3))
@@ -115,7 +116,7 @@ def test_resizes_that_torch_lacks(attributes, lacking):
         agree("Resize", numbers(0, 1, 2, 4, 4), None, None, Known(1, 2, 6, 6), **attributes)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.data())
 def test_pad(data):
     mode = data.draw(st.sampled_from(["constant", "reflect", "edge", "wrap"]))

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memplace_env._lib.errors import PlanError
@@ -23,9 +23,10 @@ from tests.backends.export.expected import NO_ADDRESS, require_tables_of, tables
 from tests.by_hand import A, B, W, three_op_task
 from tests.placement.plan.test_validate_alias import GOOD as ALIAS_PLAN
 from tests.placement.plan.test_validate_alias import TASK as ALIAS_TASK
+from tests.thorough import examples
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(st.data())
 def test_a_map_is_said_exactly(data: st.DataObject) -> None:
     task = data.draw(tasks(programs(max_ops=8), accelerators()))
@@ -36,7 +37,7 @@ def test_a_map_is_said_exactly(data: st.DataObject) -> None:
     assert [tuple(row[:2]) for row in tables["ops"]] == [*zip(task.program.op_name, task.program.op_type, strict=True)]
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(st.data())
 def test_slices_are_said_exactly(data: st.DataObject) -> None:
     task = data.draw(tasks(programs(max_ops=8), accelerators()))
@@ -51,7 +52,7 @@ def test_slices_are_said_exactly(data: st.DataObject) -> None:
     assert ("wholes" in header) == (cut.program.slices is not None)
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(game_tasks(programs(max_ops=8)), st.integers(0, 2**32))
 def test_a_game_is_said_exactly(task: Task, seed: int) -> None:
     """Games copy to and fro, and tensors have several blocks."""
@@ -62,7 +63,7 @@ def test_a_game_is_said_exactly(task: Task, seed: int) -> None:
     require_tables_of(task, plan, tables_in(text_of(task, plan)))
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(st.text(max_size=40))
 def test_names_are_kept_and_end_nothing(name: str) -> None:
     literal = c_string(name)

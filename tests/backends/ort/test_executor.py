@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import onnxruntime
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from onnx import helper
 
@@ -31,6 +31,7 @@ from tests.backends.ort.models import (
     task_of,
     written,
 )
+from tests.thorough import examples
 
 
 @pytest.fixture(scope="module")
@@ -334,7 +335,7 @@ def test_an_op_that_trips_over_wrong_data_counts_as_wrong(executors):
     assert (run.first_difference.value, run.ops, run.seconds) == ("ids", 0, ())
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(seed=st.integers(0, 2**32), copies=st.sampled_from(CopyMoment), game=st.booleans())
 def test_no_valid_plan_gives_wrong_results(executors, seed, copies, game):
     executor = executors["attentive", "streamed"]

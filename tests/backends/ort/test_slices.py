@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
@@ -20,6 +20,7 @@ from memplace_env.program.program import TensorKind
 from tests.backends.ort.models import MODELS, convolutional, executors_of, task_of
 from tests.backends.ort.test_executor import game_plan, one_shot_plan, plans
 from tests.fuzz.plan_mutants import KINDS, corrupted
+from tests.thorough import examples
 
 SHARE = 0.1
 """Largest share of 4 KiB that a tensor takes whole: most tensors of the models are cut."""
@@ -158,7 +159,7 @@ def test_every_corrupted_plan_is_noticed(executors, name, kind):
     assert seen >= 10
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(
     seed=st.integers(0, 2**31 - 1),
     copies=st.sampled_from(CopyMoment),

@@ -7,7 +7,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import memplace_env  # noqa: F401
@@ -27,6 +27,7 @@ from memplace_env.envs.registration import Formulation
 from memplace_env.placement.simulator import BuiltinSimulator
 from memplace_env.placement.synthetic import planted
 from tests.test_all_envs import assert_same
+from tests.thorough import examples
 
 COPIES = 3
 SMALL = "synthetic:random?ops={}&seed={}"
@@ -92,7 +93,7 @@ problems = st.builds(
 )
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20, deadline=None)
 @given(
     games=st.lists(problems, min_size=1, max_size=5),
     seed=st.integers(0, 2**32 - 1),
@@ -126,7 +127,7 @@ def test_rows_play_as_problems_alone(games, seed, flat, skip_forced):
             assert (rows.states[index] == states[index][0]).all()
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_a_planted_optimum_returns_100(seed):
     """Playing the planted levels reaches `optimal_latency_s`, which no game beats, and returns 100."""

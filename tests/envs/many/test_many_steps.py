@@ -6,7 +6,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import memplace_env  # noqa: F401
@@ -24,6 +24,7 @@ from memplace_env.placement.compiler import HEURISTICS, all_backing_report
 from memplace_env.placement.simulator import evaluate_plan
 from tests.envs.many.test_many_games import legal_play
 from tests.test_all_envs import assert_same
+from tests.thorough import examples
 
 COPIES = 3
 
@@ -65,7 +66,7 @@ problems = st.builds(
 )
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20, deadline=None)
 @given(episodes=st.lists(problems, min_size=1, max_size=5), seed=st.integers(0, 2**32 - 1))
 def test_rows_are_decided_as_problems_alone(episodes, seed):
     """One call on steps of different programs gives what a call for each gives, to the bit, past their ends too."""
@@ -114,7 +115,7 @@ def test_settings_outside_the_list_take_the_compilers_rules():
     assert drawn.scale("gain") == pytest.approx(100 / (1 - best_s / backing_s))
 
 
-@settings(max_examples=10, deadline=None)
+@examples(10, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_no_plan_beats_a_planted_optimum(seed):
     env = gym.make("MemPlaceSteps-Synthetic-v0")

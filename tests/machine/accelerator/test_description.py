@@ -8,12 +8,13 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memplace_env._lib.errors import AcceleratorError
 from memplace_env.machine.accelerator import accelerator_names, load_accelerator
 from memplace_env.machine.accelerator.description import Description
+from tests.thorough import examples
 
 VALUES = {
     ("compute", "op_overhead_ns"): Decimal("12.5"),
@@ -61,7 +62,7 @@ def test_a_file_without_sources_gets_some(tmp_path: Path) -> None:
     assert document["memory"][0]["source"] == {"efficiency": "Measured."}
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.decimals("0.000001", 1, places=6), st.decimals(0, 10**9, places=3))
 def test_numbers_are_written_as_they_are(share: Decimal, overhead: Decimal) -> None:
     description = Description.read("nnp-i")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memplace_env._lib.errors import AcceleratorError
@@ -22,6 +22,7 @@ from memplace_env.machine.accelerator.schema import DTYPES
 from memplace_env.program.program import FLOAT_BYTES
 from tests.fuzz.documents import document_to_toml
 from tests.machine.accelerator.documents import GOOD, NO_NUMBERS, PRESETS, Document, Read, changed
+from tests.thorough import examples
 
 # Shipped accelerators
 
@@ -452,7 +453,7 @@ def paths(value: Any, prefix: str = "") -> Iterator[str]:
             yield from paths(item, path)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300, deadline=None)
 @given(change=st.tuples(st.sampled_from(list(paths(GOOD))), VALUES))
 def test_any_change_of_a_field_gives_an_accelerator_or_an_error(read: Read, change: tuple[str, Any]) -> None:
     try:
@@ -463,7 +464,7 @@ def test_any_change_of_a_field_gives_an_accelerator_or_an_error(read: Read, chan
     assert len(accelerator.sha256) == 64
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200, deadline=None)
 @given(at=st.integers(0, 3000), length=st.integers(0, 40), filling=st.binary(max_size=8))
 def test_any_damage_to_the_file_gives_an_accelerator_or_an_error(
     file: Path, at: int, length: int, filling: bytes

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memplace_env._lib.errors import CostError, WorkloadError
@@ -20,6 +20,7 @@ from memplace_env.testing import check_cost_model
 from memplace_env.testing.strategies import accelerators, programs, programs_with_idle_ops
 from tests.by_hand import NS, all_fast, machine, three_ops
 from tests.references.reference_costs import measured
+from tests.thorough import examples
 
 COPY = 3 * NS
 
@@ -34,7 +35,7 @@ def timed(chip, program, latency_ps=COPY):
     return replace(chip, measured=MeasuredTimes(latency_ps, times))
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(programs_with_idle_ops(), accelerators(), st.sampled_from([0, 1, 12_345]))
 def test_arrays_equal_the_reference(program, chip, latency_ps):
     chip = timed(chip, program, latency_ps)

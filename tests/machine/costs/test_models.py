@@ -5,7 +5,7 @@ from dataclasses import replace
 import gymnasium as gym
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import memplace_env
@@ -18,6 +18,7 @@ from memplace_env.testing import RandomCosts
 from memplace_env.testing.strategies import programs
 from tests.by_hand import machine, three_ops
 from tests.entry_points import install
+from tests.thorough import examples
 
 PROGRAM, CHIP = three_ops(), machine()
 GOOD = Roofline().costs(PROGRAM, CHIP)
@@ -130,7 +131,7 @@ def test_known_costs_are_those_of_one_program():
 
 
 @pytest.mark.parametrize("family", ["MemPlace", "MallocGame"])
-@settings(max_examples=20)
+@examples(20)
 @given(program=programs(6), seed=st.integers(0, 2**32))
 def test_environments_run_on_any_costs(family, program, seed):
     """The environment takes `costs=`, with the latency of the task's own arrays."""

@@ -1,7 +1,7 @@
 """The time of an op: one rule, once for arrays, once for compiled loops, and once in plain Python."""
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memplace_env.machine.costs import op_times
@@ -9,6 +9,7 @@ from memplace_env.machine.costs.op_time_kernels import op_time, used_by_level
 from memplace_env.testing.strategies import programs_with_idle_ops, tasks
 from memplace_env.testing.strategies import two_level_accelerators as two_levels
 from tests.references import reference_simulator
+from tests.thorough import examples
 
 
 def serving(task, rng):
@@ -20,7 +21,7 @@ def serving(task, rng):
     return levels, used
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(tasks(programs_with_idle_ops()) | tasks(programs_with_idle_ops(), two_levels()), st.integers(0, 2**32))
 def test_three_tellings_of_the_rule_agree(task, seed):
     levels, used = serving(task, np.random.default_rng(seed))

@@ -4,16 +4,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from memplace_env._lib.errors import WorkloadError
 from memplace_env.machine.costs import Costs, Roofline
 from memplace_env.testing.strategies import accelerators, programs_with_idle_ops
 from tests.by_hand import machine, three_ops
 from tests.references.reference_costs import roofline
+from tests.thorough import examples
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(programs_with_idle_ops(), accelerators())
 def test_arrays_equal_the_reference(program, chip):
     costs, expected = Roofline().costs(program, chip), roofline(program, chip)

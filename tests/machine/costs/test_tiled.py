@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memplace_env._lib.errors import CostError
@@ -20,6 +20,7 @@ from memplace_env.testing.strategies import programs_with_idle_ops
 from tests.machine.costs.layers import CHIPS, PRODUCTS, TYPES, add_layer, ethos_u_chips, layer, layered_programs, shapes
 from tests.references.reference_blocks import UnitAtWork
 from tests.references.reference_tiled import tiled
+from tests.thorough import examples
 
 TILED = [name for name in accelerator_names() if load_accelerator(name).tiling is not None]
 any_programs = layered_programs() | programs_with_idle_ops(4)
@@ -46,14 +47,14 @@ def assert_equal_to_the_reference(program, chip):
         assert np.array_equal(getattr(costs, field), getattr(expected, field)), field
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(any_programs, ethos_u_chips())
 def test_arrays_equal_the_reference(program, chip):
     assert_equal_to_the_reference(program, chip)
 
 
 @pytest.mark.slow
-@settings(max_examples=120)
+@examples(120)
 @given(any_programs, ethos_u_chips())
 def test_arrays_of_many_programs_equal_the_reference(program, chip):
     assert_equal_to_the_reference(program, chip)
@@ -75,7 +76,7 @@ def assert_never_less(program, chip):
     assert not costs.reserved_bytes[:, 1:].any()
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(any_programs, ethos_u_chips() | st.sampled_from(TILED).map(load_accelerator))
 def test_never_less_than_the_roofline(program, chip):
     assert_never_less(replace(program, dtype=chip.dtype), chip)
@@ -105,7 +106,7 @@ def full_layer(slices):
 
 
 @pytest.mark.parametrize("name", CHIPS)
-@settings(max_examples=10)
+@examples(10)
 @given(slices=st.integers(4, 20))
 def test_equal_to_the_roofline_where_nothing_is_lost(name, slices):
     """On a chip that writes results at no cost, and requests of its memories as much as they can give."""
@@ -120,7 +121,7 @@ def test_equal_to_the_roofline_where_nothing_is_lost(name, slices):
 
 
 @pytest.mark.parametrize("name", CHIPS)
-@settings(max_examples=10)
+@examples(10)
 @given(slices=st.integers(4, 20))
 def test_what_a_full_layer_loses_is_the_end_of_its_last_block(name, slices):
     """Its results leave when all is computed; what it moves is the same."""
@@ -134,13 +135,13 @@ def test_what_a_full_layer_loses_is_the_end_of_its_last_block(name, slices):
 # More of anything
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(layered_programs(), ethos_u_chips())
 def test_twice_the_buffers_are_never_slower(program, chip):
     assert (backing_ps(program, with_buffers(chip, 2)) <= backing_ps(program, chip)).all()
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(layered_programs(1), ethos_u_chips())
 def test_twice_the_buffers_never_read_more(program, chip):
     """Blocks are the best by the measure that the compiler chooses by; see `Tiled` for what it is in time."""
@@ -151,14 +152,14 @@ def test_twice_the_buffers_never_read_more(program, chip):
     assert read[1] <= read[0]
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(layered_programs(), st.sampled_from(CHIPS).map(load_accelerator), st.integers(1, 100_000))
 def test_more_fast_memory_is_never_slower(program, chip, capacity):
     small, large = with_fast_memory(chip, capacity), with_fast_memory(chip, 2 * capacity)
     assert (backing_ps(program, large) <= backing_ps(program, small)).all()
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(shapes("MatMul"), st.sampled_from(CHIPS), st.integers(2, 9))
 def test_products_of_many_matrices_take_as_many_times_as_long(shape, name, count):
     chip = load_accelerator(name)
@@ -173,7 +174,7 @@ def test_products_of_many_matrices_take_as_many_times_as_long(shape, name, count
     ).all()
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.sampled_from(TYPES).flatmap(lambda op: st.tuples(st.just(op), shapes(op))), st.sampled_from(CHIPS))
 def test_four_images_take_longer_than_one(drawn, name):
     """Three may take less than two: another block reads least then, and it may be the faster one."""
@@ -183,7 +184,7 @@ def test_four_images_take_longer_than_one(drawn, name):
     assert (many >= one).all()
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(layered_programs(), st.sampled_from(CHIPS), st.integers(1, 5))
 def test_energy_is_that_of_the_bytes_moved(program, name, factor):
     """Wherever nothing is staged, as fast memory is too small, all levels move the same in bursts of the same size."""

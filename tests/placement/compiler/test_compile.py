@@ -4,7 +4,7 @@ import multiprocessing
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memplace_env._lib.errors import ActionError
@@ -23,6 +23,7 @@ from memplace_env.program.builder import ProgramBuilder
 from memplace_env.program.program import TensorKind
 from memplace_env.testing.strategies import programs, programs_with_idle_ops, tasks, tensor_levels
 from tests.references.reference_compiler import compile_levels
+from tests.thorough import examples
 
 
 def evaluate(task, wanted, threads=None):
@@ -31,7 +32,7 @@ def evaluate(task, wanted, threads=None):
     )
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(tasks(programs_with_idle_ops()), st.sampled_from(ORDERS), st.data())
 def test_kernel_equals_reference(task, order, data):
     levels = data.draw(tensor_levels(task))
@@ -41,7 +42,7 @@ def test_kernel_equals_reference(task, order, data):
     assert compiled.reassigned_bytes == reassigned
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(tasks(programs_with_idle_ops()), st.sampled_from(ORDERS), st.data())
 def test_kernel_equals_reference_where_blocks_are_a_crowd(task, order, data):
     levels = np.array(data.draw(tensor_levels(task)), dtype=np.int64)
@@ -70,7 +71,7 @@ def test_a_program_is_crowded_where_lists_are_given_up(name):
     assert not schedule_of(make_task(random_dag(0, ops=60), load_accelerator(name)), ORDERS[0]).crowded
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(tasks(programs(100)), st.sampled_from(ORDERS), st.data())
 def test_plans_are_valid(task, order, data):
     plan, moved = place_levels(task, data.draw(tensor_levels(task)), order)
@@ -78,7 +79,7 @@ def test_plans_are_valid(task, order, data):
     assert moved <= task.program.tensor_bytes[task.program.is_placeable].sum()
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(tasks(), st.data())
 def test_the_batch_kernel_says_what_the_simulator_says(task, data):
     rows = [data.draw(tensor_levels(task)) for _ in range(3)]
@@ -122,7 +123,7 @@ def test_forked_processes_evaluate_too():
         process.join()
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(tasks())
 def test_native_is_the_fastest_of_its_three_orders(task):
     program = task.program
@@ -135,7 +136,7 @@ def test_native_is_the_fastest_of_its_three_orders(task):
     assert native_plan(task) is native_plan(task), "computed once"
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(tasks())
 def test_heuristics_make_valid_plans(task):
     assert all(violations(task, heuristic(task)) == [] for heuristic in HEURISTICS.values())

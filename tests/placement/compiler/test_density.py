@@ -3,16 +3,17 @@
 import gymnasium as gym
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from memplace_env.placement.compiler import all_backing_report, native_report, place_levels
 from memplace_env.placement.compiler.density import VARIANTS, all_density_levels, block_lives, density_greedy
 from memplace_env.placement.simulator import evaluate_plan
 from memplace_env.placement.validation import violations
 from memplace_env.testing.strategies import tasks
+from tests.thorough import examples
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(tasks())
 def test_maps_fit_by_bytes_and_only_move_what_may_move(task):
     first, last = block_lives(task)

@@ -2,13 +2,14 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memplace_env.placement.compiler import packing
 from memplace_env.placement.compiler.block_neighbours import neighbours_of, no_lists
 from memplace_env.placement.compiler.busy_addresses import lowest_gap, new_busy, occupy
 from tests.references.reference_compiler import Block, PackedBlock, gaps, pack, pack_crowd
+from tests.thorough import examples
 
 
 @st.composite
@@ -25,7 +26,7 @@ def alive_together(first, last, block):
     return {k for k in range(len(first)) if k != block and first[k] <= last[block] and last[k] >= first[block]}
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(blocks(), st.data())
 def test_neighbours_are_those_alive_together(blocks, data):
     _, first, last = blocks
@@ -61,7 +62,7 @@ def slices(draw: st.DrawFn, ops: int = 6) -> tuple[np.ndarray, np.ndarray, np.nd
     return size, first, last
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(slices(), st.integers(20, 150))
 def test_alike_blocks_are_packed_as_the_reference_packs_them(blocks, most):
     size, first, last = blocks
@@ -71,7 +72,7 @@ def test_alike_blocks_are_packed_as_the_reference_packs_them(blocks, most):
     assert pack_all(blocks, np.full(len(size), most), no_lists(len(size))) == pack_crowd(unplaced)
 
 
-@settings(max_examples=500)
+@examples(500)
 @given(blocks(), st.data())
 def test_packing_equals_the_reference_with_and_without_lists(blocks, data):
     size, first, last = blocks
@@ -87,7 +88,7 @@ def test_packing_equals_the_reference_with_and_without_lists(blocks, data):
             assert offset + size[block] <= packed[other] or packed[other] + size[other] <= offset
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(st.integers(1, 40), st.data())
 def test_gaps_in_ranges_of_ops_are_those_between_the_blocks_alive(ops, data):
     busy, placed = new_busy(ops), list[Block]()

@@ -3,13 +3,14 @@
 from dataclasses import replace
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memplace_env.placement.compiler import place_levels
 from memplace_env.placement.compiler.savings import latency_ps, move_costs, saved_per_byte
 from memplace_env.placement.simulator import evaluate_plan
 from memplace_env.testing.strategies import accelerators, programs, tasks
+from tests.thorough import examples
 
 
 def without_limits(task):
@@ -19,7 +20,7 @@ def without_limits(task):
     return replace(task, accelerator=replace(task.accelerator, levels=levels), costs=costs)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(tasks(programs(max_ops=6), accelerators(weights="resident")), st.integers(0, 10**6))
 def test_move_costs_are_what_the_simulator_says(task, seed):
     task, rng = without_limits(task), np.random.default_rng(seed)
@@ -41,7 +42,7 @@ def test_move_costs_are_what_the_simulator_says(task, seed):
             assert costs[tensor, to] == latency(moved) - before
 
 
-@settings(max_examples=30)
+@examples(30)
 @given(tasks(programs(max_ops=6)))
 def test_what_a_byte_saves_lies_between_both_ways_to_ask(task):
     tensors = task.program.num_tensors

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memplace_env._lib.errors import PlanError
@@ -19,6 +19,7 @@ from memplace_env.program.builder import ProgramBuilder
 from memplace_env.program.program import TensorKind
 from memplace_env.testing.strategies import tasks, tensor_levels
 from tests.by_hand import all_fast, three_op_task
+from tests.thorough import examples
 
 TASK = three_op_task()
 PROGRAM, GOOD = TASK.program, all_fast(TASK)
@@ -153,7 +154,7 @@ def test_every_violation_is_returned():
         require_valid(TASK, nothing)
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(tasks(), st.data())
 def test_a_block_moved_onto_another_is_caught(task, data):
     plan = place_levels(task, data.draw(tensor_levels(task))).plan
@@ -172,7 +173,7 @@ def test_a_block_moved_onto_another_is_caught(task, data):
         assert "overlap" in {v.rule for v in violations(task, replace(plan, allocations=moved))}
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(tasks(), st.data())
 def test_a_use_served_where_its_data_never_is_is_caught(task, data):
     program, backing = task.program, task.backing
@@ -211,7 +212,7 @@ def test_blocks_among_reserved_bytes_are_caught(op, reserved, names):
     assert all(f"op {op} ({PROGRAM.op_name[op]}) needs for itself" in violation.message for violation in broken)
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(tasks(), st.data())
 def test_a_block_moved_among_reserved_bytes_is_caught(task, data):
     """Pushed up by as much as it takes, and no further than the end of the level, which nothing else forbids."""
@@ -245,7 +246,7 @@ def _meet(a, b):
     return a[0] < b[1] and b[0] < a[1] and a[2] <= b[3] and b[2] <= a[3]
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(tasks(), st.data())
 def test_every_two_blocks_that_break_a_rule_together_are_named(task, data):
     tensors = st.integers(0, task.program.num_tensors - 1)

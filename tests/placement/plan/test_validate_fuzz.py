@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memplace_env.envs.malloc_game import MallocGameProblem
@@ -14,6 +14,7 @@ from memplace_env.placement.task import Task
 from memplace_env.placement.validation import violations
 from memplace_env.testing.strategies import accelerators, game_tasks, programs, tasks, tensor_levels
 from tests.references.reference_plan import can_run
+from tests.thorough import examples
 
 
 @st.composite
@@ -72,20 +73,20 @@ def verdict_on_a_nearly_valid_plan(data: st.DataObject) -> None:
     require_same_verdict(task, data.draw(nearly_valid_plans(task)))
 
 
-@settings(max_examples=80)
+@examples(80)
 @given(st.data())
 def test_nearly_valid_plans_get_the_same_verdict(data):
     verdict_on_a_nearly_valid_plan(data)
 
 
 @pytest.mark.slow
-@settings(max_examples=500)
+@examples(500)
 @given(st.data())
 def test_many_nearly_valid_plans_get_the_same_verdict(data):
     verdict_on_a_nearly_valid_plan(data)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(game_tasks(programs(max_ops=6)), st.integers(0, 2**32), st.data())
 def test_games_and_what_is_nearly_one_get_the_same_verdict(task, seed, data):
     """Games copy to and fro more than the compiler does."""

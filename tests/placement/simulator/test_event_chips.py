@@ -8,7 +8,7 @@ from functools import cache
 import gymnasium as gym
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memplace_env._lib.errors import SimulatorError, WorkloadError
@@ -25,6 +25,7 @@ from memplace_env.testing.strategies import programs_with_rows, sliced_now_and_t
 from tests.placement.simulator.test_events import assert_same
 from tests.placement.simulator.test_simulator import timings
 from tests.subjects import play_randomly
+from tests.thorough import examples
 
 CHIPS = (*accelerator_names(), "nnp-i-streamed", "edge-tpu-streamed")
 LARGER = 2**10
@@ -58,7 +59,7 @@ def shipped(draw: st.DrawFn) -> tuple[Task, MemoryPlan, bool]:
     return task, place_levels(task, draw(tensor_levels(task))).plan, True
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150, deadline=None)
 @given(shipped())
 def test_equal_to_the_built_in_simulator_with_nothing_on_and_above_the_bound_with_all(case):
     task, plan, valid = case

@@ -6,7 +6,7 @@ from dataclasses import replace
 import gymnasium as gym
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memplace_env.envs.malloc_game import MallocGameProblem
@@ -31,6 +31,7 @@ from tests.by_hand import machine
 from tests.placement.simulator.test_simulator import timings
 from tests.references.reference_events import run_events
 from tests.subjects import plan_with_copies, play_randomly, sliced_layers
+from tests.thorough import examples
 
 PS = st.integers(0, 6)
 MECHANISMS = st.builds(
@@ -61,7 +62,7 @@ def ran(task: Task, on: Mechanisms, plan):
     return event(task, on).run(task.program, task.accelerator, plan)
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400, deadline=None)
 @given(tasks(programs_with_idle_ops(max_ops=7)).flatmap(small_costs), MECHANISMS, st.data())
 def test_report_equals_the_reference(task, on, data):
     plan = data.draw(timings(task))
@@ -75,7 +76,7 @@ def test_report_equals_the_reference(task, on, data):
     assert min(report.op_time_ps.min(), report.stall_ps.min(), report.tail_ps) >= 0
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200, deadline=None)
 @given(tasks(programs_with_idle_ops()), st.data())
 def test_without_mechanisms_it_is_the_built_in_simulator(task, data):
     plan = data.draw(timings(task))
@@ -105,7 +106,7 @@ def assert_same(report, expected):
         assert np.array_equal(getattr(report, name), getattr(expected, name)), name
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150, deadline=None)
 @given(tasks().flatmap(small_costs), MECHANISMS, st.data())
 def test_nothing_is_faster_than_its_resources(task, on, data):
     plan = place_levels(task, data.draw(tensor_levels(task))).plan

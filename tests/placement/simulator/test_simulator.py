@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memplace_env._lib.errors import PlanError
@@ -13,6 +13,7 @@ from memplace_env.placement.task import Task
 from memplace_env.testing.strategies import programs_with_idle_ops, tasks, tensor_levels
 from tests.by_hand import NS, Y, three_op_task, weight_fetched
 from tests.references import reference_simulator
+from tests.thorough import examples
 
 
 @st.composite
@@ -30,7 +31,7 @@ def timings(draw: st.DrawFn, task: Task) -> MemoryPlan:
     return task.make_plan(np.array(draw(levels)), no_blocks, np.array(transfers, dtype=np.int64))
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(tasks(programs_with_idle_ops()), st.data())
 def test_report_equals_reference(task, data):
     plan = data.draw(timings(task))
@@ -42,7 +43,7 @@ def test_report_equals_reference(task, data):
     assert (report.op_time_ps >= report.port_ps[:, -1]).all()
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(tasks(), st.data())
 def test_no_plan_beats_the_lower_bound_or_overfills_a_level(task, data):
     report = evaluate_plan(task, place_levels(task, data.draw(tensor_levels(task))).plan)

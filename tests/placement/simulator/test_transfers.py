@@ -3,11 +3,12 @@
 from collections import Counter
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memplace_env.placement.simulator.deadline_kernel import run_transfers
 from tests.references.reference_simulator import Copy, play_copies
+from tests.thorough import examples
 
 TIMES = st.integers(0, 60)
 
@@ -24,7 +25,7 @@ def traffic(draw: st.DrawFn) -> tuple[list[int], list[Copy]]:
     return leftover, copies
 
 
-@settings(max_examples=500)
+@examples(500)
 @given(traffic())
 def test_stalls_and_tail_equal_the_reference_and_every_stretch_is_legal(drawn):
     leftover, copies = drawn

@@ -6,7 +6,7 @@ from math import lcm
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memplace_env._lib.errors import WorkloadError
@@ -15,6 +15,7 @@ from memplace_env.placement.synthetic.bilinear import FACTORISATIONS, kronecker,
 from memplace_env.placement.synthetic.matmul import matmul_program, steps
 from memplace_env.placement.workloads import resolve_workload
 from memplace_env.program.program import FLOAT_BYTES, TensorKind
+from tests.thorough import examples
 
 SHAPES = st.tuples(*[st.integers(1, 3)] * 3)
 SMALL_SHAPES = st.tuples(*[st.integers(1, 2)] * 3)
@@ -67,7 +68,7 @@ def test_tensor_counts_the_terms_of_the_definition(shape):
     np.testing.assert_array_equal(np.einsum("a,b,abc", a.ravel(), b.ravel(), tensor).reshape(n, p), a @ b)
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50, deadline=None)
 @given(SMALL_SHAPES, SMALL_SHAPES, SEEDS)
 def test_kronecker_is_recursion(outer_shape, inner_shape, seed):
     """The product of two factorisations multiplies matrices of the product shape, with as many products."""
@@ -87,7 +88,7 @@ def test_kronecker_needs_one_arithmetic():
     assert squared.check().rank == 47 * 7
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60, deadline=None)
 @given(factorisations(), st.sampled_from("uvw"), SEEDS)
 def test_any_single_wrong_coefficient_is_refused(factorisation, which, seed):
     """Changing one coefficient changes the sum by a product of non-zero vectors, so none can go unseen."""
@@ -122,7 +123,7 @@ def test_damaged_data_is_refused(tmp_path, monkeypatch, text):
         bilinear.rank_47.__wrapped__()
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60, deadline=None)
 @given(factorisations(), st.integers(1, 3), SEEDS)
 def test_steps_multiply_blocks(factorisation, block, seed):
     """Carried out on blocks of integers, the steps give A B, and the program has exactly these steps as its ops."""
@@ -157,7 +158,7 @@ def _blocks(name, matrix, rows, columns):
     }
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60, deadline=None)
 @given(factorisations(), st.integers(1, 50))
 def test_work_and_bytes(factorisation, scale):
     n, m, p = factorisation.shape
@@ -178,7 +179,7 @@ def test_work_and_bytes(factorisation, scale):
 
 
 @given(factorisations())
-@settings(max_examples=40, deadline=None)
+@examples(40, deadline=None)
 def test_no_needless_ops(factorisation):
     """Equal combinations are computed once, single blocks never; products are read after they are made, by C only."""
     taken = list(steps(factorisation))

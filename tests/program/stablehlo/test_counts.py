@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memplace_env import from_jax
@@ -13,6 +13,7 @@ from memplace_env.program.frontends.stablehlo.stablehlo_windows import valid_tap
 from memplace_env.program.program import TensorKind
 from scripts.export_training import program
 from tests.program.stablehlo.networks import SMALL, counted_by_us, counted_by_xla, flops, shaped, work
+from tests.thorough import examples
 
 
 @pytest.mark.parametrize("name", SMALL)
@@ -65,7 +66,7 @@ def test_taps_that_hit_data(numbers):
     assert valid_taps(size, taps, len(starts), stride, before, data_dilation, tap_dilation) == hit
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15, deadline=None)
 @given(
     st.integers(1, 3), st.sampled_from([8, 9, 14]), st.sampled_from([1, 2, 4]), st.integers(1, 3), st.integers(1, 2),
     st.sampled_from(["SAME", "VALID"]), st.integers(1, 2),
@@ -125,7 +126,7 @@ APPLIED = {
 }
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40, deadline=None)
 @given(functions(), st.sampled_from(FUSIONS))
 def test_random_functions(made, fusion):
     shapes, code, macs = made

@@ -6,7 +6,7 @@ import sys
 import jax
 import jax.numpy as jnp
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memplace_env import from_jax, load_stablehlo, resolve_task, resolve_workload
@@ -17,6 +17,7 @@ from memplace_env.program.frontends.stablehlo.library import libraries, new_cont
 from memplace_env.program.frontends.stablehlo.stablehlo_reader import read_module
 from memplace_env.program.program import TensorKind
 from tests.program.stablehlo.networks import shaped
+from tests.thorough import examples
 
 
 def step(w, x):
@@ -112,7 +113,7 @@ def test_types_that_cannot_be_placed(file, kind, message, in_this_process):
     assert message in sentence(file, data)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60, deadline=None)
 @given(st.data())
 def test_damaged_text(data):
     at = data.draw(st.integers(0, len(TEXT) - 2))
@@ -127,8 +128,8 @@ def test_damaged_text(data):
     assert "\n" not in message
 
 
-@pytest.mark.slow
-@settings(max_examples=6, deadline=None)
+@pytest.mark.thorough
+@examples(6, deadline=None)
 @given(st.data())
 def test_damaged_bytecode(file, data):
     """Some of it brings the parser's process down."""

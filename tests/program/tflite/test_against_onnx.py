@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from onnx import NodeProto
 
@@ -14,6 +14,7 @@ from memplace_env.program.frontends.lowered.fusion import FUSIONS
 from tests.program.models import load as load_onnx_nodes
 from tests.program.models import node
 from tests.program.tflite.writer import Op, T, load, op
+from tests.thorough import examples
 
 RELU = 1
 
@@ -159,7 +160,7 @@ def networks(draw: st.DrawFn, activated_sums: bool) -> Both:
 
 
 @pytest.mark.parametrize("fusion", FUSIONS[1:])
-@settings(max_examples=20)
+@examples(20)
 @given(data=st.data())
 def test_the_same_program(data: st.DataObject, fusion: str) -> None:
     # Only .tflite files have a sum and its Relu as one op where fusion leaves both alone.

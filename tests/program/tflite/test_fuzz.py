@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hypothesis.strategies as st
-from hypothesis import given, settings
+from hypothesis import given
 
 from memplace_env._lib.errors import WorkloadError
 from memplace_env.program.frontends.lowered.fusion import FUSIONS
 from memplace_env.program.program import Program
 from tests.program.tflite.test_networks import DATA
 from tests.program.tflite.writer import T, load_bytes, op, write
+from tests.thorough import examples
 
 IMAGE, ROWS = T([1, 6, 6, 4]), T([4, 2], "INT32", [[0, 0], [1, 1], [1, 1], [0, 0]])
 WINDOW = {"FilterHeight": 2, "FilterWidth": 2, "StrideH": 2, "StrideW": 2}
@@ -69,13 +70,13 @@ def outcome(data: bytes, fusion: str = "conv") -> Program | WorkloadError:
         return error
 
 
-@settings(max_examples=120, deadline=None)
+@examples(120, deadline=None)
 @given(damaged(), st.sampled_from(FUSIONS))
 def test_damaged_files(data: bytes, fusion: str) -> None:
     assert isinstance(outcome(data, fusion), Program | WorkloadError)
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(st.binary(max_size=200))
 def test_random_bytes(data: bytes) -> None:
     assert isinstance(outcome(b"\x10\0\0\0TFL3" + data), WorkloadError)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memplace_env._lib.errors import VisualizationError
@@ -23,6 +23,7 @@ from memplace_env.report.style import level_colours, to_png, to_rgb
 from memplace_env.report.tables import plain_text
 from memplace_env.testing.strategies import accelerators, programs, tensor_levels
 from tests.subjects import Subject, relu_task, subject_of
+from tests.thorough import examples
 
 
 @st.composite
@@ -59,7 +60,7 @@ def test_reasons(copies: Subject) -> None:
     assert why.endswith(" more")
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(explanations())
 def test_every_difference_has_a_reason(explanation: Explanation) -> None:
     ops = explanation.task.program.num_ops
@@ -76,7 +77,7 @@ def test_picture(copies: Subject) -> None:
     assert to_png(figure) == to_png(explanation_figure(explanation))
 
 
-@settings(max_examples=5)
+@examples(5)
 @given(explanations())
 def test_all_of_the_picture_is_in_it(explanation: Explanation) -> None:
     """No text is cut at the edge, whatever the number of levels."""
