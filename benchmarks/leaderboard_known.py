@@ -3,10 +3,11 @@
     python -m benchmarks.leaderboard_known        # measures what is missing, writes suites/best-known.toml
     python -m benchmarks.leaderboard_known --suites sliced-v1    # keeps the rows of what other suites have
 
-Each instance starts with the results of `benchmarks.suite` or `benchmarks.sliced_ids`; a faster plan of any of our
-verified submissions replaces them. For the machine of the black-box tracks its costs are read: the exact agent under
-the machine's additive costs gives a bound, as waits are never negative; its plan, the nominal optimum and annealing
-without noise are measured, and the fastest counts. Continues from results/black_box.jsonl.
+Each instance starts with the results of `benchmarks.suite` or `benchmarks.sliced_ids`. Bounds are those of
+`benchmarks.proofs` where it has been run; a faster plan of its, or of any of our verified submissions, replaces theirs.
+For the machine of the black-box tracks its costs are read: the exact agent under the machine's additive costs gives a
+bound, as waits are never negative; its plan, the nominal optimum and annealing without noise are measured, and the
+fastest counts. Continues from results/black_box.jsonl.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import gymnasium as gym
 import tomlkit
 
 import memplace_agents
+from benchmarks import proofs
 from benchmarks.cores import single_cores
 from benchmarks.leaderboard import folders
 from benchmarks.leaderboard_suites import FOLDER, measured, measured_slices
@@ -35,6 +37,7 @@ from memplace_env.leaderboard.suite import Suite, best_known, load_suite, suite_
 from memplace_env.leaderboard.verifying import verified
 from memplace_env.placement.compiler import HEURISTICS
 from memplace_env.placement.memory_plan import MemoryPlan
+from memplace_env.placement.simulator import evaluate_plan
 
 RESULTS = Path(__file__).parent / "results" / "black_box.jsonl"
 SECONDS, EVALUATIONS = 10.0, 4000
@@ -81,6 +84,11 @@ def known(machine: list[Record], submissions: list[Path]) -> dict[str, dict[str,
     table: dict[str, dict[str, int]] = {
         env_id: {field: row[field] for field in fields} for env_id, row in (measured() | measured_slices()).items()
     }
+    for env_id, record in proofs.measured().items():
+        plan = proofs.kept_plan(env_id)
+        assert plan is not None
+        table[env_id]["bound_ps"] = record["bound_ps"]
+        table[env_id]["best_ps"] = min(table[env_id]["best_ps"], evaluate_plan(task_of(env_id), plan).latency_ps)
     table |= {record["env_id"] + BLACK_BOX: {field: record[field] for field in fields} for record in machine}
     for submission in verified(submissions):
         track = load_suite(submission.meta.suite).track(submission.meta.track)
@@ -90,6 +98,9 @@ def known(machine: list[Record], submissions: list[Path]) -> dict[str, dict[str,
             row: dict[str, Any] | None = table.get(entry.env_id + (BLACK_BOX if track.is_black_box else ""))
             if row is not None:
                 row["best_ps"] = min(row["best_ps"], entry.latency_ps)
+    for env_id, row in table.items():
+        if row["bound_ps"] > row["best_ps"]:
+            raise SystemExit(f"{env_id}: a plan takes {row['best_ps']} ps, below the bound, {row['bound_ps']} ps.")
     return table
 
 

@@ -1,18 +1,20 @@
-"""Measure how far the exact agent's plans of registered games may be from the optimum: the gap of plan and bound.
+"""Measure how far the exact agent's plans of registered ids may be from the optimum: the gap of plan and bound.
 
-    python -m benchmarks.proofs                              # all registered games, 60 processor seconds each
+    python -m benchmarks.proofs                              # all maps and games, 60 processor seconds each
     python -m benchmarks.proofs --seconds 300 --ids MallocGame-GPT2-v0 MallocGame-ALBERT-edge-tpu-v0
-    python -m benchmarks.proofs --first 12                   # the first games by SHA-256 of the id, if still open
+    python -m benchmarks.proofs --first 12                   # the first ids by SHA-256, if still open
     python -m benchmarks.proofs --write agents/memplace_agents/exact/README.md   # and docs/data, docs/pictures
 
 Seconds are processor seconds of one core, so that a busy machine changes little (a single call of HiGHS is also ended
 by as many seconds of wall time). A run that was stopped continues with what is missing in results/proofs.jsonl; runs
 of other versions of the agent have another `--series`. "Before" is the series of that name where it has a record, else
-what `suites/best-known.toml` said of the game when its first record was written.
+what `suites/best-known.toml` said of the id when its first record was written. The plan of each id is kept in
+results/plans, from where `benchmarks.leaderboard_known` replays it.
 """
 
 from __future__ import annotations
 
+import lzma
 import subprocess
 import time
 from collections.abc import Sequence
@@ -29,44 +31,62 @@ from benchmarks.ledger import Ledger, Record
 from benchmarks.tables import DataFile, benchmark_parser, markdown_table, publish
 from memplace_env._lib.files import write_atomically
 from memplace_env._lib.units import PS
+from memplace_env.leaderboard.pinned import task_of
 from memplace_env.leaderboard.scores import Floats
 from memplace_env.leaderboard.suite import best_known, load_suite
+from memplace_env.placement.memory_plan import MemoryPlan
+from memplace_env.placement.simulator import evaluate_plan
 from memplace_env.report.style import AXIS_PT, BASELINE, FAINT, INK, LATENCY, NOTE_PT, new_figure, to_png
 
 RESULTS: Final = Path(__file__).parent / "results" / "proofs.jsonl"
+PLANS: Final = RESULTS.with_name("plans")
+SUITES: Final = {"one-shot-v1": "maps", "game-v1": "games"}
 DOCS: Final = Path(__file__).parents[1] / "docs"
 FIELDS: Final = ("id", "series", "seconds")
 BEFORE: Final = "before"
 NOW: Final = "now"
 OPEN: Final = 1e-4
-"""Gap above which a game counts as open."""
+"""Gap above which an id counts as open."""
 LEVELS: Final = (1e-5, 1e-4, 1e-2, 5e-2, 0.1, 0.2)
 """Gaps of the table's rows."""
 ENDLESS: Final = 10**9
-WARM_UP: Final = "MallocGame-SqueezeNet-edge-tpu-v0"
-"""Solved once in each process, so that no game is charged for compiled code that is loaded."""
+WARM_UPS: Final = ("MallocGame-SqueezeNet-edge-tpu-v0", "MemPlace-SqueezeNet-v0")
+"""Solved in each process first, so that no id is charged for compiled code that is loaded."""
 
 
-def games() -> list[str]:
-    """Return the registered games without variants, in the order of the SHA-256 of the id."""
-    return sorted(load_suite("game-v1").instances, key=lambda env_id: sha256(env_id.encode()).hexdigest())
+def registered() -> list[str]:
+    """Return the ids of the whole suites, in the order of the SHA-256 of the id."""
+    ids = [env_id for suite in SUITES for env_id in load_suite(suite).instances]
+    return sorted(ids, key=lambda env_id: sha256(env_id.encode()).hexdigest())
+
+
+def measured() -> dict[str, Record]:
+    """Return the record of each id with the highest bound."""
+    by_id: dict[str, Record] = {}
+    for record in Ledger(RESULTS, FIELDS).records:
+        if record["id"] not in by_id or record["bound_ps"] > by_id[record["id"]]["bound_ps"]:
+            by_id[record["id"]] = record
+    return by_id
 
 
 def known_gap(env_id: str) -> float:
-    """Return the gap of a game in `best-known.toml`."""
+    """Return the gap of an id in `best-known.toml`."""
     known = best_known()[env_id]
     return known.best_ps / known.bound_ps - 1
 
 
 def measure(run: Record) -> Record:
     """Return a run's setting with plan and bound in ps, the processor seconds, and where it was measured."""
-    memplace_agents.Exact().solve(WARM_UP)
+    for env_id in WARM_UPS:
+        memplace_agents.Exact().solve(env_id)
     # Every clock of the agent counts the processor's time from here on; this process does nothing else.
     time.perf_counter = time.process_time
     began = time.process_time()
     solution = memplace_agents.Exact().solve(run["id"], budget=ENDLESS, time_limit=run["seconds"])
     assert solution.report is not None
     assert solution.bound_s is not None
+    assert solution.plan is not None
+    keep(run["id"], solution.report.latency_ps, solution.plan)
     known = best_known()[run["id"]]
     return {
         **run,
@@ -79,6 +99,20 @@ def measure(run: Record) -> Record:
         "commit": _commit(),
         "date": datetime.now(UTC).date().isoformat(),
     }
+
+
+def keep(env_id: str, latency_ps: int, plan: MemoryPlan) -> None:
+    """Keep a plan in place of the one that is kept of the id, if it is faster."""
+    kept = kept_plan(env_id)
+    if kept is None or latency_ps < evaluate_plan(task_of(env_id), kept).latency_ps:
+        PLANS.mkdir(exist_ok=True)
+        write_atomically(PLANS / f"{env_id}.json.xz", lzma.compress(plan.to_json().encode()))
+
+
+def kept_plan(env_id: str) -> MemoryPlan | None:
+    """Return the plan that is kept of an id, or None."""
+    path = PLANS / f"{env_id}.json.xz"
+    return MemoryPlan.from_json(lzma.decompress(path.read_bytes())) if path.exists() else None
 
 
 def _commit() -> str:
@@ -101,32 +135,35 @@ def gaps(records: Sequence[Record], earlier: Sequence[Record]) -> tuple[Floats, 
     )
 
 
-def table(before: Floats, now: Floats) -> str:
-    """Return a Markdown table: how many games have a gap of at most each level, and the sum of all."""
-    rows = [[f"at most {level:.3g}", *(str((of <= level).sum()) for of in (before, now))] for level in LEVELS]
-    rows.append(["sum of gaps", f"{before.sum():.1%}", f"{now.sum():.1%}"])
-    return markdown_table([f"gap, of {len(now)} games", "before", "now"], rows)
+def table(found: dict[str, tuple[Floats, Floats]]) -> str:
+    """Return a Markdown table: how many ids of each suite have a gap of at most each level, and the sum of all."""
+    columns = [gaps for pair in found.values() for gaps in pair]
+    rows = [[f"at most {level:.3g}", *(str((gaps <= level).sum()) for gaps in columns)] for level in LEVELS]
+    rows.append(["sum of gaps", *(f"{gaps.sum():.1%}" for gaps in columns)])
+    heads = [f"{len(now)} {what}, {when}" for what, (_, now) in found.items() for when in (BEFORE, NOW)]
+    return markdown_table(["gap", *heads], rows)
 
 
 def data(records: Sequence[Record], before: Floats, now: Floats) -> DataFile:
-    """Return the rows of all games, by falling gap."""
-    heads = ["game", "gap_before", "gap", "latency_ps", "bound_ps", "seconds", "took_s", "commit", "date"]
+    """Return the rows of all ids, by falling gap."""
+    heads = ["id", "gap_before", "gap", "latency_ps", "bound_ps", "seconds", "took_s", "commit", "date"]
     order = np.argsort(-now, kind="stable").tolist()
     return DataFile(heads, [[records[i]["id"], before[i], now[i], *(records[i][h] for h in heads[3:])] for i in order])
 
 
-def picture(before: Floats, now: Floats) -> bytes:
-    """Return a PNG with the sorted gaps before and now."""
-    figure = new_figure(720, 420)
-    axes = figure.subplots()
-    for label, values, colour in ((BEFORE, before, BASELINE), (NOW, now, LATENCY)):
-        axes.plot(np.arange(1, len(values) + 1), np.sort(values.clip(1e-6))[::-1], color=colour, label=label)
-    axes.axhline(OPEN, color=FAINT, linewidth=1.2)
-    axes.set_yscale("log")
-    axes.set_xlabel("games, by falling gap", fontsize=AXIS_PT, color=INK)
-    axes.set_ylabel("gap of plan and bound", fontsize=AXIS_PT, color=INK)
-    axes.grid(color=FAINT, linewidth=0.6)
-    axes.legend(fontsize=NOTE_PT)
+def picture(found: dict[str, tuple[Floats, Floats]]) -> bytes:
+    """Return a PNG with the sorted gaps before and now, a panel for each suite."""
+    figure = new_figure(960, 420)
+    panels = figure.subplots(1, len(found), sharey=True, squeeze=False)[0]
+    for axes, (what, pair) in zip(panels, found.items(), strict=True):
+        for label, values, colour in zip((BEFORE, NOW), pair, (BASELINE, LATENCY), strict=True):
+            axes.plot(np.arange(1, len(values) + 1), np.sort(values.clip(1e-6))[::-1], color=colour, label=label)
+        axes.axhline(OPEN, color=FAINT, linewidth=1.2)
+        axes.set_yscale("log")
+        axes.set_xlabel(f"{what}, by falling gap", fontsize=AXIS_PT, color=INK)
+        axes.grid(color=FAINT, linewidth=0.6)
+        axes.legend(fontsize=NOTE_PT)
+    panels[0].set_ylabel("gap of plan and bound", fontsize=AXIS_PT, color=INK)
     figure.tight_layout()
     return to_png(figure)
 
@@ -134,13 +171,13 @@ def picture(before: Floats, now: Floats) -> bytes:
 def main() -> None:
     parser = benchmark_parser(__doc__)
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--ids", nargs="+", choices=games(), metavar="ID", help="ids of games")
-    which.add_argument("--first", type=int, metavar="N", help="the first N games that best-known.toml leaves open")
-    parser.add_argument("--seconds", type=float, default=60, help="processor seconds of each game (default 60)")
+    which.add_argument("--ids", nargs="+", choices=registered(), metavar="ID", help="ids")
+    which.add_argument("--first", type=int, metavar="N", help="the first N ids that best-known.toml leaves open")
+    parser.add_argument("--seconds", type=float, default=60, help="processor seconds of each id (default 60)")
     parser.add_argument("--series", default=NOW, help=f"name of these runs (default {NOW})")
-    parser.add_argument("--jobs", type=int, default=1, help="games side by side (default 1)")
+    parser.add_argument("--jobs", type=int, default=1, help="ids side by side (default 1)")
     options = parser.parse_args()
-    ids = options.ids or [env_id for env_id in games() if options.first is None or known_gap(env_id) > OPEN]
+    ids = options.ids or [env_id for env_id in registered() if options.first is None or known_gap(env_id) > OPEN]
     ledger = Ledger(RESULTS, FIELDS)
     runs, earlier = (
         [{"id": env_id, "series": series, "seconds": options.seconds} for env_id in ids[: options.first]]
@@ -149,12 +186,17 @@ def main() -> None:
     with single_cores(options.jobs) as pool:
         records = ledger.complete(runs, measure, pool)
     before, now = gaps(records, ledger.of(earlier))
+    found = {}
+    for suite, what in SUITES.items():
+        rows = [row for row, record in enumerate(records) if record["id"] in load_suite(suite).instances]
+        if rows:
+            found[what] = before[rows], now[rows]
     for record, *both in zip(records, before, now, strict=True):
         print(f"{record['id']:48} {both[0]:10.4%} {both[1]:10.4%} {record['took_s']:8.1f} s")
-    publish({"proofs": table(before, now)}, options.write)
+    publish({"proofs": table(found)}, options.write)
     if options.write:
         write_atomically(DOCS / "data" / "proofs.csv", data(records, before, now).csv())
-        write_atomically(DOCS / "pictures" / "proofs.png", picture(before, now))
+        write_atomically(DOCS / "pictures" / "proofs.png", picture(found))
 
 
 if __name__ == "__main__":

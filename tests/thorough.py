@@ -1,4 +1,4 @@
-"""How much a session of tests tries: by default a third of the examples, all with `--thorough`."""
+"""A property of the tests tries a third of its examples by default, and all of them with `--thorough`."""
 
 from __future__ import annotations
 

@@ -10,13 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memplace_agents import Exact
+from memplace_agents import Exact, make_agent
 from memplace_agents.exact import highs
+from memplace_agents.exact.dynamic import detail, dynamic_run
 from memplace_agents.exact.dynamic.decisions import Decisions
 from memplace_agents.exact.dynamic.detail import Detail
 from memplace_agents.exact.dynamic.dynamic_model import build
 from memplace_agents.exact.dynamic.dynamic_search import Search
-from memplace_agents.exact.dynamic.lp_bound import linear_bound
+from memplace_agents.exact.dynamic.lp_bound import LinearBound, linear_bound
 from memplace_agents.exact.highs import relax
 from memplace_env._lib.units import PS
 from memplace_env.envs.malloc_game import MallocGameEnv, MallocGameProblem
@@ -120,3 +121,27 @@ def test_a_start_is_not_called_optimal_where_it_is_not():
     """HiGHS 1.15.1 proves 807,688,578,976 ps here where it restarts."""
     env = gym.make("MallocGame-UNet-medical-edge-tpu-v0")
     assert Exact(tie_break="none").solve(env, time_limit=60).report.latency_ps <= 807_510_271_904
+
+
+def test_what_is_too_large_is_annealed(monkeypatch):
+    """Without the linear program games are all that finds a plan better than the rules'."""
+    env_id = "MallocGame-GPT2-v0"
+    rules = make_agent("best-rule").solve(env_id)
+    monkeypatch.setattr(detail, "MOST_COLUMNS", 1)
+    monkeypatch.setattr(dynamic_run, "ANNEALED_DECISIONS", 500_000)
+    solution = Exact().solve(env_id)
+    assert solution.outcome == "feasible"
+    assert solution.evaluations > rules.evaluations + 100
+    assert solution.latency_s < rules.latency_s
+
+
+@pytest.mark.parametrize(("time_limit", "first"), [(None, False), (2.0, True)])
+def test_a_linear_program_that_would_take_most_of_the_time_comes_second(time_limit, first, monkeypatch):
+    calls = []
+    monkeypatch.setattr(dynamic_run, "COLUMN_S", 1e-4)
+    monkeypatch.setattr(dynamic_run.GameLocalSearch, "run", lambda *_: calls.append("games"))
+    monkeypatch.setattr(dynamic_run, "linear_bound", lambda *_: calls.append("bound") or LinearBound())
+    monkeypatch.setattr(dynamic_run.Search, "begin_with", lambda *_: calls.append("search") or 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        Exact(tie_break="none").solve("MallocGame-GPT2-v0", time_limit=time_limit)
+    assert calls == [*(["games"] if first else []), "bound", "search"]

@@ -22,12 +22,17 @@ MOST_SHARES = 150_000
 
 
 @derived
-def is_tractable(task: Task) -> bool:
-    """Return whether the program has at most `MOST_COLUMNS`; it grows with the lives and write-backs of results."""
+def most_columns(task: Task) -> int:
+    """Return the columns of the program with all write-backs; they grow with the lives of results."""
     uses, horizon = uses_of(task), Detail().window(task, uses_of(task))
     columns = number_columns(task, uses, horizon)
     spans = (uses.sent_by - uses.valid + 1).clip(0).sum() * task.backing
-    return bool(columns.total + spans <= MOST_COLUMNS)
+    return int(columns.total + spans)
+
+
+def is_tractable(task: Task) -> bool:
+    """Return whether the program has at most `MOST_COLUMNS`."""
+    return most_columns(task) <= MOST_COLUMNS
 
 
 def lengths_of_copies(task: Task, plan: MemoryPlan) -> Detail:

@@ -9,7 +9,7 @@ import numpy as np
 from memplace_agents.cheap_plans import offer_cheap_plans
 from memplace_agents.evaluator import Evaluator, GameEvaluator
 from memplace_agents.exact.clock import Clock
-from memplace_agents.exact.dynamic.detail import AHEAD, is_tractable
+from memplace_agents.exact.dynamic.detail import AHEAD, is_tractable, most_columns
 from memplace_agents.exact.dynamic.dynamic_search import Search
 from memplace_agents.exact.dynamic.dynamic_ties import DynamicTies
 from memplace_agents.exact.dynamic.lp_bound import linear_bound, long_bound
@@ -32,8 +32,11 @@ ANNEALED_DECISIONS = 5_000_000
 """Decisions of the games that are annealed at first where the gap is wide: about five seconds. Our choice."""
 DECISION_S = 1e-6
 """Seconds of a decision, for the clock; measured roughly."""
-ANNEALING_SHARE = 0.2
+ANNEALING_SHARE = 0.4
 """Most of the time that is left for that."""
+COLUMN_S, SHORT_SHARE = 2e-4, 0.2
+"""Seconds of the linear program for each column, measured roughly; and their share in themselves and the time that is
+left from which games are annealed first, for that share of the time. Our choice."""
 WINDOW_SECONDS = 10.0
 """Most seconds of one window."""
 TIES_SHARE, TIES_SECONDS = 0.05, 5.0
@@ -90,7 +93,13 @@ class DynamicSearch:
         """Solve the linear program, then run branch and bound and windows in turn as long as either helps."""
         offer_cheap_plans(self.evaluator)
         self._best_ps = round(self.evaluator.incumbent_latency_s / PS)
-        if self.optimal or not is_tractable(self.task):
+        if self.optimal or self._clock.up:
+            return
+        share = self._linear_share()
+        annealed = share >= SHORT_SHARE
+        if annealed:
+            self._anneal(share)
+        if not is_tractable(self.task):
             return
         linear = linear_bound(self.task, self._clock, self._report_bound)
         self._proven_ps, self._least_ps = max(self._proven_ps, linear.bound_ps), linear.time_ps
@@ -99,7 +108,7 @@ class DynamicSearch:
             return
         self._begin()
         self._tree(FIRST_SECONDS, FIRST_SHARE, AHEAD)
-        if self._wide and not self._clock.up and self._anneal():
+        if self._wide and not (annealed or self._clock.up) and self._anneal(ANNEALING_SHARE):
             self._begin()
         if self._wide and not self._clock.up:
             long_ps = float(long_bound(self.task, self._clock, self._report_bound))
@@ -123,17 +132,24 @@ class DynamicSearch:
     def _wide(self) -> bool:
         return self._best_ps > self._bound_ps * (1 + WIDE)
 
+    def _linear_share(self) -> float:
+        """Return the seconds of the linear program over themselves and what is left; 1 if it is not to be solved."""
+        if not is_tractable(self.task):
+            return 1.0
+        linear_s = COLUMN_S * most_columns(self.task)
+        return linear_s / (linear_s + self._clock.left)
+
     def _begin(self) -> None:
         """Let the search begin with the best plan."""
         assert self.evaluator.incumbent is not None
         self.search.begin_with(self.evaluator.incumbent)
 
-    def _anneal(self) -> bool:
-        """Anneal games, from the best plan on; return whether that found a better one."""
+    def _anneal(self, share: float) -> bool:
+        """Anneal games from the best plan on, for a share of what is left; return whether that found a better one."""
         if not isinstance(self.evaluator, GameEvaluator) or not self.evaluator.remaining:
             return False
-        before_ps, part = self._best_ps, self.evaluator.part(ANNEALING_SHARE)
-        decisions = min(ANNEALED_DECISIONS, ANNEALING_SHARE * self._clock.work_left / DECISION_S)
+        before_ps, part = self._best_ps, self.evaluator.part(1.0)
+        decisions = min(ANNEALED_DECISIONS, share * self._clock.left / DECISION_S)
         part.budget = max(min(self.evaluator.remaining, int(decisions / self.task.program.num_uses)), 1)
         try:
             GameLocalSearch().run(part, self._seed)

@@ -28,6 +28,11 @@ MARGIN = 10
 """Number of ops before and after such a stretch whose uses are decided again, too. Our choice."""
 CROWD_SECONDS = 10.0
 """Seconds, or work, to solve again with some room left free."""
+BEGIN_SECONDS, BEGIN_SHARE = 3.0, 0.1
+"""Most seconds, or work, for the best copies of a plan with which the search begins, and most of what is left. Our
+choice."""
+SOLUTION_SHARE = 0.2
+"""Most of what is left for a plan from a solution of the whole program. Our choice."""
 START_GAP = 1e-3
 """Gap to the best plan above which what time left of it is no start. Our choice."""
 FINE = 1e-6
@@ -68,7 +73,7 @@ class Search:
         decisions = Decisions.of_plan(self.task, plan)
         self.best = OfferedPlan(decisions, self._offer(plan))
         self.detail |= lengths_of_copies(self.task, plan)
-        self.complete(decisions, self.clock, repair=False)
+        self.complete(decisions, self.clock.part(BEGIN_SECONDS, BEGIN_SHARE), repair=False)
 
     def branch_and_bound(self, gap: float, clock: Clock, horizon: int | None = None) -> None:
         """Solve the whole program, again with longer windows for copies that begin early, until none needs one.
@@ -95,7 +100,7 @@ class Search:
                 break
             before = len(self.detail)
             self.detail |= copies_begun_early(model, answer.values)
-            self.complete(Decisions.of_values(model, answer.values), self.clock)
+            self.complete(Decisions.of_values(model, answer.values), self.clock.part(np.inf, SOLUTION_SHARE))
             uninterrupted(answer)
             if self.closed(gap) or len(self.detail) == before or clock.up:
                 break
