@@ -52,7 +52,8 @@ def serve(handle: int) -> None:
             return
         if not warm.ready(request):
             os.close(pipe)
-            _send(control, {"threads": True})
+            if not _told(control, {"threads": True}):
+                return
             continue
         gc.collect()
         gc.freeze()
@@ -62,15 +63,20 @@ def serve(handle: int) -> None:
             _run(request, Connection(pipe))
         os.close(pipe)
         _group(child)
-        _send(control, {"pid": child})
         ended = _waited(child, control)
-        if ended is None:
+        if ended is None or not _told(control, ended):
             return
-        _send(control, ended)
 
 
 def _waited(child: int, control: Connection) -> dict[str, float] | None:
-    """Return the processor time of a child and of what it waited for, once it has ended; None if the judge has."""
+    """Name a child to the judge, and wait for its end.
+
+    Returns:
+        The processor time of the child and of what it waited for; None if the judge has ended, as has the child then.
+    """
+    if not _told(control, {"pid": child}):
+        end_group(child)
+        return None
     while True:
         pid, _, usage = os.wait4(child, os.WNOHANG)
         if pid:
@@ -203,6 +209,15 @@ _DOING: Final[dict[str, Callable[[Request, Connection], dict[str, Any]]]] = {
     "check": _check,
     "play": _play,
 }
+
+
+def _told(judge: Connection, document: dict[str, Any]) -> bool:
+    """Send a document; return False if the judge has ended."""
+    try:
+        _send(judge, document)
+    except OSError:
+        return False
+    return True
 
 
 def _send(pipe: Connection, document: dict[str, Any]) -> None:

@@ -1,14 +1,21 @@
 """A judge in another process: cheats that passed when agents ran in the process that counts, refused or harmless."""
 
+import gc
+import os
+import signal
+import subprocess
 import time
 from dataclasses import replace
+from multiprocessing import Pipe
+from multiprocessing.reduction import send_handle
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from memplace_env._lib.errors import LeaderboardError
-from memplace_env.leaderboard import checks, jobs, machine_reference, running, verifying
+from memplace_env.leaderboard import checks, contestant, jobs, machine_reference, running, verifying
 from memplace_env.leaderboard.drawn_machines import MeasuredMachine, drawn_machine
 from memplace_env.leaderboard.folder import META, RUNS
 from memplace_env.leaderboard.jobs import Job, play
@@ -20,6 +27,7 @@ from memplace_env.leaderboard.plan_wire import from_bytes, to_bytes
 from memplace_env.leaderboard.remote_simulator import MEASURED, REFUSED
 from memplace_env.leaderboard.suite import Budget, load_suite
 from memplace_env.placement.compiler import HEURISTICS, all_backing, native_plan
+from tests.patience import patience
 
 QUICK, DRAWN = load_suite("quick-v1"), load_suite("black-box-v2")
 MAP = "MemPlace-TCN-LM-v0"
@@ -113,6 +121,22 @@ def test_nothing_is_left_behind(tmp_path, monkeypatch):
             return
         time.sleep(0.05)
     pytest.fail("a process of the run goes on")
+
+
+def test_a_run_ends_with_its_judge_without_a_traceback(monkeypatch):
+    """Also if the judge ends before it has heard of the run, as after Ctrl-C."""
+    judge, theirs = Pipe()
+    judge.send_bytes(b"{}")
+    send_handle(judge, theirs.fileno(), os.getpid())
+    judge.close()
+    monkeypatch.setattr(contestant, "signal", SimpleNamespace(signal=lambda *_: None, SIGINT=2, SIG_IGN=1, SIGKILL=9))
+    monkeypatch.setattr(contestant.os, "sched_setaffinity", lambda *_: None)
+    monkeypatch.setattr(contestant._Warmth, "ready", lambda *_: True)
+    with subprocess.Popen(["sleep", "60"], process_group=0) as run:
+        monkeypatch.setattr(contestant.os, "fork", lambda: run.pid)
+        contestant.serve(os.dup(theirs.fileno()))
+        assert run.wait(patience(10)) == -signal.SIGKILL
+    gc.unfreeze()
 
 
 def test_a_process_that_dies_is_a_sentence():
