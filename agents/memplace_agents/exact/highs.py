@@ -129,6 +129,7 @@ def solve(
     start: Floats | None = None,
     on_bound: OnBound | None = None,
     fine: bool = False,
+    proves: bool = True,
 ) -> Answer:
     """Minimise with integer binaries by branch and bound, on one core.
 
@@ -142,11 +143,13 @@ def solve(
         on_bound: gets the bound in units of the program; a KeyboardInterrupt from it, as one from outside, ends the
             search.
         fine: True for constraints that are kept to `FINEST`.
+        proves: False where only the solution counts. HiGHS 1.15.1 may restart from its presolve and then call the start
+            optimal where it is not, so that what begins with a start and is to prove something must not restart.
     """
     options: dict[str, Option] = {"mip_rel_gap": gap, "mip_abs_gap": 0.0}
     if fine:
         options |= {"mip_feasibility_tolerance": FINEST, "primal_feasibility_tolerance": FINEST}
-    if start is not None:  # HiGHS 1.15.1 may restart from its presolve and then call the start optimal where it is not
+    if start is not None and proves:
         options["mip_allow_restart"] = False
     solver = _solver(program, options, clock)
     whole = np.flatnonzero(program.whole).astype(np.int32)
@@ -162,7 +165,8 @@ def solve(
     if clock is not None:
         clock.spend(ENTRY_S * program.matrix.nnz + ITERATION_S * max(info.simplex_iteration_count, 0))
     bound = info.mip_dual_bound if len(whole) else info.objective_function_value
-    return Answer(_values(solver), max(bound, 0.0) * (1 - BOUND_MARGIN) if np.isfinite(bound) else 0.0, interrupted)
+    proven = max(bound, 0.0) * (1 - BOUND_MARGIN) if proves and np.isfinite(bound) else 0.0
+    return Answer(_values(solver), proven, interrupted)
 
 
 def relax(

@@ -137,6 +137,7 @@ class Search:
                     clock=clock,
                     start=start,
                     on_bound=partial(self._report_bound, 0.0),
+                    proves=False,
                 )
             )
             values = None if answer.values is None else settled(model, answer.values, clock)

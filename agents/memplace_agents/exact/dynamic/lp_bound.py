@@ -16,6 +16,8 @@ from memplace_env.placement.task import Task, derived
 
 ROUNDS = 4
 """Most times that the program is solved again with the rows that its answer violates. Our choice."""
+ROUNDS_SHARE = 0.4
+"""Most of what is left before the program is solved first for that and these. Our choice."""
 PROGRESS = 1e-4
 """Relative gain of the bound below which no round follows. Our choice."""
 SIMPLEX_COLUMNS = 100_000
@@ -56,7 +58,7 @@ def linear_bound(task: Task, clock: Clock | None = None, on_bound: OnBound | Non
 
     Args:
         task: the problem.
-        clock: ends it; a cached bound takes no time.
+        clock: ends it, and what adds rows after `ROUNDS_SHARE` of it; a cached bound takes no time.
         on_bound: see `highs.solve`.
 
     Raises:
@@ -65,6 +67,7 @@ def linear_bound(task: Task, clock: Clock | None = None, on_bound: OnBound | Non
     found = _cache(task).get("bound", LinearBound())
     if found.complete:
         return found
+    rounds = None if clock is None else clock.part(np.inf, ROUNDS_SHARE)
     for _ in range(ROUNDS + 1):
         if clock is not None and clock.up:
             break
@@ -80,7 +83,7 @@ def linear_bound(task: Task, clock: Clock | None = None, on_bound: OnBound | Non
         if bound_ps and (not len(violated) or bound_ps <= before_ps * (1 + PROGRESS)):
             found = LinearBound(bound_ps, found.rows, time_ps, complete=True)
             break
-        found = LinearBound(bound_ps, found.rows | violated, time_ps)
+        found, clock = LinearBound(bound_ps, found.rows | violated, time_ps), rounds
     else:
         found = found._replace(complete=True)
     _cache(task)["bound"] = found
