@@ -100,7 +100,8 @@ class AgentSpec:
             raise AgentError(f"{self.name} cannot be made with {options or 'no options'}: {error}.") from error
 
     def _broken(self, error: Exception) -> AgentError:
-        return AgentError(self.lacking or f"{self.name} cannot be loaded ({error}); install it anew.")
+        remedy = "it is looked for here and among installed packages" if ":" in self.name else "install it anew"
+        return AgentError(self.lacking or f"{self.name} cannot be loaded ({error}); {remedy}.")
 
     @cached_property
     def named_settings(self) -> Mapping[str, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,6 +37,12 @@ def built_in_learners() -> list[str]:
     return [spec.name for spec in BUILT_IN if spec.learns]
 
 
+def look_in_this_folder(name: str | None) -> None:
+    """Let "module:Class" name a module of the current folder, which a console script does not look in."""
+    if name and ":" in name and os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+
+
 def choose_agent(
     formulation: Formulation,
     name: str | None,
@@ -58,6 +66,7 @@ def choose_agent(
     from memplace_agents.registry import DEFAULTS, agent_spec
 
     check_has_agents(formulation)
+    look_in_this_folder(name)
     spec = agent_spec(DEFAULTS[formulation] if name is None else name)
     check_plays(spec, formulation)
     if spec.lacking:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json as jsonlib
-import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from memplace_env._lib.errors import LeaderboardError, MemPlaceError
+from memplace_env.cli.agent_choice import look_in_this_folder
 from memplace_env.cli.console import note, print_json, stdout
 from memplace_env.cli.leaderboard_board import Folders, page, replaying, table
 from memplace_env.cli.leaderboard_rerun import rerun as rerun_command
@@ -130,8 +129,7 @@ def run(
     from memplace_env.leaderboard.suite import load_suite
     from memplace_env.leaderboard.verifying import read
 
-    if ":" in agent:
-        sys.path.insert(0, os.getcwd())  # of the process that starts agents; nothing of it is imported here
+    look_in_this_folder(agent)  # the process that starts agents; nothing is imported here
     loaded = load_suite(suite)
     named: dict[str, Any] = {"name": name} if name else {}
     machines = read(machines_of) if machines_of else None
@@ -237,7 +235,7 @@ def _run_again(folder: Path, submission: Submission, count: int, agent: str | No
                 f"{folder} names code of its own, {submission.meta.agent!r}, which --rerun would run; if you know it, "
                 f"pass --agent {submission.meta.agent}."
             )
-        sys.path.insert(0, os.getcwd())
+        look_in_this_folder(agent)
     skipped = (REFERENCE, *(budget for budget in submission.meta.budgets if budget.endswith("s")))
     repeatable = [entry for entry in submission.entries if entry.budget not in skipped]
     if not repeatable:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from memplace_env._lib.errors import LeaderboardError, MemPlaceError
+from memplace_env.cli.agent_choice import look_in_this_folder
 from memplace_env.cli.console import print_json, stdout
 from memplace_env.cli.leaderboard_board import Folders, replaying
 from memplace_env.cli.shared_options import JsonFlag
@@ -59,7 +58,7 @@ def rerun(
                         f"{folder} names code of its own, {submission.meta.agent!r}, which would run; if you know it, "
                         f"pass --agent {submission.meta.agent}."
                     )
-                sys.path.insert(0, os.getcwd())
+                look_in_this_folder(agent)
             with new_bar(counted=True) as bar:
                 shown = bar.add_task(submission.meta.name, total=None)
 

@@ -31,7 +31,7 @@ def solve(
         list[str] | None,
         typer.Option(
             "--agent",
-            help="The agent that searches; repeat to compare. See 'memplace agents'.",
+            help="A name of 'memplace agents', or module:Class; repeat to compare.",
             show_default=default_agents(),
         ),
     ] = None,

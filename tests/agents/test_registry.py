@@ -268,6 +268,14 @@ def test_broken_agents_are_one_sentence_when_made(broken, name):
     one_sentence(caught)
 
 
+def test_a_class_that_is_not_found_is_no_installation():
+    with pytest.raises(
+        AgentError, match=r"^nowhere:A cannot be loaded \(.*\); it is looked for here and among"
+    ) as caught:
+        make_agent("nowhere:A")
+    one_sentence(caught)
+
+
 def test_what_is_missing_when_an_agent_is_made_is_named(monkeypatch):
     third_party.install(monkeypatch, lazy=f"{HERE}:Lazy")
     assert agent_spec("lazy").summary == "Finds out too late what it lacks."

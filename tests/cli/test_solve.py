@@ -44,6 +44,16 @@ def test_writes_plan_picture_and_trace(run: Run, tmp_path: Path) -> None:
     assert json.loads((folder / "trace.json").read_text())["traceEvents"]
 
 
+def test_an_agent_of_the_current_folder(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A console script has the folder of the script in sys.path, not the current one."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    text = "from memplace_agents.heuristic import RandomSearch\n\n\nclass Mine(RandomSearch):\n    name = 'mine'\n"
+    (tmp_path / "agent_of_this_folder.py").write_text(text)
+    result = run("solve", MODEL, "--agent", "agent_of_this_folder:Mine", "--budget", 8, "--bound", 0)
+    assert result.exit_code == 0, result.stderr
+    assert "found by agent_of_this_folder:Mine" in result.stdout
+
+
 @pytest.mark.usefixtures("no_picture")
 def test_json_without_matplotlib(run: Run, tmp_path: Path) -> None:
     """The summary is all there is on stdout; a stale picture does not stay beside the new plan."""
