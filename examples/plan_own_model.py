@@ -70,4 +70,4 @@ print("violations:", memplace_env.validate(task.program, task.accelerator, plan)
 # The same, with pictures and tables ([how to read them](pictures.py)):
 #
 #     memplace solve network.onnx --accelerator ethos-u65 --batch 1
-#     memplace explain out/network-ethos-u65/plan.json
+#     memplace explain network.onnx out/network-ethos-u65/plan.json

@@ -83,24 +83,28 @@ def read_saved(model: str | None, path: Path, flags: ModelFlags) -> tuple[Memory
     from memplace_env.placement.memory_plan import MemoryPlan
 
     plan = MemoryPlan.load(path)
-    flags = flags.with_defaults_of(plan)
-    return plan, _model_of(plan, path) if model is None else model, flags
+    if model is None:
+        model = _model_of(plan, path, chip_given=flags.accelerator is not None)
+    return plan, model, flags.with_defaults_of(plan)
 
 
-def _model_of(plan: MemoryPlan, path: Path) -> str:
+def _model_of(plan: MemoryPlan, path: Path, *, chip_given: bool) -> str:
     """Return the model that a plan names, if that is no file: the plan may be a stranger's.
 
     Raises:
-        PlanError: if it is a file, with what to pass.
+        PlanError: if it is a file, with what to pass, for the chip too if that is a file and not given.
     """
+    from memplace_env.machine.accelerator import is_shipped
     from memplace_env.program.zoo import zoo_names
 
     name = plan.settings.get("workload") or plan.program
     if isinstance(name, str) and (name.startswith("synthetic:") or name.lower() in map(str.lower, zoo_names())):
         return name
+    chip = plan.settings.get("accelerator") or plan.accelerator
+    own_chip = "" if chip_given or (isinstance(chip, str) and is_shipped(chip)) else " --accelerator CHIP.toml"
     raise PlanError(
         f"{path} is a plan for {name!r}, which is not in the zoo, and no file is opened because a plan names it; pass "
-        f"the model before the plan: MODEL {path}."
+        f"the model before the plan: MODEL {path}{own_chip}."
     )
 
 

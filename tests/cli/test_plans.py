@@ -57,6 +57,10 @@ def test_a_model_that_is_a_file_must_be_passed(run: Run, saved: Path, tmp_path: 
         "memplace: plan.json is a plan for 'mine.onnx', which is not in the zoo, and no file is opened because a plan "
         "names it; pass the model before the plan: MODEL plan.json.\n"
     )
+    (tmp_path / "own.json").write_text(json.dumps(document | {"accelerator": "mine.toml"}))
+    assert run(command, "own.json", *more).stderr.endswith(": MODEL own.json --accelerator CHIP.toml.\n")
+    chip_given = run(command, "own.json", "--accelerator", "mine.toml", *more)
+    assert chip_given.stderr.endswith(": MODEL own.json.\n")
     without = run(command, "BERT", *more)
     assert without.stderr == (
         "memplace: There is no plan 'BERT'; pass the path of a plan.json, after its model if it needs one.\n"
