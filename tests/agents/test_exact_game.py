@@ -123,6 +123,23 @@ def test_a_start_is_not_called_optimal_where_it_is_not():
     assert Exact(tie_break="none").solve(env, time_limit=60).report.latency_ps <= 807_510_271_904
 
 
+@pytest.mark.parametrize("proves", [True, False])
+def test_what_may_restart_proves_nothing(proves, monkeypatch):
+    """A solver that may restart gives a solution and no bound."""
+    options = []
+    monkeypatch.setattr(
+        highs,
+        "_solver",
+        lambda program, given, clock, made=highs._solver: options.append(given) or made(program, given, clock),
+    )
+    model = build(MallocGameEnv("synthetic:diamond?ops=9&seed=1").task, Detail())
+    best = highs.solve(model.program)
+    again = highs.solve(model.program, start=best.values, proves=proves)
+    assert ("mip_allow_restart" in options[-1]) == proves
+    assert (again.bound > 0) == proves
+    assert model.program.cost @ again.values == pytest.approx(model.program.cost @ best.values)
+
+
 def test_what_is_too_large_is_annealed(monkeypatch):
     """Without the linear program games are all that finds a plan better than the rules'."""
     env_id = "MallocGame-GPT2-v0"
