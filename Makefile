@@ -40,15 +40,16 @@ docs: .venv/dev  ## the documentation as a site, build/site/index.html
 bench: .venv/dev  ## how fast, as JSON
 	.venv/bin/python -m benchmarks.speed
 
+# A campaign that finds something ends with 1; the others and the tables follow all the same.
 fuzz: .venv/dev  ## the campaigns of docs/reliability.md; about two hours; they continue where they were stopped
-	.venv/bin/python -m tests.fuzz
-	.venv/bin/python -m tests.fuzz.kills --agent egrl --moments 125 --log $(FUZZ)-kills-egrl.jsonl
-	.venv/bin/python -m tests.fuzz.kills --agent muzero --moments 125 --log $(FUZZ)-kills-muzero.jsonl
-	.venv/bin/python -m tests.fuzz.interrupts --command solve --moments 160 --log $(FUZZ)-interrupts-solve.jsonl
-	.venv/bin/python -m tests.fuzz.interrupts --command leaderboard --moments 30 --log $(FUZZ)-interrupts-leaderboard.jsonl
-	.venv/bin/python -m tests.fuzz.memory --log $(FUZZ)-memory.jsonl
-	.venv/bin/python -m tests.fuzz.load --log $(FUZZ)-load.jsonl
-	.venv/bin/python -m tests.fuzz.plan_mutants --write docs/execution.md docs/reliability.md
+	-.venv/bin/python -m tests.fuzz
+	-.venv/bin/python -m tests.fuzz.kills --agent egrl --moments 125 --log $(FUZZ)-kills-egrl.jsonl
+	-.venv/bin/python -m tests.fuzz.kills --agent muzero --moments 125 --log $(FUZZ)-kills-muzero.jsonl
+	-.venv/bin/python -m tests.fuzz.interrupts --command solve --moments 160 --log $(FUZZ)-interrupts-solve.jsonl
+	-.venv/bin/python -m tests.fuzz.interrupts --command leaderboard --moments 30 --log $(FUZZ)-interrupts-leaderboard.jsonl
+	-.venv/bin/python -m tests.fuzz.memory --log $(FUZZ)-memory.jsonl
+	-.venv/bin/python -m tests.fuzz.load --log $(FUZZ)-load.jsonl
+	-.venv/bin/python -m tests.fuzz.plan_mutants --write docs/execution.md docs/reliability.md
 	.venv/bin/python -m tests.fuzz.tables --write docs/reliability.md
 
 learn: .venv/dev  ## every figure on learning agents; some hours; it continues where it was stopped
@@ -59,6 +60,8 @@ tables: .venv/dev  ## the other tables in docs/; some hours
 	.venv/bin/python -m benchmarks.dynamic --write docs/agents.md
 	.venv/bin/python -m benchmarks.calibrated --write docs/agents.md
 	.venv/bin/python -m benchmarks.calibrated_machines --saved --write docs/agents.md
+	.venv/bin/python -m benchmarks.proofs --write docs/how-it-is-solved.md
+	.venv/bin/python -m benchmarks.leaderboard_known
 	.venv/bin/python -m benchmarks.proven_counts --write docs/how-it-is-solved.md
 	.venv/bin/python -m benchmarks.slices --write docs/slices.md
 	.venv/bin/python -m benchmarks.sliced_ids --write docs/slices.md
