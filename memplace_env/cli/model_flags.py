@@ -19,12 +19,27 @@ if TYPE_CHECKING:
     from memplace_env.placement.task import Task
 
 _OPTIONS = {
-    "accelerator": Annotated[str | None, typer.Option("--accelerator", "-a", help="A shipped name or a .toml file.")],
+    "accelerator": Annotated[
+        str | None,
+        typer.Option(
+            "--accelerator",
+            "-a",
+            help="A name of 'memplace accelerators' or a .toml file.",
+            show_default="{}; for a game {}; for a plan its own".format(
+                *(formulation.traits.accelerator for formulation in (Formulation.ONE_SHOT, Formulation.GAME))
+            ),
+        ),
+    ],
     "batch": Annotated[int | None, typer.Option("--batch", help="Batch size.")],
     "dim": Annotated[
         list[str] | None, typer.Option("--dim", metavar="NAME=VALUE", help="Size of a symbolic dim; repeat.")
     ],
-    "dtype": Annotated[str | None, typer.Option("--dtype", help="int8, float16, bfloat16 or float32.")],
+    "dtype": Annotated[
+        str | None,
+        typer.Option(
+            "--dtype", help="int8, float16, bfloat16 or float32.", show_default="the accelerator's; for a plan its own"
+        ),
+    ],
     "fusion": Annotated[str | None, typer.Option("--fusion", help="none, activation, chain, conv or epilogue.")],
     "trips": Annotated[int | None, typer.Option("--trips", help="Rounds of loops for which the data determine it.")],
     "cut": Annotated[str | None, typer.Option("--cut", metavar="TENSOR", help="Load an .onnx file up to this tensor.")],

@@ -32,6 +32,7 @@ def test_inspect(run: Run, parsed: Callable[..., Any]) -> None:
     result = run("inspect", MODEL)
     assert result.exit_code == 0
     assert "By op type" in result.stdout
+    assert re.search(r"MAC, [\d.]+ [kMG] vector ops", result.stdout)
     values = parsed("inspect", "BERT", "--dim", "sequence=32", "--batch", 2)
     assert values["dims"] == ["batch", "sequence"]
     assert {"ops", "macs", "weight_bytes", "peak_live_bytes", "intensity", "extremes", "top_ops"} <= values.keys()
@@ -119,6 +120,14 @@ def test_help_has_an_example_that_can_be_parsed(run: Run, command: str, tmp_path
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_prints_json(command: str) -> None:
     assert any("--json" in parameter.opts for parameter in COMMANDS[command].params)
+
+
+@pytest.mark.parametrize("command", ["solve", "explain"])
+def test_help_says_the_default_chip_and_dtype(run: Run, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+    monkeypatch.setenv("COLUMNS", "250")
+    text = run(command, "--help").stdout
+    assert "nnp-i; for a game tpu-v4i; for a plan its own" in text
+    assert "the accelerator's; for a plan its own" in text
 
 
 def test_version_and_bare_call(run: Run) -> None:

@@ -96,6 +96,7 @@ def test_plans_of_another_program_are_no_input(run: Run, saved: Path, command: s
     assert result.exit_code == 2
     assert "made for another program" in result.stderr
     assert "Traceback" not in result.output
+    assert "(and 1 more violation)" in run(command, OTHER, saved, "-a", "tpu-v4i").stderr
 
 
 def test_invalid_plans_are_not_timed(run: Run, broken: Path) -> None:

@@ -49,7 +49,8 @@ def require_valid(task: Task, plan: MemoryPlan) -> None:
     """Raise a PlanError with the first violation and their number, if there is any."""
     broken = violations(task, plan)
     if broken:
-        more = f" (and {len(broken) - 1} more violations)" if len(broken) > 1 else ""
+        others = len(broken) - 1
+        more = f" (and {others} more violation{'s' * (others > 1)})" if others else ""
         raise PlanError(f"The plan cannot run: {broken[0].message}{more}")
 
 

@@ -36,7 +36,7 @@ def _totals(inspection: Inspection) -> Table:
     add_row(table, "ops, tensors", f"{program.num_ops}, {program.whole.num_tensors}")
     if program.slices is not None:
         add_row(table, "slices", "{} tensors are cut into {:,} slices".format(*inspection.cuts))
-    add_row(table, "work", f"{count(program.macs.sum(), 'MAC')}, {count(program.vector_ops.sum(), 'vector ops')}")
+    add_row(table, "work", f"{count(program.macs.sum(), 'MAC')}, {count(program.vector_ops.sum())} vector ops")
     for name, kind in (("weights", TensorKind.WEIGHT), ("activations", TensorKind.ACTIVATION)):
         add_row(table, name, size(program.bytes_of(kind)))
     inputs, outputs = (size(program.bytes_of(kind)) for kind in (TensorKind.INPUT, TensorKind.OUTPUT))
