@@ -1,6 +1,7 @@
 """A kind of case for the campaign in which everything goes wrong that can, by the case's number."""
 
 import os
+import subprocess
 import sys
 import time
 from itertools import count
@@ -45,4 +46,6 @@ def case(prepared, rng, folder):
             time.sleep(60)
         case 8:
             os.abort()
+        case 10:
+            subprocess.run([sys.executable, "-c", "b'x' * 2**29"], check=True)
     return True

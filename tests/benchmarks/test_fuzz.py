@@ -26,6 +26,8 @@ def test_the_harness_sees_all_that_can_go_wrong(monkeypatch):
     assert [failure["case"] for failure in record["failures"]] == [3, 4, 5, 6]
     assert "KeyError" in record["failures"][0]["detail"]
     assert record["peak_mib"] > 512
+    record = bad(10, 12)
+    assert (record["memory"], record["accepted"]) == (1, 1)  # of a child, and only of the case that started it
 
     monkeypatch.setattr(campaign, "HANG_S", 0.5)
     record = bad(7, 8)

@@ -1,6 +1,7 @@
 """Run the campaign of hostile input (`make fuzz`): cases of every kind, in workers that may die.
 
-`python -m tests.fuzz` continues where it was stopped, and prints the table, and the failures as JSON.
+`python -m tests.fuzz` continues where it was stopped, and prints the table, and the failures as JSON; exit code 1 if
+there are any.
 `--replay KIND CASE` runs one case in this process and shows its traceback.
 """
 
@@ -10,6 +11,7 @@ import argparse
 import json
 import os
 import pkgutil
+import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -61,11 +63,9 @@ def main() -> None:
     with ThreadPoolExecutor(arguments.workers) as pool:
         records = ledger.complete(chunks, run_chunk, pool)
     print(table(records))
-    print(
-        json.dumps(
-            [failure | {"kind": record["kind"]} for record in records for failure in record["failures"]], indent=1
-        )
-    )
+    failures = [failure | {"kind": record["kind"]} for record in records for failure in record["failures"]]
+    print(json.dumps(failures, indent=1))
+    sys.exit(int(bool(failures)))
 
 
 if __name__ == "__main__":

@@ -50,6 +50,8 @@ TINY_UNIT = 20
 TINY_OPS = 3
 MOST_GAMES = 1_500
 """Most games of a tiny program; one with more is counted as cut."""
+GAP = 1e-5
+"""Relative gap of the exact agent's proofs."""
 PROOF_SECONDS = 20.0
 """Time limit for the optimum of a tiny program; most take a few milliseconds."""
 
@@ -97,6 +99,8 @@ def tiny_programs(number: int, find_optimum: Optimum = optimum) -> Counter[str]:
         least = find_optimum(task)
         if least is not None:
             counts["optimum known"] += 1
+            if best < least * (1 - GAP) - 1:
+                raise AssertionError(f"A game takes {best} ps, the proven optimum {least} ps.")
             counts["optimum reached"] += best <= least
             counts["loss ppm"] += round(1e6 * max(best / least - 1, 0)) if least else 0
 

@@ -26,6 +26,7 @@ import numpy as np
 
 import memplace
 from benchmarks.ledger import Ledger
+from tests.fuzz import unheeded
 
 MODEL = "synthetic:diamond?ops=9&seed=1"
 AGENTS = {
@@ -66,17 +67,26 @@ def main() -> None:
     for module in MODULES:
         import_module(module)
     tried = solves if given.command == "solve" else resumptions
-    wrong = 0
+    lines = []
     for number, trial in tried(given.moments):
         setting = {"command": given.command, "seed": given.seed, "moment": number}
         if ledger.missing([setting]):
             with tempfile.TemporaryDirectory(prefix="interrupts-") as place:
                 found = trial(np.random.default_rng([given.seed, number]), Path(place))
             ledger.add(setting | found)
-        (line,) = ledger.of([setting])
-        wrong += bool(line["wrong"])
-        print(json.dumps(line), flush=True)
-    sys.exit(1 if wrong else 0)
+        lines += ledger.of([setting])
+        print(json.dumps(lines[-1]), flush=True)
+    ignored = unheeded(sent for line in lines for sent in signals_of(line))
+    for name in ignored:
+        print(f"{name} ended no command.", file=sys.stderr)
+    sys.exit(int(bool(ignored) or any(line["wrong"] for line in lines)))
+
+
+def signals_of(line: dict[str, Any]) -> list[tuple[str, int]]:
+    """Return the signals of a moment, each with the exit code of the command that got it."""
+    if "signal" in line:
+        return [(line["signal"], line["code"])]
+    return [(name, code) for name, _, code in line["interrupts"]]
 
 
 Trial = Callable[[np.random.Generator, Path], dict[str, Any]]
@@ -105,7 +115,7 @@ def solves(moments: int) -> Iterator[tuple[int, Trial]]:
                 "signal": number.name,
                 "after_s": round(after, 3),
                 "code": ended.code,
-                "wrong": wrongs_of_solve(ended, number, place / "cut"),
+                "wrong": wrongs_of_solve(ended, number, place / "cut") or wrong_replay(place / "cut"),
             }
 
         return tried
@@ -130,14 +140,13 @@ def resumptions(moments: int) -> Iterator[tuple[int, Trial]]:
             number, after = _SIGNALS[rng.integers(3)], float(rng.uniform(0, 0.7 * lasts[0]))
             ended = run(LEADERBOARD, place / "cut", after, number)
             told.append([number.name, round(after, 3), ended.code])
-            wrong = wrong or wrong_end(ended, number)
+            wrong = wrong_end(ended, number) or wrong_submission(place / "cut" / "out")
             if wrong or ended.code == 0:
                 break
         else:
             ended = run(LEADERBOARD, place / "cut", limit_s=600)
             wrong = "" if ended.code == 0 else f"it does not go on: {ended}"
-        if not wrong and submission(place / "cut" / "out") != whole[0]:
-            wrong = "another result than without interrupts"
+        wrong = wrong or wrong_result(place / "cut" / "out", whole[0])
         return {"interrupts": told, "wrong": wrong}
 
     lasts: list[float] = []
@@ -151,7 +160,12 @@ def submission(out: Path) -> tuple[list[str], Any]:
 
     found = read(out)
     runs = [
-        replace(entry, seconds=0.0, curve=tuple(point._replace(seconds=0.0) for point in entry.curve))
+        replace(
+            entry,
+            seconds=0.0,
+            processor_seconds=None,
+            curve=tuple(point._replace(seconds=0.0) for point in entry.curve),
+        )
         for entry in found.entries
     ]
     return sorted(str(path.relative_to(out)) for path in out.rglob("*")), (found.meta, runs)
@@ -190,8 +204,10 @@ def _be(command: list[str], place: Path, begun: Path, said: Path) -> None:
         nothing, errors = os.open(os.devnull, os.O_RDWR), os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         for stream, handle in ((0, nothing), (1, nothing), (2, errors)):
             os.dup2(handle, stream)
+        sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
         sys.argv = ["memplace", *command]
-        signal.signal(signal.SIGINT, memplace._leave)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, memplace._leave)
         begun.touch()
         memplace.main()
     except SystemExit as end:
@@ -245,6 +261,41 @@ def wrongs_of_solve(ended: Ended, number: int, place: Path) -> str:
     if not left and place.exists() and any(place.iterdir()):
         return f"left behind: {list(place.iterdir())}"
     return ""
+
+
+def wrong_replay(place: Path) -> str:
+    """Return how `memplace simulate` refuses the plan that was written; empty if it takes it, or there is none."""
+    plan = place / "out" / "plan.json"
+    if not plan.exists():
+        return ""
+    ended = run(["simulate", MODEL, str(plan)], place)
+    return "" if ended.code == 0 else f"a plan that does not replay: {ended}"
+
+
+def wrong_submission(out: Path) -> str:
+    """Return what is half written in the folder of a submission that was interrupted; empty if nothing is."""
+    from memplace_env._lib.errors import MemPlaceError
+    from memplace_env.leaderboard.folder import META, RUNS, read_runs
+    from memplace_env.leaderboard.meta_file import read_meta
+
+    try:
+        if (out / META).exists():
+            read_meta(out / META)
+        if (out / RUNS).exists():
+            list(read_runs(out / RUNS))
+    except MemPlaceError as error:
+        return f"half a file: {error}"
+    return ""
+
+
+def wrong_result(out: Path, whole: Any) -> str:
+    """Return how a submission differs from an undisturbed one; empty if it does not."""
+    from memplace_env._lib.errors import MemPlaceError
+
+    try:
+        return "" if submission(out) == whole else "another result than without interrupts"
+    except MemPlaceError as error:
+        return f"no submission in the end: {error}"
 
 
 if __name__ == "__main__":

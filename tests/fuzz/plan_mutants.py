@@ -1,11 +1,13 @@
 """Execute corrupted plans and valid ones: the former must give wrong outputs, the latter must not.
 
 `python -m tests.fuzz.plan_mutants` measures what is missing in `benchmarks/results/mutants.jsonl` and prints the
-counts; `--write docs/execution.md docs/reliability.md` puts the counts or their sums into these documents.
+counts; `--write docs/execution.md docs/reliability.md` puts the counts or their sums into these documents. Exit code 1
+if the validator was wrong about a plan.
 """
 
 from __future__ import annotations
 
+import sys
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from functools import cache
@@ -160,6 +162,11 @@ def executed_valid(executor: Executor, plan: MemoryPlan, number: int) -> dict[st
     return dict.fromkeys(COUNTS[1:-1], wrong) | {"results": not run.right}
 
 
+def is_finding(record: Record) -> bool:
+    """Return True if a valid plan of the batch gave anything wrong, or a corrupted one nothing."""
+    return record["results"] != (0 if record["kind"] == "valid" else record["plans"])
+
+
 def settings() -> list[Record]:
     """Return all batches: mutants in turn by subject and kind, then as many valid plans."""
     subjects = [dict(zip(("program", "chip", "formulation"), subject, strict=True)) for subject in SUBJECTS]
@@ -207,6 +214,7 @@ def main() -> None:
         records = ledger.complete(settings(), measured, pool)
     tables = {"mutants": table(records), "mutants-sums": markdown_table(HEADS, totals(records))}
     publish(tables, arguments.write, {"plan-mutants.csv": subjects_file(records)})
+    sys.exit(int(any(map(is_finding, records))))
 
 
 if __name__ == "__main__":

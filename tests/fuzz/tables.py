@@ -14,6 +14,7 @@ from typing import Any
 
 from benchmarks.tables import MOST_ROWS, DataFile, benchmark_parser, markdown_table, publish
 from tests.fuzz.campaign import FAILURES
+from tests.fuzz.interrupts import signals_of
 from tests.fuzz.worker import kind_module
 
 Record = dict[str, Any]
@@ -85,7 +86,7 @@ def interrupts(records: Sequence[Record]) -> str:
     moments = [
         {"command": one["command"], "signal": signal, "agent": one.get("agent", "random"), "wrong": one["wrong"]}
         for one in records
-        for signal in ([one["signal"]] if "signal" in one else [each[0] for each in one["interrupts"]])
+        for signal, _ in signals_of(one)
     ]
     rows = [
         [*key, len(group), len({one["agent"] for one in group}), sum(bool(one["wrong"]) for one in group)]

@@ -10,9 +10,12 @@ import os
 import resource
 import sys
 import tempfile
+import threading
 import time
 import traceback
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -37,6 +40,29 @@ def kind_module(kind: str) -> ModuleType:
 
 def outcome(module: ModuleType, prepared: Any, seed: int, number: int, folder: Path) -> tuple[str, str]:
     """Return the outcome of a case ("accepted", "refused" or its failure), and the message or traceback."""
+    with _lost_exceptions() as lost:
+        what, detail = _outcome(module, prepared, seed, number, folder)
+    return ("traceback", lost[0]) if lost and what in ("accepted", "refused") else (what, detail)
+
+
+@contextmanager
+def _lost_exceptions() -> Iterator[list[str]]:
+    """Collect the tracebacks of exceptions in threads and finalisers, which Python prints and forgets."""
+    lost: list[str] = []
+
+    def keep(exception: Any) -> None:
+        parts = exception.exc_type, exception.exc_value, exception.exc_traceback
+        lost.append("".join(traceback.format_exception(*parts)))
+
+    before = sys.unraisablehook, threading.excepthook
+    sys.unraisablehook = threading.excepthook = keep
+    try:
+        yield lost
+    finally:
+        sys.unraisablehook, threading.excepthook = before
+
+
+def _outcome(module: ModuleType, prepared: Any, seed: int, number: int, folder: Path) -> tuple[str, str]:
     rng = np.random.default_rng([seed, crc32(module.NAME.encode()), number])
     try:
         return ("accepted" if module.case(prepared, rng, folder) else "refused"), ""
@@ -58,6 +84,11 @@ def peak_mib() -> int:
     return int(status.partition("VmHWM:")[2].split()[0]) // 1024
 
 
+def children_mib() -> int:
+    """Return the highest peak of any process that this one has started and waited for, in MiB."""
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024
+
+
 def forget_peak() -> None:
     """Reset the peak."""
     Path("/proc/self/clear_refs").write_text("5")
@@ -75,10 +106,13 @@ def serve(kind: str, seed: int, first: int, stop: int) -> None:
         lines.write("{}\n")
         for number in range(first, stop):
             forget_peak()
+            children = children_mib()
             begin = time.perf_counter()
             what, detail = outcome(module, prepared, seed, number, Path(scratch))
             spent = round(time.perf_counter() - begin, 4)
-            record = {"case": number, "outcome": what, "seconds": spent, "peak_mib": peak_mib()}
+            grown = children_mib()
+            peak = max(peak_mib(), grown if grown > children else 0)
+            record = {"case": number, "outcome": what, "seconds": spent, "peak_mib": peak}
             if what not in ("accepted", "refused"):
                 record["detail"] = detail[-_DETAIL:]
             lines.write(json.dumps(record) + "\n")

@@ -14,6 +14,7 @@ import numpy as np
 from typer.main import get_command
 from typer.testing import CliRunner, Result
 
+from memplace_env._lib.errors import MemPlaceError
 from memplace_env.cli.app import app
 from tests.fuzz import Wrong
 
@@ -208,6 +209,8 @@ def check(result: Result, json_asked: bool) -> None:
         Wrong: with what is wrong.
         BaseException: what the command raised.
     """
+    if isinstance(result.exception, MemPlaceError):  # which counts as refused where it is raised
+        raise Wrong(f"{type(result.exception).__name__} left the application: {result.exception}")
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     out, said = result.stdout, result.stderr
@@ -216,8 +219,8 @@ def check(result: Result, json_asked: bool) -> None:
     strange = [line for line in f"{out}\n{said}".split("\n") if not line.isprintable()]
     if strange:
         raise Wrong(f"on the terminal: {strange[0][:200]!r}")
-    if "Traceback" in said or "warning:" in said:
-        raise Wrong(f"stderr: {said[:500]!r}")
+    if "Traceback" in out + said or "warning:" in said:
+        raise Wrong(f"on the terminal: {(out + said)[:500]!r}")
     sentences = [line for line in said.split("\n") if line.startswith("memplace: ")]
     if result.exit_code == 2 and (len(sentences) != 1 or not said.endswith(sentences[0] + "\n") or len(said) > 4000):
         raise Wrong(f"no one sentence: {said[:500]!r}")
