@@ -60,9 +60,6 @@ tables: .venv/dev  ## the other tables in docs/; some hours
 	.venv/bin/python -m benchmarks.dynamic --write docs/agents.md
 	.venv/bin/python -m benchmarks.calibrated --write docs/agents.md
 	.venv/bin/python -m benchmarks.calibrated_machines --saved --write docs/agents.md
-	.venv/bin/python -m benchmarks.proofs --write docs/how-it-is-solved.md
-	.venv/bin/python -m benchmarks.leaderboard_known
-	.venv/bin/python -m benchmarks.proven_counts --write docs/how-it-is-solved.md
 	.venv/bin/python -m benchmarks.slices --write docs/slices.md
 	.venv/bin/python -m benchmarks.sliced_ids --write docs/slices.md
 	.venv/bin/python -m benchmarks.anchors --write docs/model.md
@@ -76,6 +73,9 @@ tables: .venv/dev  ## the other tables in docs/; some hours
 	.venv/bin/python -m benchmarks.programs --write docs/programs.md
 	.venv/bin/python -m benchmarks.experts --write docs/programs.md
 	.venv/bin/python -m benchmarks.suite --write docs/programs.md
+	.venv/bin/python -m benchmarks.proofs --write docs/how-it-is-solved.md
+	.venv/bin/python -m benchmarks.leaderboard_known
+	.venv/bin/python -m benchmarks.proven_counts --write docs/how-it-is-solved.md
 	.venv/bin/python -m benchmarks.many_programs --write docs/environments.md
 	.venv/bin/python -m benchmarks.scale --plot docs/pictures/scale.png --write docs/scale.md
 	.venv/bin/python -m benchmarks.parallel --write docs/many-machines.md

@@ -84,10 +84,11 @@ def known(machine: list[Record], submissions: list[Path]) -> dict[str, dict[str,
     table: dict[str, dict[str, int]] = {
         env_id: {field: row[field] for field in fields} for env_id, row in (measured() | measured_slices()).items()
     }
-    for env_id, record in proofs.measured().items():
+    for env_id, bound_ps in proofs.bounds_ps().items():
         plan = proofs.kept_plan(env_id)
-        assert plan is not None
-        table[env_id]["bound_ps"] = record["bound_ps"]
+        if plan is None:
+            raise SystemExit(f"{env_id} has a record in {proofs.RESULTS}, but no plan in {proofs.PLANS}.")
+        table[env_id]["bound_ps"] = bound_ps
         table[env_id]["best_ps"] = min(table[env_id]["best_ps"], evaluate_plan(task_of(env_id), plan).latency_ps)
     table |= {record["env_id"] + BLACK_BOX: {field: record[field] for field in fields} for record in machine}
     for submission in verified(submissions):

@@ -3,12 +3,12 @@
     python -m benchmarks.proofs                              # all maps and games, 60 processor seconds each
     python -m benchmarks.proofs --seconds 300 --ids MallocGame-GPT2-v0 MallocGame-ALBERT-edge-tpu-v0
     python -m benchmarks.proofs --first 12                   # the first ids by SHA-256, if still open
-    python -m benchmarks.proofs --write agents/memplace_agents/exact/README.md   # and docs/data, docs/pictures
+    python -m benchmarks.proofs --write docs/how-it-is-solved.md    # and docs/data, docs/pictures
 
 Seconds are processor seconds of one core, so that a busy machine changes little (a single call of HiGHS is also ended
 by as many seconds of wall time). A run that was stopped continues with what is missing in results/proofs.jsonl; runs
 of other versions of the agent have another `--series`. "Before" is the series of that name where it has a record, else
-what `suites/best-known.toml` said of the id when its first record was written. The plan of each id is kept in
+what `suites/best-known.toml` said of the id when its first record of all was written. The plan of each id is kept in
 results/plans, from where `benchmarks.leaderboard_known` replays it.
 """
 
@@ -17,7 +17,7 @@ from __future__ import annotations
 import lzma
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
@@ -60,19 +60,19 @@ def registered() -> list[str]:
     return sorted(ids, key=lambda env_id: sha256(env_id.encode()).hexdigest())
 
 
-def measured() -> dict[str, Record]:
-    """Return the record of each id with the highest bound."""
-    by_id: dict[str, Record] = {}
+def bounds_ps() -> dict[str, int]:
+    """Return the highest bound that the runs of today's agent have proven of each id."""
+    bounds: dict[str, int] = {}
     for record in Ledger(RESULTS, FIELDS).records:
-        if record["id"] not in by_id or record["bound_ps"] > by_id[record["id"]]["bound_ps"]:
-            by_id[record["id"]] = record
-    return by_id
+        if record["series"] == NOW:
+            bounds[record["id"]] = max(bounds.get(record["id"], 0), record["bound_ps"])
+    return bounds
 
 
-def known_gap(env_id: str) -> float:
-    """Return the gap of an id in `best-known.toml`."""
-    known = best_known()[env_id]
-    return known.best_ps / known.bound_ps - 1
+def known_gaps(records: Sequence[Record]) -> dict[str, float]:
+    """Return the gap of each id before anything was measured: from its first record, else `best-known.toml`."""
+    found = {env_id: known.best_ps / known.bound_ps - 1 for env_id, known in best_known().items()}
+    return found | {record["id"]: gap(record, "known_") for record in reversed(records)}
 
 
 def measure(run: Record) -> Record:
@@ -126,13 +126,9 @@ def gap(record: Record, prefix: str = "") -> float:
     return float(f"{latency / record[f'{prefix}bound_ps'] - 1:.4e}")
 
 
-def gaps(records: Sequence[Record], earlier: Sequence[Record]) -> tuple[Floats, Floats]:
-    """Return the gaps before and now, float64[n] each, in the order of the records and to five digits."""
-    before = {record["id"]: gap(record) for record in earlier}
-    return (
-        np.array([before.get(record["id"], gap(record, "known_")) for record in records]),
-        np.array([gap(record) for record in records]),
-    )
+def gaps(records: Sequence[Record], before: Mapping[str, float]) -> tuple[Floats, Floats]:
+    """Return the gaps before, which are given by id, and now: float64[n] each, in the order of the records."""
+    return np.array([before[record["id"]] for record in records]), np.array([gap(record) for record in records])
 
 
 def table(found: dict[str, tuple[Floats, Floats]]) -> str:
@@ -177,15 +173,18 @@ def main() -> None:
     parser.add_argument("--series", default=NOW, help=f"name of these runs (default {NOW})")
     parser.add_argument("--jobs", type=int, default=1, help="ids side by side (default 1)")
     options = parser.parse_args()
-    ids = options.ids or [env_id for env_id in registered() if options.first is None or known_gap(env_id) > OPEN]
+    if options.write and (options.ids or options.first is not None):
+        parser.error("tables are of all ids; leave out --ids and --first, or --write")
     ledger = Ledger(RESULTS, FIELDS)
+    known = known_gaps(ledger.records)
+    ids = options.ids or [env_id for env_id in registered() if options.first is None or known[env_id] > OPEN]
     runs, earlier = (
         [{"id": env_id, "series": series, "seconds": options.seconds} for env_id in ids[: options.first]]
         for series in (options.series, BEFORE)
     )
     with single_cores(options.jobs) as pool:
         records = ledger.complete(runs, measure, pool)
-    before, now = gaps(records, ledger.of(earlier))
+    before, now = gaps(records, known | {record["id"]: gap(record) for record in ledger.of(earlier)})
     found = {}
     for suite, what in SUITES.items():
         rows = [row for row, record in enumerate(records) if record["id"] in load_suite(suite).instances]

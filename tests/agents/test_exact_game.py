@@ -7,7 +7,7 @@ from dataclasses import replace
 import gymnasium as gym
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memplace_agents import Exact, make_agent
@@ -42,7 +42,7 @@ def some_plans(task: Task, seed: int) -> list[MemoryPlan]:
     return [problem.plan(state) for state in states]
 
 
-@examples(50)
+@settings(max_examples=50)
 @given(game_tasks(), st.integers(0, 2**31 - 9))
 def test_no_plan_beats_the_bound_and_every_plan_fits_the_program(task, seed):
     """The program with a plan's decisions takes no longer than the plan, and no plan less than the program's bound."""
@@ -60,7 +60,7 @@ def test_no_plan_beats_the_bound_and_every_plan_fits_the_program(task, seed):
         assert program.cost @ values * model.unit_ps <= latency_ps * CLOSE
 
 
-@examples(35)
+@settings(max_examples=35)
 @given(game_tasks(), st.integers(2, 6), st.integers(0, 2**31 - 9))
 def test_bounds_with_a_horizon_hold_too(task, horizon, seed):
     task = MallocGameProblem(task).task

@@ -32,9 +32,9 @@ ANNEALED_DECISIONS = 5_000_000
 """Decisions of the games that are annealed at first where the gap is wide: about five seconds. Our choice."""
 DECISION_S = 1e-6
 """Seconds of a decision, for the clock; measured roughly."""
-ANNEALING_SHARE = 0.4
-"""Most of the time that is left for that."""
-COLUMN_S, SHORT_SHARE = 2e-4, 0.2
+ANNEALING_SHARE, OVERRUN = 0.4, 2.0
+"""Most of the time that is left for that, and multiple of a share of it at which annealing ends on slower machines."""
+COLUMN_S, SHORT_SHARE = 1e-4, 0.2
 """Seconds of the linear program for each column, measured roughly; and their share in themselves and the time that is
 left from which games are annealed first, for that share of the time. Our choice."""
 WINDOW_SECONDS = 10.0
@@ -99,7 +99,7 @@ class DynamicSearch:
         annealed = share >= SHORT_SHARE
         if annealed:
             self._anneal(share)
-        if not is_tractable(self.task):
+        if self.optimal or not is_tractable(self.task):
             return
         linear = linear_bound(self.task, self._clock, self._report_bound)
         self._proven_ps, self._least_ps = max(self._proven_ps, linear.bound_ps), linear.time_ps
@@ -148,7 +148,7 @@ class DynamicSearch:
         """Anneal games from the best plan on, for a share of what is left; return whether that found a better one."""
         if not isinstance(self.evaluator, GameEvaluator) or not self.evaluator.remaining:
             return False
-        before_ps, part = self._best_ps, self.evaluator.part(1.0)
+        before_ps, part = self._best_ps, self.evaluator.part(min(OVERRUN * share, 1.0))
         decisions = min(ANNEALED_DECISIONS, share * self._clock.left / DECISION_S)
         part.budget = max(min(self.evaluator.remaining, int(decisions / self.task.program.num_uses)), 1)
         try:

@@ -103,7 +103,7 @@ def long_bound(task: Task, clock: Clock, on_bound: OnBound | None = None) -> int
         KeyboardInterrupt: if the solver is interrupted.
     """
     found = _cache(task).get("bound", LinearBound())
-    if not found.complete or found.long:
+    if not found.bound_ps or found.long:
         return found.bound_ps
     near, part = build(task, found.rows), clock.part(np.inf, LONG_SHARE)
     if len(near.program.cost) > SIMPLEX_COLUMNS:
