@@ -32,8 +32,12 @@ _IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+(\.*)([\w.]*)[ \t]+)?import[ \t]+(?:\
 _COMMENT = re.compile(r"#[^\n]*")
 
 
-def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
+def kernel(function: Callable[..., Any] | None = None, *, borrows: bool = False, **options: Any) -> Any:
     """Compile a function with numba at its first call, without the interpreter's lock, and keep the machine code.
+
+    With `borrows` it may make no arrays and return none, and counts no references to those that it is given. For a
+    kernel that is called often and is given many, counting takes longer than its work. Index arrays of such kernels are
+    unsigned: at every access by a signed index numba looks whether it is negative.
 
     Further `options` are those of `numba.njit`, as in `@kernel(error_model="numpy")`.
 
@@ -44,9 +48,10 @@ def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
     call of one kernel by another is passed as any value of its type: numba would compile the callee once for each.
     """
     if function is None:
-        return partial(kernel, **options)
+        return partial(kernel, borrows=borrows, **options)
     # No kernel is called through a pointer of C, so none needs the wrapper for that, a tenth of its compilation.
-    settings: dict[str, Any] = {"nogil": True, "no_cfunc_wrapper": True, **options}
+    # Numba's runtime (`_nrt`) makes arrays and counts references; left out, this would be as in the first caller.
+    settings: dict[str, Any] = {"nogil": True, "no_cfunc_wrapper": True, "_nrt": not borrows, **options}
     compiled: Any = numba.njit(**settings)(function)
     if compiled is function:  # numba is told to compile nothing (NUMBA_DISABLE_JIT)
         return compiled

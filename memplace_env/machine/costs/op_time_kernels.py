@@ -7,7 +7,7 @@ import numpy as np
 from memplace_env._lib.kernel import kernel
 
 
-@kernel(forceinline=True)
+@kernel(forceinline=True, borrows=True)
 def op_time(costs, op, used_ps):
     """Return picoseconds of the whole op and of its backing port, by the rule of `cost_arrays.op_times`.
 
@@ -17,9 +17,10 @@ def op_time(costs, op, used_ps):
         used_ps: L integers, an array or a tuple, sum of `use_ps` over the op's uses that each level serves.
     """
     slowest, total, busy = np.int64(0), np.int64(0), np.int64(0)
-    # The backing memory is the last level, so that `busy` ends as the time of its port.
+    # The backing memory is the last level, so that `busy` ends as the time of its port. `min` is no branch, which would
+    # be guessed wrongly again and again where levels are random.
     for level in range(len(used_ps)):
-        busy = used_ps[level] + (costs.latency_ps[level] if used_ps[level] > 0 else 0)
+        busy = used_ps[level] + costs.latency_ps[level] * min(used_ps[level], 1)
         slowest = max(slowest, busy)
         total += busy
     return max(costs.compute_ps[op], total if costs.serial else slowest) + costs.overhead_ps[op], busy

@@ -19,14 +19,14 @@ def neighbours_of(first, last, here):
         here: bool[n], blocks that count.
 
     Returns:
-        ptr int64[n + 1], middle int64[n] and other int32[P]: those alive together with block b are
+        ptr int64[n + 1], middle int64[n] and other uint32[P]: those alive together with block b are
         `other[ptr[b]:ptr[b + 1]]`, of which those before `middle[b]` have a smaller rank. Where there are more than
         MOST_PAIRS pairs, they are what `no_lists` returns.
     """
     n = len(first)
     by_first = _by_first(first, here)
     ptr, middle = np.zeros(n + 1, dtype=np.int64), np.zeros(n, dtype=np.int64)
-    other = np.empty(0, dtype=np.int32)
+    other = np.empty(0, dtype=np.uint32)
     alive = np.empty(n, dtype=np.int64)
     smaller, larger = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
     pairs = 0
@@ -60,7 +60,7 @@ def neighbours_of(first, last, here):
                 middle[block] = ptr[block] + smaller[block]
                 ptr[block + 1] = middle[block] + larger[block]
                 smaller[block], larger[block] = ptr[block], middle[block]
-            other = np.empty(ptr[n], dtype=np.int32)
+            other = np.empty(ptr[n], dtype=np.uint32)
     return ptr, middle, other
 
 
@@ -69,7 +69,7 @@ def no_lists(count):
     """Return what stands for the lists of so many blocks where none are kept: the last of `ptr` is -1."""
     ptr, middle = np.zeros(count + 1, dtype=np.int64), np.zeros(count, dtype=np.int64)
     ptr[count] = -1
-    return ptr, middle, np.empty(0, dtype=np.int32)
+    return ptr, middle, np.empty(0, dtype=np.uint32)
 
 
 @kernel
@@ -94,14 +94,13 @@ def _by_first(first, here):
     return ordered
 
 
-@kernel
-def placed_around(near, block, end):
-    """Return int64[m], those blocks that have an end and are alive together with this one."""
+@kernel(borrows=True)
+def placed_around(near, block, end, around):
+    """Write to `around` uint32[n] the blocks with an end that are alive together with this one; return how many."""
     ptr, _, other = near
-    around, count = np.empty(ptr[block + 1] - ptr[block] + 1, dtype=np.int64), 0
+    count = 0
     # Without a branch: each neighbour is written behind the last one that counted, and `count` grows if it counts too.
-    # The last neighbour may be written behind all others, hence one element more.
     for index in range(ptr[block], ptr[block + 1]):
         around[count] = other[index]
         count += end[other[index]] >= 0
-    return around[:count]
+    return count

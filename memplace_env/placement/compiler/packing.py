@@ -11,11 +11,15 @@ up in ranges of ops (`busy_addresses`), nothing is placed again, and no other or
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
 from memplace_env._lib.kernel import kernel
 from memplace_env.placement.compiler.block_neighbours import placed_around
 from memplace_env.placement.compiler.busy_addresses import lowest_gap, new_busy, occupy
+from memplace_env.program.program import Ints
 
 ATTEMPTS = 8
 """Orders that begin with a block that failed, before a block has to step down a level."""
@@ -27,23 +31,45 @@ FEW = 24
 """Neighbours up to which looking through them again and again is faster than sorting them."""
 
 
+class PackingSpace(NamedTuple):
+    """Scratch of `pack_level` for n blocks, made once: making it takes longer than packing a few blocks.
+
+    Attributes:
+        top, before: int64[n], see `_place` and `_repair`.
+        rows, around: uint32[n], blocks by address, and blocks that are placed again.
+    """
+
+    top: Ints
+    before: Ints
+    rows: NDArray[np.uint32]
+    around: NDArray[np.uint32]
+
+
 @kernel
-def pack_level(blocks, near, members, ceiling, offset, end):
+def packing_space(count):
+    """Return the scratch of `pack_level` for so many blocks."""
+    top, before = np.empty(count, dtype=np.int64), np.empty(count, dtype=np.int64)
+    return PackingSpace(top, before, np.empty(count, dtype=np.uint32), np.empty(count, dtype=np.uint32))
+
+
+@kernel(forceinline=True, borrows=True)
+def pack_level(blocks, near, members, ceiling, offset, end, space):
     """Find addresses for the blocks of one level; return the bytes of those that found none.
 
     Args:
         blocks: size, first, last: int64[n] each, by rank.
         near: what `neighbours_of` returned for at least the blocks of the level, or `no_lists`.
-        members: int64[m], the blocks of the level, rising.
+        members: uint32[m], the blocks of the level, rising.
         ceiling: int64[n], bytes below which each block must end.
         offset: int64[n], filled in for `members`.
         end: int64[n], filled: where each block ends; -1 if it found no address, or is of another level.
+        space: PackingSpace.
     """
     if near[0][len(offset)] < 0:
         return _place_crowd(blocks, members, ceiling, offset, end)
-    unplaced = _place(blocks, near, members, True, ceiling, np.int64(2**62), offset, end)
+    unplaced = _place(blocks, near, members, True, ceiling, np.int64(2**62), offset, end, space)
     if unplaced > 0:
-        unplaced = _try_other_orders(blocks, near, members, ceiling, unplaced, offset, end)
+        unplaced = _try_other_orders(blocks, near, members, ceiling, unplaced, offset, end, space)
     return unplaced
 
 
@@ -68,7 +94,7 @@ def _place_crowd(blocks, members, ceiling, offset, end):
 
 
 @kernel
-def _try_other_orders(blocks, near, members, ceiling, least, offset, end):
+def _try_other_orders(blocks, near, members, ceiling, least, offset, end, space):
     """Place blocks by area, by life and by start, then those first that failed; return the fewest bytes unplaced.
 
     `least` are the bytes unplaced in `offset` and `end`, which always hold the best layout so far.
@@ -94,7 +120,7 @@ def _try_other_orders(blocks, near, members, ceiling, least, offset, end):
             for index in range(failed, 0, -1):
                 order[index] = order[index - 1]
             order[0] = block
-        lost = _place(blocks, near, order, False, ceiling, least, trial, trial_end)
+        lost = _place(blocks, near, order, False, ceiling, least, trial, trial_end, space)
         if lost < least:
             least = lost
             for index, block in enumerate(order):
@@ -142,7 +168,7 @@ def _sort(items, blocks, by):
         items[index] = item
 
 
-@kernel(forceinline=True)
+@kernel(forceinline=True, borrows=True)
 def _key(blocks, item, by):
     """Return the number that `_sort` sorts a block by, the smallest first."""
     size, first, last = blocks
@@ -150,8 +176,8 @@ def _key(blocks, item, by):
     return -life * size[item] if by == 0 else (-life if by == 1 else (first[item] if by == 2 else 0))
 
 
-@kernel
-def _place(blocks, near, order, by_rank, ceiling, enough, offset, end):
+@kernel(borrows=True)
+def _place(blocks, near, order, by_rank, ceiling, enough, offset, end, space):
     """Place blocks in an order, each at the lowest gap; return the bytes unplaced, or `enough` as soon as it is that.
 
     With `by_rank` blocks come by rank, so that only those of smaller rank can be in the way.
@@ -161,10 +187,12 @@ def _place(blocks, near, order, by_rank, ceiling, enough, offset, end):
     lost, many = np.int64(0), False
     end[:] = -1
     # Blocks that are alike, as slices of a tensor are, mostly lie right behind each other. `top` is where a row of them
-    # ends, for its first block `head`; -1 for all others. Blocks among few others are rows of their own.
-    top, head = end, -1
-    # Of the last block that looked for a gap among many: itself, the rows around it by address, the first not passed.
-    last_one, around, passed = -1, np.empty(0, dtype=np.int64), 0
+    # ends, for its first block `head`; -1 for all others. Blocks among few others are rows of their own: `top` is
+    # `end` before the first block among many.
+    top, head = space.top, -1
+    # Of the last block that looked for a gap among many: itself, the count of rows around it, by address, in
+    # `space.rows`, and the first of them that it has not passed.
+    last_one, count, passed = -1, 0, 0
     refused = -1  # the last block, if it found no address
     # The blocks placed so far have an end; no two of them meet, and each lies below its ceiling.
     for block in order:
@@ -188,24 +216,27 @@ def _place(blocks, near, order, by_rank, ceiling, enough, offset, end):
                         begin, moved = end[neighbour], True
         else:
             if not many:
-                top, many = end.copy(), True
+                many = True
+                for each in range(len(end)):  # numba makes room for a copy in `top[:] = end`
+                    top[each] = end[each]
             # The next one that is alike finds no gap below the last one either, and goes on behind it.
             if last_one >= 0 and _alike(blocks, last_one, block):
                 begin = end[last_one]
             else:
-                around, passed, head = _by_address(near, block, offset, top), 0, -1
-            begin, passed = _next_gap(around, passed, begin, need, offset, top)
+                count, passed, head = _by_address(near, block, offset, top, space.rows), 0, -1
+            begin, passed = _next_gap(space.rows, count, passed, begin, need, offset, top)
             if head < 0 or begin > end[last_one]:
                 head = block
             last_one = block
         if begin + need <= ceiling[block]:
             offset[block] = begin
             end[block] = begin + need
-            top[head] = end[block]
+            if many:
+                top[head] = end[block]
             refused = -1
         else:
             last_one = -1  # addresses change
-            repaired = _repair(blocks, near, ceiling, block, offset, end, top)
+            repaired = _repair(blocks, near, ceiling, block, offset, end, top if many else end, space)
             refused = -1 if repaired else block
             if repaired:
                 continue
@@ -215,54 +246,55 @@ def _place(blocks, near, order, by_rank, ceiling, enough, offset, end):
     return lost
 
 
-@kernel(forceinline=True)
+@kernel(forceinline=True, borrows=True)
 def _alike(blocks, one, other):
     """Return whether two blocks have the same size and life."""
     size, first, last = blocks
     return size[one] == size[other] and first[one] == first[other] and last[one] == last[other]
 
 
-@kernel
-def _next_gap(around, passed, begin, need, offset, top):
-    """Return the lowest gap from `begin` on for `need` bytes, and how many of the rows `around` it is behind.
+@kernel(borrows=True)
+def _next_gap(rows, count, passed, begin, need, offset, top):
+    """Return the lowest gap from `begin` on for `need` bytes, and how many of `rows[:count]` it is behind.
 
-    `around[:passed]` end below `begin`.
+    `rows[:passed]` end below `begin`.
     """
     # `begin` is the highest end of the rows passed: the gap up to the next one is the next candidate.
-    while passed < len(around) and offset[around[passed]] < begin + need:
-        begin = max(begin, top[around[passed]])
+    while passed < count and offset[rows[passed]] < begin + need:
+        begin = max(begin, top[rows[passed]])
         passed += 1
     return begin, passed
 
 
-@kernel
-def _by_address(near, block, offset, top):
-    """Return int64[m], the first blocks of the rows that are alive together with this block, by address."""
-    around = placed_around(near, block, top)
-    step = len(around) // 2
+@kernel(borrows=True)
+def _by_address(near, block, offset, top, rows):
+    """Write to `rows` the first blocks of the rows alive together with this block, by address; return how many."""
+    count = placed_around(near, block, top, rows)
+    step = count // 2
     # Shell's sort, by address: after each pass, rows that are `step` apart are in order. It needs no further memory.
     while step > 0:
-        for index in range(step, len(around)):
-            neighbour = around[index]
-            while index >= step and offset[around[index - step]] > offset[neighbour]:
-                around[index] = around[index - step]
+        for index in range(step, count):
+            neighbour = rows[index]
+            while index >= step and offset[rows[index - step]] > offset[neighbour]:
+                rows[index] = rows[index - step]
                 index -= step
-            around[index] = neighbour
+            rows[index] = neighbour
         step //= 2
-    return around
+    return count
 
 
-@kernel
-def _repair(blocks, near, ceiling, block, offset, end, top):
+@kernel(borrows=True)
+def _repair(blocks, near, ceiling, block, offset, end, top, space):
     """Place a block at 0 and those around it anew, by size, else by life; return whether all found addresses.
 
     If not, `offset` and `end` are as before, and the block has no end. Either way rows around it may be single blocks
     afterwards.
     """
-    size, around = blocks[0], placed_around(near, block, end)
-    if len(around) > MOST_AROUND:
+    size, before, rows = blocks[0], space.before, space.rows
+    many = placed_around(near, block, end, space.around)
+    if many > MOST_AROUND:
         return False
-    before = np.empty(len(around), dtype=np.int64)
+    around = space.around[:many]
     # Attempt 0 goes by rank, that is by falling size, attempt 1 by life. Before each, all around are where they were.
     for attempt in range(2):
         _sort(around, blocks, 1 if attempt else 3)
@@ -271,16 +303,16 @@ def _repair(blocks, near, ceiling, block, offset, end, top):
             end[neighbour] = top[neighbour] = -1
         offset[block], end[block] = 0, size[block]
         top[block], fits = end[block], size[block] <= ceiling[block]
-        rows, passed, last_one = around[:0], 0, -1
+        count, passed, last_one = 0, 0, -1
         # Those of `around` that are placed again so far meet nothing; after the first that does not fit none is placed.
         for neighbour in around:
             if fits:
                 if last_one >= 0 and _alike(blocks, last_one, neighbour):  # as in `_place`
                     begin = end[last_one]
                 else:
-                    rows, passed = _by_address(near, neighbour, offset, top), 0
+                    count, passed = _by_address(near, neighbour, offset, top, rows), 0
                     begin = np.int64(0)
-                offset[neighbour], passed = _next_gap(rows, passed, begin, size[neighbour], offset, top)
+                offset[neighbour], passed = _next_gap(rows, count, passed, begin, size[neighbour], offset, top)
                 end[neighbour] = top[neighbour] = offset[neighbour] + size[neighbour]
                 fits, last_one = end[neighbour] <= ceiling[neighbour], neighbour
         if fits:

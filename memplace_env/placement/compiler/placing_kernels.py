@@ -8,7 +8,7 @@ from memplace_env._lib.kernel import kernel
 from memplace_env.machine.costs.op_time_kernels import op_time
 
 
-@kernel(forceinline=True)
+@kernel(forceinline=True, borrows=True)
 def time_op(schedule, op, level, used_ps):
     """Return picoseconds of the op and of its backing port, and picojoules of its traffic, by `level` int[K].
 
@@ -17,7 +17,7 @@ def time_op(schedule, op, level, used_ps):
     picojoules = 0
     # used_ps[l] sums up the time of the op's uses that level l serves.
     for use in range(schedule.use_ptr[op], schedule.use_ptr[op + 1]):
-        served_by = level[schedule.use_tensor[use]]
+        served_by = np.uint8(level[schedule.use_tensor[use]])
         used_ps[served_by] += schedule.use_ps[use, served_by]
         picojoules += schedule.use_pj[use, served_by]
     whole, busy = op_time(schedule, op, used_ps)
@@ -26,13 +26,13 @@ def time_op(schedule, op, level, used_ps):
     return whole, busy, picojoules
 
 
-@kernel(forceinline=True)
+@kernel(forceinline=True, borrows=True)
 def wanted_level(assignment, decision_of, tensor, backing):
     """Return the level that an assignment requests for a tensor; the backing memory if none of its decisions does."""
     return np.int64(assignment[decision_of[tensor]]) if decision_of[tensor] >= 0 else np.int64(backing)
 
 
-@kernel(forceinline=True)
+@kernel(forceinline=True, borrows=True)
 def reassigned_bytes(schedule, assignment, decision_of, level):
     """Return the bytes of the tensors that did not get the level they asked for."""
     backing, moved = len(schedule.capacity) - 1, np.int64(0)
@@ -43,7 +43,7 @@ def reassigned_bytes(schedule, assignment, decision_of, level):
     return moved
 
 
-@kernel
+@kernel(borrows=True)
 def most_reserved(reserved_bytes, level, first, last):
     """Return the most bytes of a level that any of the ops first..last keeps for itself."""
     most = np.int64(0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,18 +14,19 @@ from memplace_env.program.program import Ints, TensorKind
 
 Order = Literal["weights-before-results", "results-before-weights", "all-weights-first", "all-results-first", "by-size"]
 ORDERS: tuple[Order, ...] = get_args(Order)
+Near: TypeAlias = tuple[Ints, Ints, NDArray[np.uint32]]
 
 
 class Schedule(NamedTuple):
     """Everything the kernels read, struct of arrays; W, R: weights and results that may leave the backing memory.
 
     Attributes:
-        item_tensor: int32[W + R], tensors in the order in which they are granted bytes.
+        item_tensor: uint32[W + R], tensors in the order in which they are granted bytes.
         item_is_weight: bool[W + R].
         in_order: whether results come in the order in which they are made.
         item_ptr: int32[T + 2]; the items before `item_ptr[1]` come before op 0, those in
             `item_ptr[t + 1]:item_ptr[t + 2]` when op t is reached, which matters where weights have to arrive.
-        by_rank: int64[N], tensors that need addresses, by rank (`packing`): the results, and streamed weights.
+        by_rank: uint32[N], tensors that need addresses, by rank (`packing`): the results, and streamed weights.
         blocks: their bytes, and first and last op of their lives; int64[N] each.
         near: `neighbours_of` these, unless weights are streamed: then lives depend on the levels.
         crowded: whether so many of them are alive together that `neighbours_of` gives up.
@@ -33,29 +34,29 @@ class Schedule(NamedTuple):
         live_start, live_end: int64[K], first and last op that touches the tensor.
         capacity: int64[L], bytes.
         any_reserved: whether an op keeps bytes of a level for itself.
-        use_ptr: int32[T + 1].
-        use_tensor: int32[U].
+        use_ptr: uint32[T + 1].
+        use_tensor: uint32[U].
         compute_ps, overhead_ps, use_ps, latency_ps, serial, prefetch_ps, use_pj, copy_pj, reserved_bytes: as in
             `Costs`; flat, as numba counts references whenever a kernel takes a tuple out of a tuple.
         compute_pj: energy of all compute.
         streamed: whether weights start in the backing memory.
     """
 
-    item_tensor: NDArray[np.int32]
+    item_tensor: NDArray[np.uint32]
     item_is_weight: NDArray[np.bool_]
     in_order: bool
     item_ptr: NDArray[np.int32]
-    by_rank: Ints
+    by_rank: NDArray[np.uint32]
     blocks: tuple[Ints, Ints, Ints]
-    near: tuple[Ints, Ints, NDArray[np.int32]]
+    near: Near
     crowded: bool
     tensor_bytes: Ints
     live_start: Ints
     live_end: Ints
     capacity: Ints
     any_reserved: bool
-    use_ptr: NDArray[np.int32]
-    use_tensor: NDArray[np.int32]
+    use_ptr: NDArray[np.uint32]
+    use_tensor: NDArray[np.uint32]
     compute_ps: Ints
     overhead_ps: Ints
     use_ps: Ints
@@ -94,7 +95,7 @@ def schedule_of(task: Task, order: Order) -> Schedule:
     by_rank, blocks, near, crowded = _ranked(task)
     capacity = np.array([level.capacity_bytes for level in task.accelerator.levels])
     return Schedule(
-        item_tensor=items[sequence].astype(np.int32),
+        item_tensor=items[sequence].astype(np.uint32),
         item_is_weight=weight[sequence],
         in_order=order != "by-size",
         item_ptr=np.searchsorted(turn[sequence], np.arange(program.num_ops + 2)).astype(np.int32),
@@ -107,8 +108,8 @@ def schedule_of(task: Task, order: Order) -> Schedule:
         live_end=program.live_end,
         capacity=capacity,
         any_reserved=bool(costs.reserved_bytes.any()),
-        use_ptr=program.use_ptr.astype(np.int32),
-        use_tensor=program.use_tensor.astype(np.int32),
+        use_ptr=program.use_ptr.astype(np.uint32),
+        use_tensor=program.use_tensor.astype(np.uint32),
         compute_ps=costs.compute_ps,
         overhead_ps=costs.overhead_ps,
         use_ps=costs.use_ps,
@@ -124,7 +125,7 @@ def schedule_of(task: Task, order: Order) -> Schedule:
 
 
 @derived
-def _ranked(task: Task) -> tuple[Ints, tuple[Ints, Ints, Ints], tuple[Ints, Ints, NDArray[np.int32]], bool]:
+def _ranked(task: Task) -> tuple[NDArray[np.uint32], tuple[Ints, Ints, Ints], Near, bool]:
     """Return `by_rank`, `blocks`, `near` and `crowded` of every order's schedule."""
     program = task.program
     needs = program.is_placeable & (task.streams_weights | (program.tensor_kind != TensorKind.WEIGHT))
@@ -136,4 +137,4 @@ def _ranked(task: Task) -> tuple[Ints, tuple[Ints, Ints, Ints], tuple[Ints, Ints
     crowded = bool(met.sum() > MOST_PAIRS)
     listed = not crowded and not task.streams_weights
     near = neighbours_of(first, last, np.full(len(first), listed)) if listed else no_lists(len(first))
-    return by_rank, (program.tensor_bytes[by_rank], first, last), near, crowded
+    return by_rank.astype(np.uint32), (program.tensor_bytes[by_rank], first, last), near, crowded

@@ -9,11 +9,42 @@ the bytes.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
 from memplace_env._lib.kernel import kernel
-from memplace_env.placement.compiler.packing import pack_level
+from memplace_env.placement.compiler.packing import PackingSpace, pack_level, packing_space
 from memplace_env.placement.compiler.placing_kernels import most_reserved, reassigned_bytes, time_op, wanted_level
+from memplace_env.program.program import Ints
+
+
+class _Space(NamedTuple):
+    """Scratch for one assignment at a time, made once; R results, by rank where they are counted.
+
+    Attributes:
+        offset: int64[K], of weights.
+        result_offset, end, ceiling: int64[R], see `pack_level`.
+        members: uint32[R], the same.
+        packing: the scratch of `pack_level`.
+        load: int64[L-1, T+1], bytes of results by level and op, see `_grant` and `_find_addresses`.
+        live, peak: int64[L-1], see `_grant`.
+        room: int64[L-1], bytes below the weights of each level, which results may lie in.
+        used_ps: int64[L], see `time_op`.
+    """
+
+    offset: Ints
+    result_offset: Ints
+    end: Ints
+    ceiling: Ints
+    members: NDArray[np.uint32]
+    packing: PackingSpace
+    load: Ints
+    live: Ints
+    peak: Ints
+    room: Ints
+    used_ps: Ints
 
 
 @kernel
@@ -31,31 +62,52 @@ def place_all(schedule, assignments, decision_of, out, levels, first, last):
     Returns:
         offset int64[K] and start int64[K] of the last assignment's blocks; all weights start at op 0.
     """
-    tensors, results = len(schedule.tensor_bytes), schedule.by_rank
-    offset, of_results = np.zeros(tensors, dtype=np.int64), np.zeros(len(results), dtype=np.int64)
+    space = _new_space(schedule)
+    _place_each(schedule, assignments, decision_of, out, levels, first, last, space)
+    for block in range(len(schedule.by_rank)):
+        space.offset[schedule.by_rank[block]] = space.result_offset[block]
+    return space.offset, np.zeros_like(space.offset)
+
+
+@kernel
+def _new_space(schedule):
+    """Return the scratch for the assignments of a schedule."""
+    tensors, results = len(schedule.tensor_bytes), len(schedule.by_rank)
+    fast, ops = len(schedule.capacity) - 1, len(schedule.compute_ps)
+    return _Space(
+        np.zeros(tensors, dtype=np.int64),
+        np.zeros(results, dtype=np.int64),
+        np.empty(results, dtype=np.int64),
+        np.empty(results, dtype=np.int64),
+        np.empty(results, dtype=np.uint32),
+        packing_space(results),
+        np.empty((fast, ops + 1), dtype=np.int64),
+        np.empty(fast, dtype=np.int64),
+        np.empty(fast, dtype=np.int64),
+        np.empty(fast, dtype=np.int64),
+        np.zeros(fast + 1, dtype=np.int64),
+    )
+
+
+@kernel(borrows=True)
+def _place_each(schedule, assignments, decision_of, out, levels, first, last, space):
+    """Place and time the assignments one by one, see `place_all`."""
     # Each pass reads and writes its own row only, so that ranges may run in threads side by side.
     for index in range(first, last):
         assignment, level = assignments[index], levels[index]
-        room = _grant(schedule, assignment, decision_of, level, offset)
-        _find_addresses(schedule.blocks, schedule.near, results, level, room, len(schedule.compute_ps), of_results)
-        out[0, index], out[1, index] = _time(schedule, level)
+        _grant(schedule, assignment, decision_of, level, space)
+        _find_addresses(schedule, level, space)
+        out[0, index], out[1, index] = _time(schedule, level, space.used_ps)
         out[2, index] = reassigned_bytes(schedule, assignment, decision_of, level)
-    for block in range(len(results)):
-        offset[results[block]] = of_results[block]
-    return offset, np.zeros(tensors, dtype=np.int64)
 
 
-@kernel(forceinline=True)
-def _grant(schedule, assignment, decision_of, level, offset):
-    """Fill in the `level` int8[K] that each tensor gets by bytes, and the `offset` int64[K] of weights.
-
-    Returns:
-        int64[L-1], bytes below the weights of each level, which results may lie in.
-    """
+@kernel(forceinline=True, borrows=True)
+def _grant(schedule, assignment, decision_of, level, space):
+    """Fill in the `level` int8[K] that each tensor gets by bytes, the offset of weights, and the room below them."""
     backing, items = len(schedule.capacity) - 1, schedule.item_tensor
     sizes, is_weight, in_order = schedule.tensor_bytes, schedule.item_is_weight, schedule.in_order
     live_start, live_end = schedule.live_start, schedule.live_end
-    room = np.empty(backing, dtype=np.int64)
+    load, live, peak, room = space.load, space.live, space.peak, space.room
     # A weight stays for all ops, so what any op reserves at the end of a level is lost to weights at all times.
     for fast in range(backing):
         room[fast] = schedule.capacity[fast]
@@ -63,10 +115,8 @@ def _grant(schedule, assignment, decision_of, level, offset):
             room[fast] -= most_reserved(schedule.reserved_bytes, fast, 0, len(schedule.compute_ps) - 1)
     # In order: `live` bytes of results are alive at op `now`, load[l, t] of them die before op t. Else load[l, t] are
     # the bytes alive at op t. `peak` is the most of either so far.
-    load = np.zeros((backing, len(schedule.compute_ps) + 1), dtype=np.int64)
-    live, peak = np.zeros(backing, dtype=np.int64), np.zeros(backing, dtype=np.int64)
+    load[:], live[:], peak[:], level[:] = 0, 0, 0, backing
     now = 0
-    level[:] = backing
     # Items come in the schedule's order; each steps down until it has room beside those before it.
     for item in range(len(items)):
         tensor = items[item]
@@ -76,7 +126,7 @@ def _grant(schedule, assignment, decision_of, level, offset):
                 got += 1
             if got < backing:  # weights stack downwards from the top
                 room[got] -= size
-                offset[tensor] = room[got]
+                space.offset[tensor] = room[got]
         elif in_order:  # what is alive now is the most that will be, and `load` holds what dies before each op
             while now < live_start[tensor]:
                 now += 1
@@ -91,10 +141,9 @@ def _grant(schedule, assignment, decision_of, level, offset):
         else:
             got = _take_bytes(load, room, peak, got, live_start[tensor], live_end[tensor], size)
         level[tensor] = got
-    return room
 
 
-@kernel
+@kernel(borrows=True)
 def _take_bytes(load, room, peak, level, first, last, size):
     """Take `size` bytes in ops first..last of the fastest level, from `level` down, that has them; return the level.
 
@@ -114,11 +163,12 @@ def _take_bytes(load, room, peak, level, first, last, size):
     return level
 
 
-@kernel(forceinline=True)
-def _find_addresses(blocks, near, results, level, room, ops, offset):
-    """Give `results` their `offset` int64[R], by rank, and a lower `level` to those that find none."""
+@kernel(forceinline=True, borrows=True)
+def _find_addresses(schedule, level, space):
+    """Give results their offsets, and a lower `level` to those that find none."""
+    blocks, near, results, ops = schedule.blocks, schedule.near, schedule.by_rank, len(schedule.compute_ps)
     size, first, last = blocks
-    members, ceiling, end = np.empty_like(size), np.empty_like(size), np.empty_like(size)
+    members, ceiling, end, room, load = space.members, space.ceiling, space.end, space.room, space.load
     # Fastest level first: what finds no address there is a member of a lower level before that is packed.
     for fast in range(len(room)):
         count = 0
@@ -127,11 +177,11 @@ def _find_addresses(blocks, near, results, level, room, ops, offset):
             ceiling[block] = room[fast]
             members[count] = block
             count += level[results[block]] == fast
-        if pack_level(blocks, near, members[:count], ceiling, offset, end) == 0:
+        if pack_level(blocks, near, members[:count], ceiling, space.result_offset, end, space.packing) == 0:
             continue
         # Rare: bytes of all results in each op, beside which those without an address look for bytes again. First the
         # change with each op, which adds up.
-        load, peak = np.zeros((len(room), ops + 1), dtype=np.int64), np.zeros(len(room), dtype=np.int64)
+        load[:], space.peak[:] = 0, 0
         for block in range(len(results)):
             if level[results[block]] < len(room):
                 load[level[results[block]], first[block]] += size[block]
@@ -143,14 +193,13 @@ def _find_addresses(blocks, near, results, level, room, ops, offset):
                 load[other, op] = total
         for block in members[:count]:
             if end[block] < 0:
-                got = _take_bytes(load, room, peak, fast + 1, first[block], last[block], size[block])
+                got = _take_bytes(load, room, space.peak, fast + 1, first[block], last[block], size[block])
                 level[results[block]] = got
 
 
-@kernel(forceinline=True)
-def _time(schedule, level):
+@kernel(forceinline=True, borrows=True)
+def _time(schedule, level, used_ps):
     """Return latency in ps and dynamic energy in pJ with every tensor in its `level` int8[K]."""
-    used_ps = np.zeros(len(schedule.capacity), dtype=np.int64)
     latency, picojoules = np.int64(0), np.int64(schedule.compute_pj)
     for op in range(len(schedule.compute_ps)):
         op_ps, _, use_pj = time_op(schedule, op, level, used_ps)

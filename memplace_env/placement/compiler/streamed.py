@@ -17,7 +17,7 @@ import numpy as np
 from memplace_env._lib.kernel import kernel
 from memplace_env.placement.compiler.block_neighbours import neighbours_of, no_lists
 from memplace_env.placement.compiler.free_bytes import fewest_free, new_profile, take
-from memplace_env.placement.compiler.packing import pack_level
+from memplace_env.placement.compiler.packing import pack_level, packing_space
 from memplace_env.placement.compiler.placing_kernels import most_reserved, reassigned_bytes, time_op, wanted_level
 
 
@@ -172,7 +172,8 @@ def _find_addresses(ranked, memory, tensors, offset):
     for block in range(len(size)):
         first[block], fast[block] = start[by_rank[block]], level[by_rank[block]] < len(capacity) - 1
     near = no_lists(len(size)) if crowded else neighbours_of(first, last, fast)
-    members, ceiling, at, end = np.empty_like(size), np.empty_like(size), np.empty_like(size), np.empty_like(size)
+    members, space = np.empty(len(size), dtype=np.uint32), packing_space(len(size))
+    ceiling, at, end = np.empty_like(size), np.empty_like(size), np.empty_like(size)
     all_placed = True
     for got in range(len(capacity) - 1):
         count = 0
@@ -182,7 +183,7 @@ def _find_addresses(ranked, memory, tensors, offset):
                 members[count] = block
                 ceiling[block] = capacity[got] - most_reserved(reserved_bytes, got, first[block], last[block])
                 count += 1
-        pack_level((size, first, last), near, members[:count], ceiling, at, end)
+        pack_level((size, first, last), near, members[:count], ceiling, at, end, space)
         for block in members[:count]:
             offset[by_rank[block]] = at[block]
             if end[block] < 0:

@@ -43,7 +43,8 @@ def test_neighbours_are_those_alive_together(blocks, data):
 def pack_all(blocks, ceiling, near):
     size, first, _ = blocks
     offset, end = np.zeros_like(size), np.empty_like(size)
-    lost = packing.pack_level(blocks, near, np.arange(len(first)), ceiling, offset, end)
+    members, space = np.arange(len(first), dtype=np.uint32), packing.packing_space(len(first))
+    lost = packing.pack_level(blocks, near, members, ceiling, offset, end, space)
     assert lost == size[end < 0].sum()
     return {int(block): int(offset[block]) for block in np.flatnonzero(end >= 0)}
 
