@@ -15,6 +15,7 @@ from memplace_env.program.program import Ints, TensorKind
 Order = Literal["weights-before-results", "results-before-weights", "all-weights-first", "all-results-first", "by-size"]
 ORDERS: tuple[Order, ...] = get_args(Order)
 Near: TypeAlias = tuple[Ints, Ints, NDArray[np.uint32]]
+"""Lists of the blocks alive together, as `neighbours_of` returns them."""
 
 
 class Schedule(NamedTuple):
