@@ -169,7 +169,7 @@ def main() -> None:
     which = parser.add_mutually_exclusive_group()
     which.add_argument("--ids", nargs="+", choices=registered(), metavar="ID", help="ids")
     which.add_argument("--first", type=int, metavar="N", help="the first N ids that best-known.toml leaves open")
-    parser.add_argument("--seconds", type=float, default=60, help="processor seconds of each id (default 60)")
+    parser.add_argument("--seconds", type=float, default=60.0, help="processor seconds of each id (default 60)")
     parser.add_argument("--series", default=NOW, help=f"name of these runs (default {NOW})")
     parser.add_argument("--jobs", type=int, default=1, help="ids side by side (default 1)")
     options = parser.parse_args()
