@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.compiled_kernels import compile_kernels
-from tests.thorough import EXAMPLES, VARIABLE
+from tests.thorough import EXAMPLES, VARIABLE, examples
 
 with suppress(ImportError):  # the oldest versions take no constants from modules
     from hypothesis.internal.conjecture import providers
@@ -30,13 +30,9 @@ def pytest_configure(config):
     """Before modules of tests are imported, here and in the workers of xdist, which inherit the variable."""
     if config.getoption("--thorough"):
         os.environ[VARIABLE] = "1"
-    settings.register_profile(
-        "memplace",
-        max_examples=EXAMPLES if VARIABLE in os.environ else EXAMPLES // 3,
-        deadline=None,
-        derandomize=True,
-        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-    )
+    slow = [HealthCheck.too_slow, HealthCheck.data_too_large]
+    ours = examples(EXAMPLES, deadline=None, derandomize=True, suppress_health_check=slow)
+    settings.register_profile("memplace", ours)
     settings.load_profile("memplace")
 
 
