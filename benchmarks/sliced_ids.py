@@ -6,9 +6,10 @@
 
 The rule. Each registered id's setting is cut at `SHARE`. Its best sliced plan is the fastest of density-greedy's and
 the exact agent's for maps, as `benchmarks.slices` measures them, and of XLA's public option sets', the greedy player's
-and the exact agent's for games, which stops after `SECONDS`. If that is faster than the best known plan without slices
-by `LEAST` or more, the setting has an id. Programs of more than `MOST_TENSORS` slices are left out, which is our
-choice. A run that was stopped continues with what is missing in results/sliced_ids.jsonl.
+and the exact agent's for games, which stops after `SECONDS`. If that is faster by `LEAST` or more than the plan without
+slices that was the best known when it was measured, the setting has an id, and keeps it when better plans are found.
+Programs of more than `MOST_TENSORS` slices are left out, which is our choice. A run that was stopped continues with
+what is missing in results/sliced_ids.jsonl.
 """
 
 from __future__ import annotations
@@ -44,10 +45,17 @@ MOST_TENSORS: Final = 20_000
 
 
 def measure(run: Record) -> Record:
-    """Return the record of a game's name."""
-    env = gym.make(Formulation.GAME.traits.env_id(run["name"]), slices=SHARE).unwrapped
+    """Return the record of a setting: its best known plan without slices as of now, and what slices give."""
+    env_id = Formulation(run["formulation"]).traits.env_id(run["name"])
+    found = {**run, "whole_s": best_known()[env_id].best_ps * PS}
+    return found | (of_map(run["name"]) if run["formulation"] == Formulation.ONE_SHOT else of_game(run["name"]))
+
+
+def of_game(name: str) -> Record:
+    """Return what slices give to a game, measured."""
+    env = gym.make(Formulation.GAME.traits.env_id(name), slices=SHARE).unwrapped
     assert isinstance(env, MallocGameEnv)
-    found: Record = {**run, "tensors": env.task.program.num_tensors, "ops": env.task.program.num_ops}
+    found: Record = {"tensors": env.task.program.num_tensors, "ops": env.task.program.num_ops}
     if found["tensors"] > MOST_TENSORS:
         return found
     cheap, cheap_s = best_cheap(env)
@@ -57,15 +65,15 @@ def measure(run: Record) -> Record:
     return found | {"plan_s": exact.report.latency_s, "bound_s": exact.bound_s, "seconds": round(exact.seconds, 3)}
 
 
-def of_map(name: str, records: dict[tuple[str, float | None], Record]) -> Record:
-    """Return a map's record from those of `benchmarks.slices`."""
-    found: Record = {"formulation": Formulation.ONE_SHOT.value, "name": name}
-    row = records.get((name, SHARE))
+def of_map(name: str) -> Record:
+    """Return what slices give to a map, as recorded by `benchmarks.slices`."""
+    rows = {(r["name"], r["slices"]): r for r in Ledger(slices.RESULTS, slices.FIELDS).records if r["table"] == "gains"}
+    row = rows.get((name, SHARE))
     if row is None or row["tensors"] > MOST_TENSORS:
-        return found
+        return {}
     plan = {"plan_s": row["exact_s"], "bound_s": row["exact_bound_s"], "seconds": row["exact_took_s"]}
     cheap = {"baseline_s": row["native_s"], "cheap_s": row["density_s"], "cheap": "density-greedy"}
-    return found | {"tensors": row["tensors"]} | cheap | plan
+    return {"tensors": row["tensors"]} | cheap | plan
 
 
 def best_s(record: Record) -> float:
@@ -73,14 +81,9 @@ def best_s(record: Record) -> float:
     return min(record.get("cheap_s", math.inf), record.get("plan_s", math.inf))
 
 
-def whole_s(record: Record) -> float:
-    """Return the latency of the best known plan without slices."""
-    return best_known()[Formulation(record["formulation"]).traits.env_id(record["name"])].best_ps * PS
-
-
 def gain(record: Record) -> float:
-    """Return the latency of the best known plan without slices over that of the best sliced plan."""
-    return whole_s(record) / best_s(record)
+    """Return the latency of the best plan without slices over that of the best sliced plan."""
+    return float(record["whole_s"] / best_s(record))
 
 
 def passes(record: Record) -> bool:
@@ -90,14 +93,12 @@ def passes(record: Record) -> bool:
 
 def measured() -> list[Record]:
     """Return the records of all ids that are there, maps first."""
-    rows = {(r["name"], r["slices"]): r for r in Ledger(slices.RESULTS, slices.FIELDS).records if r["table"] == "gains"}
-    maps = [of_map(name, rows) for name in Formulation.ONE_SHOT.traits.settings]
-    return maps + Ledger(RESULTS, FIELDS).of(games())
+    return Ledger(RESULTS, FIELDS).of(settings())
 
 
-def games() -> list[Record]:
-    """Return the runs of all games."""
-    return [{"formulation": Formulation.GAME.value, "name": name} for name in Formulation.GAME.traits.settings]
+def settings() -> list[Record]:
+    """Return the runs of all registered settings, maps first."""
+    return [{"formulation": kind.value, "name": name} for kind in FORMULATIONS for name in kind.traits.settings]
 
 
 def chosen(records: Sequence[Record]) -> dict[str, list[str]]:
@@ -118,7 +119,7 @@ def table(records: Sequence[Record]) -> str:
             gains = [gain(r) for r in passed]
             mean = math.exp(sum(map(math.log, gains)) / len(gains)) - 1 if gains else None
             best = max(passed, key=gain, default=None)
-            shown = "" if best is None else f"{best['name']}: {milliseconds(whole_s(best), 3)} → "
+            shown = "" if best is None else f"{best['name']}: {milliseconds(best['whole_s'], 3)} → "
             shown += "" if best is None else f"{milliseconds(best_s(best), 3)} ms, {gain(best) - 1:+.1%}"
             rows.append(
                 [kind.value, chip, str(len(found)), str(len(passed)), "" if mean is None else f"{mean:+.1%}", shown]
@@ -133,7 +134,7 @@ def ids_file(records: Sequence[Record]) -> DataFile:
     for record in records:
         traits = Formulation(record["formulation"]).traits
         own = traits.env_id(f"{record['name']}-{END}") if passes(record) else ""
-        row = [traits.env_id(record["name"]), own, milliseconds(whole_s(record), 6)]
+        row = [traits.env_id(record["name"]), own, milliseconds(record["whole_s"], 6)]
         if "plan_s" in record:
             latencies = [record["cheap_s"], record["plan_s"], record["bound_s"]]
             row += [str(record["tensors"]), *(milliseconds(each, 6) for each in latencies)]
@@ -148,7 +149,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, help="programs side by side (default 1)")
     options = parser.parse_args()
     with single_cores(options.jobs) as pool:
-        Ledger(RESULTS, FIELDS).complete(games(), measure, pool)
+        Ledger(RESULTS, FIELDS).complete(settings(), measure, pool)
     records = measured()
     if options.register:
         register_variant(END, {"slices": SHARE}, chosen(records))
