@@ -61,7 +61,7 @@ def table(shares: dict[str, Shares]) -> str:
             f"{found.of_instances.min():.1f}",
             f"{(found.of_instances >= ENOUGH).sum()} of {len(GAMES)}",
             "" if title == SOLVERS[SEARCH] else str(statistics.ahead(found, shares[SOLVERS[SEARCH]])),
-            f"{found.seconds.mean():.1f}",
+            f"{found.seconds[0].mean():.1f}",
             f"{found.plans.mean():,.0f}",
         ]
         for title, found in shares.items()
@@ -81,7 +81,7 @@ def data_file(shares: dict[str, Shares], records: Sequence[Record]) -> DataFile:
         row += [f"{found.of_instances[column]:.2f}" for found in shares.values()]
         for title in SOLVERS.values():
             values, seconds, plans = (array[:, column] for array in shares[title])
-            row += [f"{values.min():.2f}", f"{values.max():.2f}", f"{seconds.mean():.1f}", f"{plans.mean():.0f}"]
+            row += [f"{values.min():.2f}", f"{values.max():.2f}", f"{seconds[0]:.1f}", f"{plans.mean():.0f}"]
         rows.append([*row, f"{shares['exact'].seconds[0, column]:.1f}"])
     return DataFile(heads, rows)
 

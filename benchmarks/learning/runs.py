@@ -1,7 +1,8 @@
 """Runs of the learning campaign: an agent on an environment, limited by plans or by processor time of one core.
 
-Processor time is given as a budget of plans: as many as the agent evaluates in that time, by a short trial. So a run
-can be repeated from its budget and its seed, whatever else the machine does; the time that it took is recorded, too.
+Processor time is given as a budget of plans: as many as the agent's first run evaluates in that time, whose budget is
+guessed by a short trial. All other seeds have the first one's budget, so that machines of different speed do the same
+work, and a run can be repeated from its budget and its seed. The time that it took is recorded, too.
 """
 
 from __future__ import annotations
@@ -53,9 +54,9 @@ ENDLESS_AGENTS = ("xla-autotune",)
 TRIAL_S, PROOF_S = 6.0, 60.0
 """Processor seconds of a trial, and most seconds of a proof; our choice."""
 OVERRUN = 1.1
-"""Multiple of the processor time at which a run is stopped, if the trial has overrated its speed."""
+"""Multiple of the processor time at which a first run is stopped, if the trial has overrated its speed."""
 UNDERRUN = 0.9
-"""Fraction of the processor time below which a run is repeated with a larger budget."""
+"""Fraction of the processor time below which a first run is repeated with a larger budget."""
 ENDLESS, DEFAULT, FEW = 10**9, 4000, 500
 """Budgets of what time limits, of rules, and of the run that loads compiled code."""
 FEW_S = 2.0
@@ -213,17 +214,24 @@ class Trial(NamedTuple):
 
 
 def complete(ledger: Ledger, settings: Sequence[Record], pool: Executor) -> list[Record]:
-    """Return the records of these settings; measure what is missing, trials first."""
-    missing = ledger.missing(settings)
-    if not missing:
-        return ledger.of(settings)
-    found = ledger.complete(trials(missing), measure, pool)
-    lines = {(record["id"], record["solver"]): Trial(*record["line"]) for record in found}
-    for run in missing:
-        if _needs_trial(run):
-            run["budget"] = lines[run["id"], run["solver"]].budget(run["seconds"])
-    ledger.complete(missing, measure, pool)
+    """Return the records of these settings; measure what is missing: trials, first runs, then all other seeds."""
+    while missing := ledger.missing(settings):
+        known = {_without_seed(run): run for run in reversed(ledger.records) if "budget" in run}  # the first one counts
+        timed = [run for run in missing if _needs_trial(run)]
+        first = {key: run for run in reversed(timed) if (key := _without_seed(run)) not in known}
+        found = ledger.complete(trials(list(first.values())), measure, pool)
+        lines = {(record["id"], record["solver"]): Trial(*record["line"]) for record in found}
+        ready = [run for run in missing if run not in timed]
+        ready += [{**run, "guess": lines[run["id"], run["solver"]].budget(run["seconds"])} for run in first.values()]
+        for run in timed:
+            if before := known.get(_without_seed(run)):
+                ready.append({**run, "budget": min(before["budget"], before["evaluations"])})
+        ledger.complete(ready, measure, pool)
     return ledger.of(settings)
+
+
+def _without_seed(run: Record) -> tuple[Any, ...]:
+    return tuple(run.get(field) for field in FIELDS if field != "seed")
 
 
 def trials(settings: Sequence[Record]) -> list[Record]:
@@ -240,25 +248,29 @@ def _needs_trial(run: Record) -> bool:
 def measure(run: Record) -> Record:
     """Return a run's setting with its plan's latency, its processor seconds, its curve and where it was measured.
 
-    A curve has processor seconds, plans evaluated, and the gain of the best plan, see `statistics.gain`. The record of
-    a trial has a line instead, see `Trial`.
+    A run with a `guess` for its budget has as much processor time as its setting says; its record has the budget that
+    it turned out to be. A curve has processor seconds, plans evaluated, and the gain of the best plan, see
+    `statistics.gain`. The record of a trial has a line instead, see `Trial`.
     """
     agent, proof = agent_of(run["solver"]), run["solver"] == EXACT
     _load_compiled_code(run["solver"], run["id"])
     env = gym.make(run["id"])
     seconds: float | None = run.get("trial", run.get("seconds"))
-    stop = None if seconds is None or proof else seconds * (OVERRUN if "budget" in run else 1)
-    budget: Any = run.get("budget", run.get("plans", ENDLESS if seconds else DEFAULT))
+    run, guess = {name: value for name, value in run.items() if name != "guess"}, run.get("guess")
+    stop = None if seconds is None or proof or "budget" in run else seconds * (OVERRUN if guess else 1)
+    budget: Any = guess or run.get("budget", run.get("plans", ENDLESS if seconds else DEFAULT))
     _forget_peak()
     watch = _Watch(stop, seconds or budget, by_time=bool(seconds))
     limits = {"time_limit": seconds} if proof else {"callback": watch}
     solution = agent.solve(env, budget=budget, seed=run.get("seed", 0), **limits)
     took = watch.spent
     assert solution.report is not None
-    if "budget" in run and seconds and took < UNDERRUN * seconds and solution.evaluations >= UNDERRUN * budget:
-        return measure({**run, "budget": round(budget * seconds / took)})
+    if guess and seconds and took < UNDERRUN * seconds and solution.evaluations >= UNDERRUN * guess:
+        return measure({**run, "guess": round(guess * seconds / took)})
     baseline = round(solution.native_latency_s / PS)
     base = {**run, "took_s": round(took, 2), "evaluations": solution.evaluations}
+    if guess:
+        base["budget"] = min(guess, solution.evaluations)
     where = {"commit": _commit(), "date": datetime.now(UTC).date().isoformat()}
     if "trial" in run:
         return {**base, "line": list(Trial.of(watch.points)), **where}

@@ -158,7 +158,11 @@ def curves(
 
 
 def _sampled(record: Record, column: int, grid: NDArray[np.float64]) -> Floats:
-    """Return the share at the last point at or before each of the grid; NaN before the first."""
-    at = [point[column] for point in record["curve"]]
+    """Return the share at the last point at or before each of the grid; NaN before the first.
+
+    A run with the budget of another machine's seconds took longer or shorter: its seconds are stretched to those.
+    """
+    stretch = record["seconds"] / record["took_s"] if column == 0 else 1
+    at = [point[column] * stretch for point in record["curve"]]
     values = np.array([np.nan, *(share(record, point[2]) for point in record["curve"])])
     return np.asarray(values[np.searchsorted(at, grid, side="right")])

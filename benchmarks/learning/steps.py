@@ -52,7 +52,7 @@ def table(records: Sequence[Record]) -> str:
                 f"{statistics.speedup(exact):.4f} in {exact['took_s']:.1f} s",
                 best_rule(records, ids).cell(),
                 *(shares.cell() for shares in found.values()),
-                f"{found['ppo'].seconds.mean():.1f}",
+                f"{found['ppo'].seconds[0].mean():.1f}",
                 f"{found['ppo'].plans.mean():,.0f}",
             ]
         )
