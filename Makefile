@@ -40,17 +40,24 @@ docs: .venv/dev  ## the documentation as a site, build/site/index.html
 bench: .venv/dev  ## how fast, as JSON
 	.venv/bin/python -m benchmarks.speed
 
-# A campaign that finds something ends with 1; the others and the tables follow all the same.
+define CAMPAIGNS
+tests.fuzz
+tests.fuzz.kills --agent egrl --moments 125 --log $(FUZZ)-kills-egrl.jsonl
+tests.fuzz.kills --agent muzero --moments 125 --log $(FUZZ)-kills-muzero.jsonl
+tests.fuzz.interrupts --command solve --moments 160 --log $(FUZZ)-interrupts-solve.jsonl
+tests.fuzz.interrupts --command leaderboard --moments 30 --log $(FUZZ)-interrupts-leaderboard.jsonl
+tests.fuzz.memory --log $(FUZZ)-memory.jsonl
+tests.fuzz.load --log $(FUZZ)-load.jsonl
+tests.fuzz.plan_mutants --write docs/execution.md docs/reliability.md
+tests.fuzz.tables --write docs/reliability.md
+endef
+export CAMPAIGNS
+
+# A campaign that finds something ends with 1; the others and the tables follow all the same, then make fails.
 fuzz: .venv/dev  ## the campaigns of docs/reliability.md; about two hours; they continue where they were stopped
-	-.venv/bin/python -m tests.fuzz
-	-.venv/bin/python -m tests.fuzz.kills --agent egrl --moments 125 --log $(FUZZ)-kills-egrl.jsonl
-	-.venv/bin/python -m tests.fuzz.kills --agent muzero --moments 125 --log $(FUZZ)-kills-muzero.jsonl
-	-.venv/bin/python -m tests.fuzz.interrupts --command solve --moments 160 --log $(FUZZ)-interrupts-solve.jsonl
-	-.venv/bin/python -m tests.fuzz.interrupts --command leaderboard --moments 30 --log $(FUZZ)-interrupts-leaderboard.jsonl
-	-.venv/bin/python -m tests.fuzz.memory --log $(FUZZ)-memory.jsonl
-	-.venv/bin/python -m tests.fuzz.load --log $(FUZZ)-load.jsonl
-	-.venv/bin/python -m tests.fuzz.plan_mutants --write docs/execution.md docs/reliability.md
-	.venv/bin/python -m tests.fuzz.tables --write docs/reliability.md
+	@echo "$$CAMPAIGNS" | { found=0; while read -r campaign; do \
+		echo "python -m $$campaign"; .venv/bin/python -m $$campaign </dev/null || found=1; \
+	done; exit $$found; }
 
 learn: .venv/dev  ## every figure on learning agents; some hours; it continues where it was stopped
 	.venv/bin/python -m benchmarks.learning --write
