@@ -1,14 +1,22 @@
-"""Measurements that continue where they were stopped: a file with one JSON object per line."""
+"""Measurements that continue where they were stopped: a file with one JSON object per line.
+
+Each line says with which commit, on which day and on which machine it was measured; older lines may not.
+"""
 
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor, as_completed
+from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from rich.progress import track
+
+from memplace_env.leaderboard.running import hardware
 
 Record = dict[str, Any]
 SETTING = ("workload", "accelerator", "batch", "dtype", "dims")
@@ -45,7 +53,8 @@ class Ledger:
         return [setting for setting in settings if self._key(setting) not in done]
 
     def add(self, record: Record) -> None:
-        """Append a record to the file; it replaces an earlier one of its setting."""
+        """Append a record to the file, with commit, date and machine; it replaces an earlier one of its setting."""
+        record = {**record, "commit": _commit(), "date": datetime.now(UTC).date().isoformat(), "machine": _machine()}
         with self._path.open("a", encoding="utf-8") as lines:
             lines.write(json.dumps(record) + "\n")
         self.records.append(record)
@@ -76,3 +85,15 @@ class Ledger:
 
     def _key(self, record: Record) -> str:
         return json.dumps({field: record[field] for field in self._fields if field in record}, sort_keys=True)
+
+
+@cache
+def _commit() -> str:
+    """Return the commit that this process began with; "unknown" without git."""
+    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
+    return subprocess.run(command, capture_output=True, text=True).stdout.strip() or "unknown"
+
+
+@cache
+def _machine() -> str:
+    return str(hardware()["cpu"])

@@ -12,7 +12,6 @@ its checkpoint in out/policy to the same bits. Shares are of the proven gain ove
 
 from __future__ import annotations
 
-import subprocess
 import time
 from collections.abc import Sequence
 from functools import cache
@@ -111,7 +110,7 @@ def measure(run: Record) -> Record:
     by_rule = [case.share(one.rule_ps) for case, one in zip(cases, programs, strict=True)]
     about = {**run, "settings": len(cases), "trained_on": names, "cpu_s": round(spent, 1)}
     about |= {"seen": round(float(np.mean(seen)), 2), "seen_by_rule": round(float(np.mean(by_rule)), 2)}
-    return {**about, **tested(trained.policy, run["variant"]), **provenance()}
+    return {**about, **tested(trained.policy, run["variant"])}
 
 
 def tested(policy: FlatPolicy, variant: str) -> Record:
@@ -144,14 +143,6 @@ def tested(policy: FlatPolicy, variant: str) -> Record:
     }
 
 
-def provenance() -> Record:
-    """Return the commit and the date."""
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
-    )
-    return {"commit": commit.stdout.strip(), "date": time.strftime("%Y-%m-%d")}
-
-
 def rules() -> Record:
     """Return the record of the best rule, with shares as `tested` gives them."""
 
@@ -159,7 +150,7 @@ def rules() -> Record:
         return {case.name: round(case.share(episodes_of(case, "rules").rule_ps), 2) for case in cases}
 
     by_id = {name: [share] for name, share in shares(test_ids()).items()}
-    return {"stage": "best rule", "ids": by_id, "test_settings": shares(test_settings()), **provenance()}
+    return {"stage": "best rule", "ids": by_id, "test_settings": shares(test_settings())}
 
 
 def means(record: Record, best_rule: Record) -> list[float]:

@@ -15,10 +15,8 @@ results/plans, from where `benchmarks.leaderboard_known` replays it.
 from __future__ import annotations
 
 import lzma
-import subprocess
 import time
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
@@ -96,8 +94,6 @@ def measure(run: Record) -> Record:
         "evaluations": solution.evaluations,
         "known_best_ps": known.best_ps,
         "known_bound_ps": known.bound_ps,
-        "commit": _commit(),
-        "date": datetime.now(UTC).date().isoformat(),
     }
 
 
@@ -113,11 +109,6 @@ def kept_plan(env_id: str) -> MemoryPlan | None:
     """Return the plan that is kept of an id, or None."""
     path = PLANS / f"{env_id}.json.xz"
     return MemoryPlan.from_json(lzma.decompress(path.read_bytes())) if path.exists() else None
-
-
-def _commit() -> str:
-    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
-    return subprocess.run(command, capture_output=True, text=True).stdout.strip() or "unknown"
 
 
 def gap(record: Record, prefix: str = "") -> float:

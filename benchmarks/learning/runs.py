@@ -8,11 +8,9 @@ work, and a run can be repeated from its budget and its seed. The time that it t
 from __future__ import annotations
 
 import ast
-import subprocess
 import time
 from collections.abc import Sequence
 from concurrent.futures import Executor
-from datetime import UTC, datetime
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -246,7 +244,7 @@ def _needs_trial(run: Record) -> bool:
 
 
 def measure(run: Record) -> Record:
-    """Return a run's setting with its plan's latency, its processor seconds, its curve and where it was measured.
+    """Return a run's setting with its plan's latency, its processor seconds and its curve.
 
     A run with a `guess` for its budget has as much processor time as its setting says; its record has the budget that
     it turned out to be. A curve has processor seconds, plans evaluated, and the gain of the best plan, see
@@ -271,9 +269,8 @@ def measure(run: Record) -> Record:
     base = {**run, "took_s": round(took, 2), "evaluations": solution.evaluations}
     if guess:
         base["budget"] = min(guess, solution.evaluations)
-    where = {"commit": _commit(), "date": datetime.now(UTC).date().isoformat()}
     if "trial" in run:
-        return {**base, "line": list(Trial.of(watch.points)), **where}
+        return {**base, "line": list(Trial.of(watch.points))}
     curve = [[round(s, 2), plans, float(f"{solution.native_latency_s / best:.6g}")] for s, plans, best in watch.points]
     return {
         **base,
@@ -282,7 +279,6 @@ def measure(run: Record) -> Record:
         "proven": solution.outcome == "optimal",
         "peak_mb": _peak_mb(),
         "curve": curve if run["solver"] not in RULES[formulation_of_id(run["id"])] else [],
-        **where,
     }
 
 
@@ -290,12 +286,6 @@ def measure(run: Record) -> Record:
 def _load_compiled_code(solver: str, env_id: str) -> None:
     """Load what a solver needs, once in each process, so that no run is charged for it."""
     agent_of(solver).solve(env_id, budget=FEW, time_limit=FEW_S)
-
-
-@cache
-def _commit() -> str:
-    command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
-    return subprocess.run(command, capture_output=True, text=True).stdout.strip() or "unknown"
 
 
 def _forget_peak() -> None:
