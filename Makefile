@@ -74,6 +74,7 @@ tables: .venv/dev  ## the other tables in docs/; some hours
 	.venv/bin/python -m benchmarks.cost_models --seconds 4 --write docs/model.md
 	.venv/bin/python -m benchmarks.vela --write docs/model.md
 	.venv/bin/python -m benchmarks.vela --data benchmarks/data/vela-more --write docs/model.md
+	.venv/bin/python -m benchmarks.vela --data benchmarks/data/vela-unseen --write docs/model.md
 	.venv/bin/python -m benchmarks.game --write docs/game.md
 	.venv/bin/python -m benchmarks.event --write docs/event.md --plot docs/pictures/event.png
 	.venv/bin/python -m benchmarks.readme_lines --write docs/learning.md

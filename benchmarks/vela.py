@@ -1,7 +1,7 @@
 """Compare tiled costs with the estimates of Arm's own compiler for the same networks.
 
     python -m benchmarks.vela
-    python -m benchmarks.vela --data benchmarks/data/vela-more      # or another folder, see the README.md there
+    python -m benchmarks.vela --data benchmarks/data/vela-more      # or vela-unseen, see the README.md there
     python -m benchmarks.vela --write docs/model.md
 
 The only input is the .tflite file. In mode Dedicated_Sram our compiler places: every feature map asks for SRAM, weights
@@ -41,6 +41,8 @@ Row = Mapping[str, str]
 BOUNDS = {"mean": 0.10, "worst": 0.30, "bytes": 0.20, "rank": 0.90}
 """Requirements set before anything was measured: geometric mean and worst error of total time, error of DRAM bytes,
 and rank correlation of layers, see `least_rank`."""
+UNSEEN = BOUNDS | {"mean": 0.15, "worst": 0.35}
+"""The same for networks of families that no formula has seen, `vela-unseen`."""
 
 
 def chip_of(row: Row) -> Accelerator:
@@ -143,21 +145,30 @@ def table(results: list[dict[str, Any]]) -> str:
     return markdown_table(heads, rows)
 
 
-def verdict(results: list[dict[str, Any]]) -> str:
+def by_network(results: list[dict[str, Any]]) -> str:
+    """Return a line of the range of each network's rows."""
+    rows: dict[str, list[float]] = {}
+    for figures in results:
+        rows.setdefault(figures["network"], []).append(figures["tiled"])
+    ranges = [f"{network} {min(ratios):.2f} to {max(ratios):.2f}" for network, ratios in rows.items()]
+    return f"- total time by network, ours over Vela's: {'; '.join(ranges)}"
+
+
+def verdict(results: list[dict[str, Any]], bounds: Mapping[str, float] = BOUNDS) -> str:
     """Return a list of the requirements, and of the rows that miss them."""
     errors = summary(results)
     ratios = sorted(row["tiled"] for row in results)
     lines = [
         f"total time, ours over Vela's: from {ratios[0]:.2f} to {ratios[-1]:.2f}, half of the rows from "
         f"{np.quantile(ratios, 0.25):.2f} to {np.quantile(ratios, 0.75):.2f}",
-        f"total time, geometric mean error {errors['tiled'][0]:.1%} of {BOUNDS['mean']:.0%}",
-        f"total time, worst error {errors['tiled'][1]:.1%} of {BOUNDS['worst']:.0%}",
-        f"DRAM bytes, geometric mean error {errors['bytes'][0]:.1%} of {BOUNDS['bytes']:.0%}",
+        f"total time, geometric mean error {errors['tiled'][0]:.1%} of {bounds['mean']:.0%}",
+        f"total time, worst error {errors['tiled'][1]:.1%} of {bounds['worst']:.0%}",
+        f"DRAM bytes, geometric mean error {errors['bytes'][0]:.1%} of {bounds['bytes']:.0%}",
     ]
     beyond = {
-        f"total time off by more than {BOUNDS['worst']:.0%}": _beyond(results, "tiled", BOUNDS["worst"]),
-        f"DRAM bytes off by more than {BOUNDS['bytes']:.0%}": _beyond(results, "bytes", BOUNDS["bytes"]),
-        f"rank correlation of layers below {BOUNDS['rank']}, 0.75 for ResNet-50 on U65": [
+        f"total time off by more than {bounds['worst']:.0%}": _beyond(results, "tiled", bounds["worst"]),
+        f"DRAM bytes off by more than {bounds['bytes']:.0%}": _beyond(results, "bytes", bounds["bytes"]),
+        f"rank correlation of layers below {bounds['rank']}, 0.75 for ResNet-50 on U65": [
             row for row in results if row.get("rank", 1) < least_rank(row["network"], row["accelerator"])
         ],
     }
@@ -196,10 +207,10 @@ def main() -> None:
     if options.json:
         print("\n".join(map(json.dumps, results)))
         return
-    whole = f"{table(results)}\n\n{verdict(results)}"
-    publish(
-        {options.data.name: whole if options.data == DATA or not options.write else verdict(results)}, options.write
-    )
+    name = options.data.name
+    lines = verdict(results, UNSEEN if name == "vela-unseen" else BOUNDS)
+    whole, short = f"{table(results)}\n\n{lines}", f"{by_network(results)}\n{lines}"
+    publish({name: whole if options.data == DATA or not options.write else short}, options.write)
 
 
 if __name__ == "__main__":
