@@ -42,12 +42,18 @@ def test_the_example_from_run_to_page(place):
     (own,) = [row for row in rows if row["submission"] == "climber" and row["budget"] == "100"]
     assert own["standing"] == "declared"
     assert own["share"] > 0
-    rerun = "leaderboard", "rerun", "it's mine", "--record", "reruns.jsonl", "--budget", "100"
-    memplace(place, *rerun, "--agent", "climber:Climber")
-    table = memplace(place, "leaderboard", "table", "it's mine", "--all", "--reruns", "reruns.jsonl").stdout
-    assert "| ✓ **climber** (yours) |" in table
     memplace(place, "leaderboard", "page", "it's mine", "--out", "site")
     assert (place / "site" / "index.html").is_file()
+
+
+@pytest.mark.thorough
+def test_the_example_is_run_again(place):
+    options = "--budget", "100", "--option", "changes=3"
+    memplace(place, "leaderboard", "run", "climber:Climber", *options, "--out", "it's again")
+    rerun = "leaderboard", "rerun", "it's again", "--record", "reruns.jsonl", "--budget", "100"
+    memplace(place, *rerun, "--agent", "climber:Climber")
+    table = memplace(place, "leaderboard", "table", "it's again", "--all", "--reruns", "reruns.jsonl").stdout
+    assert "| ✓ **climber** (yours) |" in table
 
 
 def test_an_agent_that_breaks_its_contract_is_refused_at_once(place):

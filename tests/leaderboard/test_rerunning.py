@@ -160,8 +160,7 @@ def own_file(tmp_path, monkeypatch):
     home = tmp_path / "home"
     home.mkdir()
     (home / "mine_alone.py").write_text(
-        "from memplace_agents.heuristic import RandomSearch\n\n\nclass Mine(RandomSearch):\n    name = 'mine alone'\n"
-        "    formulations = ('one-shot',)\n"
+        "from memplace_agents.heuristic import DensityGreedy\n\n\nclass Mine(DensityGreedy):\n    name = 'mine alone'\n"
     )
     monkeypatch.chdir(home)
     monkeypatch.setattr(sys, "path", [str(ROOT), *sys.path])
@@ -184,7 +183,7 @@ def test_an_agents_file_is_in_its_submission_and_is_what_runs_again(own_file, tm
     assert "pass --agent mine_alone:Mine" in unnamed.stdout
     named = CliRunner().invoke(app, [*command, "--agent", "mine_alone:Mine", "--json"])
     assert named.exit_code == 0, named.stdout
-    assert json.loads(named.stdout)[0]["record"]["runs"] == 20
+    assert json.loads(named.stdout)[0]["record"]["runs"] == 4
     table = CliRunner().invoke(app, ["leaderboard", "table", str(own_file), "--reruns", "reruns.jsonl"])
     assert "✓ **mine alone** (yours)" in table.stdout
     (own_file / AGENT).write_text("class Mine: pass\n")
