@@ -1,6 +1,6 @@
 """Measurements that continue where they were stopped: a file with one JSON object per line.
 
-Each line says with which commit, on which day and on which machine it was measured; older lines may not.
+Each line says with which commit, on which day and on which processor it was measured; older lines may not.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import json
 import subprocess
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor, as_completed
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -21,6 +22,8 @@ from memplace_env.leaderboard.running import hardware
 Record = dict[str, Any]
 SETTING = ("workload", "accelerator", "batch", "dtype", "dims")
 """Fields of a record that are arguments of an environment."""
+PROVENANCE = ("commit", "date", "cpu")
+"""Fields that say where a record comes from; no setting has a field of such a name."""
 
 
 class Ledger:
@@ -35,7 +38,8 @@ class Ledger:
     """
 
     def __init__(self, path: Path, fields: Sequence[str]) -> None:
-        self._path, self._fields = path, fields
+        assert not set(fields) & set(PROVENANCE), "a setting's field has the name of one of the record's own"
+        self._path, self._fields, self._commit = path, fields, _commit()
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
         self.records: list[Record] = [json.loads(line) for line in lines]
 
@@ -53,8 +57,9 @@ class Ledger:
         return [setting for setting in settings if self._key(setting) not in done]
 
     def add(self, record: Record) -> None:
-        """Append a record to the file, with commit, date and machine; it replaces an earlier one of its setting."""
-        record = {**record, "commit": _commit(), "date": datetime.now(UTC).date().isoformat(), "machine": _machine()}
+        """Append a record to the file, and where it comes from; it replaces an earlier one of its setting."""
+        where = (self._commit, datetime.now(UTC).date().isoformat(), hardware()["cpu"])
+        record = record | dict(zip(PROVENANCE, where, strict=True))
         with self._path.open("a", encoding="utf-8") as lines:
             lines.write(json.dumps(record) + "\n")
         self.records.append(record)
@@ -89,11 +94,8 @@ class Ledger:
 
 @cache
 def _commit() -> str:
-    """Return the commit that this process began with; "unknown" without git."""
+    """Return the commit with which this process began; "unknown" without git."""
     command = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
-    return subprocess.run(command, capture_output=True, text=True).stdout.strip() or "unknown"
-
-
-@cache
-def _machine() -> str:
-    return str(hardware()["cpu"])
+    with suppress(OSError):
+        return subprocess.run(command, capture_output=True, text=True).stdout.strip() or "unknown"
+    return "unknown"

@@ -2,7 +2,8 @@
 
 Processor time is given as a budget of plans: as many as the agent's first run evaluates in that time, whose budget is
 guessed by a short trial. All other seeds have the first one's budget, so that machines of different speed do the same
-work, and a run can be repeated from its budget and its seed. The time that it took is recorded, too.
+work. A run can be repeated from its budget (a first run from its guess) and its seed; the time that it took is
+recorded, too.
 """
 
 from __future__ import annotations
@@ -254,7 +255,7 @@ def measure(run: Record) -> Record:
     _load_compiled_code(run["solver"], run["id"])
     env = gym.make(run["id"])
     seconds: float | None = run.get("trial", run.get("seconds"))
-    run, guess = {name: value for name, value in run.items() if name != "guess"}, run.get("guess")
+    guess = run.get("guess")
     stop = None if seconds is None or proof or "budget" in run else seconds * (OVERRUN if guess else 1)
     budget: Any = guess or run.get("budget", run.get("plans", ENDLESS if seconds else DEFAULT))
     _forget_peak()

@@ -153,16 +153,16 @@ def curves(
     ((name, _),) = limits.items()
     column = ("seconds", "plans").index(name)
     found = columns_of(records, ids, solver, **limits)
-    values = [[_sampled(record, column, grid) for record in of_id] for of_id in found]
+    values = [[_sampled(record, of_id[0], column, grid) for record in of_id] for of_id in found]
     return np.asarray(np.mean(values, axis=0))
 
 
-def _sampled(record: Record, column: int, grid: NDArray[np.float64]) -> Floats:
+def _sampled(record: Record, first: Record, column: int, grid: NDArray[np.float64]) -> Floats:
     """Return the share at the last point at or before each of the grid; NaN before the first.
 
-    A run with the budget of another machine's seconds took longer or shorter: its seconds are stretched to those.
+    Seconds are those of the first seed, which did the same work, maybe on another machine.
     """
-    stretch = record["seconds"] / record["took_s"] if column == 0 else 1
+    stretch = first["took_s"] / record["took_s"] if column == 0 else 1
     at = [point[column] * stretch for point in record["curve"]]
     values = np.array([np.nan, *(share(record, point[2]) for point in record["curve"])])
     return np.asarray(values[np.searchsorted(at, grid, side="right")])

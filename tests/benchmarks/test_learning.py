@@ -34,7 +34,7 @@ def record(run: Record, gain: float, **fields: Any) -> Record:
     latency = BASE_PS * (1 - saved) if game else BASE_PS / (1 + saved)
     where = {"commit": "c", "date": "2026-01-01", "proven": False, "peak_mb": 9}
     curve = [[10.0, 50, 1.0], [run["seed"] + 20.0, 100, BASE_PS / latency]]
-    spent = {"took_s": run.get("seconds") or run["seed"] + 1.0, "evaluations": 100}
+    spent = {"took_s": run["seed"] + 1.0, "evaluations": 100}
     return {**run, "latency_ps": latency, "baseline_ps": BASE_PS, "curve": curve, **spent, **where, **fields}
 
 
@@ -130,12 +130,15 @@ def test_a_difference_is_told_with_its_interval() -> None:
 
 
 def test_curves_hold_the_last_plan() -> None:
+    """The second seed took twice as long for the same work: its curve has the first one's seconds."""
     settings = [runs.limited(env_id, "ppo", seed, seconds=60) for env_id in games.GAMES[:2] for seed in range(3)]
     records = [record(run, 0.2 + 0.1 * run["seed"]) for run in settings]
-    found = statistics.curves(records, games.GAMES[:2], "ppo", np.array([5.0, 10.0, 20.0, 21.0, 60.0]), seconds=60)
-    assert found.shape == (3, 5)
-    assert np.isnan(found[:, 0]).all()
-    assert found[1, 1:] == pytest.approx(np.array([0, 0, 30, 30]))
+    grid = np.array([4.0, 5.0, 10.0, 10.5, 20.0, 60.0])
+    found = statistics.curves(records, games.GAMES[:2], "ppo", grid, seconds=60)
+    assert found.shape == (3, 6)
+    assert found[0] == pytest.approx(np.array([np.nan, np.nan, 0, 0, 20, 20]), nan_ok=True)
+    assert found[1] == pytest.approx(np.array([np.nan, 0, 0, 30, 30, 30]), nan_ok=True)
+    assert games.Shares.of(records, games.GAMES[:2], "ppo", seconds=60).seconds[:, 0].tolist() == [1, 2, 3]
 
 
 @pytest.mark.parametrize("part", campaign.PARTS.values(), ids=campaign.PARTS)
@@ -249,8 +252,17 @@ def test_a_run_slower_than_its_trial_is_stopped() -> None:
     endless = 10**6
     run = runs.limited("MemPlace-Tiny-v0", "local-search", seed=1, seconds=0.1)
     found = runs.measure({**run, "guess": endless})
-    assert found["budget"] == found["evaluations"] < endless
-    assert "guess" not in found
+    assert found["budget"] == found["evaluations"] < found["guess"] == endless
+
+
+def test_other_seeds_do_what_the_first_did_before_it_was_stopped(tmp_path: Path) -> None:
+    run = runs.limited("MemPlace-Tiny-v0", "local-search", seed=0, seconds=60)
+    ledger = Ledger(tmp_path / "learning.jsonl", runs.FIELDS)
+    ledger.add({**run, "code": "other", "budget": 7, "evaluations": 7})
+    ledger.add({**run, "budget": 500, "evaluations": 300, "took_s": 66.0})
+    with ThreadPoolExecutor(1) as pool:
+        (other,) = runs.complete(ledger, [{**run, "seed": 1}], pool)
+    assert other["budget"] == other["evaluations"] == 300
 
 
 def test_a_line_through_the_later_points_of_a_trial() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.ledger import Ledger, Record
+from benchmarks.ledger import PROVENANCE, Ledger, Record
 
 
 def double(setting: Record) -> Record:
@@ -22,8 +22,10 @@ def kept(path: Path, *fields: str) -> list[Record]:
 
 def test_a_record_says_where_it_comes_from(tmp_path: Path) -> None:
     Ledger(tmp_path / "runs.jsonl", ["number"]).add({"number": 1})
-    (record,) = kept(tmp_path / "runs.jsonl", "commit", "date", "machine")
+    (record,) = kept(tmp_path / "runs.jsonl", *PROVENANCE)
     assert all(record.values())
+    with pytest.raises(AssertionError, match="the record's own"):
+        Ledger(tmp_path / "runs.jsonl", ["number", "cpu"])
 
 
 def test_a_recorded_setting_is_not_measured_again(tmp_path: Path) -> None:
