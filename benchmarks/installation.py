@@ -12,7 +12,6 @@ from __future__ import annotations
 import shlex
 import tempfile
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks.fresh_environment import ROOT, TORCH, FreshEnvironment, build_wheel, version_of
@@ -87,7 +86,6 @@ def measured(setting: Record, python: str, wheel: Path, place: Path) -> Record:
         "trial": _shown(TRIALS[extra]),
         "seconds": trial.seconds,
         "failed": trial.complaint,
-        "date": f"{datetime.now(UTC):%Y-%m-%d}",
     }
 
 

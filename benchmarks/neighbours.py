@@ -15,7 +15,6 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -114,7 +113,6 @@ def tried(neighbour: Neighbour, wheel: Path, place: Path) -> Record:
         "kind": neighbour.kind,
         "package": neighbour.name,
         "python": version_of(),
-        "date": f"{datetime.now(UTC):%Y-%m-%d}",
     }
     resolved = environment.run(["uv", "pip", "install", "--dry-run", *wanted])
     if resolved.code:
