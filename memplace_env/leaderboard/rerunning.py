@@ -103,7 +103,7 @@ def run_again(
         change=round(change, 6),
         date=datetime.date.today().isoformat(),
         memplace=__version__,
-        machine=f"{machine['cpu']}, {machine['cores']} cores",
+        machine=f"{machine['cpu']}, {machine['cores']} core{'s' * (machine['cores'] > 1)}",
     )
 
 
