@@ -45,7 +45,14 @@ def test_ppo_is_determined_by_its_seed():
     assert first[-1][1:] != other[-1][1:]
 
 
-@pytest.mark.parametrize("env_id", ["MallocGame-Train-v0", "MemPlaceSteps-Train-v0", "MallocGame-Synthetic-v0"])
+@pytest.mark.parametrize(
+    "env_id",
+    [
+        "MallocGame-Train-v0",
+        "MemPlaceSteps-Train-v0",
+        pytest.param("MallocGame-Synthetic-v0", marks=pytest.mark.thorough),
+    ],
+)
 def test_ppo_trains_on_many_programs(env_id, monkeypatch):
     monkeypatch.setitem(ppo.SETTINGS, env_id.split("-")[0], ppo.Settings(envs=8))
     first, second = islice(ppo.train(env_id, seed=0), 2)

@@ -1,10 +1,15 @@
-"""A property of the tests tries a third of its examples by default, and all of them with `--thorough`."""
+"""A property of the tests tries a third of its examples by default, and all of them with `--thorough`.
+
+Tests of each network of the zoo take a third of them, too.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
+import pytest
 from hypothesis import settings
 
 VARIABLE = "MEMPLACE_THOROUGH"
@@ -17,3 +22,8 @@ FEWEST = 5
 def examples(most: int, **options: Any) -> settings:
     """Return the settings of a property with so many examples; by default with a third of them, and five at least."""
     return settings(max_examples=most if VARIABLE in os.environ else max(most // 3, min(most, FEWEST)), **options)
+
+
+def a_third(values: Sequence[str]) -> list[Any]:
+    """Return parameters of a test: every third value, and the others if all are asked for."""
+    return [pytest.param(value, marks=[pytest.mark.thorough] * (index % 3 > 0)) for index, value in enumerate(values)]

@@ -21,8 +21,15 @@ MANDATORY = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("suite", suite_names())
+@pytest.mark.parametrize(
+    "suite",
+    [
+        pytest.param(name, marks=[pytest.mark.thorough] * name.endswith(("shot-v1", "game-v1")))
+        for name in suite_names()
+    ],
+)
 def test_all_of_them_replay(suite):
+    """The large suites with `--thorough`."""
     results = verify_all(folders(suite))
     assert len(results) >= 4
     assert [each for each in results if not isinstance(each, Submission)] == []

@@ -15,6 +15,7 @@ from memplace_env.program.frontends.onnx import load_onnx, model_dims
 from memplace_env.program.program import TensorKind
 from memplace_env.program.zoo import DEFAULT_DIMS, zoo_names, zoo_path
 from tests.program.models import LIGHT
+from tests.thorough import a_third
 
 COUNTS: Final = json.loads(Path(__file__).with_name("zoo_counts.json").read_text("utf-8"))
 """MACs and parameters as PyTorch counts them (`scripts.zoo_counts`), floating-point operations as XLA does."""
@@ -56,7 +57,8 @@ def test_every_saved_program_loads(name: str) -> None:
         resolve_workload(name, batch=1)
 
 
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", a_third(MODELS))
 def test_every_zoo_workload_loads(name: str) -> None:
     assert set(model_dims(zoo_path(name))) <= set(DEFAULT_DIMS)
     program = resolve_workload(name, fusion="none")
