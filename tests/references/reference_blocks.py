@@ -35,6 +35,7 @@ class UnitAtWork:
         self.stride = int(every.stride_y[op]), int(every.stride_x[op])
         self.input_pixels = int(every.input_height[op]) * int(every.input_width[op])
         self.spread(program, op)
+        self.fill_with_zeros(int(program.geometry[op, GEOMETRY.index("dilation")]))
         self.stride = self.stride[0] if self.H > 1 else 1, self.stride[1] if self.W > 1 else 1
         self.k = self.kernel[0] * self.kernel[1]
         self.sums = self.kind == Kind.PRODUCT  # over the channels
@@ -50,6 +51,13 @@ class UnitAtWork:
         self.H, self.W, self.D = shape["batch"] * shape["ofm_y"], shape["ofm_x"], shape["ofm_z"]
         self.C, self.repeats = shape["ifm_z"], window
         self.kernel = self.stride = 1, 1
+
+    def fill_with_zeros(self, dilation: int) -> None:
+        """Makes a dilated window larger, with zeros between its weights; the unit itself skips one pixel or none."""
+        if self.kind in (Kind.PRODUCT, Kind.DEPTHWISE) and dilation:
+            apart = dilation if dilation % 2 else dilation // 2
+            y, x = self.kernel
+            self.kernel = y + (y - 1) * (apart - 1), x + (x - 1) * (apart - 1)
 
     # Blocks
 

@@ -32,6 +32,7 @@ def add_layer(
     depth: int | None = None,
     kernel: tuple[int, int] = (1, 1),
     stride: tuple[int, int] = (1, 1),
+    dilation: int = 1,
     bias: bool = True,
     residual: bool = False,
     last: bool = True,
@@ -46,6 +47,7 @@ def add_layer(
         batch, height, width, depth: of the result; the depth of anything but a product is its channels.
         channels: of the input.
         kernel, stride: (y, x) of the window.
+        dilation: distance of its elements in both directions; anything but a window has none.
         bias: whether a product has a bias, anything else a constant operand.
         residual: whether a second activation of the result's size is read.
         last: whether the result is an output.
@@ -84,7 +86,7 @@ def add_layer(
     geometry |= dict(zip(("ofm_y", "ofm_x", "ofm_z"), (height, width, depth), strict=True))
     geometry |= {"batch": batch, "stride_y": stride[0], "stride": stride[1]}
     if op_type in WINDOWED:
-        geometry |= {"kernel_y": kernel[0], "kernel_x": kernel[1]}
+        geometry |= {"kernel_y": kernel[0], "kernel_x": kernel[1], "dilation": dilation}
     builder.op(
         "Conv" if op_type == "DepthwiseConv" else op_type,
         operands,
@@ -117,6 +119,7 @@ def shapes(draw: st.DrawFn, op_type: str) -> dict[str, Any]:
         "depth": draw(depths),
         "kernel": draw(st.tuples(*[st.integers(1, 9)] * 2)) if window else (1, 1),
         "stride": draw(st.tuples(*[st.integers(1, 3)] * 2)) if window else (1, 1),
+        "dilation": draw(st.sampled_from([1, 1, 2, 3, 4])) if window else 1,
         "bias": draw(st.booleans()),
         "residual": draw(st.booleans()),
     }

@@ -64,7 +64,7 @@ def tile_ethos_u(program: Program, accelerator: Accelerator) -> Iterator[Tiling]
     """Yield tilings in which all blocks fit the buffers, a half, a quarter, until no op has a smaller block."""
     unit, nest = accelerator.tiling, _spread(program, nests(program))
     assert isinstance(unit, EthosU)
-    layers = [_layer(nest, op) for op in range(program.num_ops)]
+    layers = [_layer(program, nest, op) for op in range(program.num_ops)]
     choices = [least_traffic(layer, unit) for layer in layers]
     for share in range(max(map(len, choices))):
         chosen = [choice[min(share, len(choice) - 1)] for choice in choices]
@@ -90,14 +90,26 @@ def _spread(program: Program, nest: Nests) -> Nests:
     return nest._replace(**{name: np.where(transposed, new, getattr(nest, name)) for name, new in changes.items()})
 
 
-def _layer(nest: Nests, op: int) -> Layer:
+def _layer(program: Program, nest: Nests, op: int) -> Layer:
     sizes = nest.height, nest.width, nest.depth, nest.channels
     window = nest.kernel_y, nest.kernel_x, nest.stride_y, nest.stride_x
     source = nest.input_height, nest.input_width
     layer = Layer(Kind(nest.kind[op]), *(int(column[op]) for column in (*sizes, *window, *source)))
+    if layer.kind in (Kind.PRODUCT, Kind.DEPTHWISE):
+        spacing = _spacing(int(program.geometry[op, COLUMN["dilation"]]))
+        layer = layer._replace(kernel_y=(layer.kernel_y - 1) * spacing + 1, kernel_x=(layer.kernel_x - 1) * spacing + 1)
     return layer._replace(
         stride_y=layer.stride_y if layer.height > 1 else 1, stride_x=layer.stride_x if layer.width > 1 else 1
     )
+
+
+def _spacing(dilation: int) -> int:
+    """Return the distance of a window's elements after zeros have been put between them.
+
+    The unit itself skips every second pixel or none. For other dilations ethos-u-vela puts zeros between the weights,
+    which the unit multiplies like others; they are stored in hardly any bytes.
+    """
+    return max(1, dilation // 2 if dilation % 2 == 0 else dilation)
 
 
 def _op(program: Program, nest: Nests, unit: EthosU, layer: Layer, block: EthosBlock[int], op: int) -> _Op:
