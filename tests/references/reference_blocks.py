@@ -33,9 +33,12 @@ class UnitAtWork:
         self.H, self.W, self.D, self.C = (int(getattr(every, x)[op]) for x in ("height", "width", "depth", "channels"))
         self.kernel = int(every.kernel_y[op]), int(every.kernel_x[op])
         self.stride = int(every.stride_y[op]), int(every.stride_x[op])
-        self.input_pixels = int(every.input_height[op]) * int(every.input_width[op])
+        self.input_sides = int(every.input_height[op]), int(every.input_width[op])
+        self.input_pixels = prod(self.input_sides)
         self.spread(program, op)
         self.fill_with_zeros(int(program.geometry[op, GEOMETRY.index("dilation")]))
+        self.pieces = 1
+        self.split(program, op)
         self.stride = self.stride[0] if self.H > 1 else 1, self.stride[1] if self.W > 1 else 1
         self.k = self.kernel[0] * self.kernel[1]
         self.sums = self.kind == Kind.PRODUCT  # over the channels
@@ -58,6 +61,21 @@ class UnitAtWork:
             apart = dilation if dilation % 2 else dilation // 2
             y, x = self.kernel
             self.kernel = y + (y - 1) * (apart - 1), x + (x - 1) * (apart - 1)
+
+    def split(self, program: Program, op: int) -> None:
+        """Makes windows four or more apart, none of which leaves the input, one op each."""
+        shape = {name: int(size) for name, size in zip(GEOMETRY, program.geometry[op], strict=True)}
+        if self.kind not in (Kind.PRODUCT, Kind.POOL) or shape["pad"] or shape["dilation"] > 1:
+            return
+        far = False
+        for axis, name in enumerate(("y", "x")):
+            step, last = self.stride[axis], max(1, shape[f"ofm_{name}"]) - 1
+            if step * last + self.kernel[axis] > max(1, shape[f"ifm_{name}"]):
+                return
+            far |= step >= 4 and last > 0
+        if far:
+            self.pieces, self.H, self.W = self.H * self.W, 1, 1
+            self.input_sides = self.kernel
 
     # Blocks
 
@@ -114,7 +132,8 @@ class UnitAtWork:
             read += self.k * self.C * self.blocks_per_map(block)
         elif self.sums and (self.H, self.W) != (1, 1):
             read += self.k * self.C * self.D * self.blocks_per_map(block)
-        return read / 2 if 2 * area * self.channels_at_once(block) > self.input_pixels * self.C else read
+        whole = prod(self.input_sides) * self.C
+        return read / 2 if 2 * area * self.channels_at_once(block) > whole else read
 
     def blocks_per_map(self, block: Block) -> int:
         return ceil(Fraction(self.H, block[0])) * ceil(Fraction(self.W, block[1]))
@@ -173,14 +192,14 @@ class UnitAtWork:
     def cycles(self, block: Block) -> Fraction:
         rate = self.output_rate()
         if self.kind == Kind.ELEMENTWISE:
-            return self.repeats * rate * self.H * self.W * up(self.D, 16)
+            return self.repeats * self.pieces * rate * self.H * self.W * up(self.D, 16)
         in_block, total = (
             [ceil(Fraction(s, u)) for s, u in zip(x, self.box, strict=True)] for x in (block, self.size())
         )
         number = Fraction(prod(total), prod(in_block))
         multiply, output = self.multiply(in_block[0] * in_block[1], in_block[2]), rate * block[0] * block[1] * block[2]
         longer, shorter = max(multiply, output), min(multiply, output)
-        return self.repeats * (number * longer + shorter)
+        return self.repeats * self.pieces * (number * longer + shorter)
 
     def size(self) -> Block:
         return self.H, self.W, self.D

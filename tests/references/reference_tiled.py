@@ -123,7 +123,7 @@ class Op(UnitAtWork):
         """Bytes of fast memory for weights that are read more than once."""
         size = int(self.program.use_bytes[use])
         two = min(size, 2 * ceil(Fraction(size * block[2], self.D)))
-        if self.blocks_per_map(block) == 1:
+        if self.blocks_per_map(block) == 1 or self.pieces > 1:
             return 0
         for wanted, share in ((size, Fraction(1, 8)), (two, Fraction(1, 2))):
             if wanted <= share * self.accelerator.levels[0].capacity_bytes:
@@ -142,14 +142,13 @@ class Op(UnitAtWork):
             asked = self.words(WEIGHTS)
             if self.buffer(use, block):
                 return Access(size, None, asked, self.words(STAGING))
-            return simple(size * self.blocks_per_map(block), None, asked)
+            return simple(size * self.pieces * self.blocks_per_map(block), None, asked)
         if role == Role.INPUT:
             return self.streamed(use, block)
         if self.kind in (Kind.PRODUCT, Kind.DEPTHWISE):
             if constant(self.program, use):
-                return simple(
-                    max(size, 10 * self.D * self.blocks_per_map(block) * self.repeats), None, self.words(SCALES)
-                )
+                reads = self.pieces * self.blocks_per_map(block) * self.repeats
+                return simple(max(size, 10 * self.D * reads), None, self.words(SCALES))
             return simple(written, write_run, stream)
         if self.old or size == self.program.use_bytes[result]:
             return simple(max(size, written), write_run, stream)
@@ -160,7 +159,7 @@ class Op(UnitAtWork):
         size = int(self.program.use_bytes[use])
         plain = self.outside(use)
         channels, run = (self.C, self.slice()) if plain else (up(self.C, 16), 16 * self.input_side(block, 1))
-        elements = self.input_reads(block, channels)
+        elements = self.pieces * self.input_reads(block, channels)
         if self.kind == Kind.ELEMENTWISE:
             elements = self.H * self.W * channels
         moved = ceil(Fraction(elements * size, self.input_pixels * self.C))

@@ -118,7 +118,7 @@ def shapes(draw: st.DrawFn, op_type: str) -> dict[str, Any]:
         "channels": draw(depths),
         "depth": draw(depths),
         "kernel": draw(st.tuples(*[st.integers(1, 9)] * 2)) if window else (1, 1),
-        "stride": draw(st.tuples(*[st.integers(1, 3)] * 2)) if window else (1, 1),
+        "stride": draw(st.tuples(*[st.integers(1, 3) | st.integers(1, 9)] * 2)) if window else (1, 1),
         "dilation": draw(st.sampled_from([1, 1, 2, 3, 4])) if window else 1,
         "bias": draw(st.booleans()),
         "residual": draw(st.booleans()),

@@ -33,6 +33,9 @@ WORD = 16
 _STAGING, _WEIGHTS, _INPUT, _SCALES = range(4)
 """Indices in `request_words`."""
 
+_MOST_STRIDE = 3
+"""Largest distance of two windows that the unit can express."""
+
 _UNBROKEN = 2**20
 """Run of what is read in one piece, longer than any burst."""
 
@@ -46,29 +49,34 @@ class _Use(NamedTuple):
 
 
 class _Op(NamedTuple):
-    """An op with all that its uses depend on: `repeats` nests of `layer`, made in `block`, written as `result`."""
+    """An op with all that its uses depend on: `repeats` nests of `layer`, made in `block`, written as `result`.
+
+    Operands that all `pieces` of the op share are read by each of them, see `_pieces`.
+    """
 
     unit: EthosU
     layer: Layer
     block: EthosBlock[int]
     repeats: int
+    pieces: int
     result: _Use
 
     @property
     def weight_reads(self) -> int:
         """Number of times that the op reads its weights."""
-        return blocks_per_map(self.layer, self.block)
+        return self.pieces * blocks_per_map(self.layer, self.block)
 
 
 def tile_ethos_u(program: Program, accelerator: Accelerator) -> Iterator[Tiling]:
     """Yield tilings in which all blocks fit the buffers, a half, a quarter, until no op has a smaller block."""
     unit, nest = accelerator.tiling, _spread(program, nests(program))
     assert isinstance(unit, EthosU)
-    layers = [_layer(program, nest, op) for op in range(program.num_ops)]
+    pieces = [_pieces(program, nest, op) for op in range(program.num_ops)]
+    layers = [_layer(program, nest, op, count) for op, count in enumerate(pieces)]
     choices = [least_traffic(layer, unit) for layer in layers]
     for share in range(max(map(len, choices))):
         chosen = [choice[min(share, len(choice) - 1)] for choice in choices]
-        ops = [_op(program, nest, unit, *pair, op) for op, pair in enumerate(zip(layers, chosen, strict=True))]
+        ops = [_op(program, nest, unit, *one, op) for op, one in enumerate(zip(layers, chosen, pieces, strict=True))]
         yield _tiling(program, accelerator, nest, ops)
 
 
@@ -90,7 +98,26 @@ def _spread(program: Program, nest: Nests) -> Nests:
     return nest._replace(**{name: np.where(transposed, new, getattr(nest, name)) for name, new in changes.items()})
 
 
-def _layer(program: Program, nest: Nests, op: int) -> Layer:
+def _pieces(program: Program, nest: Nests, op: int) -> int:
+    """Return how many ops, one after the other, the compiler makes of a nest that the unit cannot work through.
+
+    Windows more than three apart that lie inside the input become an op for each result. The distance is the unit's
+    limit; that there is an op for each result, which reads the weights anew, is how ethos-u-vela goes about it. It says
+    nothing about what the unit could do, but what runs on it is that compiler's code.
+    """
+    shape = {name: max(1, int(program.geometry[op, index])) for name, index in COLUMN.items()}
+    axes = [
+        (shape["ifm_y"], shape["ofm_y"], shape["kernel_y"], shape["stride_y"]),
+        (shape["ifm_x"], shape["ofm_x"], shape["kernel_x"], shape["stride"]),
+    ]
+    known = nest.kind[op] in (Kind.PRODUCT, Kind.POOL) and max(nest.stride_y[op], nest.stride_x[op]) > 1
+    far = any(stride > _MOST_STRIDE and results > 1 for _, results, _, stride in axes)
+    inside = all((results - 1) * stride + kernel <= inputs for inputs, results, kernel, stride in axes)
+    padded = program.geometry[op, COLUMN["pad"]] > 0 or shape["dilation"] > 1
+    return int(nest.height[op]) * int(nest.width[op]) if known and far and inside and not padded else 1
+
+
+def _layer(program: Program, nest: Nests, op: int, pieces: int) -> Layer:
     sizes = nest.height, nest.width, nest.depth, nest.channels
     window = nest.kernel_y, nest.kernel_x, nest.stride_y, nest.stride_x
     source = nest.input_height, nest.input_width
@@ -98,6 +125,8 @@ def _layer(program: Program, nest: Nests, op: int) -> Layer:
     if layer.kind in (Kind.PRODUCT, Kind.DEPTHWISE):
         spacing = _spacing(int(program.geometry[op, COLUMN["dilation"]]))
         layer = layer._replace(kernel_y=(layer.kernel_y - 1) * spacing + 1, kernel_x=(layer.kernel_x - 1) * spacing + 1)
+    if pieces > 1:
+        layer = layer._replace(height=1, width=1, input_height=layer.kernel_y, input_width=layer.kernel_x)
     return layer._replace(
         stride_y=layer.stride_y if layer.height > 1 else 1, stride_x=layer.stride_x if layer.width > 1 else 1
     )
@@ -112,11 +141,11 @@ def _spacing(dilation: int) -> int:
     return max(1, dilation // 2 if dilation % 2 == 0 else dilation)
 
 
-def _op(program: Program, nest: Nests, unit: EthosU, layer: Layer, block: EthosBlock[int], op: int) -> _Op:
+def _op(program: Program, nest: Nests, unit: EthosU, layer: Layer, block: EthosBlock[int], pieces: int, op: int) -> _Op:
     owned = program.use_bytes[program.use_ptr[op] : program.use_ptr[op + 1]]
     moved = ceil_div(int(owned[-1]) * round_up(layer.depth, BRICK), layer.depth) if len(owned) else 0
     cores = unit.cores if unit.generation == "ethos-u65" else 1
-    return _Op(unit, layer, block, int(nest.repeats[op]), _Use(moved, BRICK * block.width * cores))
+    return _Op(unit, layer, block, int(nest.repeats[op]), pieces, _Use(moved, BRICK * block.width * cores))
 
 
 def _tiling(program: Program, accelerator: Accelerator, nest: Nests, ops: list[_Op]) -> Tiling:
@@ -127,7 +156,7 @@ def _tiling(program: Program, accelerator: Accelerator, nest: Nests, ops: list[_
     restreamed = np.zeros(program.num_ops, dtype=np.int64)
     ahead, staged = np.zeros(program.num_ops, dtype=np.bool_), np.zeros(program.num_uses, dtype=np.bool_)
     for number, op in enumerate(ops):
-        busy = op.repeats * cycles(op.layer, op.block, unit, _output_cycles(program, number, op))
+        busy = op.repeats * op.pieces * cycles(op.layer, op.block, unit, _output_cycles(program, number, op))
         owned = range(program.use_ptr[number], program.use_ptr[number + 1])
         weights = [use for use in owned if nest.role[use] == Role.WEIGHTS]
         for use in owned:
@@ -188,16 +217,16 @@ def _input(op: _Op, size: int, pixels: int, kind: int) -> _Use:
     if kind in (TensorKind.INPUT, TensorKind.WEIGHT):
         elements = elements // round_up(layer.channels, BRICK) * layer.channels
         run = held_channels(layer, op.unit)
-    return _Use(max(size, ceil_div(elements * size, pixels * layer.channels)), run, _INPUT)
+    return _Use(max(size, ceil_div(op.pieces * elements * size, pixels * layer.channels)), run, _INPUT)
 
 
 def _staging_bytes(op: _Op, size: int, capacity: int) -> int:
     """Return the bytes of fast memory that an op keeps for weights that it reads more than once.
 
     All of them in at most an eighth of the memory, else two slices in at most half of it, so that feature maps have
-    room, else nothing: our choice.
+    room, else nothing: our choice. Each of several pieces loads them anew.
     """
-    if op.weight_reads == 1:
+    if op.weight_reads == 1 or op.pieces > 1:
         return 0
     slices = min(size, 2 * ceil_div(size * op.block.depth, op.layer.depth))
     return size if 8 * size <= capacity else slices if 2 * slices <= capacity else 0
