@@ -97,12 +97,12 @@ class Op(UnitAtWork):
         assert isinstance(accelerator.tiling, EthosU)
         super().__init__(program, accelerator.tiling, every, op)
         self.program, self.accelerator, self.ideal = program, accelerator, ideal
-        self.uses, self.role = uses_of(program, op), every.role
+        self.op, self.uses, self.role = op, uses_of(program, op), every.role
         self.ideal_ps = int(ideal.compute_ps[op])
 
     def costs(self, block: Block) -> OpCosts:
         accesses = [self.access(use, block) for use in self.uses]
-        busy, buffer, again = self.cycles(block), 0, 0
+        busy, buffer, again = self.busy(block), 0, 0
         for use, access in zip(self.uses, accesses, strict=True):
             if self.role[use] == Role.WEIGHTS and (buffer := self.buffer(use, block)):
                 rate = self.accelerator.levels[0].read_bytes_per_s
@@ -112,6 +112,29 @@ class Op(UnitAtWork):
         columns = [self.level_times(accesses, index) for index in range(self.accelerator.num_levels)]
         use_ps = [list(row) for row in zip(*columns, strict=True)]
         return OpCosts(compute, accesses, use_ps, buffer, again, self.whole(compute, use_ps))
+
+    def busy(self, block: Block) -> Fraction:
+        """Cycles of the unit with its waits: for the first input and the last result of each op that is one of its own,
+        and, between those, for their weights."""
+        busy, clock = self.cycles(block), Fraction(self.unit.clock_hz, PS_PER_S)
+        ops = self.pieces * (self.repeats if self.program.gemm[self.op][0] > 1 else 1)
+        fast, slow = self.accelerator.levels[0], self.accelerator.levels[-1]
+        if self.kind != Kind.ELEMENTWISE:
+            h, w, d = (min(pair) for pair in zip(block, self.size(), strict=True))
+            c = min(self.C, self.slice()) if self.sums else d
+            rows, columns = (min(self.input_side(block, axis), self.input_sides[axis]) for axis in (0, 1))
+            wait = Fraction(rows * columns * c * PS_PER_S, fast.read_bytes_per_s)
+            wait += Fraction(h * w * d * PS_PER_S, fast.write_bytes_per_s)
+            if fast.access:
+                wait += fast.access.read_latency_ps + fast.access.write_latency_ps
+            busy += ops * wait * clock
+        weights = [use for use in self.uses if self.role[use] == Role.WEIGHTS and constant(self.program, use)]
+        if ops > 1 and weights:
+            rate = min(Fraction(slow.read_bytes_per_s), self.request_rate(slow, False, self.words(STAGING)))
+            size = Fraction(int(self.program.use_bytes[weights[0]]), self.repeats)
+            latency = slow.access.read_latency_ps if slow.access else 0
+            busy = max(busy, ops * (latency + size * PS_PER_S / rate) * clock)
+        return busy
 
     def whole(self, compute: int, use_ps: list[list[int]]) -> int:
         """Time with everything in the backing memory, but for what an op takes in any block."""

@@ -33,6 +33,7 @@ def add_layer(
     kernel: tuple[int, int] = (1, 1),
     stride: tuple[int, int] = (1, 1),
     dilation: int = 1,
+    groups: int = 1,
     bias: bool = True,
     residual: bool = False,
     last: bool = True,
@@ -48,6 +49,7 @@ def add_layer(
         channels: of the input.
         kernel, stride: (y, x) of the window.
         dilation: distance of its elements in both directions; anything but a window has none.
+        groups: of a "Conv"; channels and depth are rounded up to a multiple of them.
         bias: whether a product has a bias, anything else a constant operand.
         residual: whether a second activation of the result's size is read.
         last: whether the result is an output.
@@ -56,6 +58,8 @@ def add_layer(
         depth = channels
     if op_type == "DepthwiseConv":
         depth = -(-depth // channels) * channels
+    if op_type == "Conv":
+        channels, depth = (-(-size // groups) * groups for size in (channels, depth))
     if op_type == "GlobalAveragePool":
         kernel, stride = (height * stride[0], width * stride[1]), (1, 1)
         inputs, height, width = kernel, 1, 1
@@ -68,7 +72,7 @@ def add_layer(
         source = builder.tensor("x", batch * inputs[0] * inputs[1] * channels, TensorKind.INPUT)
     operands, window = [source], kernel[0] * kernel[1]
     gemm = {
-        "Conv": (1, pixels, window * channels, depth),
+        "Conv": (groups, pixels, window * channels // groups, depth // groups),
         "DepthwiseConv": (channels, pixels, window, depth // channels),
         "ConvTranspose": (1, batch * inputs[0] * inputs[1], channels, depth * window),
         "Gemm": (1, pixels, channels, depth),
@@ -120,6 +124,7 @@ def shapes(draw: st.DrawFn, op_type: str) -> dict[str, Any]:
         "kernel": draw(st.tuples(*[st.integers(1, 9)] * 2)) if window else (1, 1),
         "stride": draw(st.tuples(*[st.integers(1, 3) | st.integers(1, 9)] * 2)) if window else (1, 1),
         "dilation": draw(st.sampled_from([1, 1, 2, 3, 4])) if window else 1,
+        "groups": draw(st.sampled_from([1, 1, 2, 5])) if op_type == "Conv" else 1,
         "bias": draw(st.booleans()),
         "residual": draw(st.booleans()),
     }

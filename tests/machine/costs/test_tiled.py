@@ -109,12 +109,15 @@ def full_layer(slices):
 @examples(10)
 @given(slices=st.integers(4, 20))
 def test_equal_to_the_roofline_where_nothing_is_lost(name, slices):
-    """On a chip that writes results at no cost, and requests of its memories as much as they can give."""
+    """On a chip that writes results and moves its first and last block at no cost, and requests as much as memories
+    can give."""
     stock, program = load_accelerator(name), full_layer(slices)
     unit = replace(stock.tiling, output_cycles=replace(stock.tiling.output_cycles, plain=Fraction(0)), request_words=())
-    chip, conv = replace(stock, tiling=unit), program.use_ptr[1]
+    access = replace(stock.levels[0].access, read_latency_ps=0, write_latency_ps=0)
+    fast = replace(stock.levels[0], access=access, read_bytes_per_s=2**62, write_bytes_per_s=2**62)
+    chip, conv = replace(stock, tiling=unit, levels=(fast, *stock.levels[1:])), program.use_ptr[1]
     costs, ideal = Tiled().costs(program, chip), Roofline().costs(program, chip)
-    assert costs.compute_ps[1] == ideal.compute_ps[1]
+    assert costs.compute_ps[1] - ideal.compute_ps[1] in (0, 1)  # a part of a picosecond for the edges
     assert (costs.use_ps[conv:] == ideal.use_ps[conv:]).all()
     assert (costs.use_pj[conv:] == ideal.use_pj[conv:]).all()
     assert not costs.reserved_bytes.any()
@@ -123,11 +126,13 @@ def test_equal_to_the_roofline_where_nothing_is_lost(name, slices):
 @pytest.mark.parametrize("name", CHIPS)
 @examples(10)
 @given(slices=st.integers(4, 20))
-def test_what_a_full_layer_loses_is_the_end_of_its_last_block(name, slices):
-    """Its results leave when all is computed; what it moves is the same."""
+def test_what_a_full_layer_loses_is_the_edges_of_its_blocks(name, slices):
+    """The first input comes before all is computed, and the last results leave after; what it moves is the same."""
     chip, program = load_accelerator(name), full_layer(slices)
     costs, ideal = Tiled().costs(program, chip), Roofline().costs(program, chip)
+    fast = chip.levels[0]
     end = chip.tiling.output_cycles.plain * 8 * 8 * 64 * 10**12 / chip.tiling.clock_hz
+    end += fast.access.read_latency_ps + fast.access.write_latency_ps + 2 * 8 * 8 * 64 * 10**12 / fast.read_bytes_per_s
     assert 0 <= costs.compute_ps[1] - ideal.compute_ps[1] <= end
     assert (costs.use_pj[program.use_ptr[1] :] == ideal.use_pj[program.use_ptr[1] :]).all()
 

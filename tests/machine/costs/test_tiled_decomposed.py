@@ -1,5 +1,7 @@
 """Tiled costs on Arm's Ethos-U of ops that its compiler replaces, as the unit cannot do them as they stand."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,12 @@ from tests.machine.costs.layers import CHIPS, layer
 
 def costs_of_layer(op_type, name, **shape):
     return Tiled().costs(layer(op_type, **shape), load_accelerator(name))
+
+
+def immediate(level):
+    """The memory without the time that it takes."""
+    access = replace(level.access, read_latency_ps=0, write_latency_ps=0)
+    return replace(level, access=access, latency_ps=0, read_bytes_per_s=2**62, write_bytes_per_s=2**62)
 
 
 @pytest.mark.parametrize("name", CHIPS)
@@ -27,9 +35,14 @@ def test_dilated_windows_take_as_long_as_windows_with_zeros(op_type, name, dilat
 @pytest.mark.parametrize("name", CHIPS)
 @pytest.mark.parametrize("op_type", ["Conv", "MaxPool"])
 def test_windows_more_than_three_apart_are_an_op_for_each_result(op_type, name):
-    """Results multiply the cycles, the input and the weights that are read."""
+    """Results multiply the cycles, the input and the weights that are read.
+
+    That is so where no weights are waited for, which a single op has no other before it to do.
+    """
     shape = {"channels": 96, "depth": 64, "kernel": (4, 4), "stride": (4, 4), "bias": False}
-    one, many = (costs_of_layer(op_type, name, **shape, height=side, width=side) for side in (1, 7))
+    chip = load_accelerator(name)
+    chip = replace(chip, levels=(chip.levels[0], immediate(chip.levels[1])))
+    one, many = (Tiled().costs(layer(op_type, **shape, height=side, width=side), chip) for side in (1, 7))
     assert many.compute_ps[0] == pytest.approx(49 * one.compute_ps[0], abs=49)
     assert many.use_pj[:-1, -1] == pytest.approx(49 * one.use_pj[:-1, -1])
     assert not many.reserved_bytes.any()
@@ -42,3 +55,25 @@ def test_windows_that_are_near_or_leave_the_input_or_dilated_stay_one_op(name, k
     weights = load_accelerator(name).levels[-1].pj_per_byte * kernel**2 * 64 * 64
     reads = costs_of_layer("Conv", name, **shape, stride=(stride, stride), dilation=dilation).use_pj[1, -1] / weights
     assert reads == 1  # staged, if need be
+
+
+def test_each_group_of_a_convolution_waits_for_its_weights():
+    """Weights of 16 x 16 channels are 256 bytes: half a microsecond of latency and 68 ns at 3.75 GB/s for each."""
+    shape = {"height": 4, "width": 4, "channels": 16 * 20, "depth": 16 * 20}
+    grouped = costs_of_layer("Conv", "ethos-u65", **shape, groups=20)
+    assert grouped.compute_ps[0] == 20 * 500_000 + -(-20 * 256 * 10**12 // 3_750_000_000)
+
+
+def test_groups_wait_as_long_as_requests_take():
+    """On the U85 256 words of 16 bytes are under way: 0.8 of 4,096 bytes in 500 ns, of which the weights take 6,250."""
+    shape = {"height": 4, "width": 4, "channels": 200 * 20, "depth": 200 * 20}
+    grouped = costs_of_layer("Conv", "ethos-u85-2048", **shape, groups=20)
+    assert grouped.compute_ps[0] == pytest.approx(20 * (500_000 + 200 * 200 * 500_000 / (0.8 * 4096)), rel=1e-6)
+
+
+def test_the_first_input_comes_before_and_the_last_result_goes_after():
+    """A map in one block waits 32 ns each way, and 16 ns each for 256 bytes at 16 GB/s, beside its multiplying."""
+    program, chip = layer("Conv", height=4, width=4, channels=16, depth=16), load_accelerator("ethos-u65")
+    fast, slow = chip.levels
+    one, other = (Tiled().costs(program, replace(chip, levels=(first, slow))) for first in (immediate(fast), fast))
+    assert other.compute_ps[0] - one.compute_ps[0] == pytest.approx(2 * (32_000 + 16_000), abs=1)

@@ -12,6 +12,7 @@ from memplace_env._lib.units import PS_PER_S, ceil_div, round_up
 from memplace_env.machine.accelerator import Accelerator
 from memplace_env.machine.accelerator.tiling_description import EthosU
 from memplace_env.machine.costs.cost_arrays import LIMIT_PS
+from memplace_env.machine.costs.tiled.access import requested_rates
 from memplace_env.machine.costs.tiled.ethos_u_blocks import (
     BRICK,
     SCALE_BYTES,
@@ -156,9 +157,14 @@ def _tiling(program: Program, accelerator: Accelerator, nest: Nests, ops: list[_
     restreamed = np.zeros(program.num_ops, dtype=np.int64)
     ahead, staged = np.zeros(program.num_ops, dtype=np.bool_), np.zeros(program.num_uses, dtype=np.bool_)
     for number, op in enumerate(ops):
-        busy = op.repeats * op.pieces * cycles(op.layer, op.block, unit, _output_cycles(program, number, op))
         owned = range(program.use_ptr[number], program.use_ptr[number + 1])
         weights = [use for use in owned if nest.role[use] == Role.WEIGHTS]
+        launched = op.pieces * (op.repeats if program.gemm[number, 0] > 1 else 1)  # else repeats are parts of a window
+        busy = op.repeats * op.pieces * cycles(op.layer, op.block, unit, _output_cycles(program, number, op))
+        busy += launched * _edge_cycles(op, accelerator)
+        if launched > 1 and weights and _is_constant(program, weights[0]):
+            awaited = Fraction(int(program.use_bytes[weights[0]]), op.repeats)
+            busy = max(busy, launched * _weight_cycles(awaited, unit, accelerator))
         for use in owned:
             uses.append(_use(program, nest, op, number, use))
             if use in weights:
@@ -182,6 +188,39 @@ def _tiling(program: Program, accelerator: Accelerator, nest: Nests, ops: list[_
         restreamed_bytes=restreamed,
         requests=_requests(program, unit, uses),
     )
+
+
+def _edge_cycles(op: _Op, accelerator: Accelerator) -> Fraction:
+    """Return the cycles before an op's first block, while its input comes, and after its last, while its result goes.
+
+    They are counted as if both lay in the fastest memory, as cycles cannot depend on the plan; where they lie in a
+    slower one, its time covers more. Element-wise ops have none: ethos-u-vela takes them as overlapped.
+    """
+    layer, block, fast = op.layer, op.block, accelerator.levels[0]
+    if layer.kind == Kind.ELEMENTWISE:
+        return Fraction(0)
+    depth = min(block.depth, layer.depth)
+    channels = depth if layer.keeps_channels else min(layer.channels, held_channels(layer, op.unit))
+    source = min(block.input_height, layer.input_height) * min(block.input_width, layer.input_width) * channels
+    result = min(block.height, layer.height) * min(block.width, layer.width) * depth
+    latency = fast.access.read_latency_ps + fast.access.write_latency_ps if fast.access else 0
+    bytes_ps = Fraction(source, fast.read_bytes_per_s) + Fraction(result, fast.write_bytes_per_s)
+    return bytes_ps * op.unit.clock_hz + Fraction(latency * op.unit.clock_hz, PS_PER_S)
+
+
+def _weight_cycles(size: Fraction, unit: EthosU, accelerator: Accelerator) -> Fraction:
+    """Return the cycles until so many bytes of weights have come from the backing memory.
+
+    Each op waits for its weights, which come during the one before; many small ops in a row wait for little else.
+    """
+    memory = accelerator.levels[accelerator.backing]
+    rate, latency = memory.read_bytes_per_s, 0
+    if memory.access is not None:
+        latency = memory.access.read_latency_ps
+        if unit.request_words:
+            asked = counted([min(unit.request_words[_STAGING] * WORD, LIMIT_PS)])
+            rate = min(rate, int(requested_rates(memory.access, asked, np.zeros(1, dtype=np.bool_))[0]))
+    return Fraction(latency * unit.clock_hz, PS_PER_S) + size * unit.clock_hz / rate
 
 
 def _requests(program: Program, unit: EthosU, uses: list[_Use]) -> Requests | None:
