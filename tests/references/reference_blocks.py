@@ -224,6 +224,8 @@ class UnitAtWork:
 
     def output_rate(self) -> Fraction:
         rates = self.unit.output_cycles
+        if self.old and self.op_type == "Transpose":
+            return Fraction(0)
         if self.op_type == "MaxPool":
             return rates.max_pool
         if self.kind == Kind.ELEMENTWISE and not self.moves_only:

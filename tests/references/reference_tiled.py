@@ -159,6 +159,8 @@ class Op(UnitAtWork):
         result = self.uses[-1]
         written = ceil(Fraction(int(self.program.use_bytes[result]) * up(self.D, 16), self.D))
         write_run = 16 * block[1] * (self.unit.cores if self.old else 1)
+        if self.old and self.op_type == "Transpose" and (role == Role.INPUT or use == result):
+            return simple(size, 16 * self.unit.cores if use == result else None, None)
         if role == Role.RESULT:
             return simple(written, write_run, None) if use == result else simple(size, None, None)
         if role == Role.WEIGHTS:

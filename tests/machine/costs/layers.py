@@ -16,7 +16,7 @@ from memplace_env.program.program import Program, TensorKind
 CHIPS = ("ethos-u65", "ethos-u65-256", "ethos-u65-512", "ethos-u85-512", "ethos-u85-2048")
 PRODUCTS = ("Conv", "DepthwiseConv", "ConvTranspose", "Gemm", "MatMul")
 WINDOWED = ("Conv", "DepthwiseConv", "ConvTranspose", "MaxPool", "AveragePool")
-ELEMENTWISE = ("Add", "Mul", "Concat")
+ELEMENTWISE = ("Add", "Mul", "Concat", "Transpose")
 TYPES = (*PRODUCTS, "MaxPool", "AveragePool", "GlobalAveragePool", "Sigmoid", *ELEMENTWISE)
 
 
@@ -96,7 +96,7 @@ def add_layer(
         operands,
         [result],
         gemm=gemm,
-        vector_ops=0 if op_type in PRODUCTS or op_type == "Concat" else size * window,
+        vector_ops=0 if op_type in (*PRODUCTS, "Concat", "Transpose") else size * window,
         geometry=geometry if op_type not in ("Gemm", "MatMul") else None,
     )
     return result

@@ -77,3 +77,14 @@ def test_the_first_input_comes_before_and_the_last_result_goes_after():
     fast, slow = chip.levels
     one, other = (Tiled().costs(program, replace(chip, levels=(first, slow))) for first in (immediate(fast), fast))
     assert other.compute_ps[0] - one.compute_ps[0] == pytest.approx(2 * (32_000 + 16_000), abs=1)
+
+
+@pytest.mark.parametrize(("name", "bursts"), [("ethos-u65-256", (2, 8)), ("ethos-u65-512", (1, 4))])
+def test_transposes_are_copies_in_plain_order_on_the_u65(name, bursts):
+    """All bytes are read once, and written 16 at a time by each core, of a burst of 32 or of 128; all else is free."""
+    chip, size = load_accelerator(name), 6 * 5 * 7
+    costs = costs_of_layer("Transpose", name, height=6, width=5, channels=7, bias=False)
+    for level, (memory, times) in enumerate(zip(chip.levels, bursts, strict=True)):
+        moved_ps = [-(-size * count * 10**12 // memory.read_bytes_per_s) for count in (1, times)]
+        assert costs.use_ps[:, level].tolist() == moved_ps
+    assert costs.compute_ps[0] == 0

@@ -146,7 +146,20 @@ def _op(program: Program, nest: Nests, unit: EthosU, layer: Layer, block: EthosB
     owned = program.use_bytes[program.use_ptr[op] : program.use_ptr[op + 1]]
     moved = ceil_div(int(owned[-1]) * round_up(layer.depth, BRICK), layer.depth) if len(owned) else 0
     cores = unit.cores if unit.generation == "ethos-u65" else 1
-    return _Op(unit, layer, block, int(nest.repeats[op]), pieces, _Use(moved, BRICK * block.width * cores))
+    result = _Use(moved, BRICK * block.width * cores)
+    if len(owned) and _transposes_in_plain_order(program, unit, op):
+        result = _Use(int(owned[-1]), BRICK * cores)
+    return _Op(unit, layer, block, int(nest.repeats[op]), pieces, result)
+
+
+def _transposes_in_plain_order(program: Program, unit: EthosU, op: int) -> bool:
+    """Return whether the op is a transpose on the U65.
+
+    That one transposes by copies whose strides only the plain order allows, in which nothing is rounded up to bricks,
+    and writes no more than a brick a core at once: a small part of a burst. ethos-u-vela counts nothing but the memory
+    accesses, which is its convention; the copies are not free.
+    """
+    return unit.generation == "ethos-u65" and program.op_type[op] == "Transpose"
 
 
 def _tiling(program: Program, accelerator: Accelerator, nest: Nests, ops: list[_Op]) -> Tiling:
@@ -238,6 +251,8 @@ def _use(program: Program, nest: Nests, op: _Op, number: int, use: int) -> _Use:
     if role == Role.WEIGHTS:
         return _Use(size * op.weight_reads, words=_WEIGHTS)
     if role == Role.INPUT:
+        if _transposes_in_plain_order(program, op.unit, number):
+            return _Use(size)
         pixels = int(nest.input_height[number] * nest.input_width[number])
         return _input(op, size, pixels, program.tensor_kind[program.use_tensor[use]])
     if op.layer.kind in (Kind.PRODUCT, Kind.DEPTHWISE):
@@ -274,6 +289,8 @@ def _staging_bytes(op: _Op, size: int, capacity: int) -> int:
 def _output_cycles(program: Program, number: int, op: _Op) -> Fraction:
     """Return cycles per result element; data that are only moved go out as plain results."""
     rates, op_type = op.unit.output_cycles, program.op_type[number]
+    if _transposes_in_plain_order(program, op.unit, number):
+        return Fraction(0)
     if op_type == "MaxPool":
         return rates.max_pool
     if op.layer.kind != Kind.ELEMENTWISE or not program.vector_ops[number]:
