@@ -11,8 +11,8 @@ from itertools import product
 from math import ceil, floor, prod
 
 from memplace_env.machine.accelerator.tiling_description import EthosU
-from memplace_env.machine.costs.tiled.nest import Kind, Nests
-from memplace_env.program.program import GEOMETRY, Program
+from memplace_env.machine.costs.tiled.nest import Kind, Nests, Role
+from memplace_env.program.program import GEOMETRY, Program, TensorKind
 
 Block = tuple[int, int, int]
 """Height, width and depth of the results made at once."""
@@ -38,6 +38,9 @@ class UnitAtWork:
         self.spread(program, op)
         self.fill_with_zeros(int(program.geometry[op, GEOMETRY.index("dilation")]))
         self.pieces = 1
+        self.by_column = self.multiplies_two_maps(program, every, op)
+        if self.by_column:
+            self.kind, self.pieces = Kind.ELEMENTWISE, self.D
         self.split(program, op)
         self.stride = self.stride[0] if self.H > 1 else 1, self.stride[1] if self.W > 1 else 1
         self.k = self.kernel[0] * self.kernel[1]
@@ -61,6 +64,14 @@ class UnitAtWork:
             apart = dilation if dilation % 2 else dilation // 2
             y, x = self.kernel
             self.kernel = y + (y - 1) * (apart - 1), x + (x - 1) * (apart - 1)
+
+    def multiplies_two_maps(self, program: Program, every: Nests, op: int) -> bool:
+        """Return whether a product has no constant operand to make weights of, which the U65 needs."""
+        for use in range(int(program.use_ptr[op]), int(program.use_ptr[op + 1])):
+            if every.role[use] == Role.WEIGHTS:
+                constant = program.tensor_kind[program.use_tensor[use]] == TensorKind.WEIGHT
+                return bool(self.old and self.kind == Kind.PRODUCT and self.kernel == (1, 1) and not constant)
+        return False
 
     def split(self, program: Program, op: int) -> None:
         """Makes windows four or more apart, none of which leaves the input, one op each."""
@@ -192,7 +203,7 @@ class UnitAtWork:
     def cycles(self, block: Block) -> Fraction:
         rate = self.output_rate()
         if self.kind == Kind.ELEMENTWISE:
-            return self.repeats * self.pieces * rate * self.H * self.W * up(self.D, 16)
+            return self.repeats * self.pieces * rate * self.H * self.W * up(self.C, 16)
         in_block, total = (
             [ceil(Fraction(s, u)) for s, u in zip(x, self.box, strict=True)] for x in (block, self.size())
         )
@@ -228,6 +239,8 @@ class UnitAtWork:
             return Fraction(0)
         if self.op_type == "MaxPool":
             return rates.max_pool
+        if self.by_column:
+            return rates.plain * 2 + Fraction(4, 2 * 16) / self.unit.cores
         if self.kind == Kind.ELEMENTWISE and not self.moves_only:
             return rates.multiply if self.op_type == "Mul" else rates.add
         return rates.plain

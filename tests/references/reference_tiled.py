@@ -146,7 +146,7 @@ class Op(UnitAtWork):
         """Bytes of fast memory for weights that are read more than once."""
         size = int(self.program.use_bytes[use])
         two = min(size, 2 * ceil(Fraction(size * block[2], self.D)))
-        if self.blocks_per_map(block) == 1 or self.pieces > 1:
+        if self.by_column or self.blocks_per_map(block) == 1 or self.pieces > 1:
             return 0
         for wanted, share in ((size, Fraction(1, 8)), (two, Fraction(1, 2))):
             if wanted <= share * self.accelerator.levels[0].capacity_bytes:
@@ -167,6 +167,8 @@ class Op(UnitAtWork):
             asked = self.words(WEIGHTS)
             if self.buffer(use, block):
                 return Access(size, None, asked, self.words(STAGING))
+            if self.by_column:
+                return simple(size, None, asked)
             return simple(size * self.pieces * self.blocks_per_map(block), None, asked)
         if role == Role.INPUT:
             return self.streamed(use, block)
@@ -182,6 +184,8 @@ class Op(UnitAtWork):
     def streamed(self, use: int, block: Block) -> Access:
         """The input: bricks of 16 channels if the unit has made it, else pixels one after the other."""
         size = int(self.program.use_bytes[use])
+        if self.by_column:
+            return simple(size * self.D, min(self.C, self.unit.depth_slice), self.words(INPUT))
         plain = self.outside(use)
         channels, run = (self.C, self.slice()) if plain else (up(self.C, 16), 16 * self.input_side(block, 1))
         elements = self.pieces * self.input_reads(block, channels)

@@ -88,3 +88,17 @@ def test_transposes_are_copies_in_plain_order_on_the_u65(name, bursts):
         moved_ps = [-(-size * count * 10**12 // memory.read_bytes_per_s) for count in (1, times)]
         assert costs.use_ps[:, level].tolist() == moved_ps
     assert costs.compute_ps[0] == 0
+
+
+@pytest.mark.parametrize("name", ["ethos-u65-256", "ethos-u65-512"])
+def test_products_of_two_feature_maps_are_made_element_by_element_on_the_u65(name):
+    """3 of 10 x 24 by 24 x 7: for each of 7 columns 10 x 24 products, of 32 channels, in 5/8 cycles, 5/16 with two
+    cores; the first map is read for each column, the second once, and nothing is staged."""
+    chip = load_accelerator(name)
+    costs = costs_of_layer("MatMul", name, batch=3, height=2, width=5, channels=24, depth=7, bias=False)
+    assert costs.compute_ps[0] == 3 * 7 * 10 * 32 * 625 // chip.tiling.cores
+    first, second = -(-7 * 3 * 10 * 24 * 32 // 24), 3 * 24 * 7  # bursts of 32 bytes, runs of 24
+    assert costs.use_ps[:2, 0].tolist() == [
+        -(-size * 10**12 // chip.levels[0].read_bytes_per_s) for size in (first, second)
+    ]
+    assert not costs.reserved_bytes.any()

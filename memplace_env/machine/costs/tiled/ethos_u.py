@@ -64,16 +64,17 @@ class _Op(NamedTuple):
 
     @property
     def weight_reads(self) -> int:
-        """Number of times that the op reads its weights."""
-        return self.pieces * blocks_per_map(self.layer, self.block)
+        """Number of times that the op reads its weights; a column of a second feature map counts as read once."""
+        elementwise = self.layer.kind == Kind.ELEMENTWISE
+        return 1 if elementwise else self.pieces * blocks_per_map(self.layer, self.block)
 
 
 def tile_ethos_u(program: Program, accelerator: Accelerator) -> Iterator[Tiling]:
     """Yield tilings in which all blocks fit the buffers, a half, a quarter, until no op has a smaller block."""
     unit, nest = accelerator.tiling, _spread(program, nests(program))
     assert isinstance(unit, EthosU)
-    pieces = [_pieces(program, nest, op) for op in range(program.num_ops)]
-    layers = [_layer(program, nest, op, count) for op, count in enumerate(pieces)]
+    pieces = [_pieces(program, nest, unit, op) for op in range(program.num_ops)]
+    layers = [_layer(program, nest, unit, op, count) for op, count in enumerate(pieces)]
     choices = [least_traffic(layer, unit) for layer in layers]
     for share in range(max(map(len, choices))):
         chosen = [choice[min(share, len(choice) - 1)] for choice in choices]
@@ -99,13 +100,17 @@ def _spread(program: Program, nest: Nests) -> Nests:
     return nest._replace(**{name: np.where(transposed, new, getattr(nest, name)) for name, new in changes.items()})
 
 
-def _pieces(program: Program, nest: Nests, op: int) -> int:
+def _pieces(program: Program, nest: Nests, unit: EthosU, op: int) -> int:
     """Return how many ops, one after the other, the compiler makes of a nest that the unit cannot work through.
+
+    Products that the U65 makes element by element become an op for each column, see `_is_elementwise_product`.
 
     Windows more than three apart that lie inside the input become an op for each result. The distance is the unit's
     limit; that there is an op for each result, which reads the weights anew, is how ethos-u-vela goes about it. It says
     nothing about what the unit could do, but what runs on it is that compiler's code.
     """
+    if _is_elementwise_product(program, nest, unit, op):
+        return int(nest.depth[op])
     shape = {name: max(1, int(program.geometry[op, index])) for name, index in COLUMN.items()}
     axes = [
         (shape["ifm_y"], shape["ofm_y"], shape["kernel_y"], shape["stride_y"]),
@@ -118,7 +123,22 @@ def _pieces(program: Program, nest: Nests, op: int) -> int:
     return int(nest.height[op]) * int(nest.width[op]) if known and far and inside and not padded else 1
 
 
-def _layer(program: Program, nest: Nests, op: int, pieces: int) -> Layer:
+def _is_elementwise_product(program: Program, nest: Nests, unit: EthosU, op: int) -> bool:
+    """Return whether the op is a product of two feature maps on the U65.
+
+    Its array takes weights only as a compressed stream, which is made before the program runs. ethos-u-vela has each
+    row multiplied by one column of the second map, element by element, and the 32-bit products added up, column by
+    column, so that it reads the first map, in plain order, as often as there are columns: slow, but that is what runs.
+    Where the products lie in between is not counted.
+    """
+    if unit.generation != "ethos-u65" or nest.kind[op] != Kind.PRODUCT or nest.kernel_y[op] * nest.kernel_x[op] > 1:
+        return False
+    owned = np.arange(program.use_ptr[op], program.use_ptr[op + 1])
+    weights = owned[nest.role[owned] == Role.WEIGHTS]
+    return len(weights) > 0 and not _is_constant(program, int(weights[0]))
+
+
+def _layer(program: Program, nest: Nests, unit: EthosU, op: int, pieces: int) -> Layer:
     sizes = nest.height, nest.width, nest.depth, nest.channels
     window = nest.kernel_y, nest.kernel_x, nest.stride_y, nest.stride_x
     source = nest.input_height, nest.input_width
@@ -126,7 +146,9 @@ def _layer(program: Program, nest: Nests, op: int, pieces: int) -> Layer:
     if layer.kind in (Kind.PRODUCT, Kind.DEPTHWISE):
         spacing = _spacing(int(program.geometry[op, COLUMN["dilation"]]))
         layer = layer._replace(kernel_y=(layer.kernel_y - 1) * spacing + 1, kernel_x=(layer.kernel_x - 1) * spacing + 1)
-    if pieces > 1:
+    if _is_elementwise_product(program, nest, unit, op):
+        layer = layer._replace(kind=Kind.ELEMENTWISE)
+    elif pieces > 1:
         layer = layer._replace(height=1, width=1, input_height=layer.kernel_y, input_width=layer.kernel_x)
     return layer._replace(
         stride_y=layer.stride_y if layer.height > 1 else 1, stride_x=layer.stride_x if layer.width > 1 else 1
@@ -253,6 +275,8 @@ def _use(program: Program, nest: Nests, op: _Op, number: int, use: int) -> _Use:
     if role == Role.INPUT:
         if _transposes_in_plain_order(program, op.unit, number):
             return _Use(size)
+        if _is_elementwise_product(program, nest, op.unit, number):
+            return _Use(op.pieces * size, min(op.unit.depth_slice, op.layer.channels), _INPUT)
         pixels = int(nest.input_height[number] * nest.input_width[number])
         return _input(op, size, pixels, program.tensor_kind[program.use_tensor[use]])
     if op.layer.kind in (Kind.PRODUCT, Kind.DEPTHWISE):
@@ -293,6 +317,8 @@ def _output_cycles(program: Program, number: int, op: _Op) -> Fraction:
         return Fraction(0)
     if op_type == "MaxPool":
         return rates.max_pool
+    if op.layer.kind == Kind.ELEMENTWISE and program.gemm[number, 0]:
+        return 2 * rates.plain + Fraction(1, 8 * op.unit.cores)  # 32-bit products, and their sum: 16 channels of 2 rows
     if op.layer.kind != Kind.ELEMENTWISE or not program.vector_ops[number]:
         return rates.plain
     return rates.multiply if op_type == "Mul" else rates.add

@@ -154,7 +154,7 @@ def cycles(layer: Layer, block: EthosBlock[int], unit: EthosU, output_cycles: Fr
         output_cycles: cycles of one result element.
     """
     if layer.kind == Kind.ELEMENTWISE:
-        return output_cycles * layer.height * layer.width * round_up(layer.depth, BRICK)
+        return output_cycles * layer.height * layer.width * round_up(layer.channels, BRICK)
     box = microblock(layer, unit)
     pixels = ceil_div(block.height, box[0]) * ceil_div(block.width, box[1])
     groups = ceil_div(block.depth, box[2])
