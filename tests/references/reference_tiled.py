@@ -178,7 +178,8 @@ class Op(UnitAtWork):
                 return simple(max(size, 10 * self.D * reads), None, self.words(SCALES))
             return simple(written, write_run, stream)
         if self.old or size == self.program.use_bytes[result]:
-            return simple(max(size, written), write_run, stream)
+            plain = self.kind == Kind.ELEMENTWISE and constant(self.program, use)
+            return simple(max(size, written), min(block[2], self.D) if plain else write_run, stream)
         return simple(size, None, stream)
 
     def streamed(self, use: int, block: Block) -> Access:

@@ -102,3 +102,11 @@ def test_products_of_two_feature_maps_are_made_element_by_element_on_the_u65(nam
         -(-size * 10**12 // chip.levels[0].read_bytes_per_s) for size in (first, second)
     ]
     assert not costs.reserved_bytes.any()
+
+
+@pytest.mark.parametrize("name", CHIPS)
+def test_constants_of_element_wise_ops_are_read_in_runs_of_a_block_s_channels(name):
+    """A pixel of 16 channels is 16 bytes of a burst of 128 from DRAM; the constant is as large as the result here."""
+    chip = load_accelerator(name)
+    costs = costs_of_layer("Add", name, height=2, width=2, channels=16)
+    assert costs.use_pj[1, 1] == 2 * 2 * 16 * 128 // 16 * chip.levels[1].pj_per_byte

@@ -284,7 +284,10 @@ def _use(program: Program, nest: Nests, op: _Op, number: int, use: int) -> _Use:
             return _Use(max(size, SCALE_BYTES * op.layer.depth * op.weight_reads * op.repeats), words=_SCALES)
         return op.result._replace(words=_INPUT)
     if op.unit.generation == "ethos-u65" or size == program.use_bytes[program.use_ptr[number + 1] - 1]:
-        return _Use(max(size, op.result.moved), op.result.run, _INPUT)  # The U65 spreads an operand as it reads it.
+        run = op.result.run
+        if op.layer.kind == Kind.ELEMENTWISE and _is_constant(program, use):
+            run = min(op.block.depth, op.layer.depth)  # Constants lie in plain order: a block's channels of a pixel.
+        return _Use(max(size, op.result.moved), run, _INPUT)  # The U65 spreads an operand as it reads it.
     return _Use(size, words=_INPUT)
 
 
