@@ -42,7 +42,7 @@ BOUNDS = {"mean": 0.10, "worst": 0.30, "bytes": 0.20, "rank": 0.90}
 """Requirements set before anything was measured: geometric mean and worst error of total time, error of DRAM bytes,
 and rank correlation of layers, see `least_rank`."""
 UNSEEN = BOUNDS | {"mean": 0.15, "worst": 0.35}
-"""The same for networks of families that no formula has seen, `vela-unseen`."""
+"""The same for networks of families that no formula had seen when they were chosen, `vela-unseen`."""
 
 
 def chip_of(row: Row) -> Accelerator:
