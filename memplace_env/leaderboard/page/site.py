@@ -58,8 +58,10 @@ def check_destination(out: Path) -> None:
     """Check before long work that the page can be written to a folder.
 
     Raises:
-        LeaderboardError: if `out` is a file or a link, or a folder with other contents than a page.
+        LeaderboardError: if `out` is a file or a link, or a folder with other contents than a page, or plotly is not
+            installed.
     """
+    _plotly()
     if out.is_symlink() or (out.exists() and not out.is_dir()):
         raise LeaderboardError(f"--out {out} is not a folder; pass another one.")
     if out.is_dir() and any(out.iterdir()) and not (out / MARKER).is_file():
