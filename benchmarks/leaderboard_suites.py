@@ -3,8 +3,8 @@
     python -m benchmarks.leaderboard_suites    # writes suites that do not exist; existing ones never change
 
 `one-shot-v1` and `game-v1` are all ids registered when the suites were written. The rule of `quick-v1`, fixed before
-anything was run on it: an id counts if it leaves `LEAST_GAIN` over the baseline; of each
-formulation the four chips with most ids (ties by name) of which any counts, and of each of these the one with the
+anything was run on it: an id counts if it leaves `LEAST_GAIN` over the baseline; of each formulation the four chips
+with most ids (ties by the ops of their smallest program) of which any counts, and of each of these the one with the
 fewest ops that does. `sliced-v1` is chosen likewise among the sliced ids: of each chip two, of different groups.
 `quick-v2` is chosen as quick-v1 from as many chips as it takes, of each four of different groups, until there are
 twelve of each formulation; its facts are those that the whole suites pinned. `black-box-v2` has the instances of
@@ -14,6 +14,7 @@ twelve of each formulation; its facts are those that the whole suites pinned. `b
 from __future__ import annotations
 
 import argparse
+import math
 from collections import Counter
 from collections.abc import Iterable
 from importlib.resources import files
@@ -42,16 +43,6 @@ TRACKS: dict[str, dict[str, Any]] = {
     "search": {
         "summary": "each environment by itself; the cost arrays may be read",
         "budgets": ["10", "100", "1000", "4000", "1s", "10s", "60s"],
-    },
-    "black-box-2": {
-        "summary": "a machine that only measuring tells anything of, with 2 % noise; budgets are measurements",
-        "budgets": ["20", "100", "500", "10s"],
-        "noise": 0.02,
-    },
-    "black-box-5": {
-        "summary": "the same machine with 5 % noise",
-        "budgets": ["20", "100", "500", "10s"],
-        "noise": 0.05,
     },
     "zero-shot": {
         "summary": "trained on the train split only, played on the test split",
@@ -131,7 +122,10 @@ def quick(
     for formulation in FORMULATIONS:
         rows = {env_id: row for env_id, row in table.items() if row["formulation"] is formulation}
         count = Counter(row["accelerator"] for row in rows.values())
-        candidates: dict[str, list[str]] = {chip: [] for chip in sorted(count, key=lambda chip: (-count[chip], chip))}
+        least = {chip: math.inf for chip in count}
+        for env_id, row in rows.items():
+            least[row["accelerator"]] = min(least[row["accelerator"]], facts[env_id]["ops"])
+        candidates: dict[str, list[str]] = {chip: [] for chip in sorted(count, key=lambda c: (-count[c], least[c], c))}
         for env_id, row in rows.items():
             if facts[env_id]["baseline_ps"] >= (1 + LEAST_GAIN) * row["best_ps"]:
                 candidates[row["accelerator"]].append(env_id)
