@@ -17,31 +17,35 @@ from collections.abc import Callable
 from typing import Any
 
 from memplace_agents.registry import make_agent
-from memplace_env.leaderboard.black_box import BlackBox
-from memplace_env.leaderboard.jobs import BOX_SEED, Job, judge, play
+from memplace_env.leaderboard.drawn_machines import MeasuredMachine, drawn_machine
+from memplace_env.leaderboard.jobs import Job, judge, play
 from memplace_env.leaderboard.pinned import make_env
 from memplace_env.leaderboard.suite import Budget, load_suite
 
-SUITE = load_suite("quick-v1")
+MACHINE_SEED = 0
 CASES = (
-    ("search", "local-search", "MemPlace-Evoformer-pairs-edge-tpu-v0", "4000"),
-    ("search", "game-local-search", "MallocGame-DistilBERT-ethos-u65-v0", "4000"),
-    ("black-box-2", "local-search", "MemPlace-Evoformer-pairs-edge-tpu-v0", "500"),
-    ("black-box-2", "game-local-search", "MallocGame-DistilBERT-ethos-u65-v0", "500"),
+    ("quick-v1", "search", "local-search", "MemPlace-Evoformer-pairs-edge-tpu-v0", "4000"),
+    ("quick-v1", "search", "game-local-search", "MallocGame-R3D-18-edge-tpu-v0", "4000"),
+    ("black-box-v2", "factors-5", "local-search", "MemPlace-Evoformer-pairs-edge-tpu-v0", "500"),
+    ("black-box-v2", "factors-5", "game-local-search", "MallocGame-R3D-18-edge-tpu-v0", "500"),
 )
 REPEATS = 5
 
 
-def without_judge(track: str, agent: str, env_id: str, budget: str) -> None:
+def without_judge(suite: str, track: str, agent: str, env_id: str, budget: str) -> None:
     """Search in this process."""
-    noise = SUITE.track(track).noise
-    box = None if noise is None else BlackBox(BOX_SEED, noise=noise, noise_seed=0)
+    played = load_suite(suite).track(track)
+    box = None
+    if played.machine is not None:
+        box = MeasuredMachine(drawn_machine(played.machine, MACHINE_SEED), played.noise or 0.0, 0)
     make_agent(agent).solve(make_env(env_id, box), budget=int(budget), seed=0)
 
 
-def judged(track: str, agent: str, env_id: str, budget: str) -> float:
+def judged(suite: str, track: str, agent: str, env_id: str, budget: str) -> float:
     """Let the judge play a run; return the processor seconds of the agent's process."""
-    return play(Job(agent, {}, SUITE.track(track), env_id, Budget(budget), 0)).processor_seconds or 0.0
+    played = load_suite(suite).track(track)
+    seed = MACHINE_SEED if played.machine else None
+    return play(Job(agent, {}, played, env_id, Budget(budget), 0, machine_seed=seed)).processor_seconds or 0.0
 
 
 def measured(work: Callable[[], Any]) -> tuple[float, float, Any]:
@@ -67,7 +71,7 @@ def main() -> None:
         judge_s, judged_wall_s, agent_s = measured(lambda case=case: judged(*case))  # type: ignore[misc]
         rows.append(
             {
-                **dict(zip(("track", "agent", "env_id", "plans"), case, strict=True)),
+                **dict(zip(("suite", "track", "agent", "env_id", "plans"), case, strict=True)),
                 "without_judge_s": round(alone_s, 4),
                 "agent_s": round(agent_s, 4),
                 "judge_s": round(judge_s, 4),

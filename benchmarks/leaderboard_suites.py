@@ -74,8 +74,6 @@ BOX_TRACKS = {
     for machine, summary in MACHINE_SUMMARIES.items()
     for percent in (0, 5)
 }
-NOT_BOXED = ("game-v1", "sliced-v1")
-"""Suites without black-box tracks: best plans of their instances on that machine are unknown."""
 FIRST_LINE = "Pinned: never edit. Written by `python -m benchmarks.leaderboard_suites`, see there for the rules."
 
 
@@ -122,7 +120,7 @@ def quick(
     for formulation in FORMULATIONS:
         rows = {env_id: row for env_id, row in table.items() if row["formulation"] is formulation}
         count = Counter(row["accelerator"] for row in rows.values())
-        least = {chip: math.inf for chip in count}
+        least = dict.fromkeys(count, math.inf)
         for env_id, row in rows.items():
             least[row["accelerator"]] = min(least[row["accelerator"]], facts[env_id]["ops"])
         candidates: dict[str, list[str]] = {chip: [] for chip in sorted(count, key=lambda c: (-count[c], least[c], c))}
@@ -161,9 +159,7 @@ def write(name: str, ids: Iterable[str], facts: dict[str, dict[str, Any]]) -> No
     """Write a suite's file."""
     document = tomlkit.document()
     document.add(tomlkit.comment(FIRST_LINE))
-    tracks = {track: fields for track, fields in TRACKS.items() if name not in NOT_BOXED or "noise" not in fields}
-    if name == DRAWN:
-        tracks = BOX_TRACKS
+    tracks = BOX_TRACKS if name == DRAWN else TRACKS
     if name == "quick-v2":
         tracks = {"search": TRACKS["search"]}
     for key, value in {"name": name, "summary": SUMMARIES[name], "seeds": SEEDS, "tracks": tracks}.items():

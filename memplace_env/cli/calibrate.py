@@ -41,7 +41,7 @@ def calibrate(
     name: Annotated[str | None, typer.Option("--name", help="Name of the device's chip; default cuda.")] = None,
     sources: Annotated[
         list[Path] | None,
-        typer.Option("--from", metavar="PATH", help="A .csv file, or a black-box submission, to learn from; repeat."),
+        typer.Option("--from", metavar="PATH", help="A .csv file to learn from; repeat."),
     ] = None,
     noise: Annotated[
         float, typer.Option("--noise", min=0, max=1, help="Relative standard deviation of what --from measured.")
@@ -64,9 +64,9 @@ def calibrate(
     Or, with --device cuda and at least one --model, measure a GPU: its bus, memory and units, and each different op of
     these models in float32 (--batch, --dim), and write it as a chip with the cost model 'measured'.
 
-    Or, with --from, learn the factors of the chip's costs by kind of op and level from measured plans of programs: rows
-    of such .csv files, or submissions to a black-box track of one machine. 'memplace solve MODEL --agent calibrated
-    --machine FILE' begins with them on another program.
+    Or, with --from, learn the factors of the chip's costs by kind of op and level from measured plans of programs, the
+    rows of such .csv files. 'memplace solve MODEL --agent calibrated --machine FILE' begins with them on another
+    program.
     """
     if [measurements is None, device is None, not sources].count(False) != 1:
         raise CalibrationError(

@@ -8,7 +8,6 @@ from math import exp, sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from memplace_env._lib.errors import CalibrationError
 from memplace_env.cli.console import print_json, stderr, stdout
 from memplace_env.cli.measurements import read_measurements
 from memplace_env.cli.model_flags import ModelFlags
@@ -29,8 +28,8 @@ def learn_machine(sources: Sequence[Path], flags: ModelFlags, path: Path, *, noi
     """Learn a machine from measured plans, program by program, and write it.
 
     Args:
-        sources: .csv files of measured latencies, and folders of submissions to a black-box track.
-        flags: the chip, and the cost model of .csv files.
+        sources: .csv files of measured latencies.
+        flags: the chip and its cost model.
         path: the file to write.
         noise: relative standard deviation of the measurements.
         json: True to print JSON instead of a table.
@@ -39,17 +38,12 @@ def learn_machine(sources: Sequence[Path], flags: ModelFlags, path: Path, *, noi
         CalibrationError: naming the file that cannot be used.
     """
     from memplace_agents.calibrated.machine_model import MachineModel, MeasuredProgram
-    from memplace_env.machine.accelerator import load_accelerator
 
-    chip = load_accelerator(flags.chip).sha256
     by_program: dict[str, list[Measured]] = defaultdict(list)
     with stderr().status("reading measurements"):
         for source in sources:
-            for task, plan, latency_s in _submitted(source) if source.is_dir() else _listed(source, flags):
-                if task.accelerator.sha256 == chip:
-                    by_program[task.program.sha256].append((task, plan, latency_s))
-    if not by_program:
-        raise CalibrationError(f"Nothing in {', '.join(map(str, sources))} was measured on the chip {flags.chip}.")
+            for task, plan, latency_s in _listed(source, flags):
+                by_program[task.program.sha256].append((task, plan, latency_s))
     learned = [
         MeasuredProgram(rows[0][0], *zip(*(row[1:] for row in rows), strict=True)) for rows in by_program.values()
     ]
@@ -71,26 +65,6 @@ def _listed(path: Path, flags: ModelFlags) -> Iterator[Measured]:
 
     for row in read_measurements(path, flags):
         yield row.task, row.plan or native_plan(row.task), row.latency_s
-
-
-def _submitted(folder: Path) -> Iterator[Measured]:
-    """Yield the plans of a submission with their true latencies on its track's machine."""
-    from memplace_env._lib.units import PS
-    from memplace_env.leaderboard.pinned import task_of
-    from memplace_env.leaderboard.suite import load_suite
-    from memplace_env.leaderboard.verifying import read
-    from memplace_env.placement.validation import require_valid
-
-    submission = read(folder)
-    meta = submission.meta
-    if not load_suite(meta.suite).track(meta.track).is_black_box:
-        raise CalibrationError(f"{folder} is of the track {meta.track}, which measures no machine; pass another one.")
-    if meta.machine_seeds is not None and len(set(meta.machine_seeds)) > 1:
-        raise CalibrationError(f"{folder} is of {len(meta.machine_seeds)} machines; pass submissions of one machine.")
-    for entry in submission.entries:
-        task = task_of(entry.env_id)
-        require_valid(task, entry.plan)
-        yield task, entry.plan, entry.latency_ps * PS
 
 
 def _factors(machine: MachineModel) -> dict[str, tuple[float, float]]:

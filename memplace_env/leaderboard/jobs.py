@@ -9,7 +9,6 @@ from functools import cache, lru_cache
 from typing import Any, Final
 
 from memplace_env._lib.errors import LeaderboardError
-from memplace_env.leaderboard.black_box import BlackBox
 from memplace_env.leaderboard.checks import check_spending
 from memplace_env.leaderboard.drawn_machines import DrawnMachine, MeasuredMachine, drawn_machine, noise_seed
 from memplace_env.leaderboard.entry import Entry, Point, RunKey
@@ -25,8 +24,6 @@ from memplace_env.placement.validation import violations
 
 ENDLESS: Final = 10**7
 """Budget in plans where only time ends the search, or the agent ends it."""
-BOX_SEED: Final = 20_26
-"""Seed of the machine that black-box tracks measure if none is drawn, the same for all submissions."""
 
 
 @dataclass(frozen=True)
@@ -145,12 +142,10 @@ _only_search = lru_cache(maxsize=64)(_search)
 """Searches that several entries share."""
 
 
-def _box(job: Job) -> BlackBox | MeasuredMachine | None:
+def _box(job: Job) -> MeasuredMachine | None:
     """Return the simulator that the agent meets; None for the cost arrays."""
     if job.track.noise is None or job.nominal:
         return None
-    if job.track.machine is None:
-        return BlackBox(BOX_SEED, noise=job.track.noise, noise_seed=job.seed)
     machine, seed = _machine(job.track, job.machine_seed), noise_seed(job.machine_seed or 0, *job.key)
     return MeasuredMachine(machine, job.track.noise, seed)
 
@@ -179,8 +174,7 @@ def true_latency_ps(track: Track, env_id: str, plan: MemoryPlan, machine_seed: i
 
 def _machine(track: Track, seed: int | None) -> DrawnMachine:
     """Return the machine that a black-box track measures, without noise."""
-    if track.machine is None:
-        return drawn_machine("factors", BOX_SEED)
+    assert track.machine is not None
     if seed is None:
         raise LeaderboardError(f"the track {track.name} draws its machine; a seed of it is missing.")
     return drawn_machine(track.machine, seed)

@@ -11,14 +11,6 @@ from memplace_env.leaderboard.submission import Submission
 from memplace_env.leaderboard.suite import Known, Suite, Track, best_known
 from memplace_env.placement.memory_plan import MemoryPlan
 
-BLACK_BOX = "@black-box"
-"""Suffix of the key of an instance's best known results on the machine that black-box tracks measure."""
-
-
-def key_of(track: Track, env_id: str) -> str:
-    """Return the key of an instance in `best_known`."""
-    return env_id + BLACK_BOX if track.is_black_box else env_id
-
 
 def baselines(suite: Suite, track: Track, submissions: Sequence[Submission] = ()) -> Mapping[str, int]:
     """Return the latency of the baseline in ps, by `Meta.place`.
@@ -33,13 +25,7 @@ def baselines(suite: Suite, track: Track, submissions: Sequence[Submission] = ()
             for env_id in suite.instances
             for seed in sorted({seed for submission in submissions for seed in submission.meta.machine_seeds or ()})
         }
-    if not track.is_black_box:
-        return {env_id: instance.baseline_ps for env_id, instance in suite.instances.items()}
-    return {
-        env_id: true_latency_ps(track, env_id, _baseline_plan(env_id))
-        for env_id in suite.instances
-        if key_of(track, env_id) in best_known()
-    }
+    return {env_id: instance.baseline_ps for env_id, instance in suite.instances.items()}
 
 
 def known(suite: Suite, track: Track, submissions: Sequence[Submission] = ()) -> Mapping[str, Known]:
@@ -54,7 +40,7 @@ def known(suite: Suite, track: Track, submissions: Sequence[Submission] = ()) ->
     """
     if track.machine is None:
         table = best_known()
-        return {env_id: table[key_of(track, env_id)] for env_id in suite.instances if key_of(track, env_id) in table}
+        return {env_id: table[env_id] for env_id in suite.instances if env_id in table}
     fastest: dict[str, int] = {}
     for submission in submissions:
         meta = submission.meta

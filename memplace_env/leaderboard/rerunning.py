@@ -56,16 +56,10 @@ def run_again(
         on_progress: called with the number of finished runs and of all.
 
     Raises:
-        LeaderboardError: if the track's machine is public, the submission has no such budget, its code is another one
-            here, or it does not come out.
+        LeaderboardError: if the submission has no such budget, its code is another one here, or it does not come out.
     """
     meta, suite = submission.meta, load_suite(submission.meta.suite)
     track = suite.track(meta.track)
-    if track.is_black_box and track.machine is None:
-        raise LeaderboardError(
-            f"{folder}: the machine of {track.name} is public, so that running again shows nothing; its rows stay "
-            "declared. Machines of black-box-v2 are drawn."
-        )
     chosen = tuple(budget for budget in meta.budgets if budget in (budgets or meta.budgets))
     if not chosen or set(budgets) - set(meta.budgets):
         raise LeaderboardError(f"{folder} has the budgets {', '.join(meta.budgets)}, not {', '.join(budgets)}.")

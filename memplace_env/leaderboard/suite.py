@@ -66,7 +66,7 @@ class Track:
         noise: relative standard deviation of measurements; None where latencies come from the cost arrays, which agents
             may read.
         machine: name of the machine that is measured, whose seed is drawn when a run is judged, see `drawn_machines`;
-            None for the one of `jobs.BOX_SEED`.
+            None where nothing is measured.
         split: the split that instances are taken from, by the group of their program; None for all.
     """
 
@@ -90,8 +90,6 @@ class Track:
                 "Ranked at equal processor time: costs are public, so that an agent may time plans on a copy of its "
                 "own, and tables of plans compare what agents asked for."
             )
-        if self.machine is None:
-            return "The machine is public, so that an agent may be tuned on it: all rows are declared."
         return "Ranked at equal measurements, which the judge of a run answers and counts."
 
     @property
@@ -224,7 +222,7 @@ def load_suite(name: str) -> Suite:
 
 @lru_cache
 def best_known() -> Mapping[str, Known]:
-    """Return the best known results of each instance, by `references.key_of`."""
+    """Return the best known results of each instance by id."""
     return {env_id: Known(**fields) for env_id, fields in tomllib.loads(_read("best-known").decode()).items()}
 
 

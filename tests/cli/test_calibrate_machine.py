@@ -11,7 +11,6 @@ import pytest
 from tests.cli.conftest import MODEL, OTHER, Run
 from tests.source import ROOT
 
-SUBMISSIONS = ROOT / "benchmarks" / "submissions"
 MACHINE = "nnp-i-machine.json"
 
 
@@ -46,20 +45,11 @@ def test_a_machine_from_measured_plans_begins_a_search(parsed: Callable[..., Any
         assert named in " ".join(result.stderr.split())
 
 
-def test_a_submission_to_a_black_box_track(parsed: Callable[..., Any]) -> None:
-    found = parsed("calibrate", "--from", SUBMISSIONS / "quick-black-box-2-native", "--output", "m.json")
-    assert found["written"] == "m.json"
-    assert "TCN-LM" in [program["name"] for program in found["programs"]]
-
-
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
-        (["--from", SUBMISSIONS / "quick-exact"], "which measures no machine"),
-        (["--from", SUBMISSIONS / "black-box-v2-factors-5-native"], "machines; pass submissions of one machine"),
         (["--from", "no.csv"], "no.csv: it cannot be read"),
-        (["--from", ROOT / "docs"], "does not belong into a submission"),
-        (["--from", SUBMISSIONS / "quick-black-box-2-native", "-a", "ethos-u85-512"], "on the chip ethos-u85-512"),
+        (["--from", ROOT / "docs"], "docs: it cannot be read"),
         (["--from", "m.csv", "--fit", "DRAM.efficiency"], "--fit cannot go with --from"),
         (["m.csv", "--noise", 0.1], "--noise cannot go with"),
         (["m.csv", "--from", "m.csv"], "Pass either"),

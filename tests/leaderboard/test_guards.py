@@ -68,7 +68,6 @@ def spending_cases(entry) -> list[Case]:
 
 
 def meta_cases(meta) -> list[Case]:
-    boxed = {"track": "black-box-2", "budgets": ("20",)}
     drawn = {
         **{"suite": DRAWN.name, "suite_sha256": DRAWN.sha256, "track": "event-1-0", "budgets": ("10",)},
         "machine_seeds": (1, 2, 3, 4, 5),
@@ -81,7 +80,7 @@ def meta_cases(meta) -> list[Case]:
         of_meta(meta, budgets=("11",)),
         of_meta(meta, seeds=(0, 1, 2, 3, 7)),
         of_meta(meta, formulations=("dynamic",)),
-        of_meta(meta, **boxed, deterministic=True, seeds=(0,)),
+        of_meta(meta, **drawn, deterministic=True),
         of_meta(meta, nominal=True),
         of_meta(meta, machine_seeds=(1, 2, 3, 4, 5)),
         of_meta(meta, **drawn),

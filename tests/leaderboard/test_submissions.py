@@ -52,11 +52,8 @@ def test_none_is_left_out():
 @pytest.mark.parametrize(
     ("suite", "track", "formulation"),
     [
-        *(("quick-v1", track, kind) for track in ("search", "black-box-2", "black-box-5") for kind in MANDATORY),
-        *(
-            ("one-shot-v1", track, Formulation.ONE_SHOT)
-            for track in ("search", "black-box-2", "black-box-5", "zero-shot")
-        ),
+        *(("quick-v1", "search", kind) for kind in MANDATORY),
+        *(("one-shot-v1", track, Formulation.ONE_SHOT) for track in ("search", "zero-shot")),
         *(("game-v1", track, Formulation.GAME) for track in ("search", "zero-shot")),
         ("sliced-v1", "search", Formulation.ONE_SHOT),
     ],
