@@ -1,4 +1,4 @@
-"""The machine of the black-box tracks: its costs differ from the cost arrays, and its measurements are noisy."""
+"""The machine `factors` of black-box tracks: its costs differ from the cost arrays, and its measurements are noisy."""
 
 from __future__ import annotations
 
@@ -90,10 +90,6 @@ class BlackBox:
     def run_batch(self, program: Program, accelerator: Accelerator, plans: Sequence[MemoryPlan]) -> list[Report]:
         """Measure plans one after the other."""
         return [self.run(program, accelerator, plan) for plan in plans]
-
-    def cost(self, plans: Sequence[MemoryPlan]) -> int:
-        """Return by how much measuring these plans would raise `measured`."""
-        return len(plans)
 
     def exact(self) -> BlackBox:
         """Return the same machine without noise, with the same delay."""

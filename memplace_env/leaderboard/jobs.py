@@ -144,10 +144,10 @@ _only_search = lru_cache(maxsize=64)(_search)
 
 def _box(job: Job) -> MeasuredMachine | None:
     """Return the simulator that the agent meets; None for the cost arrays."""
-    if job.track.noise is None or job.nominal:
+    if not job.track.is_black_box or job.nominal:
         return None
     machine, seed = _machine(job.track, job.machine_seed), noise_seed(job.machine_seed or 0, *job.key)
-    return MeasuredMachine(machine, job.track.noise, seed)
+    return MeasuredMachine(machine, job.track.noise or 0.0, seed)
 
 
 def true_latency_ps(track: Track, env_id: str, plan: MemoryPlan, machine_seed: int | None = None) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from memplace_env._lib.errors import LeaderboardError
-from memplace_env.leaderboard.black_box import BlackBox
 from memplace_env.leaderboard.drawn_machines import MeasuredMachine
 from memplace_env.leaderboard.plan_wire import from_bytes
 from memplace_env.leaderboard.remote_simulator import MEASURED, REFUSED, RESULT
@@ -20,7 +19,7 @@ class JudgedMachine:
         most: plans that may be measured after the free baselines; None for any number.
     """
 
-    def __init__(self, machine: BlackBox | MeasuredMachine, task: Task, most: int | None) -> None:
+    def __init__(self, machine: MeasuredMachine, task: Task, most: int | None) -> None:
         self._machine, self._task, self._most = machine, task, most
         self._free: int | None = None
 

@@ -79,8 +79,8 @@ class Track:
 
     @property
     def is_black_box(self) -> bool:
-        """True if a simulator that measures takes the place of the cost arrays."""
-        return self.noise is not None
+        """True if a drawn machine takes the place of the cost arrays."""
+        return self.machine is not None
 
     @property
     def meaning(self) -> str:

@@ -103,7 +103,7 @@ def suite():
             task.program.num_ops, task.program.sha256, task.accelerator.sha256, "0" * 64, ps_,
         )  # fmt: skip
     track = Track("search", "Each environment by itself; the cost arrays may be read.", (Budget("10"), Budget("50")))
-    quiet = Track("black-box", "A slow and noisy machine.", (Budget("20"),), noise=0.02)
+    quiet = Track("black-box", "A slow and noisy machine.", (Budget("20"),), noise=0.02, machine="factors")
     return Suite("fixture-v1", "a fixture", 2, {"search": track, "black-box": quiet}, instances, "0" * 64)
 
 

@@ -28,7 +28,7 @@ KNOWN = {each: Known(600, BEST, BOUND) for each in IDS} | {FLAT: Known(990, 980,
 TRACKS = {
     "search": Track("search", "Search.", tuple(map(Budget, ("10", "100", "1s", "10s")))),
     "zero-shot": Track("zero-shot", "Zero-shot.", tuple(map(Budget, ("1", "10")))),
-    "black-box": Track("black-box", "Measured.", (Budget("20"),), noise=0.02),
+    "black-box": Track("black-box", "Measured.", (Budget("20"),), noise=0.02, machine="factors"),
 }
 
 
