@@ -55,15 +55,15 @@ def test_best_known_takes_bound_and_plan(recorded):
     known = best_known()[MAP]
     recorded(record(MAP, known.best_ps, known.bound_ps - 5))
     with pytest.raises(SystemExit, match="no plan in"):
-        leaderboard_known.known([], [])
+        leaderboard_known.known([])
     solution = make_agent("native").solve(MAP)
     proofs.keep(MAP, solution.report.latency_ps, solution.plan)
-    row = leaderboard_known.known([], [])[MAP]
+    row = leaderboard_known.known([])[MAP]
     assert row["bound_ps"] == known.bound_ps - 5
     assert row["best_ps"] < solution.report.latency_ps
     recorded(record(MAP, known.best_ps, 2 * known.best_ps))
     with pytest.raises(SystemExit, match="below the bound"):
-        leaderboard_known.known([], [])
+        leaderboard_known.known([])
 
 
 def test_tables_are_of_each_suite():
