@@ -96,11 +96,13 @@ class Answer(NamedTuple):
         values: float64[C], the best solution; None if there is none.
         bound: lower bound of the objective; 0 if nothing is proven, as our costs are never negative.
         interrupted: True if an interrupt (Ctrl-C) ended the search; the solution is the best until then.
+        price: float64[R], prices of the rows that prove the bound of a relaxed program; None if there are none.
     """
 
     values: Floats | None
     bound: float
     interrupted: bool = False
+    price: Floats | None = None
 
 
 class _Work:
@@ -189,8 +191,9 @@ def relax(
     solution, info = solver.getSolution(), solver.getInfo()
     if clock is not None:
         clock.spend(step_s * max(info.ipm_iteration_count if interior else info.simplex_iteration_count, 0))
-    bound = dual_bound(program, np.array(solution.row_dual)) if solution.dual_valid else 0.0
-    return Answer(_values(solver), max(bound, 0.0) * (1 - ROUNDING), interrupted)
+    price = np.array(solution.row_dual) if solution.dual_valid else None
+    bound = 0.0 if price is None else max(dual_bound(program, price), 0.0)
+    return Answer(_values(solver), bound * (1 - ROUNDING), interrupted, price)
 
 
 def dual_bound(program: LinearProgram, price: Floats) -> float:

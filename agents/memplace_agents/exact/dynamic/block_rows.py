@@ -101,7 +101,7 @@ def _copies_of_a_result(draft: Draft, tensor: int) -> None:
         _add_copies(draft, row, copies, level, op[~waits], -1)
     # A switch is 1 while copies may be under way, which it may be only once the result is wholly written back.
     if waits.any():
-        switch = draft.new_switches(int(waits.sum()))
+        switch = draft.new_switches(op[waits])
         draft.rows.add(_saved(draft, np.full(len(switch), tensor), op[waits] - 1, -1), switch, -1)
         for level in draft.levels:
             row = draft.rows.new(len(switch))

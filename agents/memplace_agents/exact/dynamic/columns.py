@@ -70,6 +70,8 @@ class Columns(NamedTuple):
         time: int64[T+1], time of each op and of the wait behind it, and of the tail.
         spare, bank: int64[T], port time that the op leaves, and that early copies may still use when it starts; only
             if there are early copies.
+        op: int64[total], the op of each column: of its use, its share or its time; for `stay` that of the use before, 0
+            for `resident`.
         total: number of columns so far.
     """
 
@@ -85,6 +87,7 @@ class Columns(NamedTuple):
     time: Ints
     spare: Ints
     bank: Ints
+    op: Ints
     total: int
 
 
@@ -115,30 +118,43 @@ def number_columns(task: Task, uses: Uses, window: Ints) -> Columns:
     # An op touches a level at a cost only if that level has a latency.
     touched = np.zeros((program.num_ops, backing + 1), dtype=bool)
     touched[op] = costs.latency_ps > 0
-    parts: list[tuple[NDArray[np.bool_], int | Ints]] = [
-        (resident, 1),
-        (here, 1),
-        (apart, 1),
-        (stays, 1),
-        (copies, (op - window)[:, None]),
-        (early, 1),
-        (sends, (uses.sent_by - uses.valid + 1)[:, None]),
-        (touched, 1),
-        (np.ones(program.num_ops + 1, dtype=bool), 1),
-        (np.full(program.num_ops, early.any()), 1),
-        (np.full(program.num_ops, early.any()), 1),
+    time = np.arange(program.num_ops + 1)
+    # Who has columns, how many each, and the op of the first of them.
+    parts: list[tuple[NDArray[np.bool_], int | Ints, int | Ints]] = [
+        (resident, 1, 0),
+        (here, 1, op[:, None]),
+        (apart, 1, op[:, None]),
+        (stays, 1, op[uses.before][:, None]),
+        (copies, (op - window)[:, None], window[:, None]),
+        (early, 1, window[:, None]),
+        (sends, (uses.sent_by - uses.valid + 1)[:, None], uses.valid[:, None]),
+        (touched, 1, time[:-1, None]),
+        (np.ones(program.num_ops + 1, dtype=bool), 1, time),
+        (np.full(program.num_ops, early.any()), 1, time[:-1]),
+        (np.full(program.num_ops, early.any()), 1, time[:-1]),
     ]
-    total, first = 0, list[Ints]()
-    for wanted, lengths in parts:
-        column, total = _number(wanted, lengths, total)
-        first.append(column)
+    total, first, ops = 0, list[Ints](), list[Ints]()
+    for wanted, lengths, begin in parts:
+        taken = np.where(wanted, lengths, 0)
+        ends = total + np.cumsum(taken).reshape(wanted.shape)
+        first.append(np.where(taken > 0, ends - taken, -1))
+        since = np.broadcast_to(begin, wanted.shape) - (ends - taken)
+        ops.append(np.repeat(since.ravel(), taken.ravel()) + np.arange(total, total + taken.sum()))
+        total += int(taken.sum())
     resident_, here_, apart_, stay_, copied_, early_, sent_, touches_, time_, spare_, bank_ = first
-    fast = np.where(apart_ >= 0, apart_, here_)
-    return Columns(resident_, here_, fast, stay_, copied_, early_, window, sent_, touches_, time_, spare_, bank_, total)
-
-
-def _number(wanted: NDArray[np.bool_], lengths: int | Ints, start: int) -> tuple[Ints, int]:
-    """Return the first column of each wanted entry, -1 for others, numbered from `start` on, and the next free one."""
-    taken = np.where(wanted, lengths, 0)
-    ends = start + np.cumsum(taken.ravel()).reshape(wanted.shape)
-    return np.where(wanted & (taken > 0), ends - taken, -1), int(ends.ravel()[-1]) if ends.size else start
+    return Columns(
+        resident_,
+        here_,
+        np.where(apart_ >= 0, apart_, here_),
+        stay_,
+        copied_,
+        early_,
+        window,
+        sent_,
+        touches_,
+        time_,
+        spare_,
+        bank_,
+        np.concatenate(ops),
+        total,
+    )

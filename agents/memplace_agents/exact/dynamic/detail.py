@@ -21,6 +21,10 @@ MOST_SHARES = 150_000
 """Most columns of copies for branch and bound; more of them slow it down more than they help. Our choice."""
 
 
+WeighedRow = tuple[int, int, DualFeasible]
+"""Level, op and function of a row of `Detail.weighed`."""
+
+
 @derived
 def most_columns(task: Task) -> int:
     """Return the columns of the program with all write-backs; they grow with the lives of results."""
@@ -75,7 +79,7 @@ class Detail:
     sends: frozenset[tuple[int, int, int]] = frozenset()
     waits: frozenset[tuple[int, int]] = frozenset()
     ahead: frozenset[tuple[int, int]] = frozenset()
-    weighed: frozenset[tuple[int, int, DualFeasible]] = frozenset()
+    weighed: frozenset[WeighedRow] = frozenset()
     horizon: int = AHEAD
     held: bool = False
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from memplace_agents.exact.dynamic.columns import number_columns, uses_of
-from memplace_agents.exact.dynamic.detail import Detail
+from memplace_agents.exact.dynamic.detail import Detail, WeighedRow
 from memplace_agents.exact.highs import LATENCY
 from memplace_agents.exact.rows import RowBuilder
 from memplace_env.machine.costs import op_times
@@ -24,6 +24,8 @@ class Draft:
         uses, columns: times of the tensors, and the columns of the decisions.
         levels: the fast levels.
         rows: rows so far.
+        op: the op of each column so far, see `Columns.op`, in parts.
+        weighed: the row of each entry of `Detail.weighed` so far.
         total: number of columns so far.
         switches: binary columns among those that were added.
         unit: picoseconds of one unit.
@@ -35,7 +37,8 @@ class Draft:
         self.program, self.costs = task.program, task.costs
         self.columns = number_columns(task, self.uses, detail.window(task, self.uses))
         self.levels, self.rows = range(task.backing), RowBuilder()
-        self.total = self.columns.total
+        self.total, self.op = self.columns.total, [self.columns.op]
+        self.weighed: dict[WeighedRow, int] = {}
         self.switches: list[int] = []
         used = np.zeros((self.program.num_ops, task.backing + 1), dtype=np.int64)
         np.add.at(used[:, -1], self.program.use_op, self.costs.use_ps[:, -1])
@@ -43,14 +46,15 @@ class Draft:
         self.unit = max(longest / LATENCY, 1.0)
         self.longest = longest / self.unit
 
-    def new_columns(self, count: int) -> Ints:
-        """Add `count` columns and return their numbers."""
-        self.total += count
-        return np.arange(self.total - count, self.total)
+    def new_columns(self, op: Ints) -> Ints:
+        """Add a column for each of these ops and return their numbers."""
+        self.total += len(op)
+        self.op.append(op)
+        return np.arange(self.total - len(op), self.total)
 
-    def new_switches(self, count: int) -> Ints:
-        """Add `count` binary columns and return their numbers."""
-        columns = self.new_columns(count)
+    def new_switches(self, op: Ints) -> Ints:
+        """Add a binary column for each of these ops and return their numbers."""
+        columns = self.new_columns(op)
         self.switches += columns.tolist()
         return columns
 

@@ -31,7 +31,7 @@ import numpy as np
 
 from memplace_agents.exact.dynamic.block_rows import add_blocks, add_data
 from memplace_agents.exact.dynamic.columns import Columns, Uses
-from memplace_agents.exact.dynamic.detail import Detail
+from memplace_agents.exact.dynamic.detail import Detail, WeighedRow
 from memplace_agents.exact.dynamic.draft import Draft
 from memplace_agents.exact.dynamic.held import hold
 from memplace_agents.exact.dynamic.room_rows import Occupants, add_room
@@ -50,6 +50,8 @@ class DynamicModel(NamedTuple):
         unit_ps: picoseconds of one unit of the objective.
         detail: parts that are modelled by integers.
         occupants: who is in each fast level.
+        op: int64[C], the op of each column, see `Columns.op`.
+        weighed: the row of each entry of `Detail.weighed`.
     """
 
     task: Task
@@ -59,6 +61,8 @@ class DynamicModel(NamedTuple):
     unit_ps: float
     detail: Detail
     occupants: list[Occupants]
+    op: Ints
+    weighed: dict[WeighedRow, int]
 
     def copying(self, use: int, level: int) -> slice:
         """Return the columns of the copy for a use, which must have one."""
@@ -102,7 +106,9 @@ def build(task: Task, detail: Detail = Detail(), free_bytes: Ints | None = None)
         binary[part[part >= 0]] = True
     binary[draft.switches] = True
     program = LinearProgram(cost, lower, upper, binary, *draft.rows.matrix(total))
-    return DynamicModel(task, draft.uses, columns, program, draft.unit, detail, occupants)
+    return DynamicModel(
+        task, draft.uses, columns, program, draft.unit, detail, occupants, np.concatenate(draft.op), draft.weighed
+    )
 
 
 def without_early(model: DynamicModel, program: LinearProgram) -> LinearProgram:

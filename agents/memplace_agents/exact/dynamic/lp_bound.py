@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import ceil
 from typing import NamedTuple
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from memplace_agents.exact.clock import Clock
 from memplace_agents.exact.dynamic.detail import Detail, farthest
+from memplace_agents.exact.dynamic.dual_ascent import DualAscent
 from memplace_agents.exact.dynamic.dynamic_model import build, without_early
 from memplace_agents.exact.dynamic.weighed_rows import violated_rows
 from memplace_agents.exact.highs import Floats, OnBound, relax, uninterrupted
@@ -20,9 +22,9 @@ ROUNDS_SHARE = 0.4
 """Most of what is left before the program is solved first for that and these. Our choice."""
 PROGRESS = 1e-4
 """Relative gain of the bound below which no round follows. Our choice."""
-SIMPLEX_COLUMNS = 100_000
-"""Most columns for the simplex method, which is as fast as the interior-point method or several times faster up to
-50,000 columns, and ends in exact prices. All registered games but Gemma and three training steps have fewer."""
+WHOLE_COLUMNS = 100_000
+"""Most columns of a program that is solved at once, by the simplex method; longer ones are solved by windows. All
+registered games but Gemma and three training steps have fewer. Our choice."""
 PROMISE = 0.005
 """Relative gain of the bound by longer copies above which they are followed. Our choice."""
 LONG_SHARE, LONG_S = 0.5, 1.6e-4
@@ -68,19 +70,22 @@ def linear_bound(task: Task, clock: Clock | None = None, on_bound: OnBound | Non
     if found.complete:
         return found
     rounds = None if clock is None else clock.part(np.inf, ROUNDS_SHARE)
+    ascent = DualAscent()
     for _ in range(ROUNDS + 1):
         if clock is not None and clock.up:
             break
         model = build(task, found.rows)
-        interior = len(model.program.cost) > SIMPLEX_COLUMNS
-        answer = uninterrupted(relax(model.program, clock=clock, on_bound=on_bound, interior=interior))
+        whole = len(model.program.cost) <= WHOLE_COLUMNS
+        solve = partial(relax, model.program) if whole else partial(ascent.sweep, model)
+        answer = uninterrupted(solve(clock=clock, on_bound=on_bound))
         before_ps, bound_ps = found.bound_ps, max(found.bound_ps, ceil(answer.bound * model.unit_ps))
         found = found._replace(bound_ps=bound_ps)
         if answer.values is None:  # the time is up
             break
         time_ps = answer.values[model.columns.time] * model.unit_ps
         violated = violated_rows(model, answer.values)
-        if bound_ps and (not len(violated) or bound_ps <= before_ps * (1 + PROGRESS)):
+        gains = len(violated) and bound_ps > before_ps * (1 + PROGRESS)
+        if bound_ps and (whole or ascent.settled) and not gains:
             found = LinearBound(bound_ps, found.rows, time_ps, complete=True)
             break
         found, clock = LinearBound(bound_ps, found.rows | violated, time_ps), rounds
@@ -106,7 +111,7 @@ def long_bound(task: Task, clock: Clock, on_bound: OnBound | None = None) -> int
     if not found.bound_ps or found.long:
         return found.bound_ps
     near, part = build(task, found.rows), clock.part(np.inf, LONG_SHARE)
-    if len(near.program.cost) > SIMPLEX_COLUMNS:
+    if len(near.program.cost) > WHOLE_COLUMNS:
         return found.bound_ps
     none_early = uninterrupted(relax(without_early(near, near.program), clock=part, on_bound=on_bound)).values
     if none_early is None:

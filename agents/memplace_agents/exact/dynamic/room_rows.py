@@ -46,10 +46,13 @@ def add_room(draft: Draft, level: int, free_bytes: Ints | None) -> Occupants:
     # No block that exceeds an op's room is there; the row above would allow a share of it.
     large = np.flatnonzero(size[tensor] > room[op])
     draft.rows.add(draft.rows.new(len(large)), column[large], -1)
-    for _, op_, function in sorted(row for row in draft.detail.weighed if row[0] == level):
+    for key in sorted(row for row in draft.detail.weighed if row[0] == level):
+        _, op_, function = key
         there = occupants.at(op_)
         (weight,) = weights_of([function], size[tensor[there]], int(room[op_]))
-        draft.rows.add(draft.rows.new(1, -CAPACITY), np.where(weight > 0, column[there], -1), -CAPACITY * weight)
+        row = draft.rows.new(1, -CAPACITY)
+        draft.rows.add(row, np.where(weight > 0, column[there], -1), -CAPACITY * weight)
+        draft.weighed[key] = int(row[0])
     return occupants
 
 
@@ -89,7 +92,7 @@ def _occupants(draft: Draft, tensor: int, level: int) -> Iterator[tuple[Ints, In
         return
     # One column for each op, at least each share, so that a block that stays and is written back counts once.
     span = np.arange(first, last + 1)
-    held = draft.new_columns(len(span))
+    held = draft.new_columns(span)
     row = draft.rows.new(len(span))
     draft.rows.add(row, held)
     for op, column in [*parts, *flows]:
@@ -113,7 +116,7 @@ def _sending(draft: Draft, tensor: int, level: int, op: Ints) -> Ints:
     row = draft.rows.new(len(op))
     inner = row.copy()
     if switched.any():
-        switch = draft.new_switches(int(switched.sum()))
+        switch = draft.new_switches(op[switched])
         draft.rows.add(row[switched], switch, -1)
         inner[switched] = draft.rows.new(len(switch))
         draft.rows.add(inner[switched], switch)
@@ -129,7 +132,7 @@ def _copy_in(draft: Draft, use: int, level: int) -> tuple[Ints, Ints]:
     switched = np.array([(use, level, t) in draft.detail.copies for t in op.tolist()])
     # A switch is at least the share that is done, so it is 1 as soon as anything is: the whole block counts.
     if switched.any():
-        switch = draft.new_switches(int(switched.sum()))
+        switch = draft.new_switches(op[switched])
         row = draft.rows.new(len(switch))
         draft.rows.add(row, switch)
         draft.rows.add(row, column[switched], -1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from memplace_agents.exact.dynamic.detail import Detail
+from memplace_agents.exact.dynamic.detail import Detail, WeighedRow
 from memplace_agents.exact.dynamic.dual_feasible import DualFeasible, candidates, weights_of
 from memplace_agents.exact.dynamic.dynamic_model import DynamicModel
 from memplace_agents.exact.highs import Floats
@@ -23,7 +23,7 @@ MOST_SIZES = 64
 
 def violated_rows(model: DynamicModel, values: Floats) -> Detail:
     """Return the rows of `Detail.weighed` that a solution violates most, at most `MOST_ROWS` in each op."""
-    size, weighed = model.task.program.tensor_bytes, set[tuple[int, int, DualFeasible]]()
+    size, weighed = model.task.program.tensor_bytes, set[WeighedRow]()
     for level, (op, tensor, column, room) in enumerate(model.occupants):
         share = values[column]
         # One entry for each op and size that is there, in order; its share adds up those of all blocks of that size.
