@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from memplace_agents.exact.clock import Clock
 
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 OnBound = Callable[[float], None]
 """Called every now and then with the best bound so far, in the units of the program or in ps as the function says."""
 
@@ -29,6 +30,8 @@ BOUND_MARGIN = 1e-6
 solver's tolerances (1e-6 of a unit) and of rounding."""
 ROUNDING = 1e-9
 """Fraction by which a bound by weak duality is lowered, for the rounding of its sums."""
+FEASIBLE = 1e-6
+"""Largest value that counts as 0: above the solver's tolerance for constraints, 1e-7."""
 FINEST = 1e-9
 """Tolerance of constraints, in units, if `fine`: thousandths of a picosecond. HiGHS allows 1e-10."""
 MOST_ITERATIONS = 2**31 - 1
@@ -67,6 +70,43 @@ class LinearProgram:
     row_lower: Floats
     row_upper: Floats
     offset: float = 0.0
+
+    def holds(self, values: Floats) -> bool:
+        """Return whether these values of the columns, float64[C], keep all rows, but for `FEASIBLE` of a unit."""
+        activity = self.matrix @ values
+        kept = (activity >= self.row_lower - FEASIBLE) & (activity <= self.row_upper + FEASIBLE)
+        return bool(kept.all())
+
+    def without_fixed(self) -> tuple[LinearProgram, Bools, Bools]:
+        """Return the program of the columns that are not fixed and of the rows that have any.
+
+        The solver drops fixed columns, too, but takes long to read them.
+
+        Returns:
+            The program; bool[C], its columns; bool[R], its rows. The program itself if fewer than half of its columns
+            are fixed, or all, or if those that are violate a row by themselves.
+        """
+        free = self.lower < self.upper
+        everything = self, np.ones(len(free), dtype=np.bool_), np.ones(len(self.row_lower), dtype=np.bool_)
+        if not 0 < 2 * free.sum() <= len(free):
+            return everything
+        fixed = np.where(free, 0.0, self.lower)
+        matrix, taken = sp.csr_array(self.matrix[:, free]), self.matrix @ fixed
+        rows = np.diff(matrix.indptr) > 0
+        lower, upper = self.row_lower - taken, self.row_upper - taken
+        if (lower[~rows] > FEASIBLE).any() or (upper[~rows] < -FEASIBLE).any():
+            return everything
+        program = LinearProgram(
+            self.cost[free],
+            self.lower[free],
+            self.upper[free],
+            self.whole[free],
+            matrix[rows],
+            lower[rows],
+            upper[rows],
+            self.offset + float(self.cost @ fixed),
+        )
+        return program, free, rows
 
     def with_row(self, terms: Floats, upper: float) -> LinearProgram:
         """Return the program with the constraint `terms @ columns <= upper`, float64[C], beside its own."""
@@ -148,6 +188,8 @@ def solve(
         proves: False where only the solution counts. HiGHS 1.15.1 may restart from its presolve and then call the start
             optimal where it is not, so that what begins with a start and is to prove something must not restart.
     """
+    given_program = program
+    program, free, _ = program.without_fixed()
     options: dict[str, Option] = {"mip_rel_gap": gap, "mip_abs_gap": 0.0}
     if fine:
         options |= {"mip_feasibility_tolerance": FINEST, "primal_feasibility_tolerance": FINEST}
@@ -157,6 +199,7 @@ def solve(
     whole = np.flatnonzero(program.whole).astype(np.int32)
     solver.changeColsIntegrality(len(whole), whole, np.full(len(whole), highspy.HighsVarType.kInteger))
     if start is not None:
+        start = start[free]
         given = np.flatnonzero(np.isfinite(start)).astype(np.int32)
         solver.setSolution(len(given), given, start[given])
     work_left = np.inf if clock is None else clock.work_left
@@ -168,7 +211,7 @@ def solve(
         clock.spend(ENTRY_S * program.matrix.nnz + ITERATION_S * max(info.simplex_iteration_count, 0))
     bound = info.mip_dual_bound if len(whole) else info.objective_function_value
     proven = max(bound, 0.0) * (1 - BOUND_MARGIN) if proves and np.isfinite(bound) else 0.0
-    return Answer(_values(solver), proven, interrupted)
+    return Answer(_values(solver, given_program, free), proven, interrupted)
 
 
 def relax(
@@ -181,19 +224,23 @@ def relax(
         interior: True for the interior-point method without crossover, for bounds of large programs; False for the
             simplex method, in whose solutions few binaries are fractions.
     """
+    small, free, rows = program.without_fixed()
     options: dict[str, Option] = {"solver": "ipm", "run_crossover": "off"} if interior else {"solver": "simplex"}
-    step_s = (INTERIOR_STEPS if interior else 1) * STEP_S * max(program.matrix.nnz, 1)
+    step_s = (INTERIOR_STEPS if interior else 1) * STEP_S * max(small.matrix.nnz, 1)
     if clock is not None and clock.work_left < np.inf:
         limit = "ipm_iteration_limit" if interior else "simplex_iteration_limit"
         options[limit] = min(int(clock.work_left / step_s), MOST_ITERATIONS)
-    solver = _solver(program, options, clock)
+    solver = _solver(small, options, clock)
     interrupted = _run(solver, clock, on_bound)
     solution, info = solver.getSolution(), solver.getInfo()
     if clock is not None:
         clock.spend(step_s * max(info.ipm_iteration_count if interior else info.simplex_iteration_count, 0))
-    price = np.array(solution.row_dual) if solution.dual_valid else None
+    price = None
+    if solution.dual_valid:
+        price = np.zeros(len(program.row_lower))
+        price[rows] = solution.row_dual
     bound = 0.0 if price is None else max(dual_bound(program, price), 0.0)
-    return Answer(_values(solver), bound * (1 - ROUNDING), interrupted, price)
+    return Answer(_values(solver, program, free), bound * (1 - ROUNDING), interrupted, price)
 
 
 def dual_bound(program: LinearProgram, price: Floats) -> float:
@@ -243,9 +290,13 @@ def _solver(program: LinearProgram, options: Mapping[str, Option], clock: Clock 
     return solver
 
 
-def _values(solver: highspy.Highs) -> Floats | None:
-    feasible = solver.getInfo().primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
-    return np.array(solver.getSolution().col_value) if feasible else None
+def _values(solver: highspy.Highs, program: LinearProgram, free: Bools) -> Floats | None:
+    """Return the solution, with the columns that are fixed."""
+    if solver.getInfo().primal_solution_status != highspy.SolutionStatus.kSolutionStatusFeasible:
+        return None
+    values = program.lower.copy()
+    values[free] = solver.getSolution().col_value
+    return values
 
 
 def _run(solver: highspy.Highs, clock: Clock | None, on_bound: OnBound | None) -> bool:

@@ -13,6 +13,7 @@ from memplace_agents.exact.clock import Clock
 from memplace_agents.exact.dynamic.extract import DynamicSchedule
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.task import Task
+from memplace_env.program.program import Ints
 
 
 class Crowd(NamedTuple):
@@ -31,8 +32,16 @@ class Crowd(NamedTuple):
             yield min(ends), max(ends)
 
 
-def with_addresses(task: Task, schedule: DynamicSchedule, seed: int, clock: Clock) -> MemoryPlan | list[Crowd]:
-    """Return the plan of a schedule, with blocks below what any op reserves, or the blocks without."""
+def with_addresses(
+    task: Task, schedule: DynamicSchedule, seed: int, clock: Clock, like: MemoryPlan | None = None
+) -> MemoryPlan | list[Crowd]:
+    """Return the plan of a schedule, with blocks below what any op reserves, or the blocks without.
+
+    Args:
+        task, schedule: the plan without addresses.
+        seed, clock: see `fit`.
+        like: a plan most of whose blocks are the schedule's; addresses are like its where they can be.
+    """
     offset, crowds = np.zeros(len(schedule.blocks), dtype=np.int64), list[Crowd]()
     tensor, level_of, first, last = schedule.blocks.T
     size = task.program.tensor_bytes[tensor]
@@ -45,7 +54,8 @@ def with_addresses(task: Task, schedule: DynamicSchedule, seed: int, clock: Cloc
         blocks = Blocks(size[passing], first[passing], last[passing])
         for part in parts_of(blocks):
             together = blocks.take(part)
-            packing = fit(together, height, seed, clock=clock)
+            near = None if like is None else _offsets_in(like, schedule.blocks[passing[part]])
+            packing = fit(together, height, seed, clock=clock, near=near)
             offset[passing[part]] = packing.offset
             if packing.outcome != FOUND:
                 crowds.append(Crowd(level, together, height, packing.peak))
@@ -53,3 +63,19 @@ def with_addresses(task: Task, schedule: DynamicSchedule, seed: int, clock: Cloc
         return crowds
     placed = np.column_stack([schedule.blocks[:, :2], offset, schedule.blocks[:, 2:]])
     return task.make_plan(schedule.use_level, placed, schedule.transfers)
+
+
+def _offsets_in(plan: MemoryPlan, blocks: Ints) -> Ints:
+    """Return the offsets that a plan has for blocks, int64[n, 4] as in `DynamicSchedule`, of the same tensor and level.
+
+    Of several that of the last one that is alive at the same time; -1 for none.
+    """
+    offsets = dict[tuple[int, int], list[tuple[int, int, int]]]()
+    for tensor, level, offset, start, end in plan.allocations.tolist():
+        offsets.setdefault((tensor, level), []).append((offset, start, end))
+    found = np.full(len(blocks), -1)
+    for row, (tensor, level, first, last) in enumerate(blocks.tolist()):
+        for offset, start, end in offsets.get((tensor, level), []):
+            if start <= last and end >= first:
+                found[row] = offset
+    return found

@@ -28,15 +28,16 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from memplace_agents.exact.dynamic.block_rows import add_blocks, add_data
 from memplace_agents.exact.dynamic.columns import Columns, Uses
-from memplace_agents.exact.dynamic.detail import Detail, WeighedRow
+from memplace_agents.exact.dynamic.detail import AHEAD, Detail, WeighedRow
 from memplace_agents.exact.dynamic.draft import Draft
 from memplace_agents.exact.dynamic.held import hold
 from memplace_agents.exact.dynamic.room_rows import Occupants, add_room
 from memplace_agents.exact.dynamic.times import add_op_times
-from memplace_agents.exact.highs import LinearProgram
+from memplace_agents.exact.highs import Floats, LinearProgram
 from memplace_env.placement.task import Task
 from memplace_env.program.program import Ints
 
@@ -109,6 +110,26 @@ def build(task: Task, detail: Detail = Detail(), free_bytes: Ints | None = None)
     return DynamicModel(
         task, draft.uses, columns, program, draft.unit, detail, occupants, np.concatenate(draft.op), draft.weighed
     )
+
+
+def only_near(model: DynamicModel, program: LinearProgram, values: Floats, uses: NDArray[np.bool_]) -> LinearProgram:
+    """Return the program with columns fixed to a solution's values, but those near uses that are decided again.
+
+    Free are columns from `AHEAD` ops before the first of these uses to as many behind the last one, and those of the
+    write-backs of results that are made at them.
+
+    Args:
+        model: says what the columns mean.
+        program: the model's program, with all other uses' decisions fixed.
+        values: float64[C], the solution.
+        uses: bool[U].
+    """
+    op = model.task.program.use_op[uses]
+    near = (model.op >= op.min() - AHEAD) & (model.op <= op.max() + AHEAD)
+    for tensor, level in np.argwhere(model.columns.sent >= 0).tolist():
+        if uses[model.uses.first[tensor]]:
+            near[model.sending(tensor, level)] = True
+    return replace(program, lower=np.where(near, program.lower, values), upper=np.where(near, program.upper, values))
 
 
 def without_early(model: DynamicModel, program: LinearProgram) -> LinearProgram:

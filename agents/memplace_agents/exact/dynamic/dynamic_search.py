@@ -12,8 +12,9 @@ from memplace_agents.exact.clock import Clock
 from memplace_agents.exact.dynamic.addresses import Crowd, with_addresses
 from memplace_agents.exact.dynamic.decisions import Bools, Decisions
 from memplace_agents.exact.dynamic.detail import Detail, farthest, lengths_of_copies
-from memplace_agents.exact.dynamic.dynamic_model import DynamicModel, build, without_early
+from memplace_agents.exact.dynamic.dynamic_model import DynamicModel, build, only_near, without_early
 from memplace_agents.exact.dynamic.extract import copies_begun_early, missing_detail, read_schedule, settled
+from memplace_agents.exact.dynamic.plan_values import values_of_plan
 from memplace_agents.exact.highs import Floats, OnBound, solve, uninterrupted
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.task import Task
@@ -33,8 +34,8 @@ BEGIN_SECONDS, BEGIN_SHARE = 3.0, 0.1
 choice."""
 SOLUTION_SHARE = 0.2
 """Most of what is left for a plan from a solution of the whole program. Our choice."""
-START_GAP = 1e-3
-"""Gap to the best plan above which what time left of it is no start. Our choice."""
+DECISIONS_SHARE = 0.7
+"""Most of what is left for the decisions; the rest is for the best copies for them, and for addresses. Our choice."""
 FINE = 1e-6
 """Relative gap at which the solver stops in windows and where all decisions are fixed."""
 WINDOW_GAP = 0.003
@@ -42,8 +43,9 @@ WINDOW_GAP = 0.003
 
 
 class OfferedPlan(NamedTuple):
-    """Decisions of a plan that was offered, and its latency."""
+    """A plan that was offered, its decisions, and its latency."""
 
+    plan: MemoryPlan
     decisions: Decisions
     latency_ps: int
 
@@ -71,7 +73,7 @@ class Search:
     def begin_with(self, plan: MemoryPlan) -> None:
         """Begin with the decisions of a valid plan, and offer the plan with the best copies for them."""
         decisions = Decisions.of_plan(self.task, plan)
-        self.best = OfferedPlan(decisions, self._offer(plan))
+        self.best = OfferedPlan(plan, decisions, self._offer(plan))
         self.detail |= lengths_of_copies(self.task, plan)
         self.complete(decisions, self.clock.part(BEGIN_SECONDS, BEGIN_SHARE), repair=False)
 
@@ -86,7 +88,7 @@ class Search:
         horizon = farthest(self.task) if horizon is None else horizon
         for _ in range(ROUNDS):
             model = build(self.task, self.detail | Detail(horizon=horizon))
-            start = self.start(model, clock)
+            start = self.start(model)
             answer = solve(
                 model.program,
                 gap=gap,
@@ -129,18 +131,23 @@ class Search:
         crowded, free_bytes = False, np.zeros((self.task.program.num_ops + 1, self.task.backing), dtype=np.int64)
         for _ in range(ROUNDS):
             model = build(self.task, self.detail, free_bytes)
-            start = None if fixed is None else self.start(model, clock)
+            start = None if fixed is None else self.start(model)
+            program = without_early(model, decisions.fixed(model, fixed))
+            if fixed is not None and self.best is not None:
+                program = only_near(model, program, values_of_plan(model, self.best.plan), ~fixed)
             answer = uninterrupted(
                 solve(
-                    without_early(model, decisions.fixed(model, fixed)),
+                    program,
                     gap=FINE if fixed is None else max(FINE, WINDOW_GAP * self._gap),
-                    clock=clock,
+                    clock=clock.part(np.inf, DECISIONS_SHARE),
                     start=start,
                     on_bound=partial(self._report_bound, 0.0),
                     proves=False,
                 )
             )
-            values = None if answer.values is None else settled(model, answer.values, clock)
+            if answer.values is None or not self._is_faster(model, answer.values):
+                break
+            values = settled(model, program, answer.values, clock)
             if values is None:
                 break
             schedule = read_schedule(model, values)
@@ -150,7 +157,8 @@ class Search:
                 if clock.up:
                     break
                 continue
-            plan = with_addresses(self.task, schedule, self._seed, clock)
+            like = None if self.best is None else self.best.plan
+            plan = with_addresses(self.task, schedule, self._seed, clock, like)
             if isinstance(plan, MemoryPlan):
                 self._keep(Decisions.of_values(model, values), plan)
                 break
@@ -175,16 +183,16 @@ class Search:
     def _keep(self, decisions: Decisions, plan: MemoryPlan) -> None:
         latency_ps = self._offer(plan)
         if self.best is None or latency_ps < self.best.latency_ps:
-            self.best = OfferedPlan(decisions, latency_ps)
+            self.best = OfferedPlan(plan, decisions, latency_ps)
 
-    def start(self, model: DynamicModel, clock: Clock) -> Floats | None:
-        """Return the best plan as a solution of the program; None if there is none, or none as fast in time."""
-        if self.best is None:
-            return None
-        fixed = self.best.decisions.fixed(model)
-        values = uninterrupted(solve(without_early(model, fixed), gap=FINE, clock=clock)).values
-        slower = values is None or model.program.cost @ values * model.unit_ps > self.best.latency_ps * (1 + START_GAP)
-        return None if slower else values
+    def _is_faster(self, model: DynamicModel, values: Floats) -> bool:
+        """Return whether a solution promises a plan that is faster than the best one."""
+        return self.best is None or round(float(model.program.cost @ values) * model.unit_ps) < self.best.latency_ps
+
+    def start(self, model: DynamicModel) -> Floats | None:
+        """Return the best plan as a solution of the program; None if there is none, or if it is none."""
+        values = None if self.best is None else values_of_plan(model, self.best.plan)
+        return values if values is not None and model.program.holds(values) else None
 
     def _report_bound(self, unit_ps: float, bound: float) -> None:
         self._on_bound(max(self.bound_ps, bound * unit_ps))

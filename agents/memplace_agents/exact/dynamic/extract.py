@@ -11,11 +11,9 @@ from memplace_agents.exact.clock import Clock
 from memplace_agents.exact.dynamic.decisions import Decisions
 from memplace_agents.exact.dynamic.detail import AHEAD, Detail
 from memplace_agents.exact.dynamic.dynamic_model import DynamicModel
-from memplace_agents.exact.highs import Floats, relax, uninterrupted
+from memplace_agents.exact.highs import FEASIBLE, Floats, LinearProgram, relax, uninterrupted
 from memplace_env.program.program import Ints
 
-FEASIBLE = 1e-6
-"""Largest share of a copy that counts as 0: above the solver's tolerance for constraints, 1e-7."""
 SLACK = 1e-9
 """Fraction of the latency that is allowed on top, so that the solver does not find its own optimum infeasible."""
 
@@ -34,16 +32,21 @@ class DynamicSchedule(NamedTuple):
     transfers: Ints
 
 
-def settled(model: DynamicModel, values: Floats, clock: Clock | None = None) -> Floats | None:
+def settled(model: DynamicModel, program: LinearProgram, values: Floats, clock: Clock | None = None) -> Floats | None:
     """Return a solution with the same decisions, the best latency and, among those, the least room, float64[C].
 
     All copies are within their windows; copies in are as late and write-backs as early as they can be, and a write-back
     that no use needs is left out. None if one of the two programs is not solved in time.
 
+    Args:
+        model: says what the columns mean.
+        program: the model's program, with columns fixed that are to stay as they are.
+        values: the solution.
+        clock: ends it.
+
     Raises:
         KeyboardInterrupt: if the solver is interrupted.
     """
-    program = model.program
     lower, upper = program.lower.copy(), program.upper.copy()
     lower[program.whole] = upper[program.whole] = np.round(values[program.whole])
     needed = Decisions.of_values(model, values).needed(model)
@@ -56,7 +59,7 @@ def settled(model: DynamicModel, values: Floats, clock: Clock | None = None) -> 
     for tensor, level in np.argwhere(model.columns.sent >= 0).tolist():
         room[model.sending(tensor, level)] = -size[tensor]
         if not needed[tensor]:
-            upper[model.sending(tensor, level)] = 0
+            lower[model.sending(tensor, level)] = upper[model.sending(tensor, level)] = 0
     upper[model.columns.early[model.columns.early >= 0]] = 0
     fixed = replace(program, lower=lower, upper=upper)
     fastest = uninterrupted(relax(fixed, clock=clock)).values
