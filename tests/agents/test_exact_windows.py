@@ -111,7 +111,7 @@ def search_of(env):
 
 
 def test_windows_find_faster_plans():
-    """With everything far from the window fixed."""
+    """A window finds a plan although everything far from it is fixed."""
     env = MallocGameEnv("SqueezeNet", "edge-tpu")
     search, op = search_of(env), env.task.program.use_op
     began_ps = search.best.latency_ps

@@ -59,7 +59,7 @@ def values_of_plan(model: DynamicModel, plan: MemoryPlan) -> Floats:
 
 
 class _Copies:
-    """When the copies of a plan are done.
+    """The time at which each share of a plan's copies is done.
 
     Attributes:
         time_ps: int64[T+1], times of the ops with the waits behind them, and of the tail.
