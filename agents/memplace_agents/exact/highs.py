@@ -86,7 +86,7 @@ class LinearProgram:
             The program; bool[C], its columns; bool[R], its rows. The program itself if fewer than half of its columns
             are fixed, or all, or if those that are violate a row by themselves.
         """
-        free = self.lower < self.upper
+        free = self.lower != self.upper
         everything = self, np.ones(len(free), dtype=np.bool_), np.ones(len(self.row_lower), dtype=np.bool_)
         if not 0 < 2 * free.sum() <= len(free):
             return everything
@@ -209,7 +209,8 @@ def solve(
     info = solver.getInfo()
     if clock is not None:
         clock.spend(ENTRY_S * program.matrix.nnz + ITERATION_S * max(info.simplex_iteration_count, 0))
-    bound = info.mip_dual_bound if len(whole) else info.objective_function_value
+    solved = solver.getModelStatus() == highspy.HighsModelStatus.kOptimal
+    bound = info.mip_dual_bound if len(whole) else info.objective_function_value if solved else 0.0
     proven = max(bound, 0.0) * (1 - BOUND_MARGIN) if proves and np.isfinite(bound) else 0.0
     return Answer(_values(solver, given_program, free), proven, interrupted)
 

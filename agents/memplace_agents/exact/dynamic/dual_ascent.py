@@ -40,7 +40,8 @@ class DualAscent:
         span: number of ops in a window of the first sweep.
 
     Attributes:
-        settled: True once the windows' answers, put together, take as long as the bound says.
+        settled: True once the windows' answers, put together, take as long as the bound says. They may violate rows, so
+            that the bound of the whole program may still be higher.
     """
 
     def __init__(self, span: int = SPAN) -> None:

@@ -124,8 +124,12 @@ def only_near(model: DynamicModel, program: LinearProgram, values: Floats, uses:
         values: float64[C], the solution.
         uses: bool[U].
     """
-    op = model.task.program.use_op[uses]
+    task, columns = model.task, model.columns
+    op = task.program.use_op[uses]
     near = (model.op >= op.min() - AHEAD) & (model.op <= op.max() + AHEAD)
+    # The op of a block that stays is that of the use before, and a resident weight has none of its own.
+    for part in (columns.stay[uses], columns.resident[task.program.use_tensor[uses]]):
+        near[part[part >= 0]] = True
     for tensor, level in np.argwhere(model.columns.sent >= 0).tolist():
         if uses[model.uses.first[tensor]]:
             near[model.sending(tensor, level)] = True

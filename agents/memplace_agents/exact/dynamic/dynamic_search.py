@@ -128,12 +128,13 @@ class Search:
 
         Where blocks have no addresses, some room is left free and the uses there are decided again, if `repair`.
         """
-        crowded, free_bytes = False, np.zeros((self.task.program.num_ops + 1, self.task.backing), dtype=np.int64)
+        window, crowded = fixed is not None, False
+        free_bytes = np.zeros((self.task.program.num_ops + 1, self.task.backing), dtype=np.int64)
         for _ in range(ROUNDS):
             model = build(self.task, self.detail, free_bytes)
-            start = None if fixed is None else self.start(model)
+            start = self.start(model) if window else None
             program = without_early(model, decisions.fixed(model, fixed))
-            if fixed is not None and self.best is not None:
+            if window and fixed is not None and self.best is not None:
                 program = only_near(model, program, values_of_plan(model, self.best.plan), ~fixed)
             answer = uninterrupted(
                 solve(
@@ -145,7 +146,7 @@ class Search:
                     proves=False,
                 )
             )
-            if answer.values is None or not self._is_faster(model, answer.values):
+            if answer.values is None or (window and not self._is_faster(model, answer.values)):
                 break
             values = settled(model, program, answer.values, clock)
             if values is None:

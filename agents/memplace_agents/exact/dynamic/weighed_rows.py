@@ -13,7 +13,7 @@ from memplace_env.program.program import Ints
 VIOLATION = 1e-3
 """Least violation of a row that is added, as a fraction of the room. Our choice."""
 SHARE = 1e-6
-"""Least share of a block that counts: what the interior-point method leaves of 0."""
+"""Least share of a block that counts: what a solver leaves of 0."""
 MOST_ROWS = 4
 """Most rows that are added in an op at once. Our choice."""
 
