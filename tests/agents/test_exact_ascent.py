@@ -1,4 +1,4 @@
-"""Bounds of long programs window by window: they hold for all plans, never fall, and end at the linear program's."""
+"""Bounds of long programs window by window: they hold for all plans and never fall; one window is the program."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CLOSE = 1 + 1e-6
 
 @settings(max_examples=60)
 @given(tasks(programs_with_idle_ops(max_ops=12)), st.integers(1, 6))
-def test_sweeps_rise_to_the_bound_of_the_whole_program(task, span):
+def test_sweeps_never_fall_and_prove_no_more_than_the_whole_program(task, span):
     model, ascent = build(task, rows_of(task)), DualAscent(span)
     whole, before = relax(model.program).bound, 0.0
     while not ascent.settled:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from memplace_agents.evaluator import GameEvaluator
 from memplace_agents.exact.address_kernels import FOUND
 from memplace_agents.exact.address_search import Blocks, fit
 from memplace_agents.exact.clock import Clock
+from memplace_agents.exact.dynamic import dynamic_model, dynamic_search
 from memplace_agents.exact.dynamic.decisions import Decisions
 from memplace_agents.exact.dynamic.detail import Detail
 from memplace_agents.exact.dynamic.dynamic_model import build, only_near
@@ -98,7 +100,10 @@ def test_programs_without_their_fixed_columns_have_the_same_optimum(task, data):
 
 def test_fixed_columns_that_violate_a_row_are_left_to_the_solver():
     program = build(game().task).program
-    program = replace(program, lower=program.upper)  # everything is everywhere
+    lower = program.upper.copy()  # everything is everywhere, but for one column
+    lower[0] = program.lower[0]
+    program = replace(program, lower=lower)
+    assert 0 < (program.lower < program.upper).sum() < len(lower) / 2
     assert program.without_fixed()[0] is program
     assert relax(program).values is None
 
@@ -122,16 +127,43 @@ def test_windows_find_faster_plans():
     assert evaluate_plan(env.task, search.best.plan).latency_ps == search.best.latency_ps
 
 
-def test_columns_far_from_the_window_keep_their_values():
+def test_solutions_that_are_as_fast_as_the_best_plan_are_unfolded():
+    """Tie-breaks look for such plans; only a window has no use for them."""
+    env = MallocGameEnv("SqueezeNet", "edge-tpu")
+    search = search_of(env)
+    offered, offer = list[int](), search._offer
+    search._offer = lambda plan: offered.append(offer(plan)) or offered[-1]
+    best_ps = search.best.latency_ps
+    search.complete(search.best.decisions, search.clock.part(20))
+    assert offered == [best_ps]
+
+
+def test_answers_without_addresses_keep_their_decisions(monkeypatch):
+    """What an answer of the tree decided elsewhere is not replaced by what the best plan does."""
+    env = MallocGameEnv("SqueezeNet", "edge-tpu")
+    search, answers = search_of(env), []
+    crowd = SimpleNamespace(level=0, height=1, peak=1, stretches=lambda seed, clock: iter([(0, 3)]))
+    monkeypatch.setattr(dynamic_search, "with_addresses", lambda *_: answers.append([crowd]) or answers[-1])
+    monkeypatch.setattr(dynamic_search, "only_near", lambda *_: pytest.fail("fixed to the best plan"))
+    search.complete(search.best.decisions, search.clock.part(5))
+    assert len(answers) > 1
+
+
+def test_columns_far_from_the_window_keep_their_values(monkeypatch):
+    monkeypatch.setattr(dynamic_model, "AHEAD", 1)
     env = game()
     model, plan = build(env.task), first_plan_of(env)
     values = values_of_plan(model, plan)
-    uses = env.task.program.use_op == 5
+    uses = env.task.program.use_op == 20
     program = only_near(model, Decisions.of_plan(env.task, plan).fixed(model, ~uses), values, uses)
     far = np.isin(np.arange(len(values)), model.columns.time[50:])
     assert (program.lower[far] == values[far]).all()
     assert (program.upper[far] == values[far]).all()
-    assert (program.lower < program.upper).any()
+    free = program.lower < program.upper
+    stay = model.columns.stay[uses]
+    assert (model.op[stay[stay >= 0]] < 19).any()
+    assert free[stay[stay >= 0]].all()
+    assert free.any()
 
 
 @st.composite

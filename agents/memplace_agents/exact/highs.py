@@ -188,15 +188,14 @@ def solve(
         proves: False where only the solution counts. HiGHS 1.15.1 may restart from its presolve and then call the start
             optimal where it is not, so that what begins with a start and is to prove something must not restart.
     """
-    given_program = program
-    program, free, _ = program.without_fixed()
+    small, free, _ = program.without_fixed()
     options: dict[str, Option] = {"mip_rel_gap": gap, "mip_abs_gap": 0.0}
     if fine:
         options |= {"mip_feasibility_tolerance": FINEST, "primal_feasibility_tolerance": FINEST}
     if start is not None and proves:
         options["mip_allow_restart"] = False
-    solver = _solver(program, options, clock)
-    whole = np.flatnonzero(program.whole).astype(np.int32)
+    solver = _solver(small, options, clock)
+    whole = np.flatnonzero(small.whole).astype(np.int32)
     solver.changeColsIntegrality(len(whole), whole, np.full(len(whole), highspy.HighsVarType.kInteger))
     if start is not None:
         start = start[free]
@@ -204,15 +203,15 @@ def solve(
         solver.setSolution(len(given), given, start[given])
     work_left = np.inf if clock is None else clock.work_left
     if checks is not None or work_left < np.inf:
-        solver.cbMipInterrupt += _Work(program, checks, work_left)
+        solver.cbMipInterrupt += _Work(small, checks, work_left)
     interrupted = _run(solver, clock, on_bound)
     info = solver.getInfo()
     if clock is not None:
-        clock.spend(ENTRY_S * program.matrix.nnz + ITERATION_S * max(info.simplex_iteration_count, 0))
+        clock.spend(ENTRY_S * small.matrix.nnz + ITERATION_S * max(info.simplex_iteration_count, 0))
     solved = solver.getModelStatus() == highspy.HighsModelStatus.kOptimal
     bound = info.mip_dual_bound if len(whole) else info.objective_function_value if solved else 0.0
     proven = max(bound, 0.0) * (1 - BOUND_MARGIN) if proves and np.isfinite(bound) else 0.0
-    return Answer(_values(solver, given_program, free), proven, interrupted)
+    return Answer(_values(solver, program, free), proven, interrupted)
 
 
 def relax(

@@ -43,6 +43,7 @@ def with_addresses(
         like: a plan most of whose blocks are the schedule's; addresses are like its where they can be.
     """
     offset, crowds = np.zeros(len(schedule.blocks), dtype=np.int64), list[Crowd]()
+    near = None if like is None else _offsets_in(like, schedule.blocks)
     tensor, level_of, first, last = schedule.blocks.T
     size = task.program.tensor_bytes[tensor]
     for level in range(task.backing):
@@ -54,8 +55,7 @@ def with_addresses(
         blocks = Blocks(size[passing], first[passing], last[passing])
         for part in parts_of(blocks):
             together = blocks.take(part)
-            near = None if like is None else _offsets_in(like, schedule.blocks[passing[part]])
-            packing = fit(together, height, seed, clock=clock, near=near)
+            packing = fit(together, height, seed, clock=clock, near=None if near is None else near[passing[part]])
             offset[passing[part]] = packing.offset
             if packing.outcome != FOUND:
                 crowds.append(Crowd(level, together, height, packing.peak))

@@ -17,13 +17,8 @@ AHEAD = 32
 programs are several times smaller with it."""
 MOST_COLUMNS = 2_000_000
 """Most columns of a program that can be solved in about 4 GB."""
-WHOLE_COLUMNS = 100_000
-"""Most columns of a program that is solved at once; longer ones are solved by windows. All registered games but Gemma
-and three training steps have fewer. Our choice."""
 MOST_SHARES = 150_000
 """Most columns of copies for branch and bound; more of them slow it down more than they help. Our choice."""
-
-
 WeighedRow = tuple[int, int, DualFeasible]
 """Level, op and function of a row of `Detail.weighed`."""
 

@@ -88,12 +88,11 @@ class Search:
         horizon = farthest(self.task) if horizon is None else horizon
         for _ in range(ROUNDS):
             model = build(self.task, self.detail | Detail(horizon=horizon))
-            start = self.start(model)
             answer = solve(
                 model.program,
                 gap=gap,
                 clock=clock,
-                start=start,
+                start=None if self.best is None else _solution(model, values_of_plan(model, self.best.plan)),
                 on_bound=partial(self._report_bound, model.unit_ps),
             )
             self.bound_ps = max(self.bound_ps, answer.bound * model.unit_ps)
@@ -132,10 +131,12 @@ class Search:
         free_bytes = np.zeros((self.task.program.num_ops + 1, self.task.backing), dtype=np.int64)
         for _ in range(ROUNDS):
             model = build(self.task, self.detail, free_bytes)
-            start = self.start(model) if window else None
             program = without_early(model, decisions.fixed(model, fixed))
+            start = None
             if window and fixed is not None and self.best is not None:
-                program = only_near(model, program, values_of_plan(model, self.best.plan), ~fixed)
+                planned = values_of_plan(model, self.best.plan)
+                program = only_near(model, program, planned, ~fixed)
+                start = _solution(model, planned)
             answer = uninterrupted(
                 solve(
                     program,
@@ -190,10 +191,10 @@ class Search:
         """Return whether a solution promises a plan that is faster than the best one."""
         return self.best is None or round(float(model.program.cost @ values) * model.unit_ps) < self.best.latency_ps
 
-    def start(self, model: DynamicModel) -> Floats | None:
-        """Return the best plan as a solution of the program; None if there is none, or if it is none."""
-        values = None if self.best is None else values_of_plan(model, self.best.plan)
-        return values if values is not None and model.program.holds(values) else None
-
     def _report_bound(self, unit_ps: float, bound: float) -> None:
         self._on_bound(max(self.bound_ps, bound * unit_ps))
+
+
+def _solution(model: DynamicModel, values: Floats) -> Floats | None:
+    """Return what a plan does if it is a solution of the program."""
+    return values if model.program.holds(values) else None

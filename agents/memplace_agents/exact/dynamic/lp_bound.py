@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from memplace_agents.exact.clock import Clock
-from memplace_agents.exact.dynamic.detail import WHOLE_COLUMNS, Detail, farthest
+from memplace_agents.exact.dynamic.detail import Detail, farthest
 from memplace_agents.exact.dynamic.dual_ascent import DualAscent
 from memplace_agents.exact.dynamic.dynamic_model import build, without_early
 from memplace_agents.exact.dynamic.weighed_rows import violated_rows
@@ -22,6 +22,9 @@ ROUNDS_SHARE = 0.4
 """Most of what is left before the program is solved first for that and these. Our choice."""
 PROGRESS = 1e-4
 """Relative gain of the bound below which no round follows. Our choice."""
+WHOLE_COLUMNS = 100_000
+"""Most columns of a program that is solved at once; longer ones are solved by windows. All registered games but Gemma
+and three training steps have fewer. Our choice."""
 PROMISE = 0.005
 """Relative gain of the bound by longer copies above which they are followed. Our choice."""
 LONG_SHARE, LONG_S = 0.5, 1.6e-4

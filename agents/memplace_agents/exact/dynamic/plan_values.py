@@ -37,9 +37,6 @@ def values_of_plan(model: DynamicModel, plan: MemoryPlan) -> Floats:
     copies = _Copies(task, plan)
     values[columns.time] = copies.time_ps / model.unit_ps
     begins = decisions.here & ~decisions.stay
-    by_tensor: dict[int, list[int]] = {}
-    for use, tensor in enumerate(task.program.use_tensor.tolist()):
-        by_tensor.setdefault(tensor, []).append(use)
     for transfer, (tensor, source, target, _, end) in enumerate(plan.transfers.tolist()):
         if source < task.backing:
             if columns.sent[tensor, source] >= 0:
@@ -47,10 +44,12 @@ def values_of_plan(model: DynamicModel, plan: MemoryPlan) -> Floats:
                 values[model.sending(tensor, source)] = copies.shares(transfer, first, last)
             continue
         # The copy is for the first use behind it that begins a block.
-        uses = [use for use in by_tensor[tensor] if begins[use, target] and task.program.use_op[use] > end]
-        if uses and columns.copied[uses[0], target] >= 0:
-            window, op = columns.window[uses[0]], task.program.use_op[uses[0]]
-            values[model.copying(uses[0], target)] = copies.shares(transfer, window, op - 1)
+        use = int(model.uses.first[tensor])
+        while use >= 0 and not (begins[use, target] and task.program.use_op[use] > end):
+            use = int(model.uses.after[use])
+        if use >= 0 and columns.copied[use, target] >= 0:
+            first, last = columns.window[use], task.program.use_op[use] - 1
+            values[model.copying(use, target)] = copies.shares(transfer, first, last)
     served = np.zeros((task.program.num_ops, task.backing + 1), dtype=np.bool_)
     served[task.program.use_op, plan.use_level] = True
     values[columns.touches[columns.touches >= 0]] = served[columns.touches >= 0]
