@@ -128,7 +128,7 @@ def test_windows_find_faster_plans():
 
 
 def test_solutions_that_are_as_fast_as_the_best_plan_are_unfolded():
-    """Tie-breaks look for such plans; only a window has no use for them."""
+    """A tie-break looks for such plans; only a window has no use for them."""
     env = MallocGameEnv("SqueezeNet", "edge-tpu")
     search = search_of(env)
     offered, offer = list[int](), search._offer
@@ -139,7 +139,7 @@ def test_solutions_that_are_as_fast_as_the_best_plan_are_unfolded():
 
 
 def test_answers_without_addresses_keep_their_decisions(monkeypatch):
-    """What an answer of the tree decided elsewhere is not replaced by what the best plan does."""
+    """The best plan does not replace what an answer of the tree decided elsewhere."""
     env = MallocGameEnv("SqueezeNet", "edge-tpu")
     search, answers = search_of(env), []
     crowd = SimpleNamespace(level=0, height=1, peak=1, stretches=lambda seed, clock: iter([(0, 3)]))
