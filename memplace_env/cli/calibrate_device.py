@@ -68,5 +68,5 @@ def calibrate_device(
 def _require_torch() -> None:
     if find_spec("torch") is None:
         raise ExecutionError(
-            "Measuring a device needs PyTorch, which is not installed; try: pip install 'memplace[agents]'."
+            'Measuring a device needs PyTorch, which is not installed; run: pip install "memplace[agents]".'
         )

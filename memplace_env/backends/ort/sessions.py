@@ -26,7 +26,7 @@ def runtime() -> Any:
         import onnxruntime
     except ImportError:
         raise ExecutionError(
-            "Executing a plan needs ONNX Runtime, which is not installed; try: pip install 'memplace[execute]'."
+            'Executing a plan needs ONNX Runtime, which is not installed; run: pip install "memplace[execute]".'
         ) from None
     return onnxruntime
 
