@@ -7,7 +7,7 @@ from itertools import pairwise
 from math import ceil
 
 import numpy as np
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, given
 from hypothesis import strategies as st
 
 from memplace_agents import Exact, ExactDynamic
@@ -94,7 +94,7 @@ def least_ps(task: Task, plan: MemoryPlan) -> float:
     return np.inf if values is None else float(program.cost @ values) * model.unit_ps
 
 
-@settings(max_examples=35)
+@examples(60)
 @given(tasks(programs_with_idle_ops()), st.data())
 def test_plans_that_move_nothing_fit_the_program_and_its_bound(task, data):
     """Resident weights are never copied, so none of their copies can be improved."""
@@ -127,7 +127,7 @@ def test_longer_copies_raise_the_bound():
     assert long_bound_from(task, 1) > 1.05 * relax(near.program).bound * near.unit_ps
 
 
-@settings(max_examples=80, suppress_health_check=[HealthCheck.filter_too_much])
+@examples(120, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
 @given(tasks(programs_with_idle_ops()), st.data())
 def test_plans_that_move_tensors_fit_the_program_and_its_bound(task, data):
     plan = data.draw(moving_plans(task))
@@ -137,7 +137,7 @@ def test_plans_that_move_tensors_fit_the_program_and_its_bound(task, data):
     assert least_ps(task, plan) <= latency_ps * CLOSE
 
 
-@settings(max_examples=40)
+@examples(60)
 @given(SMALL)
 def test_one_level_serves_a_use(task):
     model = build(task)
@@ -146,7 +146,7 @@ def test_one_level_serves_a_use(task):
     assert (Decisions.of_values(model, values).fast.sum(axis=1) <= 1).all()
 
 
-@settings(max_examples=40)
+@examples(60)
 @given(tasks(programs_with_idle_ops(max_ops=10)))
 def test_the_static_optimum_fits_at_its_latency(task):
     static = Exact().solve(OneShotEnv(task))
