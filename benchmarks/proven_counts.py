@@ -1,4 +1,4 @@
-"""Count the registered ids whose best known plan is proven optimal, by formulation and chip.
+"""Count the registered ids whose best known plan is proven optimal, by formulation and chip, and add up their gaps.
 
     python -m benchmarks.proven_counts
     python -m benchmarks.proven_counts --write docs/how-it-is-solved.md
@@ -18,19 +18,23 @@ from memplace_env.leaderboard.suite import best_known, load_suite
 SUITES: Final = {"one-shot-v1": "one-shot ids", "game-v1": "games"}
 PROVEN: Final = 1e-4
 """Gap of the best known plan to its bound up to which it counts as proven. Our choice."""
+CLOSE: Final = 1e-2
+"""Gap up to which it counts as close. Our choice."""
 
 
 def sentence(suite: str, what: str) -> str:
-    """Return how many of a suite's ids are proven, all together and on each chip, those with most ids first."""
+    """Return how many of a suite's ids are proven, on each chip, those with most ids first, and how far others are."""
     known = best_known()
-    ids, proven = Counter[str](), Counter[str]()
+    ids, proven, gaps = Counter[str](), Counter[str](), list[float]()
     for env_id, instance in load_suite(suite).instances.items():
         ids[instance.accelerator] += 1
-        found = known[env_id]
-        proven[instance.accelerator] += found.best_ps <= (1 + PROVEN) * found.bound_ps
+        gaps.append(known[env_id].best_ps / known[env_id].bound_ps - 1)
+        proven[instance.accelerator] += gaps[-1] <= PROVEN
     *first, last = (f"{proven[chip]} of {count} on `{chip}`" for chip, count in ids.most_common())
     chips = f"{', '.join(first)} and {last}" if first else last
-    return f"Of the {ids.total()} {what} {proven.total()} are proven optimal: {chips}."
+    close = f"{sum(gap <= CLOSE for gap in gaps)} are within {100 * CLOSE:g} % of their bounds"
+    worst = f"the widest gap is {100 * max(gaps):.1f} %, and all together are {100 * sum(gaps):.0f} %"
+    return f"Of the {ids.total()} {what} {proven.total()} are proven optimal: {chips}; {close}, {worst}."
 
 
 def paragraph() -> str:
