@@ -230,24 +230,35 @@ def measured(networks: Sequence[str]) -> tuple[list[Record], str]:
     RESULTS.mkdir(parents=True, exist_ok=True)
     chip, ledger = RESULTS / "cuda.toml", Ledger(RESULTS / "plans.jsonl", KEY)
     try:
-        device = open_cuda()
+        device: Device | None = open_cuda()
     except ExecutionError as error:
         print(error)
-        for network in networks if chip.exists() else ():
-            best_by_model(resolve_task(network, chip))
-        compared = {record["network"] for record in ledger.records if record["plan"] == MODEL}
-        records = [record for record in ledger.records if record["network"] in compared.intersection(networks)]
-        return records, shown(records) if records else NOT_MEASURED
+        device = None
+        if not chip.exists():
+            return [], NOT_MEASURED
     if not chip.exists():
         # Of all networks, as a chip that is calibrated anew for one more is another one, with no records.
         models = [word for network in dict.fromkeys([*NETWORKS, *networks]) for word in ("--model", network)]
         calibrate = ["calibrate", "--device", "cuda", *models, "--capacity", str(CAPACITY_MIB), "--output", str(chip)]
         subprocess.run([sys.executable, "-m", "memplace", *calibrate], check=True, cwd=ROOT)
     try:
-        records = [record for network in networks for record in measure(network, chip, device, ledger)]
+        records = [
+            record
+            for network in networks
+            for record in (measure(network, chip, device, ledger) if device else recorded(network, chip, ledger))
+        ]
     except CostError as error:
         raise SystemExit(f"{error} Delete {chip} to calibrate anew.") from None
-    return records, shown(records)
+    return records, shown(records) if records else NOT_MEASURED
+
+
+def recorded(network: str, chip: Path, ledger: Ledger) -> list[Record]:
+    """Return what was measured of a network on the GPU of this chip; search by the cost model for one that comes."""
+    task = resolve_task(network, chip)
+    best_by_model(task)
+    key = network, task.accelerator.sha256
+    records = [record for record in ledger.records if (record["network"], record["chip"]) == key]
+    return records if any(record["plan"] == MODEL for record in records) else []
 
 
 def shown(records: Sequence[Record]) -> str:

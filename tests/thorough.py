@@ -19,9 +19,9 @@ EXAMPLES = 100
 FEWEST = 5
 
 
-def examples(most: int, **options: Any) -> settings:
-    """Return the settings of a property with so many examples; by default with a third of them, and five at least."""
-    return settings(max_examples=most if VARIABLE in os.environ else max(most // 3, min(most, FEWEST)), **options)
+def examples(most: int, *, fewest: int = FEWEST, **options: Any) -> settings:
+    """Return the settings of a property with so many examples; by default a third of them, and `fewest` at least."""
+    return settings(max_examples=most if VARIABLE in os.environ else max(most // 3, min(most, fewest)), **options)
 
 
 def a_third(values: Sequence[str]) -> list[Any]:

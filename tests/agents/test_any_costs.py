@@ -42,7 +42,7 @@ def check(task, solution, budget):
 
 
 def few(name):
-    return examples(3 if name == "calibrated" else 12 if name in SLOW else 40)
+    return examples(12 if name in SLOW else 40, fewest=3)
 
 
 @pytest.mark.parametrize("name", SEARCHES[Formulation.ONE_SHOT])
@@ -68,7 +68,7 @@ def test_game_searches_find_plans_that_can_run(name):
 
 
 @pytest.mark.parametrize(("name", "formulation"), LEARNERS)
-@examples(3)
+@examples(5, fewest=3)
 @given(data=st.data())
 def test_learners_find_plans_that_can_run(name, formulation, data):
     if formulation is Formulation.ONE_SHOT:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import ceil
+from math import ceil, isfinite
 
 import numpy as np
 
@@ -28,9 +28,9 @@ FIRST_SECONDS, FIRST_SHARE = 6.0, 0.25
 choice."""
 WIDE = 5e-3
 """Gap of the first plan above which windows, not the tree, find the better plans. Our choice."""
-ANNEALED_DECISIONS, ANNEALED_SHARE = 5_000_000, 0.2
+ANNEALED_DECISIONS, ANNEALED_SHARE = 5_000_000, 0.1
 """Decisions of the games that are annealed at first where the gap is wide: about five seconds, or what takes this share
-of the time that is left if that is more. Our choice: of a long time windows make less in some games."""
+of the time that is left, which is more from 50 seconds on. Our choice: in some games windows find nothing."""
 DECISION_S = 1e-6
 """Seconds of a decision, for the clock; measured roughly."""
 ANNEALING_SHARE, OVERRUN = 0.4, 2.0
@@ -150,8 +150,10 @@ class DynamicSearch:
         if not isinstance(self.evaluator, GameEvaluator) or not self.evaluator.remaining:
             return False
         before_ps, part = self._best_ps, self.evaluator.part(min(OVERRUN * share, 1.0))
-        affordable = self._clock.left / DECISION_S
-        decisions = min(max(ANNEALED_DECISIONS, ANNEALED_SHARE * affordable), share * affordable)
+        left = self._clock.left / DECISION_S
+        decisions: float = ANNEALED_DECISIONS
+        if isfinite(left):
+            decisions = min(max(decisions, ANNEALED_SHARE * left), share * left)
         part.budget = max(min(self.evaluator.remaining, int(decisions / self.task.program.num_uses)), 1)
         try:
             GameLocalSearch().run(part, self._seed)
