@@ -1,4 +1,4 @@
-"""Part `steps`: PPO, which decides maps entry by entry, beside local search, in a minute of one core each."""
+"""Part `steps`: PPO on maps, beside local search, in a minute of one core each."""
 
 from __future__ import annotations
 
