@@ -9,14 +9,13 @@ from itertools import product
 from benchmarks.learning import statistics
 from benchmarks.learning.curves import Panel, draw, grid_to
 from benchmarks.learning.part import Part, Shown
-from benchmarks.learning.runs import BEST_RULE, EXACT, SEARCHES, first_ids, free, limited
+from benchmarks.learning.runs import BEST_RULE, EXACT, SEARCHES, free, limited
 from benchmarks.learning.statistics import Shares
-from benchmarks.learning.steps import MAPS, best_rule
+from benchmarks.learning.steps import IDS, MAPS, best_rule
 from benchmarks.ledger import Record
 from benchmarks.tables import DataFile, markdown_table
 from memplace_env.envs.registration import Formulation
 
-IDS = tuple(first_ids(Formulation.ONE_SHOT, 12))
 PROGRAMS = tuple(MAPS.values())
 FEW, MANY = 1_000, 4_000
 """Maps on `IDS` and on `PROGRAMS`."""

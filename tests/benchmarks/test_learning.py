@@ -184,6 +184,15 @@ def test_egrls_parts_and_halves_are_its_named_settings() -> None:
     assert set(steps.MAPS) == {"ResNet50", "ResNet101", "BERT"}
 
 
+def test_other_maps_have_a_row_once_all_are_recorded() -> None:
+    records = [record(run, 0.25 * (run["seed"] + 1)) for run in steps.runs(2)]
+    rows = steps.table(records).splitlines()
+    assert rows[-1].startswith("| 12 ids, one seed | 25.0 in 1.0 s | 25.0 "), "BERT's second seed does not count"
+    for solver in ("ppo", "exact"):
+        short = [each for each in records if (each["id"], each["solver"]) != (steps.IDS[0], solver)]
+        assert steps.table(short).splitlines() == rows[:-1]
+
+
 def test_local_search_gets_egrls_seconds() -> None:
     first = egrl.runs(2)
     assert not any("seconds" in run for run in first if run["solver"] == egrl.SEARCH)
