@@ -194,7 +194,7 @@ def test_a_file_that_has_changed(tmp_path):
 
 def test_without_the_package(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "onnxruntime", None)
-    with pytest.raises(ExecutionError, match=r"pip install 'memplace\[execute\]'"):
+    with pytest.raises(ExecutionError, match=r'run: pip install "memplace\[execute\]"'):
         Executor(task_of(convolutional(tmp_path / "m.onnx")))
 
 
