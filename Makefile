@@ -12,12 +12,16 @@ SHORT = tests/cli/test_agent_choice.py::test_an_agent_that_returns_nothing tests
 	tests/envs/wrappers/test_wrappers.py::test_any_algorithm_trains_through_the_adapter \
 	tests/agents/test_exact.py::test_solving_prints_json_and_nothing_else
 
-.PHONY: run test test-thorough test-min test-max lint docs bench fuzz learn tables zoo clean
+.PHONY: run test pytest test-thorough test-min test-max lint docs bench fuzz learn tables zoo clean
 
 run: .venv/run  ## the main job: the best plan of BERT on nnp-i, proven, beside EGRL's; with picture and trace
 	.venv/bin/memplace solve BERT --agent auto --agent egrl
 
-test: .venv/dev lint  ## the tests, slow ones too, with a third of the examples
+# Side by side, as types take a minute of one core.
+test: .venv/dev  ## style, types and the tests, slow ones too, with a third of the examples
+	@$(MAKE) --no-print-directory --jobs=2 lint pytest
+
+pytest: .venv/dev
 	.venv/bin/python -m pytest -q -n auto --dist worksteal
 
 test-thorough: .venv/dev lint  ## the same with every registered id and all examples; an hour on two cores
