@@ -9,6 +9,7 @@ for that, and shows what was measured before.
 
 from __future__ import annotations
 
+import os
 import statistics
 import subprocess
 import sys
@@ -228,7 +229,8 @@ def measured(networks: Sequence[str]) -> tuple[list[Record], str]:
     from memplace_env.backends.cuda.cuda import open_cuda
 
     RESULTS.mkdir(parents=True, exist_ok=True)
-    chip, ledger = RESULTS / "cuda.toml", Ledger(RESULTS / "plans.jsonl", KEY)
+    # Relative, as the plans that are kept name the chip.
+    chip, ledger = Path(os.path.relpath(RESULTS / "cuda.toml")), Ledger(RESULTS / "plans.jsonl", KEY)
     try:
         device: Device | None = open_cuda()
     except ExecutionError as error:
@@ -239,7 +241,16 @@ def measured(networks: Sequence[str]) -> tuple[list[Record], str]:
     if not chip.exists():
         # Of all networks, as a chip that is calibrated anew for one more is another one, with no records.
         models = [word for network in dict.fromkeys([*NETWORKS, *networks]) for word in ("--model", network)]
-        calibrate = ["calibrate", "--device", "cuda", *models, "--capacity", str(CAPACITY_MIB), "--output", str(chip)]
+        calibrate = [
+            "calibrate",
+            "--device",
+            "cuda",
+            *models,
+            "--capacity",
+            str(CAPACITY_MIB),
+            "--output",
+            str(chip.resolve()),
+        ]
         subprocess.run([sys.executable, "-m", "memplace", *calibrate], check=True, cwd=ROOT)
     try:
         records = [
