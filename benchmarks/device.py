@@ -231,27 +231,18 @@ def measured(networks: Sequence[str]) -> tuple[list[Record], str]:
     RESULTS.mkdir(parents=True, exist_ok=True)
     # Relative, as the plans that are kept name the chip.
     chip, ledger = Path(os.path.relpath(RESULTS / "cuda.toml")), Ledger(RESULTS / "plans.jsonl", KEY)
+    device: Device | None = None
     try:
-        device: Device | None = open_cuda()
+        device = open_cuda()
     except ExecutionError as error:
         print(error)
-        device = None
-        if not chip.exists():
-            return [], NOT_MEASURED
     if not chip.exists():
+        if device is None:
+            return [], NOT_MEASURED
         # Of all networks, as a chip that is calibrated anew for one more is another one, with no records.
         models = [word for network in dict.fromkeys([*NETWORKS, *networks]) for word in ("--model", network)]
-        calibrate = [
-            "calibrate",
-            "--device",
-            "cuda",
-            *models,
-            "--capacity",
-            str(CAPACITY_MIB),
-            "--output",
-            str(chip.resolve()),
-        ]
-        subprocess.run([sys.executable, "-m", "memplace", *calibrate], check=True, cwd=ROOT)
+        limits = ["--device", "cuda", "--capacity", str(CAPACITY_MIB), "--output", str(chip.resolve())]
+        subprocess.run([sys.executable, "-m", "memplace", "calibrate", *limits, *models], check=True, cwd=ROOT)
     try:
         records = [
             record
