@@ -11,6 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memplace_agents import Exact, make_agent
+from memplace_agents.cheap_plans import offer_cheap_plans
+from memplace_agents.evaluator import GameEvaluator
 from memplace_agents.exact import highs
 from memplace_agents.exact.dynamic import detail, dynamic_run
 from memplace_agents.exact.dynamic.decisions import Decisions
@@ -150,6 +152,19 @@ def test_what_is_too_large_is_annealed(monkeypatch):
     assert solution.outcome == "feasible"
     assert solution.evaluations > rules.evaluations + 100
     assert solution.latency_s < rules.latency_s
+
+
+@pytest.mark.parametrize(("time_limit", "decisions"), [(None, 5e6), (10, 4e6), (40, 5e6), (1000, 1e8)])
+def test_a_long_search_anneals_for_longer(time_limit, decisions, monkeypatch):
+    """Five seconds, two fifths of a short time, a tenth of a long one: a decision takes a microsecond."""
+    budgets = []
+    monkeypatch.setattr(dynamic_run.GameLocalSearch, "run", lambda self, part, seed: budgets.append(part.budget))
+    evaluator = GameEvaluator(MallocGameEnv("SqueezeNet", "edge-tpu"), budget=10**9, time_limit=time_limit)
+    offer_cheap_plans(evaluator)
+    search = dynamic_run.DynamicSearch(evaluator, 1e-5, 0, ties=False)
+    search._best_ps = 10**18
+    search._anneal(dynamic_run.ANNEALING_SHARE)
+    assert budgets[0] * evaluator.env.task.program.num_uses == pytest.approx(decisions, rel=0.1)
 
 
 @pytest.mark.parametrize(("time_limit", "first"), [(None, False), (2.0, True)])
