@@ -8,14 +8,18 @@ from hypothesis import strategies as st
 from memplace_agents.egrl import EGRLConfig
 from memplace_agents.egrl.credit import CreditLearner
 from memplace_agents.egrl.egrl_replay import EgrlReplay
+from memplace_agents.egrl.imagination import imagined
 from memplace_agents.egrl.surrogate import Surrogate
 from memplace_agents.learning.graph_policy import Graph, GraphPolicy
 from memplace_env._lib.units import PS
 from memplace_env.envs.one_shot import OneShotEnv
+from memplace_env.machine.costs.cost_arrays import op_times
+from memplace_env.machine.costs.op_time_kernels import used_by_level
 from memplace_env.placement.compiler.density import block_lives
 from memplace_env.placement.compiler.savings import latency_ps
-from memplace_env.placement.synthetic import random_dag
-from tests.agents.planted import planted_env
+from memplace_env.placement.synthetic import TOPOLOGIES, random_dag
+from memplace_env.program.program import TensorKind
+from tests.agents.planted import optimum_ps, planted_env
 from tests.thorough import examples
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -101,6 +105,65 @@ def test_costs_alone_are_those_of_the_cost_arrays_where_there_is_room(seed, draw
                 after[tensor] = to
             if len(tensors) == 1:
                 assert slower_s[decision, wish] == pytest.approx((latency_ps(problem.task, after) - now_ps) * PS)
+
+
+def levels_with_room(problem, assignment):
+    """Levels when each tensor, by decision, gets the fastest from the requested one down that has room and time."""
+    task, levels = problem.task, np.full(problem.program.num_tensors, problem.accelerator.backing)
+    program, costs, copied_ps = task.program, task.costs, 0
+    for tensor in np.argsort(problem.decision_of, kind="stable"):
+        decision = problem.decision_of[tensor]
+        if decision < 0:
+            continue
+        is_copied = task.streams_weights and program.tensor_kind[tensor] == TensorKind.WEIGHT
+        used = used_by_level(program.use_ptr, levels[program.use_tensor], costs.use_ps)
+        times = op_times(costs, used)
+        before = slice(0, program.live_start[tensor])
+        spare_ps = (times.op_ps - times.port_ps[:, -1])[before].sum() - copied_ps
+        for level in range(assignment[decision], task.backing):
+            levels[tensor] = level if problem.mask[decision, level] else task.backing
+            needed_ps = costs.prefetch_ps[tensor] if is_copied and levels[tensor] < task.backing else 0
+            if levels[tensor] == level and fits(problem, levels) and needed_ps <= spare_ps:
+                copied_ps += needed_ps
+                break
+            levels[tensor] = task.backing
+    return levels
+
+
+@examples(25)
+@given(st.integers(0, 1000), SEEDS, st.sampled_from(["nnp-i", "tpu-v4i"]))
+def test_assignments_take_as_long_as_with_the_levels_that_have_room(seed, draw, chip):
+    problem, rng = problem_of(seed, chip), np.random.default_rng(draw)
+    assignments = rng.integers(problem.accelerator.num_levels, size=(5, problem.num_decisions))
+    assignments = np.where(
+        problem.mask[np.arange(problem.num_decisions), assignments], assignments, problem.task.backing
+    )
+    expected = [latency_ps(problem.task, levels_with_room(problem, assignment)) for assignment in assignments]
+    assert Surrogate(problem, learns=False).latencies_s(assignments) == pytest.approx(np.array(expected) * PS)
+
+
+# Imagination.
+
+
+@pytest.mark.parametrize("topology", TOPOLOGIES)
+def test_a_planted_optimum_is_imagined(topology):
+    env = planted_env(topology, ops=8, seed=6)
+    problem, surrogate = env.problem, Surrogate(env.problem, learns=False)
+    first = problem.native_assignment[None]
+    best = imagined(problem, surrogate, first, 20_000, seed=0)
+    assert problem.evaluate(best[:1]).latency_s[0] == pytest.approx(optimum_ps(env) * PS)
+    times_s = surrogate.latencies_s(best)
+    assert (np.diff(times_s) >= 0).all()
+    assert len(np.unique(best, axis=0)) == len(best)
+    tried = best[(best != first).any(axis=1)][:, problem.movable]
+    assert problem.mask[problem.movable, tried].all()
+    assert (imagined(problem, surrogate, first, 20_000, seed=0) == best).all()
+
+
+def test_imagination_that_must_end_returns_what_it_knew():
+    problem = problem_of(3)
+    first = problem.native_assignment[None]
+    assert (imagined(problem, Surrogate(problem, False), first, 1000, 0, lambda: False) == first).all()
 
 
 def test_differences_from_the_cost_arrays_are_learned():

@@ -47,6 +47,8 @@ class EGRLConfig:
             from critics of whole assignments.
         swaps: share of the Boltzmann children that are mutated by moves on the surrogate, which swap what fits, instead
             of by noise.
+        imagined: assignments that a policy tries on the surrogate before its best ones are evaluated, see
+            `memplace_agents.egrl.imagination`; of a small budget at most 64 for each evaluation.
         refine: share of the budget spent on annealing the best assignment, see `memplace_agents.egrl.refine`.
         surrogate: moves on the surrogate for each proposal of refinement; with 0 refinement is local search.
     """
@@ -78,6 +80,7 @@ class EGRLConfig:
     heuristics: bool = True
     credit: bool = True
     swaps: float = 0.5
+    imagined: int = 64_000
     refine: float = 0.9
     surrogate: int = 300
 
@@ -96,6 +99,7 @@ class EGRLConfig:
             heuristics=False,
             credit=False,
             swaps=0.0,
+            imagined=0,
             refine=0.0,
         )
 
@@ -131,7 +135,8 @@ class EGRLConfig:
 _PAPER = EGRLConfig.paper()
 CONFIGS = {
     "default": EGRLConfig(),
-    "no-surrogate": EGRLConfig(surrogate=0),
+    "no-surrogate": EGRLConfig(surrogate=0, imagined=0),
+    "no-imagination": EGRLConfig(imagined=0),
     "no-credit": EGRLConfig(credit=False),
     "no-swaps": EGRLConfig(swaps=0.0),
     "no-rules": EGRLConfig(heuristics=False),

@@ -19,6 +19,7 @@ from memplace_agents.egrl.actor import Actor
 from memplace_agents.egrl.credit import CreditLearner
 from memplace_agents.egrl.egrl_config import EGRLConfig
 from memplace_agents.egrl.egrl_replay import EgrlReplay
+from memplace_agents.egrl.imagination import imagined
 from memplace_agents.egrl.learner import Learner
 from memplace_agents.egrl.population import Population, chances, genome_of, mutate_weights, next_generation
 from memplace_agents.egrl.refine import Refiner
@@ -34,6 +35,8 @@ _PURE_REFINEMENT = 64
 """Assignments a round where nothing but refinement searches."""
 _FIRST_ASSIGNMENTS = 4
 """Fastest rules whose assignments are evaluated beside the plans of all rules."""
+_IMAGINED_EACH, _IMAGINED_TRIED = 64, 4
+"""Assignments imagined at most for each evaluation of the budget, and the best of them that are evaluated."""
 _SWAPS, _SWAP_HEAT = 20, 0.002
 """Moves on the surrogate by which a chromosome is mutated, and their temperature as a fraction of native's latency."""
 
@@ -134,6 +137,18 @@ class EgrlRun(TrainingRun[GraphPolicy]):
                     self._try(workload, problem.assignments_of(np.array(levels)))
             elif self._config.refine or not self._free:
                 self._try(workload, problem.native_assignment[None])
+            if self._config.imagined and len(problem.movable):
+                self._imagine(workload)
+
+    def _imagine(self, workload: _Workload) -> None:
+        """Evaluate the best assignments that a policy finds on the surrogate, in at most half of the time."""
+        evaluator, seed = workload.evaluator, int(self._rng.integers(2**31))
+        problem, least = evaluator.env.problem, evaluator.fraction_left / 2
+        first = first_assignments(problem) if self._config.heuristics else problem.native_assignment[None]
+        samples = min(self._config.imagined, _IMAGINED_EACH * evaluator.remaining)
+        if samples:
+            best = imagined(problem, workload.surrogate, first, samples, seed, lambda: evaluator.fraction_left > least)
+            self._try(workload, best[:_IMAGINED_TRIED])
 
     def _try(self, workload: _Workload, assignments: NDArray[np.int64]) -> None:
         """Evaluate assignments int64[B, S] of one workload, unless its budget is spent."""

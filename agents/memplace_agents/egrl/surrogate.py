@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from memplace_agents.egrl.surrogate_kernels import anneal, costs_alone
+from memplace_agents.egrl.surrogate_kernels import anneal, costs_alone, latencies
 from memplace_agents.learning.saved_tensors import below, like, numbers
 from memplace_agents.saved_values import number, whole
 from memplace_env._lib.units import PS
@@ -152,6 +152,11 @@ class Surrogate:
         own = level[self._tensors].astype(np.int64)
         corrected_ps = self._tables.correction_ps[np.arange(len(own)), own].sum() + self._offset_ps
         return float(latency_ps(self._problem.task, level) + corrected_ps) * PS
+
+    def latencies_s(self, requested: Ints) -> Floats:
+        """Return float64[N], the seconds that assignments int64[N, S] should take, as far as there is room for them."""
+        taken: Floats = latencies(self._costs, self._tables, requested, self._room)
+        return (taken + self._offset_ps) * PS
 
     def annealed(
         self, requested: Ints, level: NDArray[np.int8], moves: int, heat_s: float, seed: int

@@ -125,6 +125,69 @@ def anneal(costs, tables, requested, level, room, moves, heat_ps, seed):
 
 
 @kernel
+def latencies(costs, tables, requested, room):
+    """Return float64[N], ps that the program should take with each assignment.
+
+    A tensor gets the fastest level that has its bytes when its decision comes, from the requested one down. A weight
+    that is copied in must also find the time for that on the backing memory's port, before its first use.
+
+    Args:
+        costs: the Costs.
+        tables: the SurrogateTables.
+        requested: int64[N, S], levels by the mask.
+        room: int64[L - 1, T], free bytes of each fast level in each op beside all tensors.
+    """
+    backing, ops, tensors = costs.use_ps.shape[1] - 1, len(costs.compute_ps), len(tables.size)
+    used, free = np.empty((ops, backing + 1), dtype=np.int64), np.empty_like(room)
+    held, least = np.empty(backing, dtype=np.int64), np.empty(backing, dtype=np.int64)
+    total_ps = np.zeros(len(requested))
+    for row in range(len(requested)):
+        # Bytes of tensors that stay for the whole program are in `held`, those of others come off `free`.
+        used[:], free[:], held[:] = 0, room, 0
+        for fast in range(backing):
+            least[fast] = room[fast].min()
+        for use in range(len(tables.use_op)):
+            if tables.tensor_of_use[use] < 0:
+                used[tables.use_op[use], backing] += costs.use_ps[use, backing]
+        decision, reached, spare_ps = 0, 0, np.int64(0)
+        for tensor in range(tensors):
+            while tensor >= tables.of[decision + 1]:
+                decision += 1
+            # All that the ops before this tensor's first use depend on is decided.
+            while tables.streamed and reached < tables.arrives[tensor]:
+                whole, busy = op_time(costs, reached, used[reached])
+                spare_ps += whole - busy
+                reached += 1
+            first, last = tables.first[tensor], tables.last[tensor]
+            stays, size, to = first == 0 and last == ops - 1, tables.size[tensor], requested[row, decision]
+            while to < backing:
+                if stays:
+                    lowest = least[to]
+                else:
+                    lowest = free[to, first]
+                    for op in range(first + 1, last + 1):
+                        lowest = min(lowest, free[to, op])
+                if lowest - held[to] >= size and spare_ps >= tables.copy_ps[tensor]:
+                    break
+                to = _next_level(tables, decision, to)
+            if to < backing:
+                spare_ps -= tables.copy_ps[tensor]
+                if stays:
+                    held[to] += size
+                else:
+                    for op in range(first, last + 1):
+                        free[to, op] -= size
+                        least[to] = min(least[to], free[to, op])
+            for index in range(tables.use_ptr[tensor], tables.use_ptr[tensor + 1]):
+                use = tables.uses[index]
+                used[tables.use_op[use], to] += costs.use_ps[use, to]
+            total_ps[row] += tables.correction_ps[tensor, to]
+        for op in range(ops):
+            total_ps[row] += op_time(costs, op, used[op])[0]
+    return total_ps
+
+
+@kernel
 def costs_alone(costs, tables, requested, level, room):
     """Return float64[S, L], ps by which the program gets slower if one decision alone requests another level.
 

@@ -1,0 +1,69 @@
+"""Beyond the paper: a policy that learns on the surrogate before one of its assignments is evaluated.
+
+Annealing moves a few decisions at a time. Where only many together gain anything, as where an op is as slow as the
+slowest of its memories, it ends early: a policy that samples all decisions and learns from its best samples goes on. It
+needs tens of thousands of samples, more than a simulator should be asked for, but the surrogate gives them in seconds:
+a policy learned in a model of the environment (Dyna; Sutton, 1991).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from memplace_agents.egrl.surrogate import Floats, Surrogate
+from memplace_agents.learning.factored_learner import FactoredLearner, FactoredSettings
+from memplace_agents.ppo.factored_run import INPUTS, KEPT, decisions_of
+from memplace_agents.ppo.start import started
+from memplace_env.envs.one_shot import OneShotProblem
+from memplace_env.program.program import Ints
+
+_SETTINGS = FactoredSettings(samples=128, epochs=1, table_rate=0.03, start=0.5)
+"""Those of agent `ppo`, with fewer gradient steps on more rounds; from trials on the three paper workloads and three
+others."""
+
+
+def imagined(
+    problem: OneShotProblem,
+    surrogate: Surrogate,
+    first: Ints,
+    samples: int,
+    seed: int,
+    may_go_on: Callable[[], bool] = lambda: True,
+) -> Ints:
+    """Return the best assignments int64[K, S] that a fresh policy comes upon, the best one first.
+
+    Args:
+        problem: the one-shot problem.
+        surrogate: says how long an assignment takes.
+        first: int64[F, S], assignments that are known; the policy starts near the best. At least one.
+        samples: assignments that the policy tries, up to a round more.
+        seed: seed of all randomness.
+        may_go_on: asked before each round.
+    """
+    rng, movable = np.random.default_rng(seed), problem.movable
+    settings = replace(_SETTINGS, samples=min(_SETTINGS.samples, samples))
+    network = started((INPUTS, settings.width, problem.accelerator.num_levels), None, seed)
+    learner = FactoredLearner(settings, network, [decisions_of(problem)])
+    best, times_s = _best(first, surrogate.latencies_s(first))
+    learner.start_from(best[0, movable], 0)
+    for done in range(0, samples, settings.samples):
+        if not may_go_on():
+            break
+        levels = learner.sample(settings.samples, rng, 0)
+        tried = np.full((len(levels), problem.num_decisions), problem.task.backing)
+        tried[:, movable] = levels
+        took_s = surrogate.latencies_s(tried)
+        best, times_s = _best(np.concatenate([best, tried]), np.concatenate([times_s, took_s]))
+        learner.learn([(levels, took_s)], [best[:, movable]], 1 - done / samples)
+    return best
+
+
+def _best(assignments: Ints, times_s: Floats) -> tuple[Ints, Floats]:
+    """Return the `KEPT` fastest of assignments int64[N, S], each once, and their times float64[K]."""
+    fastest = np.argsort(times_s, kind="stable")
+    _, first = np.unique(assignments[fastest], axis=0, return_index=True)
+    kept = fastest[np.sort(first)[:KEPT]]
+    return assignments[kept], times_s[kept]
