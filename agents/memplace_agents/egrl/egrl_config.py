@@ -82,7 +82,7 @@ class EGRLConfig:
     swaps: float = 0.5
     imagined: int = 64_000
     refine: float = 0.9
-    surrogate: int = 300
+    surrogate: int = 100
 
     @classmethod
     def paper(cls) -> EGRLConfig:
