@@ -7,7 +7,7 @@ from itertools import pairwise
 from math import ceil
 
 import numpy as np
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, given
 from hypothesis import strategies as st
 
 from memplace_agents import Exact, ExactDynamic
@@ -127,7 +127,7 @@ def test_longer_copies_raise_the_bound():
     assert long_bound_from(task, 1) > 1.05 * relax(near.program).bound * near.unit_ps
 
 
-@settings(max_examples=80, suppress_health_check=[HealthCheck.filter_too_much])
+@examples(75, suppress_health_check=[HealthCheck.filter_too_much])
 @given(tasks(programs_with_idle_ops()), st.data())
 def test_plans_that_move_tensors_fit_the_program_and_its_bound(task, data):
     plan = data.draw(moving_plans(task))
