@@ -192,7 +192,7 @@ print(*state)
 """The first state of a game: the least that compiles kernels of several modules, in seconds."""
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_edits_of_the_rules_are_seen(tmp_path):
     """In the package itself; the kernel that is edited is one that others call."""
     shutil.copytree(PACKAGE, tmp_path / "memplace_env", ignore=shutil.ignore_patterns("*.onnx", "kernels-*"))
