@@ -25,6 +25,7 @@ PARTS = {
         ("learner.py", "learn"),
         ("egrl_run.py", "__init__"),
     ],
+    "imagination": [("imagination.py", "imagined")],
     "surrogate": [("surrogate.py", "annealed"), ("surrogate.py", "observe")],
 }
 """Functions of each part; none of them calls another, and the remaining time is bookkeeping."""

@@ -5,11 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memplace_agents.egrl import EGRLConfig
+from memplace_agents.egrl import EGRLConfig, egrl_run
 from memplace_agents.egrl.credit import CreditLearner
 from memplace_agents.egrl.egrl_replay import EgrlReplay
 from memplace_agents.egrl.imagination import imagined
 from memplace_agents.egrl.surrogate import Surrogate
+from memplace_agents.evaluator import Evaluator, OneShotEvaluator
 from memplace_agents.learning.graph_policy import Graph, GraphPolicy
 from memplace_env._lib.units import PS
 from memplace_env.envs.one_shot import OneShotEnv
@@ -19,6 +20,7 @@ from memplace_env.placement.compiler.density import block_lives
 from memplace_env.placement.compiler.savings import latency_ps
 from memplace_env.placement.synthetic import TOPOLOGIES, random_dag
 from memplace_env.program.program import TensorKind
+from tests.agents.egrl import small
 from tests.agents.planted import optimum_ps, planted_env
 from tests.thorough import examples
 
@@ -154,16 +156,49 @@ def test_a_planted_optimum_is_imagined(topology):
     assert problem.evaluate(best[:1]).latency_s[0] == pytest.approx(optimum_ps(env) * PS)
     times_s = surrogate.latencies_s(best)
     assert (np.diff(times_s) >= 0).all()
-    assert len(np.unique(best, axis=0)) == len(best)
-    tried = best[(best != first).any(axis=1)][:, problem.movable]
-    assert problem.mask[problem.movable, tried].all()
+    assert len(np.unique(np.concatenate([first, best]), axis=0)) == 1 + len(best), "known assignments are not repeated"
+    assert problem.mask[problem.movable, best[:, problem.movable]].all()
     assert (imagined(problem, surrogate, first, 20_000, seed=0) == best).all()
 
 
-def test_imagination_that_must_end_returns_what_it_knew():
+def test_imagination_that_must_end_at_once_finds_nothing():
     problem = problem_of(3)
-    first = problem.native_assignment[None]
-    assert (imagined(problem, Surrogate(problem, False), first, 1000, 0, lambda: False) == first).all()
+    assert (
+        len(imagined(problem, Surrogate(problem, False), problem.native_assignment[None], 1000, 0, lambda: False)) == 0
+    )
+
+
+@pytest.mark.parametrize("budget", [20, 1000])
+def test_imagination_has_its_share_of_budget_and_time(budget, monkeypatch):
+    """Two workloads: until a quarter and until half of the time."""
+    clock, asked = [0.0], []
+
+    def stub(problem, surrogate, first, samples, seed, may_go_on):
+        while may_go_on():
+            clock[0] += 0.5
+        asked.append((samples, clock[0]))
+        return first[:0]
+
+    monkeypatch.setattr(egrl_run, "imagined", stub)
+    monkeypatch.setattr(Evaluator, "seconds", property(lambda _: clock[0]))
+    envs = [planted_env(seed=seed) for seed in (4, 5)]
+    evaluators = [OneShotEvaluator(env, budget=budget, time_limit=100) for env in envs]
+    run = egrl_run.EgrlRun(small(imagined=64_000), evaluators, None, seed=0)
+    run.begin()
+    assert [seconds for _, seconds in asked] == [25.0, 50.0]
+    for evaluator, (given_samples, _) in zip(evaluators, asked, strict=True):
+        assert given_samples == min(256 * evaluator.remaining, 64_000)
+
+
+def test_corrections_of_the_cost_arrays_count():
+    problem, rng = planted_env(ops=10).problem, np.random.default_rng(0)
+    surrogate = Surrogate(problem, learns=True)
+    levels = problem.evaluate(rng.integers(3, size=(64, problem.num_decisions))).level
+    measured_s = np.array([latency_ps(problem.task, level) for level in levels]) * PS * 1.5
+    before_s = surrogate.latencies_s(problem.assignments_of(levels))
+    surrogate.observe(levels, measured_s)
+    after_s = surrogate.latencies_s(problem.assignments_of(levels))
+    assert np.abs(after_s - measured_s).mean() < 0.5 * np.abs(before_s - measured_s).mean()
 
 
 def test_differences_from_the_cost_arrays_are_learned():

@@ -20,7 +20,7 @@ class EGRLConfig:
 
     Attributes:
         population: members; each proposes one assignment a generation (EGRL: 20).
-        evolution, gradient: the two halves; both off leaves only the annealing of `refine`.
+        evolution, gradient: the two halves; both off leaves only imagination and the annealing of `refine`.
         boltzmann: share of Boltzmann chromosomes in the first population, and in later ones at most, elites aside
             (EGRL: 0.2); with 0 there never are any.
         elites: members that survive as they are (lineage: a fifth of the population).
@@ -48,7 +48,7 @@ class EGRLConfig:
         swaps: share of the Boltzmann children that are mutated by moves on the surrogate, which swap what fits, instead
             of by noise.
         imagined: assignments that a policy tries on the surrogate before its best ones are evaluated, see
-            `memplace_agents.egrl.imagination`; of a small budget at most 64 for each evaluation.
+            `memplace_agents.egrl.imagination`; of a small budget at most 256 for each evaluation.
         refine: share of the budget spent on annealing the best assignment, see `memplace_agents.egrl.refine`.
         surrogate: moves on the surrogate for each proposal of refinement; with 0 refinement is local search.
     """

@@ -35,8 +35,9 @@ _PURE_REFINEMENT = 64
 """Assignments a round where nothing but refinement searches."""
 _FIRST_ASSIGNMENTS = 4
 """Fastest rules whose assignments are evaluated beside the plans of all rules."""
-_IMAGINED_EACH, _IMAGINED_TRIED = 64, 4
-"""Assignments imagined at most for each evaluation of the budget, and the best of them that are evaluated."""
+_IMAGINED_EACH, _IMAGINED_TRIED, _IMAGINED_TIME = 256, 4, 0.5
+"""Assignments imagined at most for each evaluation of the budget; how many of the best are evaluated; and the most of
+a time limit that this takes for all workloads together."""
 _SWAPS, _SWAP_HEAT = 20, 0.002
 """Moves on the surrogate by which a chromosome is mutated, and their temperature as a fraction of native's latency."""
 
@@ -137,18 +138,25 @@ class EgrlRun(TrainingRun[GraphPolicy]):
                     self._try(workload, problem.assignments_of(np.array(levels)))
             elif self._config.refine or not self._free:
                 self._try(workload, problem.native_assignment[None])
-            if self._config.imagined and len(problem.movable):
-                self._imagine(workload)
+        if self._config.imagined:
+            for number, workload in enumerate(self._workloads, 1):
+                self._imagine(workload, 1 - _IMAGINED_TIME * number / len(self._workloads))
 
-    def _imagine(self, workload: _Workload) -> None:
-        """Evaluate the best assignments that a policy finds on the surrogate, in at most half of the time."""
-        evaluator, seed = workload.evaluator, int(self._rng.integers(2**31))
-        problem, least = evaluator.env.problem, evaluator.fraction_left / 2
-        first = first_assignments(problem) if self._config.heuristics else problem.native_assignment[None]
-        samples = min(self._config.imagined, _IMAGINED_EACH * evaluator.remaining)
-        if samples:
-            best = imagined(problem, workload.surrogate, first, samples, seed, lambda: evaluator.fraction_left > least)
-            self._try(workload, best[:_IMAGINED_TRIED])
+    def _imagine(self, workload: _Workload, left: float) -> None:
+        """Evaluate the best assignments that a policy finds on the surrogate while so much of the time is left."""
+        evaluator, config = workload.evaluator, self._config
+        problem, samples = evaluator.env.problem, min(config.imagined, _IMAGINED_EACH * evaluator.remaining)
+
+        def may_go_on() -> bool:
+            left_s = evaluator.seconds_left
+            return left_s is None or left_s > left * (left_s + evaluator.seconds)
+
+        if samples and len(problem.movable):
+            first = first_assignments(problem) if config.heuristics else problem.native_assignment[None]
+            seed = int(self._rng.integers(2**31))
+            best = imagined(problem, workload.surrogate, first, samples, seed, may_go_on)
+            if len(best):
+                self._try(workload, best[:_IMAGINED_TRIED])
 
     def _try(self, workload: _Workload, assignments: NDArray[np.int64]) -> None:
         """Evaluate assignments int64[B, S] of one workload, unless its budget is spent."""

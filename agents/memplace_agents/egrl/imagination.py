@@ -1,4 +1,4 @@
-"""Beyond the paper: a policy that learns on the surrogate before one of its assignments is evaluated.
+"""Beyond the paper: a policy that learns on the surrogate, before one of its assignments is evaluated.
 
 Annealing moves a few decisions at a time. Where only many together gain anything, as where an op is as slow as the
 slowest of its memories, it ends early: a policy that samples all decisions and learns from its best samples goes on. It
@@ -21,8 +21,11 @@ from memplace_env.envs.one_shot import OneShotProblem
 from memplace_env.program.program import Ints
 
 _SETTINGS = FactoredSettings(samples=128, epochs=1, table_rate=0.03, start=0.5)
-"""Those of agent `ppo`, with fewer gradient steps on more rounds; from trials on the three paper workloads and three
-others."""
+"""Those of agent `ppo`, with fewer gradient steps on more rounds; from trials with `_MANY` assignments on the three
+paper workloads and three others."""
+_MANY, _FASTER, _FASTEST = 64_000, 0.7, 0.1
+"""Assignments for which the rate is as it is set; the exponent by which it rises with fewer, as in `ppo`, and its
+limit."""
 
 
 def imagined(
@@ -33,18 +36,19 @@ def imagined(
     seed: int,
     may_go_on: Callable[[], bool] = lambda: True,
 ) -> Ints:
-    """Return the best assignments int64[K, S] that a fresh policy comes upon, the best one first.
+    """Return new assignments int64[K, S], the best that a fresh policy comes upon; the best one first. K may be 0.
 
     Args:
         problem: the one-shot problem.
         surrogate: says how long an assignment takes.
         first: int64[F, S], assignments that are known; the policy starts near the best. At least one.
-        samples: assignments that the policy tries, up to a round more.
+        samples: assignments that the policy tries, at least 1; up to a round more.
         seed: seed of all randomness.
         may_go_on: asked before each round.
     """
     rng, movable = np.random.default_rng(seed), problem.movable
-    settings = replace(_SETTINGS, samples=min(_SETTINGS.samples, samples))
+    rate = min(_SETTINGS.table_rate * (_MANY / samples) ** _FASTER, _FASTEST)
+    settings = replace(_SETTINGS, samples=min(_SETTINGS.samples, samples), table_rate=rate)
     network = started((INPUTS, settings.width, problem.accelerator.num_levels), None, seed)
     learner = FactoredLearner(settings, network, [decisions_of(problem)])
     best, times_s = _best(first, surrogate.latencies_s(first))
@@ -58,7 +62,9 @@ def imagined(
         took_s = surrogate.latencies_s(tried)
         best, times_s = _best(np.concatenate([best, tried]), np.concatenate([times_s, took_s]))
         learner.learn([(levels, took_s)], [best[:, movable]], 1 - done / samples)
-    return best
+    is_known = (best[:, None] == first).all(axis=-1).any(axis=-1)
+    new: Ints = best[~is_known]
+    return new
 
 
 def _best(assignments: Ints, times_s: Floats) -> tuple[Ints, Floats]:
