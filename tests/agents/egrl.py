@@ -14,6 +14,7 @@ from memplace_agents.learning.policy_file import load_policy
 
 KIND = "egrl-run/2"
 SMALL = {"population": 6, "elites": 2, "hidden": 8, "depth": 2, "attention_heads": 2, "batch": 8}
+FEW_IMAGINED = 2_000
 VARIANTS = {
     **CONFIGS,
     "ea": EGRLConfig(gradient=False),
@@ -27,7 +28,8 @@ VARIANTS = {
 
 def small(name="default", **changes):
     """Return a variant that is quick."""
-    return replace(VARIANTS[name], **SMALL | changes)
+    variant = VARIANTS[name]
+    return replace(variant, **SMALL | {"imagined": min(variant.imagined, FEW_IMAGINED)} | changes)
 
 
 def outcome(solution):

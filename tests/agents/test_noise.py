@@ -131,7 +131,7 @@ def test_what_a_search_is_told_is_consistent():
 # Which plan is kept.
 
 
-REFINE = {"refine": lambda: EGRL(egrl.small(evolution=False, gradient=False))}
+REFINE = {"refine": lambda: EGRL(egrl.small("refine-only", imagined=0))}
 
 
 @pytest.mark.parametrize("name", ["random", "local-search", "refine"])
