@@ -300,6 +300,6 @@ def test_a_resumed_run_ends_as_one_in_one_go(kind, tmp_path):
 
 def test_a_part_counts_in_the_whole_and_shares_its_race():
     env = gym.make("MallocGame-v0", workload=GAME)
-    solution = make_agent("portfolio").solve(MeasurementNoise(env, 0.05), budget=500, seed=2)
-    assert solution.evaluations <= 500
+    solution = make_agent("portfolio").solve(MeasurementNoise(env, 0.05), budget=200, seed=2)
+    assert solution.evaluations <= 200
     assert solution.report.latency_ps == evaluate_plan(env.unwrapped.task, solution.plan).latency_ps
