@@ -137,9 +137,8 @@ def levels_with_room(problem, assignment):
 def test_assignments_take_as_long_as_with_the_levels_that_have_room(seed, draw, chip):
     problem, rng = problem_of(seed, chip), np.random.default_rng(draw)
     assignments = rng.integers(problem.accelerator.num_levels, size=(5, problem.num_decisions))
-    assignments = np.where(
-        problem.mask[np.arange(problem.num_decisions), assignments], assignments, problem.task.backing
-    )
+    legal = problem.mask[np.arange(problem.num_decisions), assignments]
+    assignments = np.where(legal, assignments, problem.task.backing)
     expected = [latency_ps(problem.task, levels_with_room(problem, assignment)) for assignment in assignments]
     assert Surrogate(problem, learns=False).latencies_s(assignments) == pytest.approx(np.array(expected) * PS)
 
@@ -163,9 +162,8 @@ def test_a_planted_optimum_is_imagined(topology):
 
 def test_imagination_that_must_end_at_once_finds_nothing():
     problem = problem_of(3)
-    assert (
-        len(imagined(problem, Surrogate(problem, False), problem.native_assignment[None], 1000, 0, lambda: False)) == 0
-    )
+    first = problem.native_assignment[None]
+    assert len(imagined(problem, Surrogate(problem, False), first, 1000, 0, lambda: False)) == 0
 
 
 @pytest.mark.parametrize("budget", [20, 1000])

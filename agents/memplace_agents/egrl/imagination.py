@@ -22,7 +22,7 @@ from memplace_env.program.program import Ints
 
 _SETTINGS = FactoredSettings(samples=128, epochs=1, table_rate=0.03, start=0.5)
 """Agent `ppo`'s settings with fewer gradient steps on more rounds; from trials with `_MANY` assignments on the three
-paper workloads and three others."""
+paper workloads, Llama-1B and ELECTRA-small."""
 _MANY, _FASTER, _FASTEST = 64_000, 0.7, 0.1
 """Assignments for which the rate is as it is set; the exponent by which it rises with fewer, as in `ppo`, and its
 limit."""
