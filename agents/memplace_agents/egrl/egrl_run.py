@@ -143,7 +143,7 @@ class EgrlRun(TrainingRun[GraphPolicy]):
                 self._imagine(workload, 1 - _IMAGINED_TIME * number / len(self._workloads))
 
     def _imagine(self, workload: _Workload, left: float) -> None:
-        """Evaluate the best that a policy finds on the surrogate while more than the fraction `left` of time is left."""
+        """Evaluate the best that a policy finds on the surrogate, until only a share `left` of the time is left."""
         evaluator, config = workload.evaluator, self._config
         problem, samples = evaluator.env.problem, min(config.imagined, _IMAGINED_EACH * evaluator.remaining)
 
