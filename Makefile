@@ -18,7 +18,7 @@ run: .venv/run  ## the main job: the best plan of BERT on nnp-i, proven, beside 
 	.venv/bin/memplace solve BERT --agent auto --agent egrl
 
 # Side by side, as types take a minute of one core.
-test: .venv/dev  ## style, types and the tests, slow ones too, with a third of the examples
+test: .venv/dev  ## style, types and the tests, slow ones too, with a quarter of the examples
 	@$(MAKE) --no-print-directory --jobs=2 lint pytest
 
 pytest: .venv/dev

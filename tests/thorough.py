@@ -1,6 +1,6 @@
-"""A property of the tests tries a third of its examples by default, and all of them with `--thorough`.
+"""A property of the tests tries a quarter of its examples by default, and all of them with `--thorough`.
 
-Tests of each network of the zoo take a third of them, too.
+Tests of each network of the zoo take a third of the networks.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ FEWEST = 5
 
 
 def examples(most: int, *, fewest: int = FEWEST, **options: Any) -> settings:
-    """Return the settings of a property with so many examples; by default a third of them, and `fewest` at least."""
-    return settings(max_examples=most if VARIABLE in os.environ else max(most // 3, min(most, fewest)), **options)
+    """Return the settings of a property with so many examples; by default a quarter of them, and `fewest` at least."""
+    return settings(max_examples=most if VARIABLE in os.environ else max(most // 4, min(most, fewest)), **options)
 
 
 def a_third(values: Sequence[str]) -> list[Any]:

@@ -155,10 +155,24 @@ def test_sampled_levels_are_legal_and_as_frequent_as_the_policy_says(seed):
     some = decisions(seed=seed)
     torch.manual_seed(seed)
     learner = FactoredLearner(FactoredSettings(), FlatPolicy(4, 8, 3), [some])
-    levels = learner.sample(4000, np.random.default_rng(seed), 0)
+    levels = learner.sample(4000, np.random.default_rng(seed), 0, 1.0)
     assert np.take_along_axis(some.legal.numpy()[None], levels[..., None], -1).all()
     frequency = (levels[..., None] == np.arange(3)).mean(0)
     np.testing.assert_allclose(frequency, learner.log_policy(0).exp().detach().numpy(), atol=0.05)
+
+
+@pytest.mark.parametrize("left", [1.0, 0.5, 0.0])
+def test_a_part_of_the_samples_draws_what_is_alike_by_one_number(left):
+    """Decisions that are alike have one policy here, so that equal numbers are equal levels."""
+    alike, count = np.array([0, 1, 0, 1, 1, 0]), 4000
+    some = EntryDecisions(torch.zeros(6, 4), torch.ones(6, 3, dtype=torch.bool), alike)
+    learner = FactoredLearner(FactoredSettings(together=0.4), FlatPolicy(4, 8, 3), [some])
+    levels = learner.sample(count, np.random.default_rng(0), 0, left)
+    together = round(0.4 * left * count)
+    assert (levels[:together] == levels[:together, alike]).all()
+    assert ((levels[together:] == levels[together:, alike]).all(1)).mean() < 0.2
+    frequency = (levels[..., None] == np.arange(3)).mean(0)
+    np.testing.assert_allclose(frequency, learner.log_policy(0).exp().detach().numpy(), atol=0.04)
 
 
 def test_a_factored_policy_finds_the_best_levels_of_each_program():
@@ -168,7 +182,7 @@ def test_a_factored_policy_finds_the_best_levels_of_each_program():
     torch.manual_seed(0)
     learner = FactoredLearner(FactoredSettings(), FlatPolicy(4, 8, 3), programs)
     for step in range(60):
-        levels = [learner.sample(32, rng, program) for program in (0, 1)]
+        levels = [learner.sample(32, rng, program, 0.0) for program in (0, 1)]
         latencies = [(some != right).sum(1).astype(float) for some, right in zip(levels, hidden, strict=True)]
         best = [some[found.argsort()[:1]] for some, found in zip(levels, latencies, strict=True)]
         learner.learn(list(zip(levels, latencies, strict=True)), best, 1 - step / 60)
@@ -181,3 +195,9 @@ def test_settings_out_of_range_are_refused(kind):
     for options in ({"epochs": 0}, {"clip": -0.1}, {"entropy": np.nan}, {"rate": np.inf}, {"width": 0}):
         with pytest.raises(AgentError, match=next(iter(options))):
             kind(**options)
+
+
+@pytest.mark.parametrize("options", [{"best": 0}, {"best": 1.5}, {"together": 1.5}])
+def test_fractions_out_of_range_are_refused(options):
+    with pytest.raises(AgentError, match=next(iter(options))):
+        FactoredSettings(**options)

@@ -1,5 +1,7 @@
 """PPO and A2C: budgets, seeds, masks, files, planted optima, several programs, and runs that go on after any end."""
 
+from itertools import pairwise
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -10,14 +12,20 @@ from memplace_agents.built_in_agents import CHECKPOINT, CHECKPOINT_BYTES, CURVES
 from memplace_agents.cheap_plans import cheap_plans
 from memplace_agents.evaluator import GameEvaluator
 from memplace_agents.game import GreedyPlayer
+from memplace_agents.game.preferences import by_role
 from memplace_agents.learning import safe_files
 from memplace_agents.learning.factored_learner import FactoredSettings
 from memplace_agents.learning.flat_policy import FlatPolicy
 from memplace_agents.learning.on_policy_settings import OnPolicySettings
 from memplace_agents.learning.policy_file import load_policy, save_policy
+from memplace_agents.ppo.factored_programs import game_decisions
+from memplace_agents.ppo.factored_run import FactoredRun
 from memplace_agents.ppo.game_episodes import GameEpisodes
+from memplace_agents.ppo.game_run import GameRun
+from memplace_agents.ppo.ppo_config import PPO_CONFIGS
 from memplace_env._lib.errors import AgentError, EnvError
 from memplace_env.envs.malloc_game import MallocGameEnv
+from memplace_env.envs.malloc_game.plan_actions import preferences_of_plan
 from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.placement.simulator import evaluate_plan
 from memplace_env.placement.synthetic import planted, random_dag
@@ -27,14 +35,16 @@ from tests.patience import patience
 
 AGENTS = [PPOAgent, A2CAgent]
 FORMULATIONS = ["one-shot", "game"]
+AT_ONCE = FactoredSettings(least_samples=8, width=8)
 SMALL = {
     PPOAgent: PPOConfig(
-        FactoredSettings(least_samples=8, width=8),
+        AT_ONCE,
+        AT_ONCE,
         OnPolicySettings(envs=4, steps=6, minibatch=16, width=8, warm_up=0.5, imitation=0.1, table_rate=0.01),
     ),
     A2CAgent: A2CConfig(
         FactoredSettings(least_samples=8, width=8, clip=0.0),
-        OnPolicySettings(envs=4, steps=6, minibatch=16, width=8, clip=0.0),
+        games_in_turn=OnPolicySettings(envs=4, steps=6, minibatch=16, width=8, clip=0.0),
     ),
 }
 """Quick settings, in which rounds end within games."""
@@ -120,6 +130,27 @@ def test_a_planted_optimum_of_the_game_is_reached(agent):
     env = MallocGameEnv(planted("chain", ops=10, seed=2, accelerator="tpu-v4i").program, "tpu-v4i")
     assert GreedyPlayer().solve(env).report.latency_ps > env.task.costs.compute_ps.sum()
     reach(agent(), env)
+
+
+@pytest.mark.parametrize("config", ["default", "in-turn"])
+def test_games_are_decided_at_once_or_in_turn(config):
+    env = small_env("game")
+    run = PPOAgent(PPO_CONFIGS[config]).new_run([GameEvaluator(env, budget=9)], 0)
+    assert isinstance(run, GameRun if config == "in-turn" else FactoredRun)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_decisions_of_a_game_are_seen_in_the_best_game_of_the_rules(seed):
+    problem = small_env("game", seed).problem
+    decisions, states = game_decisions(problem), problem.new_states(1)
+    assert decisions.legal.all()
+    assert decisions.inputs == GameEpisodes.inputs
+    best = min((evaluate_plan(problem.task, plan).latency_s, name) for name, plan in cheap_plans(problem).items())[1]
+    for row, action in zip(decisions.features, preferences_of_plan(problem, cheap_plans(problem)[best]), strict=True):
+        assert np.array_equal(row, problem.observe_flat(states)[0])
+        problem.play(states, np.array([action]))
+    roles = by_role(problem)
+    assert all((decisions.alike[roles.members[a:b]] == index).all() for index, (a, b) in enumerate(pairwise(roles.ptr)))
 
 
 def test_games_count_as_they_end():

@@ -13,9 +13,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from memplace_agents.egrl.surrogate import Floats, Surrogate
+from memplace_agents.egrl.surrogate import Surrogate
 from memplace_agents.learning.factored_learner import FactoredLearner, FactoredSettings
-from memplace_agents.ppo.factored_run import INPUTS, KEPT, decisions_of
+from memplace_agents.ppo.factored_programs import ASSIGNMENT_INPUTS, decisions_of, fastest, whole_assignments
 from memplace_agents.ppo.start import started
 from memplace_env.envs.one_shot import OneShotProblem
 from memplace_env.program.program import Ints
@@ -49,27 +49,19 @@ def imagined(
     rng, movable = np.random.default_rng(seed), problem.movable
     rate = min(_SETTINGS.table_rate * (_MANY / samples) ** _FASTER, _FASTEST)
     settings = replace(_SETTINGS, samples=min(_SETTINGS.samples, samples), table_rate=rate)
-    network = started((INPUTS, settings.width, problem.accelerator.num_levels), None, seed)
+    network = started((ASSIGNMENT_INPUTS, settings.width, problem.accelerator.num_levels), None, seed)
     learner = FactoredLearner(settings, network, [decisions_of(problem)])
-    best, times_s = _best(first, surrogate.latencies_s(first))
+    best, times_s = fastest(first, surrogate.latencies_s(first))
     learner.start_from(best[0, movable], 0)
     for done in range(0, samples, settings.samples):
         if not may_go_on():
             break
-        levels = learner.sample(settings.samples, rng, 0)
-        tried = np.full((len(levels), problem.num_decisions), problem.task.backing)
-        tried[:, movable] = levels
+        left = 1 - done / samples
+        levels = learner.sample(settings.samples, rng, 0, left)
+        tried = whole_assignments(problem, levels)
         took_s = surrogate.latencies_s(tried)
-        best, times_s = _best(np.concatenate([best, tried]), np.concatenate([times_s, took_s]))
-        learner.learn([(levels, took_s)], [best[:, movable]], 1 - done / samples)
+        best, times_s = fastest(np.concatenate([best, tried]), np.concatenate([times_s, took_s]))
+        learner.learn([(levels, took_s)], [best[:, movable]], left)
     is_known = (best[:, None] == first).all(axis=-1).any(axis=-1)
     new: Ints = best[~is_known]
     return new
-
-
-def _best(assignments: Ints, times_s: Floats) -> tuple[Ints, Floats]:
-    """Return the `KEPT` fastest of assignments int64[N, S], each once, and their times float64[K]."""
-    fastest = np.argsort(times_s, kind="stable")
-    _, first = np.unique(assignments[fastest], axis=0, return_index=True)
-    kept = fastest[np.sort(first)[:KEPT]]
-    return assignments[kept], times_s[kept]

@@ -1,6 +1,6 @@
-"""A learner of one-shot assignments: independent decisions, and credit for the best of a round.
+"""A learner of assignments and of games: all decisions at once, and credit for the best of a round.
 
-In shapes `N` denotes the assignments of a round, `M` the decisions with a choice and `L` the levels.
+In shapes `N` denotes the assignments or games of a round, `M` the decisions and `L` the levels or actions.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ class FactoredSettings:
         rate: Adam's learning rate of the network.
         table_rate: Adam's learning rate of the tables.
         entropy: weight of the entropy, in nats a decision; falls to 0 with the fraction of the budget that is left.
+        together: fraction of a round in which decisions that are alike share the number that draws them; falls like
+            `entropy`.
         best: fraction of a round that gets credit.
         imitation: weight of the cross-entropy of the best assignments.
         width: width of the two hidden layers.
@@ -48,17 +50,18 @@ class FactoredSettings:
         AgentError: if a setting is out of range; it names the field.
     """
 
-    samples: int = 256
+    samples: int = 128
     least_samples: int = 32
-    epochs: int = 3
+    epochs: int = 2
     rate: float = 1e-3
     table_rate: float = 0.1
     entropy: float = 0.1
+    together: float = 0.5
     best: float = 0.2
     imitation: float = 0.2
     width: int = 64
     lean: float = 1.0
-    start: float = 3.0
+    start: float = 1.0
     clip: float = 0.2
     largest_kl: float = 0.05
 
@@ -66,6 +69,8 @@ class FactoredSettings:
         check_settings(self, at_least_one=("samples", "least_samples", "epochs", "width"))
         if not 0 < self.best <= 1:
             raise AgentError(f"best must be above 0 and at most 1, not {self.best}.")
+        if self.together > 1:
+            raise AgentError(f"together must be at most 1, not {self.together}.")
 
     def for_budget(self, budget: int) -> FactoredSettings:
         """Return the settings for so many assignments: longer runs learn more slowly, and trust their start less."""
@@ -80,10 +85,22 @@ class EntryDecisions(NamedTuple):
     Attributes:
         features: float32[M, F], what the network sees of each.
         legal: bool[M, L], levels that each may take.
+        alike: int64[M], number of the decisions to which each belongs that are often good together; None if none are.
     """
 
     features: Tensor
     legal: Tensor
+    alike: Ints | None = None
+
+    @property
+    def inputs(self) -> int:
+        """Number of features of a decision."""
+        return self.features.shape[1]
+
+    @property
+    def actions(self) -> int:
+        """Number of levels, or of actions."""
+        return self.legal.shape[1]
 
 
 class FactoredLearner:
@@ -128,11 +145,15 @@ class FactoredLearner:
         self.tables[program][torch.arange(len(levels)), torch.from_numpy(levels)] += self.settings.start
 
     @torch.no_grad()
-    def sample(self, count: int, rng: np.random.Generator, program: int) -> Ints:
-        """Return levels int64[count, M] drawn by the policy."""
+    def sample(self, count: int, rng: np.random.Generator, program: int, left: float) -> Ints:
+        """Return levels int64[count, M] drawn by the policy, with the fraction `left` of the budget."""
         total = self.log_policy(program).exp().cumsum(-1)
         share = (total / total[:, -1:])[:, :-1].numpy()  # a share of 1 is never below a number in [0, 1)
         drawn = rng.random((count, len(share)), dtype=np.float32)
+        alike = self._programs[program].alike
+        if alike is not None:
+            together = round(count * self.settings.together * left)
+            drawn[:together] = drawn[:together, alike]
         levels: Ints = (drawn[..., None] >= share).sum(-1)
         return levels
 

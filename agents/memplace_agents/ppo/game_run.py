@@ -9,10 +9,10 @@ from typing import Any
 from memplace_agents.evaluator import GameEvaluator
 from memplace_agents.learning.flat_policy import FlatPolicy
 from memplace_agents.learning.on_policy import OnPolicyLearner
+from memplace_agents.learning.on_policy_settings import OnPolicySettings
 from memplace_agents.learning.training import TrainingRun
 from memplace_agents.ppo.drawn_games import DrawnGames
 from memplace_agents.ppo.game_episodes import GameEpisodes
-from memplace_agents.ppo.ppo_config import PPOConfig
 from memplace_agents.ppo.start import check_numbers, started
 from memplace_env.envs.many.many_env import ManyProgramsEnv
 
@@ -21,7 +21,7 @@ class GameRun(TrainingRun[FlatPolicy]):
     """Rounds of play and learning in turn, until budgets or time are spent: one policy for all programs.
 
     Args:
-        config: every constant.
+        settings: settings of the learner.
         evaluators: evaluators of the programs.
         policy: the policy to start from, or None for a fresh one.
         seed: seed of all randomness.
@@ -31,10 +31,10 @@ class GameRun(TrainingRun[FlatPolicy]):
     """
 
     def __init__(
-        self, config: PPOConfig, evaluators: Sequence[GameEvaluator], policy: FlatPolicy | None, seed: int
+        self, settings: OnPolicySettings, evaluators: Sequence[GameEvaluator], policy: FlatPolicy | None, seed: int
     ) -> None:
         super().__init__(seed)
-        self._evaluators, settings = evaluators, config.games
+        self._evaluators = evaluators
         self._episodes = [
             DrawnGames(evaluator, settings.envs, seed)
             if isinstance(evaluator.env, ManyProgramsEnv)

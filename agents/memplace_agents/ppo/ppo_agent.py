@@ -9,19 +9,21 @@ from memplace_agents.evaluator import GameEvaluator, OneShotEvaluator
 from memplace_agents.learning.flat_policy import FlatPolicy
 from memplace_agents.learning.learning_agent import LearningAgent
 from memplace_agents.learning.training import TrainingRun
-from memplace_agents.ppo.factored_run import INPUTS, FactoredRun
+from memplace_agents.ppo.factored_programs import program_of
+from memplace_agents.ppo.factored_run import FactoredRun
 from memplace_agents.ppo.game_episodes import GameEpisodes
 from memplace_agents.ppo.game_run import GameRun
 from memplace_agents.ppo.ppo_config import A2CConfig, PPOConfig
 from memplace_env._lib.errors import AgentError
+from memplace_env.envs.many.many_env import ManyProgramsEnv
 
 
 class PPOAgent(LearningAgent[OneShotEvaluator | GameEvaluator, FlatPolicy]):
     """Proximal policy optimisation (Schulman et al., arXiv 1707.06347) that never plays an illegal action.
 
-    In one-shot environments the policy decides all entries at once, and learns from the best of each round; in
-    mallocGame it decides use by use. Every plan tried while it learns counts, after those of the rules, so that it is
-    never worse than the best of these.
+    The policy decides all entries of an assignment, or all uses of a game, at once, and learns from the best of each
+    round. In games of programs that are drawn, or with the setting `in_turn`, it sees the game and decides use by use.
+    Every plan tried while it learns counts, after those of the rules, so that it is never worse than the best of these.
 
     The config is a `PPOConfig`. The policy is a `FlatPolicy`, which may come from other programs: in one-shot
     environments from a machine with as many levels, in mallocGame from any game. All other arguments are those of
@@ -38,19 +40,19 @@ class PPOAgent(LearningAgent[OneShotEvaluator | GameEvaluator, FlatPolicy]):
         Raises:
             AgentError: if the environments or the given policy do not fit together.
         """
-        one_shot: list[Any] = [evaluator for evaluator in evaluators if isinstance(evaluator, OneShotEvaluator)]
-        if not one_shot:
-            games: Any = evaluators
-            self._check(GameEpisodes.inputs, GameEpisodes.actions)
-            return GameRun(self.config, games, self.policy, seed)
-        levels = {evaluator.env.accelerator.num_levels for evaluator in one_shot}
-        if len(one_shot) < len(evaluators) or len(levels) > 1:
+        games: list[Any] = [evaluator for evaluator in evaluators if isinstance(evaluator, GameEvaluator)]
+        levels = {evaluator.env.accelerator.num_levels for evaluator in evaluators}
+        if (0 < len(games) < len(evaluators)) or (not games and len(levels) > 1):
             raise AgentError(
                 f"{self.name} trains on environments of one formulation and on machines with equally many levels; "
                 "pass such environments."
             )
-        self._check(INPUTS, levels.pop())
-        return FactoredRun(self.config.one_shot, one_shot, self.policy, seed)
+        if games and (self.config.in_turn or any(isinstance(some.env, ManyProgramsEnv) for some in games)):
+            self._check(GameEpisodes.inputs, GameEpisodes.actions)
+            return GameRun(self.config.games_in_turn, games, self.policy, seed)
+        programs = [program_of(evaluator) for evaluator in evaluators]
+        self._check(programs[0].decisions.inputs, programs[0].decisions.actions)
+        return FactoredRun(self.config.games if games else self.config.one_shot, programs, self.policy, seed)
 
     def _check(self, inputs: int, actions: int) -> None:
         """Refuse a policy of other environments.

@@ -23,7 +23,7 @@ from memplace_agents.learning.factored_learner import FactoredSettings
 from memplace_agents.learning.on_policy_settings import OnPolicySettings
 from memplace_agents.learning.policy_file import load_policy, save_policy
 from memplace_agents.muzero import MuZero, MuZeroConfig
-from memplace_agents.ppo import PPOAgent, PPOConfig
+from memplace_agents.ppo import A2CAgent, A2CConfig, PPOAgent, PPOConfig
 from memplace_agents.registry import agent_spec
 from memplace_env.cli.learner_flags import LearnerFlags
 from memplace_env.cli.runs import HISTORY, RUN, TrainingJob
@@ -64,15 +64,14 @@ def prepare(folder: Path) -> list[Subject]:
     torch.set_num_threads(1)
     program = random_dag(3, ops=6, largest=60_000_000)
     one_shot, game = OneShotEnv(program, "tpu-v4i"), MallocGameEnv(program, "tpu-v4i")
-    ppo = PPOConfig(
-        FactoredSettings(least_samples=2, width=4),
-        OnPolicySettings(envs=2, steps=4, minibatch=4, width=4, table_rate=0.1, imitation=0.1, warm_up=0.5),
-    )
+    at_once = FactoredSettings(least_samples=2, width=4)
+    in_turn = OnPolicySettings(envs=2, steps=4, minibatch=4, width=4, table_rate=0.1, imitation=0.1, warm_up=0.5)
     learners: list[tuple[Any, Any, Any]] = [
         (EGRL, EGRLConfig(population=4, elites=1, hidden=4, depth=1, attention_heads=1, batch=4), one_shot),
         (MuZero, MuZeroConfig(games=2, decisions=3, simulations=2, hidden=4, batch=4), game),
-        (PPOAgent, ppo, one_shot),
-        (PPOAgent, ppo, game),
+        (PPOAgent, PPOConfig(at_once), one_shot),
+        (PPOAgent, PPOConfig(games=at_once), game),
+        (A2CAgent, A2CConfig(games_in_turn=in_turn), game),
     ]
     subjects = []
     for learner, config, env in learners:
