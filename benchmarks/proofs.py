@@ -14,6 +14,7 @@ results/plans, from where `benchmarks.leaderboard_known` replays it.
 
 from __future__ import annotations
 
+import fcntl
 import lzma
 import time
 from collections.abc import Mapping, Sequence
@@ -99,10 +100,12 @@ def measure(run: Record) -> Record:
 
 def keep(env_id: str, latency_ps: int, plan: MemoryPlan) -> None:
     """Keep a plan in place of the one that is kept of the id, if it is faster."""
-    kept = kept_plan(env_id)
-    if kept is None or latency_ps < evaluate_plan(task_of(env_id), kept).latency_ps:
-        PLANS.mkdir(exist_ok=True)
-        write_atomically(PLANS / f"{env_id}.json.xz", lzma.compress(plan.to_json().encode()))
+    PLANS.mkdir(exist_ok=True)
+    with Path(__file__).open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # runs side by side may find plans of one id
+        kept = kept_plan(env_id)
+        if kept is None or latency_ps < evaluate_plan(task_of(env_id), kept).latency_ps:
+            write_atomically(PLANS / f"{env_id}.json.xz", lzma.compress(plan.to_json().encode()))
 
 
 def kept_plan(env_id: str) -> MemoryPlan | None:

@@ -155,6 +155,13 @@ class Evaluator(ABC):
         return None if self._time_limit is None else max(self._time_limit - self.seconds, 0.0)
 
     @property
+    def planned(self) -> int:
+        """Number of plans in the whole search: the budget, or fewer if time ends it first at the pace so far."""
+        if self._time_limit is None or self.evaluations == 0:
+            return self.budget
+        return min(round(self.evaluations * self._time_limit / max(self.seconds, 1e-9)), self.budget)
+
+    @property
     def fraction_left(self) -> float:
         """Fraction of the budget that is left, or of the time if that is less; 1 at the start."""
         plans = 1 - self.evaluations / self.budget

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 
 from benchmarks.cores import single_cores
-from benchmarks.learning import ablations, egrl, games, steps, xla
+from benchmarks.learning import ablations, egrl, games, open_games, steps, xla
 from benchmarks.learning.part import DOCS, Part
 from benchmarks.learning.runs import FIELDS, RESULTS, SETTING, complete, trials
 from benchmarks.ledger import Ledger, Record
@@ -25,6 +25,7 @@ from memplace_env._lib.files import write_atomically
 
 PARTS: Mapping[str, Part] = {
     "games": games.PART,
+    "open": open_games.PART,
     "steps": steps.PART,
     "egrl": egrl.PART,
     "ablations": ablations.PART,

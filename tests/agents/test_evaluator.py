@@ -166,6 +166,19 @@ def test_the_clock_stands_still_while_kernels_are_compiled() -> None:
     assert (evaluator.remaining, evaluator.seconds_left, evaluator.fraction_left) == (0, 0.0, 0.0)
 
 
+def test_plans_are_as_many_as_time_allows_at_the_pace_so_far():
+    evaluator = GameEvaluator(GAME, budget=1000, time_limit=100.0)
+    assert evaluator.planned == 1000
+    states = GAME.problem.new_states(5)
+    GAME.problem.finish_randomly(states, 0)
+    evaluator.offer_states(states)
+    evaluator._begin -= 10  # as if that had taken ten seconds
+    assert evaluator.planned in range(20, 51)
+    evaluator._time_limit = 10_000.0
+    assert evaluator.planned == 1000
+    assert GameEvaluator(GAME, budget=7).planned == 7
+
+
 @pytest.mark.parametrize("share", [0.1, 1.0])
 def test_when_the_time_of_the_whole_is_up_so_is_that_of_every_part(share):
     whole = GameEvaluator(GAME, budget=1000, time_limit=0.05)

@@ -117,6 +117,7 @@ class FactoredLearner:
         programs: the decisions of each program.
 
     Attributes:
+        settings: as given; others may take their place between rounds.
         policy: as given.
         tables: float32[M, L] for each program.
     """
@@ -186,6 +187,7 @@ class FactoredLearner:
                 entropy_sum += float(entropy.detach().mean()) / size
             if divergence > settings.largest_kl:
                 break
+            self._optimiser.param_groups[-1]["lr"] = settings.table_rate
             self._optimiser.zero_grad(set_to_none=True)
             loss.backward()  # type: ignore[no-untyped-call]
             self._optimiser.step()

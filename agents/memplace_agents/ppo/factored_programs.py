@@ -27,6 +27,8 @@ GAME_INPUTS, ACTIONS = flat_space().shape[0], 3
 """Features of a decision of a game, and its actions."""
 KEPT = 32
 """Number of best choices that are imitated; our choice."""
+TOGETHER = 16
+"""Games that are played before the time is looked at; our choice."""
 
 
 class FactoredProgram(ABC):
@@ -87,8 +89,9 @@ class Assignments(FactoredProgram):
 
     def begin(self) -> None:
         """Evaluate the plans of the rules, and their levels as assignments."""
+        before = self.evaluator.incumbent
         offer_cheap_plans(self.evaluator)
-        self.evaluate(first_assignments(self._problem)[:, self._problem.movable])
+        self.evaluate(first_assignments(self._problem, before)[:, self._problem.movable])
 
     def _latencies_s(self, choices: Ints) -> NDArray[np.float64]:
         return self.evaluator(whole_assignments(self._problem, choices)).latency_s
@@ -109,12 +112,16 @@ class Games(FactoredProgram):
 
     def begin(self) -> None:
         """Evaluate the plans of the rules, and the first games of all searches."""
+        before = self.evaluator.incumbent
         offer_cheap_plans(self.evaluator)
-        self.evaluate(first_preferences(self._problem).astype(np.int64))
+        self.evaluate(first_preferences(self._problem, before).astype(np.int64))
 
     def _latencies_s(self, choices: Ints) -> NDArray[np.float64]:
-        playable = choices[: self.evaluator.remaining].astype(np.int8)
-        return self.evaluator.offer_states(finished(self._problem, playable))
+        times_s = [np.zeros(0)]
+        for first in range(0, len(choices), TOGETHER):  # games of large programs take tenths of a second
+            some = choices[first : first + TOGETHER][: self.evaluator.remaining].astype(np.int8)
+            times_s.append(self.evaluator.offer_states(finished(self._problem, some)))
+        return np.concatenate(times_s)
 
 
 def program_of(evaluator: OneShotEvaluator | GameEvaluator) -> FactoredProgram:

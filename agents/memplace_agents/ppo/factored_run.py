@@ -34,11 +34,11 @@ class FactoredRun(TrainingRun[FlatPolicy]):
         seed: int,
     ) -> None:
         super().__init__(seed)
-        self._settings = settings.for_budget(min(program.evaluator.budget for program in programs))
-        self._programs, decisions = programs, [program.decisions for program in programs]
+        self._settings, self._programs = settings, programs
+        decisions = [program.decisions for program in programs]
         shape = decisions[0].inputs, settings.width, decisions[0].actions
         self._fresh, network = policy is None, started(shape, policy, seed)
-        self._learner = FactoredLearner(self._settings, network, decisions)
+        self._learner = FactoredLearner(settings, network, decisions)
         for index, program in enumerate(programs):
             check_numbers(self._learner.log_policy(index), policy, program.evaluator.env.program.name)
 
@@ -54,17 +54,21 @@ class FactoredRun(TrainingRun[FlatPolicy]):
 
     def begin(self) -> None:
         """Evaluate the plans of the rules, and choices that follow them; a fresh policy starts near the best."""
-        for index, program in enumerate(self._programs):
+        for program in self._programs:
             program.begin()
+        self._set_pace()
+        for index, program in enumerate(self._programs):
             if self._fresh and len(program.best):
                 self._learner.start_from(program.best[0], index)
 
     def step(self) -> None:
         """Sample a round of choices for each program and learn from all."""
         began, sampled = time.process_time(), []
+        self._set_pace()
+        samples = self._learner.settings.samples
         left = min(program.evaluator.fraction_left for program in self._programs)
         for index, program in enumerate(self._programs):
-            sampled.append(program.evaluate(self._learner.sample(self._settings.samples, self._rng, index, left)))
+            sampled.append(program.evaluate(self._learner.sample(samples, self._rng, index, left)))
         if all(len(latencies) for _, latencies in sampled):
             self.scalars = self._learner.learn(sampled, [program.best for program in self._programs], left)
         decided = sum(choices.size for choices, _ in sampled)
@@ -73,6 +77,11 @@ class FactoredRun(TrainingRun[FlatPolicy]):
             if len(latencies):
                 self.scalars[f"speedup/mean/{index}"] = program.evaluator.baseline_s / float(latencies.mean())
         self.round += 1
+
+    def _set_pace(self) -> None:
+        """Let the learner's settings be those for as many plans as budgets and time allow."""
+        planned = min(program.evaluator.planned for program in self._programs)
+        self._learner.settings = self._settings.for_budget(planned)
 
     def state_dict(self) -> dict[str, Any]:
         """Return all that decides how the run goes on, as tensors and plain values."""

@@ -33,6 +33,9 @@ class A2CConfig(PPOConfig):
     """Settings of `A2CAgent`: one gradient step for each small round, without a limit of change; games in turn."""
 
     one_shot: FactoredSettings = field(default_factory=lambda: FactoredSettings(epochs=1, clip=0.0, largest_kl=ENDLESS))
+    games: FactoredSettings = field(
+        default_factory=lambda: FactoredSettings(lean=0.0, epochs=1, clip=0.0, largest_kl=ENDLESS)
+    )
     games_in_turn: OnPolicySettings = field(
         default_factory=lambda: OnPolicySettings(steps=16, epochs=1, clip=0.0, largest_kl=ENDLESS)
     )
