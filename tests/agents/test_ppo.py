@@ -7,18 +7,19 @@ import numpy as np
 import pytest
 import torch
 
-from memplace_agents import A2CAgent, A2CConfig, PPOAgent, PPOConfig
+from memplace_agents import A2CAgent, A2CConfig, PPOAgent, PPOConfig, make_agent
 from memplace_agents.built_in_agents import CHECKPOINT, CHECKPOINT_BYTES, CURVES, POLICY
 from memplace_agents.cheap_plans import cheap_plans
-from memplace_agents.evaluator import GameEvaluator
+from memplace_agents.evaluator import GameEvaluator, evaluator_for
 from memplace_agents.game import GreedyPlayer
-from memplace_agents.game.preferences import by_role
+from memplace_agents.game.preferences import by_role, finished
 from memplace_agents.learning import safe_files
 from memplace_agents.learning.factored_learner import FactoredSettings
 from memplace_agents.learning.flat_policy import FlatPolicy
 from memplace_agents.learning.on_policy_settings import OnPolicySettings
 from memplace_agents.learning.policy_file import load_policy, save_policy
-from memplace_agents.ppo.factored_programs import game_decisions
+from memplace_agents.ppo import factored_programs
+from memplace_agents.ppo.factored_programs import game_decisions, program_of
 from memplace_agents.ppo.factored_run import FactoredRun
 from memplace_agents.ppo.game_episodes import GameEpisodes
 from memplace_agents.ppo.game_run import GameRun
@@ -151,6 +152,40 @@ def test_decisions_of_a_game_are_seen_in_the_best_game_of_the_rules(seed):
         problem.play(states, np.array([action]))
     roles = by_role(problem)
     assert all((decisions.alike[roles.members[a:b]] == index).all() for index, (a, b) in enumerate(pairwise(roles.ptr)))
+
+
+@pytest.mark.parametrize(("formulation", "search"), [("one-shot", "local-search"), ("game", "game-local-search")])
+def test_a_stage_begins_with_the_best_plan_before_it(formulation, search):
+    program = random_dag(1, ops=20, largest=60_000_000)
+    env = OneShotEnv(program, "nnp-i") if formulation == "one-shot" else MallocGameEnv(program, "tpu-v4i")
+    evaluator = evaluator_for(env, [formulation], budget=1000)
+    found = make_agent(search).solve(env, budget=400)
+    rules = min(evaluate_plan(env.task, plan).latency_s for plan in cheap_plans(env.problem).values())
+    assert found.report.latency_s < rules
+    evaluator.offer(found.plan)
+    program = program_of(evaluator.part(0.5))
+    program.begin()
+    if formulation == "one-shot":
+        levels = env.problem.assignments_of(found.plan.tensor_levels(env.problem.program)[None])
+        choices = levels[0, env.problem.movable]
+    else:
+        choices = preferences_of_plan(env.problem, found.plan)
+    assert (program.best == choices).all(axis=1).any()
+
+
+def test_batches_of_games_end_with_the_time(monkeypatch):
+    """Choices are evaluated a few at a time, so a round that is longer than the time ends early."""
+    program, played = program_of(GameEvaluator(small_env("game"), budget=1000, time_limit=1000.0)), []
+
+    def slow(problem, preferences):
+        played.append(len(preferences))
+        program.evaluator._begin -= 600  # as if that had taken ten minutes
+        return finished(problem, preferences)
+
+    monkeypatch.setattr(factored_programs, "finished", slow)
+    choices, times_s = program.evaluate(np.zeros((100, len(program.decisions.legal)), dtype=np.int64))
+    assert played[:2] == [factored_programs.AT_A_TIME] * 2
+    assert sum(played) == len(choices) == len(times_s) == 2 * factored_programs.AT_A_TIME
 
 
 def test_games_count_as_they_end():

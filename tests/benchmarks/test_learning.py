@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
+from benchmarks import proofs
 from benchmarks.learning import __main__ as campaign
 from benchmarks.learning import ablations, egrl, games, runs, statistics, steps, xla
 from benchmarks.learning.curves import Panel, draw, grid_to
@@ -18,7 +20,9 @@ from benchmarks.learning.statistics import Shares
 from benchmarks.ledger import Ledger, Record
 from memplace_agents.egrl.egrl_config import CONFIGS
 from memplace_env.envs.registration import Formulation
+from memplace_env.leaderboard.pinned import task_of
 from memplace_env.leaderboard.suite import best_known
+from memplace_env.placement.simulator import evaluate_plan
 
 GAME, MAP = games.GAMES[0], egrl.IDS[0]
 OTHERS = ("Train", "Validation", "Test", "Synthetic", "Tiny", "Sliced", "Event")
@@ -139,6 +143,20 @@ def test_curves_hold_the_last_plan() -> None:
     assert found[0] == pytest.approx(np.array([np.nan, np.nan, 0, 0, 20, 20]), nan_ok=True)
     assert found[1] == pytest.approx(np.array([np.nan, 0, 0, 30, 30, 30]), nan_ok=True)
     assert games.Shares.of(records, games.GAMES[:2], "ppo", seconds=60).seconds[:, 0].tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize(("times_best", "kept"), [(10.0, True), (0.1, False)])
+def test_a_plan_is_kept_that_is_faster_than_the_best_known(
+    times_best: float, kept: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = best_known()[MAP]
+    monkeypatch.setattr(runs, "best_known", lambda: {MAP: replace(known, best_ps=round(times_best * known.best_ps))})
+    monkeypatch.setattr(proofs, "PLANS", tmp_path / "plans")
+    measured = runs.measure({**runs.limited(MAP, "native:native"), "budget": 1})
+    plan = proofs.kept_plan(MAP)
+    assert (plan is not None) == kept
+    if plan is not None:
+        assert evaluate_plan(task_of(MAP), plan).latency_ps == measured["latency_ps"]
 
 
 @pytest.mark.parametrize("part", campaign.PARTS.values(), ids=campaign.PARTS)

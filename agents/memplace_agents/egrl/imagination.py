@@ -15,7 +15,7 @@ import numpy as np
 
 from memplace_agents.egrl.surrogate import Surrogate
 from memplace_agents.learning.factored_learner import FactoredLearner, FactoredSettings
-from memplace_agents.ppo.factored_programs import ASSIGNMENT_INPUTS, decisions_of, fastest, whole_assignments
+from memplace_agents.ppo.factored_programs import assignment_decisions, fastest, whole_assignments
 from memplace_agents.ppo.start import started
 from memplace_env.envs.one_shot import OneShotProblem
 from memplace_env.program.program import Ints
@@ -49,8 +49,9 @@ def imagined(
     rng, movable = np.random.default_rng(seed), problem.movable
     rate = min(_SETTINGS.table_rate * (_MANY / samples) ** _FASTER, _FASTEST)
     settings = replace(_SETTINGS, samples=min(_SETTINGS.samples, samples), table_rate=rate)
-    network = started((ASSIGNMENT_INPUTS, settings.width, problem.accelerator.num_levels), None, seed)
-    learner = FactoredLearner(settings, network, [decisions_of(problem)])
+    decisions = assignment_decisions(problem)
+    network = started((decisions.inputs, settings.width, decisions.actions), None, seed)
+    learner = FactoredLearner(settings, network, [decisions])
     best, times_s = fastest(first, surrogate.latencies_s(first))
     learner.start_from(best[0, movable], 0)
     for done in range(0, samples, settings.samples):

@@ -30,8 +30,8 @@ class FactoredSettings:
     """Settings of `FactoredLearner`; all are our choice.
 
     Attributes:
-        samples: assignments of a round; of a small budget fewer, see `for_budget`.
-        least_samples: least assignments of a round.
+        samples: plans of a round; of a small budget fewer, see `for_budget`.
+        least_samples: least plans of a round.
         epochs: gradient steps on a round; fewer if the policy changes more than `largest_kl`.
         rate: Adam's learning rate of the network.
         table_rate: Adam's learning rate of the tables.
@@ -39,10 +39,10 @@ class FactoredSettings:
         together: fraction of a round in which decisions that are alike share the number that draws them; falls like
             `entropy`.
         best: fraction of a round that gets credit.
-        imitation: weight of the cross-entropy of the best assignments.
+        imitation: weight of the cross-entropy of the best plans.
         width: width of the two hidden layers.
-        lean: logit of the fastest level over the others before learning.
-        start: the same of the best assignment's levels that is known without a search.
+        lean: logit of the first level, the fastest, over the others before learning.
+        start: the same of what the best plan decides that is known without a search.
         clip: largest change of a probability that is rewarded; 0 for no limit, the plain policy gradient.
         largest_kl: divergence from the policy that played, in nats a decision, at which a round's epochs end.
 
@@ -73,14 +73,14 @@ class FactoredSettings:
             raise AgentError(f"together must be at most 1, not {self.together}.")
 
     def for_budget(self, budget: int) -> FactoredSettings:
-        """Return the settings for so many assignments: longer runs learn more slowly, and trust their start less."""
+        """Return the settings for so many plans: longer runs learn more slowly, and trust their start less."""
         samples = min(max(budget // FEW_ROUNDS, self.least_samples), self.samples)
         slow = min(max(FEW_ROUNDS * samples / max(budget, 1), SLOWEST), 1.0) ** SLOWER
         return replace(self, samples=samples, table_rate=self.table_rate * slow, start=self.start * slow)
 
 
 class EntryDecisions(NamedTuple):
-    """The decisions of a program that have a choice.
+    """The decisions of a program that are taken at once.
 
     Attributes:
         features: float32[M, F], what the network sees of each.
@@ -104,7 +104,7 @@ class EntryDecisions(NamedTuple):
 
 
 class FactoredLearner:
-    """A policy in training that decides all entries of an assignment independently.
+    """A policy in training that takes all decisions of a plan independently.
 
     Logits of a decision are those of a network on its features, which all programs share, plus a table of the program.
     Credit goes to the best part of a round only, by rank: what is wanted is one fast plan, and the mean of a policy is

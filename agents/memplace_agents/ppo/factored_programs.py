@@ -14,20 +14,16 @@ from memplace_agents.evaluator import Evaluator, GameEvaluator, OneShotEvaluator
 from memplace_agents.game.preferences import by_role, finished, first_preferences
 from memplace_agents.learning.factored_learner import EntryDecisions
 from memplace_agents.learning.saved_tensors import below, numbers
+from memplace_agents.ppo.game_episodes import GameEpisodes, seen_along
 from memplace_env.envs.malloc_game import MallocGameProblem
-from memplace_env.envs.malloc_game.flat import empty_flat, flat_space
 from memplace_env.envs.malloc_game.plan_actions import preferences_of_plan
 from memplace_env.envs.one_shot import OneShotProblem
-from memplace_env.envs.one_shot.observation import FEATURES, node_features
+from memplace_env.envs.one_shot.observation import node_features
 from memplace_env.program.program import Ints
 
-ASSIGNMENT_INPUTS = len(FEATURES) + 2
-"""Features of a decision of an assignment: those of its op, and whether it is about weights or results."""
-GAME_INPUTS, ACTIONS = flat_space().shape[0], 3
-"""Features of a decision of a game, and its actions."""
 KEPT = 32
 """Number of best choices that are imitated; our choice."""
-TOGETHER = 16
+AT_A_TIME = 16
 """Games that are played before the time is looked at; our choice."""
 
 
@@ -85,7 +81,7 @@ class Assignments(FactoredProgram):
 
     def __init__(self, evaluator: OneShotEvaluator) -> None:
         self._problem = evaluator.env.problem
-        super().__init__(evaluator, decisions_of(self._problem))
+        super().__init__(evaluator, assignment_decisions(self._problem))
 
     def begin(self) -> None:
         """Evaluate the plans of the rules, and their levels as assignments."""
@@ -118,8 +114,8 @@ class Games(FactoredProgram):
 
     def _latencies_s(self, choices: Ints) -> NDArray[np.float64]:
         times_s = [np.zeros(0)]
-        for first in range(0, len(choices), TOGETHER):  # games of large programs take tenths of a second
-            some = choices[first : first + TOGETHER][: self.evaluator.remaining].astype(np.int8)
+        for first in range(0, len(choices), AT_A_TIME):  # games of large programs take tenths of a second
+            some = choices[first : first + AT_A_TIME][: self.evaluator.remaining].astype(np.int8)
             times_s.append(self.evaluator.offer_states(finished(self._problem, some)))
         return np.concatenate(times_s)
 
@@ -144,8 +140,11 @@ def whole_assignments(problem: OneShotProblem, levels: Ints) -> Ints:
     return assignments
 
 
-def decisions_of(problem: OneShotProblem) -> EntryDecisions:
-    """Return the decisions of a one-shot problem that have a choice."""
+def assignment_decisions(problem: OneShotProblem) -> EntryDecisions:
+    """Return the decisions of a one-shot problem that have a choice.
+
+    Features are those of the op, and whether the decision is about weights or results.
+    """
     nodes = node_features(problem.program)
     kind = np.eye(2, dtype=np.float32)
     features = np.concatenate([np.repeat(nodes, 2, axis=0), np.tile(kind, (len(nodes), 1))], axis=1)
@@ -157,11 +156,6 @@ def game_decisions(problem: MallocGameProblem) -> EntryDecisions:
     """Return the decisions of a game: one for each use, with all actions, of which the nearest legal one is played."""
     plans = np.stack([preferences_of_plan(problem, plan) for plan in cheap_plans(problem).values()])
     preferred = plans[problem.latency_s(finished(problem, plans)).argmin()].astype(np.int64)
-    states, rows, features = problem.new_states(1), empty_flat(1), []
-    profiles = problem.profiles(states, flat=True)
-    rows[:] = problem.observe_flat(states)
-    for use in range(problem.num_decisions):
-        features.append(torch.from_numpy(rows[0].copy()))
-        problem.step(states, preferred[use : use + 1], profiles, rows)
-    legal = torch.ones((len(features), ACTIONS), dtype=torch.bool)
-    return EntryDecisions(torch.stack(features), legal, by_role(problem).of)
+    features = torch.from_numpy(seen_along(problem, preferred).observation)
+    legal = torch.ones((len(features), GameEpisodes.actions), dtype=torch.bool)
+    return EntryDecisions(features, legal, by_role(problem).of)

@@ -15,6 +15,7 @@ from memplace_agents.learning.on_policy import Demonstration
 from memplace_agents.learning.rollouts import Bools, Turn
 from memplace_agents.learning.saved_tensors import below, like
 from memplace_agents.saved_values import number, whole
+from memplace_env.envs.malloc_game import MallocGameProblem
 from memplace_env.envs.malloc_game.flat import empty_flat, flat_space
 from memplace_env.envs.malloc_game.plan_actions import actions_of, preferences_of_plan
 from memplace_env.envs.malloc_game.state import USE
@@ -99,21 +100,11 @@ class GameEpisodes:
     def demonstration(self) -> Demonstration | None:
         """Return the decisions of the best game that have a choice, where random play is far from it; else None."""
         if self._shown is None and self.best is not None and self.far:
-            self._shown = self._decisions_of(self.best)
+            seen = seen_along(self.problem, self.best)
+            free = seen.legal.sum(axis=1) > 1
+            if free.any():
+                self._shown = Demonstration(Turn(*(column[free] for column in seen)), self.best[free])
         return self._shown
-
-    def _decisions_of(self, actions: Ints) -> Demonstration | None:
-        problem, states = self.problem, self.problem.new_states(1)
-        profiles, rows, turns = problem.profiles(states, flat=True), problem.observe_flat(states), []
-        for use in range(self.length):
-            legal = problem.legal(states)[0]
-            if legal.sum() > 1:
-                turns.append((rows[0].copy(), legal, use))
-            problem.step(states, actions[use : use + 1], profiles, rows)
-        if not turns:
-            return None
-        turn = Turn(*(np.array(column) for column in zip(*turns, strict=True)))
-        return Demonstration(turn, actions[turn.entry])
 
     def state_dict(self) -> dict[str, Any]:
         """Return the games under way and the best one."""
@@ -131,3 +122,14 @@ class GameEpisodes:
         if (best := state["best"]) is not None:
             self.best = below(like(best["actions"], np.zeros(self.length, dtype=np.int64)), self.actions)
             self._best_s = number(best["latency_s"], 0.0)
+
+
+def seen_along(problem: MallocGameProblem, actions: Ints) -> Turn:
+    """Return all decisions of the game along actions int64[U]; where one is illegal the nearest legal one is played."""
+    count, states = problem.num_decisions, problem.new_states(1)
+    profiles, rows = problem.profiles(states, flat=True), problem.observe_flat(states)
+    seen = Turn(empty_flat(count), np.empty((count, GameEpisodes.actions), dtype=bool), np.arange(count))
+    for use in range(count):
+        seen.observation[use], seen.legal[use] = rows[0], problem.legal(states)[0]
+        problem.step(states, actions[use : use + 1], profiles, rows)
+    return seen
