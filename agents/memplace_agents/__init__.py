@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from memplace_agents.auto import Auto as Auto
     from memplace_agents.base import Agent as Agent
     from memplace_agents.calibrated import Calibrated as Calibrated
+    from memplace_agents.cross_entropy import CrossEntropy as CrossEntropy
     from memplace_agents.dp import GreedyDP as GreedyDP
     from memplace_agents.egrl import EGRL as EGRL
     from memplace_agents.egrl import EGRLConfig as EGRLConfig
@@ -48,6 +49,7 @@ export_lazily(
         "auto": "Auto",
         "base": "Agent",
         "calibrated": "Calibrated",
+        "cross_entropy": "CrossEntropy",
         "dp": "GreedyDP",
         "egrl": "EGRL EGRLConfig",
         "evaluator": "GameEvaluator OneShotEvaluator",

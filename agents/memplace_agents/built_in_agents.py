@@ -234,6 +234,12 @@ BUILT_IN = (
         "hill climbing over the order in which xla-msa serves the buffers",
     ),
     AgentSpec(
+        "cross-entropy",
+        "memplace_agents.cross_entropy:CrossEntropy",
+        BOTH,
+        "all decisions of a plan sampled at once from tables that learn from the best of each round",
+    ),
+    AgentSpec(
         "ppo",
         "memplace_agents.ppo:PPOAgent",
         BOTH,

@@ -10,6 +10,8 @@ import torch
 from memplace_agents import A2CAgent, A2CConfig, PPOAgent, PPOConfig, make_agent
 from memplace_agents.built_in_agents import CHECKPOINT, CHECKPOINT_BYTES, CURVES, POLICY
 from memplace_agents.cheap_plans import cheap_plans
+from memplace_agents.cross_entropy import programs
+from memplace_agents.cross_entropy.programs import program_of
 from memplace_agents.evaluator import GameEvaluator, evaluator_for
 from memplace_agents.game import GreedyPlayer
 from memplace_agents.game.preferences import by_role, finished
@@ -18,9 +20,8 @@ from memplace_agents.learning.factored_learner import FactoredSettings
 from memplace_agents.learning.flat_policy import FlatPolicy
 from memplace_agents.learning.on_policy_settings import OnPolicySettings
 from memplace_agents.learning.policy_file import load_policy, save_policy
-from memplace_agents.ppo import factored_programs
-from memplace_agents.ppo.factored_programs import game_decisions, program_of
 from memplace_agents.ppo.factored_run import FactoredRun
+from memplace_agents.ppo.features import entry_decisions
 from memplace_agents.ppo.game_episodes import GameEpisodes
 from memplace_agents.ppo.game_run import GameRun
 from memplace_agents.ppo.ppo_config import PPO_CONFIGS
@@ -31,7 +32,7 @@ from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.placement.simulator import evaluate_plan
 from memplace_env.placement.synthetic import planted, random_dag
 from memplace_env.placement.validation import violations
-from tests.agents.planted import planted_env
+from tests.agents.planted import planted_env, reach
 from tests.patience import patience
 
 AGENTS = [PPOAgent, A2CAgent]
@@ -101,28 +102,10 @@ def test_budget_and_time_limit_end_a_search(formulation):
     assert solution.evaluations < 10**7
 
 
-class ReachedError(Exception):
-    """Ends a search that has reached its optimum."""
-
-
-def reach(agent, env):
-    """Search within 4,000 plans for the optimum of a planted program."""
-    optimum = env.task.costs.compute_ps.sum()
-
-    def look(progress):
-        latency_ps = round(progress.latency_s * 1e12)
-        assert latency_ps >= optimum
-        if latency_ps == optimum:
-            raise ReachedError
-
-    with pytest.raises(ReachedError):
-        agent.solve(env, budget=4000, callback=look)
-
-
 @pytest.mark.parametrize(("topology", "seed"), [("chain", 2), ("diamond", 2), ("fan-out", 3)])
 @pytest.mark.parametrize("agent", AGENTS)
 def test_planted_optima_are_reached(agent, topology, seed):
-    reach(agent(), planted_env(topology, seed=seed))
+    reach(agent(), planted_env(topology, seed=seed), 4000)
 
 
 @pytest.mark.parametrize("agent", AGENTS)
@@ -130,7 +113,7 @@ def test_a_planted_optimum_of_the_game_is_reached(agent):
     """The greedy player does not, nor do 998 of 1,000 random games."""
     env = MallocGameEnv(planted("chain", ops=10, seed=2, accelerator="tpu-v4i").program, "tpu-v4i")
     assert GreedyPlayer().solve(env).report.latency_ps > env.task.costs.compute_ps.sum()
-    reach(agent(), env)
+    reach(agent(), env, 4000)
 
 
 @pytest.mark.parametrize("config", ["default", "in-turn"])
@@ -142,8 +125,9 @@ def test_games_are_decided_at_once_or_in_turn(config):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_decisions_of_a_game_are_seen_in_the_best_game_of_the_rules(seed):
-    problem = small_env("game", seed).problem
-    decisions, states = game_decisions(problem), problem.new_states(1)
+    env = small_env("game", seed)
+    problem = env.problem
+    decisions, states = entry_decisions(program_of(GameEvaluator(env, budget=9))), problem.new_states(1)
     assert decisions.legal.all()
     assert decisions.inputs == GameEpisodes.inputs
     best = min((evaluate_plan(problem.task, plan).latency_s, name) for name, plan in cheap_plans(problem).items())[1]
@@ -182,10 +166,10 @@ def test_batches_of_games_end_with_the_time(monkeypatch):
         program.evaluator._begin -= 600  # as if that had taken ten minutes
         return finished(problem, preferences)
 
-    monkeypatch.setattr(factored_programs, "finished", slow)
+    monkeypatch.setattr(programs, "finished", slow)
     choices, times_s = program.evaluate(np.zeros((100, len(program.decisions.legal)), dtype=np.int64))
-    assert played[:2] == [factored_programs.AT_A_TIME] * 2
-    assert sum(played) == len(choices) == len(times_s) == 2 * factored_programs.AT_A_TIME
+    assert played[:2] == [programs.AT_A_TIME] * 2
+    assert sum(played) == len(choices) == len(times_s) == 2 * programs.AT_A_TIME
 
 
 def test_games_count_as_they_end():

@@ -12,10 +12,12 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
+import torch
 
+from memplace_agents.cross_entropy.programs import fastest, whole_assignments
 from memplace_agents.egrl.surrogate import Surrogate
-from memplace_agents.learning.factored_learner import FactoredLearner, FactoredSettings
-from memplace_agents.ppo.factored_programs import assignment_decisions, fastest, whole_assignments
+from memplace_agents.learning.factored_learner import EntryDecisions, FactoredLearner, FactoredSettings
+from memplace_agents.ppo.features import features_of
 from memplace_agents.ppo.start import started
 from memplace_env.envs.one_shot import OneShotProblem
 from memplace_env.program.program import Ints
@@ -49,7 +51,8 @@ def imagined(
     rng, movable = np.random.default_rng(seed), problem.movable
     rate = min(_SETTINGS.table_rate * (_MANY / samples) ** _FASTER, _FASTEST)
     settings = replace(_SETTINGS, samples=min(_SETTINGS.samples, samples), table_rate=rate)
-    decisions = assignment_decisions(problem)
+    features, legal = features_of(problem), problem.mask[movable]
+    decisions = EntryDecisions(torch.from_numpy(features), torch.from_numpy(legal))
     network = started((decisions.inputs, settings.width, decisions.actions), None, seed)
     learner = FactoredLearner(settings, network, [decisions])
     best, times_s = fastest(first, surrogate.latencies_s(first))

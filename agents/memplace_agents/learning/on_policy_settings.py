@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass, fields
-from math import isfinite
-from typing import Any
+from dataclasses import dataclass
 
+from memplace_agents.settings import check_settings
 from memplace_env._lib.errors import AgentError
 
 
@@ -52,19 +50,3 @@ class OnPolicySettings:
         check_settings(self, at_least_one=("envs", "epochs", "minibatch", "width"))
         if self.lambda_ > 1:
             raise AgentError(f"lambda_ must be at most 1, not {self.lambda_}.")
-
-
-def check_settings(settings: Any, at_least_one: Collection[str]) -> None:
-    """Check that all fields of a dataclass are finite and at least 0.
-
-    Args:
-        settings: numbers.
-        at_least_one: names of fields that must be at least 1.
-
-    Raises:
-        AgentError: if a setting is out of range; it names the field.
-    """
-    for field in fields(settings):
-        value, least = getattr(settings, field.name), int(field.name in at_least_one)
-        if not (isfinite(value) and value >= least):
-            raise AgentError(f"{field.name} must be at least {least} and finite, not {value}.")

@@ -6,10 +6,14 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from memplace_agents.learning.factored_learner import FactoredLearner, FactoredSettings
+import numpy as np
+import torch
+
+from memplace_agents.cross_entropy.programs import FactoredProgram
+from memplace_agents.learning.factored_learner import EntryDecisions, FactoredLearner, FactoredSettings
 from memplace_agents.learning.flat_policy import FlatPolicy
+from memplace_agents.learning.saved_tensors import below, numbers
 from memplace_agents.learning.training import TrainingRun
-from memplace_agents.ppo.factored_programs import FactoredProgram
 from memplace_agents.ppo.start import check_numbers, started
 
 
@@ -19,6 +23,7 @@ class FactoredRun(TrainingRun[FlatPolicy]):
     Args:
         settings: settings of the learner.
         programs: the programs, of one formulation, and assignments of chips with equally many levels.
+        decisions: what the policy sees of each.
         policy: the policy to start from, or None for a fresh one.
         seed: seed of all randomness.
 
@@ -30,12 +35,12 @@ class FactoredRun(TrainingRun[FlatPolicy]):
         self,
         settings: FactoredSettings,
         programs: Sequence[FactoredProgram],
+        decisions: Sequence[EntryDecisions],
         policy: FlatPolicy | None,
         seed: int,
     ) -> None:
         super().__init__(seed)
         self._settings, self._programs = settings, programs
-        decisions = [program.decisions for program in programs]
         shape = decisions[0].inputs, settings.width, decisions[0].actions
         self._fresh, network = policy is None, started(shape, policy, seed)
         self._learner = FactoredLearner(settings, network, decisions)
@@ -45,7 +50,7 @@ class FactoredRun(TrainingRun[FlatPolicy]):
     @property
     def done(self) -> bool:
         """True if a budget is spent, or there is nothing to decide."""
-        return any(some.evaluator.remaining <= 0 or not len(some.decisions.legal) for some in self._programs)
+        return any(program.done for program in self._programs)
 
     @property
     def policy(self) -> FlatPolicy:
@@ -87,7 +92,7 @@ class FactoredRun(TrainingRun[FlatPolicy]):
         """Return all that decides how the run goes on, as tensors and plain values."""
         return super().state_dict() | {
             "learner": self._learner.state_dict(),
-            "programs": [program.state_dict() for program in self._programs],
+            "programs": [_state_of(program) for program in self._programs],
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -95,4 +100,18 @@ class FactoredRun(TrainingRun[FlatPolicy]):
         super().load_state_dict(state)
         self._learner.load_state_dict(state["learner"])
         for program, saved in zip(self._programs, state["programs"], strict=True):
-            program.load_state_dict(saved)
+            _load_state(program, saved)
+
+
+def _state_of(program: FactoredProgram) -> dict[str, Any]:
+    """Return the best choices of a program and its evaluator's state."""
+    kept = {"best": torch.from_numpy(program.best), "latencies": torch.from_numpy(program.times_s)}
+    return kept | {"evaluator": program.evaluator.state_dict()}
+
+
+def _load_state(program: FactoredProgram, state: dict[str, Any]) -> None:
+    """Return to a state that `_state_of` gave."""
+    count, actions = program.decisions.legal.shape
+    program.best = below(numbers(state["best"], np.int64, (None, count)), actions)
+    program.times_s = numbers(state["latencies"], np.float64, (len(program.best),))
+    program.evaluator.load_state_dict(state["evaluator"])

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from memplace_agents.cross_entropy.programs import program_of
 from memplace_agents.evaluator import GameEvaluator, OneShotEvaluator
 from memplace_agents.learning.flat_policy import FlatPolicy
 from memplace_agents.learning.learning_agent import LearningAgent
 from memplace_agents.learning.training import TrainingRun
-from memplace_agents.ppo.factored_programs import program_of
 from memplace_agents.ppo.factored_run import FactoredRun
+from memplace_agents.ppo.features import entry_decisions
 from memplace_agents.ppo.game_episodes import GameEpisodes
 from memplace_agents.ppo.game_run import GameRun
 from memplace_agents.ppo.ppo_config import A2CConfig, PPOConfig
@@ -51,8 +52,10 @@ class PPOAgent(LearningAgent[OneShotEvaluator | GameEvaluator, FlatPolicy]):
             self._check(GameEpisodes.inputs, GameEpisodes.actions)
             return GameRun(self.config.games_in_turn, games, self.policy, seed)
         programs = [program_of(evaluator) for evaluator in evaluators]
-        self._check(programs[0].decisions.inputs, programs[0].decisions.actions)
-        return FactoredRun(self.config.games if games else self.config.one_shot, programs, self.policy, seed)
+        decisions = [entry_decisions(program) for program in programs]
+        self._check(decisions[0].inputs, decisions[0].actions)
+        settings = self.config.games if games else self.config.one_shot
+        return FactoredRun(settings, programs, decisions, self.policy, seed)
 
     def _check(self, inputs: int, actions: int) -> None:
         """Refuse a policy of other environments.

@@ -1,30 +1,37 @@
-"""Programs whose decisions a policy takes all at once: assignments of maps, preferred actions of games."""
+"""Programs whose decisions are sampled all at once: levels of an assignment, preferred actions of a game."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from memplace_agents.cheap_plans import cheap_plans, first_assignments, offer_cheap_plans
+from memplace_agents.cheap_plans import first_assignments, offer_cheap_plans
 from memplace_agents.evaluator import Evaluator, GameEvaluator, OneShotEvaluator
 from memplace_agents.game.preferences import by_role, finished, first_preferences
-from memplace_agents.learning.factored_learner import EntryDecisions
-from memplace_agents.learning.saved_tensors import below, numbers
-from memplace_agents.ppo.game_episodes import GameEpisodes, seen_along
-from memplace_env.envs.malloc_game import MallocGameProblem
-from memplace_env.envs.malloc_game.plan_actions import preferences_of_plan
 from memplace_env.envs.one_shot import OneShotProblem
-from memplace_env.envs.one_shot.observation import node_features
 from memplace_env.program.program import Ints
 
 KEPT = 32
 """Number of best choices that are imitated; our choice."""
 AT_A_TIME = 16
 """Games that are played before the time is looked at; our choice."""
+ACTIONS = 3
+"""Preferred actions of a use, see `preferences.Preferences`."""
+
+
+class FactoredDecisions(NamedTuple):
+    """The decisions of a program that are taken at once.
+
+    Attributes:
+        legal: bool[M, L], levels or actions that each may take.
+        alike: int64[M], number of the decisions to which each belongs that are often good together; None if none are.
+    """
+
+    legal: NDArray[np.bool_]
+    alike: Ints | None = None
 
 
 class FactoredProgram(ABC):
@@ -37,12 +44,18 @@ class FactoredProgram(ABC):
     Attributes:
         evaluator, decisions: as given.
         best: int64[K, M], the best choices so far, the fastest first.
+        times_s: float64[K], their latencies.
     """
 
-    def __init__(self, evaluator: Evaluator, decisions: EntryDecisions) -> None:
+    def __init__(self, evaluator: Evaluator, decisions: FactoredDecisions) -> None:
         self.evaluator, self.decisions = evaluator, decisions
         self.best: Ints = np.zeros((0, len(decisions.legal)), dtype=np.int64)
-        self._times_s = np.zeros(0)
+        self.times_s = np.zeros(0)
+
+    @property
+    def done(self) -> bool:
+        """True if the budget is spent, or there is nothing to decide."""
+        return self.evaluator.remaining <= 0 or not len(self.decisions.legal)
 
     @abstractmethod
     def begin(self) -> None:
@@ -56,22 +69,8 @@ class FactoredProgram(ABC):
         """Evaluate choices int64[N, M] while the budget lasts; return those evaluated, and their latencies."""
         times_s = self._latencies_s(choices)
         choices = choices[: len(times_s)]
-        self.best, self._times_s = fastest(
-            np.concatenate([self.best, choices]), np.concatenate([self._times_s, times_s])
-        )
+        self.best, self.times_s = fastest(np.concatenate([self.best, choices]), np.concatenate([self.times_s, times_s]))
         return choices, times_s
-
-    def state_dict(self) -> dict[str, Any]:
-        """Return the best choices and the evaluator's state."""
-        kept = {"best": torch.from_numpy(self.best), "latencies": torch.from_numpy(self._times_s)}
-        return kept | {"evaluator": self.evaluator.state_dict()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Return to a state that `state_dict` gave."""
-        best = numbers(state["best"], np.int64, (None, len(self.decisions.legal)))
-        self.best = below(best, self.decisions.actions)
-        self._times_s = numbers(state["latencies"], np.float64, (len(self.best),))
-        self.evaluator.load_state_dict(state["evaluator"])
 
 
 class Assignments(FactoredProgram):
@@ -81,7 +80,7 @@ class Assignments(FactoredProgram):
 
     def __init__(self, evaluator: OneShotEvaluator) -> None:
         self._problem = evaluator.env.problem
-        super().__init__(evaluator, assignment_decisions(self._problem))
+        super().__init__(evaluator, FactoredDecisions(self._problem.mask[self._problem.movable]))
 
     def begin(self) -> None:
         """Evaluate the plans of the rules, and their levels as assignments."""
@@ -94,17 +93,14 @@ class Assignments(FactoredProgram):
 
 
 class Games(FactoredProgram):
-    """Preferred actions of all uses, in mallocGame; see `preferences.finished`.
-
-    The policy decides without seeing the game: the features of a use are what the player sees there in the best game
-    that is known without a search.
-    """
+    """Preferred actions of all uses, in mallocGame; see `preferences.finished`."""
 
     evaluator: GameEvaluator
 
     def __init__(self, evaluator: GameEvaluator) -> None:
         self._problem = evaluator.env.problem
-        super().__init__(evaluator, game_decisions(self._problem))
+        legal = np.ones((self._problem.num_decisions, ACTIONS), dtype=np.bool_)
+        super().__init__(evaluator, FactoredDecisions(legal, by_role(self._problem).of))
 
     def begin(self) -> None:
         """Evaluate the plans of the rules, and the first games of all searches."""
@@ -138,24 +134,3 @@ def whole_assignments(problem: OneShotProblem, levels: Ints) -> Ints:
     assignments = np.full((len(levels), problem.num_decisions), problem.task.backing)
     assignments[:, problem.movable] = levels
     return assignments
-
-
-def assignment_decisions(problem: OneShotProblem) -> EntryDecisions:
-    """Return the decisions of a one-shot problem that have a choice.
-
-    Features are those of the op, and whether the decision is about weights or results.
-    """
-    nodes = node_features(problem.program)
-    kind = np.eye(2, dtype=np.float32)
-    features = np.concatenate([np.repeat(nodes, 2, axis=0), np.tile(kind, (len(nodes), 1))], axis=1)
-    movable = problem.movable
-    return EntryDecisions(torch.from_numpy(features[movable]), torch.from_numpy(problem.mask[movable]))
-
-
-def game_decisions(problem: MallocGameProblem) -> EntryDecisions:
-    """Return the decisions of a game: one for each use, with all actions, of which the nearest legal one is played."""
-    plans = np.stack([preferences_of_plan(problem, plan) for plan in cheap_plans(problem).values()])
-    preferred = plans[problem.latency_s(finished(problem, plans)).argmin()].astype(np.int64)
-    features = torch.from_numpy(seen_along(problem, preferred).observation)
-    legal = torch.ones((len(features), GameEpisodes.actions), dtype=torch.bool)
-    return EntryDecisions(features, legal, by_role(problem).of)

@@ -1,0 +1,45 @@
+"""The cross-entropy method for both formulations: what PPO learns here, without a network."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from memplace_agents.base import Agent
+from memplace_agents.cross_entropy.distribution import DistributionSettings, PlanDistribution
+from memplace_agents.cross_entropy.programs import program_of
+from memplace_agents.evaluator import GameEvaluator, OneShotEvaluator
+
+GAMES = DistributionSettings(lean=0.0)
+"""Settings in mallocGame."""
+
+
+class CrossEntropy(Agent[OneShotEvaluator | GameEvaluator]):
+    """Samples all decisions of a plan at once, and learns a table of logits from the best plans of each round.
+
+    It begins with the plans of all rules and near the best of them, so it is never worse than that. Rounds and rates
+    follow the budget, or the plans that a time limit allows at the pace so far.
+
+    Args:
+        settings: every constant; None for those of the formulation.
+
+    Raises:
+        AgentError: if a setting is out of range.
+    """
+
+    def __init__(self, settings: DistributionSettings | None = None) -> None:
+        self.settings = settings
+
+    def run(self, evaluator: OneShotEvaluator | GameEvaluator, seed: int) -> None:
+        """Sample rounds of plans and learn from them until the budget is spent."""
+        program, rng = program_of(evaluator), np.random.default_rng(seed)
+        settings = self.settings or (GAMES if isinstance(evaluator, GameEvaluator) else DistributionSettings())
+        program.begin()
+        distribution = PlanDistribution(settings.for_budget(evaluator.planned), program.decisions)
+        if len(program.best):
+            distribution.start_from(program.best[0])
+        while not program.done:
+            distribution.settings = settings.for_budget(evaluator.planned)
+            left = evaluator.fraction_left
+            levels, times_s = program.evaluate(distribution.sample(distribution.settings.samples, rng, left))
+            if len(levels):
+                distribution.learn(levels, times_s, program.best, left)

@@ -1,0 +1,42 @@
+"""Features of each decision of a program, for a network."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from memplace_agents.cheap_plans import cheap_plans
+from memplace_agents.cross_entropy.programs import FactoredProgram
+from memplace_agents.game.preferences import finished
+from memplace_agents.learning.factored_learner import EntryDecisions
+from memplace_agents.ppo.game_episodes import seen_along
+from memplace_env.envs.malloc_game import MallocGameProblem
+from memplace_env.envs.malloc_game.plan_actions import preferences_of_plan
+from memplace_env.envs.one_shot import OneShotProblem
+from memplace_env.envs.one_shot.observation import node_features
+
+
+def entry_decisions(program: FactoredProgram) -> EntryDecisions:
+    """Return the decisions of a program with their features."""
+    features = features_of(program.evaluator.env.problem)
+    legal, alike = program.decisions
+    return EntryDecisions(torch.from_numpy(features), torch.from_numpy(legal), alike)
+
+
+def features_of(problem: OneShotProblem | MallocGameProblem) -> NDArray[np.float32]:
+    """Return float32[M, F], what the network sees of the decisions that have a choice.
+
+    In one-shot problems that is the op, and whether the decision is about weights or results. In games the policy
+    decides without seeing the game: the features of a use are what the player sees there in the best game that is known
+    without a search.
+    """
+    if isinstance(problem, OneShotProblem):
+        nodes = node_features(problem.program)
+        kind = np.eye(2, dtype=np.float32)
+        features = np.concatenate([np.repeat(nodes, 2, axis=0), np.tile(kind, (len(nodes), 1))], axis=1)
+        movable: NDArray[np.float32] = features[problem.movable]
+        return movable
+    plans = np.stack([preferences_of_plan(problem, plan) for plan in cheap_plans(problem).values()])
+    preferred = plans[problem.latency_s(finished(problem, plans)).argmin()].astype(np.int64)
+    return seen_along(problem, preferred).observation

@@ -1,0 +1,26 @@
+"""The check of settings."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import fields
+from math import isfinite
+from typing import Any
+
+from memplace_env._lib.errors import AgentError
+
+
+def check_settings(settings: Any, at_least_one: Collection[str]) -> None:
+    """Check that all fields of a dataclass are finite and at least 0.
+
+    Args:
+        settings: numbers.
+        at_least_one: names of fields that must be at least 1.
+
+    Raises:
+        AgentError: if a setting is out of range; it names the field.
+    """
+    for field in fields(settings):
+        value, least = getattr(settings, field.name), int(field.name in at_least_one)
+        if not (isfinite(value) and value >= least):
+            raise AgentError(f"{field.name} must be at least {least} and finite, not {value}.")

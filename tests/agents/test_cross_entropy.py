@@ -1,0 +1,159 @@
+"""The cross-entropy method: its gradient against differences, what it learns, budgets, seeds and planted optima."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memplace_agents import CrossEntropy
+from memplace_agents.cheap_plans import cheap_plans
+from memplace_agents.cross_entropy import cross_entropy
+from memplace_agents.cross_entropy.distribution import DistributionSettings, PlanDistribution, credit, sampled
+from memplace_agents.cross_entropy.programs import FactoredDecisions
+from memplace_env._lib.errors import AgentError
+from memplace_env.envs.malloc_game import MallocGameEnv
+from memplace_env.envs.one_shot import OneShotEnv
+from memplace_env.placement.simulator import evaluate_plan
+from memplace_env.placement.synthetic import planted, random_dag
+from memplace_env.placement.validation import violations
+from tests.agents.planted import planted_env, reach
+from tests.patience import patience
+from tests.thorough import examples
+
+SEEDS = st.integers(0, 2**32 - 1)
+SMALL = DistributionSettings(least_samples=8)
+
+
+def decisions(rng, count=12, levels=3):
+    legal = rng.random((count, levels)) < 0.7
+    legal[:, -1] = True
+    return FactoredDecisions(legal)
+
+
+@examples(40)
+@given(SEEDS)
+def test_a_round_follows_the_gradient_of_what_it_maximises(seed):
+    """Credited log-likelihood, entropy, and the best plans' log-likelihood, by central differences."""
+    rng = np.random.default_rng(seed)
+    some, settings, left = decisions(rng), DistributionSettings(entropy=0.3, imitation=0.4), 0.6
+    distribution = PlanDistribution(settings, some)
+    distribution.logits += rng.normal(size=distribution.logits.shape)
+    levels, latencies = distribution.sample(20, rng, left), rng.random(20)
+    best, weights = levels[:5], credit(latencies, settings.best)
+
+    def objective(logits):
+        policy = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+        chosen = np.log(policy[np.arange(len(policy)), levels])
+        imitated = np.log(policy[np.arange(len(policy)), best])
+        entropy = -(policy * np.log(np.where(policy > 0, policy, 1))).sum()
+        return weights @ chosen.sum(1) / 20 + settings.entropy * left * entropy + 0.4 * imitated.sum() / 5
+
+    before, small, slopes = distribution.logits.copy(), 1e-5, np.zeros(distribution.logits.shape)
+    for entry in zip(*some.legal.nonzero(), strict=True):
+        shift = np.zeros_like(before)
+        shift[entry] = small
+        slopes[entry] = (objective(before + shift) - objective(before - shift)) / (2 * small)
+    distribution.learn(levels, latencies, best, left)
+    clear = abs(slopes) > 1e-4  # Adam's first step has the size of its rate, whatever the slope
+    np.testing.assert_allclose(distribution.logits[clear] - before[clear], 0.2 * np.sign(slopes[clear]), rtol=1e-3)
+    np.testing.assert_allclose(distribution._mean[some.legal], 0.1 * slopes[some.legal], atol=1e-7)
+
+
+@examples(20)
+@given(SEEDS)
+def test_levels_are_legal_and_as_frequent_as_the_probabilities_say(seed):
+    rng = np.random.default_rng(seed)
+    some = decisions(rng)
+    distribution = PlanDistribution(DistributionSettings(), some)
+    distribution.logits += rng.normal(size=distribution.logits.shape)
+    levels = distribution.sample(4000, rng, 1.0)
+    assert np.take_along_axis(some.legal[None], levels[..., None], -1).all()
+    np.testing.assert_allclose((levels[..., None] == np.arange(3)).mean(0), distribution.probabilities(), atol=0.05)
+
+
+def test_what_is_alike_shares_a_number_in_a_part_of_the_plans():
+    alike, policy = np.array([0, 1, 0, 1, 1, 0]), np.full((6, 3), 1 / 3)
+    levels = sampled(policy, 1000, np.random.default_rng(0), alike, 0.3)
+    assert (levels[:300] == levels[:300, alike]).all()
+    assert (levels[300:] == levels[300:, alike]).all(1).mean() < 0.2
+
+
+def test_hidden_levels_are_found():
+    """Latency counts the levels that differ from hidden ones; nearly all samples differ in more than half at first."""
+    rng = np.random.default_rng(0)
+    distribution, hidden = (
+        PlanDistribution(DistributionSettings(lean=0.0), FactoredDecisions(np.ones((40, 4), dtype=bool))),
+        rng.integers(4, size=40),
+    )
+    for step in range(80):
+        levels = distribution.sample(32, rng, 0.0)
+        wrong = (levels != hidden).sum(1).astype(float)
+        distribution.learn(levels, wrong, levels[wrong.argsort()[:1]], 1 - step / 80)
+    assert (distribution.logits.argmax(1) == hidden).all()
+
+
+@pytest.mark.parametrize("options", [{"best": 0}, {"together": 1.5}, {"samples": 0}, {"entropy": np.nan}])
+def test_settings_out_of_range_are_refused(options):
+    with pytest.raises(AgentError, match=next(iter(options))):
+        DistributionSettings(**options)
+
+
+@pytest.mark.parametrize("budget", [1, 3000, 10**6])
+def test_long_runs_learn_slowly(budget):
+    settings = DistributionSettings().for_budget(budget)
+    assert settings.samples == {1: 32, 3000: 32, 10**6: 128}[budget]
+    assert settings.table_rate == pytest.approx({1: 0.2, 3000: 0.2, 10**6: 0.2 * 0.04**0.7}[budget])
+
+
+def env_of(formulation, seed=3):
+    if formulation == "one-shot":
+        return OneShotEnv(random_dag(seed, ops=8, largest=60_000_000), "nnp-i")
+    return MallocGameEnv(random_dag(seed, ops=5, largest=60_000_000), "tpu-v4i")
+
+
+@pytest.mark.parametrize("formulation", ["one-shot", "game"])
+def test_solutions_are_valid_and_no_worse_than_the_rules_and_seeds_decide(formulation):
+    env = env_of(formulation)
+    first, again, other = (CrossEntropy(SMALL).solve(env, budget=300, seed=seed) for seed in (1, 1, 2))
+    assert violations(env.task, first.plan) == []
+    assert first.evaluations == 300
+    assert first.report.latency_s == first.history[-1].latency_s
+    rules = [evaluate_plan(env.task, plan).latency_s for plan in cheap_plans(env.problem).values()]
+    assert first.report.latency_s <= min(rules)
+    assert [point[::2] for point in first.history] == [point[::2] for point in again.history]
+    assert first.plan == again.plan
+    assert other.evaluations == 300
+
+
+@pytest.mark.parametrize("formulation", ["one-shot", "game"])
+def test_budget_and_time_limit_end_a_search(formulation):
+    env = env_of(formulation)
+    assert CrossEntropy().solve(env, budget=1).evaluations == 1
+    solution = CrossEntropy().solve(env, budget=10**8, time_limit=0.3)
+    assert solution.seconds < patience(10)
+    assert solution.evaluations < 10**8
+
+
+def test_formulations_have_their_own_settings(monkeypatch):
+    seen = []
+
+    class Seen(PlanDistribution):
+        def start_from(self, levels):
+            seen.append(self.settings.lean)
+            super().start_from(levels)
+
+    monkeypatch.setattr(cross_entropy, "PlanDistribution", Seen)
+    for formulation in ("one-shot", "game"):
+        CrossEntropy().solve(env_of(formulation), budget=40)
+    assert seen == [1.0, 0.0]
+
+
+@pytest.mark.parametrize(("topology", "seed"), [("chain", 2), ("diamond", 2), ("fan-out", 3)])
+def test_planted_optima_are_reached(topology, seed):
+    reach(CrossEntropy(), planted_env(topology, seed=seed), 4000)
+
+
+def test_a_planted_optimum_of_the_game_is_reached():
+    """998 of 1,000 random games do not."""
+    program = planted("chain", ops=10, seed=2, accelerator="tpu-v4i").program
+    reach(CrossEntropy(), MallocGameEnv(program, "tpu-v4i"), 4000)
