@@ -55,7 +55,7 @@ def test_a_round_follows_the_gradient_of_what_it_maximises(seed):
         slopes[entry] = (objective(before + shift) - objective(before - shift)) / (2 * small)
     distribution.learn(levels, latencies, best, left)
     clear = abs(slopes) > 1e-4  # Adam's first step has the size of its rate, whatever the slope
-    np.testing.assert_allclose(distribution.logits[clear] - before[clear], 0.2 * np.sign(slopes[clear]), rtol=1e-3)
+    np.testing.assert_allclose(distribution.logits[clear] - before[clear], 0.1 * np.sign(slopes[clear]), rtol=1e-3)
     np.testing.assert_allclose(distribution._mean[some.legal], 0.1 * slopes[some.legal], atol=1e-7)
 
 
@@ -102,7 +102,7 @@ def test_settings_out_of_range_are_refused(options):
 def test_long_runs_learn_slowly(budget):
     settings = DistributionSettings().for_budget(budget)
     assert settings.samples == {1: 32, 3000: 32, 10**6: 128}[budget]
-    assert settings.table_rate == pytest.approx({1: 0.2, 3000: 0.2, 10**6: 0.2 * 0.04**0.7}[budget])
+    assert settings.table_rate == pytest.approx({1: 0.1, 3000: 0.1, 10**6: 0.1 * 0.04**0.7}[budget])
 
 
 def env_of(formulation, seed=3):
@@ -139,13 +139,13 @@ def test_formulations_have_their_own_settings(monkeypatch):
 
     class Seen(PlanDistribution):
         def start_from(self, levels):
-            seen.append(self.settings.lean)
+            seen.append((self.settings.lean, self.settings.table_rate))
             super().start_from(levels)
 
     monkeypatch.setattr(cross_entropy, "PlanDistribution", Seen)
     for formulation in ("one-shot", "game"):
         CrossEntropy().solve(env_of(formulation), budget=40)
-    assert seen == [1.0, 0.0]
+    assert seen == [(1.0, 0.1), (0.0, 0.2)]
 
 
 @pytest.mark.parametrize(("topology", "seed"), [("chain", 2), ("diamond", 2), ("fan-out", 3)])
