@@ -10,7 +10,7 @@ from memplace_agents.cross_entropy.programs import program_of
 from memplace_agents.evaluator import GameEvaluator, OneShotEvaluator
 
 GAMES = DistributionSettings(table_rate=0.2, lean=0.0)
-"""Settings in mallocGame, from trials on LeViT-128, DiT-S-2, SegFormer on `edge-tpu`, MLP-Mixer-train and GPT2-train."""
+"""Settings in mallocGame; from trials on LeViT-128, DiT-S-2, SegFormer on `edge-tpu`, MLP-Mixer-train, GPT2-train."""
 
 
 class CrossEntropy(Agent[OneShotEvaluator | GameEvaluator]):
