@@ -31,9 +31,9 @@ FIELDS = ("name", *SETTING, "solver", "seed", "seconds")
 XLA = {f"xla-msa {public.name}": public.options for public in PUBLIC_SETS}
 INSTANT = (*XLA, "greedy-player")
 """Solvers without a time limit, as they take milliseconds."""
-SEEDED = ("xla-autotune", "game-local-search", "portfolio")
+SEEDED = ("xla-autotune", "game-local-search", "cross-entropy", "portfolio")
 """Solvers whose plan depends on the seed."""
-COLUMNS = ("greedy-player", "xla-autotune", "beam-search", "game-local-search", "portfolio")
+COLUMNS = ("greedy-player", "xla-autotune", "beam-search", "game-local-search", "cross-entropy", "portfolio")
 SOLVERS = (*XLA, *COLUMNS, "exact")
 ENDLESS = 10**9
 TINY = "synthetic:diamond?ops=9&seed=1"

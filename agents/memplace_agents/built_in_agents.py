@@ -185,7 +185,7 @@ BUILT_IN = (
         "portfolio",
         "memplace_agents.game:Portfolio",
         _GAME,
-        "xla-msa's sets, exact, then searches, each from the best so far; calibrated if the simulator is a black box",
+        "all rules, exact, cross-entropy, each from the best so far; calibrated if the simulator is a black box",
         breaks_ties=True,
     ),
     AgentSpec(

@@ -130,7 +130,7 @@ def test_a_policy_lets_muzero_play_too(tmp_path):
     with torch.random.fork_rng(devices=[]):
         save_policy(tmp_path / "policy.pt", MuZeroNetwork(hidden=16))
     portfolio = Portfolio(tmp_path / "policy.pt")
-    assert [stage.agent.name for stage in portfolio._stages][-2:] == ["muzero", "game-local-search"]
+    assert [stage.agent.name for stage in portfolio._stages][-2:] == ["muzero", "cross-entropy"]
     env = crowded()
     solution = portfolio.solve(env, budget=200)
     assert solution.evaluations == 200
@@ -174,6 +174,6 @@ def test_time_limit_ends_it():
 def test_bad_shares_are_named():
     for share in (0.0, -1.0, 1.5, float("nan")):
         with pytest.raises(AgentError, match="beam-search"):
-            Portfolio(beam_share=share)
+            Portfolio(stages=[Stage(BeamSearch(), share)])
     with pytest.raises(AgentError, match="budget must be at least 1 evaluation, not 0"):
         Portfolio().solve(crowded(), budget=0)

@@ -7,8 +7,6 @@ from pathlib import Path
 
 from memplace_agents.base import Agent
 from memplace_agents.evaluator import GameEvaluator
-from memplace_agents.game.beam_search import BeamSearch
-from memplace_agents.game.game_local_search import GameLocalSearch
 from memplace_agents.heuristic import BestRule
 from memplace_agents.optimality import TieBreak, check_tie_break
 from memplace_agents.solution import Verdict
@@ -19,7 +17,7 @@ EXACT_SHARE = 0.5
 
 
 class Portfolio(Agent[GameEvaluator]):
-    """Runs all rules, XLA's memory-space assignment among them, then the exact agent, then the searches.
+    """Runs all rules, XLA's memory-space assignment among them, then the exact agent, then the cross-entropy method.
 
     Each begins with the best plan before it, and the search ends once that is proven optimal. The part of its share
     that a solver leaves goes to those after it. An interrupt (Ctrl-C, or a KeyboardInterrupt from the callback) ends
@@ -27,9 +25,7 @@ class Portfolio(Agent[GameEvaluator]):
     the place of the rules and of the exact agent.
 
     Args:
-        policy: file of a network of `MuZero`; half of the budget left after the beam search then goes to MuZero.
-        beam_share: fraction of the budget left after the exact agent for the beam search; the rest is for annealing.
-            Half, as each beats the other on some games (docs/game.md); the beam takes less if its passes end early.
+        policy: file of a network of `MuZero`; half of the budget left after the exact agent then goes to MuZero.
         stages: other solvers than these, in order.
         tie_break: see `Exact`; it holds for the plans of all solvers.
 
@@ -41,13 +37,12 @@ class Portfolio(Agent[GameEvaluator]):
         self,
         policy: str | Path | None = None,
         *,
-        beam_share: float = 0.5,
         stages: Sequence[Stage] | None = None,
         tie_break: TieBreak = "backing",
     ) -> None:
         check_tie_break(tie_break)
         self._tie_break = tie_break
-        self._stages = [*stages] if stages is not None else _default_stages(policy, beam_share, tie_break)
+        self._stages = [*stages] if stages is not None else _default_stages(policy, tie_break)
         check_shares(self._stages)
 
     def run(self, evaluator: GameEvaluator, seed: int) -> Verdict:
@@ -57,16 +52,16 @@ class Portfolio(Agent[GameEvaluator]):
         return run_stages(evaluator, self._stages, seed, break_ties if self._tie_break == "backing" else None)
 
 
-def _default_stages(policy: str | Path | None, beam_share: float, tie_break: TieBreak) -> list[Stage]:
+def _default_stages(policy: str | Path | None, tie_break: TieBreak) -> list[Stage]:
     from memplace_agents.calibrated import Calibrated
+    from memplace_agents.cross_entropy import CrossEntropy
     from memplace_agents.exact import Exact
 
     stages = [
         Stage(BestRule(), measured=False),
         Stage(Exact(tie_break=tie_break, work=PROOF_WORK), EXACT_SHARE, measured=False, proof=True),
         Stage(Calibrated(), measured=True),
-        Stage(BeamSearch(), beam_share),
-        Stage(GameLocalSearch()),
+        Stage(CrossEntropy()),
     ]
     if policy is not None:
         from memplace_agents.muzero import MuZero
