@@ -271,10 +271,12 @@ class Evaluator(ABC):
             if before is None or rank < (part._best_latency, busy_ps):
                 faster = report.latency_s < part._best_latency
                 part._best_plan, part._best_latency = plan, report.latency_s
-                part._port_before_ps = busy_ps if part._port_before_ps is None else part._port_before_ps
                 if faster:
+                    part._port_before_ps = None
                     part._history.append(Progress(part._counted, part.seconds, report.latency_s))
                     part._report_progress()
+                elif part._port_before_ps is None:
+                    part._port_before_ps = busy_ps
             part = part._whole
         return report
 
