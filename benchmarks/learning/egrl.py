@@ -19,20 +19,21 @@ from memplace_env.envs.registration import Formulation
 PROGRAMS = tuple(MAPS.values())
 FEW, MANY = 1_000, 4_000
 """Maps on `IDS` and on `PROGRAMS`."""
-EGRL, SEARCH = "egrl", SEARCHES[Formulation.ONE_SHOT]
+EGRL = "egrl"
+OTHERS = {SEARCHES[Formulation.ONE_SHOT]: "local search", "cross-entropy": "cross-entropy"}
+"""Searches beside it, and their names in tables; EGRL's lead is over the first."""
 BASELINES = ("all-backing", "results-first", "weights-first", "native", "density-greedy", "all-fastest")
 """Rules from which EGRL's speed-up is counted, weaker ones first."""
 
 
 def runs(seeds: int, records: Sequence[Record] = ()) -> list[Record]:
-    """Return the settings of all runs; local search with EGRL's seconds follows once these are known."""
-    every = range(seeds)
-    searches = [limited(e, solver, seed, plans=MANY) for seed, e, solver in product(every, PROGRAMS, (EGRL, SEARCH))]
-    few = [limited(e, solver, seed, plans=FEW) for seed, e, solver in product(every, IDS, (EGRL, SEARCH))]
+    """Return the settings of all runs; other searches with EGRL's seconds follow once these are known."""
+    every, solvers = range(seeds), (EGRL, *OTHERS)
+    searches = [limited(e, solver, seed, plans=MANY) for seed, e, solver in product(every, PROGRAMS, solvers)]
+    few = [limited(e, solver, seed, plans=FEW) for seed, e, solver in product(every, IDS, solvers)]
     equal = [
-        limited(env_id, SEARCH, seed, seconds=seconds)
-        for env_id, seconds in seconds_of(records).items()
-        for seed in every
+        limited(env_id, solver, seed, seconds=seconds)
+        for (env_id, seconds), solver, seed in product(seconds_of(records).items(), OTHERS, every)
     ]
     return [*free(tuple(dict.fromkeys((*PROGRAMS, *IDS)))), *searches, *few, *equal]
 
@@ -48,28 +49,31 @@ def seconds_of(records: Sequence[Record]) -> dict[str, float]:
 
 def results_table(records: Sequence[Record]) -> str:
     """Return a Markdown table with a row for each program, and one for the first ids: percentages of the best known."""
-    heads = ["environments", "best rule", "local search", "EGRL", "EGRL ahead by", "local search in EGRL's time"]
-    seconds = seconds_of(records)
-    rows = [
-        _row(records, name, (env_id,), MANY, Shares.of(records, (env_id,), SEARCH, seconds=seconds[env_id]).cell())
-        for name, env_id in MAPS.items()
+    heads = ["environments", "best rule", *OTHERS.values(), "EGRL", "EGRL ahead by"]
+    heads += [
+        *(f"{title} in EGRL's time" for title in OTHERS.values()),
+        f"s: EGRL, {', '.join(OTHERS.values())}, exact",
     ]
-    rows.append(_row(records, f"{len(IDS)} ids", IDS, FEW, ""))
-    return markdown_table([*heads, "s: EGRL, local search, exact"], rows)
+    rows = []
+    for name, env_id in MAPS.items():
+        seconds = seconds_of(records)[env_id]
+        equal = [Shares.of(records, (env_id,), solver, seconds=seconds).cell() for solver in OTHERS]
+        rows.append(_row(records, name, (env_id,), MANY, equal))
+    return markdown_table(heads, [*rows, _row(records, f"{len(IDS)} ids", IDS, FEW, [""] * len(OTHERS))])
 
 
-def _row(records: Sequence[Record], title: str, env_ids: Sequence[str], plans: int, equal: str) -> list[str]:
-    search, egrl = _pair(records, env_ids, plans)
-    seconds = [shares.seconds.mean() for shares in (egrl, search, Shares.of(records, env_ids, EXACT))]
-    cells = [search.cell(), egrl.cell(), statistics.difference(egrl, search), equal]
+def _row(records: Sequence[Record], title: str, env_ids: Sequence[str], plans: int, equal: Sequence[str]) -> list[str]:
+    others, egrl = _shares(records, env_ids, plans)
+    seconds = [shares.seconds.mean() for shares in (egrl, *others, Shares.of(records, env_ids, EXACT))]
+    cells = [*(found.cell() for found in others), egrl.cell(), statistics.difference(egrl, others[0]), *equal]
     spent = " / ".join(f"{mean:.1f}" for mean in seconds)
     return [f"{title}, {plans:,} maps", best_rule(records, env_ids).cell(), *cells, spent]
 
 
-def _pair(records: Sequence[Record], env_ids: Sequence[str], plans: int) -> tuple[Shares, Shares]:
-    """Return the shares of local search and of EGRL."""
-    search, egrl = (Shares.of(records, env_ids, solver, plans=plans) for solver in (SEARCH, EGRL))
-    return search, egrl
+def _shares(records: Sequence[Record], env_ids: Sequence[str], plans: int) -> tuple[list[Shares], Shares]:
+    """Return the shares of the other searches, and of EGRL."""
+    *others, egrl = (Shares.of(records, env_ids, solver, plans=plans) for solver in (*OTHERS, EGRL))
+    return others, egrl
 
 
 def baseline_table(records: Sequence[Record]) -> str:
@@ -85,7 +89,7 @@ def baseline_table(records: Sequence[Record]) -> str:
 
 def panels(records: Sequence[Record]) -> list[Panel]:
     """Return the curves of each program over the maps evaluated."""
-    grid, shown = grid_to(MANY), {EGRL: "EGRL", SEARCH: "local search"}
+    grid, shown = grid_to(MANY), {EGRL: "EGRL", **OTHERS}
     return [
         Panel(
             name,
@@ -100,15 +104,17 @@ def panels(records: Sequence[Record]) -> list[Panel]:
 
 def data_file(records: Sequence[Record]) -> DataFile:
     """Return the figures of the first ids: a row for each."""
-    search, egrl = _pair(records, IDS, FEW)
-    rule = best_rule(records, IDS)
-    columns = [rule.of_instances, search.of_instances, egrl.of_instances]
-    times = [search.seconds.mean(axis=0), egrl.seconds.mean(axis=0)]
+    others, egrl = _shares(records, IDS, FEW)
+    titles, searches = [*OTHERS.values(), "EGRL"], [*others, egrl]
+    columns = [best_rule(records, IDS).of_instances, *(found.of_instances for found in searches)]
+    times = [found.seconds.mean(axis=0) for found in searches]
     rows = [
         [env_id, *(f"{value:.2f}" for value in values), *(f"{value:.1f}" for value in spent)]
         for env_id, values, spent in zip(IDS, zip(*columns, strict=True), zip(*times, strict=True), strict=True)
     ]
-    return DataFile(["id", "best rule %", "local search %", "EGRL %", "local search s", "EGRL s"], rows)
+    return DataFile(
+        ["id", *(f"{title} %" for title in ("best rule", *titles)), *(f"{title} s" for title in titles)], rows
+    )
 
 
 def show(records: Sequence[Record]) -> Shown:

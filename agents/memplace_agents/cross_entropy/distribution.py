@@ -44,7 +44,7 @@ class DistributionSettings:
 
     samples: int = 128
     least_samples: int = 32
-    table_rate: float = 0.1
+    table_rate: float = 0.2
     entropy: float = 0.1
     together: float = 0.5
     best: float = 0.2

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from memplace_agents.cheap_plans import first_assignments, offer_cheap_plans
 from memplace_agents.evaluator import Evaluator, GameEvaluator, OneShotEvaluator
-from memplace_agents.game.preferences import by_role, finished, first_preferences
+from memplace_agents.game.preferences import by_role, finished, first_preferences, groups
 from memplace_env.envs.one_shot import OneShotProblem
 from memplace_env.program.program import Ints
 
@@ -79,8 +79,8 @@ class Assignments(FactoredProgram):
     evaluator: OneShotEvaluator
 
     def __init__(self, evaluator: OneShotEvaluator) -> None:
-        self._problem = evaluator.env.problem
-        super().__init__(evaluator, FactoredDecisions(self._problem.mask[self._problem.movable]))
+        self._problem = problem = evaluator.env.problem
+        super().__init__(evaluator, FactoredDecisions(problem.mask[problem.movable], alike_levels(problem)))
 
     def begin(self) -> None:
         """Evaluate the plans of the rules, and their levels as assignments."""
@@ -114,6 +114,22 @@ class Games(FactoredProgram):
             some = choices[first : first + AT_A_TIME][: self.evaluator.remaining].astype(np.int8)
             times_s.append(self.evaluator.offer_states(finished(self._problem, some)))
         return np.concatenate(times_s)
+
+
+def alike_levels(problem: OneShotProblem) -> Ints:
+    """Return int64[M], a number for all decisions with a choice that play the same role, mostly one in each layer.
+
+    They are about weights, or about results, of as many bytes, whose uses take as long at each level, and their ops
+    compute as long.
+    """
+    program, costs = problem.program, problem.task.costs
+    of, entry = problem.decision_of, np.arange(problem.num_decisions)
+    size, use_ps = np.zeros_like(entry), np.zeros((len(entry), costs.use_ps.shape[1]), dtype=np.int64)
+    np.add.at(size, of[of >= 0], program.tensor_bytes[of >= 0])
+    used = of[program.use_tensor]
+    np.add.at(use_ps, used[used >= 0], costs.use_ps[used >= 0])
+    keys = np.column_stack([entry % 2, size, costs.compute_ps[entry // 2], use_ps])
+    return groups(keys[problem.movable]).of
 
 
 def program_of(evaluator: OneShotEvaluator | GameEvaluator) -> FactoredProgram:

@@ -34,6 +34,7 @@ class FactoredSettings(DistributionSettings):
         largest_kl: divergence from the policy that played, in nats a decision, at which a round's epochs end.
     """
 
+    table_rate: float = 0.1
     epochs: int = 2
     rate: float = 1e-3
     width: int = 64

@@ -18,10 +18,10 @@ from memplace_env.envs.one_shot.observation import node_features
 
 
 def entry_decisions(program: FactoredProgram) -> EntryDecisions:
-    """Return the decisions of a program with their features."""
-    features = features_of(program.evaluator.env.problem)
-    legal, alike = program.decisions
-    return EntryDecisions(torch.from_numpy(features), torch.from_numpy(legal), alike)
+    """Return the decisions of a program with their features; of maps, the network alone says which are alike."""
+    problem, (legal, alike) = program.evaluator.env.problem, program.decisions
+    shared = None if isinstance(problem, OneShotProblem) else alike
+    return EntryDecisions(torch.from_numpy(features_of(problem)), torch.from_numpy(legal), shared)
 
 
 def features_of(problem: OneShotProblem | MallocGameProblem) -> NDArray[np.float32]:
