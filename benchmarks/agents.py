@@ -19,7 +19,7 @@ from rich.progress import track
 from benchmarks.tables import benchmark_parser, markdown_table, publish
 
 PROGRAMS = ("ResNet50", "BERT", "AlexNet")
-AGENTS = ("density-greedy", "best-rule", "random", "greedy-dp", "local-search", "egrl", "exact")
+AGENTS = ("density-greedy", "best-rule", "random", "greedy-dp", "local-search", "cross-entropy", "egrl", "exact")
 
 
 def measure(program: str) -> dict[str, Any]:

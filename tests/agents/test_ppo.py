@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from memplace_agents import A2CAgent, A2CConfig, PPOAgent, PPOConfig, make_agent
+from memplace_agents import A2CAgent, A2CConfig, BestRule, PPOAgent, PPOConfig, make_agent
 from memplace_agents.built_in_agents import CHECKPOINT, CHECKPOINT_BYTES, CURVES, POLICY
 from memplace_agents.cheap_plans import cheap_plans
 from memplace_agents.cross_entropy import programs
@@ -32,7 +32,7 @@ from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.placement.simulator import evaluate_plan
 from memplace_env.placement.synthetic import planted, random_dag
 from memplace_env.placement.validation import violations
-from tests.agents.planted import planted_env, reach
+from tests.agents.planted import optimum_ps, planted_env, reach
 from tests.patience import patience
 
 AGENTS = [PPOAgent, A2CAgent]
@@ -102,10 +102,12 @@ def test_budget_and_time_limit_end_a_search(formulation):
     assert solution.evaluations < 10**7
 
 
-@pytest.mark.parametrize(("topology", "seed"), [("chain", 2), ("diamond", 2), ("fan-out", 3)])
+@pytest.mark.parametrize(("topology", "ops", "seed"), [("diamond", 16, 6), ("fan-out", 8, 1), ("fan-out", 8, 5)])
 @pytest.mark.parametrize("agent", AGENTS)
-def test_planted_optima_are_reached(agent, topology, seed):
-    reach(agent(), planted_env(topology, seed=seed), 4000)
+def test_planted_optima_that_no_rule_finds_are_reached(agent, topology, ops, seed):
+    env = planted_env(topology, ops=ops, seed=seed)
+    assert BestRule().solve(env).report.latency_ps > optimum_ps(env)
+    reach(agent(), env, 4000)
 
 
 @pytest.mark.parametrize("agent", AGENTS)

@@ -15,7 +15,7 @@ from memplace_env._lib.units import PS
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.machine.accelerator import load_accelerator
-from memplace_env.placement.compiler import all_backing, place_levels
+from memplace_env.placement.compiler import all_backing, native_plan, place_levels
 from memplace_env.placement.resolve_task import make_task
 from memplace_env.placement.simulator import backing_port_ps, evaluate_plan
 from memplace_env.placement.synthetic import random_dag
@@ -109,6 +109,12 @@ def test_a_plan_is_preferred_by_latency_then_by_port_time():
     assert none is None
     evaluator.prefer(backing)
     assert evaluator.incumbent == fast
+    # A faster plan is no tie-break, so that nothing is said of the port before.
+    faster = OneShotEvaluator(OneShotEnv(random_dag(3, ops=12), "nnp-i"), budget=10)
+    faster.offer(all_backing(faster.env.task))
+    faster._port_before_ps = 1
+    faster.prefer(native_plan(faster.env.task))
+    assert faster.solution("any", 0).backing_port_before_s is None
     assert (evaluator.evaluations, part.evaluations) == (2, 1)
 
 

@@ -30,9 +30,28 @@ from tests.fuzz import unheeded
 
 MODEL = "synthetic:diamond?ops=9&seed=1"
 AGENTS = {
-    "one-shot": ["auto", "native", "density-greedy", "random", "greedy-dp", "local-search", "exact", "egrl"],
+    "one-shot": [
+        "auto",
+        "native",
+        "density-greedy",
+        "random",
+        "greedy-dp",
+        "local-search",
+        "cross-entropy",
+        "exact",
+        "egrl",
+    ],
     "dynamic": ["exact-dynamic"],
-    "game": ["portfolio", "exact", "xla-msa", "greedy-player", "beam-search", "game-local-search", "solver-order"],
+    "game": [
+        "portfolio",
+        "exact",
+        "xla-msa",
+        "greedy-player",
+        "beam-search",
+        "game-local-search",
+        "cross-entropy",
+        "solver-order",
+    ],
 }
 LEADERBOARD = ["leaderboard", "run", "random", "--suite", "quick-v1", "--budget", "10", "--no-check", "--out", "out"]
 _HANG_S = 60.0

@@ -99,7 +99,9 @@ class PlanDistribution:
 
     def sample(self, count: int, rng: np.random.Generator, left: float) -> Ints:
         """Return levels int64[count, M], with the fraction `left` of the budget."""
-        return sampled(self.probabilities(), count, rng, self._decisions.alike, self.settings.together * left)
+        total = self.probabilities().cumsum(axis=1)
+        share = (total / total[:, -1:])[:, :-1]
+        return drawn_levels(share, count, rng, self._decisions.alike, self.settings.together * left)
 
     def learn(self, levels: Ints, latencies: NDArray[np.float64], best: Ints, left: float) -> None:
         """Move the logits by a round.
@@ -133,20 +135,18 @@ class PlanDistribution:
         return counts.reshape(count, size)
 
 
-def sampled(
-    policy: NDArray[np.floating], count: int, rng: np.random.Generator, alike: Ints | None, together: float
+def drawn_levels(
+    share: NDArray[np.floating], count: int, rng: np.random.Generator, alike: Ints | None, together: float
 ) -> Ints:
-    """Return levels int64[count, M] drawn with probabilities float[M, L].
+    """Return levels int64[count, M].
 
     Args:
-        policy: rows add up to 1.
+        share: float[M, L - 1], the probability of each level or one before it; 1 is never below a number in [0, 1).
         count: number of plans.
         rng: draws the levels.
         alike: int64[M], see `FactoredDecisions`.
         together: fraction of the plans in which decisions that are alike share a number.
     """
-    total = policy.cumsum(axis=-1)
-    share = (total / total[:, -1:])[:, :-1]  # a share of 1 is never below a number in [0, 1)
     drawn = rng.random((count, len(share)), dtype=np.float32)
     if alike is not None:
         one_number = round(count * together)

@@ -17,7 +17,7 @@ from memplace_env.program.program import Ints
 KEPT = 32
 """Number of best choices that are imitated; our choice."""
 AT_A_TIME = 16
-"""Games that are played before the time is looked at; our choice."""
+"""Games that are played, or maps that a black box evaluates, before the time is looked at; our choice."""
 ACTIONS = 3
 """Preferred actions of a use, see `preferences.Preferences`."""
 
@@ -89,7 +89,11 @@ class Assignments(FactoredProgram):
         self.evaluate(first_assignments(self._problem, before)[:, self._problem.movable])
 
     def _latencies_s(self, choices: Ints) -> NDArray[np.float64]:
-        return self.evaluator(whole_assignments(self._problem, choices)).latency_s
+        times_s, some = [np.zeros(0)], AT_A_TIME if self._problem.task.is_black_box else max(len(choices), 1)
+        for first in range(0, len(choices), some):
+            assignments = whole_assignments(self._problem, choices[first : first + some])
+            times_s.append(self.evaluator(assignments).latency_s)
+        return np.concatenate(times_s)
 
 
 class Games(FactoredProgram):
@@ -139,10 +143,13 @@ def program_of(evaluator: OneShotEvaluator | GameEvaluator) -> FactoredProgram:
 
 def fastest(choices: Ints, times_s: NDArray[np.float64]) -> tuple[Ints, NDArray[np.float64]]:
     """Return the `KEPT` fastest of choices int64[N, M], each once, and their times float64[K]."""
-    order = np.argsort(times_s, kind="stable")
-    _, first = np.unique(choices[order], axis=0, return_index=True)
-    kept = order[np.sort(first)[:KEPT]]
-    return choices[kept], times_s[kept]
+    kept: dict[bytes, int] = {}
+    for row in np.argsort(times_s, kind="stable").tolist():
+        kept.setdefault(choices[row].tobytes(), row)
+        if len(kept) == KEPT:
+            break
+    rows = [*kept.values()]
+    return choices[rows], times_s[rows]
 
 
 def whole_assignments(problem: OneShotProblem, levels: Ints) -> Ints:

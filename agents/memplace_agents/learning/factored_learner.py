@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from memplace_agents.cross_entropy.distribution import DistributionSettings, credit, sampled
+from memplace_agents.cross_entropy.distribution import DistributionSettings, credit, drawn_levels
 from memplace_agents.learning.flat_policy import FlatPolicy, clipped_gain, masked_log_softmax
 from memplace_agents.learning.policy_file import fitting
 from memplace_agents.learning.saved_tensors import load_optimiser, optimiser_state
@@ -114,8 +114,9 @@ class FactoredLearner:
     @torch.no_grad()
     def sample(self, count: int, rng: np.random.Generator, program: int, left: float) -> Ints:
         """Return levels int64[count, M] drawn by the policy, with the fraction `left` of the budget."""
-        policy = self.log_policy(program).exp().numpy()
-        return sampled(policy, count, rng, self._programs[program].alike, self.settings.together * left)
+        total = self.log_policy(program).exp().cumsum(-1)
+        share = (total / total[:, -1:])[:, :-1].numpy()
+        return drawn_levels(share, count, rng, self._programs[program].alike, self.settings.together * left)
 
     def learn(
         self, sampled: Sequence[tuple[Ints, NDArray[np.float64]]], best: Sequence[Ints], left: float
