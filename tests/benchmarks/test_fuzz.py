@@ -61,7 +61,7 @@ def test_a_short_run_finds_nothing(kind, monkeypatch):
     record = campaign.run_chunk({"kind": kind, "seed": 1, "first": 0, "stop": SHORT})
     assert record["failures"] == []
     assert record["refused"] > 0
-    assert table([record]).count(f"{SHORT:,}") == 2
+    assert table([record]).count(f"| {SHORT:,} |") == 2
 
 
 def test_the_modules_that_interrupts_import_exist():
