@@ -52,6 +52,7 @@ ROWS = {
     "local-search": BoxRow("local-search", {}, ("100", "500"), nominal=False),
     "game-local-search": BoxRow("game-local-search", {}, ("100", "500"), nominal=False),
     "calibrated": BoxRow("calibrated", {}, ("10", "100"), nominal=False),
+    "cross-entropy": BoxRow("cross-entropy", {}, ("100", "500"), nominal=False),
     "egrl": BoxRow("egrl", {}, ("100", "500"), nominal=False),
     "ppo": BoxRow("ppo", {}, ("100", "500"), nominal=False),
     "muzero": BoxRow("muzero", {}, ("100", "500"), nominal=False),

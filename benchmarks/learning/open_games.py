@@ -1,4 +1,4 @@
-"""Part `open`: a learning agent on games that are not proven, beside the exact agent and local search at equal time."""
+"""Part `open`: a learning agent on games that are not proven, beside the exact agent and searches at equal time."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ SOLVERS: Final = {
     SEARCHES[Formulation.GAME]: "local search",
     "ppo": "PPO",
     "cross-entropy": "cross-entropy",
+    "xla-autotune": "xla-autotune",
 }
 """Solvers, and their names in tables."""
 

@@ -20,7 +20,7 @@ MAPS = {name: Formulation.ONE_SHOT.traits.env_id(name) for name in PROGRAMS}
 IDS = tuple(first_ids(Formulation.ONE_SHOT, 12))
 """Other maps by a rule, which have seed 0 only."""
 SECONDS = 60.0
-SOLVERS = {SEARCHES[Formulation.ONE_SHOT]: "local search", "ppo": "PPO"}
+SOLVERS = {SEARCHES[Formulation.ONE_SHOT]: "local search", "ppo": "PPO", "cross-entropy": "cross-entropy"}
 """Solvers with seeds, and their names in tables."""
 
 
