@@ -7,7 +7,8 @@
 A policy decides the entries of `MemPlaceSteps` on settings of its `Train` split. It is tested on the one-shot ids of
 the test split and on the settings of `MemPlaceSteps-Test-v0`: no group of families is in both. Training is resumed from
 its checkpoint in out/policy to the same bits. Shares are of the proven gain over native; those below -100 % count as
--100 %. One plan is the likeliest one, more are the best of it and samples.
+-100 %. One plan is the likeliest one, more are the best of it and samples. Local search has as many plans, which begin
+with the rules'.
 """
 
 from __future__ import annotations
@@ -36,13 +37,16 @@ from benchmarks.policy_cases import (  # fmt: skip
     validation_settings,
 )
 from benchmarks.tables import DataFile, benchmark_parser, markdown_table, publish
+from memplace_agents.heuristic import LocalSearch
 from memplace_agents.learning import safe_files
 from memplace_agents.learning.flat_policy import FlatPolicy
 from memplace_agents.learning.torch_threads import one_thread
 from memplace_agents.policy import PolicyRun, PolicySettings, ProgramEpisodes
 from memplace_agents.policy.policy_run import played_ps
 from memplace_env._lib.files import write_atomically
+from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.envs.splits import Split, group_of
+from memplace_env.placement.simulator import evaluate_plan
 
 ROOT = Path(__file__).parents[1]
 RESULTS = Path(__file__).parent / "results" / "policy.jsonl"
@@ -55,16 +59,20 @@ CAUTIONS: Final = (0.0, 1.0, 2.0, 4.0)
 """Biases towards the best rule's decisions; each policy gets the one with the best mean on the validation settings."""
 SIZES: Final = (4, 16, 45)
 """Numbers of training programs; the last is all."""
+ROUNDS: Final = (40, 160, 640)
+"""Rounds of imitation after which the policy of all programs is tested; all others have the second number."""
+REWARD_ROUNDS: Final = 100
+"""Rounds of reward after imitation, where there are any."""
 VARIANTS: Final = {"rules, graph": (True, True), "rules": (True, False), "graph": (False, True)}
 """Flags of `ProgramEpisodes` by name: whether the policy sees the rules' plans, and its neighbours in the graph."""
-STAGES: Final = ("best rule", "imitation", "reward")
-"""Stages of tests: the best rule, and the policy after each part of its training."""
+STAGES: Final = ("best rule", "local search", "imitation", "reward")
+"""Stages of tests: no policy, and the policy after each part of its training."""
 COLUMNS: Final = (
     "1 plan", "10 plans", "100 plans", "cautious", "rule or 1 plan", "rule or 100 plans", "groups, 1 plan",
     "seen, 1 plan", "seen, rule",
 )  # fmt: skip
 """Mean shares of a record, see docs/policy.md."""
-SHOWN: Final = 5
+SHOWN: Final = 6
 """Number of these columns in the document."""
 EVERY: Final = 10
 """Rounds between checkpoints."""
@@ -77,31 +85,38 @@ def episodes_of(case: Case, variant: str) -> ProgramEpisodes:
 
 
 def runs(seeds: int) -> list[Record]:
-    """Return what is tested: all programs first, then fewer, then with reward, then with less to see."""
-    first, *others = VARIANTS
-    imitation, reward = STAGES[1:]
-    cells = [(imitation, first, size) for size in reversed(SIZES)] + [(reward, first, SIZES[-1])]
-    cells += [(imitation, other, SIZES[-1]) for other in others]
-    return [{"stage": s, "variant": v, "programs": n, "seed": seed} for s, v, n in cells for seed in range(seeds)]
+    """Return what is tested: more and more training first, then fewer programs, then reward, then less to see."""
+    (first, *others), (*_, imitation, reward) = VARIANTS, STAGES
+    (*fewer, most), (_, middle, _) = SIZES, ROUNDS
+    cells = [(imitation, first, most, rounds) for rounds in ROUNDS]
+    cells += [(imitation, first, size, middle) for size in reversed(fewer)] + [(reward, first, most, middle)]
+    cells += [(imitation, other, most, middle) for other in others]
+    fields = ("stage", "variant", "programs", "rounds", "seed")
+    searches = [{"stage": STAGES[1], "seed": seed} for seed in range(seeds)]
+    return [*searches, *(dict(zip(fields, (*cell, seed), strict=True)) for cell in cells for seed in range(seeds))]
 
 
 def measure(run: Record) -> Record:
-    """Return the record of a run: train to the end of its stage, from the last checkpoint, and test."""
+    """Return the record of a run; a policy is trained to the end of its stage, from the last checkpoint that fits."""
+    if run["stage"] == STAGES[1]:
+        return run | {"ids": {case.name: searched(case, run["seed"]) for case in test_ids()}}
     names, cases, exact = training(run["programs"])
     programs = [episodes_of(case, run["variant"]) for case in cases]
-    trained, spent = PolicyRun(PolicySettings(), programs, exact, run["seed"]), 0.0
-    end = trained.settings.imitation_rounds + (run["stage"] == STAGES[2]) * trained.settings.reward_rounds
-    path = CHECKPOINTS / f"{run['variant'].replace(', ', '-')}-{run['programs']}-{run['seed']}.safetensors"
-    if path.exists():
-        saved = safe_files.load(path, CHECKPOINT_KIND)
-        if saved["run"]["round"] <= end:
+    settings = PolicySettings(imitation_rounds=run["rounds"], reward_rounds=REWARD_ROUNDS)
+    trained, spent = PolicyRun(settings, programs, exact, run["seed"]), 0.0
+    reward = run["stage"] == STAGES[-1]
+    end = settings.imitation_rounds + reward * settings.reward_rounds
+    stem = f"{run['variant'].replace(', ', '-')}-{run['programs']}-{run['seed']}"
+    for saved in (safe_files.load(path, CHECKPOINT_KIND) for path in CHECKPOINTS.glob(f"{stem}-*.safetensors")):
+        if trained.round < saved["run"]["round"] <= settings.imitation_rounds:
             trained.load_state_dict(saved["run"])
             spent = saved["cpu_s"]
     while trained.round < end:
         began = time.process_time()
         trained.step()
         spent += time.process_time() - began
-        if trained.round % EVERY == 0 or trained.round == end:
+        if not reward and (trained.round % EVERY == 0 or trained.round == end):
+            path = CHECKPOINTS / f"{stem}-{end}.safetensors"
             path.parent.mkdir(parents=True, exist_ok=True)
             safe_files.save(path, CHECKPOINT_KIND, {"run": trained.state_dict(), "cpu_s": spent})
     seen = [
@@ -143,6 +158,13 @@ def tested(policy: FlatPolicy, variant: str) -> Record:
     }
 
 
+def searched(case: Case, seed: int) -> list[float]:
+    """Return the shares of local search on a test id with each number of plans."""
+    search, env = LocalSearch(), OneShotEnv(case.problem.task)
+    plans = [search.solve(env, budget=count, seed=seed).plan for count in COUNTS]
+    return [round(case.share(evaluate_plan(case.problem.task, plan).latency_ps), 2) for plan in plans if plan]
+
+
 def rules() -> Record:
     """Return the record of the best rule, with shares as `tested` gives them."""
 
@@ -157,14 +179,15 @@ def means(record: Record, best_rule: Record) -> list[float]:
     """Return the mean shares that `COLUMNS` names."""
     ids, rule = record["ids"], {name: shares[0] for name, shares in best_rule["ids"].items()}
     by_group: dict[str, list[float]] = {}
-    for name, share in record["test_settings"].items():
+    for name, share in record.get("test_settings", {}).items():
         by_group.setdefault(group_of(name.split()[0], {}), []).append(share)
     plain = [
         {name: shares[min(index, len(shares) - 1)] for name, shares in ids.items()} for index in range(len(COUNTS))
     ]
     beside = [{name: max(share, rule[name]) for name, share in shares.items()} for shares in (plain[0], plain[-1])]
-    columns = [list(shares.values()) for shares in (*plain, record.get("cautious", rule), *beside)]
-    columns.append([float(np.mean(shares)) for shares in by_group.values()])
+    cautious = record.get("cautious", {"": np.nan})
+    columns = [list(shares.values()) for shares in (*plain, cautious, *beside)]
+    columns.append([float(np.mean(shares)) for shares in by_group.values()] or [np.nan])
     columns.append([record.get("seen", np.nan)])
     columns.append([record.get("seen_by_rule", np.nan)])
     return [float(np.mean(column)) for column in columns]
@@ -172,18 +195,18 @@ def means(record: Record, best_rule: Record) -> list[float]:
 
 def table(records: Sequence[Record]) -> str:
     """Return a Markdown table of mean shares in percent: means of the seeds, with the least and the most of them."""
-    cells: dict[tuple[str, str], list[list[float]]] = {}
+    cells: dict[tuple[str, ...], list[list[float]]] = {}
     for record in records:
         seen = f" ({record['variant']})" if "variant" in record else ""
-        cell = (record["stage"] + seen, str(record.get("programs", "")))
+        cell = (record["stage"] + seen, str(record.get("programs", "")), str(record.get("rounds", "")))
         cells.setdefault(cell, []).append(means(record, records[0])[:SHOWN])
     rows = [[*cell, *map(_spread, zip(*seeds, strict=True))] for cell, seeds in cells.items()]
-    return markdown_table(["trained by (sees)", "programs", *COLUMNS[:SHOWN]], rows)
+    return markdown_table(["trained by (sees)", "programs", "rounds", *COLUMNS[:SHOWN]], rows)
 
 
 def data_file(records: Sequence[Record]) -> DataFile:
     """Return all mean shares of every run."""
-    fields = ("stage", "variant", "programs", "seed", "settings", "cpu_s", "us_per_decision", "caution")
+    fields = ("stage", "variant", "programs", "rounds", "seed", "settings", "cpu_s", "us_per_decision", "caution")
     rows = [
         [*(record.get(field, "") for field in fields), *(round(mean, 1) for mean in means(record, records[0]))]
         for record in records
@@ -192,27 +215,32 @@ def data_file(records: Sequence[Record]) -> DataFile:
 
 
 def _spread(values: Sequence[float]) -> str:
+    if np.isnan(values).any():
+        return ""
     ends = f" ({min(values):.0f}–{max(values):.0f})" if len(values) > 1 else ""
     return f"{np.mean(values):.1f}{ends}"
 
 
-def panel(records: Sequence[Record]) -> Panel:
-    """Return the curve over the number of training programs: mean shares of one plan on the test ids."""
-    mine = [r for r in records[1:] if r["stage"] == STAGES[1] and r["variant"] == next(iter(VARIANTS))]
-    by_size = {size: [means(r, records[0]) for r in mine if r["programs"] == size] for size in SIZES}
-    measured = {size: cell for size, cell in by_size.items() if cell}
-    seeds = min(map(len, measured.values()))
-    searches = {
-        label: np.array([[figures[COLUMNS.index(column)] for figures in cell[:seeds]] for cell in measured.values()]).T
-        for label, column in {
-            "policy": "1 plan",
-            "cautious policy": "cautious",
-            "better of both": "rule or 1 plan",
-        }.items()
-    }
-    levels = {"best rule": means(records[0], records[0])[0]}
-    grid = np.array([*measured], dtype=float)
-    return Panel("One plan on unseen families", "training programs", grid, searches, levels)
+def panels(records: Sequence[Record]) -> list[Panel]:
+    """Return the curves over the rounds of training and over the number of programs: means on the test ids."""
+    mine = [r for r in records if r["stage"] == STAGES[2] and r["variant"] == next(iter(VARIANTS))]
+    longer = [record for record in mine if record["programs"] == SIZES[-1]]
+    more = [record for record in mine if record["rounds"] == ROUNDS[1]]
+    titles = (f"{SIZES[-1]} programs", f"{ROUNDS[1]} rounds")
+    return [
+        _panel(title, field, part, records)
+        for title, field, part in zip(titles, ("rounds", "programs"), (longer, more), strict=True)
+    ]
+
+
+def _panel(title: str, field: str, part: Sequence[Record], records: Sequence[Record]) -> Panel:
+    grid = sorted({record[field] for record in part})
+    figures = [[means(record, records[0]) for record in part if record[field] == value] for value in grid]
+    labels = {"1 plan": "1 plan", "100 plans": "100 plans", "better of rule and 1 plan": "rule or 1 plan"}
+    curves = {label: np.array(figures)[:, :, COLUMNS.index(column)].T for label, column in labels.items()}
+    searches = [means(record, records[0])[2] for record in records if record["stage"] == STAGES[1]]
+    levels = {"best rule": means(records[0], records[0])[0], "local search, 100 plans": float(np.mean(searches))}
+    return Panel(title, f"{field} of training", np.array(grid, dtype=float), curves, levels)
 
 
 def main() -> None:
@@ -226,7 +254,7 @@ def main() -> None:
         for record in track(ledger.missing([record for split in Split for record in settings(split)]), "solving"):
             ledger.add(solved(record))
         return
-    ledger = Ledger(RESULTS, ("stage", "variant", "programs", "seed"))
+    ledger = Ledger(RESULTS, ("stage", "variant", "programs", "rounds", "seed"))
     if not options.saved:
         with one_thread():
             if ledger.missing([{"stage": STAGES[0]}]):
@@ -237,10 +265,9 @@ def main() -> None:
     wanted = [{"stage": STAGES[0]}, *runs(options.seeds)]
     records = ledger.of(wanted)
     publish({"zero-shot policies": table(records)}, options.write, {"policy.csv": data_file(records)})
-    curve = panel(records)
-    if len(curve.grid) == len(SIZES):
+    if len(records) == len(wanted):
         for document in options.write:
-            write_atomically(document.parent / "pictures" / "policy.png", draw([curve]))
+            write_atomically(document.parent / "pictures" / "policy.png", draw(panels(records)))
 
 
 if __name__ == "__main__":
