@@ -63,7 +63,7 @@ ROUNDS: Final = (40, 160, 640)
 """Rounds of imitation after which the policy of all programs is tested; all others have the second number."""
 REWARD_ROUNDS: Final = 100
 """Rounds of reward after imitation, where there are any."""
-VARIANTS: Final = {"rules, graph": (True, True), "rules": (True, False), "graph": (False, True)}
+VARIANTS: Final = {"rules, graph": (True, True), "rules": (True, False)}
 """Flags of `ProgramEpisodes` by name: whether the policy sees the rules' plans, and its neighbours in the graph."""
 STAGES: Final = ("best rule", "local search", "imitation", "reward")
 """Stages of tests: no policy, and the policy after each part of its training."""
