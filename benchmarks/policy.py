@@ -67,6 +67,8 @@ VARIANTS: Final = {"rules, graph": (True, True), "rules": (True, False)}
 """Flags of `ProgramEpisodes` by name: whether the policy sees the rules' plans, and its neighbours in the graph."""
 STAGES: Final = ("best rule", "local search", "imitation", "reward")
 """Stages of tests: no policy, and the policy after each part of its training."""
+TENFOLD: Final = "local search, ten times the plans"
+"""The search with about the processor time that a policy's plans take."""
 COLUMNS: Final = (
     "1 plan", "10 plans", "100 plans", "cautious", "rule or 1 plan", "rule or 100 plans", "groups, 1 plan",
     "seen, 1 plan", "seen, rule",
@@ -92,14 +94,14 @@ def runs(seeds: int) -> list[Record]:
     cells += [(imitation, first, size, middle) for size in reversed(fewer)] + [(reward, first, most, middle)]
     cells += [(imitation, other, most, middle) for other in others]
     fields = ("stage", "variant", "programs", "rounds", "seed")
-    searches = [{"stage": STAGES[1], "seed": seed} for seed in range(seeds)]
+    searches = [{"stage": stage, "seed": seed} for stage in (STAGES[1], TENFOLD) for seed in range(seeds)]
     return [*searches, *(dict(zip(fields, (*cell, seed), strict=True)) for cell in cells for seed in range(seeds))]
 
 
 def measure(run: Record) -> Record:
     """Return the record of a run; a policy is trained to the end of its stage, from the last checkpoint that fits."""
-    if run["stage"] == STAGES[1]:
-        return run | {"ids": {case.name: searched(case, run["seed"]) for case in test_ids()}}
+    if run["stage"] in (STAGES[1], TENFOLD):
+        return run | searched(run["seed"], 10 if run["stage"] == TENFOLD else 1)
     names, cases, exact = training(run["programs"])
     programs = [episodes_of(case, run["variant"]) for case in cases]
     settings = PolicySettings(imitation_rounds=run["rounds"], reward_rounds=REWARD_ROUNDS)
@@ -131,7 +133,8 @@ def measure(run: Record) -> Record:
 def tested(policy: FlatPolicy, variant: str) -> Record:
     """Return shares in percent on the test: by id for each number of plans, and by setting with one plan.
 
-    `cautious` are those of one plan by id with the caution that is best on the validation settings.
+    `cautious` are those of one plan by id with the caution that is best on the validation settings; `seconds` is what
+    all plans of an id take, with the features, in the mean.
     """
 
     def shares(cases: Sequence[Case], caution: float = 0.0) -> dict[str, float]:
@@ -140,29 +143,42 @@ def tested(policy: FlatPolicy, variant: str) -> Record:
 
     validation = [round(float(np.mean([*shares(validation_settings(), own).values()])), 2) for own in CAUTIONS]
     caution = CAUTIONS[int(np.argmax(validation))]
-    by_id = {name: [share] for name, share in shares(test_ids()).items()}
+    by_id, seconds = {}, []
     for case in test_ids():
-        sampled = played_ps(policy, episodes_of(case, variant), COUNTS[-1] - 1, np.random.default_rng(0))
-        best, own = [round(case.share(int(sampled[: count - 1].min())), 2) for count in COUNTS[1:]], by_id[case.name]
-        own += [max(own[0], share) for share in best]
+        began = time.process_time()
+        program = ProgramEpisodes(case.problem, *VARIANTS[variant])
+        (likeliest,) = played_ps(policy, program, 1, None)
+        sampled = played_ps(policy, program, COUNTS[-1] - 1, np.random.default_rng(0))
+        seconds.append(time.process_time() - began)
+        latencies = np.minimum.accumulate([likeliest, *sampled])[np.array(COUNTS) - 1]
+        by_id[case.name] = [round(case.share(int(latency)), 2) for latency in latencies]
     decisions = sum(episodes_of(case, variant).length for case in test_settings())
     began, by_setting = time.process_time(), shares(test_settings())
-    seconds = time.process_time() - began
+    a_plan_each = time.process_time() - began
     return {
         "ids": by_id,
+        "seconds": _mean(seconds),
         "test_settings": by_setting,
         "caution": caution,
         "validation": validation,
         "cautious": shares(test_ids(), caution),
-        "us_per_decision": round(1e6 * seconds / decisions),
+        "us_per_decision": round(1e6 * a_plan_each / decisions),
     }
 
 
-def searched(case: Case, seed: int) -> list[float]:
-    """Return the shares of local search on a test id with each number of plans."""
-    search, env = LocalSearch(), OneShotEnv(case.problem.task)
-    plans = [search.solve(env, budget=count, seed=seed).plan for count in COUNTS]
-    return [round(case.share(evaluate_plan(case.problem.task, plan).latency_ps), 2) for plan in plans if plan]
+def searched(seed: int, times: int) -> Record:
+    """Return shares of local search on the test ids, with so many times each number of plans, as `tested` does."""
+    by_id, seconds = {}, []
+    for case in test_ids():
+        env, latencies = OneShotEnv(case.problem.task), []
+        for count in COUNTS:
+            began = time.process_time()
+            plan = LocalSearch().solve(env, budget=times * count, seed=seed).plan
+            seconds.append(time.process_time() - began)
+            assert plan is not None
+            latencies.append(evaluate_plan(case.problem.task, plan).latency_ps)
+        by_id[case.name] = [round(case.share(latency), 2) for latency in latencies]
+    return {"ids": by_id, "seconds": _mean(seconds[len(COUNTS) - 1 :: len(COUNTS)])}
 
 
 def rules() -> Record:
@@ -199,19 +215,37 @@ def table(records: Sequence[Record]) -> str:
     for record in records:
         seen = f" ({record['variant']})" if "variant" in record else ""
         cell = (record["stage"] + seen, str(record.get("programs", "")), str(record.get("rounds", "")))
-        cells.setdefault(cell, []).append(means(record, records[0])[:SHOWN])
-    rows = [[*cell, *map(_spread, zip(*seeds, strict=True))] for cell, seeds in cells.items()]
-    return markdown_table(["trained by (sees)", "programs", "rounds", *COLUMNS[:SHOWN]], rows)
+        cells.setdefault(cell, []).append([*means(record, records[0])[:SHOWN], record.get("seconds", np.nan)])
+    rows = []
+    for about, seeds in cells.items():
+        *columns, seconds = zip(*seeds, strict=True)
+        rows.append([*about, *map(_spread, columns), "" if np.isnan(seconds[0]) else f"{np.mean(seconds):.2f}"])
+    return markdown_table(["trained by (sees)", "programs", "rounds", *COLUMNS[:SHOWN], "s"], rows)
 
 
 def data_file(records: Sequence[Record]) -> DataFile:
     """Return all mean shares of every run."""
-    fields = ("stage", "variant", "programs", "rounds", "seed", "settings", "cpu_s", "us_per_decision", "caution")
+    fields = (
+        "stage",
+        "variant",
+        "programs",
+        "rounds",
+        "seed",
+        "settings",
+        "cpu_s",
+        "seconds",
+        "us_per_decision",
+        "caution",
+    )
     rows = [
         [*(record.get(field, "") for field in fields), *(round(mean, 1) for mean in means(record, records[0]))]
         for record in records
     ]
     return DataFile([*fields, *COLUMNS], rows)
+
+
+def _mean(seconds: Sequence[float]) -> float:
+    return round(float(np.mean(seconds)), 3)
 
 
 def _spread(values: Sequence[float]) -> str:
