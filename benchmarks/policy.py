@@ -270,11 +270,11 @@ def panels(records: Sequence[Record]) -> list[Panel]:
 def _panel(title: str, field: str, part: Sequence[Record], records: Sequence[Record]) -> Panel:
     grid = sorted({record[field] for record in part})
     figures = [[means(record, records[0]) for record in part if record[field] == value] for value in grid]
-    labels = {"1 plan": "1 plan", "100 plans": "100 plans", "better of rule and 1 plan": "rule or 1 plan"}
-    curves = {label: np.array(figures)[:, :, COLUMNS.index(column)].T for label, column in labels.items()}
+    labels = ("1 plan", "rule or 1 plan", "rule or 100 plans")
+    curves = {label: np.array(figures)[:, :, COLUMNS.index(label)].T for label in labels}
     searches = [means(record, records[0])[2] for record in records if record["stage"] == STAGES[1]]
     levels = {"best rule": means(records[0], records[0])[0], "local search, 100 plans": float(np.mean(searches))}
-    return Panel(title, f"{field} of training", np.array(grid, dtype=float), curves, levels)
+    return Panel(title, f"{field} of training", np.array(grid, dtype=float), curves, levels, lowest=0.0)
 
 
 def main() -> None:
