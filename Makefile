@@ -28,9 +28,11 @@ test-thorough: .venv/dev lint  ## the same with every registered id and all exam
 	.venv/bin/python -m pytest -q -n auto --dist worksteal --thorough
 
 test-min: .venv-min/done  ## a short suite with the oldest versions that setup.cfg allows
+	NUMBA_CACHE_DIR=$(CURDIR)/.venv-min/numba .venv-min/bin/memplace warm-up
 	NUMBA_CACHE_DIR=$(CURDIR)/.venv-min/numba .venv-min/bin/python -m pytest -q -W default -m "not slow" $(SHORT)
 
 test-max: .venv-max/done  ## the same suite with the newest versions of everything, as `pip install .` without constraints takes
+	NUMBA_CACHE_DIR=$(CURDIR)/.venv-max/numba .venv-max/bin/memplace warm-up
 	NUMBA_CACHE_DIR=$(CURDIR)/.venv-max/numba .venv-max/bin/python -m pytest -q -W default -m "not slow" $(SHORT)
 
 lint: .venv/dev

@@ -16,6 +16,7 @@ import pytest
 
 from memplace_agents.heuristic import RandomSearch
 from memplace_agents.xla_msa import PUBLIC_SETS, MsaOptions, assignment
+from memplace_env._lib.version import __version__
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.task import Task
 from tests.cli.conftest import MODEL, Run
@@ -93,7 +94,7 @@ def test_another_distribution_called_agents(tmp_path: Path) -> None:
         subprocess.run([*pip, *install], check=True, timeout=patience(300))
     assert (site / "agents" / "__init__.py").read_text() == FATAL
     assert sorted(path.name for path in site.glob("memplace*")) == [
-        "memplace-0.1.0.dist-info",
+        f"memplace-{__version__}.dist-info",
         "memplace.py",
         "memplace_agents",
         "memplace_env",
