@@ -68,7 +68,7 @@ VARIANTS: Final = {"rules, graph": (True, True), "rules": (True, False)}
 STAGES: Final = ("best rule", "local search", "imitation", "reward")
 """Stages of tests: no policy, and the policy after each part of its training."""
 TENFOLD: Final = "local search, ten times the plans"
-"""The search with about the processor time that a policy's plans take."""
+"""The search with so many plans that it takes half of the processor time of a policy's plans."""
 COLUMNS: Final = (
     "1 plan", "10 plans", "100 plans", "cautious", "rule or 1 plan", "rule or 100 plans", "groups, 1 plan",
     "seen, 1 plan", "seen, rule",
@@ -272,8 +272,10 @@ def _panel(title: str, field: str, part: Sequence[Record], records: Sequence[Rec
     figures = [[means(record, records[0]) for record in part if record[field] == value] for value in grid]
     labels = ("1 plan", "rule or 1 plan", "rule or 100 plans")
     curves = {label: np.array(figures)[:, :, COLUMNS.index(label)].T for label in labels}
-    searches = [means(record, records[0])[2] for record in records if record["stage"] == STAGES[1]]
-    levels = {"best rule": means(records[0], records[0])[0], "local search, 100 plans": float(np.mean(searches))}
+    levels = {"best rule": means(records[0], records[0])[0]}
+    for stage, label in ((STAGES[1], "local search, 100 plans"), (TENFOLD, "local search, 1,000 plans")):
+        found = [means(record, records[0])[2] for record in records if record["stage"] == stage]
+        levels[label] = float(np.mean(found))
     return Panel(title, f"{field} of training", np.array(grid, dtype=float), curves, levels, lowest=0.0)
 
 
