@@ -155,8 +155,9 @@ def _pack() -> None:
     heap.repack()
     # Twelve blocks that no order of placing packs; without effort neither does the tree search, so that the climb runs.
     first, size = np.random.default_rng(16).integers(1, 9, size=(2, 12))
-    blocks = Blocks(size, first, first + size[::-1] % 4)
-    fit(blocks, blocks.load, seed=0, effort=0)
+    last = first + size[::-1] % 4
+    load = max(size[(first <= op) & (last >= op)].sum() for op in first)
+    fit(Blocks(size, first, last, np.full(12, load)), seed=0, effort=0)
 
 
 def _made(formulation: Formulation, options: Mapping[str, Any]) -> gym.Env[Any, Any]:

@@ -65,6 +65,10 @@ class Task:
         """True if each inference starts with the weights in the backing memory."""
         return self.accelerator.weights == "streamed"
 
+    def room_bytes(self, level: int) -> Ints:
+        """Return the bytes of a fast level that each op, and the tail after all of them, leaves to blocks, int64[T+1]."""
+        return self.accelerator.levels[level].capacity_bytes - np.append(self.costs.reserved_bytes[:, level], 0)
+
     def make_plan(self, use_level: NDArray[np.integer], allocations: Ints, transfers: Ints | None = None) -> MemoryPlan:
         """Return a plan for this task, with its names, hashes and settings; see `MemoryPlan` for the arrays."""
         none = np.empty((0, len(TRANSFER)), dtype=np.int64)

@@ -79,8 +79,9 @@ def fits_by_sums(task, level):
     return True
 
 
-def as_blocks(table):
-    return Blocks(*(np.array(column, dtype=np.int64) for column in zip(*table, strict=True)))
+def as_blocks(table, height):
+    columns = (np.array(column, dtype=np.int64) for column in zip(*table, strict=True))
+    return Blocks(*columns, np.full(len(table), height))
 
 
 def program_of(table, unit=1000):
@@ -174,28 +175,32 @@ def test_streamed_answers_are_valid_and_honest(ports):
     assert solution.outcome in ("optimal", "feasible")
 
 
-def test_search_agrees_with_all_placing_orders():
+@pytest.mark.parametrize("spread", [1, 9])
+def test_search_agrees_with_all_placing_orders(spread):
     rng = np.random.default_rng(0)
     for _ in range(60):
         count = int(rng.integers(1, 7))
-        first = rng.integers(0, 5, count)
-        blocks = Blocks(rng.integers(1, 5, count), first, first + rng.integers(0, 4, count))
+        first, below = rng.integers(0, 5, count), rng.integers(spread, size=count)
+        blocks = Blocks(rng.integers(1, 5, count), first, first + rng.integers(0, 4, count), below)
         offset = np.empty(count, dtype=np.int64)
         least = min(place_in_order(np.array(order), *blocks, False, offset) for order in permutations(range(count)))
-        assert search(*blocks, least, 10**6, offset)[0] == FOUND
-        assert (offset + blocks.size).max() == least
-        assert search(*blocks, least - 1, 10**6, offset)[0] == NONE_EXISTS
+        enough, short = blocks._replace(below=below + least), blocks._replace(below=below + least - 1)
+        assert search(*enough, 10**6, offset)[0] == FOUND
+        assert (offset + blocks.size - enough.below).max() == 0
+        assert search(*short, 10**6, offset)[0] == NONE_EXISTS
+        assert fit(enough, seed=0).outcome == FOUND
+        assert fit(short, seed=0).outcome == NONE_EXISTS
 
 
 def test_search_gives_up_and_climb_is_seeded():
-    blocks, offset = as_blocks(UNPACKABLE), np.empty(len(UNPACKABLE), dtype=np.int64)
-    assert search(*blocks, UNPACKABLE_HEIGHT, 10, offset)[0] == GAVE_UP
+    blocks, offset = as_blocks(UNPACKABLE, UNPACKABLE_HEIGHT), np.empty(len(UNPACKABLE), dtype=np.int64)
+    assert search(*blocks, 10, offset)[0] == GAVE_UP
     runs = []
     for seed in (1, 1):
         order = np.arange(len(UNPACKABLE))
-        runs.append((climb(order, *blocks, UNPACKABLE_HEIGHT, 500, seed, offset), order.tolist(), offset.tolist()))
+        runs.append((climb(order, *blocks, 500, seed, offset), order.tolist(), offset.tolist()))
     assert runs[0] == runs[1]
-    assert runs[0][0] == UNPACKABLE_HEIGHT + 1
+    assert runs[0][0] == 1
 
 
 def test_addresses_are_found_where_the_compiler_finds_none():
@@ -244,12 +249,13 @@ def test_proven_cuts_forbid_no_packable_mapping(seed):
 
 
 def test_fit_is_within_the_height():
-    blocks = as_blocks(UNPACKABLE)
-    assert fit(blocks, UNPACKABLE_HEIGHT, seed=0).outcome == NONE_EXISTS
-    found = fit(blocks, UNPACKABLE_HEIGHT + 1, seed=0)
+    assert fit(as_blocks(UNPACKABLE, UNPACKABLE_HEIGHT), seed=0).outcome == NONE_EXISTS
+    blocks = as_blocks(UNPACKABLE, UNPACKABLE_HEIGHT + 1)
+    found = fit(blocks, seed=0)
     assert found.outcome == FOUND
-    assert (found.offset + blocks.size).max() == found.peak == UNPACKABLE_HEIGHT + 1
-    assert fit(blocks, max(blocks.size) - 1, seed=0).outcome == NONE_EXISTS
+    assert (found.offset + blocks.size).max() == UNPACKABLE_HEIGHT + 1
+    assert found.over == 0
+    assert fit(as_blocks(UNPACKABLE, max(blocks.size) - 1), seed=0).outcome == NONE_EXISTS
 
 
 def test_same_seed_same_plan():

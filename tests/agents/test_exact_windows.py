@@ -142,7 +142,7 @@ def test_answers_without_addresses_keep_their_decisions(monkeypatch):
     """The best plan does not replace what an answer of the tree decided elsewhere."""
     env = MallocGameEnv("SqueezeNet", "edge-tpu")
     search, answers = search_of(env), []
-    crowd = SimpleNamespace(level=0, height=1, peak=1, stretches=lambda seed, clock: iter([(0, 3)]))
+    crowd = SimpleNamespace(level=0, over=0, stretches=lambda seed, clock: iter([(0, 3)]))
     monkeypatch.setattr(dynamic_search, "with_addresses", lambda *_: answers.append([crowd]) or answers[-1])
     monkeypatch.setattr(dynamic_search, "only_near", lambda *_: pytest.fail("fixed to the best plan"))
     search.complete(search.best.decisions, search.clock.part(5))
@@ -177,13 +177,12 @@ def packed_blocks(draw):
     for rank, block in enumerate(order):
         before = [b for b in order[:rank] if first[b] <= last[block] and last[b] >= first[block]]
         offset[block] = max((offset[b] + size[b] for b in before), default=0)
-    return Blocks(size, first, last), offset
+    return Blocks(size, first, last, np.full(count, (offset + size).max())), offset
 
 
 @given(packed_blocks())
 def test_blocks_are_placed_where_they_were_or_lower(packed):
     blocks, offset = packed
-    height = int((offset + blocks.size).max())
-    found = fit(blocks, height, seed=0, effort=1, near=offset)
+    found = fit(blocks, seed=0, effort=1, near=offset)
     assert found.outcome == FOUND
     assert (found.offset <= offset).all()

@@ -1,7 +1,7 @@
 """Compiled searches for addresses: n blocks with fixed lifetimes in one memory ("dynamic storage allocation").
 
-All kernels take int64[n] arrays: `size` in bytes, `first` and `last` op of each block's life, inclusive. Two blocks are
-neighbours if they are alive in the same op.
+All kernels take int64[n] arrays: `size` in bytes, `first` and `last` op of each block's life, inclusive, and `below`,
+the byte at which the block must end; beyond it the block sticks out. Two blocks are neighbours if they are alive in the same op.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ FOUND, NONE_EXISTS, GAVE_UP = 1, 0, -1
 
 
 @kernel
-def place_in_order(order, size, first, last, best_fit, offset):
+def place_in_order(order, size, first, last, below, best_fit, offset):
     """Place blocks one by one into gaps between their neighbours that were placed before.
 
     Args:
@@ -25,13 +25,13 @@ def place_in_order(order, size, first, last, best_fit, offset):
         offset: int64[n], filled.
 
     Returns:
-        The highest byte that any block reaches.
+        The most bytes that any block sticks out by; at most 0 if none does.
     """
     n = len(order)
     stack = np.empty(n, dtype=np.int64)
-    peak = np.int64(0)
+    over = -ENDLESS
     for rank in range(n):
-        # Invariant: order[:rank] have their final offsets, and peak is the highest byte that they reach.
+        # Invariant: order[:rank] have their final offsets, and over is the most that they stick out by.
         block = order[rank]
         count = 0
         # Insertion sort: stack[:count] are the neighbours seen so far, by rising offset.
@@ -46,48 +46,50 @@ def place_in_order(order, size, first, last, best_fit, offset):
         # cursor is the end of the highest neighbour passed so far. Neighbours may overlap in address, as they need not
         # share an op with each other: the gap below the next one may be negative, and the cursor takes the maximum.
         cursor, chosen, chosen_gap = np.int64(0), np.int64(-1), ENDLESS
-        for below in range(count):
-            gap = offset[stack[below]] - cursor
-            chosen, chosen_gap = narrower_gap(chosen, chosen_gap, cursor, gap, size[block])
+        for position in range(count):
+            # Gaps further up are too high for the block.
+            if chosen >= 0 and cursor + size[block] > below[block]:
+                break
+            neighbour = stack[position]
+            chosen, chosen_gap = narrower_gap(chosen, chosen_gap, cursor, offset[neighbour] - cursor, size[block])
             if chosen >= 0 and not best_fit:
                 break
-            cursor = max(cursor, offset[stack[below]] + size[stack[below]])
+            cursor = max(cursor, offset[neighbour] + size[neighbour])
         # No gap between neighbours fits: the block goes on top of them all.
         offset[block] = cursor if chosen < 0 else chosen
-        peak = max(peak, offset[block] + size[block])
-    return peak
+        over = max(over, offset[block] + size[block] - below[block])
+    return over
 
 
 @kernel
-def climb(order, size, first, last, height, rounds, seed, offset):
+def climb(order, size, first, last, below, rounds, seed, offset):
     """Randomised hill climb over the placing order, after the allocator of Arm's Vela compiler.
 
-    Blocks are placed at the lowest gap. Each round moves a block that sticks out above `height`, or one of its
-    neighbours, to a random rank, and keeps the new order unless it reaches higher.
+    Blocks are placed at the lowest gap. Each round moves a block that sticks out, or one of its neighbours, to a random
+    rank, and keeps the new order unless a block sticks out further.
 
     Args:
         order: int64[n], the order to start from; the best one on return.
-        height: number of bytes in which all blocks must fit.
         rounds: number of orders to try.
         seed: seed of all randomness.
         offset: int64[n], filled for the best order.
 
     Returns:
-        The highest byte that any block reaches, at most `height` if the climb succeeded.
+        The most bytes that any block sticks out by, at most 0 if the climb succeeded.
     """
     np.random.seed(seed)  # noqa: NPY002  (numba's own generator, private to compiled code)
     n = len(order)
     trial, trial_offset = order.copy(), np.empty(n, dtype=np.int64)
-    peak = place_in_order(order, size, first, last, False, offset)
+    over = place_in_order(order, size, first, last, below, False, offset)
     culprits = np.empty(n, dtype=np.int64)
     for _ in range(rounds):
-        # Invariant: order is the best order so far, offset and peak belong to it.
-        if peak <= height:
+        # Invariant: order is the best order so far, offset and over belong to it.
+        if over <= 0:
             break
-        # culprits[:count] are ranks; at least one block sticks out, as peak > height.
+        # culprits[:count] are ranks; at least one block sticks out.
         count = 0
         for rank in range(n):
-            if offset[order[rank]] + size[order[rank]] > height:
+            if offset[order[rank]] + size[order[rank]] > below[order[rank]]:
                 culprits[count] = rank
                 count += 1
         rank = culprits[np.random.randint(count)]  # noqa: NPY002
@@ -108,30 +110,30 @@ def climb(order, size, first, last, height, rounds, seed, offset):
         else:
             trial[rank:target] = order[rank + 1 : target + 1]
         trial[target] = block
-        reached = place_in_order(trial, size, first, last, False, trial_offset)
+        reached = place_in_order(trial, size, first, last, below, False, trial_offset)
         # Ties are accepted, so that the climb can cross plateaus.
-        if reached <= peak:
-            peak = reached
+        if reached <= over:
+            over = reached
             order[:] = trial
             offset[:] = trial_offset
-    return peak
+    return over
 
 
 @kernel
-def search(size, first, last, height, node_limit, offset):
-    """Complete depth-first search for addresses below `height`, after MiniMalloc (Moffitt, ASPLOS 2024).
+def search(size, first, last, below, node_limit, offset):
+    """Complete depth-first search for addresses, after MiniMalloc (Moffitt, ASPLOS 2024).
 
     If a packing exists, so does one with the least sum of offsets, in which every block lies on the ground or on a
     neighbour (else it could be lowered). The search builds exactly those, by rising (offset, index): the next block
     lies on top of its neighbours that are placed. Branches are cut when
 
     - some unplaced block could lie entirely below the next one (it would, in a packing of least offsets);
-    - in some op, the bytes below plus all unplaced blocks alive there exceed the height;
+    - in some op, the bytes below plus all unplaced blocks alive there exceed what any block there may reach;
+    - some unplaced block would stick out at its lowest;
     - the block left out cannot rise any more, as it has no unplaced neighbour.
 
     Args:
         first, last: ops numbered 0..S-1.
-        height: number of bytes in which all blocks must fit.
         node_limit: most blocks to place before giving up.
         offset: int64[n], filled if a packing is found.
 
@@ -146,9 +148,15 @@ def search(size, first, last, height, node_limit, offset):
     lowest = np.zeros((n + 1, n), dtype=np.int64)
     floor = np.zeros((n + 1, sections), dtype=np.int64)
     left = np.zeros((n + 1, sections), dtype=np.int64)
+    # height[op] is the most that any block alive in the op may reach.
+    height = np.zeros(sections, dtype=np.int64)
     for block in range(n):
+        if size[block] > below[block]:
+            return NONE_EXISTS, 0
         left[0, first[block] : last[block] + 1] += size[block]
-    if left[0].max() > height:
+        for section in range(first[block], last[block] + 1):
+            height[section] = max(height[section], below[block])
+    if (left[0] > height).any():
         return NONE_EXISTS, 0
     # chosen[d] is the block placed at depth d. (tried_offset[d], tried_block[d]) is the last candidate tried there; the
     # next one must be greater in this order, so that every packing comes up once.
@@ -193,7 +201,7 @@ def search(size, first, last, height, node_limit, offset):
         # support[op] is the lowest that any unplaced block alive in the op can begin: nothing comes below the block
         # just placed, as offsets rise.
         support[:] = np.int64(2**62)
-        can_rise = False
+        can_rise, fits = False, True
         for block in range(n):
             if placed[block]:
                 continue
@@ -201,13 +209,14 @@ def search(size, first, last, height, node_limit, offset):
                 lowest[depth + 1, block] = max(lowest[depth + 1, block], top)
                 can_rise = True
             at = max(lowest[depth + 1, block], pick_offset)
+            if at + size[block] > below[block]:
+                fits = False
             for section in range(first[block], last[block] + 1):
                 support[section] = min(support[section], at)
         # Second cut: the unplaced blocks of an op lie above its floor and above its support, one above the other.
-        fits = True
         for section in range(sections):
             rest = left[depth + 1, section]
-            if rest > 0 and max(floor[depth + 1, section], support[section]) + rest > height:
+            if rest > 0 and max(floor[depth + 1, section], support[section]) + rest > height[section]:
                 fits = False
                 break
         # Third cut: without an unplaced neighbour, leaving this block out now would not let it lie higher later.

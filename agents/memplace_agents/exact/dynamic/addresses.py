@@ -17,16 +17,15 @@ from memplace_env.program.program import Ints
 
 
 class Crowd(NamedTuple):
-    """Blocks of a level for which no addresses below a height were found; the least height that was is `peak`."""
+    """Blocks of a level for which no addresses were found, and the bytes that the furthest of them sticks out by."""
 
     level: int
     blocks: Blocks
-    height: int
-    peak: int
+    over: int
 
     def stretches(self, seed: int, clock: Clock) -> Iterator[tuple[int, int]]:
         """Yield first and last op of stretches in which blocks that do not fit take each other's places."""
-        for run in runs_without_addresses(self.blocks, self.height, seed, clock):
+        for run in runs_without_addresses(self.blocks, seed, clock):
             # From the first end to the last start; before and after, none of these blocks makes way for another.
             ends = int(self.blocks.last[run].min()), int(self.blocks.first[run].max())
             yield min(ends), max(ends)
@@ -35,7 +34,7 @@ class Crowd(NamedTuple):
 def with_addresses(
     task: Task, schedule: DynamicSchedule, seed: int, clock: Clock, like: MemoryPlan | None = None
 ) -> MemoryPlan | list[Crowd]:
-    """Return the plan of a schedule, with blocks below what any op reserves, or the blocks without.
+    """Return the plan of a schedule, or the blocks for which no addresses were found.
 
     Args:
         task, schedule: the plan without addresses.
@@ -47,18 +46,17 @@ def with_addresses(
     tensor, level_of, first, last = schedule.blocks.T
     size = task.program.tensor_bytes[tensor]
     for level in range(task.backing):
-        height = task.accelerator.levels[level].capacity_bytes - int(task.costs.reserved_bytes[:, level].max())
         always = (level_of == level) & (first == 0) & (last == task.program.num_ops - 1)
-        offset[always] = height - np.cumsum(size[always])
-        height -= int(size[always].sum())
+        offset[always] = np.cumsum(size[always]) - size[always]
+        stack = int(size[always].sum())
         passing = np.flatnonzero((level_of == level) & ~always)
-        blocks = Blocks(size[passing], first[passing], last[passing])
+        blocks = Blocks.beside(size[passing], first[passing], last[passing], task.room_bytes(level) - stack)
         for part in parts_of(blocks):
             together = blocks.take(part)
-            packing = fit(together, height, seed, clock=clock, near=None if near is None else near[passing[part]])
-            offset[passing[part]] = packing.offset
+            packing = fit(together, seed, clock=clock, near=None if near is None else near[passing[part]])
+            offset[passing[part]] = stack + packing.offset
             if packing.outcome != FOUND:
-                crowds.append(Crowd(level, together, height, packing.peak))
+                crowds.append(Crowd(level, together, packing.over))
     if crowds:
         return crowds
     placed = np.column_stack([schedule.blocks[:, :2], offset, schedule.blocks[:, 2:]])

@@ -176,7 +176,7 @@ class Search:
         fixed = np.ones(program.num_uses, dtype=bool) if fixed is None else fixed.copy()
         for crowd in crowds:
             capacity = self.task.accelerator.levels[crowd.level].capacity_bytes
-            room = max(int(capacity * ROOM), (crowd.peak - crowd.height) // 4)
+            room = max(int(capacity * ROOM), crowd.over // 4)
             for first, last in crowd.stretches(self._seed, clock):
                 free_bytes[first : last + 1, crowd.level] += room
                 fixed &= (program.use_op < first - MARGIN) | (program.use_op > last + MARGIN)

@@ -132,8 +132,7 @@ def _overfull_ops(model: DynamicModel, schedule: DynamicSchedule, level: int) ->
     change = np.zeros(task.program.num_ops + 2, dtype=np.int64)
     np.add.at(change, first, size[tensor])
     np.add.at(change, last + 1, -size[tensor])
-    room = task.accelerator.levels[level].capacity_bytes - np.append(task.costs.reserved_bytes[:, level], 0)
-    return np.asarray(np.cumsum(change)[:-1] > room)
+    return np.asarray(np.cumsum(change)[:-1] > task.room_bytes(level))
 
 
 def _too_early(model: DynamicModel, schedule: DynamicSchedule) -> Detail:

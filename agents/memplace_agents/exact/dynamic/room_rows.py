@@ -39,7 +39,7 @@ def add_room(draft: Draft, level: int, free_bytes: Ints | None) -> Occupants:
     """
     memory = draft.task.accelerator.levels[level].capacity_bytes
     size, scale = draft.program.tensor_bytes, CAPACITY / memory
-    occupants = _occupants_of(draft, level, memory - np.append(draft.costs.reserved_bytes[:, level], 0))
+    occupants = _occupants_of(draft, level, draft.task.room_bytes(level))
     op, tensor, column, room = occupants
     row = draft.rows.new(len(room), -scale * (room if free_bytes is None else room - free_bytes))
     draft.rows.add(row[op], column, -scale * size[tensor])
