@@ -66,7 +66,7 @@ class Task:
         return self.accelerator.weights == "streamed"
 
     def room_bytes(self, level: int) -> Ints:
-        """Return the bytes of a fast level that each op, and the tail after all of them, leaves to blocks, int64[T+1]."""
+        """Return the bytes of a fast level that each op leaves to blocks, and the tail behind all ops, int64[T+1]."""
         return self.accelerator.levels[level].capacity_bytes - np.append(self.costs.reserved_bytes[:, level], 0)
 
     def make_plan(self, use_level: NDArray[np.integer], allocations: Ints, transfers: Ints | None = None) -> MemoryPlan:

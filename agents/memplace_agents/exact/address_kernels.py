@@ -1,7 +1,8 @@
 """Compiled searches for addresses: n blocks with fixed lifetimes in one memory ("dynamic storage allocation").
 
 All kernels take int64[n] arrays: `size` in bytes, `first` and `last` op of each block's life, inclusive, and `below`,
-the byte at which the block must end; beyond it the block sticks out. Two blocks are neighbours if they are alive in the same op.
+the byte at which the block must end; beyond it the block sticks out. Two blocks are neighbours if they are alive in the
+same op.
 """
 
 from __future__ import annotations

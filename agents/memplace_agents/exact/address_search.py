@@ -112,9 +112,7 @@ def pack(task: Task, lives: Lives, seed: int, clock: Clock | None = None) -> tup
     return offset, conflicts
 
 
-def fit(
-    blocks: Blocks, seed: int, effort: int = EFFORT, clock: Clock | None = None, near: Ints | None = None
-) -> Fit:
+def fit(blocks: Blocks, seed: int, effort: int = EFFORT, clock: Clock | None = None, near: Ints | None = None) -> Fit:
     """Return offsets with which no block sticks out, if they are found.
 
     NONE_EXISTS is a proof; GAVE_UP is not.
