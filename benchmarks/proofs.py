@@ -3,12 +3,14 @@
     python -m benchmarks.proofs                              # all maps and games, 60 processor seconds each
     python -m benchmarks.proofs --seconds 300 --ids MallocGame-GPT2-v0 MallocGame-ALBERT-edge-tpu-v0
     python -m benchmarks.proofs --first 12                   # the first ids by SHA-256, if still open
+    python -m benchmarks.proofs --seconds 120 --improve      # what is open, each from its best plan so far on
     python -m benchmarks.proofs --write docs/how-it-is-solved.md    # and docs/data, docs/pictures
 
 Seconds are processor seconds of one core, so that a busy machine changes little (a single call of HiGHS is also ended
 by as many seconds of wall time). A run that was stopped continues with what is missing in results/proofs.jsonl; runs
-of other versions of the agent have another `--series`. "Before" is the series of that name where it has a record, else
-what `suites/best-known.toml` said of the id when its first record of all was written. The plan of each id is kept in
+of other versions of the agent have another `--series`. What `--improve` finds is best known, but not in the tables,
+whose runs begin with rules. "Before" is the series of that name where it has a record, else what
+`suites/best-known.toml` said of the id when its first record of all was written. The plan of each id is kept in
 results/plans, from where `benchmarks.leaderboard_known` replays it.
 """
 
@@ -28,6 +30,8 @@ import memplace_agents
 from benchmarks.cores import single_cores
 from benchmarks.ledger import Ledger, Record
 from benchmarks.tables import DataFile, benchmark_parser, markdown_table, publish
+from memplace_agents.evaluator import Evaluator
+from memplace_agents.solution import Verdict
 from memplace_env._lib.files import write_atomically
 from memplace_env._lib.units import PS
 from memplace_env.leaderboard.pinned import task_of
@@ -44,6 +48,8 @@ DOCS: Final = Path(__file__).parents[1] / "docs"
 FIELDS: Final = ("id", "series", "seconds")
 BEFORE: Final = "before"
 NOW: Final = "now"
+IMPROVED: Final = "improved"
+"""Series of the runs that begin with kept plans."""
 OPEN: Final = 1e-4
 """Gap above which an id counts as open."""
 LEVELS: Final = (1e-5, 1e-4, 1e-2, 5e-2, 0.1, 0.2)
@@ -63,7 +69,7 @@ def bounds_ps() -> dict[str, int]:
     """Return the highest bound that the runs of today's agent have proven of each id."""
     bounds: dict[str, int] = {}
     for record in Ledger(RESULTS, FIELDS).records:
-        if record["series"] == NOW:
+        if record["series"] in (NOW, IMPROVED):
             bounds[record["id"]] = max(bounds.get(record["id"], 0), record["bound_ps"])
     return bounds
 
@@ -76,12 +82,15 @@ def known_gaps(records: Sequence[Record]) -> dict[str, float]:
 
 def measure(run: Record) -> Record:
     """Return a run's setting with plan and bound in ps, the processor seconds, and where it was measured."""
+    agent = memplace_agents.Exact()
     for env_id in WARM_UPS:
-        memplace_agents.Exact().solve(env_id)
+        agent.solve(env_id)
+    if run["series"] == IMPROVED:
+        agent = _FromKept(run["id"])
     # Every clock of the agent counts the processor's time from here on; this process does nothing else.
     time.perf_counter = time.process_time
     began = time.process_time()
-    solution = memplace_agents.Exact().solve(run["id"], budget=ENDLESS, time_limit=run["seconds"])
+    solution = agent.solve(run["id"], budget=ENDLESS, time_limit=run["seconds"])
     assert solution.report is not None
     assert solution.bound_s is not None
     assert solution.plan is not None
@@ -96,6 +105,19 @@ def measure(run: Record) -> Record:
         "known_best_ps": known.best_ps,
         "known_bound_ps": known.bound_ps,
     }
+
+
+class _FromKept(memplace_agents.Exact):
+    """The exact agent, which begins with the plan that is kept of an id, if there is one."""
+
+    def __init__(self, env_id: str) -> None:
+        super().__init__()
+        self._kept = kept_plan(env_id)
+
+    def run(self, evaluator: Evaluator, seed: int) -> Verdict:
+        if self._kept is not None:
+            evaluator.offer(self._kept)
+        return super().run(evaluator, seed)
 
 
 def keep(env_id: str, latency_ps: int, plan: MemoryPlan) -> None:
@@ -165,17 +187,20 @@ def main() -> None:
     which.add_argument("--ids", nargs="+", choices=[*registered(), *sliced], metavar="ID", help="ids, also of slices")
     which.add_argument("--first", type=int, metavar="N", help="the first N ids that best-known.toml leaves open")
     parser.add_argument("--seconds", type=float, default=60.0, help="processor seconds of each id (default 60)")
+    parser.add_argument("--improve", action="store_true", help="begin with the kept plans of ids that are still open")
     parser.add_argument("--series", default=NOW, help=f"name of these runs (default {NOW})")
     parser.add_argument("--jobs", type=int, default=1, help="ids side by side (default 1)")
     options = parser.parse_args()
-    if options.write and (options.ids or options.first is not None):
-        parser.error("tables are of all ids; leave out --ids and --first, or --write")
+    if options.write and (options.ids or options.first is not None or options.improve):
+        parser.error("tables are of all ids from the rules on; leave out --ids, --first and --improve, or --write")
     ledger = Ledger(RESULTS, FIELDS)
-    known = known_gaps(ledger.records)
-    ids = options.ids or [env_id for env_id in registered() if options.first is None or known[env_id] > OPEN]
+    known = known_gaps([] if options.improve else ledger.records)
+    series = IMPROVED if options.improve else options.series
+    some = options.improve or options.first is not None
+    ids = options.ids or [env_id for env_id in registered() if not some or known[env_id] > OPEN]
     runs, earlier = (
-        [{"id": env_id, "series": series, "seconds": options.seconds} for env_id in ids[: options.first]]
-        for series in (options.series, BEFORE)
+        [{"id": env_id, "series": name, "seconds": options.seconds} for env_id in ids[: options.first]]
+        for name in (series, BEFORE)
     )
     with single_cores(options.jobs) as pool:
         records = ledger.complete(runs, measure, pool)

@@ -44,6 +44,8 @@ def test_the_highest_bound_of_todays_agent_counts(recorded):
     recorded(record(GAME, 150, 90) | {"seconds": 5})
     recorded(record(GAME, 150, 120, series="before"))
     assert proofs.bounds_ps() == {GAME: 100}
+    recorded(record(GAME, 150, 105, series=proofs.IMPROVED))
+    assert proofs.bounds_ps() == {GAME: 105}
 
 
 def test_the_faster_plan_is_kept(recorded):
@@ -52,6 +54,15 @@ def test_the_faster_plan_is_kept(recorded):
     for solution in (slow, fast, slow):
         proofs.keep(MAP, solution.report.latency_ps, solution.plan)
     assert evaluate_plan(task, proofs.kept_plan(MAP)).latency_ps == fast.report.latency_ps < slow.report.latency_ps
+
+
+def test_a_run_begins_with_the_kept_plan(recorded, monkeypatch):
+    best = make_agent("exact").solve(MAP)
+    proofs.keep(MAP, best.report.latency_ps, best.plan)
+    offered = []
+    monkeypatch.setattr(proofs.memplace_agents.Exact, "run", lambda agent, evaluator, seed: offered.append(evaluator))
+    proofs._FromKept(MAP).solve(MAP)
+    assert offered[0].incumbent.to_json() == best.plan.to_json()
 
 
 def test_best_known_takes_bound_and_plan(recorded):
