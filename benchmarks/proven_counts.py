@@ -33,7 +33,7 @@ def sentence(suite: str, what: str) -> str:
     *first, last = (f"{proven[chip]} of {count} on `{chip}`" for chip, count in ids.most_common())
     chips = f"{', '.join(first)} and {last}" if first else last
     close = f"{sum(gap <= CLOSE for gap in gaps)} are within {100 * CLOSE:g} % of their bounds"
-    worst = f"the widest gap is {100 * max(gaps):.1f} %, and all gaps add up to {100 * sum(gaps):.0f} %"
+    worst = f"the widest gap is {100 * max(gaps):.2g} %, and all gaps add up to {100 * sum(gaps):.2g} %"
     return f"Of the {ids.total()} {what} {proven.total()} are proven optimal: {chips}; {close}, {worst}."
 
 
