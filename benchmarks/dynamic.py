@@ -106,8 +106,8 @@ def _row(record: Record) -> list[str]:
 def main() -> None:
     parser = benchmark_parser(__doc__)
     parser.add_argument("--names", nargs="+", choices=ONE_SHOT, default=names(), metavar="NAME", help="one-shot ids")
-    parser.add_argument("--seconds", type=float, default=60, help="time limit of each plan with copies (default 60)")
-    parser.add_argument("--proof-seconds", type=float, default=20, help="of each static optimum (default 20)")
+    parser.add_argument("--seconds", type=float, default=60.0, help="time limit of each plan with copies (default 60)")
+    parser.add_argument("--proof-seconds", type=float, default=20.0, help="of each static optimum (default 20)")
     parser.add_argument("--jobs", type=int, default=1, help="programs side by side (default 1)")
     options = parser.parse_args()
     run = partial(measure, proof_seconds=options.proof_seconds)
