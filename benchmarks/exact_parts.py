@@ -71,7 +71,7 @@ def table(records: Sequence[Record]) -> str:
     """
     found = {(record["without"], record["id"]): record for record in records}
     rows = []
-    for part in PARTS:
+    for part in dict.fromkeys(without for without, _ in found):
         ids = [env_id for without, env_id in found if without == part]
         row = [part, f"{sum(proofs.gap(found[part, env_id]) for env_id in ids):.1%}"]
         for field, sign in (("latency_ps", 1), ("bound_ps", -1)):
@@ -90,11 +90,10 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, help="runs side by side (default 1)")
     options = parser.parse_args()
     ids = [f"MallocGame-{name}-v0" for name in GAMES]
-    parts = {NOTHING: None} | dict.fromkeys(options.parts)
     runs = [
         {"id": env_id, "series": "parts", "without": part, "seconds": options.seconds}
+        for part in dict.fromkeys((NOTHING, *options.parts))
         for env_id in ids
-        for part in parts
     ]
     with single_cores(options.jobs) as pool:
         records = Ledger(RESULTS, FIELDS).complete(runs, measure, pool)
