@@ -8,8 +8,8 @@ A run that was stopped continues with what is missing in results/exact-parts.jso
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial, partialmethod
 from pathlib import Path
 from typing import Any, Final
@@ -35,17 +35,30 @@ GAMES: Final = (
 """The first twelve by the SHA-256 of the id of the 44 games that were not proven (`proofs.OPEN`) on 2026-11-28, before
 any of these runs."""
 NOTHING: Final = "nothing"
+SECONDS: Final = 60.0
 SAME: Final = 1e-4
 """Relative difference of two plans, or bounds, below which none is called better. Our choice."""
 
 _with_addresses = dynamic_search.with_addresses
+
+
+@contextmanager
+def _without_windows() -> Iterator[None]:
+    """Leave the time of the windows to branch and bound."""
+    with (
+        patch.object(DynamicSearch, "_windows", lambda *_: None),
+        patch.multiple(dynamic_run, TREE_SECONDS=np.inf, TREE_SHARE=1.0),
+    ):
+        yield
+
+
 PARTS: Final[Mapping[str, Callable[[], AbstractContextManager[Any]]]] = {
     NOTHING: nullcontext,
     "rows of weights": partial(patch.object, lp_bound, "ROUNDS", 0),
     "longer copies in the bound": partial(patch.object, dynamic_run, "long_bound", lambda *_: 0),
     "the short tree before all else": partial(patch.object, dynamic_run, "FIRST_SHARE", 0.0),
     "annealing": partial(patch.object, DynamicSearch, "_anneal", lambda *_: False),
-    "windows": partial(patch.object, DynamicSearch, "_windows", lambda *_: None),
+    "windows": _without_windows,
     # Where all windows promise as much, they are taken from left to right.
     "the order of windows": partial(
         patch.object, DynamicSearch, "_least_ps", property(lambda s: s._time_ps, lambda s, _: None), create=True
@@ -86,9 +99,11 @@ def table(records: Sequence[Record]) -> str:
 def main() -> None:
     parser = benchmark_parser(__doc__)
     parser.add_argument("--parts", nargs="+", default=tuple(PARTS), choices=PARTS, metavar="PART", help="parts")
-    parser.add_argument("--seconds", type=float, default=60.0, help="processor seconds of each run (default 60)")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="processor seconds of each run (default 60)")
     parser.add_argument("--jobs", type=int, default=1, help="runs side by side (default 1)")
     options = parser.parse_args()
+    if options.write and (set(options.parts) != set(PARTS) or options.seconds != SECONDS):
+        parser.error("the table is of all parts and a minute; leave out --parts and --seconds, or --write")
     ids = [f"MallocGame-{name}-v0" for name in GAMES]
     runs = [
         {"id": env_id, "series": "parts", "without": part, "seconds": options.seconds}

@@ -3,7 +3,8 @@
     python -m benchmarks.proofs                              # all maps and games, 60 processor seconds each
     python -m benchmarks.proofs --seconds 300 --ids MallocGame-GPT2-v0 MallocGame-ALBERT-edge-tpu-v0
     python -m benchmarks.proofs --first 12                   # the first ids by SHA-256, if still open
-    python -m benchmarks.proofs --seconds 120 --improve      # what is open, each from its best plan so far on
+    python -m benchmarks.proofs --seconds 120 --improve      # what is open, each from its best plan so far on, once for
+                                                             # each number of seconds
     python -m benchmarks.proofs --write docs/how-it-is-solved.md    # and docs/data, docs/pictures
 
 Seconds are processor seconds of one core, so that a busy machine changes little (a single call of HiGHS is also ended
@@ -193,6 +194,8 @@ def main() -> None:
     options = parser.parse_args()
     if options.write and (options.ids or options.first is not None or options.improve):
         parser.error("tables are of all ids from the rules on; leave out --ids, --first and --improve, or --write")
+    if options.series == IMPROVED:
+        parser.error(f"series {IMPROVED!r} is that of --improve; give another name")
     ledger = Ledger(RESULTS, FIELDS)
     known = known_gaps([] if options.improve else ledger.records)
     series = IMPROVED if options.improve else options.series

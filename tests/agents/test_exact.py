@@ -17,7 +17,7 @@ from memplace_agents.exact.address_kernels import FOUND, GAVE_UP, NONE_EXISTS, c
 from memplace_agents.exact.address_search import Blocks, fit, pack
 from memplace_agents.exact.static.cuts import cut
 from memplace_agents.exact.static.level_moves import lives
-from memplace_agents.exact.static.static_model import build, lifetimes
+from memplace_agents.exact.static.static_model import build, lifetimes, stack
 from memplace_agents.exact.static.static_solve import solve_model
 from memplace_env._lib.errors import AgentError
 from memplace_env.envs.one_shot import OneShotEnv
@@ -233,13 +233,19 @@ def test_unpackable_results_are_proven_so_and_cut_off():
     assert latency_ps(task, fast) < solution.report.latency_ps
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_proven_cuts_forbid_no_packable_mapping(seed):
-    table = UNPACKABLE + [(1, 0, 4)] * (seed % 2)
-    task = make_task(program_of(table), chip_with(UNPACKABLE_HEIGHT * 1000))
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("reserved", [0, 3000])
+def test_proven_cuts_forbid_no_packable_mapping(seed, reserved):
+    table, rng = UNPACKABLE + [(1, 0, 4)] * (seed % 2), np.random.default_rng(seed)
+    task = make_task(program_of(table), chip_with(UNPACKABLE_HEIGHT * 1000 + reserved // 2))
+    kept = np.zeros_like(task.costs.reserved_bytes)
+    kept[:, 0] = rng.integers(reserved + 1, size=len(kept))
+    task = replace(task, costs=task.costs._replace(reserved_bytes=kept))
     model, fast = build(task), all_fast(task)
-    rows = cut(task, model, packed(task, fast)[1][0], fast)
-    rng = np.random.default_rng(seed)
+    conflict = packed(task, fast)[1][0]
+    assert conflict.proven
+    # Of a set that is too large by its bytes alone, less may be proven than these bytes.
+    rows = stack([cut(task, model, conflict._replace(height=height), fast) for height in (conflict.height, 0)])
     for _ in range(200):
         level = np.where(rng.random(task.program.num_tensors) < rng.random(), fast, task.backing)
         if not packed(task, level)[1]:

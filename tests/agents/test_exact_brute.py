@@ -9,9 +9,13 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from memplace_agents.evaluator import OneShotEvaluator
+from memplace_agents.exact.address_search import pack
 from memplace_agents.exact.clock import Clock
 from memplace_agents.exact.dynamic.detail import Detail, is_tractable
 from memplace_agents.exact.dynamic.dynamic_search import Search
+from memplace_agents.exact.static.cuts import cut
+from memplace_agents.exact.static.level_moves import lives
+from memplace_agents.exact.static.static_model import build
 from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.placement.compiler.compile import plan_of_levels
 from memplace_env.placement.resolve_task import make_task
@@ -121,6 +125,24 @@ def check_honest(task, best):
     if solution.outcome == "optimal":
         assert latency <= best * (1 + GAP)
     return solution
+
+
+@examples(75)
+@given(reserving_tasks("resident"))
+def test_proven_cuts_forbid_no_mapping_with_addresses(task):
+    levels, model = all_mappings(task, most=MOST_MAPPINGS), build(task)
+    assume(task.program.is_placeable.sum() <= MOST_BLOCKS)
+    placed = [level for level in levels if offsets(task, level) is not None]
+    columns = np.zeros((len(placed), len(model.cost)))
+    for row, level in enumerate(placed):
+        fast = np.flatnonzero(level < task.backing)
+        chosen = model.column[fast, level[fast]]
+        columns[row, chosen[chosen >= 0]] = 1
+    for level in levels:
+        for conflict in pack(task, lives(task, level), seed=0)[1]:
+            if conflict.proven and (model.alike.size == 1).all():
+                rows = cut(task, model, conflict, level)
+                assert (rows.matrix @ columns.T >= rows.lower[:, None] - 1e-9).all()
 
 
 @examples(75)

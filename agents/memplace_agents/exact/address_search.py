@@ -1,10 +1,10 @@
 """Addresses for blocks whose level and life are given, or a set of blocks that has none.
 
-A block that lives all the time (a resident weight) occupies its bytes in every op, so such blocks are stacked at the
-bottom of their level without loss: those below one of them can rise above it, as none ends lower than it must. Above
-them remains a dynamic storage allocation problem: first the usual one-pass rules, then a complete search, then a hill
-climb. Ops in which no block is alive split it into independent parts. A block lies below what any op of its life
-reserves.
+Ops may reserve bytes at the end of a level, and a block must end below what any op of its life reserves. A block that
+lives all the time (a resident weight) must so end lowest of all, and shares an op with every other block. Such blocks
+are stacked at the bottom of their level, which loses nothing: what lies below one of them could as well lie right above
+it. There remains a dynamic storage allocation problem: first the usual one-pass rules, then a complete search, then a
+hill climb. Ops in which no block is alive split it into independent parts.
 """
 
 from __future__ import annotations

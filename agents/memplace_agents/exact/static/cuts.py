@@ -21,8 +21,8 @@ def cut(task: Task, model: StaticModel, conflict: Conflict, level: Ints) -> Rows
 
     Not all of them together:  sum_{S + P} x[k, l] <= |S + P| - 1.
 
-    With resident weights, all of S need a height h that exceeds the bytes of the largest set Q in S that is alive
-    together, so
+    With resident weights, all of S and what ops reserve need h bytes of the level. If h exceeds the bytes of
+    the largest set Q in S that is alive together,
 
         sum_{all weights} bytes_k x[k, l] + sum_Q bytes_k x[k, l] + (h - bytes_Q) (sum_S x[k, l] - |S| + 1) <= capacity
 
@@ -40,7 +40,7 @@ def cut(task: Task, model: StaticModel, conflict: Conflict, level: Ints) -> Rows
         live = live_sets(program.live_start[blocks], program.live_end[blocks])
         # The set Q, a row of `live`, with the most bytes.
         largest = blocks[live[(live @ size[blocks]).argmax()]]
-        missing = conflict.height - size[largest].sum()
+        missing = max(conflict.height - size[largest].sum(), 0)
         weights = np.flatnonzero((program.tensor_kind == TensorKind.WEIGHT) & (column >= 0))
         capacity = task.accelerator.levels[conflict.level].capacity_bytes
         tensors = np.concatenate([weights, largest, blocks])
