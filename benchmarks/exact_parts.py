@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import partial, partialmethod
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 from unittest.mock import patch
@@ -21,9 +21,8 @@ from benchmarks import proofs
 from benchmarks.cores import single_cores
 from benchmarks.ledger import Ledger, Record
 from benchmarks.tables import benchmark_parser, markdown_table, publish
-from memplace_agents.exact.dynamic import dynamic_run, dynamic_search, lp_bound
+from memplace_agents.exact.dynamic import dynamic_run, lp_bound
 from memplace_agents.exact.dynamic.dynamic_run import DynamicSearch
-from memplace_agents.exact.dynamic.dynamic_search import Search
 
 RESULTS: Final = Path(__file__).parent / "results" / "exact-parts.jsonl"
 FIELDS: Final = ("id", "without", "seconds")
@@ -38,8 +37,6 @@ NOTHING: Final = "nothing"
 SECONDS: Final = 60.0
 SAME: Final = 1e-4
 """Relative difference of two plans, or bounds, below which none is called better. Our choice."""
-
-_with_addresses = dynamic_search.with_addresses
 
 
 @contextmanager
@@ -62,10 +59,6 @@ PARTS: Final[Mapping[str, Callable[[], AbstractContextManager[Any]]]] = {
     # Where all windows promise as much, they are taken from left to right.
     "the order of windows": partial(
         patch.object, DynamicSearch, "_least_ps", property(lambda s: s._time_ps, lambda s, _: None), create=True
-    ),
-    "room left free": partial(patch.object, Search, "complete", partialmethod(Search.complete, repair=False)),
-    "addresses as before": partial(
-        patch.object, dynamic_search, "with_addresses", lambda *given: _with_addresses(*given[:4])
     ),
 }
 """Parts of the search by name, and what leaves each of them out as long as it is entered."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,10 +11,8 @@ from hypothesis import strategies as st
 
 from memplace_agents.cheap_plans import offer_cheap_plans
 from memplace_agents.evaluator import GameEvaluator
-from memplace_agents.exact.address_kernels import FOUND
-from memplace_agents.exact.address_search import Blocks, fit
 from memplace_agents.exact.clock import Clock
-from memplace_agents.exact.dynamic import dynamic_model, dynamic_search
+from memplace_agents.exact.dynamic import dynamic_model
 from memplace_agents.exact.dynamic.decisions import Decisions
 from memplace_agents.exact.dynamic.detail import Detail
 from memplace_agents.exact.dynamic.dynamic_model import build, only_near
@@ -138,17 +135,6 @@ def test_solutions_that_are_as_fast_as_the_best_plan_are_unfolded():
     assert offered == [best_ps]
 
 
-def test_answers_without_addresses_keep_their_decisions(monkeypatch):
-    """The best plan does not replace what an answer of the tree decided elsewhere."""
-    env = MallocGameEnv("SqueezeNet", "edge-tpu")
-    search, answers = search_of(env), []
-    crowd = SimpleNamespace(level=0, over=0, stretches=lambda seed, clock: iter([(0, 3)]))
-    monkeypatch.setattr(dynamic_search, "with_addresses", lambda *_: answers.append([crowd]) or answers[-1])
-    monkeypatch.setattr(dynamic_search, "only_near", lambda *_: pytest.fail("fixed to the best plan"))
-    search.complete(search.best.decisions, search.clock.part(5))
-    assert len(answers) > 1
-
-
 def test_columns_far_from_the_window_keep_their_values(monkeypatch):
     monkeypatch.setattr(dynamic_model, "AHEAD", 1)
     env = game()
@@ -164,25 +150,3 @@ def test_columns_far_from_the_window_keep_their_values(monkeypatch):
     assert (model.op[stay[stay >= 0]] < 19).any()
     assert free[stay[stay >= 0]].all()
     assert free.any()
-
-
-@st.composite
-def packed_blocks(draw):
-    """Blocks, and their offsets in a packing."""
-    count = draw(st.integers(1, 12))
-    size = np.array(draw(st.lists(st.integers(1, 9), min_size=count, max_size=count)))
-    first = np.array(draw(st.lists(st.integers(0, 9), min_size=count, max_size=count)))
-    last = first + np.array(draw(st.lists(st.integers(0, 5), min_size=count, max_size=count)))
-    order, offset = draw(st.permutations(range(count))), np.zeros(count, dtype=np.int64)
-    for rank, block in enumerate(order):
-        before = [b for b in order[:rank] if first[b] <= last[block] and last[b] >= first[block]]
-        offset[block] = max((offset[b] + size[b] for b in before), default=0)
-    return Blocks(size, first, last, np.full(count, (offset + size).max())), offset
-
-
-@given(packed_blocks())
-def test_blocks_are_placed_where_they_were_or_lower(packed):
-    blocks, offset = packed
-    found = fit(blocks, seed=0, effort=1, near=offset)
-    assert found.outcome == FOUND
-    assert (found.offset <= offset).all()

@@ -5,12 +5,11 @@ import pytest
 from benchmarks import exact_parts, proofs
 from benchmarks.exact_parts import GAMES, NOTHING, PARTS
 from memplace_agents import make_agent
-from memplace_agents.exact.dynamic import dynamic_run, dynamic_search, lp_bound
+from memplace_agents.exact.dynamic import dynamic_run, lp_bound
 from memplace_agents.exact.dynamic.dynamic_run import DynamicSearch
-from memplace_agents.exact.dynamic.dynamic_search import Search
 from memplace_env.leaderboard.suite import load_suite
 
-HOMES = (lp_bound, dynamic_run, dynamic_search, DynamicSearch, Search)
+HOMES = (lp_bound, dynamic_run, DynamicSearch)
 
 
 def contents():

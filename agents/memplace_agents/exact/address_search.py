@@ -112,7 +112,7 @@ def pack(task: Task, lives: Lives, seed: int, clock: Clock | None = None) -> tup
     return offset, conflicts
 
 
-def fit(blocks: Blocks, seed: int, effort: int = EFFORT, clock: Clock | None = None, near: Ints | None = None) -> Fit:
+def fit(blocks: Blocks, seed: int, effort: int = EFFORT, clock: Clock | None = None) -> Fit:
     """Return offsets with which no block sticks out, if they are found.
 
     NONE_EXISTS is a proof; GAVE_UP is not.
@@ -122,8 +122,6 @@ def fit(blocks: Blocks, seed: int, effort: int = EFFORT, clock: Clock | None = N
         seed: of the hill climb.
         effort: work of the complete search, and of the climb, in blocks visited.
         clock: what they took is counted there.
-        near: int64[n], offsets in another packing, -1 for blocks that it does not have. Blocks are placed in their
-            order first: each then lies where it was or lower, and the others in the gaps.
     """
     size, below, n = blocks.size, blocks.below, len(blocks.size)
     # Blocks that share an op share the op in which the later of them starts, so numbering only ops with a start keeps
@@ -133,7 +131,7 @@ def fit(blocks: Blocks, seed: int, effort: int = EFFORT, clock: Clock | None = N
     best = Fit(GAVE_UP, np.iinfo(np.int64).max, np.zeros(n, dtype=np.int64))
     best_order = np.arange(n)
     offset = np.empty(n, dtype=np.int64)
-    for order in _orders(blocks, near):
+    for order in _orders(blocks):
         for smallest_gap in (True, False):
             over = int(place_in_order(order, size, first, last, below, smallest_gap, offset))
             if over < best.over:
@@ -159,10 +157,8 @@ def fit(blocks: Blocks, seed: int, effort: int = EFFORT, clock: Clock | None = N
     return best._replace(outcome=FOUND if over <= 0 else GAVE_UP)
 
 
-def _orders(blocks: Blocks, near: Ints | None) -> Iterator[Ints]:
-    """Yield static placing orders: as in another packing; by size, area, lifetime (largest first), start and end."""
-    if near is not None:
-        yield np.lexsort((-blocks.size, near, near < 0))
+def _orders(blocks: Blocks) -> Iterator[Ints]:
+    """Yield static placing orders: by size, area, lifetime (largest first), start and end."""
     life = blocks.last - blocks.first + 1
     for key in (-blocks.size, -blocks.size * life, -life, blocks.first, -blocks.last):
         yield np.lexsort((blocks.first, -blocks.size, key))

@@ -76,20 +76,18 @@ class DynamicModel(NamedTuple):
         return slice(first, first + self.uses.sent_by[tensor] - self.uses.valid[tensor] + 1)
 
 
-def build(task: Task, detail: Detail = Detail(), free_bytes: Ints | None = None) -> DynamicModel:  # noqa: B008
+def build(task: Task, detail: Detail = Detail()) -> DynamicModel:  # noqa: B008
     """Return the program of the module's docstring.
 
     Args:
         task: the problem.
         detail: parts that are modelled by integers.
-        free_bytes: int64[T+1, F], bytes left free in each op and fast level; with them the bound does not hold for all
-            plans.
     """
     draft = Draft(task, detail)
     occupants = list[Occupants]()
     for level in draft.levels:
         add_blocks(draft, level)
-        occupants.append(add_room(draft, level, None if free_bytes is None else free_bytes[:, level]))
+        occupants.append(add_room(draft, level))
     add_data(draft)
     add_op_times(draft)
     never = hold(draft) if detail.held else np.zeros(0, dtype=np.int64)

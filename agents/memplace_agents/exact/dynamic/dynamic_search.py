@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from memplace_agents.exact.clock import Clock
-from memplace_agents.exact.dynamic.addresses import Crowd, with_addresses
+from memplace_agents.exact.dynamic.addresses import with_addresses
 from memplace_agents.exact.dynamic.decisions import Bools, Decisions
 from memplace_agents.exact.dynamic.detail import Detail, farthest, lengths_of_copies
 from memplace_agents.exact.dynamic.dynamic_model import DynamicModel, build, only_near, without_early
@@ -18,17 +18,9 @@ from memplace_agents.exact.dynamic.plan_values import values_of_plan
 from memplace_agents.exact.highs import Floats, OnBound, solve, uninterrupted
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.task import Task
-from memplace_env.program.program import Ints
 
 ROUNDS = 12
 """Most solutions of one program that may turn out to be no plan before it is given up."""
-ROOM = 0.01
-"""Fraction of a level that is left free each time that blocks have no addresses there; a quarter of what they exceed
-the level by, if that is more. Our choice."""
-MARGIN = 10
-"""Number of ops before and after such a stretch whose uses are decided again, too. Our choice."""
-CROWD_SECONDS = 10.0
-"""Seconds, or work, to solve again with some room left free."""
 BEGIN_SECONDS, BEGIN_SHARE = 3.0, 0.1
 """Most seconds, or work, for the best copies of a plan with which the search begins, and most of what is left. Our
 choice."""
@@ -75,7 +67,7 @@ class Search:
         decisions = Decisions.of_plan(self.task, plan)
         self.best = OfferedPlan(plan, decisions, self._offer(plan))
         self.detail |= lengths_of_copies(self.task, plan)
-        self.complete(decisions, self.clock.part(BEGIN_SECONDS, BEGIN_SHARE), repair=False)
+        self.complete(decisions, self.clock.part(BEGIN_SECONDS, BEGIN_SHARE))
 
     def branch_and_bound(self, gap: float, clock: Clock, horizon: int | None = None) -> None:
         """Solve the whole program, again with longer windows for copies that begin early, until none needs one.
@@ -122,18 +114,13 @@ class Search:
         self.complete(before.decisions, clock, ~uses)
         return self.best.latency_ps < before.latency_ps
 
-    def complete(self, decisions: Decisions, clock: Clock, fixed: Bools | None = None, repair: bool = True) -> None:
-        """Offer the best plan with these decisions, at all uses or at `fixed`, bool[U], if one is found in time.
-
-        Where blocks have no addresses, some room is left free and the uses there are decided again, if `repair`.
-        """
-        window, crowded = fixed is not None, False
-        free_bytes = np.zeros((self.task.program.num_ops + 1, self.task.backing), dtype=np.int64)
+    def complete(self, decisions: Decisions, clock: Clock, fixed: Bools | None = None) -> None:
+        """Offer the best plan with these decisions, at all uses or at `fixed`, bool[U], if one is found in time."""
         for _ in range(ROUNDS):
-            model = build(self.task, self.detail, free_bytes)
+            model = build(self.task, self.detail)
             program = without_early(model, decisions.fixed(model, fixed))
             start = None
-            if window and fixed is not None and self.best is not None:
+            if fixed is not None and self.best is not None:
                 planned = values_of_plan(model, self.best.plan)
                 program = only_near(model, program, planned, ~fixed)
                 start = _solution(model, planned)
@@ -147,7 +134,7 @@ class Search:
                     proves=False,
                 )
             )
-            if answer.values is None or (window and not self._is_faster(model, answer.values)):
+            if answer.values is None or (fixed is not None and not self._is_faster(model, answer.values)):
                 break
             values = settled(model, program, answer.values, clock)
             if values is None:
@@ -159,28 +146,10 @@ class Search:
                 if clock.up:
                     break
                 continue
-            like = None if self.best is None else self.best.plan
-            plan = with_addresses(self.task, schedule, self._seed, clock, like)
-            if isinstance(plan, MemoryPlan):
+            plan = with_addresses(self.task, schedule, self._seed, clock)
+            if plan is not None:
                 self._keep(Decisions.of_values(model, values), plan)
-                break
-            if not repair:
-                break
-            fixed = self._make_room(plan, free_bytes, fixed, clock)
-            if not crowded:
-                crowded, clock = True, clock.part(CROWD_SECONDS)
-
-    def _make_room(self, crowds: list[Crowd], free_bytes: Ints, fixed: Bools | None, clock: Clock) -> Bools:
-        """Leave more room free where blocks do not fit, and return the uses elsewhere, which stay fixed, bool[U]."""
-        program = self.task.program
-        fixed = np.ones(program.num_uses, dtype=bool) if fixed is None else fixed.copy()
-        for crowd in crowds:
-            capacity = self.task.accelerator.levels[crowd.level].capacity_bytes
-            room = max(int(capacity * ROOM), crowd.over // 4)
-            for first, last in crowd.stretches(self._seed, clock):
-                free_bytes[first : last + 1, crowd.level] += room
-                fixed &= (program.use_op < first - MARGIN) | (program.use_op > last + MARGIN)
-        return fixed
+            break
 
     def _keep(self, decisions: Decisions, plan: MemoryPlan) -> None:
         latency_ps = self._offer(plan)

@@ -27,7 +27,7 @@ WHOLE_COLUMNS = 100_000
 and three training steps have fewer. Our choice."""
 PROMISE = 0.005
 """Relative gain of the bound by longer copies above which they are followed. Our choice."""
-LONG_SHARE, LONG_S = 0.5, 1.6e-4
+LONG_SHARE, LONG_S = 0.5, 1.3e-4
 """Fraction of what is left that may go into that, and seconds that it takes for each column; measured roughly."""
 
 

@@ -31,7 +31,7 @@ class Occupants(NamedTuple):
         return slice(*np.searchsorted(self.op, [op, op + 1]).tolist())
 
 
-def add_room(draft: Draft, level: int, free_bytes: Ints | None) -> Occupants:
+def add_room(draft: Draft, level: int) -> Occupants:
     """Add rows: in each op, the blocks in the level and its reserved bytes are at most its capacity.
 
     Returns:
@@ -41,7 +41,7 @@ def add_room(draft: Draft, level: int, free_bytes: Ints | None) -> Occupants:
     size, scale = draft.program.tensor_bytes, CAPACITY / memory
     occupants = _occupants_of(draft, level, draft.task.room_bytes(level))
     op, tensor, column, room = occupants
-    row = draft.rows.new(len(room), -scale * (room if free_bytes is None else room - free_bytes))
+    row = draft.rows.new(len(room), -scale * room)
     draft.rows.add(row[op], column, -scale * size[tensor])
     # No block that exceeds an op's room is there; the row above would allow a share of it.
     large = np.flatnonzero(size[tensor] > room[op])
