@@ -44,7 +44,7 @@ def _without_windows() -> Iterator[None]:
     """Leave the time of the windows to branch and bound."""
     with (
         patch.object(DynamicSearch, "_windows", lambda *_: None),
-        patch.multiple(dynamic_run, TREE_SECONDS=np.inf, TREE_SHARE=1.0),
+        patch.object(DynamicSearch._tree, "__defaults__", (np.inf, 1.0, None)),
     ):
         yield
 

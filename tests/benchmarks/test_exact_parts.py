@@ -13,7 +13,7 @@ HOMES = (lp_bound, dynamic_run, DynamicSearch)
 
 
 def contents():
-    return [dict(vars(home)) for home in HOMES]
+    return [*(dict(vars(home)) for home in HOMES), DynamicSearch._tree.__defaults__]
 
 
 def test_games_are_registered_ones_in_the_order_of_the_rule():
