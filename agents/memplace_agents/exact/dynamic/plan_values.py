@@ -22,7 +22,7 @@ def values_of_plan(model: DynamicModel, plan: MemoryPlan) -> Floats:
     """Return the solution that gives each column what the plan does, float64[C].
 
     Copies that an op waits for belong to the time of the op before. It is no solution where a copy begins before its
-    window, or more room is to be left free than the plan leaves: see `LinearProgram.holds`.
+    window: see `LinearProgram.holds`.
     """
     task, columns, program = model.task, model.columns, model.program
     decisions = Decisions.of_plan(task, plan)
