@@ -184,8 +184,7 @@ def picture(found: dict[str, tuple[Floats, Floats]]) -> bytes:
 def main() -> None:
     parser = benchmark_parser(__doc__)
     which = parser.add_mutually_exclusive_group()
-    sliced = load_suite("sliced-v1").instances
-    which.add_argument("--ids", nargs="+", choices=[*registered(), *sliced], metavar="ID", help="ids, also of slices")
+    which.add_argument("--ids", nargs="+", choices=best_known(), metavar="ID", help="ids, also with slices")
     which.add_argument("--first", type=int, metavar="N", help="the first N ids that best-known.toml leaves open")
     parser.add_argument("--seconds", type=float, default=60.0, help="processor seconds of each id (default 60)")
     parser.add_argument("--improve", action="store_true", help="begin with the kept plans of ids that are still open")

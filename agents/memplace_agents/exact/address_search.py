@@ -59,8 +59,8 @@ class Blocks(NamedTuple):
 
     @classmethod
     def beside(cls, size: Ints, first: Ints, last: Ints, room: Ints) -> Blocks:
-        """Return blocks that lie within the room of each op of their lives, int64[T] in bytes."""
-        # Every second stretch of these ends is a life.
+        """Return blocks that lie within the room of each op of their lives, int64[T+1] in bytes, the tail's last."""
+        # Every second stretch between these ends is a life.
         ends = np.column_stack([first, last + 1]).ravel()
         below = np.minimum.reduceat(np.append(room, 0), ends)[::2] if len(ends) else ends
         return cls(size, first, last, below)
@@ -173,7 +173,7 @@ def parts_of(blocks: Blocks) -> Iterator[Ints]:
         yield from np.split(order, np.flatnonzero(blocks.first[order][1:] > ended[:-1]) + 1)
 
 
-def runs_without_addresses(blocks: Blocks, seed: int, clock: Clock | None = None) -> Iterator[Ints]:
+def _runs_without_addresses(blocks: Blocks, seed: int, clock: Clock | None = None) -> Iterator[Ints]:
     """Yield short runs of blocks by start that do not fit, int64[n] each, from left to right in time.
 
     Each is the shortest front of those that are left, then shortened from its front.
@@ -195,9 +195,9 @@ def runs_without_addresses(blocks: Blocks, seed: int, clock: Clock | None = None
 def _conflicts(blocks: Blocks, seed: int, clock: Clock | None) -> Iterator[tuple[Ints, int, bool]]:
     """Yield small sets of blocks that do not fit: indices, the bytes that are missing, and whether that is proven.
 
-    Each is one of `runs_without_addresses`, shortened block by block.
+    Each is one of `_runs_without_addresses`, shortened block by block.
     """
-    for core in runs_without_addresses(blocks, seed, clock):
+    for core in _runs_without_addresses(blocks, seed, clock):
         if len(core) <= SHRINKABLE:
             for block in core:
                 if not _fits(blocks, rest := core[core != block], seed, clock):
