@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from threading import Thread
 from typing import NamedTuple
 
@@ -137,12 +138,14 @@ class Answer(NamedTuple):
         bound: lower bound of the objective; 0 if nothing is proven, as our costs are never negative.
         interrupted: True if an interrupt (Ctrl-C) ended the search; the solution is the best until then.
         price: float64[R], prices of the rows that prove the bound of a relaxed program; None if there are none.
+        infeasible: True if the solver has proven that there is no solution.
     """
 
     values: Floats | None
     bound: float
     interrupted: bool = False
     price: Floats | None = None
+    infeasible: bool = False
 
 
 class _Work:
@@ -172,6 +175,8 @@ def solve(
     on_bound: OnBound | None = None,
     fine: bool = False,
     proves: bool = True,
+    presolve: bool = True,
+    first: bool = False,
 ) -> Answer:
     """Minimise with integer binaries by branch and bound, on one core.
 
@@ -187,6 +192,8 @@ def solve(
         fine: True for constraints that are kept to `FINEST`.
         proves: False where only the solution counts. HiGHS 1.15.1 may restart from its presolve and then call the start
             optimal where it is not, so that what begins with a start and is to prove something must not restart.
+        presolve: False for the program as it stands: slower, but free of the faults of presolve.
+        first: True to end with the first solution.
     """
     small, free, _ = program.without_fixed()
     options: dict[str, Option] = {"mip_rel_gap": gap, "mip_abs_gap": 0.0}
@@ -194,6 +201,10 @@ def solve(
         options |= {"mip_feasibility_tolerance": FINEST, "primal_feasibility_tolerance": FINEST}
     if start is not None and proves:
         options["mip_allow_restart"] = False
+    if not presolve:
+        options["presolve"] = "off"
+    if first:
+        options["mip_max_improving_sols"] = 1
     solver = _solver(small, options, clock)
     whole = np.flatnonzero(small.whole).astype(np.int32)
     solver.changeColsIntegrality(len(whole), whole, np.full(len(whole), highspy.HighsVarType.kInteger))
@@ -211,7 +222,27 @@ def solve(
     solved = solver.getModelStatus() == highspy.HighsModelStatus.kOptimal
     bound = info.mip_dual_bound if len(whole) else info.objective_function_value if solved else 0.0
     proven = max(bound, 0.0) * (1 - BOUND_MARGIN) if proves and np.isfinite(bound) else 0.0
-    return Answer(_values(solver, program, free), proven, interrupted)
+    infeasible = solver.getModelStatus() == highspy.HighsModelStatus.kInfeasible
+    return Answer(_values(solver, program, free), proven, interrupted, infeasible=infeasible)
+
+
+def find_below(program: LinearProgram, cutoff: float, clock: Clock | None = None) -> bool | None:
+    """Return whether the program has a solution of at most this objective; None if the time ends before that is known.
+
+    It is asked without presolve: a second opinion on a bound above the cutoff that `solve` has proven with it.
+
+    Args:
+        program, clock: as for `solve`.
+        cutoff: in units of the program.
+
+    Raises:
+        KeyboardInterrupt: if the solver is interrupted.
+    """
+    below = program.with_row(program.cost, cutoff - program.offset)
+    answer = uninterrupted(solve(below, clock=clock, presolve=False, first=True))
+    if answer.values is None:
+        return False if answer.infeasible else None
+    return True
 
 
 def relax(
@@ -270,6 +301,12 @@ class QuietHighs(highspy.Highs):
         """Set the callbacks, with output turned off before."""
         self.setOptionValue("output_flag", False)
         super().enableCallbacks()  # type: ignore[no-untyped-call]
+
+
+@cache
+def solver_name() -> str:
+    """Return name and version of the solver, as records of proofs name it."""
+    return f"HiGHS {QuietHighs().version()}"  # type: ignore[no-untyped-call]
 
 
 def _solver(program: LinearProgram, options: Mapping[str, Option], clock: Clock | None) -> highspy.Highs:
