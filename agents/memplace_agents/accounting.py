@@ -20,6 +20,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
+from memplace_agents.optimality import surviving_bound
 from memplace_agents.racing import FINAL_TIME_FRACTION, Candidate, box_is_noisy, race_of, with_latency
 from memplace_agents.saved_values import number, whole
 from memplace_agents.solution import Callback, Progress, Solution, Verdict
@@ -215,6 +216,12 @@ class Evaluator(ABC):
         elif self._best_plan is not None:
             self._report_progress()
 
+    def retract(self) -> None:
+        """Forget all bounds, as one of them is false."""
+        self._bound_s = None
+        if self._whole is not None and self._proves:
+            self._whole.retract()
+
     def offer(self, plan: MemoryPlan) -> Report:
         """Count and time a plan, and keep it if it is the best.
 
@@ -283,14 +290,18 @@ class Evaluator(ABC):
     def solution(self, agent: str, seed: int, verdict: Verdict = Verdict()) -> Solution:  # noqa: B008
         """Return the best plan so far, validated, with its report and the history of the search."""
         report, measurements = self._decide()
-        plan, outcome = self._best_plan, verdict.outcome
+        plan, outcome, bound_s, proof = self._best_plan, verdict.outcome, verdict.bound_s, verdict.proof
+        if report is not None and not (self.noisy or self.env.task.is_black_box):
+            bound_s, proof = surviving_bound(report.latency_s, bound_s, proof)
+            outcome = outcome if bound_s == verdict.bound_s else "feasible"
         return Solution(
             agent=agent,
             outcome=outcome if plan is not None or outcome == "infeasible" else "unknown",
             plan=plan,
             report=report,
             native_latency_s=self.baseline_s,
-            bound_s=verdict.bound_s,
+            bound_s=bound_s,
+            proof=proof,
             history=tuple(self._history),
             evaluations=self._counted,
             seconds=self.seconds,

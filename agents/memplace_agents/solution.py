@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
+from memplace_agents.optimality import Proof
 from memplace_agents.saved_values import number, optional, whole
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.simulator import Report
@@ -52,6 +53,7 @@ class Verdict(NamedTuple):
         outcome: see `Outcome`; it counts only if the search has a plan.
         bound_s: lower bound in seconds on the latency of all plans of the kind searched; None if nothing is proven.
         stage_results: results of the stages, if the search has stages.
+        proof: how the bound was proven; None if that is unknown.
         interrupted: True if an interrupt ended the search; a search of which it is a stage should end too.
     """
 
@@ -59,6 +61,7 @@ class Verdict(NamedTuple):
     bound_s: float | None = None
     stage_results: tuple[StageResult, ...] = ()
     interrupted: bool = False
+    proof: Proof | None = None
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,7 @@ class Solution:
         measurements: number of measurements of which the report's latency is the mean, if a black box is noisy; None if
             the latency is exact.
         stage_results: results of the stages in turn, if the agent has stages.
+        proof: how the bound was proven; None if that is unknown.
         backing_port_s: seconds for which the plan's uses and copies keep the backing memory's port busy; None without a
             plan.
         backing_port_before_s: the same of the plan that was found, if a tie-break replaced it by one that is as fast;
@@ -105,6 +109,7 @@ class Solution:
     stage_results: tuple[StageResult, ...] = ()
     backing_port_s: float | None = None
     backing_port_before_s: float | None = None
+    proof: Proof | None = None
 
     @property
     def found_by(self) -> str:
@@ -131,4 +136,5 @@ class Solution:
         names = ("agent", "found_by", "outcome", "speedup", "native_latency_s", "bound_s", "gap")
         spent = ("evaluations", "seconds", "seed", "measurements", "backing_port_s", "backing_port_before_s")
         report = self.report.summary() if self.report else None
-        return {name: getattr(self, name) for name in (*names, *spent)} | {"report": report}
+        proof = self.proof.summary() if self.proof else None
+        return {name: getattr(self, name) for name in (*names, *spent)} | {"proof": proof, "report": report}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from memplace_agents.base import Agent
 from memplace_agents.evaluator import Evaluator
-from memplace_agents.optimality import is_optimal
+from memplace_agents.optimality import contradicts, is_optimal
 from memplace_agents.solution import Outcome, Verdict
 from memplace_env._lib.errors import AgentError
 from memplace_env.report.plans.stage_result import StageResult
@@ -27,7 +27,7 @@ class Stage(NamedTuple):
         name: name of its stage result; None for the agent's.
         measured: True to leave it out if something can be proven, False if nothing can: with a black-box simulator or
             noisy measurements; None to leave it out never.
-        proof: True if it breaks ties itself.
+        proof: True for an `Exact`, which breaks ties itself.
     """
 
     agent: Agent[Any]
@@ -55,7 +55,8 @@ def run_stages(
 
     A stage may begin with the best plan before it, `Evaluator.incumbent`. The part of its share that it leaves goes to
     those after it. Its plans count at once, so that nothing is lost if it is stopped; an interrupt (Ctrl-C, or a
-    KeyboardInterrupt from the callback) ends the search. The highest bound of any stage holds for the plans of all.
+    KeyboardInterrupt from the callback) ends the search. The highest bound of any stage holds for the plans of all; one
+    that a later plan contradicts is proven again.
 
     Args:
         evaluator: evaluates plans for all stages.
@@ -65,11 +66,11 @@ def run_stages(
     """
     provable = not (evaluator.env.task.is_black_box or evaluator.noisy)
     stage_results: list[StageResult] = []
-    bound_s: float | None = None
+    best = Verdict()
     with suppress(KeyboardInterrupt):
-        last = stages[0]
+        last, prover = stages[0], None
         for stage in (stage for stage in stages if stage.measured is not provable):
-            if stage_results and (evaluator.remaining <= 0 or is_optimal(evaluator.best_latency_s, bound_s)):
+            if stage_results and (evaluator.remaining <= 0 or is_optimal(evaluator.best_latency_s, best.bound_s)):
                 break
             agent, share, name, *_ = last = stage
             part = evaluator.part(share)
@@ -79,10 +80,13 @@ def run_stages(
                 stage_results.append(
                     StageResult(name or agent.name, part.best_latency_s, part.evaluations, part.seconds)
                 )
-            bound_s = max((bound for bound in (bound_s, verdict.bound_s) if bound is not None), default=None)
+            best = max(best, verdict, key=lambda verdict: verdict.bound_s or 0.0)
+            prover = stage if stage.proof else prover
             if verdict.interrupted:
                 raise KeyboardInterrupt
+            if prover is not None and contradicts(evaluator.best_latency_s, best.bound_s or 0.0):
+                best = cast(Any, prover.agent).prove_again(evaluator.part(1.0))
         if finish is not None and provable and not last.proof:
             finish(evaluator)
-    outcome: Outcome = "optimal" if is_optimal(evaluator.best_latency_s, bound_s) else "feasible"
-    return Verdict(outcome, bound_s, tuple(stage_results))
+    outcome: Outcome = "optimal" if is_optimal(evaluator.best_latency_s, best.bound_s) else "feasible"
+    return Verdict(outcome, best.bound_s, tuple(stage_results), proof=best.proof)

@@ -81,14 +81,16 @@ class Result:
     @cached_property
     def solution(self) -> Solution:
         """The result, with the highest bound that any agent proved, and optimal if it is as good as that."""
-        from memplace_agents.optimality import is_optimal
+        from memplace_agents.optimality import is_optimal, surviving_bound
 
         best = (self.candidates if self.best_of_all else self.solutions)[self.fastest]
-        bounds = [solution.bound_s for solution in self.searched.values() if solution.bound_s is not None]
-        bound_s = max(bounds, default=None)
+        prover = max(self.searched.values(), key=lambda solution: solution.bound_s or 0.0)
+        least_s = min(map(_latency_s, self.candidates.values()))
+        bound_s, proof = surviving_bound(least_s, prover.bound_s, prover.proof)
         assert best.report is not None
-        outcome = "optimal" if is_optimal(best.report.latency_s, bound_s) else best.outcome
-        return replace(best, bound_s=bound_s, outcome=outcome)
+        outcome = best.outcome if bound_s == prover.bound_s else "feasible"
+        outcome = "optimal" if is_optimal(best.report.latency_s, bound_s) else outcome
+        return replace(best, bound_s=bound_s, proof=proof, outcome=outcome)
 
     @cached_property
     def faster(self) -> str | None:

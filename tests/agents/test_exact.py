@@ -150,7 +150,7 @@ def test_model_is_the_latency_of_mappings_whose_sums_fit(task):
     fitting = [level for level in all_mappings(task, most=3000) if fits_by_sums(task, level)]
     best = min(latency_without_addresses(task, level) for level in fitting)
     answer = solve_model(build(task), [], 0.0, None)
-    assert answer.bound_ps <= best <= answer.bound_ps * (1 + 1e-5) + 1
+    assert answer.claim.bound_ps <= best <= answer.claim.bound_ps * (1 + 1e-5) + 1
     assert fits_by_sums(task, answer.level)
     assert latency_without_addresses(task, answer.level) <= best * (1 + 1e-5)
 
@@ -224,7 +224,7 @@ def test_unpackable_results_are_proven_so_and_cut_off():
     assert conflict.height == (UNPACKABLE_HEIGHT + 1) * 1000
     model = build(task)
     before, after = (solve_model(model, cuts, 0.0, None) for cuts in ([], [cut(task, model, conflict, fast)]))
-    assert before.bound_ps < after.bound_ps
+    assert before.claim.bound_ps < after.claim.bound_ps
     assert (after.level[conflict.blocks] > 0).any()
 
     solution = run(task)

@@ -52,8 +52,8 @@ def test_counting_slices_finds_the_optimum_of_trying_each(task):
     counted = solve_model(build(task), [], 0.0, None)
     with_each = _solved_with(task, one_by_one)
     # Shares of slices that are alike differ by a picosecond at most.
-    slack = task.program.num_uses + 1 + 1e-9 * with_each.bound_ps
-    assert abs(counted.bound_ps - with_each.bound_ps) <= slack
+    slack = task.program.num_uses + 1 + 1e-9 * with_each.claim.bound_ps
+    assert abs(counted.claim.bound_ps - with_each.claim.bound_ps) <= slack
 
 
 def _solved_with(task, groups):

@@ -14,6 +14,7 @@ from memplace_agents.exact.clock import Clock
 from memplace_agents.exact.dynamic import dynamic_search
 from memplace_agents.exact.dynamic.dynamic_search import Search
 from memplace_agents.exact.highs import Answer
+from memplace_agents.exact.proving_search import Claim
 from memplace_agents.exact.static import static_search
 from memplace_agents.exact.static.static_search import StaticSearch
 from memplace_agents.exact.static.static_solve import Best
@@ -94,7 +95,7 @@ def test_work_is_more_than_0(work):
 
 
 def test_an_interrupt_before_the_first_solution_ends_the_search(monkeypatch):
-    monkeypatch.setattr(static_search, "solve_model", lambda *_: Best(None, 0, True))
+    monkeypatch.setattr(static_search, "solve_model", lambda *_: Best(None, Claim(), True))
     env = gym.make("MemPlace-v0", workload="synthetic:random?ops=20&seed=3", accelerator="nnp-i").unwrapped
     with pytest.raises(KeyboardInterrupt):
         StaticSearch(OneShotEvaluator(env, budget=100), 1e-9, 0).run()

@@ -162,7 +162,6 @@ def test_a_long_search_anneals_for_longer(time_limit, decisions, monkeypatch):
     evaluator = GameEvaluator(MallocGameEnv("SqueezeNet", "edge-tpu"), budget=10**9, time_limit=time_limit)
     offer_cheap_plans(evaluator)
     search = dynamic_run.DynamicSearch(evaluator, 1e-5, 0, ties=False)
-    search._best_ps = 10**18
     search._anneal(dynamic_run.ANNEALING_SHARE)
     assert budgets[0] * evaluator.env.task.program.num_uses == pytest.approx(decisions, rel=0.1)
 

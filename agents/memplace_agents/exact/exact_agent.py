@@ -10,6 +10,7 @@ from memplace_agents.evaluator import Evaluator, GameEvaluator, OneShotEvaluator
 from memplace_agents.exact.dynamic.detail import Detail, is_tractable
 from memplace_agents.exact.dynamic.dynamic_run import DynamicSearch
 from memplace_agents.exact.dynamic.dynamic_ties import DynamicTies
+from memplace_agents.exact.proving_search import ProvingSearch
 from memplace_agents.exact.static.static_model import build
 from memplace_agents.exact.static.static_search import StaticSearch
 from memplace_agents.exact.static.static_ties import StaticTies
@@ -41,9 +42,11 @@ class Exact(Agent[Evaluator]):
     Game: branch and bound over a linear program of all valid plans, waits included, then large-neighbourhood search
     (`dynamic`). The bound holds for every plan that the validator accepts.
 
-    Outcomes: "optimal" iff latency <= bound * (1 + mip_gap); "feasible" otherwise. Never "infeasible": everything fits
-    in the backing memory. An interrupt (Ctrl-C, or a KeyboardInterrupt from the callback) ends the search with the best
-    plan and the best bound so far.
+    Outcomes: "optimal" iff bound <= latency <= bound * (1 + mip_gap); "feasible" otherwise. Never "infeasible":
+    everything fits in the backing memory. After a proof by branch and bound the solver is asked once more, without
+    presolve and for as long as the proof took, for a plan that is faster by more than 1e-4 (`Proof.checked`). A bound
+    above a plan is false: a warning says so, and the search proves another one without presolve. An
+    interrupt (Ctrl-C, or a KeyboardInterrupt from the callback) ends the search with the best plan and bound so far.
 
     Args:
         mip_gap: relative gap at which a plan counts as optimal, in [1e-5, 1). None: 1e-4 (`OPTIMAL_GAP`) for one-shot
@@ -77,20 +80,19 @@ class Exact(Agent[Evaluator]):
             AgentError: if the simulator is a black box, which no linear program can model, or measurements are noisy.
         """
         _check_costs(evaluator, self.name)
-        search: StaticSearch | DynamicSearch
+        return _verdict(self._search(evaluator), self.tie_break)
+
+    def prove_again(self, evaluator: Evaluator) -> Verdict:
+        """Prove a bound without presolve, from the best plan on: after one that turned out to be false."""
+        search = self._search(evaluator)
+        search.presolve = False
+        return _verdict(search, "none")
+
+    def _search(self, evaluator: Evaluator) -> ProvingSearch:
         if isinstance(evaluator, OneShotEvaluator):
-            search = StaticSearch(evaluator, self.mip_gap or OPTIMAL_GAP, SEED, self.work)
-        else:
-            assert isinstance(evaluator, GameEvaluator)
-            gap, ties = self.mip_gap or LEAST_GAP, self.tie_break == "backing"
-            search = DynamicSearch(evaluator, gap, SEED, ties, self.work)
-        try:
-            search.run()
-            if self.tie_break == "backing":
-                search.break_ties()
-        except KeyboardInterrupt:
-            return search.verdict()._replace(interrupted=True)
-        return search.verdict()
+            return StaticSearch(evaluator, self.mip_gap or OPTIMAL_GAP, SEED, self.work)
+        assert isinstance(evaluator, GameEvaluator)
+        return DynamicSearch(evaluator, self.mip_gap or LEAST_GAP, SEED, self.tie_break == "backing", self.work)
 
 
 class ExactDynamic(Agent[OneShotEvaluator]):
@@ -129,12 +131,7 @@ class ExactDynamic(Agent[OneShotEvaluator]):
                 StaticSearch(part, self.mip_gap, SEED, MAPS_WORK).run()
             with _stage(self.name, evaluator.part(1.0), stage_results) as part:
                 search = DynamicSearch(part, self.mip_gap, SEED, self.tie_break == "backing", DYNAMIC_WORK)
-                try:
-                    search.run()
-                    if self.tie_break == "backing":
-                        search.break_ties()
-                finally:
-                    verdict = search.verdict()
+                verdict = _verdict(search, self.tie_break)
         except KeyboardInterrupt:
             verdict = verdict._replace(interrupted=True)
         return verdict._replace(stage_results=tuple(stage_results))
@@ -154,6 +151,20 @@ def break_ties(evaluator: Evaluator) -> None:
         StaticTies(evaluator, build(task), [], SEED).run()
     elif is_tractable(task):
         DynamicTies(evaluator, Detail(), SEED).run()
+
+
+def _verdict(search: ProvingSearch, tie_break: TieBreak) -> Verdict:
+    """Run a search, check its proof, break ties, and prove again what turned out to be false."""
+    try:
+        search.run()
+        search.check()
+        if tie_break == "backing":
+            search.break_ties()
+        if search.contradicted:
+            search.prove_again()
+    except KeyboardInterrupt:
+        return search.verdict()._replace(interrupted=True)
+    return search.verdict()
 
 
 @contextmanager

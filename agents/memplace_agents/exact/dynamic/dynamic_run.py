@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import ceil, isfinite
+from math import isfinite
 
 import numpy as np
 
@@ -13,8 +13,8 @@ from memplace_agents.exact.dynamic.detail import AHEAD, is_tractable, most_colum
 from memplace_agents.exact.dynamic.dynamic_search import Search
 from memplace_agents.exact.dynamic.dynamic_ties import DynamicTies
 from memplace_agents.exact.dynamic.lp_bound import linear_bound, long_bound
+from memplace_agents.exact.proving_search import Claim, ProvingSearch
 from memplace_agents.game.game_local_search import GameLocalSearch
-from memplace_agents.solution import Verdict
 from memplace_env._lib.units import PS
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.simulator import traffic_bound_ps
@@ -46,7 +46,7 @@ SPAN = 40
 """Number of ops in a window; windows overlap by half."""
 
 
-class DynamicSearch:
+class DynamicSearch(ProvingSearch):
     """State of one run.
 
     Args:
@@ -58,80 +58,58 @@ class DynamicSearch:
     """
 
     def __init__(self, evaluator: Evaluator, gap: float, seed: int, ties: bool, work: float | None = None) -> None:
-        self.evaluator, self.task, self.gap = evaluator, evaluator.env.task, gap
-        self._proven_ps: float = traffic_bound_ps(self.task)
         kept = min(TIES_SHARE * (evaluator.seconds_left or 0.0), TIES_SECONDS) if ties else 0.0
-        self._clock = Clock.of(evaluator, work, kept)
-        self._best_ps = np.inf
+        super().__init__(evaluator, gap, Clock.of(evaluator, work, kept), traffic_bound_ps(evaluator.env.task))
         # Times of the ops of the best plan and of the linear program's answer, with the waits behind them.
         self._time_ps = self._least_ps = np.zeros(self.task.program.num_ops + 1)
         self._seed = seed
         self.search = Search(self.task, self._offer, self._clock, self._report_bound, seed)
 
-    @property
-    def optimal(self) -> bool:
-        """True if the best plan is proven to be within the gap."""
-        return self._best_ps <= self._bound_ps * (1 + self.gap)
-
     def break_ties(self) -> None:
-        """Replace the best plan by one that is as fast and keeps the backing memory's port less busy, if one is found.
-
-        Raises:
-            KeyboardInterrupt: if an interrupt ended it.
-        """
         if is_tractable(self.task):
             DynamicTies(self.evaluator, self.search.detail, self._seed).run()
-
-    def verdict(self) -> Verdict:
-        """Return what has been proven so far."""
-        return Verdict("optimal" if self.optimal else "feasible", self._bound_ps * PS)
-
-    @property
-    def _bound_ps(self) -> int:
-        return ceil(max(self._proven_ps, self.search.bound_ps))
 
     def run(self) -> None:
         """Solve the linear program, then run branch and bound and windows in turn as long as either helps."""
         offer_cheap_plans(self.evaluator)
-        self._best_ps = round(self.evaluator.incumbent_latency_s / PS)
-        if self.optimal or self._clock.up:
+        if self.closed or self._clock.up:
             return
         share = self._linear_share()
         annealed = share >= SHORT_SHARE
         if annealed:
             self._anneal(share)
-        if self.optimal or not is_tractable(self.task):
+        if self.closed or not is_tractable(self.task):
             return
         linear = linear_bound(self.task, self._clock, self._report_bound)
-        self._proven_ps, self._least_ps = max(self._proven_ps, linear.bound_ps), linear.time_ps
-        self.search.detail, self.search.bound_ps = self.search.detail | linear.rows, float(linear.bound_ps)
-        if self.optimal or self._clock.up:
+        self._least_ps = linear.time_ps
+        self.search.detail |= linear.rows
+        self._raise_sound(linear.bound_ps)
+        if self.closed or self._clock.up:
             return
         self._begin()
         self._tree(FIRST_SECONDS, FIRST_SHARE, AHEAD)
         if self._wide and not (annealed or self._clock.up) and self._anneal(ANNEALING_SHARE):
             self._begin()
         if self._wide and not self._clock.up:
-            long_ps = float(long_bound(self.task, self._clock, self._report_bound))
-            self.search.bound_ps = max(self.search.bound_ps, long_ps)
-        if not (self._wide or self.optimal or self._clock.up):
+            self._raise_sound(long_bound(self.task, self._clock, self._report_bound))
+        if not (self._wide or self.closed or self._clock.up):
             self._tree()
         # Branch and bound runs again only with a better plan from the windows, which prunes more. Windows double up to
         # the whole program, and end there when neither has found anything.
-        span, treed_ps = SPAN, -1.0 if self._wide else self._best_ps
-        while not (self.optimal or self._clock.up):
-            before_ps = self._best_ps
+        span, treed_ps = SPAN, -1.0 if self._wide else self.best_ps
+        while not (self.closed or self._clock.up):
+            before_ps = self.best_ps
             self._windows(span)
-            if treed_ps != self._best_ps and not (self.optimal or self._clock.up):
+            if treed_ps != self.best_ps and not (self.closed or self._clock.up):
                 self._tree()
-                treed_ps = self._best_ps
-            if span >= self.task.program.num_ops and self._best_ps == before_ps:
+                treed_ps = self.best_ps
+            if span >= self.task.program.num_ops and self.best_ps == before_ps:
                 break
             span *= 2
 
     @property
     def _wide(self) -> bool:
-        return self._best_ps > self._bound_ps * (1 + WIDE)
+        return self.best_ps > self.bound_ps * (1 + WIDE)
 
     def _linear_share(self) -> float:
         """Return the seconds of the linear program over themselves and what is left; 1 if it is not to be solved."""
@@ -139,6 +117,17 @@ class DynamicSearch:
             return 1.0
         linear_s = COLUMN_S * most_columns(self.task)
         return linear_s / (linear_s + self._clock.left)
+
+    def _raise_sound(self, bound_ps: int) -> None:
+        """Raise the bound by weak duality."""
+        self._sound_ps = max(self._sound_ps, bound_ps)
+        self.search.bound_ps = max(self.search.bound_ps, bound_ps)
+
+    def _prove(self) -> None:
+        """Run branch and bound from the best plan on; all of the time that is left is for it."""
+        self.search.bound_ps, self.search.claim = float(self._sound_ps), Claim()
+        self._begin()
+        self._tree(share=1.0)
 
     def _begin(self) -> None:
         """Let the search begin with the best plan."""
@@ -149,7 +138,7 @@ class DynamicSearch:
         """Anneal games from the best plan on, for a share of what is left; return whether that found a better one."""
         if not isinstance(self.evaluator, GameEvaluator) or not self.evaluator.remaining:
             return False
-        before_ps, part = self._best_ps, self.evaluator.part(min(OVERRUN * share, 1.0))
+        before_ps, part = self.best_ps, self.evaluator.part(min(OVERRUN * share, 1.0))
         left = self._clock.left / DECISION_S
         decisions: float = ANNEALED_DECISIONS
         if isfinite(left):
@@ -159,12 +148,15 @@ class DynamicSearch:
             GameLocalSearch().run(part, self._seed)
         finally:
             self._clock.spend(DECISION_S * part.evaluations * self.task.program.num_uses)
-            self._best_ps = min(before_ps, round(self.evaluator.incumbent_latency_s / PS))
-        return self._best_ps < before_ps
+        return self.best_ps < before_ps
 
     def _tree(self, seconds: float = TREE_SECONDS, share: float = TREE_SHARE, horizon: int | None = None) -> None:
         """Run branch and bound on the whole program for these seconds, or this share of what is left."""
-        self.search.branch_and_bound(self.gap / 2, self._clock.part(seconds, share), horizon)
+        self.search.presolve = self.presolve
+        try:
+            self.search.branch_and_bound(self.gap / 2, self._clock.part(seconds, share), horizon)
+        finally:
+            self._claim = self.search.claim
 
     def _windows(self, span: int) -> None:
         """Decide windows again, those first that the linear program promises most of, until none gains.
@@ -175,7 +167,7 @@ class DynamicSearch:
         ops, op_of = self.task.program.num_ops, self.task.program.use_op
         firsts = np.arange(0, max(ops - span // 2, 1), span // 2)
         waiting = np.ones(len(firsts), dtype=np.bool_)
-        while waiting.any() and not (self.optimal or self._clock.up or self.search.best is None):
+        while waiting.any() and not (self.closed or self._clock.up or self.search.best is None):
             promise = np.cumsum(np.append(0, self._time_ps - self._least_ps))
             promised = promise[np.minimum(firsts + span, ops + 1)] - promise[firsts]
             first = firsts[np.where(waiting, promised, -np.inf).argmax()]
@@ -185,11 +177,10 @@ class DynamicSearch:
 
     def _offer(self, plan: MemoryPlan) -> int:
         report = self.evaluator.offer(plan)
-        if report.latency_ps <= self._best_ps:
-            self._best_ps = report.latency_ps
+        if report.latency_ps <= self.best_ps:
             waits = np.concatenate([report.stall_ps[1:], [0, report.tail_ps]])
             self._time_ps = np.append(report.op_time_ps, 0) + waits
         return report.latency_ps
 
     def _report_bound(self, bound_ps: float) -> None:
-        self.evaluator.prove(max(bound_ps, self._bound_ps) * PS)
+        self.evaluator.prove(max(bound_ps, self.bound_ps) * PS)

@@ -16,6 +16,7 @@ from memplace_agents.exact.dynamic.dynamic_model import DynamicModel, build, onl
 from memplace_agents.exact.dynamic.extract import copies_begun_early, missing_detail, read_schedule, settled
 from memplace_agents.exact.dynamic.plan_values import values_of_plan
 from memplace_agents.exact.highs import Floats, OnBound, solve, uninterrupted
+from memplace_agents.exact.proving_search import Claim
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.task import Task
 
@@ -43,7 +44,7 @@ class OfferedPlan(NamedTuple):
 
 
 class Search:
-    """The programs of one task, the best plan and the best bound.
+    """The programs of one task, the best plan, the best bound, and what branch and bound claims.
 
     Args:
         task: the problem.
@@ -60,7 +61,7 @@ class Search:
         self._offer, self._seed = offer, seed
         self.detail = Detail()
         self.best: OfferedPlan | None = None
-        self.bound_ps = 0.0
+        self.bound_ps, self.claim, self.presolve = 0.0, Claim(), True
 
     def begin_with(self, plan: MemoryPlan) -> None:
         """Begin with the decisions of a valid plan, and offer the plan with the best copies for them."""
@@ -86,8 +87,11 @@ class Search:
                 clock=clock,
                 start=None if self.best is None else _solution(model, values_of_plan(model, self.best.plan)),
                 on_bound=partial(self._report_bound, model.unit_ps),
+                presolve=self.presolve,
             )
-            self.bound_ps = max(self.bound_ps, answer.bound * model.unit_ps)
+            if answer.bound * model.unit_ps > self.bound_ps:
+                self.bound_ps = answer.bound * model.unit_ps
+                self.claim = Claim.of(model.program, answer.bound, model.unit_ps)
             if answer.values is None:
                 uninterrupted(answer)
                 break

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from math import ceil
-
 import numpy as np
 
 from memplace_agents.cheap_plans import offer_cheap_plans
@@ -12,13 +10,13 @@ from memplace_agents.exact.address_search import Conflict
 from memplace_agents.exact.clock import Clock
 from memplace_agents.exact.dynamic.detail import Detail, is_tractable
 from memplace_agents.exact.dynamic.dynamic_search import Search
+from memplace_agents.exact.proving_search import Claim, ProvingSearch
 from memplace_agents.exact.static.cuts import cut
 from memplace_agents.exact.static.level_moves import descend, without_useless_tensors
 from memplace_agents.exact.static.static_addresses import placed
 from memplace_agents.exact.static.static_model import Rows, StaticModel, build
 from memplace_agents.exact.static.static_solve import solve_model
 from memplace_agents.exact.static.static_ties import StaticTies
-from memplace_agents.solution import Verdict
 from memplace_env._lib.threads import cached_property
 from memplace_env._lib.units import PS
 from memplace_env.placement.compiler import place_levels
@@ -37,8 +35,8 @@ GUESSES = 20
 """Most rounds with a cut that is not proven: they find plans but no longer raise the bound."""
 
 
-class StaticSearch:
-    """State of one run: the bound and the best latency. It begins with the plans of all rules.
+class StaticSearch(ProvingSearch):
+    """State of one run. It begins with the plans of all rules.
 
     Args:
         evaluator: evaluates plans and bounds the time.
@@ -49,11 +47,10 @@ class StaticSearch:
 
     def __init__(self, evaluator: OneShotEvaluator, mip_gap: float, seed: int, work: float | None = None) -> None:
         problem = evaluator.env.problem
-        self.evaluator, self.task = evaluator, problem.task
-        self.mip_gap, self.seed, self._clock = mip_gap, seed, Clock.of(evaluator, work)
-        self.bound_ps = problem.native_report.traffic_bound_ps
+        super().__init__(evaluator, mip_gap, Clock.of(evaluator, work), problem.native_report.traffic_bound_ps)
+        self.evaluator: OneShotEvaluator = evaluator
+        self.seed = seed
         offer_cheap_plans(evaluator)
-        self.best_ps = round(evaluator.incumbent_latency_s / PS)
         self.level: Ints | None = None
         self.cuts = list[Rows]()
 
@@ -62,42 +59,33 @@ class StaticSearch:
         """The linear program without cuts."""
         return build(self.task)
 
-    @property
-    def optimal(self) -> bool:
-        """True if the best plan is proven to be within the gap."""
-        return self.best_ps <= self.bound_ps * (1 + self.mip_gap)
-
     def run(self) -> None:
         """Run the rounds, then improve what is not proven optimal: by the program of copies, and by single moves."""
-        self._rounds()
-        if not (self.optimal or self._up) and self.task.streams_weights and is_tractable(self.task):
-            self._hold()
-        if not self.optimal and self.evaluator.remaining > 1:
+        self._prove()
+        if not self.closed and self.evaluator.remaining > 1:
             self._improve()
 
     def break_ties(self) -> None:
-        """Replace the best plan by one that is as fast and keeps the backing memory's port less busy, if one is found.
-
-        Raises:
-            KeyboardInterrupt: if an interrupt ended it.
-        """
         StaticTies(self.evaluator, self.model, self.cuts, self.seed).run()
 
-    def verdict(self) -> Verdict:
-        """Return what has been proven so far."""
-        return Verdict("optimal" if self.optimal else "feasible", self.bound_ps * PS)
+    def _prove(self) -> None:
+        """Run the rounds, then the program of copies where weights are streamed."""
+        self.cuts.clear()
+        self._rounds()
+        if not (self.closed or self._up) and self.task.streams_weights and is_tractable(self.task):
+            self._hold()
 
     def _rounds(self) -> None:
         """Solve, find addresses and add cuts, until the answer has addresses or repeats itself."""
         model, cuts, unproven = self.model, self.cuts, 0
         tried: set[bytes] = set()
-        while not (self.optimal or self._up) and unproven <= GUESSES:
+        while not (self.closed or self._up) and unproven <= GUESSES:
             # Half of the gap for the solver, so that rounding does not exceed the whole.
             clock = self._clock.part(np.inf, SOLVER_SHARE)
-            answer = solve_model(model, cuts, self.mip_gap / 2, clock, self._report_bound)
+            answer = solve_model(model, cuts, self.gap / 2, clock, self._report_bound, self.presolve)
             # A cut that is not proven may cut off better plans, so later bounds hold no longer.
             if not unproven:
-                self.bound_ps = max(self.bound_ps, answer.bound_ps)
+                self._claim = max(self._claim, answer.claim, key=_bound)
             if answer.level is None or answer.level.tobytes() in tried:
                 if answer.interrupted:
                     raise KeyboardInterrupt
@@ -119,12 +107,12 @@ class StaticSearch:
         best = self.evaluator.incumbent
         assert best is not None
         search = Search(self.task, self._offer, self._clock, self._report_bound, self.seed)
-        search.detail = Detail(held=True)
+        search.detail, search.presolve = Detail(held=True), self.presolve
         try:
             search.begin_with(best)
-            search.branch_and_bound(self.mip_gap / 2, self._clock.part(HELD_SECONDS, HELD_SHARE))
+            search.branch_and_bound(self.gap / 2, self._clock.part(HELD_SECONDS, HELD_SHARE))
         finally:
-            self.bound_ps = max(self.bound_ps, ceil(search.bound_ps))
+            self._claim = max(self._claim, search.claim, key=_bound)
 
     def _is_certain(self, conflict: Conflict, model: StaticModel) -> bool:
         """Return whether no plan at all has these tensors together; streamed weights could have other lives.
@@ -172,6 +160,8 @@ class StaticSearch:
         self.evaluator.prove(max(bound_ps, self.bound_ps) * PS)
 
     def _offer(self, plan: MemoryPlan) -> int:
-        latency_ps = self.evaluator.offer(plan).latency_ps
-        self.best_ps = min(self.best_ps, latency_ps)
-        return latency_ps
+        return self.evaluator.offer(plan).latency_ps
+
+
+def _bound(claim: Claim) -> int:
+    return claim.bound_ps

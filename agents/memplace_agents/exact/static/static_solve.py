@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from math import ceil
 from typing import NamedTuple
 
 import numpy as np
 
 from memplace_agents.exact.clock import Clock
 from memplace_agents.exact.highs import Floats, LinearProgram, OnBound, solve
+from memplace_agents.exact.proving_search import Claim
 from memplace_agents.exact.static.static_model import Rows, StaticModel, stack
 from memplace_env.program.program import Ints
 
@@ -18,27 +18,33 @@ class Best(NamedTuple):
 
     Attributes:
         level: int64[K], the best levels, or None if none were found in time.
-        bound_ps: lower bound of the latency of all levels that obey the rows.
+        claim: lower bound of the latency of all levels that obey the rows.
         interrupted: see `highs.Answer`.
     """
 
     level: Ints | None
-    bound_ps: int
+    claim: Claim
     interrupted: bool
 
 
 def solve_model(
-    model: StaticModel, cuts: list[Rows], gap: float, clock: Clock, on_bound: OnBound | None = None
+    model: StaticModel,
+    cuts: list[Rows],
+    gap: float,
+    clock: Clock | None,
+    on_bound: OnBound | None = None,
+    presolve: bool = True,
 ) -> Best:
-    """Minimise within a relative gap and the time of a clock; `on_bound` gets the bound in ps."""
+    """Minimise within a relative gap and the time of a clock; `on_bound` gets the bound in ps. See `highs.solve`."""
 
     def report_ps(bound: float) -> None:
         if on_bound is not None:
             on_bound(bound * model.unit_ps + model.overhead_ps)
 
-    answer = solve(program_of(model, cuts), gap=gap, clock=clock, on_bound=report_ps)
+    program = program_of(model, cuts)
+    answer = solve(program, gap=gap, clock=clock, on_bound=report_ps, presolve=presolve)
     level = None if answer.values is None else levels_of(model, answer.values)
-    return Best(level, ceil(answer.bound * model.unit_ps) + model.overhead_ps, answer.interrupted)
+    return Best(level, Claim.of(program, answer.bound, model.unit_ps, model.overhead_ps), answer.interrupted)
 
 
 def program_of(model: StaticModel, cuts: list[Rows]) -> LinearProgram:
