@@ -222,8 +222,19 @@ def load_suite(name: str) -> Suite:
 
 @lru_cache
 def best_known() -> Mapping[str, Known]:
-    """Return the best known results of each instance by id."""
-    return {env_id: Known(**fields) for env_id, fields in tomllib.loads(_read("best-known").decode()).items()}
+    """Return the best known results of each instance by id.
+
+    Raises:
+        LeaderboardError: if a bound is above the best plan, so that it is false.
+    """
+    known = {env_id: Known(**fields) for env_id, fields in tomllib.loads(_read("best-known").decode()).items()}
+    for env_id, row in known.items():
+        if row.bound_ps > row.best_ps:
+            raise LeaderboardError(
+                f"best-known.toml: the bound of {env_id}, {row.bound_ps} ps, is above its best plan, {row.best_ps} ps; "
+                "remove that row's bound."
+            )
+    return known
 
 
 def _read(name: str) -> bytes:
