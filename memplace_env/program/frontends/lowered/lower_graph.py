@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import ChainMap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
@@ -42,7 +41,7 @@ def lower(graph: NodeGraph, dtype: str | None) -> OpGraph:
 def work_of(node: Node, values: Mapping[str, Value]) -> int:
     """Return the sum of a node's multiply-accumulates and element operations, to compare branches."""
     site = Site.of(node, values, {name for name in node.outputs if name in values}, None, False)
-    if site.result.constant:
+    if not any(site.outputs) or site.result.constant:
         return 0
     with _blaming(node):
         gemm = NO_GEMM if node.operator.product is None else node.operator.product(site)
@@ -51,8 +50,8 @@ def work_of(node: Node, values: Mapping[str, Value]) -> int:
 
 class _Lowering:
     def __init__(self, graph: NodeGraph, dtype: str | None) -> None:
-        self._copies: dict[str, Value] = {}
-        self._graph = replace(graph, values=ChainMap(self._copies, graph.values))
+        self._values = dict(graph.values)
+        self._graph = replace(graph, values=self._values)
         self._dtype = dtype
         self._source: dict[str, str] = {}
         self._strides: dict[str, Strides | None] = {}
@@ -86,9 +85,9 @@ class _Lowering:
         """
         is_view = name not in self._buffers
         copy = name if is_view else f"{stem(name)}/copy_{len(self._buffers)}"
-        self._copies[copy] = self._graph.values[name]
+        self._values[copy] = self._values[name]
         node = Node(_COPY, maker if is_view else copy, (name,), (copy,), {})
-        op = self._op(Site.of(node, self._graph.values, {copy}, self._dtype, True))
+        op = self._op(Site.of(node, self._values, {copy}, self._dtype, True))
         return op if is_view else replace(op, nodes=())
 
     def _live(self) -> Iterator[tuple[Site, int | None]]:

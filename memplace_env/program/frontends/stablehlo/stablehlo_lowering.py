@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
 from memplace_env._lib.errors import WorkloadError
 from memplace_env.program.frontends.lowered.buffer_ops import Buffer, Op, OpGraph
@@ -229,14 +229,15 @@ class _Lowering:
     def _geometry(self, node: TraceNode) -> tuple[int, ...]:
         """Return the geometry of the ONNX node that does the same."""
         values = [self._value(name) for name in node.inputs]
-        results, attributes = [self._value(name) for name in node.outputs[:1]], {}
+        results = [self._value(name) for name in node.outputs[:1]]
+        attributes: dict[str, Any] = {}
         if node.name == "convolution":
             given, dims = node.attributes, node.attributes["dimension_numbers"]
             rank = len(dims["input_spatial"])
             sides = (
                 (values[0], "input_batch", "input_feature", "input_spatial"),
                 (values[1], "kernel_output_feature", "kernel_input_feature", "kernel_spatial"),
-                (*results, "output_batch", "output_feature", "output_spatial"),
+                (results[0], "output_batch", "output_feature", "output_spatial"),
             )
             shaped = [replace(v, shape=in_onnx_order(v.shape, *(dims[name] for name in names))) for v, *names in sides]
             values, results = shaped[:2], shaped[2:]
