@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
-from typing import Final
+from typing import Final, TypeVar
 
 from memplace_env._lib.errors import WorkloadError
 from memplace_env.program.frontends.lowered.assembly import assemble
@@ -13,28 +13,28 @@ from memplace_env.program.frontends.lowered.buffer_ops import OpGraph
 NAMED: Final = 3
 """Most nodes that a warning names."""
 
+_Branch = TypeVar("_Branch")
 
-def branch_costs(choices: Mapping[str, Mapping[str, Callable[[], OpGraph]]]) -> str:
+
+def branch_costs(choices: Iterable[tuple[str, Mapping[str, _Branch]]], lowered: Callable[[_Branch], OpGraph]) -> str:
     """Return a sentence on what the branches of the first nodes cost.
 
     Args:
-        choices: by node and by branch, first the one taken, a function that gives the branch's ops after fusion.
+        choices: nodes, each with its branches by name, first the one taken.
+        lowered: returns the ops of a branch after fusion.
     """
-    return f"The plan does not cover the others: {'; '.join(islice(_costs(choices), NAMED))}."
 
+    def cost(branch: _Branch) -> str:
+        try:
+            graph = lowered(branch)
+            program = assemble(graph, name="branch", dtype="float32") if graph.ops else None
+        except WorkloadError:
+            return "(unknown work)"
+        macs, peak = (0, 0) if program is None else (int(program.macs.sum()), int(program.live_bytes.max()))
+        return f"({macs:,} MACs, peak of {peak:,} bytes)"
 
-def _costs(choices: Mapping[str, Mapping[str, Callable[[], OpGraph]]]) -> Iterator[str]:
-    for node, branches in choices.items():
-        yield f"{node} has " + ", ".join(f"{name} {_cost(lowered)}" for name, lowered in branches.items())
-
-
-def _cost(lowered: Callable[[], OpGraph]) -> str:
-    macs = peak = 0
-    try:
-        graph = lowered()
-        if graph.ops:
-            program = assemble(graph, name="branch", dtype="float32")
-            macs, peak = int(program.macs.sum()), int(program.live_bytes.max())
-    except WorkloadError:
-        return "(unknown work)"
-    return f"({macs:,} MACs, peak of {peak:,} bytes)"
+    costs = (
+        f"{node} has " + ", ".join(f"{name} {cost(branch)}" for name, branch in branches.items())
+        for node, branches in islice(choices, NAMED)
+    )
+    return f"The plan does not cover the others: {'; '.join(costs)}."

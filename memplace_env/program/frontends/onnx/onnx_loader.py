@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -16,7 +15,6 @@ from memplace_env._lib.errors import WorkloadError
 from memplace_env._lib.hints import nearest
 from memplace_env.program.frontends.lowered.assembly import assemble
 from memplace_env.program.frontends.lowered.branch_costs import NAMED, branch_costs
-from memplace_env.program.frontends.lowered.buffer_ops import OpGraph
 from memplace_env.program.frontends.lowered.compute_dtype import check_deployment, computing_dtype
 from memplace_env.program.frontends.lowered.fusion import fuse
 from memplace_env.program.frontends.lowered.lower_graph import lower
@@ -94,18 +92,8 @@ def _choices_note(choices: Mapping[str, Mapping[str, NodeGraph]], dtype: str | N
     """Return what was assumed where the data choose a branch."""
     taken = [f"{next(iter(branches))} of {node}" for node, branches in choices.items()]
     more = f" and {len(taken) - NAMED} more" if len(taken) > NAMED else ""
-
-    def lowered(branch: NodeGraph) -> OpGraph:
-        return fuse(lower(branch, dtype), fusion)
-
-    costs = branch_costs(
-        {
-            node: {name: partial(lowered, branch) for name, branch in branches.items()}
-            for node, branches in choices.items()
-        }
-    )
-    named = f"{', '.join(taken[:NAMED])}{more}"
-    return f"Where the data choose a branch, the one with most work is taken: {named}. {costs}"
+    costs = branch_costs(choices.items(), lambda branch: fuse(lower(branch, dtype), fusion))
+    return f"Where the data choose a branch, the one with most work is taken: {', '.join(taken[:NAMED])}{more}. {costs}"
 
 
 def inferred_graph(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Collection, Mapping, Sequence, Set
-from functools import partial, wraps
+from collections.abc import Callable, Collection
+from functools import wraps
 from pathlib import Path
 from typing import Any, Final
 
@@ -153,35 +153,23 @@ def _program(
 ) -> Program:
     traced = trace(module, work, trips)
     constant = {traced.arguments[number] for number in _weights(module, weights)}
+
+    def fused(ops: OpGraph) -> OpGraph:
+        return fuse_loops(ops) if fusion == "epilogue" else fuse(ops, fusion)
+
+    def ordered(branch: Trace) -> OpGraph:
+        return scheduled(fused(lower(branch, dtype, constant, {}, fusion != "none")[0]))
+
     if traced.choices:
         times = "once" if len(traced.choices) == 1 else f"{len(traced.choices)} times"
         said = f"{name}: Where the data choose a branch, the one with most work is taken, {times}."
-        warnings.warn(f"{said} {_costs(traced.choices, constant, dtype, fusion)}", stacklevel=3)
+        conditions = ((f"condition {number}", branches) for number, branches in enumerate(traced.choices, 1))
+        warnings.warn(f"{said} {branch_costs(conditions, ordered)}", stacklevel=3)
     aliases = {a.becomes: n for a, n in zip(module.arguments, traced.arguments, strict=True) if a.becomes is not None}
     ops, in_place = lower(traced, dtype, constant, aliases, fusion != "none")
-    fused = _fused(ops, fusion)
-    ordered = scheduled(possible_aliases(ops, fused, in_place))
-    partial = with_partial_updates(ops, ordered, in_place)
+    in_order = scheduled(possible_aliases(ops, fused(ops), in_place))
+    partial = with_partial_updates(ops, in_order, in_place)
     return assemble(partial, name=name, dtype=computing_dtype(ops, dtype))
-
-
-def _fused(ops: OpGraph, fusion: str) -> OpGraph:
-    return fuse_loops(ops) if fusion == "epilogue" else fuse(ops, fusion)
-
-
-def _costs(choices: Sequence[Mapping[str, Trace]], constant: Set[str], dtype: str | None, fusion: str) -> str:
-    """Return what the branches cost between which the data choose."""
-
-    def ordered(branch: Trace) -> OpGraph:
-        ops, _ = lower(branch, dtype, constant, {}, fusion != "none")
-        return scheduled(_fused(ops, fusion))
-
-    return branch_costs(
-        {
-            f"condition {number}": {name: partial(ordered, branch) for name, branch in branches.items()}
-            for number, branches in enumerate(choices, 1)
-        }
-    )
 
 
 def _weights(module: Module, weights: Collection[int] | None) -> Collection[int]:
