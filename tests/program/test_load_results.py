@@ -1,4 +1,4 @@
-"""What nodes write: results that nothing reads, several outputs of the same data, windows of poolings that round up."""
+"""Results of nodes: those that nothing reads, several outputs of the same data, windows of poolings that round up."""
 
 from __future__ import annotations
 
