@@ -99,7 +99,7 @@ SIZES = st.sampled_from(["c", "h0", "h1", "x"])
 def test_top_level_work_stays_whatever_is_decided(
     inner: list[str], constant: list[bool], behind: bool, trips: int | None, fusion: str
 ) -> None:
-    """The condition's, what a branch or a loop captures, and what reads the result."""
+    """Work for the condition, for what a branch or a loop captures, and with the result."""
     nodes = [node("MatMul", "x w", "c"), node("MatMul", "x w", "h0"), node("MatMul", "x w", "h1"),
              node("ReduceMax", "c", "m", keepdims=0), node("Cast", "m", "flag", to=9)]  # fmt: skip
     parts = [

@@ -121,7 +121,7 @@ def test_the_branch_with_most_work():
 @settings(max_examples=12, deadline=None)
 @pytest.mark.filterwarnings("ignore:.*the data choose a branch")
 def test_top_level_work_stays_whatever_is_decided(captured, behind, trips, fusion):
-    """The condition's, what a branch or a loop captures, and what reads the result."""
+    """Work for the condition, for what a branch or a loop captures, and with the result."""
 
     def function(w, x):
         values = {"c": jnp.tanh(x @ w), "h": jnp.tanh(x @ w.T), "g": jnp.sin(x @ w), None: jnp.zeros((8, 8))}
