@@ -7,10 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from onnx import GraphProto, NodeProto, TensorProto, helper
 
 from memplace_env._lib.errors import WorkloadError
 from memplace_env.program import limits
+from memplace_env.program.frontends.lowered.fusion import FUSIONS
 from memplace_env.program.program import TensorKind
 from tests.program.models import load, load_model, model, names, node, result_names, tensor, weight
 
@@ -46,9 +49,9 @@ def test_the_branch_with_most_work_is_taken(first: Any, second: Any, taken: str)
     with pytest.warns(UserWarning, match=re.escape(said)):
         program = load(nodes, {"x": [4, 4], "c": []}, **BOOLS)
     larger = LARGE in (first, second)
-    assert program.op_type == (("MatMul", "Relu", "Exp") if larger else ("Relu", "Exp"))
+    assert program.op_type == (("If", "MatMul", "Relu", "Exp") if larger else ("If", "Relu", "Exp"))
     assert names(program, TensorKind.WEIGHT) == ({"a/w"} if larger else set())
-    assert names(program, TensorKind.INPUT) == {"x"}
+    assert names(program, TensorKind.INPUT) == {"x", "c"}
 
 
 def test_branches_within_branches() -> None:
@@ -57,14 +60,81 @@ def test_branches_within_branches() -> None:
     outer = choice("y", [node("Exp", "x", "e"), node("Neg", "e", "t")], [inner])
     with pytest.warns(UserWarning, match=r"n_y' \(If\)|n_t"):
         program = load([outer], {"x": [4, 4], "c": [], "d": []}, **BOOLS)
-    assert program.op_type == ("MatMul", "Relu")
+    assert program.op_type == ("If", "If", "MatMul", "Relu")
 
 
 def test_many_choices_are_one_sentence() -> None:
     nodes = [choice(f"v{n}", [node("Relu", "x" if n == 0 else f"v{n - 1}", "t")], SMALL) for n in range(6)]
     with pytest.warns(UserWarning, match=r"v0.*v1.*v2' \(If\) and 3 more") as caught:
-        assert load(nodes, {"x": [4], "c": []}, "v5", **BOOLS).num_ops == 6
+        assert load(nodes, {"x": [4], "c": []}, "v5", **BOOLS).num_ops == 2 * 6
     assert len(caught) == 1
+
+
+def test_the_warning_says_what_each_branch_costs() -> None:
+    """One that is not taken may have an operator of unknown cost."""
+    unknown = [node("Det", "x", "d"), node("Expand", "d s", "t")]
+    nodes = [choice("a", LARGE, SMALL, w=(4, 4)), choice("y", [node("Bernoulli", "a", "t")], unknown)]
+    said = (
+        "node 'n_a' (If) has then_branch (64 MACs, peak of 128 bytes), else_branch (0 MACs, peak of 64 bytes); "
+        "node 'n_y' (If) has then_branch (0 MACs, peak of 64 bytes), else_branch (unknown work)."
+    )
+    with pytest.warns(UserWarning, match=re.escape(said)):
+        load(nodes, {"x": [4, 4], "c": []}, constants={"s": np.array([4, 4])}, **BOOLS)
+
+
+# What runs before the decision.
+
+SIZES = st.sampled_from(["c", "h0", "h1", "x"])
+
+
+@given(
+    inner=st.lists(SIZES, min_size=2, max_size=2),
+    constant=st.lists(st.booleans(), min_size=2, max_size=2),
+    behind=st.booleans(),
+    trips=st.sampled_from([None, 0, 2]),
+    fusion=st.sampled_from(FUSIONS),
+)
+@settings(max_examples=60, deadline=None)
+@pytest.mark.filterwarnings("ignore:.*the data choose a branch")
+def test_top_level_work_stays_whatever_is_decided(
+    inner: list[str], constant: list[bool], behind: bool, trips: int | None, fusion: str
+) -> None:
+    """Work for the condition, for what a branch or a loop captures, and with the result."""
+    nodes = [node("MatMul", "x w", "c"), node("MatMul", "x w", "h0"), node("MatMul", "x w", "h1"),
+             node("ReduceMax", "c", "m", keepdims=0), node("Cast", "m", "flag", to=9)]  # fmt: skip
+    parts = [
+        [node("Add", f"{name} v", "r")] if not fixed else [node("Identity", "v", "r"), node("Abs", name, "unread")]
+        for name, fixed in zip(inner, constant, strict=True)
+    ]
+    if trips is None:
+        made = node("If", "flag", "a", then_branch=graph(parts[0], "r"), else_branch=graph(parts[1], "r"))
+    else:
+        going = [node("ReduceMax", "s", "q", keepdims=0), node("Cast", "q", "going", to=9)]
+        made = node("Loop", "_ flag v", "a", body=graph([*parts[0], *going], "going r", "i going_in s"))
+    nodes += [made, node("MatMul", "a w", "y") if behind else node("Abs", "a", "y")]
+    program = load(nodes, {"x": [4, 4]}, constants={"w": (4, 4), "v": (4, 4)}, trips=trips, fusion=fusion)
+    captured = {name for name, fixed in zip(inner, constant, strict=True)} if trips is None else {inner[0]}
+    due = {"c", *captured} - {"x"} | ({"y"} if behind else set())
+    covered = {name for op in program.op_nodes for name in op}
+    assert {f"n_{name}" for name in due} <= covered
+    assert int(program.macs.sum()) == len(due) * 4 * 4 * 4
+
+
+def test_constant_conditions_need_no_op() -> None:
+    program = load([choice("y", SMALL, SMALL)], {"x": [4]}, constants={"c": np.array(True)})
+    assert program.op_type == ("Relu",)
+
+
+def test_sizes_that_a_branch_gives_stay_known() -> None:
+    sizes = [node("Constant", "", "t", value_ints=[2, 8])]
+    nodes = [
+        choice("s", sizes, [node("Constant", "", "t", value_ints=[4, 4])]),
+        node("Reshape", "x s", "r"),
+        node("MatMul", "r w", "y"),
+    ]
+    with pytest.warns(UserWarning, match="then_branch of node 'n_s'"):
+        program = load(nodes, {"x": [16], "c": []}, constants={"w": (8, 3)}, **BOOLS)
+    assert program.op_type == ("If", "MatMul")
 
 
 def test_an_error_in_a_branch_is_the_model_s() -> None:
@@ -90,9 +160,10 @@ def test_rounds_are_unrolled(trips: int | None, settings: Any) -> None:
     """The model says how often, or `trips` does where the data decide; all rounds share the weight."""
     given: dict[str, Any] = {"x": [2, 4]} if trips is None else {"x": [2, 4], "n": []}
     program = load([loop(STEP, "y", w=(4, 4))], given, trips=trips, types={"n": TensorProto.INT64}, **settings)
-    assert program.op_type == ("MatMul", "Tanh") * 3
+    decides = () if trips is None else ("Loop",)
+    assert program.op_type == decides + ("MatMul", "Tanh") * 3
     assert names(program, TensorKind.WEIGHT) == {"y/w"}
-    assert result_names(program, 1) == ["y/0/r"]
+    assert result_names(program, len(decides) + 1) == ["y/0/r"]
     assert int(program.macs.sum()) == 3 * 2 * 4 * 4
 
 
@@ -129,7 +200,9 @@ def test_data_that_end_a_loop_need_trips() -> None:
     with pytest.raises(WorkloadError, match=r"how often node 'n_y' \(Loop\) runs; .* trips= \(--trips\)"):
         load(nodes, {"x": [4]}, constants=constants)
     for trips, rounds in ((0, 1), (3, 3), (20, 8)):
-        assert load(nodes, {"x": [4]}, constants=constants, trips=trips).op_type == ("Relu",) * rounds
+        assert load(nodes, {"x": [4]}, constants=constants, trips=trips).op_type == (
+            "Relu", "ReduceSum", "Cast", "Loop"
+        ) * rounds  # fmt: skip
 
 
 def test_trips_that_cannot_apply() -> None:

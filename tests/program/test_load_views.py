@@ -87,7 +87,7 @@ def test_graph_outputs_without_work_are_dropped() -> None:
     assert names(program, TensorKind.OUTPUT) == {"y"}
 
 
-def test_dead_ops_and_unused_results_are_dropped() -> None:
+def test_dead_ops_are_dropped_and_unused_results_are_not() -> None:
     nodes = [
         node("Relu", "x", "a"),
         node("Exp", "a", "dead"),
@@ -96,7 +96,7 @@ def test_dead_ops_and_unused_results_are_dropped() -> None:
     ]
     program = load(nodes, {"x": [8]})
     assert program.op_type == ("Relu", "Split")
-    assert program.tensor_name == ("x", "a", "y")
+    assert program.tensor_name == ("x", "a", "y", "unused")
 
 
 def test_tensors_without_elements_do_not_exist() -> None:

@@ -118,9 +118,9 @@ def source_of(task: Task) -> Source:
     nodes = {name: node for node in model.graph.node for name in node.output if name}
     names = {}
     for node in graph.nodes:
-        first = next(filter(None, node.outputs))
+        first = next(filter(None, node.outputs), "")
         names[first] = node.name
-        if first not in nodes and not graph.values[first].constant:
+        if not first or (first not in nodes and not graph.values[first].constant):
             raise ExecutionError(
                 f"{file.name} cannot be executed: node {node.name!r} ({node.operator.name}) comes from the branch of "
                 "an If, from a loop or from a sequence; export the model without them."

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import pytest
 
 from memplace_env import from_jax
-from memplace_env.program.program import Program
+from memplace_env.program.program import Program, TensorKind
 from tests.program.stablehlo.networks import shaped
 
 SQUARE = shaped(64, 64)
@@ -82,3 +82,16 @@ def test_a_slice_of_what_is_read_later_is_a_copy():
     assert aliases(program) == 0
     cache = program.tensor_name.index("cache")
     assert (program.use_bytes[program.use_tensor == cache] == program.tensor_bytes[cache]).all()
+
+
+@pytest.mark.parametrize("fusion", ["none", "epilogue"])
+def test_results_of_the_same_data_have_buffers_of_their_own(fusion):
+    """Also those that differ in shape only; one of them takes the place of a donated argument."""
+
+    def several(x):
+        y = jnp.tanh(x @ x)
+        return y, y, y.reshape(-1), y.T
+
+    program = from_jax(several, shaped(64, 64), donate_argnums=0, fusion=fusion)
+    assert (program.tensor_kind == TensorKind.OUTPUT).sum() == 4
+    assert program.op_type.count("Identity") == 3

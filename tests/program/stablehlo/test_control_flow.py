@@ -3,6 +3,8 @@
 import jax
 import jax.numpy as jnp
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from memplace_env import from_jax
 from memplace_env._lib.errors import WorkloadError
@@ -93,7 +95,9 @@ def test_the_branch_with_most_work():
         return jax.lax.cond(flag, lambda x: x + 1, lambda x: (x @ w) @ w, x)
 
     with pytest.warns(
-        UserWarning, match="either: Where the data choose a branch, the one with most work is taken, once"
+        UserWarning,
+        match=r"either: Where the data choose a branch, the one with most work is taken, once\. .* others: condition 1 "
+        r"has branch 0 \(8,192 MACs, peak of 1,024 bytes\), branch 1 \(0 MACs, peak of 512 bytes\)",
     ):
         result = from_jax(either, shaped(32, 32), shaped(4, 32), shaped(dtype=jnp.bool_))
     assert work(result)[0] == 2 * 4 * 32 * 32
@@ -106,6 +110,32 @@ def test_the_branch_with_most_work():
         shaped(4, 32),
     )
     assert work(program)[0] == 4 * 32 * 32
+
+
+@given(
+    captured=st.lists(st.sampled_from(["h", "g", None]), min_size=2, max_size=2),
+    behind=st.booleans(),
+    trips=st.sampled_from([None, 0, 2]),
+    fusion=st.sampled_from(["none", "conv", "epilogue"]),
+)
+@settings(max_examples=12, deadline=None)
+@pytest.mark.filterwarnings("ignore:.*the data choose a branch")
+def test_top_level_work_stays_whatever_is_decided(captured, behind, trips, fusion):
+    """Work for the condition, for what a branch or a loop captures, and with the result."""
+
+    def function(w, x):
+        values = {"c": jnp.tanh(x @ w), "h": jnp.tanh(x @ w.T), "g": jnp.sin(x @ w), None: jnp.zeros((8, 8))}
+        first, second = (values[name] for name in captured)
+        if trips is None:
+            made = jax.lax.cond(values["c"].max() > 0, lambda: first + 1, lambda: second)
+        else:
+            goes_on = lambda state: (state.sum() + values["c"].max()) < 9  # noqa: E731
+            made = jax.lax.while_loop(goes_on, lambda state: state + first, jnp.zeros((8, 8)))
+        return made @ w if behind else jnp.abs(made)
+
+    result = from_jax(function, shaped(8, 8), shaped(8, 8), fusion=fusion, trips=trips)
+    due = {"c", *(captured if trips is None else captured[:1])} - {None}
+    assert work(result)[0] == (len(due) + behind) * 8**3
 
 
 def test_checkpoints_compute_again():

@@ -22,7 +22,7 @@ def geometry_columns(site: Site, channels_last: bool) -> tuple[int, ...]:
 
     data = next((value for value in site.inputs if value is not None and not value.constant), None)
     ifm = (0, 0, 0, 0) if data is None else columns(data.shape)
-    ofm = columns(site.result.shape)
+    ofm = columns(site.result.shape) if any(site.outputs) else (0, 0, 0, 0)
     return (*ifm, *ofm[1:], site.attribute("group", 1), *_window(site, ifm[1], ofm[1]))
 
 

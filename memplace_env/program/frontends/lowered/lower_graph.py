@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
 
 from memplace_env._lib.errors import WorkloadError
 from memplace_env.program.frontends.lowered.buffer_ops import Buffer, Op, OpGraph
@@ -12,10 +14,15 @@ from memplace_env.program.frontends.lowered.graph_values import Value, deployed_
 from memplace_env.program.frontends.lowered.independence import Axes, Independent, NamedView, independent
 from memplace_env.program.frontends.lowered.node_graph import Gemm, Node, NodeGraph, Operator, Site
 from memplace_env.program.frontends.lowered.rule_errors import ErrorsOfRules
-from memplace_env.program.frontends.lowered.rules.independent_axes import NOTHING
+from memplace_env.program.frontends.lowered.rules import vector_ops
+from memplace_env.program.frontends.lowered.rules.independent_axes import NOTHING, moved
 from memplace_env.program.frontends.lowered.rules.matrix_products import NO_GEMM
 from memplace_env.program.frontends.lowered.strides import Strides, reshaped, row_major, transposed
 from memplace_env.program.limits import MAX_WORK
+from memplace_env.program.names import stem
+
+_COPY: Final = Operator("Identity", vector_ops=vector_ops.nothing, axes=moved)
+"""A copy of a graph output."""
 
 
 def lower(graph: NodeGraph, dtype: str | None) -> OpGraph:
@@ -34,7 +41,7 @@ def lower(graph: NodeGraph, dtype: str | None) -> OpGraph:
 def work_of(node: Node, values: Mapping[str, Value]) -> int:
     """Return the sum of a node's multiply-accumulates and element operations, to compare branches."""
     site = Site.of(node, values, {name for name in node.outputs if name in values}, None, False)
-    if site.result.constant:
+    if not any(site.outputs) or site.result.constant:
         return 0
     with _blaming(node):
         gemm = NO_GEMM if node.operator.product is None else node.operator.product(site)
@@ -43,42 +50,64 @@ def work_of(node: Node, values: Mapping[str, Value]) -> int:
 
 class _Lowering:
     def __init__(self, graph: NodeGraph, dtype: str | None) -> None:
-        self._graph = graph
+        self._values = dict(graph.values)
+        self._graph = replace(graph, values=self._values)
         self._dtype = dtype
         self._source: dict[str, str] = {}
         self._strides: dict[str, Strides | None] = {}
         self._buffers: dict[str, Buffer] = {}
 
     def run(self) -> OpGraph:
-        ops = []
+        ops: list[Op] = []
         for site, source in self._live():
             node = site.node
             if source is not None:
                 self._source[node.outputs[0]] = self._root(node.inputs[source])
                 with _blaming(node):
                     self._strides[node.outputs[0]] = self._viewed(site, source)
-            elif not site.result.constant:
+            elif not node.outputs or not site.result.constant:
                 ops.append(self._op(site))
+        roots = {name: self._root(name) for name in self._graph.outputs}
         written = {name for op in ops for name in op.outputs}
-        outputs = frozenset(self._root(name) for name in self._graph.outputs) & written
-        return OpGraph(tuple(ops), self._buffers, outputs)
+        makers = {name: node.name for node in self._graph.nodes for name in node.outputs}
+        outputs: set[str] = set()
+        for name in self._graph.outputs:
+            if roots[name] in outputs:
+                ops.append(self._copy(name, makers[name]))
+                outputs.update(ops[-1].outputs)
+            outputs.update({roots[name]} & written)
+        return OpGraph(tuple(ops), self._buffers, frozenset(outputs))
+
+    def _copy(self, name: str, maker: str) -> Op:
+        """Return the op that copies a graph output to a buffer of its own, as another output has the same data.
+
+        If it is a view, the op covers the node that makes it.
+        """
+        is_view = name not in self._buffers
+        copy = name if is_view else f"{stem(name)}/copy_{len(self._buffers)}"
+        self._values[copy] = self._values[name]
+        node = Node(_COPY, maker if is_view else copy, (name,), (copy,), {})
+        op = self._op(Site.of(node, self._values, {copy}, self._dtype, True))
+        return op if is_view else replace(op, nodes=())
 
     def _live(self) -> Iterator[tuple[Site, int | None]]:
-        """Return the nodes that graph outputs depend on, in order, with the outputs that are used and not empty.
+        """Return the nodes that graph outputs depend on, in order, with the outputs that are written and not empty.
 
         Each comes with the position of the input whose buffer its result is a view of, None for a tensor of its own.
         """
         # Backwards: `needed` are names that a graph output depends on, `delivered` graph outputs and what they view.
         needed, delivered = set(self._graph.outputs), set(self._graph.outputs)
-        live = []
+        live, values = [], self._graph.values
         for node in reversed(self._graph.nodes):
-            used = {name for name in node.outputs if name and name in needed and self._graph.values[name].elements}
-            if not used:
+            filled = [name for name in node.outputs if name in values and values[name].elements]
+            if node.outputs and not needed.intersection(filled):
                 continue
-            site = Site.of(node, self._graph.values, used, self._dtype, node.outputs[0] in delivered)
+            always = node.outputs[: node.operator.written]
+            written = {name for name in filled if name in needed or name in always}
+            site = Site.of(node, values, written, self._dtype, not delivered.isdisjoint(node.outputs[:1]))
             with _blaming(node):
                 source = _view_source(site)
-            needed.update(node.inputs if source is None else (node.inputs[source],))
+            needed.update(node.captured, node.inputs if source is None else (node.inputs[source],))
             if source is not None and site.delivered:
                 delivered.add(node.inputs[source])
             live.append((site, source))
@@ -96,10 +125,10 @@ class _Lowering:
             )
         with _blaming(node):
             gemm = NO_GEMM if operator.product is None else operator.product(site)
-            vector_ops = 0 if operator.vector_ops is None else operator.vector_ops(site)
+            element_ops = 0 if operator.vector_ops is None else operator.vector_ops(site)
             geometry = geometry_columns(site, self._graph.channels_last)
             axes = NOTHING if operator.axes is None else operator.axes(site, self._graph.channels_last)
-        _check_work(node, gemm, vector_ops, geometry)
+        _check_work(node, gemm, element_ops, geometry)
         inputs = tuple(self._operand(name, position, operator) for position, name in enumerate(node.inputs))
         outputs = tuple(name for name, value in zip(node.outputs, site.outputs, strict=True) if value is not None)
         for name in filter(None, (*inputs, *outputs)):
@@ -115,7 +144,7 @@ class _Lowering:
             self._independent(node.outputs, node.outputs, site.outputs, axes.outputs),
         )
         return Op(
-            operator, node.name, inputs, outputs, reads, gemm, vector_ops, geometry, nodes=(node.name,),
+            operator, node.name, inputs, outputs, reads, gemm, element_ops, geometry, nodes=(node.name,),
             independent=cuts[0] | cuts[1],
         )  # fmt: skip
 
@@ -167,8 +196,10 @@ def _view_source(site: Site) -> int | None:
     operator = site.node.operator
     if operator.view_of_constants and site.result.constant:
         return 0
+    if operator.view is None:
+        return None
     first, *others = site.outputs
-    if operator.view is None or first is None or any(value is not None for value in others):
+    if first is None or any(value is not None for value in others):
         return None
     return operator.view(site)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from enum import Flag, auto
 from typing import TYPE_CHECKING, Any
 
@@ -62,6 +62,7 @@ class Operator:
         bias: input position of its bias, if it is a `conv_head`.
         parameters: input positions of parameters (axes, pads, ...), where constants are not tensors of the Program.
         gathers: input positions of tables, of which only the rows in the result are read.
+        tuples: input positions of tensors whose last axis is read whole, if the operator only moves elements.
         view: rule for the input position that a node's only result is a view of, None for a tensor of its own; called
             only for nodes that use the first output alone. Without a rule the result is never a view.
         view_of_constants: whether the result for a constant input 0 is a view, stored in the form that is needed.
@@ -83,6 +84,8 @@ class Operator:
         largest: rule for the largest shapes of its outputs, by position, where the data decide their size; None: any
             size that is passed will do. The site has no outputs yet.
         keeps_elements: whether its result must have as many elements as input 0, which ONNX's inference does not check.
+        written: number of its first outputs that its kernel writes even if nothing reads them, None for all.
+        pooled: rule for the shape of its outputs, from a node without outputs and the shape that ONNX infers.
         branches: whether it is control flow that picks one of its subgraphs.
         loops: whether it is control flow that repeats its subgraph.
     """
@@ -96,6 +99,7 @@ class Operator:
     bias: int = 2
     parameters: tuple[int, ...] = ()
     gathers: tuple[int, ...] = ()
+    tuples: tuple[int, ...] = ()
     view: Callable[[Site], int | None] | None = None
     view_of_constants: bool = False
     order: Callable[[Site], Sequence[int]] | None = None
@@ -114,6 +118,8 @@ class Operator:
     shapes: Callable[[Site], Sequence[Value | None]] | None = None
     largest: Callable[[Site], Sequence[Shape]] | None = None
     keeps_elements: bool = False
+    written: int | None = 1
+    pooled: Callable[[Site, Shape], Shape] | None = None
     branches: bool = False
     loops: bool = False
 
@@ -136,8 +142,9 @@ class Node:
         operator: properties of its operator.
         name: from the file, or generated.
         inputs: value names, "" for an absent optional input.
-        outputs: value names, "" for an absent optional output.
+        outputs: value names, "" for an absent optional output; none for an op that decides what runs.
         attributes: by name.
+        captured: names of values that are computed although it may not read them.
     """
 
     operator: Operator
@@ -145,6 +152,7 @@ class Node:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     attributes: Mapping[str, Any]
+    captured: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,14 +164,14 @@ class NodeGraph:
         values: by name; outputs that nothing reads may be missing.
         outputs: names of the graph's outputs.
         channels_last: whether feature maps are [batch, height, width, channels]; filters are as in ONNX even so.
-        notes: sentences for the user on what was assumed of the model.
+        choices: by description of a node whose branch the data choose, the graphs of the branch taken and of the other.
     """
 
     nodes: tuple[Node, ...]
     values: Mapping[str, Value]
     outputs: tuple[str, ...]
     channels_last: bool = False
-    notes: tuple[str, ...] = ()
+    choices: Mapping[str, Mapping[str, NodeGraph]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +181,7 @@ class Site:
     Attributes:
         node: the node.
         inputs: by the node's positions, None where one is absent.
-        outputs: by the node's positions, None where one is absent or unused.
+        outputs: by the node's positions, None where one is absent or not written.
         dtype: deployment dtype of floating-point tensors, as in `load_onnx`; None for the file's types.
         delivered: whether the first output, or a view of it, is an output of the graph.
     """
@@ -185,9 +193,9 @@ class Site:
     delivered: bool
 
     @classmethod
-    def of(cls, node: Node, values: Mapping[str, Value], used: Set[str], dtype: str | None, delivered: bool) -> Site:
-        """Return the site of a node in a graph with these `values`; of its outputs only the `used` ones count."""
-        outputs = (values[name] if name in used else None for name in node.outputs)
+    def of(cls, node: Node, values: Mapping[str, Value], written: Set[str], dtype: str | None, delivered: bool) -> Site:
+        """Return the site of a node in a graph with these `values`; of its outputs only the `written` ones count."""
+        outputs = (values[name] if name in written else None for name in node.outputs)
         return cls(node, tuple(map(values.get, node.inputs)), tuple(outputs), dtype, delivered)
 
     def input(self, position: int) -> Value | None:
@@ -208,7 +216,7 @@ class Site:
 
     @property
     def result(self) -> Value:
-        """The first output that is used."""
+        """The first output that is written."""
         return next(filter(None, self.outputs))
 
     def contents(self, position: int) -> Array | None:

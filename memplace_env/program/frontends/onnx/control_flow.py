@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import ChainMap
 from collections.abc import Collection, MutableMapping, Sequence
 from itertools import chain
+from typing import Final
 
 from onnx import GraphProto, NodeProto, TensorProto, helper
 
@@ -13,6 +14,9 @@ from memplace_env.program.frontends.onnx.operator_lookup import operator_of
 from memplace_env.program.frontends.onnx.topology import all_nodes, captured, defined, describe, schedule, subgraphs
 from memplace_env.program.limits import Meter
 from memplace_env.program.names import stem
+
+BRANCHES: Final = {True: "then_branch", False: "else_branch"}
+"""Attributes of an `If` by whether its condition holds."""
 
 
 def inlined_branch(node: NodeProto, taken: bool, meter: Meter) -> tuple[list[TensorProto], list[NodeProto]]:
@@ -24,7 +28,7 @@ def inlined_branch(node: NodeProto, taken: bool, meter: Meter) -> tuple[list[Ten
     Raises:
         WorkloadError: the branch is missing, has another number of outputs, or is too large.
     """
-    key = "then_branch" if taken else "else_branch"
+    key = BRANCHES[taken]
     branch = next((attribute.g for attribute in node.attribute if attribute.name == key), None)
     if branch is None or len(branch.output) != len(node.output):
         raise WorkloadError(f"The {key} of {describe(node)} is missing or has other outputs; the file is damaged.")

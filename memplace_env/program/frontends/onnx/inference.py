@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Callable, Container, Iterable, Sequence
-from dataclasses import dataclass
-from itertools import zip_longest
-from typing import Any, Final
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, zip_longest
+from typing import Any
 
 import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, TypeProto
 
 from memplace_env._lib.errors import WorkloadError
-from memplace_env.program.frontends.lowered.graph_values import Array, Value, as_bool, checked_value
+from memplace_env.program.frontends.lowered.graph_values import INTEGER_BITS, Array, Value, as_bool, checked_value
 from memplace_env.program.frontends.lowered.lower_graph import work_of
 from memplace_env.program.frontends.lowered.node_graph import Node, NodeGraph, Operator
 from memplace_env.program.frontends.lowered.rule_errors import ErrorsOfRules
-from memplace_env.program.frontends.onnx.control_flow import LoopBody, alias, inlined_branch, stacked
+from memplace_env.program.frontends.lowered.rules import vector_ops
+from memplace_env.program.frontends.onnx.control_flow import BRANCHES, LoopBody, alias, inlined_branch, stacked
 from memplace_env.program.frontends.onnx.dims import (
     Binding,
     dim_names,
@@ -35,12 +36,9 @@ from memplace_env.program.frontends.onnx.node_shapes import NodeShapes
 from memplace_env.program.frontends.onnx.onnx_constants import folded, known_value, stored_value
 from memplace_env.program.frontends.onnx.operator_lookup import operator_of, read_node
 from memplace_env.program.frontends.onnx.rules.sequences import SequenceSite, Unrolled
-from memplace_env.program.frontends.onnx.topology import describe, schedule, subgraphs
+from memplace_env.program.frontends.onnx.topology import describe, reads, schedule, subgraphs
 from memplace_env.program.limits import Meter
 from memplace_env.program.names import stem
-
-_NAMED: Final = 3
-"""Most nodes that a note names."""
 
 
 def infer(model: ModelProto, binding: Binding) -> NodeGraph:
@@ -69,7 +67,7 @@ class _ForwardPass:
         self._nodes: list[Node] = []
         self._unknown: dict[str, str] = {}
         self._trips_needed = False
-        self._assumed: dict[str, str] = {}
+        self._assumed: dict[str, Mapping[str, NodeGraph]] = {}
         self._layers: tuple[dict[str, Any], ...] = self._values, self._sequences, self._assumed
 
     def run(self) -> NodeGraph:
@@ -86,14 +84,7 @@ class _ForwardPass:
         self._binding.check_used(dim_names(self._declared), self._asked)
         if self._binding.trips is not None and not self._trips_needed:
             raise WorkloadError("No loop of the model needs a number of rounds, so trips cannot apply; leave it out.")
-        return NodeGraph(tuple(self._nodes), self._values, outputs, notes=self._notes())
-
-    def _notes(self) -> tuple[str, ...]:
-        taken = [f"{branch} of {node}" for node, branch in self._assumed.items()]
-        if not taken:
-            return ()
-        more = f" and {len(taken) - _NAMED} more" if len(taken) > _NAMED else ""
-        return (f"Where the data choose a branch, the one with most work is taken: {', '.join(taken[:_NAMED])}{more}.",)
+        return NodeGraph(tuple(self._nodes), self._values, outputs, choices=self._assumed)
 
     def _add_initializers(self, tensors: Iterable[TensorProto]) -> None:
         for tensor in tensors:
@@ -157,15 +148,45 @@ class _ForwardPass:
         """Run the branch that is known to be taken, else keep the one with most work."""
         condition = next(iter(node.input), "")
         taken = as_bool(self._value(condition, f"the condition of {describe(node)}").data)
+        decided = self._decide(node, [condition], reads(node))
         if taken is not None:
             self._run_branch(node, taken)
-            return
-        tried = {taken: self._tried(node, taken) for taken in (True, False)}
-        taken = tried[True].work >= tried[False].work
-        self._nodes += tried[taken].nodes
-        for items, added in zip(self._layers, tried[taken].added, strict=True):
-            items |= added
-        self._assumed[describe(node)] = "then_branch" if taken else "else_branch"
+        else:
+            tried = {taken: self._tried(node, taken) for taken in (True, False)}
+            taken = tried[True].work >= tried[False].work
+            self._nodes += tried[taken].nodes
+            for items, added in zip(self._layers, tried[taken].added, strict=True):
+                items |= added
+            outputs = tuple(filter(None, node.output))
+            self._assumed[describe(node)] = {
+                BRANCHES[branch]: NodeGraph(
+                    tuple(tried[branch].nodes), ChainMap(tried[branch].added[0], self._values), outputs
+                )
+                for branch in (taken, not taken)
+            }
+        if decided:
+            self._unsettle(node)
+
+    def _decide(self, node: NodeProto, decisive: Iterable[str], captured: Iterable[str]) -> bool:
+        """Add the op that reads what decides over a branch or a round, and return whether anything but constants does.
+
+        What the node captures is computed whatever is decided.
+        """
+        subject = f"the condition of {describe(node)}"
+        read = tuple(name for name in decisive if name and not self._value(name, subject).constant)
+        if read:
+            operator = Operator(node.op_type, vector_ops=vector_ops.nothing)
+            name = node.name or f"{node.op_type}_{len(self._nodes)}"
+            known = chain.from_iterable(self._sequences.get(other, (other,)) for other in captured)
+            self._nodes.append(Node(operator, name, read, (), {}, tuple(known)))
+        return bool(read)
+
+    def _unsettle(self, node: NodeProto) -> None:
+        """Make results no constants, as the data decide over them; small integers stay, as sizes follow from them."""
+        for name in filter(self._values.__contains__, node.output):
+            value = self._values[name]
+            if value.data is None or len(value.shape) > 1 or value.element_type not in INTEGER_BITS:
+                self._values[name] = replace(value, constant=False)
 
     def _tried(self, node: NodeProto, taken: bool) -> _Tried:
         """Run a branch, and undo it."""
@@ -195,6 +216,7 @@ class _ForwardPass:
             self._enter(goes_on, known_value(goes_on, np.array(True)))
         scanned: list[list[str]] = [[] for _ in node.output[body.carried :]]
         rounds = 0
+        decided = self._decide(node, [limit, goes_on], reads(node))
         while self._goes_on(node, rounds, limit, most, goes_on):
             index = f"{prefix}/{rounds}/round"
             self._enter(index, known_value(index, np.array(rounds)))
@@ -205,6 +227,7 @@ class _ForwardPass:
             for values, name in zip(scanned, results[body.carried :], strict=True):
                 values.append(name)
             rounds += 1
+            decided |= self._decide(node, [goes_on], ())
         for name, source in zip(node.output, state, strict=False):
             self._rename(source, name)
         for name, values in zip(node.output[body.carried :], scanned, strict=True):
@@ -215,6 +238,8 @@ class _ForwardPass:
             sequence = f"{prefix}/{name}/rounds"
             self._sequences[sequence] = tuple(values)
             self._run_node(stacked(node, sequence, name))
+        if decided:
+            self._unsettle(node)
 
     def _goes_on(self, node: NodeProto, rounds: int, limit: str, most: Array | None, condition: str) -> bool:
         """Return whether a loop runs one more round; where the data decide it, `trips` does."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -90,18 +91,21 @@ class NodeShapes:
             MisfitError: the operands do not fit together.
             WorkloadError: no accelerator could hold an output.
         """
-        static = {name: value for name, value in zip(node.output, inferred.values, strict=False) if value is not None}
-        if static or read.operator.shapes is None:
-            return static
-        try:
-            ruled = read.operator.shapes(Site(read, tuple(inputs), (), None, False))
-        except Exception as error:  # as above, and whatever a rule raises where operands or attributes are missing
-            raise _misfit(node, inputs, error) from error
-        return {
-            name: checked_value(_subject(node, name), value.shape, value.element_type)
-            for name, value in zip(node.output, ruled, strict=False)
-            if name and value is not None
-        }
+        site, operator = Site(read, tuple(inputs), (), None, False), read.operator
+        shaped = {name: value for name, value in zip(node.output, inferred.values, strict=False) if value is not None}
+        if not shaped and operator.shapes is not None:
+            try:
+                ruled = operator.shapes(site)
+            except Exception as error:  # as above, and whatever a rule raises where operands or attributes are missing
+                raise _misfit(node, inputs, error) from error
+            shaped = {
+                name: checked_value(_subject(node, name), value.shape, value.element_type)
+                for name, value in zip(node.output, ruled, strict=False)
+                if name and value is not None
+            }
+        if operator.pooled is None:
+            return shaped
+        return {name: replace(value, shape=operator.pooled(site, value.shape)) for name, value in shaped.items()}
 
 
 @lru_cache(REMEMBERED)

@@ -14,6 +14,7 @@ from memplace_env._lib.collection import collection_paused
 from memplace_env._lib.errors import WorkloadError
 from memplace_env._lib.hints import nearest
 from memplace_env.program.frontends.lowered.assembly import assemble
+from memplace_env.program.frontends.lowered.branch_costs import NAMED, branch_costs
 from memplace_env.program.frontends.lowered.compute_dtype import check_deployment, computing_dtype
 from memplace_env.program.frontends.lowered.fusion import fuse
 from memplace_env.program.frontends.lowered.lower_graph import lower
@@ -53,7 +54,7 @@ def load_onnx(
     """Read an ONNX model as a Program. Weights need only dims and type: external data is never opened.
 
     Loops are unrolled. Where the data choose the branch of an `If`, the one with most work is taken, and a warning
-    says which.
+    says which, and what each branch costs. An op reads the condition, so that what computes it is never left out.
 
     Args:
         path: an .onnx file.
@@ -82,9 +83,17 @@ def load_onnx(
             ops = lower(graph, dtype)
             computed_in = computing_dtype(ops, dtype)
             program = assemble(fuse(ops, fusion), name=file.stem if name is None else name, dtype=computed_in)
-    for note in graph.notes:
-        warnings.warn(f"{file}: {note}", stacklevel=2)
+    if graph.choices:
+        warnings.warn(f"{file}: {_choices_note(graph.choices, dtype, fusion)}", stacklevel=2)
     return program
+
+
+def _choices_note(choices: Mapping[str, Mapping[str, NodeGraph]], dtype: str | None, fusion: str) -> str:
+    """Return what was assumed where the data choose a branch."""
+    taken = [f"{next(iter(branches))} of {node}" for node, branches in choices.items()]
+    more = f" and {len(taken) - NAMED} more" if len(taken) > NAMED else ""
+    costs = branch_costs(choices.items(), lambda branch: fuse(lower(branch, dtype), fusion))
+    return f"Where the data choose a branch, the one with most work is taken: {', '.join(taken[:NAMED])}{more}. {costs}"
 
 
 def inferred_graph(

@@ -79,11 +79,11 @@ def _convolution(name: str, **more: Any) -> Operator:
 
 
 def _recurrent(name: str, gates: int) -> Operator:
-    return Operator(name, product=matrix_products.recurrent, vector_ops=vector_ops.recurrent(gates))
+    return Operator(name, product=matrix_products.recurrent, vector_ops=vector_ops.recurrent(gates), written=0)
 
 
-def _pooling(name: str, rule: Callable[[Site], int], axes: Rule) -> Operator:
-    return Operator(name, vector_ops=rule, axes=axes, channels_first=True)
+def _pooling(name: str, rule: Callable[[Site], int], axes: Rule, **more: Any) -> Operator:
+    return Operator(name, vector_ops=rule, axes=axes, channels_first=True, **more)
 
 
 _ACTIVATIONS: Final = (
@@ -181,7 +181,7 @@ _ROWS: Final = (
     _elementwise("Mod", fold=shape_folds.remainder),
     # Normalisations, and whatever else takes several operations for each element of the result.
     Operator("AffineGrid", vector_ops=per_result(6), parameters=(1,)),
-    Operator("DynamicQuantizeLinear", vector_ops=per_result(3)),
+    Operator("DynamicQuantizeLinear", vector_ops=per_result(3), written=3),
     Operator("GridSample", vector_ops=per_result(8)),
     Operator(
         "GroupNormalization",
@@ -212,7 +212,10 @@ _ROWS: Final = (
     Operator("SwiGLU", vector_ops=per_result(3)),
     Operator("Upsample", vector_ops=vector_ops.resizing, axes=independent_axes.same_sizes, parameters=(1,)),
     # Pooling and reductions.
-    *(_pooling(name, vector_ops.pooling, window_axes.pooling) for name in ("AveragePool", "LpPool", "MaxPool")),
+    *(
+        _pooling(name, vector_ops.pooling, window_axes.pooling, pooled=missing_values.pooled)
+        for name in ("AveragePool", "LpPool", "MaxPool")
+    ),
     *(
         _pooling(name, per_input(1), window_axes.pooled_wholly)
         for name in ("GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool")
@@ -229,7 +232,7 @@ _ROWS: Final = (
     _reduction("ReduceMin", fold=reduced(np.min)),
     _reduction("ReduceProd", fold=reduced(np.prod)),
     _reduction("ReduceSum", fold=reduced(np.sum)),
-    _reduction("TopK", axes=independent_axes.but_axis(-1), largest=largest_shapes.like_first),
+    _reduction("TopK", axes=independent_axes.but_axis(-1), largest=largest_shapes.like_first, written=2),
     Operator("SoftmaxCrossEntropyLoss", vector_ops=per_input(vector_ops.SOFTMAX)),
     # Data movement.
     *map(_move, ("DepthToSpace", "EyeLike", "ReverseSequence", "SpaceToDepth")),
@@ -240,7 +243,7 @@ _ROWS: Final = (
     _move("Expand", parameters=(1,), view=views.if_same_size, fold=shape_folds.spread),
     _move("Gather", gathers=(0,), fold=shape_folds.rows),
     _move("GatherElements", gathers=(0,), fold=shape_folds.chosen),
-    _move("GatherND", gathers=(0,)),
+    _move("GatherND", gathers=(0,), tuples=(1,)),
     _move("MaxUnpool", parameters=(2,), axes=None, channels_first=True),
     _move("OneHot", parameters=(1, 2)),
     _move("Pad", parameters=(1, 2, 3), view=views.if_no_padding),
@@ -254,7 +257,7 @@ _ROWS: Final = (
         fold=shape_folds.part,
         largest=largest_shapes.like_first,
     ),
-    _move("Split", parameters=(1,), view=views.if_same_size, fold=shape_folds.pieces),
+    _move("Split", parameters=(1,), view=views.if_same_size, fold=shape_folds.pieces, written=None),
     _move("Tile", parameters=(1, 2), view=views.if_same_size, fold=shape_folds.repeated),
     _move(
         "Transpose",

@@ -16,6 +16,7 @@ from memplace_env.program.frontends.lowered.node_graph import BehindConv, Operat
 from memplace_env.program.frontends.lowered.rules import independent_axes, vector_ops, views, window_axes
 from memplace_env.program.frontends.lowered.rules import matrix_products as products
 from memplace_env.program.frontends.lowered.rules.vector_ops import per_input, per_result
+from memplace_env.program.frontends.onnx.rules import missing_values
 from memplace_env.program.frontends.onnx.rules import runtime_costs as costs
 from memplace_env.program.frontends.onnx.rules import runtime_shapes as shapes
 
@@ -126,6 +127,7 @@ _ROWS: Final = (
         vector_ops=vector_ops.pooling,
         shapes=shapes.standard("AveragePool", (0,), 11),
         channels_first=True,
+        pooled=missing_values.pooled,
     ),
     Operator(
         "QLinearGlobalAveragePool",

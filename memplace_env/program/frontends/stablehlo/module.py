@@ -29,6 +29,11 @@ class Instruction:
     attributes: Mapping[str, Any]
     blocks: tuple[HloBlock, ...]
 
+    @property
+    def captured(self) -> set[int]:
+        """Numbers of the values around it that its blocks read."""
+        return {number for block in self.blocks for number in block.captured}
+
 
 @dataclass(frozen=True, slots=True)
 class HloBlock:
@@ -43,6 +48,24 @@ class HloBlock:
     arguments: tuple[int, ...]
     instructions: tuple[Instruction, ...]
     returned: tuple[int, ...]
+
+    @property
+    def captured(self) -> set[int]:
+        """Numbers of the values that it reads and does not make."""
+        read, made = set(self.returned), set(self.arguments)
+        for instruction in self.instructions:
+            read |= {*instruction.inputs, *instruction.captured}
+            made.update(instruction.results)
+        return read - made
+
+    def live(self) -> list[Instruction]:
+        """Return the instructions that the returned values depend on, in order."""
+        needed, live = set(self.returned), []
+        for instruction in reversed(self.instructions):
+            if needed.intersection(instruction.results):
+                needed |= {*instruction.inputs, *instruction.captured}
+                live.append(instruction)
+        return live[::-1]
 
 
 @dataclass(frozen=True, slots=True)

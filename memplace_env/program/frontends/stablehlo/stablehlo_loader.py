@@ -11,6 +11,8 @@ from typing import Any, Final
 
 from memplace_env._lib.errors import WorkloadError
 from memplace_env.program.frontends.lowered.assembly import assemble
+from memplace_env.program.frontends.lowered.branch_costs import branch_costs
+from memplace_env.program.frontends.lowered.buffer_ops import OpGraph
 from memplace_env.program.frontends.lowered.compute_dtype import check_deployment, computing_dtype
 from memplace_env.program.frontends.lowered.fusion import fuse
 from memplace_env.program.frontends.lowered.graph_values import FLOAT_BITS
@@ -22,7 +24,7 @@ from memplace_env.program.frontends.stablehlo.stablehlo_lowering import lower
 from memplace_env.program.frontends.stablehlo.stablehlo_operators import work
 from memplace_env.program.frontends.stablehlo.stablehlo_reader import read_module
 from memplace_env.program.frontends.stablehlo.stablehlo_schedule import scheduled
-from memplace_env.program.frontends.stablehlo.tracer import trace
+from memplace_env.program.frontends.stablehlo.tracer import Trace, trace
 from memplace_env.program.limits import check_trips
 from memplace_env.program.model_file import errors_named, read_bytes
 from memplace_env.program.program import Program
@@ -150,17 +152,23 @@ def _program(
     module: Module, name: str, dtype: str | None, fusion: str, trips: int | None, weights: Collection[int] | None
 ) -> Program:
     traced = trace(module, work, trips)
-    if traced.assumed:
-        times = "once" if traced.assumed == 1 else f"{traced.assumed} times"
-        said = f"{name}: Where the data choose a branch, the one with most work is taken, {times}."
-        warnings.warn(said, stacklevel=3)
     constant = {traced.arguments[number] for number in _weights(module, weights)}
-    aliases = {traced.outputs[a.becomes]: n for a, n in zip(module.arguments, traced.arguments, strict=True)
-               if a.becomes is not None and 0 <= a.becomes < len(traced.outputs)}  # fmt: skip
+
+    def fused(ops: OpGraph) -> OpGraph:
+        return fuse_loops(ops) if fusion == "epilogue" else fuse(ops, fusion)
+
+    def ordered(branch: Trace) -> OpGraph:
+        return scheduled(fused(lower(branch, dtype, constant, {}, fusion != "none")[0]))
+
+    if traced.choices:
+        times = "once" if len(traced.choices) == 1 else f"{len(traced.choices)} times"
+        said = f"{name}: Where the data choose a branch, the one with most work is taken, {times}."
+        conditions = ((f"condition {number}", branches) for number, branches in enumerate(traced.choices, 1))
+        warnings.warn(f"{said} {branch_costs(conditions, ordered)}", stacklevel=3)
+    aliases = {a.becomes: n for a, n in zip(module.arguments, traced.arguments, strict=True) if a.becomes is not None}
     ops, in_place = lower(traced, dtype, constant, aliases, fusion != "none")
-    fused = fuse_loops(ops) if fusion == "epilogue" else fuse(ops, fusion)
-    ordered = scheduled(possible_aliases(ops, fused, in_place))
-    partial = with_partial_updates(ops, ordered, in_place)
+    in_order = scheduled(possible_aliases(ops, fused(ops), in_place))
+    partial = with_partial_updates(ops, in_order, in_place)
     return assemble(partial, name=name, dtype=computing_dtype(ops, dtype))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
 from memplace_env._lib.errors import WorkloadError
 from memplace_env.program.frontends.lowered.buffer_ops import Buffer, Op, OpGraph
@@ -51,7 +51,7 @@ class _Source:
 
 
 def lower(
-    trace: Trace, dtype: str | None, weights: Set[str], aliases: Mapping[str, str], dissolve: bool
+    trace: Trace, dtype: str | None, weights: Set[str], aliases: Mapping[int, str], dissolve: bool
 ) -> tuple[OpGraph, Mapping[str, InPlace]]:
     """Return the ops of a trace with their buffers, and by name of an op the operands in whose place it can work.
 
@@ -59,7 +59,7 @@ def lower(
         trace: straight-line code.
         dtype: the deployment dtype of all floating-point tensors, None to keep the module's.
         weights: names of the arguments that are weights.
-        aliases: by name of an output, the argument whose place it takes.
+        aliases: by number of an output, the argument whose place it takes.
         dissolve: whether readers compute slices and widened copies themselves, as they always do with broadcasts.
 
     Raises:
@@ -71,6 +71,7 @@ def lower(
 class _Lowering:
     def __init__(self, trace: Trace, dtype: str | None, weights: Set[str], dissolve: bool) -> None:
         self._trace = trace
+        self._values = dict(trace.values)
         self._dtype = dtype
         self._weights = weights
         self._dissolve = dissolve
@@ -80,7 +81,7 @@ class _Lowering:
         self._counted: set[str] = set()
         self._in_place: dict[str, InPlace] = {}
 
-    def run(self, aliases: Mapping[str, str]) -> tuple[OpGraph, Mapping[str, InPlace]]:
+    def run(self, aliases: Mapping[int, str]) -> tuple[OpGraph, Mapping[str, InPlace]]:
         for name in (*self._trace.arguments, *self._trace.literals):
             self._own(name)
         ops = []
@@ -92,16 +93,27 @@ class _Lowering:
                 else:
                     self._sources[node.outputs[0]] = source
         written = {name for op in ops for name in op.outputs}
-        roots = {name: self._sources[name].buffer for name in self._trace.outputs if name in self._sources}
-        outputs = frozenset(root for root in roots.values() if root is not None and root in written)
+        outputs: set[str] = set()
         alias_of: dict[str, str] = {}
-        for name, argument in aliases.items():
-            root = roots.get(name)
-            fits = root in outputs and argument in self._buffers and argument not in alias_of.values()
-            fits = fits and self._sources[name].aligned
-            if root is not None and fits and self._buffers[root].bytes == self._buffers[argument].bytes:
-                alias_of.setdefault(root, argument)
-        return OpGraph(tuple(ops), self._buffers, outputs, alias_of), self._in_place
+        for number, name in enumerate(self._trace.outputs):
+            source = self._source(name)
+            root, argument = source.buffer, aliases.get(number, "")
+            if root is None or root not in written:
+                continue
+            if root in outputs:
+                ops.append(self._copy(name))
+                (root,) = ops[-1].outputs
+            outputs.add(root)
+            fits = argument in self._buffers and argument not in alias_of.values() and source.aligned
+            if fits and self._buffers[root].bytes == self._buffers[argument].bytes:
+                alias_of[root] = argument
+        return OpGraph(tuple(ops), self._buffers, frozenset(outputs), alias_of), self._in_place
+
+    def _copy(self, name: str) -> Op:
+        """Return the op that copies a result to a buffer of its own, as another result has the same data."""
+        copy = name if name not in self._buffers else f"{name}/copy_{len(self._buffers)}"
+        self._values[copy] = self._value(name)
+        return self._op(TraceNode("copy", (name,), (copy,), {}))
 
     def _own(self, name: str) -> None:
         """Enter a value that is a buffer of its own."""
@@ -116,7 +128,7 @@ class _Lowering:
         self._sources[name] = _Source({name: value.elements}, name)
 
     def _value(self, name: str) -> Value:
-        return self._trace.values[name]
+        return self._values[name]
 
     def _source(self, name: str) -> _Source:
         return self._sources.get(name, _Source())
@@ -161,7 +173,7 @@ class _Lowering:
         return deployed_bits(value.element_type, self._dtype) or 0
 
     def _op(self, node: TraceNode) -> Op:
-        product, work = gemm(node, self._trace.values), vector_ops(node, self._trace.values)
+        product, work = gemm(node, self._values), vector_ops(node, self._values)
         reads: dict[str, int] = {}
         for name in dict.fromkeys(node.inputs):
             source = self._source(name)
@@ -181,8 +193,9 @@ class _Lowering:
         outputs = tuple(name for name in node.outputs if name in self._buffers)
         if is_move(node):
             row = replace(row, elementwise=True)
-        self._in_place[node.outputs[0]] = self._works_in_place(node)
-        return Op(row, node.outputs[0], inputs, outputs, reads, product, work, self._geometry(node))
+        name = next(iter(node.outputs), "/".join((node.name, *node.inputs)))
+        self._in_place[name] = self._works_in_place(node)
+        return Op(row, name, inputs, outputs, reads, product, work, self._geometry(node))
 
     def _works_in_place(self, node: TraceNode) -> InPlace:
         """Return the operands in whose place the node can write its result."""
@@ -192,7 +205,7 @@ class _Lowering:
             candidates, written, reads_old = 1, update, bool(node.body)
         else:
             candidates, written, reads_old = len(sources) if is_elementwise(node) else 0, None, False
-        size = self._value(node.outputs[0]).elements
+        size = self._value(node.outputs[0]).elements if node.outputs else 0
         in_place: set[str] = set()
         others: set[str] = set()
         for position, source in enumerate(sources):
@@ -216,17 +229,18 @@ class _Lowering:
     def _geometry(self, node: TraceNode) -> tuple[int, ...]:
         """Return the geometry of the ONNX node that does the same."""
         values = [self._value(name) for name in node.inputs]
-        result, attributes = self._value(node.outputs[0]), {}
+        results = [self._value(name) for name in node.outputs[:1]]
+        attributes: dict[str, Any] = {}
         if node.name == "convolution":
             given, dims = node.attributes, node.attributes["dimension_numbers"]
             rank = len(dims["input_spatial"])
             sides = (
                 (values[0], "input_batch", "input_feature", "input_spatial"),
                 (values[1], "kernel_output_feature", "kernel_input_feature", "kernel_spatial"),
-                (result, "output_batch", "output_feature", "output_spatial"),
+                (results[0], "output_batch", "output_feature", "output_spatial"),
             )
             shaped = [replace(v, shape=in_onnx_order(v.shape, *(dims[name] for name in names))) for v, *names in sides]
-            values, result = shaped[:2], shaped[2]
+            values, results = shaped[:2], shaped[2:]
             padding = given.get("padding", [[0, 0]] * rank)
             attributes = {
                 "group": given.get("feature_group_count", 1),
@@ -235,4 +249,6 @@ class _Lowering:
                 "pads": (*(low for low, _ in padding), *(high for _, high in padding)),
             }
         onnx = Node(operator(node), node.name, node.inputs, node.outputs, attributes)
-        return geometry_columns(Site(onnx, tuple(values), (result,), self._dtype, False), node.name != "convolution")
+        return geometry_columns(
+            Site(onnx, tuple(values), tuple(results), self._dtype, False), node.name != "convolution"
+        )

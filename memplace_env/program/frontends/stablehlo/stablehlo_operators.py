@@ -45,6 +45,7 @@ _OWN_ELEMENTWISE: Final[Mapping[str, str]] = {
 _MOVES: Final[Mapping[str, str]] = {
     "broadcast_in_dim": "Expand",
     "concatenate": "Concat",
+    "copy": "Identity",
     "dynamic_slice": "Slice",
     "dynamic_update_slice": "TensorScatter",
     "gather": "Gather",
@@ -52,6 +53,9 @@ _MOVES: Final[Mapping[str, str]] = {
     "slice": "Slice",
 }
 """Operations that only move elements."""
+
+_DECISIONS: Final = {"case": "If", "if": "If", "while": "Loop"}
+"""Operations that decide what runs."""
 
 VIEWS: Final = frozenset({"reshape", "transpose", "reverse", "copy"})
 """Operations whose result is a view of the operand, as the compiler chooses layouts and directions of reading."""
@@ -139,6 +143,7 @@ _ROWS: Final[Mapping[str, Operator]] = {
     **{name: Operator(own, elementwise=True) for name, own in _OWN_ELEMENTWISE.items()},
     **{name: Operator(own) for name, own in _MOVES.items()},
     **{name: Operator(own) for name, (own, _) in _OTHERS.items()},
+    **{name: Operator(own) for name, own in _DECISIONS.items()},
 }
 
 

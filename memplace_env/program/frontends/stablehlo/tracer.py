@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, Final
 
 from memplace_env._lib.errors import WorkloadError
@@ -36,9 +37,10 @@ class TraceNode:
     Attributes:
         name: name of the instruction.
         inputs: names of the values read.
-        outputs: names of the values written.
+        outputs: names of the values written; none for a node that decides what runs.
         attributes: attributes of the instruction.
         body: names of the instructions in its regions, in order.
+        captured: names of values that are computed although it may not read them.
     """
 
     name: str
@@ -46,6 +48,7 @@ class TraceNode:
     outputs: tuple[str, ...]
     attributes: Mapping[str, Any]
     body: tuple[str, ...] = ()
+    captured: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +61,7 @@ class Trace:
         arguments: names of the main function's arguments.
         literals: names of constants of more than `MAX_KNOWN_ELEMENTS` elements that are not all equal.
         outputs: names of the main function's results.
-        assumed: number of conditions that the data decide, of which the branch with most work was taken.
+        choices: for each condition that the data decide its branches, first the one with most work, which is taken.
     """
 
     nodes: tuple[TraceNode, ...]
@@ -66,7 +69,7 @@ class Trace:
     arguments: tuple[str, ...]
     literals: frozenset[str]
     outputs: tuple[str, ...]
-    assumed: int = 0
+    choices: tuple[Mapping[str, Trace], ...] = ()
 
 
 Work = Callable[[TraceNode, Mapping[str, Value]], int]
@@ -87,14 +90,19 @@ def trace(module: Module, work: Work, trips: int | None = None) -> Trace:
     arguments = [tracer.enter(argument.name, argument.type) for argument in module.arguments]
     outputs = tracer.run(module.functions["main"], arguments, {})
     outputs = [tracer.whole(name) for name in outputs]
-    needed, nodes = set(outputs), []
-    for node in reversed(tracer.nodes):
-        if needed.intersection(node.outputs):
-            needed.update(node.inputs)
-            nodes.append(node)
-    nodes.reverse()
+    nodes, _ = _live(tracer.nodes, outputs)
     literals = frozenset(tracer.literals)
-    return Trace(tuple(nodes), tracer.values, tuple(arguments), literals, tuple(outputs), tracer.assumed)
+    return Trace(nodes, tracer.values, tuple(arguments), literals, tuple(outputs), tuple(tracer.choices))
+
+
+def _live(nodes: Sequence[TraceNode], outputs: Sequence[str]) -> tuple[tuple[TraceNode, ...], set[str]]:
+    """Return the nodes that values depend on, with those that decide, and the names of all that they need."""
+    needed, live = set(outputs), []
+    for node in reversed(nodes):
+        if not node.outputs or needed.intersection(node.outputs):
+            needed.update(node.inputs, node.captured)
+            live.append(node)
+    return tuple(reversed(live)), needed
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +132,8 @@ class _Tracer:
         self._unmade: set[str] = set()
         self._calls: list[str] = []
         self._steps = 0
-        self.assumed = 0
+        self.choices: list[Mapping[str, Trace]] = []
+        self._live_instructions: dict[int, list[Instruction]] = {}
 
     def enter(self, wanted: str, value: Value) -> str:
         """Add a value and return its name: `wanted`, or that with a number."""
@@ -139,7 +148,9 @@ class _Tracer:
         """Trace a block with the names of its inputs and of the values around it; return the names of its results."""
         names = dict(scope)
         names.update(zip(block.arguments, inputs, strict=True))
-        for instruction in block.instructions:
+        if id(block) not in self._live_instructions:
+            self._live_instructions[id(block)] = block.live()
+        for instruction in self._live_instructions[id(block)]:
             self._steps += 1
             if self._steps > MAX_STEPS:
                 raise WorkloadError(
@@ -195,16 +206,18 @@ class _Tracer:
 
     def _while(self, instruction: Instruction, inputs: list[str], scope: Mapping[int, str]) -> list[str]:
         condition, body = instruction.blocks
-        state, rounds = inputs, 0
+        state, rounds, decided = inputs, 0, False
         while True:
-            (goes_on,) = (self.values[name].data for name in self.run(condition, state, scope))
+            (name,) = self.run(condition, state, scope)
+            goes_on = self.values[name].data
+            decided |= self._decide(instruction, name, () if rounds else [*inputs, *_captured(instruction, scope)])
             if goes_on is None and self._trips is None:
                 raise WorkloadError(
                     f"The data determine how often a loop over {len(state)} values runs; pass its number of rounds as "
                     "trips= (--trips)."
                 )
             if not (rounds < (self._trips or 0) if goes_on is None else bool(goes_on)):
-                return state
+                return list(map(self._unsettled, state)) if decided else state
             state, rounds = self.run(body, state, scope), rounds + 1
 
     def _branches(self, instruction: Instruction, inputs: list[str], scope: Mapping[int, str]) -> list[str]:
@@ -215,21 +228,60 @@ class _Tracer:
             if instruction.name == "if":
                 chosen = 0 if chosen else 1
             return self.run(blocks[chosen if 0 <= chosen < len(blocks) else -1], [], scope)
+        if not blocks:
+            raise WorkloadError(f"A {instruction.name} has no branches; the module is damaged.")
+        decided = self._decide(instruction, inputs[0], _captured(instruction, scope))
         # Each branch is traced from the same state, into a list of its own; only the nodes of the best one stay.
-        before, best = self.nodes, None
-        for block in blocks:
+        before, chosen_before, tried = self.nodes, len(self.choices), []
+        for number, block in enumerate(blocks):
             self.nodes = []
             stacks, unmade = dict(self._stacks), set(self._unmade)
             results = [self.whole(name) for name in self.run(block, [], scope)]
             work = sum(self._work(node, self.values) for node in self.nodes)
-            if best is None or work > best[0]:
-                best = work, self.nodes, results
+            inner = self.choices[chosen_before:]
+            del self.choices[chosen_before:]
+            tried.append((-work, number, self.nodes, results, inner))
             self._stacks, self._unmade = stacks, unmade
-        if best is None:
-            raise WorkloadError(f"A {instruction.name} has no branches; the module is damaged.")
-        self.nodes = before + best[1]
-        self.assumed += 1
-        return best[2]
+        tried.sort(key=lambda branch: branch[:2])
+        _, _, nodes, results, inner = tried[0]
+        self.nodes = before + nodes
+        traces = {f"branch {number}": self._alone(nodes, results) for _, number, nodes, results, _ in tried}
+        self.choices += [*inner, traces]
+        return list(map(self._unsettled, results)) if decided else results
+
+    def _alone(self, nodes: Sequence[TraceNode], results: Sequence[str]) -> Trace:
+        """Return a branch as code of its own, whose arguments are the values that it captures."""
+        live, needed = _live(nodes, results)
+        made = {name for node in live for name in node.outputs} | self.literals
+        arguments = (name for name in sorted(needed - made) if not self.values[name].constant)
+        return Trace(live, self.values, tuple(arguments), frozenset(self.literals), tuple(results))
+
+    def _decide(self, instruction: Instruction, name: str, captured: Sequence[str]) -> bool:
+        """Add the node that reads a condition, and return whether that is no constant.
+
+        What the instruction captures is computed whatever is decided.
+        """
+        if self.values[name].constant:
+            return False
+        parts = chain.from_iterable(map(self._parts, captured))
+        self.nodes.append(TraceNode(instruction.name, (self.whole(name),), (), {}, captured=tuple(parts)))
+        return True
+
+    def _parts(self, name: str) -> list[str]:
+        """Return the slices of a tensor that are still apart, and what they were written to; else the tensor."""
+        if name not in self._unmade:
+            return [name]
+        stack = self._stacks[name]
+        return [part for inner in (stack.base, *stack.pieces.values()) for part in self._parts(inner)]
+
+    def _unsettled(self, name: str) -> str:
+        """Return a result that is no constant, as the data decide over it; known integers stay, such as counters."""
+        value = self.values[name]
+        if not value.constant or value.data is not None:
+            return name
+        copy = self.enter(name, replace(value, constant=False))
+        self.nodes.append(TraceNode("broadcast_in_dim", (name,), (copy,), {}))
+        return copy
 
     def whole(self, name: str) -> str:
         """Return a value as one tensor, after adding the node that concatenates its slices if it has some."""
@@ -283,6 +335,10 @@ class _Tracer:
         else:
             starts = self._starts(indices, operand, shape)
         return None if starts is None else stack.pieces.get(starts)
+
+
+def _captured(instruction: Instruction, scope: Mapping[int, str]) -> list[str]:
+    return [scope[number] for number in sorted(instruction.captured) if number in scope]
 
 
 def _overlap(a: Shape, b: Shape, shape: Shape) -> bool:

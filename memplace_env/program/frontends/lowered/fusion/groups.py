@@ -45,8 +45,8 @@ class Group:
 def regrouped(graph: OpGraph, groups: Iterable[Group]) -> OpGraph:
     """Return the graph with each group as one op at the position of its last member.
 
-    Results that are read outside their group or are graph outputs are still written. The parts of a tensor that several
-    members read add up, at most to the whole tensor.
+    Results that are read outside their group or nowhere, or are graph outputs, are still written. The parts of a tensor
+    that several members read add up, at most to the whole tensor.
     """
     links = Links(graph)
     fused: dict[int, Op | None] = {}
@@ -81,7 +81,7 @@ def _merged(graph: OpGraph, links: Links, group: Group) -> Op:
         operator=main.operator,
         name=main.name,
         inputs=tuple(reads),
-        outputs=tuple(name for name in results if name in graph.outputs or links.readers.get(name, set()) - within),
+        outputs=tuple(name for name in results if name in graph.outputs or links.readers.get(name, {-1}) - within),
         reads=reads,
         gemm=main.gemm,
         vector_ops=sum(op.vector_ops for op in members),

@@ -42,8 +42,14 @@ def normalised_batch(site: Site, channels_last: bool) -> SiteAxes:
 
 
 def moved(site: Site, channels_last: bool) -> SiteAxes:
-    """Each element of a result is one element of an operand."""
-    return SiteAxes([_anywhere(value) for value in site.inputs], [_anywhere(value) for value in site.outputs])
+    """Each element of a result is one element of an operand; parameters and tuples are read whole."""
+    operator = site.node.operator
+    inputs: list[Axes] = [_anywhere(value) for value in site.inputs]
+    for position in filter(range(len(inputs)).__contains__, operator.parameters):
+        inputs[position] = ()
+    for position in operator.tuples:
+        inputs[position] = [*inputs[position][:-1], None]
+    return SiteAxes(inputs, [_anywhere(value) for value in site.outputs])
 
 
 def before_axis(default: int) -> Rule:

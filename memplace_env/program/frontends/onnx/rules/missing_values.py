@@ -1,4 +1,4 @@
-"""Outputs that ONNX's shape inference does not give: constants, and shapes that it leaves out."""
+"""Outputs that ONNX's shape inference does not give: constants, shapes that it leaves out, poolings that round up."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from onnx import NodeProto, TensorProto, helper
 
 from memplace_env._lib.errors import WorkloadError
-from memplace_env.program.frontends.lowered.graph_values import Value
+from memplace_env.program.frontends.lowered.graph_values import Shape, Value
 from memplace_env.program.frontends.lowered.node_graph import Site
 from memplace_env.program.frontends.onnx.onnx_constants import known_value, stored_value
 
@@ -62,3 +62,17 @@ def like_first(site: Site) -> tuple[Value, ...]:
 def comparison(site: Site) -> tuple[Value, ...]:
     """Return a bool for each pair of elements."""
     return (Value(np.broadcast_shapes(site.needed(0).shape, site.needed(1).shape), TensorProto.BOOL),)
+
+
+def pooled(site: Site, shape: Shape) -> Shape:
+    """Return the shape of a pooling without windows that start behind the image, in the padding.
+
+    ONNX's inference counts them where it rounds up; no kernel makes them.
+    """
+    if not site.attribute("ceil_mode", 0):
+        return shape
+    image, ones = site.needed(0).shape[2:], (1,) * (len(shape) - 2)
+    padded = site.attribute("auto_pad", b"NOTSET") == b"NOTSET"
+    pads = (padded and site.attribute("pads", ())) or (0,) * len(image)
+    starts = zip(shape[2:], site.attribute("strides", ()) or ones, image, pads, strict=False)
+    return (*shape[:2], *(size - ((size - 1) * stride >= length + pad) for size, stride, length, pad in starts))
