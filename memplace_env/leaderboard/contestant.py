@@ -25,7 +25,7 @@ from memplace_agents.registry import agent_spec
 from memplace_env._lib.errors import MemPlaceError
 from memplace_env._lib.units import PS
 from memplace_env.envs.registration import Formulation, formulation_of_id
-from memplace_env.leaderboard.enclosure import Times, adopt_orphans, die_with, end_group, fence, hide_memory
+from memplace_env.leaderboard.enclosure import ProcessTimes, adopt_orphans, die_with, end_group, fence, hide_memory
 from memplace_env.leaderboard.pinned import make_env, task_of
 from memplace_env.leaderboard.remote_simulator import RemoteSimulator
 from memplace_env.placement.compiler import all_backing_report, native_report
@@ -80,7 +80,7 @@ def _waited(child: int, control: Connection) -> dict[str, float] | None:
         The processor time of the child and of all processes that were started below it; None if the judge has ended, as
         have they then.
     """
-    times, here, ended = Times(), _told(control, {"pid": child}), 0
+    times, here, ended = ProcessTimes(), _told(control, {"pid": child}), 0
     while here and ended != child:
         ended = times.wait()
         # The judge says nothing while a child runs, so that this is its end.

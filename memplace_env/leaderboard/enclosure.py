@@ -13,10 +13,8 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-SWEEP_S: Final = 20.0
-"""Seconds after which processes that start others faster than these can be killed are given up. Our choice."""
 _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_DUMPABLE: Final = 4
 _PR_SET_CHILD_SUBREAPER: Final = 36
@@ -27,7 +25,7 @@ _LANDLOCK_SCOPE_SIGNAL: Final = 2
 
 
 def hide_memory() -> None:
-    """Forbid other processes of this user to read this one's memory and to take its pipes."""
+    """Forbid other processes of this user to read this one's memory, and to take its pipes."""
     _prctl(_PR_SET_DUMPABLE, 0)
 
 
@@ -44,17 +42,15 @@ def die_with(parent: int) -> None:
 
 
 def fence() -> None:
-    """Forbid this process, and those that it starts, to signal others and to look into them, root included.
-
-    That needs Landlock of Linux 6.12 (signals are its sixth version).
-    """
+    """Forbid this process, and those that it starts, to signal others and to look into them: by Landlock, also root."""
     _prctl(_PR_SET_NO_NEW_PRIVS, 1)
-    # struct landlock_ruleset_attr: rights on files and on ports that are restricted, then scopes.
-    rules = (ctypes.c_uint64 * 3)(0, 0, _LANDLOCK_SCOPE_SIGNAL)
-    handle = _syscall(_LANDLOCK_CREATE_RULESET, ctypes.byref(rules), ctypes.c_size_t(ctypes.sizeof(rules)), 0)
-    if handle >= 0:
-        _syscall(_LANDLOCK_RESTRICT_SELF, handle, 0)
-        os.close(handle)
+    if sys.platform == "linux":
+        # struct landlock_ruleset_attr: restricted rights on files and on ports, and, from Linux 6.12 on, scopes.
+        rules, libc = (ctypes.c_uint64 * 3)(0, 0, _LANDLOCK_SCOPE_SIGNAL), ctypes.CDLL(None)
+        handle = libc.syscall(_LANDLOCK_CREATE_RULESET, ctypes.byref(rules), ctypes.c_size_t(ctypes.sizeof(rules)), 0)
+        if handle >= 0:
+            libc.syscall(_LANDLOCK_RESTRICT_SELF, handle, 0)
+            os.close(handle)
 
 
 def end_group(process: int) -> None:
@@ -63,7 +59,7 @@ def end_group(process: int) -> None:
         os.killpg(process, signal.SIGKILL)
 
 
-class Times:
+class ProcessTimes:
     """Processor time of all processes below this one.
 
     It is what they report when they are waited for, or what they were seen to have used, whichever is more: of a child
@@ -87,31 +83,22 @@ class Times:
         """
         process, _, usage = os.wait4(-1, os.WNOHANG)
         self._waited_s += usage.ru_utime + usage.ru_stime
-        if not process:
-            for each in _below():
-                with suppress(OSError):  # it has ended
-                    # pid (name) state ...; the name may hold anything.
-                    fields = Path(f"/proc/{each}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
-                    self._seen[each, fields[19]] = int(fields[11]) + int(fields[12])  # start; user and system time
+        for each in () if process else _below():
+            with suppress(OSError):  # it has ended
+                # pid (name) state ...; the name may hold anything.
+                fields = Path(f"/proc/{each}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
+                self._seen[each, fields[19]] = int(fields[11]) + int(fields[12])  # start; user and system time
         return process
 
     def sweep(self) -> None:
-        """Kill all processes below this one, orphans that it adopted included, and wait for them.
-
-        Raises:
-            TimeoutError: if there are always more.
-        """
-        until = time.monotonic() + SWEEP_S
-        while time.monotonic() < until:
-            try:
+        """Kill all processes below this one, orphans that it adopted included, and wait for them."""
+        with suppress(ChildProcessError):
+            while True:
                 if not self.wait():
                     for process in _below():
                         with suppress(ProcessLookupError, PermissionError):
                             os.kill(process, signal.SIGKILL)
                     time.sleep(1e-3)
-            except ChildProcessError:
-                return
-        raise TimeoutError("processes of a run do not end.")
 
 
 def _below() -> Iterator[int]:
@@ -128,7 +115,3 @@ def _below() -> Iterator[int]:
 def _prctl(option: int, value: int) -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
-
-
-def _syscall(number: int, *arguments: Any) -> int:
-    return int(ctypes.CDLL(None).syscall(number, *arguments)) if sys.platform == "linux" else -1

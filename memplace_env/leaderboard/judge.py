@@ -27,7 +27,7 @@ from memplace_env.leaderboard.contestant import traits_of
 from memplace_env.leaderboard.enclosure import end_group, hide_memory
 from memplace_env.leaderboard.entry import Point
 from memplace_env.leaderboard.folder import LINE_BYTES, POINTS
-from memplace_env.leaderboard.judge_pipe import JudgePipe
+from memplace_env.leaderboard.judge_pipe import MESSAGE_S, JudgePipe
 from memplace_env.leaderboard.judged_machine import JudgedMachine
 from memplace_env.leaderboard.remote_simulator import MEASURE
 from memplace_env.placement.memory_plan import MemoryPlan
@@ -38,8 +38,6 @@ LONGEST_S: Final = 3600.0
 """Wall time after which a run without a budget in seconds is given up. Our choice; the longest of ours took 62 s."""
 START_S: Final = 600.0
 """Wall time in which the process that starts agents has to start one: it may compile kernels. Our choice."""
-ACCOUNT_S: Final = 30.0
-"""Wall time in which it has to end a run and say what processor time it took. Our choice."""
 REPORTS: Final = 10**5
 """Most improvements that a run reports. Our choice."""
 
@@ -144,7 +142,7 @@ class Judge:
         end_group(pid)
         assert self._control is not None
         try:
-            return float(json.loads(self._control.receive(ACCOUNT_S))["processor_seconds"])
+            return float(json.loads(self._control.receive(MESSAGE_S))["processor_seconds"])
         except (EOFError, OSError):
             self.close()
             return None

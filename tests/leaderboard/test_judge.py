@@ -134,7 +134,7 @@ def test_a_run_ends_with_its_judge_without_a_traceback(monkeypatch):
     monkeypatch.setattr(contestant._Warmth, "ready", lambda *_: True)
     for change in ("hide_memory", "adopt_orphans"):  # of this process
         monkeypatch.setattr(contestant, change, lambda: None)
-    monkeypatch.setattr(contestant, "Times", lambda: SimpleNamespace(wait=lambda: 0, sweep=lambda: None))
+    monkeypatch.setattr(contestant, "ProcessTimes", lambda: SimpleNamespace(wait=lambda: 0, sweep=lambda: None))
     with subprocess.Popen(["sleep", "60"], process_group=0) as run:
         monkeypatch.setattr(contestant.os, "fork", lambda: run.pid)
         contestant.serve(os.dup(theirs.fileno()))
