@@ -92,13 +92,13 @@ def _require_same(agent: str, said: Mapping[str, str], here: Mapping[str, str]) 
 
 
 def _tree_sha256(folder: Path) -> str:
-    """Return the hash of all files, but for what an interpreter writes beside them."""
+    """Return the hash of all files, but for compiled code that Python and Numba write beside them."""
     digest = hashlib.sha256()
     for path in sorted(folder.rglob("*")):
-        name = path.relative_to(folder).as_posix()
+        name = path.relative_to(folder)
         if path.is_symlink() and path.is_dir():
             raise LeaderboardError(f"{path} is a link to a folder; a package that is pinned holds its files itself.")
-        if path.is_file() and "__pycache__" not in path.parts:
+        if path.is_file() and not (name.parent.name == "__pycache__" and name.suffix in (".pyc", ".nbi", ".nbc")):
             with path.open("rb") as file:
-                digest.update(f"{name}:{hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode())
+                digest.update(f"{name.as_posix()}:{hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode())
     return digest.hexdigest()

@@ -38,7 +38,7 @@ LONGEST_S: Final = 3600.0
 """Wall time after which a run without a budget in seconds is given up. Our choice; the longest of ours took 62 s."""
 START_S: Final = 600.0
 """Wall time in which the process that starts agents has to start one: it may compile kernels. Our choice."""
-REPORTS: Final = 10**5
+REPORTS: Final = 10**6
 """Most improvements that a run reports. Our choice."""
 
 
@@ -179,12 +179,8 @@ class Judge:
             code = f"import sys; sys.path[:] = {self._paths!r}; "
             code += f"from memplace_env.leaderboard.contestant import serve; serve({theirs.fileno()})"
             # In a session of its own, no signal to the judge's group ends it before it has ended the agent.
-            self._process = subprocess.Popen(
-                [sys.executable, "-c", code],
-                stdin=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
-                start_new_session=True,
-            )
+            options: dict[str, Any] = {"pass_fds": [theirs.fileno()], "start_new_session": True}
+            self._process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.DEVNULL, **options)
         self._end = weakref.finalize(self, _dismiss, self._process, self._control)
         hide_memory()
 

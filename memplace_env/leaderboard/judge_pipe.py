@@ -34,21 +34,29 @@ class JudgePipe:
             EOFError: if the other end is closed.
             LeaderboardError: if it is too long.
         """
-        until = time.monotonic() + left_s
-        head = self._piece(_HEAD, until)
-        until = min(until, time.monotonic() + MESSAGE_S)
-        head += self._rest(_HEAD - len(head), until)
-        size = int.from_bytes(head, "big", signed=True)
-        if not 0 <= size <= MESSAGE_BYTES:
-            raise LeaderboardError(f"it sent a message above {MESSAGE_BYTES:,} bytes.")
-        return self._rest(size, until)
+        until, data, size = time.monotonic() + left_s, bytearray(), _HEAD
+        while len(data) < size:
+            left_s = until - time.monotonic()
+            if left_s <= 0:  # also where more is there to read: a flood ends as silence does
+                raise TimeoutError
+            self._ours.settimeout(left_s)
+            piece = self._ours.recv(min(size - len(data), _PIECE))
+            if not piece:
+                raise EOFError
+            if not data:
+                until = min(until, time.monotonic() + MESSAGE_S)
+            data += piece
+            if len(data) == size == _HEAD:
+                size += int.from_bytes(data, "big", signed=True)
+                if not _HEAD <= size <= _HEAD + MESSAGE_BYTES:
+                    raise LeaderboardError(f"it sent a message above {MESSAGE_BYTES:,} bytes.")
+        return bytes(data[_HEAD:])
 
     def send(self, message: bytes) -> None:
         """Send a message.
 
         Raises:
-            TimeoutError: if the other end does not read it.
-            OSError: if the other end is closed.
+            OSError: if the other end is closed, or does not read it.
         """
         self._ours.settimeout(MESSAGE_S)
         self._ours.sendall(len(message).to_bytes(_HEAD, "big") + message)
@@ -61,19 +69,3 @@ class JudgePipe:
     def close(self) -> None:
         """Close this end."""
         self._ours.close()
-
-    def _rest(self, size: int, until: float) -> bytes:
-        data = bytearray()
-        while len(data) < size:
-            data += self._piece(size - len(data), until)
-        return bytes(data)
-
-    def _piece(self, size: int, until: float) -> bytes:
-        left_s = until - time.monotonic()
-        if left_s <= 0:  # also where more is there to read: a flood ends as silence does
-            raise TimeoutError
-        self._ours.settimeout(left_s)
-        piece = self._ours.recv(min(size, _PIECE))
-        if not piece:
-            raise EOFError
-        return piece

@@ -19,7 +19,7 @@ from memplace_env._lib.files import write_atomically
 from memplace_env._lib.foreign import parse_json
 
 Times = Mapping[str, tuple[float, float]]
-"""Wall and processor seconds, means per run, by `times_key`."""
+"""Wall and processor seconds, means per run, by formulation and budget, such as "one-shot 10s"."""
 BYTES: Final = 2**24
 """Largest record that is read."""
 
@@ -63,11 +63,6 @@ class RerunRecord:
         """Text for tables: the test, the day, the version and the machine."""
         test = "the same plans" if self.p_value is None else f"p = {self.p_value:.2f}"
         return f"{test}; {self.date}, memplace {self.memplace}, {self.machine}"
-
-
-def times_key(formulation: str, budget: str) -> str:
-    """Return the key of the times of a formulation's runs with a budget."""
-    return f"{formulation} {budget}"
 
 
 def read_records(path: Path) -> Mapping[str, RerunRecord]:

@@ -22,7 +22,7 @@ from memplace_env.leaderboard.entry import Entry
 from memplace_env.leaderboard.executors import run_all
 from memplace_env.leaderboard.free_rules import rule_seconds
 from memplace_env.leaderboard.jobs import job_of, play
-from memplace_env.leaderboard.rerun_record import RerunRecord, Times, times_key
+from memplace_env.leaderboard.rerun_record import RerunRecord, Times
 from memplace_env.leaderboard.running import hardware
 from memplace_env.leaderboard.scores import Floats
 from memplace_env.leaderboard.submission import Submission
@@ -34,7 +34,6 @@ LEVEL: Final = 0.01
 """Probability below which worse shares than the submission's refuse it. Our choice."""
 SLACK: Final = 0.01
 """Mean share of the gain by which a deterministic row with a budget of seconds may fall short. Our choice."""
-
 FACTOR: Final = 4.0
 """Factor by which mean processor times of a submission and of its rerun may differ. Our choice."""
 FASTER: Final = 4.0
@@ -120,7 +119,7 @@ def mean_times(submission: Submission) -> Times:
     for entry in submission.entries:
         if entry.budget != REFERENCE:
             used = entry.seconds if entry.processor_seconds is None else entry.processor_seconds
-            key = times_key(formulation_of_id(entry.env_id), entry.budget)
+            key = f"{formulation_of_id(entry.env_id)} {entry.budget}"
             runs.setdefault(key, []).append((entry.seconds, used))
     means = {key: np.mean(pairs, axis=0).round(6).tolist() for key, pairs in runs.items()}
     return {key: (wall, used) for key, (wall, used) in means.items()}

@@ -242,9 +242,9 @@ def _row(
         improvement = float(probability_of_improvement(*pair))
         improved = _ends(stratified_bootstrap(probability_of_improvement, *pair, resamples=resamples))
     gap = _mean([None if cell.gap is None else float(np.log1p(cell.gap)) for cell in counting])
-    seconds, used = float(np.mean([cell.seconds for cell in row])), _mean([cell.processor_seconds for cell in row])
     timed = owner.rerun_times(first.formulation, first.budget)
-    seconds, used = timed or (seconds, used)
+    claimed = float(np.mean([cell.seconds for cell in row])), _mean([cell.processor_seconds for cell in row])
+    seconds, used = timed or claimed
     return StandingsRow(
         submission=first.submission,
         track=first.track,

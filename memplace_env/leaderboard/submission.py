@@ -9,7 +9,7 @@ from typing import Any
 
 from memplace_env.envs.registration import Formulation
 from memplace_env.leaderboard.entry import Entry
-from memplace_env.leaderboard.rerun_record import RerunRecord, times_key
+from memplace_env.leaderboard.rerun_record import RerunRecord
 
 
 class Standing(StrEnum):
@@ -123,4 +123,4 @@ class Submission:
         """Return wall and processor seconds per run of those who ran it again; None if there is no such record."""
         if self.rerun is None or self.standing(budget) is not Standing.RERUN:
             return None
-        return self.rerun.times.get(times_key(formulation, budget))
+        return self.rerun.times.get(f"{formulation} {budget}")
