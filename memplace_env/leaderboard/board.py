@@ -46,7 +46,7 @@ class Board:
         ordered = sorted(submissions, key=lambda played: (played.meta.suite, played.meta.track, played.meta.name))
         suites = []
         for name, group in groupby(ordered, key=lambda played: played.meta.suite):
-            submitted = tuple(_with_reruns(list(group), reruns or {}))
+            submitted = tuple(with_reruns(list(group), reruns or {}))
             for _, track in groupby(submitted, key=lambda played: played.meta.track):
                 check_unique(played.meta.name for played in track)
             check_originals(submitted)
@@ -105,7 +105,7 @@ class Board:
         return build_page(out, data)
 
 
-def _with_reruns(submissions: Sequence[Submission], reruns: Mapping[str, RerunRecord]) -> Iterator[Submission]:
+def with_reruns(submissions: Sequence[Submission], reruns: Mapping[str, RerunRecord]) -> Iterator[Submission]:
     """Yield the submissions to a suite with their records, and whether their machines are those of another one."""
     owners = Counter(seed for played in submissions for seed in played.meta.machine_seeds or ())
     for played in submissions:

@@ -125,7 +125,8 @@ def _note(rows: Sequence[StandingsRow], remarks: Remarks) -> str:
     keys = list(dict.fromkeys((row.track, row.submission) for row in rows))
     lines += _listed(f"{TICK} {{}}: {{}}.", keys, {key: record.text for key, record in remarks.reruns.items()})
     lines += _listed("{}: {}", keys, remarks.same_plans)
-    lines += [f"{_text(each.submission)}: {_text(each.mark)}" for each in rows if each.mark]
+    for mark in dict.fromkeys(each.mark for each in rows if each.mark):
+        lines.append(f"{', '.join(_text(each.submission) for each in rows if each.mark == mark)}: {_text(mark)}.")
     if any(row.training_plans is not None for row in rows):
         lines.append(
             "Break-even: programs until training has saved more plans, against the best untrained search, than it cost;"

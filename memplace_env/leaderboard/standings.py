@@ -55,7 +55,7 @@ class StandingsRow:
             latter None where no judge measured it.
         training_plans: plans evaluated in training, declared; None if nothing was trained.
         break_even: see `break_even.break_even`; None if never, or if nothing was trained.
-        mark: what a reader has to know of its times and machines, in sentences.
+        mark: what a reader has to know of its times and machines; empty if there is nothing.
     """
 
     submission: str
@@ -280,13 +280,13 @@ def _row(
 def _mark(owner: Submission, budget: str, claimed: bool, seconds: float, used: float | None) -> str:
     said = []
     if owner.public_machines:
-        said.append("Its machines are those of another row, whose seeds it could read: it is not ranked.")
+        said.append("on machines of another row, whose seeds it could read, so that it is not ranked")
     if claimed and owner.standing(budget) is Standing.RERUN:
-        said.append("It is placed by the time that it claims: its rerun recorded none.")
+        said.append("placed by claimed time, as the rerun recorded none")
     # On a machine that is measured, wall time is the judge's, too.
     if used and owner.meta.machine_seeds is None and not 1 / UNLIKE < seconds / used < UNLIKE:
-        said.append(f"Its wall time, {seconds:.3g} s, is {seconds / used:.2g} times its processor time.")
-    return " ".join(said)
+        said.append(f"wall time, {seconds:.3g} s, is {seconds / used:.2g} times processor time")
+    return "; ".join(said)
 
 
 def _ends(interval: tuple[Floats, Floats] | None) -> tuple[float, float] | tuple[None, None]:

@@ -127,14 +127,23 @@ def ended(process):
     return False
 
 
-@pytest.fixture
-def left(tmp_path, monkeypatch):
-    """The file in which a process of an agent writes its id; the process that starts agents is a new one."""
-    monkeypatch.setenv("LEADERBOARD_OUT", str(tmp_path))
-    judge = Judge()
-    monkeypatch.setattr(jobs, "judge", lambda: judge)
-    yield tmp_path / "pid"
+@pytest.fixture(scope="module")
+def watched(tmp_path_factory):
+    """A judge, and the folder in which processes of its agents may write."""
+    folder, judge = tmp_path_factory.mktemp("left"), Judge()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LEADERBOARD_OUT", str(folder))
+        yield judge, folder
     judge.close()
+
+
+@pytest.fixture
+def left(watched, monkeypatch):
+    """The file in which a process of an agent writes its id."""
+    judge, folder = watched
+    monkeypatch.setattr(jobs, "judge", lambda: judge)
+    (folder / "pid").unlink(missing_ok=True)
+    return folder / "pid"
 
 
 def test_nothing_is_left_behind(left):
@@ -215,10 +224,10 @@ def test_a_stopped_server_is_replaced(hasty):
     assert play(job("WarmCache")).evaluations == 1
 
 
-@pytest.mark.skipif(
-    os.geteuid() == 0 and tuple(map(int, os.uname().release.split(".")[:2])) < (6, 12),
-    reason="nothing binds root there",
-)
+OLD = tuple(map(int, os.uname().release.split(".")[:2])) < (6, 12)
+
+
+@pytest.mark.skipif(OLD and os.geteuid() == 0, reason="root is bound from Linux 6.12 on")
 def test_the_process_that_starts_agents_has_no_open_door():
     with pytest.raises(LeaderboardError, match=r"found \[\]"):
         play(job("Burglar"))
