@@ -300,32 +300,6 @@ def test_lines_that_are_no_run(folder, text):
     refused(folder, RUNS, "line 1")
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("name = ", "not TOML"),
-        ("x = " + "[" * 5000, "not TOML"),
-        ('colour = "red"', "no field 'colour'"),
-        ('name = "a\\nb"', "letters, digits"),
-        ('name = "  "', "letters, digits"),
-        ('link = "javascript:alert(1)"', "https://"),
-        ('formulations = ["dynamic"]', "formulations"),
-        ('budgets = ["10", "10"]', "twice"),
-        ('deterministic = "yes"', "true or false"),
-        ('agent = "x"', "'name' is missing"),
-        ("options = {a = {b = 1}}", "options.a must be a text, a number"),
-        ("hardware = {cpu = 0x" + "f" * 9999 + "}", "hardware.cpu must be a text, a number"),
-        ('hardware = {"\\u001b" = 1}', "a key of hardware must be one line"),
-        ("seeds = [0x" + "f" * 9999 + "]", "seeds must be a list of whole numbers from 0"),
-        ("x = " + "1" * 5000, "too many digits"),
-        ('training = {ids = ["a"]}', "must have ids, plans and seconds"),
-    ],
-)
-def test_descriptions_that_are_none(folder, text, said):
-    (folder / META).write_text(text)
-    refused(folder, META, said)
-
-
 def test_budgets_of_no_track(folder):
     change_meta(folder, budgets=("11",))
     refused(folder, META, "has no budget '11'")
@@ -394,6 +368,12 @@ def test_a_run_in_no_time(folder):
         else:
             with pytest.raises(LeaderboardError, match="making its plan alone"):
                 check_spending(told)
+        timed = replace(told, seconds=1.0, processor_seconds=seconds)
+        if fine:
+            check_spending(timed)
+        else:
+            with pytest.raises(LeaderboardError, match="making its plan alone"):
+                check_spending(timed)
 
 
 def test_our_own_placer_takes_longer_than_what_is_refused():
