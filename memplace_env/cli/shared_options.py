@@ -17,8 +17,8 @@ Model = Annotated[
     str,
     typer.Argument(
         metavar="MODEL",
-        help="A zoo name, an .onnx, .tflite, .mlir or .program file, synthetic:chain?ops=24, or an id of 'memplace envs' "
-        "with all of its settings, each of which a flag replaces.",
+        help="A zoo name, an .onnx, .tflite, .mlir or .program file, synthetic:chain?ops=24, or an id of 'memplace "
+        "envs' with all of its settings, each of which a flag replaces.",
     ),
 ]
 FormulationFlag = Annotated[

@@ -14,7 +14,6 @@ from memplace_env.cli.console import note, print_json, stdout
 from memplace_env.cli.learner_flags import LearnerFlags, learner_flags
 from memplace_env.cli.model_flags import ModelFlags, model_flags
 from memplace_env.cli.shared_options import FormulationFlag, JsonFlag, Model
-from memplace_env.envs.registration import Formulation
 
 NO_PLAN = 1
 """Exit code if a search ends without a plan."""

@@ -47,7 +47,8 @@ def train(
 
     Each seed gets a folder seed-N with policy.pt, plan.json, history.json, TensorBoard's curves and, if the agent can
     go on from it, checkpoint.pt. Several ENV train one policy for all of them. Flags about the model replace
-    single settings of an id. --json prints agent, config, budget, out, and runs: seed, folder, policy and workloads of each.
+    single settings of an id. --json prints agent, config, budget, out, and runs: seed, folder, policy and workloads of
+    each.
     """
     spec = choose_learner(agent)
     _check_envs(spec, envs)

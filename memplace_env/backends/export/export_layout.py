@@ -79,4 +79,3 @@ class _Blocks:
         """Return the offsets that a copy reads and writes."""
         covered = (start, end + 1) if source == self._backing else (start - 1, end)
         return self.offset(tensor, source, *covered), self.offset(tensor, target, *covered)
-

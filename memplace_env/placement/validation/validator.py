@@ -233,8 +233,8 @@ def _backing(task: Task, plan: MemoryPlan) -> list[Violation]:
         return []
     memory = task.accelerator.levels[task.backing]
     message = (
-        f"{memory.name} has {memory.capacity_bytes:,} bytes, and no layout was found of all that the plan keeps there at "
-        "once; take a chip with more of it, or a smaller batch."
+        f"{memory.name} has {memory.capacity_bytes:,} bytes, and no layout was found of all that the plan keeps there "
+        "at once; take a chip with more of it, or a smaller batch."
     )
     return [Violation("backing", message)]
 

@@ -104,7 +104,9 @@ def _require_backing(task: Task, plan: MemoryPlan, tables: Tables) -> None:
         if program.tensor_kind[tensor] == TensorKind.OUTPUT:
             times[owner].add(program.num_ops)
     for first, second in combinations(own, 2):
-        apart = placed[first] + tensors[first][2] <= placed[second] or placed[second] + tensors[second][2] <= placed[first]
+        apart = (
+            placed[first] + tensors[first][2] <= placed[second] or placed[second] + tensors[second][2] <= placed[first]
+        )
         assert apart or max(times[first]) < min(times[second]) or max(times[second]) < min(times[first])
     assert tables["levels"][-1][2] == max((placed[tensor] + tensors[tensor][2] for tensor in own), default=0)
 
