@@ -214,7 +214,7 @@ def test_who_ends_or_stops_the_process_that_starts_agents_is_refused(hasty, agen
 
 
 def test_a_stopped_server_is_replaced(hasty):
-    """As where the system does not forbid an agent to stop it."""
+    """An agent can stop it where the system does not forbid that."""
     play(job("WarmCache"))
     server = jobs.judge()._process
     threading.Timer(0.5, server.send_signal, [signal.SIGSTOP]).start()

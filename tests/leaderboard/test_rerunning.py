@@ -111,7 +111,7 @@ def test_a_row_is_placed_by_the_time_of_its_rerun(dice):
 
 
 def test_on_machines_of_another_row_nothing_is_ranked():
-    """It could read their seeds, whether it says that they are of another one or not."""
+    """A row could read their seeds, whether it says whose they are or not."""
     submission = read(SUBMISSIONS / "black-box-v2-factors-0-native")
     named = replace(submission, meta=replace(submission.meta, machines_of="native"))
     other = replace(submission, meta=replace(submission.meta, name="other"), sha256="2" * 64)
