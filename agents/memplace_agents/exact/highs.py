@@ -138,30 +138,31 @@ class Answer(NamedTuple):
         bound: lower bound of the objective; 0 if nothing is proven, as our costs are never negative.
         interrupted: True if an interrupt (Ctrl-C) ended the search; the solution is the best until then.
         price: float64[R], prices of the rows that prove the bound of a relaxed program; None if there are none.
-        infeasible: True if the solver has proven that there is no solution.
     """
 
     values: Floats | None
     bound: float
     interrupted: bool = False
     price: Floats | None = None
-    infeasible: bool = False
 
 
 class _Work:
-    """Event handler that ends branch and bound after so many checks, or so much work by its own estimate."""
+    """Event handler that ends branch and bound after so many checks, so much work by its own estimate, or an answer to
+    a question, see `solve`."""
 
-    def __init__(self, program: LinearProgram, checks: int | None, work: float) -> None:
+    def __init__(self, program: LinearProgram, checks: int | None, work: float, question: float) -> None:
         free = program.lower < program.upper
         self._check_s = CHECK_S * int(free[program.matrix.indices].sum())
-        self._checks, self._work = checks, work
+        self._checks, self._work, self._question = checks, work, question
         self._asked, self._spent = 0, 0.0
 
     def __call__(self, event: highspy.HighsCallbackEvent) -> None:
         """Count a check."""
         self._asked += 1
         self._spent += self._check_s * (NODE_SHARE if event.data_out.mip_node_count > 0 else 1)
-        if self._asked == self._checks or self._spent > self._work:
+        data, question = event.data_out, self._question
+        answered = data.mip_primal_bound < question or data.mip_dual_bound * (1 - BOUND_MARGIN) > question
+        if self._asked == self._checks or self._spent > self._work or answered:
             event.interrupt()
 
 
@@ -176,7 +177,7 @@ def solve(
     fine: bool = False,
     proves: bool = True,
     presolve: bool = True,
-    first: bool = False,
+    question: float = np.nan,
 ) -> Answer:
     """Minimise with integer binaries by branch and bound, on one core.
 
@@ -193,7 +194,8 @@ def solve(
         proves: False where only the solution counts. HiGHS 1.15.1 may restart from its presolve and then call the start
             optimal where it is not, so that what begins with a start and is to prove something must not restart.
         presolve: False for the program as it stands: slower, but free of the faults of presolve.
-        first: True to end with the first solution.
+        question: value of the objective; the search ends as soon as it is known whether a solution is below it. NaN to
+            search on.
     """
     small, free, _ = program.without_fixed()
     options: dict[str, Option] = {"mip_rel_gap": gap, "mip_abs_gap": 0.0}
@@ -203,8 +205,6 @@ def solve(
         options["mip_allow_restart"] = False
     if not presolve:
         options["presolve"] = "off"
-    if first:
-        options["mip_max_improving_sols"] = 1
     solver = _solver(small, options, clock)
     whole = np.flatnonzero(small.whole).astype(np.int32)
     solver.changeColsIntegrality(len(whole), whole, np.full(len(whole), highspy.HighsVarType.kInteger))
@@ -213,8 +213,8 @@ def solve(
         given = np.flatnonzero(np.isfinite(start)).astype(np.int32)
         solver.setSolution(len(given), given, start[given])
     work_left = np.inf if clock is None else clock.work_left
-    if checks is not None or work_left < np.inf:
-        solver.cbMipInterrupt += _Work(small, checks, work_left)
+    if checks is not None or work_left < np.inf or question == question:
+        solver.cbMipInterrupt += _Work(small, checks, work_left, question)
     interrupted = _run(solver, clock, on_bound)
     info = solver.getInfo()
     if clock is not None:
@@ -222,27 +222,26 @@ def solve(
     solved = solver.getModelStatus() == highspy.HighsModelStatus.kOptimal
     bound = info.mip_dual_bound if len(whole) else info.objective_function_value if solved else 0.0
     proven = max(bound, 0.0) * (1 - BOUND_MARGIN) if proves and np.isfinite(bound) else 0.0
-    infeasible = solver.getModelStatus() == highspy.HighsModelStatus.kInfeasible
-    return Answer(_values(solver, program, free), proven, interrupted, infeasible=infeasible)
+    return Answer(_values(solver, program, free), proven, interrupted)
 
 
-def find_below(program: LinearProgram, cutoff: float, clock: Clock | None = None) -> bool | None:
-    """Return whether the program has a solution of at most this objective; None if the time ends before that is known.
+def find_below(program: LinearProgram, value: float, clock: Clock | None = None) -> bool | None:
+    """Return whether the program has a solution below an objective; None if the time ends before that is known.
 
-    It is asked without presolve: a second opinion on a bound above the cutoff that `solve` has proven with it.
+    It is asked without presolve: a second opinion on a bound that `solve` has proven with it.
 
     Args:
         program, clock: as for `solve`.
-        cutoff: in units of the program.
+        value: in units of the program.
 
     Raises:
         KeyboardInterrupt: if the solver is interrupted.
     """
-    below = program.with_row(program.cost, cutoff - program.offset)
-    answer = uninterrupted(solve(below, clock=clock, presolve=False, first=True))
-    if answer.values is None:
-        return False if answer.infeasible else None
-    return True
+    answer = uninterrupted(solve(program, clock=clock, presolve=False, question=value))
+    if answer.bound > value:
+        return False
+    found = answer.values is not None and program.holds(answer.values)
+    return True if found and float(program.cost @ answer.values) + program.offset < value else None
 
 
 def relax(
