@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -16,7 +14,7 @@ from memplace_env.cli.model_flags import ModelFlags
 from memplace_env.envs.registration import Formulation
 from tests.cli.conftest import Run
 
-GAME, SLICED = "MallocGame-SqueezeNet-edge-tpu-v0", "MallocGame-SqueezeNet-edge-tpu-Sliced-v0"
+GAME, SLICED = "MallocGame-SqueezeNet-edge-tpu-v0", "MemPlace-ResNet50-Sliced-v0"
 QUICK = ("--budget", 1, "--bound", 0)
 
 
@@ -54,22 +52,18 @@ def test_flags_replace_single_settings() -> None:
     assert ModelFlags(accelerator="nnp-i").of_id(GAME)[1].accelerator == "nnp-i"
 
 
-def test_the_chip_of_a_file_and_names_that_look_like_ids() -> None:
-    assert (
-        ModelFlags().of_id("DCN-V2") == ModelFlags().of_id("dcn-v2")[:0] or ModelFlags().of_id("dcn-v2")[0] == "dcn-v2"
-    )
-    for model in ("MemPlace-x-v0.onnx", "folder/MemPlace-x-v0", "my-v1"):
+def test_names_that_look_like_ids() -> None:
+    for model in ("MemPlace-x-v0.onnx", "folder/MemPlace-x-v0", "my-v1", "dcn-v2"):
         assert ModelFlags().of_id(model) == (model, ModelFlags())
     for model in ("MemPlace-bert-v0", "MemPlace-v0", "MallocGame-Train-v0", "MallocGame-BERT-v9"):
         with pytest.raises(MemPlaceError):
             ModelFlags().arguments(model)
 
 
-@pytest.mark.parametrize("env_id", ["MallocGame-Tiny-v0", "MemPlace-Tiny-v0", SLICED])
-def test_every_command_takes_ids(env_id: str, run: Run, parsed: Callable[..., Any], tmp_path: Path) -> None:
+@pytest.mark.parametrize("env_id", ["MallocGame-Tiny-v0", GAME, SLICED])
+def test_every_command_takes_ids(env_id: str, run: Run, parsed: Callable[..., Any]) -> None:
     """A plan of an id is one for that id, with and without naming it."""
-    summary = parsed("solve", env_id, "--agent", "best-rule", *QUICK, "--out", "o")
-    assert summary["settings"]["accelerator"].startswith("edge-tpu" if env_id == SLICED else ("tpu", "nnp"))
+    parsed("solve", env_id, "--agent", "best-rule", *QUICK, "--out", "o")
     for named in ((env_id,), ()):
         for command, *more in (
             ("validate",), ("simulate",), ("compare", "o/plan.json"), ("export", "--out", "x.h"),
@@ -78,9 +72,5 @@ def test_every_command_takes_ids(env_id: str, run: Run, parsed: Callable[..., An
             result = run(command, *named, "o/plan.json", *more)
             assert result.exit_code == 0, (command, result.stderr)
     assert parsed("inspect", env_id)["accelerator"] == gym.make(env_id).unwrapped.task.accelerator.name  # type: ignore[attr-defined]
-    assert (
-        json.loads((tmp_path / "o" / "plan.json").read_text())["settings"]["workload"]
-        == summary["settings"]["workload"]
-    )
     other = run("validate", "MallocGame-ResNet101-edge-tpu-v0", "o/plan.json")
     assert other.exit_code == 2 or "another program" in other.stdout

@@ -108,7 +108,6 @@ def _require_backing(task: Task, plan: MemoryPlan, tables: Tables) -> None:
             placed[first] + tensors[first][2] <= placed[second] or placed[second] + tensors[second][2] <= placed[first]
         )
         assert apart or max(times[first]) < min(times[second]) or max(times[second]) < min(times[first])
-    assert tables["levels"][-1][2] == max((placed[tensor] + tensors[tensor][2] for tensor in own), default=0)
 
 
 def _require_slices(task: Task, tables: Tables) -> None:
@@ -139,8 +138,9 @@ def _require_levels(task: Task, tables: Tables) -> None:
         assert row[1] == level.capacity_bytes
         assert row[2] <= level.capacity_bytes
         offsets = [(block[2], tensors[block[0]][2]) for block in tables["allocations"] if block[1] == number]
-        if number < task.backing:
-            assert row[2] == max((low + size for low, size in offsets), default=0)
+        if number == task.backing:
+            offsets = [(low, size) for _, _, size, low, *_ in tensors if low != NO_ADDRESS]
+        assert row[2] == max((low + size for low, size in offsets), default=0)
         assert row[3] in (1, 2, 4, 8, 16, 32, 64)
         assert all(low % row[3] == 0 for low, _ in offsets)
         assert row[3] == 64 or any(low % (2 * row[3]) for low, _ in offsets)

@@ -9,7 +9,6 @@ import numpy as np
 from memplace_env._lib.errors import PlanError
 from memplace_env.placement.validation import block_rules, validator
 from memplace_env.placement.validation.block_rules import MOST
-from tests.by_hand import three_op_task
 from tests.mutation import unnoticed
 from tests.placement.plan import test_validate, test_validate_alias
 from tests.placement.plan.test_validate import GOOD, TASK, reserving, with_block, with_copy
@@ -44,7 +43,8 @@ def plans():
     for changes in ({"tensor": 99}, {"level": 9}, {"offset": -1}, {"start": 9}, {"end": 99}, {"offset": 2**62}):
         yield TASK, with_block("a", **changes)
     fast, slow = TASK.accelerator.levels
-    tight = three_op_task(levels=(fast, replace(slow, capacity_bytes=99)))
+    chip = replace(TASK.accelerator, levels=(fast, replace(slow, capacity_bytes=99)))
+    tight = replace(TASK, accelerator=chip)
     yield tight, tight.make_plan(np.full_like(GOOD.use_level, tight.backing), GOOD.allocations[:0])
     for changes in ({"tensor": 99}, {"target": 9}, {"start": 9}, {"end": 99}, {"start": 0, "end": 2}):
         yield TASK, with_copy(0, **changes)
