@@ -3,7 +3,7 @@
 import json
 import shutil
 import sys
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from memplace_agents.registry import make_agent
 from memplace_env._lib.errors import LeaderboardError
 from memplace_env.cli.app import app
-from memplace_env.leaderboard import running
+from memplace_env.leaderboard import rerunning, running, verifying
 from memplace_env.leaderboard.board import Board
 from memplace_env.leaderboard.folder import AGENT, META, RUNS, folder_sha256
 from memplace_env.leaderboard.meta_file import read_meta
@@ -20,6 +20,7 @@ from memplace_env.leaderboard.pinned import make_env, task_of
 from memplace_env.leaderboard.rerun_record import RerunRecord, add_record, read_records
 from memplace_env.leaderboard.rerunning import p_value, run_again
 from memplace_env.leaderboard.submission import Standing
+from memplace_env.leaderboard.suite import REFERENCE, load_suite
 from memplace_env.leaderboard.verifying import read, verify
 from memplace_env.placement.simulator import evaluate_plan
 from tests.leaderboard.tampering import SUITE, change, change_meta, refused
@@ -84,6 +85,65 @@ def test_what_is_deterministic_has_to_be_equal(rule, tmp_path):
         run_again(copy, verify(copy))
 
 
+def jobs_of_rerun(folder, submission, monkeypatch):
+    """The jobs that a rerun would play."""
+    jobs = []
+
+    def played(wanted, *_, **__):
+        jobs.extend(wanted)
+        return [(job, submission.entries[0]) for job in wanted]
+
+    monkeypatch.setattr(rerunning, "run_all", played)
+    monkeypatch.setattr(rerunning, "_compared", lambda *_: ("equal", None, 0.0))
+    run_again(folder, submission)
+    return jobs
+
+
+@pytest.mark.parametrize("deterministic", [True, False])
+def test_what_runs_again_has_seeds_that_the_submission_has_not(dice, monkeypatch, deterministic):
+    submission = read(dice)
+    meta = replace(submission.meta, deterministic=deterministic, seeds=(0,) if deterministic else submission.meta.seeds)
+    jobs = jobs_of_rerun(dice, replace(submission, meta=meta), monkeypatch)
+    assert {job.seed for job in jobs} == ({1} if deterministic else set(range(5, 10)))
+    assert not any(job.deterministic for job in jobs), "each is searched by itself"
+
+
+def test_what_runs_again_on_drawn_machines_has_others_and_the_same_references(dice, monkeypatch):
+    drawn = load_suite("black-box-v2")
+    fields = {
+        "suite": drawn.name,
+        "track": "factors-5",
+        "formulations": ("one-shot",),
+        "machine_seeds": (1, 2, 3, 4, 5),
+    }
+    submission = read(dice)
+    jobs = jobs_of_rerun(dice, replace(submission, meta=replace(submission.meta, **fields)), monkeypatch)
+    assert {job.machine_seed for job in jobs}.isdisjoint(fields["machine_seeds"])
+    seeds = {budget: {job.seed for job in jobs if job.budget.text == budget} for budget in ("10", REFERENCE)}
+    assert seeds == {"10": set(range(5, 10)), REFERENCE: set(range(5))}
+
+
+@pytest.mark.parametrize("deterministic", [True, False])
+def test_a_single_run_again_has_another_seed_if_that_changes_nothing(dice, monkeypatch, deterministic):
+    submission = read(dice)
+    entry, jobs = submission.entries[3], []
+    answer = entry
+
+    def played(job):
+        jobs.append(job)
+        return answer
+
+    monkeypatch.setattr(verifying, "play", played)
+    submission = replace(submission, meta=replace(submission.meta, deterministic=deterministic))
+    verifying.rerun(dice, submission, entry)
+    assert [(job.seed, job.deterministic) for job in jobs] == [(entry.seed + deterministic, False)]
+    last = entry.curve[-1]
+    for other in ({"latency_ps": 1}, {"evaluations": 9}, {"curve": ()}, {"curve": (last._replace(evaluations=9),)}):
+        answer = replace(entry, **other)
+        with pytest.raises(LeaderboardError, match="run again"):
+            verifying.rerun(dice, submission, entry)
+
+
 def test_a_lucky_seed_is_not_deterministic(dice):
     change_meta(dice, deterministic=True, seeds=(0,))
     change(dice, lambda entries: [replace(entry, seed=0) for entry in entries if entry.seed == 3])
@@ -130,14 +190,6 @@ def test_records_are_kept_one_for_each_row(tmp_path):
     add_record(path, replace(RECORD, sha256="2" * 64, p_value=None, method="equal"))
     assert list(read_records(path)) == ["2" * 64, "1" * 64]
     assert "the same plans; 2026-01-31" in read_records(path)["2" * 64].text
-
-
-@pytest.mark.parametrize("line", ["", "null", "{}", "[1]", {"more": 1}, {"p_value": 7}, {"budgets": [1]}])
-def test_lines_that_are_no_record(tmp_path, line):
-    text = line if isinstance(line, str) else json.dumps({**asdict(RECORD), **line})
-    (tmp_path / "reruns.jsonl").write_text(text + "\n")
-    with pytest.raises(LeaderboardError, match="line 1 is no record"):
-        read_records(tmp_path / "reruns.jsonl")
 
 
 def test_a_record_inside_a_submission_is_none(dice, tmp_path):
