@@ -248,7 +248,7 @@ def test_every_rule_of_a_rerun_is_noticed_when_it_is_missing(honest):
         shares = lambda suite, track, each: [np.array([change * (each is again)])]  # noqa: E731
         return with_limits(ask, _shares=shares, p_value=lambda old, new: p)
 
-    budgets, slack, level = ("10", "1s"), rerunning.SLACK, rerunning.LEVEL
+    budgets, slack, level = ("10", "1s"), 0.01, 0.01
     other = ({}, {"evaluations": 3}, {"latency_ps": 3})
     cases = [case(0, budget, deterministic=True, **fields) for budget in budgets for fields in other]
     changes = (-2 * slack, -slack, -0.9 * slack, 0.0, 2 * slack)
