@@ -14,9 +14,9 @@ MOST_S = 3.0
 Case = Callable[[types.ModuleType], str]
 """Returns what a copy of a module says to something hostile, or to what is sound."""
 REFUSED = "refused"
-"""How an answer begins that is an exception."""
+"""Beginning of an answer that is an exception."""
 _AT_THE_LIMIT = {ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt}
-"""For each comparison the one that differs at the limit alone."""
+"""Comparisons, each with the one that differs from it at the limit alone."""
 
 
 class _Pairs(ast.NodeTransformer):

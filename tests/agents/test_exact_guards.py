@@ -1,4 +1,4 @@
-"""What makes an exact agent certain, broken once: a bound that proves too much, or too little, is then noticed."""
+"""Certainty checks of the exact agents broken once: a bound that proves too much or too little is noticed."""
 
 import ast
 from itertools import product

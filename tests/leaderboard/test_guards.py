@@ -27,7 +27,7 @@ from tests.mutation import Case, decides, judges, noted, raises, unnoticed, with
 
 SEARCH, DRAWN = SUITE.track("search"), load_suite("black-box-v2")
 SAID = ("if measurements is None", "if type(", "if not isinstance(document", "document = parse_json")
-"""How the judge's guards of messages begin."""
+"""Beginnings of the judge's guards of messages."""
 
 
 def of_meta(meta, **fields) -> Case:

@@ -122,7 +122,7 @@ def sound():
 
 
 def disturbed():
-    """What is sound, and then with a copy more and one or two cells changed by a little."""
+    """Sound plans, each followed by versions with one more copy and one or two cells changed by a little."""
     rng = np.random.default_rng(0)
     for task, plan in sound():
         yield task, plan
