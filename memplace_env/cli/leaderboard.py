@@ -99,7 +99,7 @@ def run(
         typer.Option(
             "--machines-of",
             metavar="DIR",
-            help="In a track that draws machines: take those of this submission, and the judge's references.",
+            help="In a track that draws machines: take those of this submission; such a row is never ranked.",
         ),
     ] = None,
     trained_on: Annotated[

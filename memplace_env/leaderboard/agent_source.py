@@ -29,7 +29,7 @@ def source_of(agent: str) -> dict[str, str]:
     """Return kind, name, version and sha256 of the code that "module:Class" names, without running it.
 
     A module that is one file is of the kind "file", and goes into the submission; any other is a "package", with the
-    hash of its Python files.
+    hash of all its files.
 
     Raises:
         LeaderboardError: if there is no such module.
@@ -92,8 +92,13 @@ def _require_same(agent: str, said: Mapping[str, str], here: Mapping[str, str]) 
 
 
 def _tree_sha256(folder: Path) -> str:
+    """Return the hash of all files, but for compiled code that Python and Numba write beside them."""
     digest = hashlib.sha256()
-    for path in sorted(folder.rglob("*.py")):
-        content = path.read_bytes()
-        digest.update(f"{path.relative_to(folder).as_posix()}:{len(content)}:".encode() + content)
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder)
+        if path.is_symlink() and path.is_dir():
+            raise LeaderboardError(f"{path} is a link to a folder; a package that is pinned holds its files itself.")
+        if path.is_file() and not (name.parent.name == "__pycache__" and name.suffix in (".pyc", ".nbi", ".nbc")):
+            with path.open("rb") as file:
+                digest.update(f"{name.as_posix()}:{hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode())
     return digest.hexdigest()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from pathlib import Path
@@ -45,7 +46,7 @@ class Board:
         ordered = sorted(submissions, key=lambda played: (played.meta.suite, played.meta.track, played.meta.name))
         suites = []
         for name, group in groupby(ordered, key=lambda played: played.meta.suite):
-            submitted = tuple(replace(played, rerun=(reruns or {}).get(played.sha256)) for played in group)
+            submitted = tuple(with_reruns(list(group), reruns or {}))
             for _, track in groupby(submitted, key=lambda played: played.meta.track):
                 check_unique(played.meta.name for played in track)
             check_originals(submitted)
@@ -102,6 +103,14 @@ class Board:
 
         data = page_data(title, self.suites, task_of, plan_seeds=plan_seeds, mine=mine, on_progress=on_progress)
         return build_page(out, data)
+
+
+def with_reruns(submissions: Sequence[Submission], reruns: Mapping[str, RerunRecord]) -> Iterator[Submission]:
+    """Yield the submissions to a suite with their records, and whether their machines are those of another one."""
+    owners = Counter(seed for played in submissions for seed in played.meta.machine_seeds or ())
+    for played in submissions:
+        public = bool(played.meta.machines_of) or any(owners[seed] > 1 for seed in played.meta.machine_seeds or ())
+        yield replace(played, rerun=reruns.get(played.sha256), public_machines=public)
 
 
 def _of_one_table(board: SuiteBoard, own: Meta) -> list[StandingsRow]:

@@ -25,6 +25,7 @@ from memplace_agents.registry import agent_spec
 from memplace_env._lib.errors import MemPlaceError
 from memplace_env._lib.units import PS
 from memplace_env.envs.registration import Formulation, formulation_of_id
+from memplace_env.leaderboard.enclosure import ProcessTimes, adopt_orphans, die_with, end_group, fence, hide_memory
 from memplace_env.leaderboard.pinned import make_env, task_of
 from memplace_env.leaderboard.remote_simulator import RemoteSimulator
 from memplace_env.placement.compiler import all_backing_report, native_report
@@ -39,6 +40,8 @@ Request = dict[str, Any]
 
 def serve(handle: int) -> None:
     """Run each request in a child of its own until the judge closes its end: the main loop of the process."""
+    hide_memory()
+    adopt_orphans()
     control, warm = Connection(handle), _Warmth()
     if hasattr(os, "sched_setaffinity"):  # budgets are seconds of one core
         cores = sorted(os.sched_getaffinity(0))
@@ -57,9 +60,11 @@ def serve(handle: int) -> None:
             continue
         gc.collect()
         gc.freeze()
-        child = os.fork()
+        server, child = os.getpid(), os.fork()
         if child == 0:
             control.close()
+            die_with(server)
+            fence()
             _run(request, Connection(pipe))
         os.close(pipe)
         _group(child)
@@ -72,31 +77,23 @@ def _waited(child: int, control: Connection) -> dict[str, float] | None:
     """Name a child to the judge, and wait for its end.
 
     Returns:
-        The processor time of the child and of what it waited for; None if the judge has ended, as has the child then.
+        The processor time of the child and of all processes that were started below it; None if the judge has ended, as
+        have they then.
     """
-    if not _told(control, {"pid": child}):
-        end_group(child)
-        return None
-    while True:
-        pid, _, usage = os.wait4(child, os.WNOHANG)
-        if pid:
-            end_group(child)  # what it left behind
-            return {"processor_seconds": usage.ru_utime + usage.ru_stime}
-        if control.poll(_POLL_S):  # the judge says nothing while a child runs, so that this is its end
-            end_group(child)
-            return None
+    times, here, ended = ProcessTimes(), _told(control, {"pid": child}), 0
+    while here and ended != child:
+        ended = times.wait()
+        # The judge says nothing while a child runs, so that this is its end.
+        here = bool(ended) or not control.poll(_POLL_S)
+    end_group(child)
+    times.sweep()
+    return {"processor_seconds": times.seconds} if here else None
 
 
 def _group(process: int) -> None:
     """Make a process the head of a group of its own, unless it has done so or ended."""
     with suppress(ProcessLookupError, PermissionError):
         os.setpgid(process, process)
-
-
-def end_group(process: int) -> None:
-    """Kill a run's process and those that it started, if there are any left."""
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process, signal.SIGKILL)
 
 
 class _Warmth:

@@ -1,41 +1,45 @@
 """The judge's side of a run: it holds simulator, counter, clock and machine seed, and answers an agent over a pipe.
 
 The agent is in another process (`contestant`), a new one for each run. Of what that sends, nothing is believed: plans
-to measure are validated before they are measured and counted, messages are parsed as untrusted input, wall time is that
-of this process, and processor time that which the operating system accounts to the agent's process and those that it
-waited for.
+to measure are validated before they are measured and counted, messages are parsed as untrusted input and have to come
+in time, wall time is that of this process, and processor time that which the operating system accounts to the agent's
+process and all those below it.
 """
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from multiprocessing.connection import Connection, Pipe
-from multiprocessing.reduction import send_handle
 from typing import Any, Final
 
 from memplace_agents.built_in_agents import BUILT_IN
 from memplace_env._lib.errors import LeaderboardError, PlanError, WorkerError
 from memplace_env._lib.foreign import parse_json, shown
 from memplace_env.leaderboard.checks import latest_s
-from memplace_env.leaderboard.contestant import end_group, traits_of
+from memplace_env.leaderboard.contestant import traits_of
+from memplace_env.leaderboard.enclosure import end_group, hide_memory
 from memplace_env.leaderboard.entry import Point
 from memplace_env.leaderboard.folder import LINE_BYTES, POINTS
+from memplace_env.leaderboard.judge_pipe import MESSAGE_S, JudgePipe
 from memplace_env.leaderboard.judged_machine import JudgedMachine
-from memplace_env.leaderboard.plan_wire import MESSAGE_BYTES
 from memplace_env.leaderboard.remote_simulator import MEASURE
 from memplace_env.placement.memory_plan import MemoryPlan
 
 _SENTENCE: Final = 1000
 """Most characters of an error that is shown."""
-_PR_SET_DUMPABLE: Final = 4
+LONGEST_S: Final = 3600.0
+"""Wall time after which a run without a budget in seconds is given up. Our choice; the longest of ours took 62 s."""
+START_S: Final = 600.0
+"""Wall time in which the process that starts agents has to start one: it may compile kernels. Our choice."""
+REPORTS: Final = 10**6
+"""Most improvements that a run reports. Our choice."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +65,7 @@ class Judge:
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
-        self._control: Connection | None = None
+        self._control: JudgePipe | None = None
         self._cold: set[str] = set()
         self._paths: list[str] = []
         self._end: Callable[[], Any] = lambda: None
@@ -114,12 +118,11 @@ class Judge:
         }
         pipe, pid = self._start(request)
         try:
-            claimed = _listen(pipe, measurements, None if seconds is None else latest_s(seconds))
+            claimed = _listen(pipe, measurements, LONGEST_S if seconds is None else latest_s(seconds))
         finally:
-            pipe.close()
-            end_group(pid)
-            assert self._control is not None
-            used = json.loads(self._control.recv_bytes())["processor_seconds"]
+            used = self._account(pipe, pid)
+        if used is None:
+            raise LeaderboardError("it ended or stopped the process that starts agents, which knows its time.")
         return JudgedSearch(
             claimed.plan, claimed.evaluations, claimed.seconds, max(used - claimed.ready_s, 1e-6), claimed.curve
         )
@@ -127,16 +130,24 @@ class Judge:
     def _ask(self, request: dict[str, Any]) -> dict[str, Any]:
         pipe, pid = self._start(request)
         try:
-            document = _document(_received(pipe, None))
+            document = _document(_received(pipe, LONGEST_S))
         finally:
-            pipe.close()
-            end_group(pid)
-            assert self._control is not None
-            self._control.recv_bytes()
+            self._account(pipe, pid)
         _require_no_error(document)
         return document
 
-    def _start(self, request: dict[str, Any]) -> tuple[Connection, int]:
+    def _account(self, pipe: JudgePipe, pid: int) -> float | None:
+        """End a run; return the processor seconds of all of its processes, or None if nobody knows them."""
+        pipe.close()
+        end_group(pid)
+        assert self._control is not None
+        try:
+            return float(json.loads(self._control.receive(MESSAGE_S))["processor_seconds"])
+        except (EOFError, OSError):
+            self.close()
+            return None
+
+    def _start(self, request: dict[str, Any]) -> tuple[JudgePipe, int]:
         """Start a run; return the pipe to it and its process id."""
         while True:
             if self._process is None or self._process.poll() is not None or self._paths != _paths():
@@ -144,37 +155,34 @@ class Judge:
                 self._hire()
             assert self._process is not None
             assert self._control is not None
-            ours, theirs = Pipe()
+            pipe = JudgePipe()
             request["warm"] = request["agent"] not in self._cold
             try:
-                self._control.send_bytes(json.dumps(request).encode())
-                send_handle(self._control, theirs.fileno(), self._process.pid)
-                theirs.close()
-                answer = json.loads(self._control.recv_bytes())
+                self._control.send(json.dumps(request).encode())
+                self._control.send_end(pipe.theirs)
+                answer = json.loads(self._control.receive(START_S))
             except (EOFError, OSError):
                 self.close()
                 raise WorkerError(
                     "The process that starts agents died; give it more memory, and run it again."
                 ) from None
             if "pid" in answer:
-                return ours, answer["pid"]
+                return pipe, answer["pid"]
             # Preparing the agent started threads, which a forked process would wait for: import it, and run nothing.
-            ours.close()
+            pipe.close()
             self._cold.add(request["agent"])
             self.close()
 
     def _hire(self) -> None:
-        ours, theirs = Pipe()
-        self._paths = _paths()
-        code = f"import sys; sys.path[:] = {self._paths!r}; "
-        code += f"from memplace_env.leaderboard.contestant import serve; serve({theirs.fileno()})"
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", code], stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()]
-        )
-        theirs.close()
-        self._control = ours
-        self._end = weakref.finalize(self, _dismiss, self._process, ours)
-        _hide_memory()
+        self._control, self._paths = JudgePipe(), _paths()
+        with self._control.theirs as theirs:
+            code = f"import sys; sys.path[:] = {self._paths!r}; "
+            code += f"from memplace_env.leaderboard.contestant import serve; serve({theirs.fileno()})"
+            # In a session of its own, no signal to the judge's group ends it before it has ended the agent.
+            options: dict[str, Any] = {"pass_fds": [theirs.fileno()], "start_new_session": True}
+            self._process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.DEVNULL, **options)
+        self._end = weakref.finalize(self, _dismiss, self._process, self._control)
+        hide_memory()
 
     def close(self) -> None:
         """End the process; the next run starts a new one."""
@@ -191,16 +199,19 @@ class _Claimed:
     curve: Sequence[Point]
 
 
-def _listen(pipe: Connection, measurements: JudgedMachine | None, most_s: float | None) -> _Claimed:
+def _listen(pipe: JudgePipe, measurements: JudgedMachine | None, most_s: float) -> _Claimed:
     """Answer a run until it has a result; `most_s` is the wall time after which it is given up."""
-    begin, ready_s, curve = time.perf_counter(), None, list[Point]()
+    begin, ready_s, curve, reports = time.perf_counter(), None, list[Point](), 0
     while True:
-        message = _received(pipe, None if most_s is None else most_s - (time.perf_counter() - begin))
+        message = _received(pipe, most_s - (time.perf_counter() - begin))
         now = time.perf_counter()
         if message[:1] == MEASURE:
             if measurements is None:
                 raise LeaderboardError("it asked for measurements where there are none.")
-            pipe.send_bytes(measurements.answer(message[1:]))
+            try:
+                pipe.send(measurements.answer(message[1:]))
+            except OSError:
+                raise LeaderboardError("it does not read the answers to its measurements.") from None
             continue
         document = _document(message)
         _require_no_error(document)
@@ -218,13 +229,15 @@ def _listen(pipe: Connection, measurements: JudgedMachine | None, most_s: float 
         latency_ps = document.get("latency_ps")
         if type(latency_ps) is int and 0 < latency_ps < 2**62 and len(curve) < POINTS:
             curve.append(Point(evaluations, now - begin, latency_ps))
+        if (reports := reports + 1) > REPORTS:
+            raise LeaderboardError(f"it reported more than {REPORTS:,} improvements.")
 
 
-def _received(pipe: Connection, left_s: float | None) -> bytes:
+def _received(pipe: JudgePipe, left_s: float) -> bytes:
     try:
-        if left_s is not None and not pipe.poll(max(left_s, 0.0)):
-            raise LeaderboardError("it did not end long after its time was up, and was killed.")
-        return pipe.recv_bytes(MESSAGE_BYTES)
+        return pipe.receive(left_s)
+    except TimeoutError:
+        raise LeaderboardError("it did not end long after its time was up, and was killed.") from None
     except (EOFError, OSError):
         raise LeaderboardError("its process died; run it by 'memplace solve' to see why.") from None
 
@@ -259,14 +272,9 @@ def _paths() -> list[str]:
     return [path or os.getcwd() for path in sys.path]
 
 
-def _hide_memory() -> None:
-    """Forbid other processes of this user to read this one's memory, as far as the system lets it."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
-
-
-def _dismiss(process: subprocess.Popen[bytes], control: Connection) -> None:
+def _dismiss(process: subprocess.Popen[bytes], control: JudgePipe) -> None:
     control.close()
+    process.send_signal(signal.SIGCONT)  # an agent may have stopped it
     try:
         process.wait(5.0)
     except subprocess.TimeoutExpired:

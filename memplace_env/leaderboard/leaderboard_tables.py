@@ -82,7 +82,8 @@ def _table(rows: Sequence[StandingsRow], trains: bool, remarks: Remarks) -> str:
 
 
 def _cells(row: StandingsRow, trains: bool, remarks: Remarks) -> list[str]:
-    wall = "" if row.processor_seconds is not None else " (wall)"
+    spent = (f"{row.cost_s:,.3g}" if row.cost_s < 1000 else f"{row.cost_s:,.0f}") if row.cost_s else tables.NONE
+    wall = "" if row.processor_seconds is not None or not row.cost_s else " (wall)"
     better = _percent(row.improvement, 0) + _interval(row.improvement_low, row.improvement_high, 0)
     return [
         _name(row, remarks),
@@ -92,7 +93,7 @@ def _cells(row: StandingsRow, trains: bool, remarks: Remarks) -> list[str]:
         _percent(row.gap, 2),
         *([] if row.cheap is None else [better]),
         f"{row.evaluations:,.4g}" if row.evaluations < 1000 else f"{row.evaluations:,.0f}",
-        (f"{row.cost_s:,.3g}" if row.cost_s < 1000 else f"{row.cost_s:,.0f}") + wall,
+        spent + wall,
         *([_break_even(row)] if trains else []),
     ]
 
@@ -124,6 +125,8 @@ def _note(rows: Sequence[StandingsRow], remarks: Remarks) -> str:
     keys = list(dict.fromkeys((row.track, row.submission) for row in rows))
     lines += _listed(f"{TICK} {{}}: {{}}.", keys, {key: record.text for key, record in remarks.reruns.items()})
     lines += _listed("{}: {}", keys, remarks.same_plans)
+    for mark in dict.fromkeys(each.mark for each in rows if each.mark):
+        lines.append(f"{', '.join(_text(each.submission) for each in rows if each.mark == mark)}: {_text(mark)}.")
     if any(row.training_plans is not None for row in rows):
         lines.append(
             "Break-even: programs until training has saved more plans, against the best untrained search, than it cost;"

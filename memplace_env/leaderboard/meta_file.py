@@ -22,7 +22,18 @@ from memplace_env.leaderboard.submission import Meta, Training
 NAME: Final = re.compile(r"(?! )[A-Za-z0-9 ._()+-]{1,60}(?<! )")
 """Pattern of names of rows: characters that cannot be mistaken for others."""
 LONGEST: Final = 200
-"""Characters that a text, such as an author or a link, may have."""
+"""Characters that a text, such as an author, may have."""
+ITEMS: Final = 200
+"""Items of a list or a table."""
+FORMS: Final = {
+    "name": (NAME, "1 to 60 letters, digits, dots, brackets and hyphens, spaces within"),
+    "link": (re.compile(r"(https?://[!-~]{1,190})?"), "an address without spaces that begins with https://"),
+    "licence": (re.compile(r"[A-Za-z0-9 .,/()+-]{0,60}"), "at most 60 letters, digits and signs, as Apache-2.0"),
+    "made": (re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})?"), "a day, as 2026-01-31"),
+    "memplace": (re.compile(r"[A-Za-z0-9.+!-]{1,40}"), "a version, as 1.0.0"),
+    "suite_sha256": (re.compile(r"[0-9a-f]{64}"), "64 hexadecimal digits"),
+}
+"""Patterns of texts, and what they allow in words."""
 FORMATS: Final = (1, 2)
 """Formats that are read, see `Meta`."""
 MOST: Final = 2**31
@@ -53,6 +64,11 @@ def read_meta(path: Path) -> Meta:
         raise LeaderboardError(f"{path}: {error}") from None
 
 
+def check_form(meta: Meta) -> None:
+    """Raise a LeaderboardError if `read_meta` would not read what `write_meta` writes."""
+    _meta({key: _plain(value) for key, value in asdict(meta).items() if value is not None})
+
+
 def _meta(table: dict[str, Any]) -> Meta:
     declared = {field.name: field for field in fields(Meta)}
     for name in table:
@@ -77,16 +93,11 @@ def _title(name: str, value: Any) -> str:
     return str(value)
 
 
-def _name(name: str, value: Any) -> str:
-    if not isinstance(value, str) or not NAME.fullmatch(value):
-        raise LeaderboardError(f"{name} must be 1 to 60 letters, digits, dots, brackets and hyphens, spaces within.")
+def _formed(name: str, value: Any) -> str:
+    pattern, form = FORMS[name]
+    if not isinstance(value, str) or not pattern.fullmatch(value):
+        raise LeaderboardError(f"{name} must be {form}.")
     return value
-
-
-def _link(name: str, value: Any) -> str:
-    if _text(name, value) and not value.startswith(("https://", "http://")):
-        raise LeaderboardError(f"{name} must begin with https://.")
-    return str(value)
 
 
 def _flag(name: str, value: Any) -> bool:
@@ -96,7 +107,7 @@ def _flag(name: str, value: Any) -> bool:
 
 
 def _texts(name: str, value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list) or len(value) > 1000:
+    if not isinstance(value, list) or len(value) > ITEMS:
         raise LeaderboardError(f"{name} must be a list of texts.")
     texts = tuple(_text(name, item) for item in value)
     if len(set(texts)) < len(texts):
@@ -140,8 +151,8 @@ def _format(name: str, value: Any) -> int:
 
 
 def _table(name: str, value: Any) -> Mapping[str, Any]:
-    if not isinstance(value, dict):
-        raise LeaderboardError(f"{name} must be a table.")
+    if not isinstance(value, dict) or len(value) > ITEMS:
+        raise LeaderboardError(f"{name} must be a table of at most {ITEMS:,} items.")
     return value
 
 
@@ -153,7 +164,7 @@ def _settings(name: str, value: Any) -> Mapping[str, Any]:
 
 def _setting(name: str, value: Any) -> None:
     """Require a text, a number, a flag, or a list of these."""
-    for item in value if isinstance(value, list) else [value]:
+    for item in value if isinstance(value, list) and len(value) <= ITEMS else [value]:
         if isinstance(item, str):
             _text(name, item)
         elif not isinstance(item, int | float) or not abs(item) < 2**63:
@@ -171,8 +182,8 @@ def _training(name: str, value: Any) -> Training:
 
 
 _KINDS: Final[Mapping[str, Callable[[str, Any], Any]]] = {
-    "name": _name,
-    **dict.fromkeys(("agent", "suite", "suite_sha256", "track", "memplace"), _title),
+    **dict.fromkeys(FORMS, _formed),
+    **dict.fromkeys(("agent", "suite", "track"), _title),
     **dict.fromkeys(("deterministic", "nominal"), _flag),
     **dict.fromkeys(("options", "hardware"), _settings),
     "formulations": _formulations,
@@ -180,8 +191,7 @@ _KINDS: Final[Mapping[str, Callable[[str, Any], Any]]] = {
     "seeds": _seeds,
     "machine_seeds": partial(_seeds, most=MOST**2),
     "authors": _texts,
-    "link": _link,
-    **dict.fromkeys(("licence", "made"), _text),
+    "machines_of": _text,
     "training": _training,
     "source": _source,
     "format": _format,

@@ -8,8 +8,9 @@ the file that their user names, and nothing in a submitter's folder.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,6 +18,8 @@ from memplace_env._lib.errors import LeaderboardError
 from memplace_env._lib.files import write_atomically
 from memplace_env._lib.foreign import parse_json
 
+Times = Mapping[str, tuple[float, float]]
+"""Wall and processor seconds, means per run, by formulation and budget, such as "one-shot 10s"."""
 BYTES: Final = 2**24
 """Largest record that is read."""
 
@@ -36,6 +39,8 @@ class RerunRecord:
         date: day, as 2026-01-31.
         memplace: version of the code.
         machine: cpu and number of cores.
+        times: of the new runs, by which the row is placed; empty in old records.
+        rule_s: `free_rules.rule_seconds` of the machine.
     """
 
     sha256: str
@@ -50,6 +55,8 @@ class RerunRecord:
     date: str
     memplace: str
     machine: str
+    times: Times = field(default_factory=dict)
+    rule_s: float | None = None
 
     @property
     def text(self) -> str:
@@ -97,10 +104,13 @@ def _row_of(line: str) -> tuple[str, ...]:
 def _record(document: Any) -> RerunRecord:
     if not isinstance(document, dict):
         raise TypeError("it is no object")
-    record = RerunRecord(**{**document, "budgets": tuple(document.get("budgets", ()))})
+    times = {key: (float(wall), float(used)) for key, (wall, used) in document.get("times", {}).items()}
+    record = RerunRecord(**{**document, "budgets": tuple(document.get("budgets", ())), "times": times})
     texts = (record.sha256, record.name, record.suite, record.track, record.method, record.date, record.memplace)
     if not all(isinstance(text, str) for text in (*texts, record.machine, *record.budgets)):
         raise TypeError("a text is missing")
     if record.p_value is not None and not 0 <= record.p_value <= 1:
         raise ValueError("p_value is not from 0 to 1")
+    if not all(0 < each < math.inf for pair in times.values() for each in pair):
+        raise ValueError("a time is none")
     return record

@@ -12,6 +12,7 @@ import numpy as np
 
 from memplace_env._lib.errors import LeaderboardError
 from memplace_env._lib.version import __version__
+from memplace_env.envs.registration import formulation_of_id
 from memplace_env.leaderboard import references
 from memplace_env.leaderboard.agent_source import pinned_code
 from memplace_env.leaderboard.cells import Cell, cells
@@ -19,8 +20,9 @@ from memplace_env.leaderboard.checks import OnProgress, expected
 from memplace_env.leaderboard.drawn_machines import draw_seeds
 from memplace_env.leaderboard.entry import Entry
 from memplace_env.leaderboard.executors import run_all
+from memplace_env.leaderboard.free_rules import rule_seconds
 from memplace_env.leaderboard.jobs import job_of, play
-from memplace_env.leaderboard.rerun_record import RerunRecord
+from memplace_env.leaderboard.rerun_record import RerunRecord, Times
 from memplace_env.leaderboard.running import hardware
 from memplace_env.leaderboard.scores import Floats
 from memplace_env.leaderboard.submission import Submission
@@ -32,6 +34,12 @@ LEVEL: Final = 0.01
 """Probability below which worse shares than the submission's refuse it. Our choice."""
 SLACK: Final = 0.01
 """Mean share of the gain by which a deterministic row with a budget of seconds may fall short. Our choice."""
+FACTOR: Final = 4.0
+"""Factor by which mean processor times of a submission and of its rerun may differ. Our choice."""
+FASTER: Final = 4.0
+"""Most by which one machine is believed to be faster than another: what says so is declared. Our choice."""
+SLACK_S: Final = 2e-3
+"""Difference of such means that is never too much: a process wakes, a page is copied. Our choice."""
 
 
 def run_again(
@@ -46,7 +54,8 @@ def run_again(
 
     What is deterministic runs once with another seed and has to find the same plans. Anything else runs with as many
     new seeds as the submission has, on new machines where these are drawn, and its shares of the gain are tested
-    against the submission's. This runs the agent's code, in processes of its own.
+    against the submission's. Processor times have to be about the submission's, see `check_times`. This runs the
+    agent's code, in processes of its own.
 
     Args:
         folder: the submission's folder.
@@ -84,7 +93,8 @@ def run_again(
         entries=tuple(entry for entry in submission.entries if entry.budget in (*chosen, REFERENCE)),
     )
     method, p, change = _compared(folder, suite, track, kept, again)
-    machine = hardware()
+    machine, times = hardware(), mean_times(again)
+    check_times(folder, mean_times(kept), times, submission.meta.hardware.get("rule_s"), rule_seconds())
     return RerunRecord(
         sha256=submission.sha256,
         name=meta.name,
@@ -98,7 +108,39 @@ def run_again(
         date=datetime.date.today().isoformat(),
         memplace=__version__,
         machine=f"{machine['cpu']}, {machine['cores']} core{'s' * (machine['cores'] > 1)}",
+        times=times,
+        rule_s=rule_seconds(),
     )
+
+
+def mean_times(submission: Submission) -> Times:
+    """Return the times of a submission; wall time twice where no judge measured it."""
+    runs: dict[str, list[tuple[float, float]]] = {}
+    for entry in submission.entries:
+        if entry.budget != REFERENCE:
+            used = entry.seconds if entry.processor_seconds is None else entry.processor_seconds
+            key = f"{formulation_of_id(entry.env_id)} {entry.budget}"
+            runs.setdefault(key, []).append((entry.seconds, used))
+    means = {key: np.mean(pairs, axis=0).round(6).tolist() for key, pairs in runs.items()}
+    return {key: (wall, used) for key, (wall, used) in means.items()}
+
+
+def check_times(folder: Path, said: Times, here: Times, their_rule: object, our_rule: float) -> None:
+    """Raise a LeaderboardError if processor times that a submission says are not those of its rerun.
+
+    The rules are `free_rules.rule_seconds` on both machines; theirs may be missing, and is declared. A run may end by
+    its work or by the clock, so that any speed between equal and that of the rule is believed.
+    """
+    theirs = their_rule if isinstance(their_rule, float) and their_rule > 0 else our_rule
+    slower = min(max(our_rule / theirs, 1 / FASTER), FASTER)
+    for key, (_, ours_s) in here.items():
+        said_s = said[key][1]
+        least_s, most_s = said_s * min(slower, 1) / FACTOR, said_s * max(slower, 1) * FACTOR
+        if not least_s - SLACK_S <= ours_s <= most_s + SLACK_S:
+            raise LeaderboardError(
+                f"{folder}: run again, {key} takes {ours_s:.3g} processor seconds a run; it says {said_s:.3g}, which "
+                f"may be {least_s:.3g} to {most_s:.3g} here."
+            )
 
 
 def _compared(

@@ -22,8 +22,9 @@ from memplace_env.leaderboard.drawn_machines import draw_seeds
 from memplace_env.leaderboard.entry import Entry, RunKey
 from memplace_env.leaderboard.executors import run_all
 from memplace_env.leaderboard.folder import AGENT, META, RUNS, UNFINISHED, append_run, resume_runs, write_runs
+from memplace_env.leaderboard.free_rules import rule_seconds
 from memplace_env.leaderboard.jobs import job_of, judge, play
-from memplace_env.leaderboard.meta_file import read_meta, write_meta
+from memplace_env.leaderboard.meta_file import check_form, read_meta, write_meta
 from memplace_env.leaderboard.submission import Meta, Submission
 from memplace_env.leaderboard.suite import OWN, REFERENCE, Budget, Suite, Track
 
@@ -50,8 +51,8 @@ def describe(
 
     Raises:
         MemPlaceError: if there is no such agent, or it takes no such option.
-        LeaderboardError: if the track has no instance of the agent's formulations, or no such budget; or if the other
-            submission is on other kinds of machines.
+        LeaderboardError: if the track has no instance of the agent's formulations, or no such budget; if the other
+            submission is on other kinds of machines; or if a text has another form than `verify` accepts.
     """
     about = judge().describe(agent, options)
     played = (kind for kind in FORMULATIONS if kind in about["formulations"])
@@ -73,13 +74,15 @@ def describe(
         seeds=seeds_of(suite, track, deterministic),
         deterministic=deterministic,
         memplace=__version__,
-        hardware=hardware(),
+        hardware={**hardware(), "rule_s": rule_seconds()},
         machine_seeds=_machine_seeds(suite, track, machines),
+        machines_of="" if machines is None else machines.meta.name,
         source=source_of(agent) if own_code(agent) else {},
         made=datetime.date.today().isoformat(),
         format=2,
         **{"name": about["name"], **fields},
     )
+    check_form(meta)
     check_meta(meta)
     return meta
 

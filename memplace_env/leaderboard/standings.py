@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 
@@ -20,6 +21,9 @@ from memplace_env.leaderboard.scores import (
 )
 from memplace_env.leaderboard.submission import Standing, Submission
 from memplace_env.leaderboard.suite import OWN, Budget, Suite, Track
+
+UNLIKE: Final = 5.0
+"""Ratio of wall to processor time, or the other way, from which a row is marked. Our choice."""
 
 
 @dataclass(frozen=True)
@@ -47,9 +51,11 @@ class StandingsRow:
         improvement, improvement_low, improvement_high: probability of improvement over it, and its 95 % interval; None
             in its own row, and the interval if both have one run.
         evaluations: plans, mean per run.
-        seconds, processor_seconds: wall and processor time, means per run; the latter None where no judge measured it.
+        seconds, processor_seconds: wall and processor time, means per run, those of the rerun where they are known; the
+            latter None where no judge measured it.
         training_plans: plans evaluated in training, declared; None if nothing was trained.
         break_even: see `break_even.break_even`; None if never, or if nothing was trained.
+        mark: what a reader has to know of its times and machines; empty if there is nothing.
     """
 
     submission: str
@@ -79,6 +85,7 @@ class StandingsRow:
     processor_seconds: float | None
     training_plans: int | None
     break_even: float | None
+    mark: str = ""
 
     @property
     def cost_s(self) -> float:
@@ -235,6 +242,9 @@ def _row(
         improvement = float(probability_of_improvement(*pair))
         improved = _ends(stratified_bootstrap(probability_of_improvement, *pair, resamples=resamples))
     gap = _mean([None if cell.gap is None else float(np.log1p(cell.gap)) for cell in counting])
+    timed = owner.rerun_times(first.formulation, first.budget)
+    claimed = float(np.mean([cell.seconds for cell in row])), _mean([cell.processor_seconds for cell in row])
+    seconds, used = timed or claimed
     return StandingsRow(
         submission=first.submission,
         track=first.track,
@@ -259,11 +269,24 @@ def _row(
         improvement_low=improved[0],
         improvement_high=improved[1],
         evaluations=float(np.mean([cell.evaluations for cell in row])),
-        seconds=float(np.mean([cell.seconds for cell in row])),
-        processor_seconds=_mean([cell.processor_seconds for cell in row]),
+        seconds=seconds,
+        processor_seconds=used,
         training_plans=None if owner.meta.training is None else owner.meta.training.plans,
         break_even=None,
+        mark=_mark(owner, first.budget, timed is None, seconds, used),
     )
+
+
+def _mark(owner: Submission, budget: str, claimed: bool, seconds: float, used: float | None) -> str:
+    said = []
+    if owner.public_machines:
+        said.append("on machines of another row, whose seeds it could read, so that it is not ranked")
+    if claimed and owner.standing(budget) is Standing.RERUN:
+        said.append("placed by claimed time, as the rerun recorded none")
+    # On a machine that is measured, wall time is the judge's, too.
+    if used and owner.meta.machine_seeds is None and not 1 / UNLIKE < seconds / used < UNLIKE:
+        said.append(f"wall time, {seconds:.3g} s, is {seconds / used:.2g} times processor time")
+    return "; ".join(said)
 
 
 def _ends(interval: tuple[Floats, Floats] | None) -> tuple[float, float] | tuple[None, None]:

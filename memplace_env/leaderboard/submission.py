@@ -51,11 +51,12 @@ class Meta:
         deterministic: whether the seed changes nothing.
         nominal: whether the agent searched under the cost arrays of a black-box track's tasks, and measured nothing.
         memplace: version of the code.
-        hardware: cpu, cores, platform, python; declared.
+        hardware: cpu, cores, platform, python, and `free_rules.rule_seconds` as rule_s; declared.
         source: kind, name, version and sha256 of the code of a "module:Class", see `agent_source`; empty for others.
         made: the day of the run, as 2026-01-31; empty if it is unknown.
         training: None if nothing was trained.
         machine_seeds: seeds of the machines that were drawn, one for each of `seeds`; None if the track draws none.
+        machines_of: name of the submission whose machines these are; empty if they were drawn for this one.
         format: 2 if a judge in another process measured the runs, which then have processor seconds; 1 before that.
     """
 
@@ -79,6 +80,7 @@ class Meta:
     machine_seeds: tuple[int, ...] | None = None
     source: Mapping[str, str] = field(default_factory=dict)
     made: str = ""
+    machines_of: str = ""
     format: int = 1
 
     def machine_seed(self, seed: int) -> int | None:
@@ -100,6 +102,7 @@ class Submission:
         sha256: hash of the files that it was read from; empty if it was not read.
         rerun: the record of those who ran it again; None if nobody did.
         computed: whether the board played it itself, as it does with rules.
+        public_machines: whether its machines are those of another row, so that it is never ranked.
     """
 
     meta: Meta
@@ -107,9 +110,17 @@ class Submission:
     sha256: str = ""
     rerun: RerunRecord | None = None
     computed: bool = False
+    public_machines: bool = False
 
     def standing(self, budget: str) -> Standing:
         """Return the ground on which its rows of a budget stand."""
         if self.computed:
             return Standing.COMPUTED
-        return Standing.RERUN if self.rerun is not None and budget in self.rerun.budgets else Standing.DECLARED
+        again = self.rerun is not None and budget in self.rerun.budgets and not self.public_machines
+        return Standing.RERUN if again else Standing.DECLARED
+
+    def rerun_times(self, formulation: Formulation, budget: str) -> tuple[float, float] | None:
+        """Return wall and processor seconds per run of those who ran it again; None if there is no such record."""
+        if self.rerun is None or self.standing(budget) is not Standing.RERUN:
+            return None
+        return self.rerun.times.get(f"{formulation} {budget}")

@@ -1,9 +1,14 @@
 """Agents that cheat, for `test_judge`: each once passed as honest."""
 
+import ctypes
 import gc
 import os
 import resource
+import signal
+import stat
+import struct
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -128,3 +133,181 @@ class Pretender(Cheat):
 
     def run(self, evaluator, seed):
         evaluator(np.repeat(evaluator.env.problem.native_assignment[None], 8, axis=0))
+
+
+WORK_S = 0.4
+"""Processor seconds that a helper works."""
+
+
+def work():
+    begin = time.process_time()
+    while time.process_time() - begin < WORK_S:
+        pass
+
+
+def pipe_to_the_judge():
+    for handle in range(3, 100):
+        with suppress(OSError):
+            if stat.S_ISSOCK(os.fstat(handle).st_mode):
+                return handle
+    raise RuntimeError("there is none")
+
+
+class Helped(Cheat):
+    """Has a process work in its place, which it does not wait for."""
+
+    name = "helped"
+
+    def run(self, evaluator, seed):
+        read, write = os.pipe()
+        self.start(write)
+        os.read(read, 1)
+        time.sleep(0.1)
+        evaluator.offer(native_plan(evaluator.env.task))
+
+    def start(self, write):
+        if os.fork() == 0:
+            self.help(write)
+
+    def help(self, write):
+        work()
+        os.write(write, b"x")
+        os._exit(0)
+
+
+class Orphan(Helped):
+    """The same with a process that is nobody's child, in a session of its own, and does not end."""
+
+    name = "orphan"
+
+    def start(self, write):
+        child = os.fork()
+        if child == 0:
+            os.setsid()
+            if os.fork() == 0:
+                Path(os.environ["LEADERBOARD_OUT"], "pid").write_text(str(os.getpid()))
+                self.help(write)
+            os._exit(0)
+        os.waitpid(child, 0)
+
+    def help(self, write):
+        work()
+        os.write(write, b"x")
+        time.sleep(600)
+
+
+class Ignored(Helped):
+    """The same with a process whose end is reported to nobody."""
+
+    name = "ignored"
+
+    def start(self, write):
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+        super().start(write)
+
+
+class Waiting(Orphan):
+    """The same, and never returns."""
+
+    name = "waiting"
+
+    def run(self, evaluator, seed):
+        self.start(os.pipe()[1])
+        time.sleep(600)
+
+
+class Sender(Cheat):
+    """Sends something that is no message, or without end."""
+
+    def run(self, evaluator, seed):
+        self.send(pipe_to_the_judge())
+        time.sleep(600)
+
+
+class HalfMessage(Sender):
+    """Announces 1,000 bytes, and sends one."""
+
+    name = "half message"
+
+    def send(self, pipe):
+        os.write(pipe, struct.pack("!i", 1000) + b"x")
+
+
+class Drip(Sender):
+    """Announces 1,000 bytes, and sends them one by one."""
+
+    name = "drip"
+
+    def send(self, pipe):
+        os.write(pipe, struct.pack("!i", 1000))
+        while True:
+            os.write(pipe, b"x")
+            time.sleep(0.1)
+
+
+class Flood(Sender):
+    """Reports improvements for ever."""
+
+    name = "flood"
+
+    def send(self, pipe):
+        message = b'{"evaluations": 1, "latency_ps": 5}'
+        while True:
+            os.write(pipe, (struct.pack("!i", len(message)) + message) * 1000)
+
+
+class Frozen(Sender):
+    """Stops itself."""
+
+    name = "frozen"
+
+    def send(self, pipe):
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+
+class Deaf(Cheat):
+    """Asks for measurements, and reads none."""
+
+    name = "deaf"
+
+    def run(self, evaluator, seed):
+        judge = evaluator.env.task.simulator._judge
+        judge.recv_bytes = lambda: b"m"
+        while True:
+            evaluator.env.task.simulator.run_batch(None, None, [native_plan(evaluator.env.task)] * 50)
+
+
+class Assassin(Cheat):
+    """Ends the process that started it, which knows its time."""
+
+    name = "assassin"
+    signal = signal.SIGKILL
+
+    def run(self, evaluator, seed):
+        os.kill(os.getppid(), self.signal)
+        evaluator.offer(native_plan(evaluator.env.task))
+
+
+class Hypnotist(Assassin):
+    """Stops it."""
+
+    name = "hypnotist"
+    signal = signal.SIGSTOP
+
+
+class Burglar(Cheat):
+    """Opens the memory of that process, and takes its pipes."""
+
+    name = "burglar"
+
+    def run(self, evaluator, seed):
+        server, found = os.getppid(), []
+        try:
+            Path(f"/proc/{server}/mem").open("r+b").close()
+            found.append("memory")
+        except OSError:
+            pass
+        handle = os.pidfd_open(server)
+        pidfd_getfd = 438
+        found += [str(each) for each in range(3, 30) if ctypes.CDLL(None).syscall(pidfd_getfd, handle, each, 0) >= 0]
+        raise RuntimeError(f"found {found}")

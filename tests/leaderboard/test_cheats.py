@@ -165,32 +165,6 @@ def test_a_damaged_file(folder, cut, fault):
     refused(folder, RUNS, fault)
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("name = ", "not TOML"),
-        ("x = " + "[" * 5000, "not TOML"),
-        ('colour = "red"', "no field 'colour'"),
-        ('name = "a\\nb"', "letters, digits"),
-        ('name = "  "', "letters, digits"),
-        ('link = "javascript:alert(1)"', "https://"),
-        ('formulations = ["dynamic"]', "formulations"),
-        ('budgets = ["10", "10"]', "twice"),
-        ('deterministic = "yes"', "true or false"),
-        ('agent = "x"', "'name' is missing"),
-        ("options = {a = {b = 1}}", "options.a must be a text, a number"),
-        ("hardware = {cpu = 0x" + "f" * 9999 + "}", "hardware.cpu must be a text, a number"),
-        ('hardware = {"\\u001b" = 1}', "a key of hardware must be one line"),
-        ("seeds = [0x" + "f" * 9999 + "]", "seeds must be a list of whole numbers from 0"),
-        ("x = " + "1" * 5000, "too many digits"),
-        ('training = {ids = ["a"]}', "must have ids, plans and seconds"),
-    ],
-)
-def test_descriptions_that_are_none(folder, text, said):
-    (folder / META).write_text(text)
-    refused(folder, META, said)
-
-
 def test_nothing_that_measures_with_noise_is_deterministic(folder):
     drawn = load_suite("black-box-v2")
     change_meta(

@@ -223,13 +223,20 @@ def test_every_limit_of_the_record_of_reruns_is_noticed_when_it_is_missing(tmp_p
     sound = asdict(RECORD)
     changes = [{}, {"more": 1}, *({"p_value": p} for p in (-0.1, 0, 1, 1.1, None)), {"budgets": [1]}]
     changes += [{name: 5} for name in sound if isinstance(sound[name], str)]
+    changes += [{"times": {"one-shot 10": pair}} for pair in ((0.5, 1.5), (0, 1), (1, -0.5), ("inf", 1), (1,))]
     cases = []
     for number, line in enumerate([json.dumps(sound | change) for change in changes] + ["[]", "null"]):
         path = tmp_path / str(number)
         path.write_text(line)
         ask = noted(lambda module, path=path: str(module.read_records(path)))
         cases += [with_limits(ask, BYTES=len(line) - less) for less in (-1, 0, 1)]
-    assert unnoticed(rerun_record, raises, cases, "..xxxxxxx..x..xxxx..xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx") == []
+    same = tuple(f"if not all((0 < each and each < math.inf {more} 1" for more in "+-")
+    assert (
+        unnoticed(
+            rerun_record, raises, cases, "..xxxxxxx..x..xxxx..xxxxxxxxxxxxxxxxxxxxxxxxxxxx..xxxxxxxxxxxxxxxxxxx", same
+        )
+        == []
+    )
 
 
 def test_every_rule_of_a_rerun_is_noticed_when_it_is_missing(honest):
@@ -262,7 +269,10 @@ def test_every_rule_of_a_rerun_is_noticed_when_it_is_missing(honest):
         of = replace(submission, meta=replace(submission.meta, budgets=has))
         ask = noted(lambda module, of=of, asked=asked: str(module.run_again(honest, of, asked)))
         cases.append(with_limits(ask, run_all=lambda jobs, *_, **__: [(job, runs[0]) for job in jobs]))
-    assert unnoticed(rerunning, judges, cases, ".xx...x.........xx...xx.............xxxx") == []
+    for used in (0.5, 4.0 / 4 - 2e-3, 1.5, 15.5, 4.0 * 4 + 2e-3, 16.5):  # processor seconds where the row says 4
+        times = {"one-shot 10": (9.0, 4.0)}, {"one-shot 10": (9.0, used)}
+        cases.append(noted(lambda module, times=times: str(module.check_times(honest, *times, 0.1, 0.1))))
+    assert unnoticed(rerunning, judges, cases, ".xx...x.........xx...xx.............xxxxx....x") == []
 
 
 def test_every_limit_of_a_measuring_machine_is_noticed_when_it_is_missing():

@@ -3,7 +3,9 @@
 import gc
 import os
 import signal
+import struct
 import subprocess
+import threading
 import time
 from dataclasses import replace
 from multiprocessing import Pipe
@@ -12,13 +14,17 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from memplace_env._lib.errors import LeaderboardError
-from memplace_env.leaderboard import checks, contestant, jobs, machine_reference, running, verifying
+from memplace_env.leaderboard import checks, contestant, jobs, judge_pipe, machine_reference, running, verifying
+from memplace_env.leaderboard import judge as judges
 from memplace_env.leaderboard.drawn_machines import MeasuredMachine, drawn_machine
 from memplace_env.leaderboard.folder import META, RUNS
 from memplace_env.leaderboard.jobs import Job, play
 from memplace_env.leaderboard.judge import Judge
+from memplace_env.leaderboard.judge_pipe import JudgePipe
 from memplace_env.leaderboard.judged_machine import JudgedMachine
 from memplace_env.leaderboard.meta_file import read_meta
 from memplace_env.leaderboard.pinned import task_of
@@ -26,6 +32,7 @@ from memplace_env.leaderboard.plan_wire import from_bytes, to_bytes
 from memplace_env.leaderboard.remote_simulator import MEASURED, REFUSED
 from memplace_env.leaderboard.suite import Budget, load_suite
 from memplace_env.placement.compiler import HEURISTICS, all_backing, native_plan
+from tests.leaderboard import cheating_agents
 from tests.patience import patience
 
 QUICK, DRAWN = load_suite("quick-v1"), load_suite("black-box-v2")
@@ -106,20 +113,147 @@ def test_a_stopped_run_on_drawn_machines_begins_anew_on_others(small, tmp_path, 
     assert verifying.verify(tmp_path).meta.machine_seeds == again.machine_seeds != meta.machine_seeds
 
 
-def test_nothing_is_left_behind(tmp_path, monkeypatch):
-    monkeypatch.setenv("LEADERBOARD_OUT", str(tmp_path))
-    monkeypatch.setattr(jobs, "judge", Judge)
-    play(job("Fork"))
-    process = int((tmp_path / "pid").read_text())
-    for _ in range(50):
+def ended(process):
+    """Wait for the end of a process; return whether it came."""
+    for _ in range(100):
         try:
             state = Path(f"/proc/{process}/stat").read_text().split()[2]
         except OSError:
-            state = "gone"
-        if state in ("gone", "Z"):  # a dead process that nobody collects stays as a zombie
-            return
+            return True
+        if state == "Z":  # a dead process that nobody collects stays as a zombie
+            return True
         time.sleep(0.05)
-    pytest.fail("a process of the run goes on")
+    return False
+
+
+@pytest.fixture(scope="module")
+def watched(tmp_path_factory):
+    """A judge, and the folder in which processes of its agents may write."""
+    folder, judge = tmp_path_factory.mktemp("left"), Judge()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LEADERBOARD_OUT", str(folder))
+        yield judge, folder
+    judge.close()
+
+
+@pytest.fixture
+def left(watched, monkeypatch):
+    """The file in which a process of an agent writes its id."""
+    judge, folder = watched
+    monkeypatch.setattr(jobs, "judge", lambda: judge)
+    (folder / "pid").unlink(missing_ok=True)
+    return folder / "pid"
+
+
+def test_nothing_is_left_behind(left):
+    play(job("Fork"))
+    assert ended(int(left.read_text()))
+
+
+def test_helpers_are_paid_for(left):
+    """Whoever waits for them, or nobody; and what never ends is ended."""
+    for agent in ("Helped", "Orphan", "Ignored"):
+        entry = play(job(agent))
+        assert 0.8 * cheating_agents.WORK_S < entry.processor_seconds < entry.seconds + 0.2, agent
+    assert ended(int(left.read_text()))
+
+
+def test_helpers_end_with_the_judge(left):
+    def end():
+        while not left.exists() or not left.read_text():
+            time.sleep(0.02)
+        jobs.judge()._control.close()  # as the system does when the judge is killed
+
+    threading.Thread(target=end, daemon=True).start()
+    with pytest.raises(LeaderboardError, match="its process died"):
+        play(job("Waiting"))
+    assert ended(int(left.read_text()))
+
+
+@pytest.fixture
+def hasty(monkeypatch):
+    """A judge that gives up after seconds."""
+    for module in (judges, judge_pipe):
+        monkeypatch.setattr(module, "MESSAGE_S", 1.0)
+    monkeypatch.setattr(checks, "LATEST", 1.0)
+    monkeypatch.setattr(checks, "LATEST_S", 1.0)
+    monkeypatch.setattr(judges, "REPORTS", 3000)
+
+
+@pytest.mark.parametrize(
+    ("agent", "budget", "said"),
+    [
+        *((agent, "1s", "did not end") for agent in ("HalfMessage", "Drip", "Frozen")),
+        *((agent, "10", "did not end") for agent in ("HalfMessage", "Drip")),
+        ("Flood", "10", "more than 3,000 improvements"),
+    ],
+)
+def test_no_message_takes_for_ever(hasty, agent, budget, said):
+    with pytest.raises(LeaderboardError, match=said):
+        play(job(agent, budget=budget))
+
+
+def test_a_flood_ends_with_its_time(hasty, monkeypatch):
+    monkeypatch.setattr(judges, "REPORTS", 10**9)
+    with pytest.raises(LeaderboardError, match="did not end"):
+        play(job("Flood", budget="1s"))
+
+
+def test_answers_that_nobody_reads_end(hasty, monkeypatch):
+    monkeypatch.setattr(checks, "LATEST_S", 1000.0)
+    with pytest.raises(LeaderboardError, match="does not read the answers"):
+        play(job("Deaf", "factors-0", "60s", suite=DRAWN, machine_seed=7))
+
+
+@pytest.mark.parametrize("agent", ["Assassin", "Hypnotist"])
+def test_who_ends_or_stops_the_process_that_starts_agents_is_refused(hasty, agent):
+    with pytest.raises(LeaderboardError):
+        play(job(agent, budget="1s"))
+    assert play(job("WarmCache")).evaluations == 1
+
+
+def test_a_stopped_server_is_replaced(hasty):
+    """As where the system does not forbid an agent to stop it."""
+    play(job("WarmCache"))
+    server = jobs.judge()._process
+    threading.Timer(0.5, server.send_signal, [signal.SIGSTOP]).start()
+    with pytest.raises(LeaderboardError, match="did not end"):
+        play(job("HalfMessage", budget="10"))
+    assert server.poll() is not None
+    assert play(job("WarmCache")).evaluations == 1
+
+
+OLD = tuple(map(int, os.uname().release.split(".")[:2])) < (6, 12)
+
+
+@pytest.mark.skipif(OLD and os.geteuid() == 0, reason="root is bound from Linux 6.12 on")
+def test_the_process_that_starts_agents_has_no_open_door():
+    with pytest.raises(LeaderboardError, match=r"found \[\]"):
+        play(job("Burglar"))
+
+
+@given(st.binary(max_size=300), st.integers(0, 303))
+def test_a_message_is_whole_or_late(message, cut):
+    pipe = JudgePipe()
+    whole = struct.pack("!i", len(message)) + message
+    pipe.theirs.sendall(whole[:cut])
+    try:
+        assert pipe.receive(0.01) == message
+        assert cut >= len(whole)
+    except TimeoutError:
+        assert cut < len(whole)
+    pipe.theirs.close()
+    pipe.close()
+
+
+@given(st.integers(-(2**31), 2**31 - 1).filter(lambda size: not 0 <= size <= 2**26))
+def test_sizes_that_no_message_has(size):
+    pipe = JudgePipe()
+    pipe.theirs.sendall(struct.pack("!i", size))
+    with pytest.raises(LeaderboardError, match="a message above"):
+        pipe.receive(1.0)
+    pipe.theirs.close()
+    pipe.close()
 
 
 def test_a_run_ends_with_its_judge_without_a_traceback(monkeypatch):
@@ -131,6 +265,9 @@ def test_a_run_ends_with_its_judge_without_a_traceback(monkeypatch):
     monkeypatch.setattr(contestant, "signal", SimpleNamespace(signal=lambda *_: None, SIGINT=2, SIG_IGN=1, SIGKILL=9))
     monkeypatch.setattr(contestant.os, "sched_setaffinity", lambda *_: None)
     monkeypatch.setattr(contestant._Warmth, "ready", lambda *_: True)
+    for change in ("hide_memory", "adopt_orphans"):  # of this process
+        monkeypatch.setattr(contestant, change, lambda: None)
+    monkeypatch.setattr(contestant, "ProcessTimes", lambda: SimpleNamespace(wait=lambda: 0, sweep=lambda: None))
     with subprocess.Popen(["sleep", "60"], process_group=0) as run:
         monkeypatch.setattr(contestant.os, "fork", lambda: run.pid)
         contestant.serve(os.dup(theirs.fileno()))

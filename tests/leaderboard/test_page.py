@@ -6,7 +6,10 @@ from dataclasses import replace
 import pytest
 
 from memplace_env._lib.errors import LeaderboardError, VisualizationError
+from memplace_env.leaderboard import free_rules
+from memplace_env.leaderboard.board import Board
 from memplace_env.leaderboard.page import PageData, build_page
+from memplace_env.leaderboard.verifying import read
 from tests.source import ROOT
 
 PACKAGES = ROOT / "memplace_env"
@@ -42,6 +45,14 @@ def test_same_data_same_bytes(tmp_path):
     assert {"index.html", "data.js", "plotly.min.js", "page.css", "picture.js", "plans/An-id-v0.js"} <= set(
         contents(tmp_path / "one")
     )
+
+
+def test_the_same_folders_have_the_same_page(honest, tmp_path):
+    """Rules are played anew for each."""
+    for name in ("one", "two"):
+        free_rules._played.cache_clear()
+        Board.of([read(honest)]).write_page(tmp_path / name, "a title", plan_seeds=1)
+    assert contents(tmp_path / "one") == contents(tmp_path / "two")
 
 
 def test_an_older_page_is_replaced_whole(tmp_path):

@@ -3,22 +3,26 @@
 import json
 import shutil
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from typer.testing import CliRunner
 
+from benchmarks.leaderboard import SUBMISSIONS
 from memplace_agents.registry import make_agent
 from memplace_env._lib.errors import LeaderboardError
 from memplace_env.cli.app import app
 from memplace_env.leaderboard import rerunning, running, verifying
-from memplace_env.leaderboard.board import Board
+from memplace_env.leaderboard.agent_source import _tree_sha256, source_of
+from memplace_env.leaderboard.board import Board, with_reruns
 from memplace_env.leaderboard.folder import AGENT, META, RUNS, folder_sha256
 from memplace_env.leaderboard.meta_file import read_meta
 from memplace_env.leaderboard.pinned import make_env, task_of
 from memplace_env.leaderboard.rerun_record import RerunRecord, add_record, read_records
-from memplace_env.leaderboard.rerunning import p_value, run_again
+from memplace_env.leaderboard.rerunning import FACTOR, FASTER, SLACK_S, check_times, p_value, run_again
 from memplace_env.leaderboard.submission import Standing
 from memplace_env.leaderboard.suite import REFERENCE, load_suite
 from memplace_env.leaderboard.verifying import read, verify
@@ -50,12 +54,84 @@ def rule(tmp_path_factory):
     return out
 
 
+def slowed(entries, factor):
+    return [
+        replace(
+            entry,
+            seconds=factor * entry.seconds,
+            processor_seconds=factor * entry.processor_seconds,
+            curve=tuple(point._replace(seconds=factor * point.seconds) for point in entry.curve),
+        )
+        for entry in entries
+    ]
+
+
+def test_times_that_were_divided_are_refused(dice):
+    """Also by who says that its machine is as much faster."""
+    change(dice, lambda entries: slowed(entries, 1 / 50))
+    change_meta(dice, hardware={"rule_s": read_meta(dice / META).hardware["rule_s"] / 50})
+    with pytest.raises(LeaderboardError, match="processor seconds a run; it says"):
+        run_again(dice, verify(dice))
+
+
+TIMES = st.floats(0.01, 100.0)
+
+
+@given(TIMES, st.floats(1 / FASTER, FASTER), st.floats(0, 1), st.floats(1.01 / FACTOR, 0.99 * FACTOR))
+def test_honest_times_pass_on_any_machine(said_s, slower, work, luck):
+    """A run ends by its work, by the clock, or in part by both; the machine is up to four times as fast or as slow."""
+    here = {"one-shot 10s": (0.0, said_s * slower**work * luck)}
+    check_times(None, {"one-shot 10s": (0.0, said_s)}, here, 1.0, slower)
+
+
+@given(TIMES, st.floats(20, 1e4), st.one_of(st.none(), st.text(), st.integers(), st.floats(allow_nan=False)))
+def test_no_rule_explains_a_twentieth_of_the_time(ours_s, factor, their_rule):
+    for said_s, more in ((ours_s / factor, ours_s), (ours_s, ours_s / factor)):
+        if abs(ours_s - ours_s / factor) > ours_s * FACTOR * FASTER / factor + SLACK_S:
+            with pytest.raises(LeaderboardError, match="processor seconds a run"):
+                check_times(None, {"game 10": (0.0, said_s)}, {"game 10": (0.0, more)}, their_rule, 0.01)
+
+
+def test_a_row_is_placed_by_the_time_of_its_rerun(dice):
+    submission = read(dice)
+    for times, spent, mark in (
+        ({}, None, "placed by claimed time"),
+        ({"one-shot 10": (8.0, 7.0), "game 10": (1.0, 1.0)}, 7.0, ""),
+        ({"one-shot 10": (80.0, 7.0)}, 7.0, "wall time, 80 s, is 11 times"),
+        ({"one-shot 10": (7.0, 80.0)}, 80.0, "wall time, 7 s, is 0.087 times"),
+    ):
+        record = replace(RECORD, sha256=submission.sha256, times=times)
+        board = Board.of([submission], {record.sha256: record})
+        rows = [row for row in board.suites[0].rows if row.submission == "dice" and row.played_budget == "10"]
+        kept = [row for row in rows if row.budget == "10"]
+        assert [row.processor_seconds == spent for row in kept] == [bool(times)]
+        assert mark in kept[0].mark
+        assert bool(mark) == bool(kept[0].mark)
+        assert {row.budget for row in rows if row.budget == "60s"} == ({"60s"} if not spent or spent < 60 else set())
+        assert kept[0].mark in board.markdown(submission.meta)
+
+
+def test_on_machines_of_another_row_nothing_is_ranked():
+    """It could read their seeds, whether it says that they are of another one or not."""
+    submission = read(SUBMISSIONS / "black-box-v2-factors-0-native")
+    named = replace(submission, meta=replace(submission.meta, machines_of="native"))
+    other = replace(submission, meta=replace(submission.meta, name="other"), sha256="2" * 64)
+    records = {sha: replace(RECORD, sha256=sha, budgets=("own",)) for sha in (submission.sha256, other.sha256)}
+    for shown, ranked in (([submission], True), ([named], False), ([submission, other], False)):
+        for played in with_reruns(shown, records):
+            assert (played.standing("own") is Standing.RERUN, played.public_machines) == (ranked, not ranked)
+
+
 def test_an_honest_search_comes_out(dice):
     steps = []
     record = run_again(dice, verify(dice), on_progress=lambda done, of: steps.append((done, of)))
     assert (record.method, record.runs, record.budgets) == ("two-sample", 20, ("10",))
     assert record.p_value > 0.01
     assert record.sha256 == folder_sha256(dice)
+    assert set(record.times) == {"one-shot 10"}
+    assert 0 < record.times["one-shot 10"][1] < 10
+    add_record(dice.parent / "reruns.jsonl", record)
+    assert read_records(dice.parent / "reruns.jsonl") == {record.sha256: record}
     assert steps[-1] == (20, 20)
 
 
@@ -95,6 +171,7 @@ def jobs_of_rerun(folder, submission, monkeypatch):
 
     monkeypatch.setattr(rerunning, "run_all", played)
     monkeypatch.setattr(rerunning, "_compared", lambda *_: ("equal", None, 0.0))
+    monkeypatch.setattr(rerunning, "check_times", lambda *_: None)
     run_again(folder, submission)
     return jobs
 
@@ -192,6 +269,16 @@ def test_records_are_kept_one_for_each_row(tmp_path):
     assert "the same plans; 2026-01-31" in read_records(path)["2" * 64].text
 
 
+@pytest.mark.parametrize(
+    "line", ["", "null", "{}", "[1]", {"more": 1}, {"p_value": 7}, {"budgets": [1]}, {"times": {"a": [1, 0]}}]
+)
+def test_lines_that_are_no_record(tmp_path, line):
+    text = line if isinstance(line, str) else json.dumps({**asdict(RECORD), **line})
+    (tmp_path / "reruns.jsonl").write_text(text + "\n")
+    with pytest.raises(LeaderboardError, match="line 1 is no record"):
+        read_records(tmp_path / "reruns.jsonl")
+
+
 def test_a_record_inside_a_submission_is_none(dice, tmp_path):
     """Neither is it written there, nor read from there."""
     run = CliRunner().invoke(app, ["leaderboard", "rerun", str(dice), "--record", str(dice / "reruns.jsonl")])
@@ -254,9 +341,22 @@ def test_format_2_says_where_code_comes_from(dice):
         run_again(dice, read(dice))
 
 
-def test_a_package_that_changed_does_not_run(dice):
-    from memplace_env.leaderboard.agent_source import source_of
+def test_a_package_is_all_of_its_files(tmp_path):
+    (tmp_path / "deep" / "__pycache__").mkdir(parents=True)
+    seen = {_tree_sha256(tmp_path)}
+    for name in ("__init__.py", "weights.bin", "deep/fast.so", "deep/__pycache__/hidden.bin", "old.pyc", "weights.bin"):
+        with (tmp_path / name).open("ab") as file:
+            file.write(b"x")
+        assert _tree_sha256(tmp_path) not in seen, name
+        seen.add(_tree_sha256(tmp_path))
+    (tmp_path / "deep" / "__pycache__" / "it.cpython-311.pyc").write_bytes(b"x")
+    assert _tree_sha256(tmp_path) in seen
+    (tmp_path / "away").symlink_to(tmp_path.parent)
+    with pytest.raises(LeaderboardError, match="a link to a folder"):
+        _tree_sha256(tmp_path)
 
+
+def test_a_package_that_changed_does_not_run(dice):
     source = source_of("tests.leaderboard.cheating_agents:Cheat")
     assert source["kind"] == "package"
     change_meta(dice, agent="tests.leaderboard.cheating_agents:Cheat", source={**source, "sha256": "0" * 64})

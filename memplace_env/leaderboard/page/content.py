@@ -21,10 +21,11 @@ class PageData:
         submissions: each with name, agent, authors, link, licence, suite, track, memplace, hardware, training,
             nominal, deterministic, made (a day, or ""), computed (whether the board played it), rerun and same_plans
             (sentences, or None) and mine.
-        rows: each with submission (index), formulation and the fields of a `StandingsRow` that the page shows.
+        rows: each with submission (index), formulation, seconds (of processors in the rerun, or None) and the fields of
+            a `StandingsRow` that the page shows.
         cells: runs as columns of one length: submission (index), budget, id, seed, latency_ps (of the entry or the
             baseline, whichever is faster), share (None where too little can be gained), evaluations, seconds (of
-            processors where a judge measured them, else wall time), plan
+            processors where a judge measured them, else wall time; None for rules), plan
             (a key in that id's document, or "" if its plan is not on the page).
         curves: "grid", evaluations; "series", each with submission (index), budget, id and share: at each point of
             the grid the mean over seeds, None after the run ended.

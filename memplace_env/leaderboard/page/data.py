@@ -144,7 +144,7 @@ def _submission(submission: Submission, remarks: Remarks, mine: Meta | None) -> 
 def _rows(boards: Sequence[SuiteBoard]) -> Iterator[dict[str, Any]]:
     """Yield the rows with the number of their submission; one name may have several, for different formulations."""
     names = ("budget", "played_budget", "standing", "share", "low", "high", "iqm", "optimality_gap")
-    more = ("gap", "solved", "cheap", "improvement")
+    more = ("gap", "solved", "cheap", "improvement", "mark")
     before = 0
     for board in boards:
         index = {
@@ -155,6 +155,8 @@ def _rows(boards: Sequence[SuiteBoard]) -> Iterator[dict[str, Any]]:
         for row in board.rows:
             fields = {name: getattr(row, name) for name in (*names, *more)}
             number = index[row.track, row.submission, row.formulation]
+            timed = board.submissions[number - before].rerun_times(row.formulation, row.played_budget)
+            fields["seconds"] = timed and timed[1]
             yield {"submission": number, "formulation": str(row.formulation), **fields}
         before += len(board.submissions)
 
@@ -170,7 +172,8 @@ def _cells(runs: Sequence[PageRun], shown: Sequence[bool]) -> dict[str, list[Any
         "share": [_share(run) if run.counts else None for run in runs],
         "evaluations": [entry.evaluations for entry in entries],
         "seconds": [
-            round(entry.seconds if entry.processor_seconds is None else entry.processor_seconds, 3) for entry in entries
+            round(entry.seconds if entry.processor_seconds is None else entry.processor_seconds, 3) or None
+            for entry in entries
         ],
         "plan": [entry.plan.key if kept else "" for entry, kept in zip(entries, shown, strict=True)],
     }

@@ -106,8 +106,9 @@
     return groups(state).map((group) => ({
       ...(whole ? rowOf(state, group) : recomputed(state, group)),
       ...group,
+      mark: rowOf(state, group)?.mark,
       evaluations: mean(group.runs.map((run) => cells.evaluations[run])),
-      seconds: mean(group.runs.map((run) => cells.seconds[run])),
+      seconds: (whole && rowOf(state, group)?.seconds) || mean(group.runs.map((run) => cells.seconds[run]).filter((each) => each !== null)),
     }));
   }
 

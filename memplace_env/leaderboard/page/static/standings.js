@@ -15,6 +15,7 @@
       submission.nominal && !submission.computed ? el("span", { class: "badge", title: "searched under the cost arrays, measured nothing" }, "nominal") : null,
       submission.training ? el("span", { class: "badge", title: "trained before; declared" }, "trained") : null,
       submission.same_plans ? el("span", { class: "badge", title: submission.same_plans }, "same plans") : null,
+      row.mark ? el("span", { class: "badge", title: row.mark }, "marked") : null,
     ];
     const by = submission.authors.length ? el("span", { class: "by" }, short(submission.authors.join(", "), 34)) : null;
     return el("span", { class: "who" }, el("span", {}, shown, ...badges.flatMap((each) => (each ? [" ", each] : []))), by);
@@ -41,7 +42,7 @@
     { key: "solved", title: "Proven optimal", number: true, hint: "share of the runs whose plan no plan can beat", value: (row) => row.solved, cell: (row) => percent(row.solved, 0) },
     { key: "improvement", title: "Beats rules", number: true, hint: "probability of improvement over the strongest rule without a search", value: (row) => row.improvement, cell: (row) => percent(row.improvement, 0) },
     { key: "evaluations", title: "Plans tried", number: true, hint: "mean a run", value: (row) => row.evaluations, cell: (row) => count(row.evaluations) },
-    { key: "seconds", title: "Seconds", number: true, hint: "mean a run: of processors where a judge measured them, else declared wall time", value: (row) => row.seconds, cell: (row) => seconds(row.seconds) },
+    { key: "seconds", title: "Seconds", number: true, hint: "mean a run: of processors where a judge measured them, else declared wall time; of rows that were run again, the rerun's where it was recorded", value: (row) => row.seconds, cell: (row) => seconds(row.seconds) },
     { key: "ground", title: "Run again", value: (row) => row.standing, cell: ground },
   ];
 
