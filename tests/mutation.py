@@ -2,6 +2,7 @@
 
 import ast
 import copy
+import gc
 import signal
 import types
 from collections.abc import Callable, Iterator, Sequence
@@ -181,6 +182,7 @@ def _in_time(case: Case, module: types.ModuleType) -> str:
         raise TimeoutError
 
     earlier = signal.signal(signal.SIGALRM, stop)
+    gc.disable()  # what a callback of the collector raises is lost
     signal.setitimer(signal.ITIMER_REAL, MOST_S)
     try:
         return case(module)
@@ -189,3 +191,4 @@ def _in_time(case: Case, module: types.ModuleType) -> str:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, earlier)
+        gc.enable()
