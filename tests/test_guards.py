@@ -135,7 +135,7 @@ def test_every_limit_of_a_program_file_is_noticed(tmp_path):
         read(signed(line, b"", packed), _MAX_BYTES=10**6, _MAX_EXPANSION=most / len(packed) - less) for less in (0, 0.1)
     ]
     cases += [read(signed(header | {"text": count}, content)) for count in (-1, True, 1.0, 0, 10**12)]
-    cases += [with_limits(said("_count", count), _MAX_BYTES=5) for count in (-1, 0, 5, 6, True)]
+    cases += [with_limits(said("_count", "ops", count), _MOST={"ops": 5}) for count in (-1, 0, 5, 6, True)]
     broken = (packed[:-1], packed + b"x", zlib.compress(content + b"x"), zlib.compress(content[:-1]))
     cases += [read(signed(line, b"", stream)) for stream in broken]
     for name, value in (("tensor_kind", 9), ("use_is_result", 2)):

@@ -70,7 +70,7 @@ class _Group(TyperGroup):
         except MemPlaceError as error:
             sys.exit(_fail(str(error)))
         except MemoryError as error:
-            sys.exit(_fail(f"There is not enough memory: {error or 'try a smaller problem'}"))
+            sys.exit(_fail(f"There is not enough memory: {str(error).strip() or 'try a smaller problem'}"))
         except RuntimeError as error:
             if "can't start new thread" not in str(error):
                 raise

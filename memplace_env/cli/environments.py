@@ -9,7 +9,7 @@ from memplace_env._lib.errors import AgentError
 from memplace_env._lib.hints import nearest
 from memplace_env.cli.console import note
 from memplace_env.cli.model_flags import ModelFlags
-from memplace_env.envs.registration import Formulation
+from memplace_env.envs.registration import Formulation, formulation_of_id
 
 if TYPE_CHECKING:
     from gymnasium.envs.registration import EnvSpec
@@ -49,6 +49,12 @@ def make_registered(env_id: str, drawn: bool = False, **arguments: Any) -> Env:
     Raises:
         AgentError: if memplace has none with that id, or it has no program of its own.
     """
+    settings_of_id(env_id, drawn=drawn)
+    return _made(env_id, arguments)
+
+
+def settings_of_id(env_id: str, *, drawn: bool = False) -> dict[str, Any]:
+    """Return the arguments with which an environment is registered; `drawn` and errors as in `make_registered`."""
     registered = registered_envs()
     if env_id not in registered:
         close = nearest(env_id, registered)
@@ -61,7 +67,25 @@ def make_registered(env_id: str, drawn: bool = False, **arguments: Any) -> Env:
         )
     if env_id in {formulation.traits.env_id() for formulation in Formulation}:
         raise AgentError(f"{env_id} has no program of its own; pass an id that names one, see 'memplace envs'.")
-    return _made(env_id, arguments)
+    return dict(registered[env_id].kwargs)
+
+
+def posed_by(model: str, formulation: Formulation | None = None) -> Formulation:
+    """Return the formulation to play a model in: the given one, or else that of an id, or else one-shot.
+
+    Raises:
+        AgentError: if an id poses another problem. Steps and the dynamic formulation are about the one-shot one's task.
+    """
+    own = formulation or Formulation.ONE_SHOT
+    if is_env_id(model):
+        of_id = Formulation.GAME if formulation_of_id(model) is Formulation.GAME else Formulation.ONE_SHOT
+        own = formulation or of_id
+        if (own is Formulation.GAME) != (of_id is Formulation.GAME):
+            raise AgentError(
+                f"{model} is the id of a {of_id} environment and cannot be played as a {own} one; pass the id of one, "
+                "or the model's name."
+            )
+    return own
 
 
 def registered_envs() -> dict[str, EnvSpec]:
@@ -73,7 +97,8 @@ def registered_envs() -> dict[str, EnvSpec]:
 
 def is_env_id(name: str) -> bool:
     """Return whether a name is an environment's id by its form, and not a model."""
-    return re.search(r"-v\d+$", name) is not None
+    prefixes = "|".join(formulation.traits.prefix for formulation in Formulation)
+    return re.fullmatch(rf"({prefixes})-(.+-)?v\d+", name) is not None
 
 
 def baseline_of(env: Env) -> EvaluatedPlan:

@@ -60,7 +60,8 @@ def explain(
     model, path = named_plan(plan)
     tasks, plans = load_evaluated(model, [path, *(beside or ())], flags)
     task = tasks[0]
-    folder = out or default_folder(model or task.program.name, task.accelerator.name, flags.other_simulator)
+    name = flags.of_id(model)[0] if model else task.program.name
+    folder = out or default_folder(name, task.accelerator.name, flags.other_simulator)
     picture = _picture_path(folder)
     check_folder(picture.parent)
     if html is not None:

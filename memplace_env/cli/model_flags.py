@@ -11,7 +11,7 @@ import typer
 from memplace_env._lib.errors import MemPlaceError, PlanError
 from memplace_env.cli.console import note
 from memplace_env.cli.shared_options import Command, gathered
-from memplace_env.envs.registration import MANY, Formulation
+from memplace_env.envs.registration import Formulation, formulation_of_id
 
 if TYPE_CHECKING:
     from memplace_env.placement.memory_plan import MemoryPlan
@@ -112,8 +112,16 @@ class ModelFlags:
         return cls(dims=parsed_dims(dim or [], "--dim") or None, slices=_parsed_slices(slices), **typed)
 
     def registered(self, model: str, formulation: Formulation = Formulation.ONE_SHOT) -> tuple[str, ModelFlags]:
-        """Return the model and the settings of its registered environment, if it has one and no flag replaces them."""
-        traits = formulation.traits
+        """Return the model and the settings of its registered environment, if it has one and no flag replaces them.
+
+        Raises:
+            MemPlaceError: if the model is an id, see `of_id`, that cannot be played in the formulation.
+        """
+        from memplace_env.cli.environments import is_env_id, posed_by
+
+        traits = posed_by(model, formulation).traits
+        if is_env_id(model):
+            return self.of_id(model)
         flags = replace(self, accelerator=self.accelerator or traits.accelerator)
         typed = (self.batch, self.dims, self.dtype, self.fusion, self.trips, self.cut)
         for key, settings in traits.settings.items():
@@ -129,6 +137,32 @@ class ModelFlags:
                     note(f"{name} with its registered settings: {', '.join(shown)} ({overriding}).")
                 return name, replace(flags, **named)
         return model, flags
+
+    def of_id(self, model: str) -> tuple[str, ModelFlags]:
+        """Return the program of an environment's id and its settings, single ones replaced by these flags.
+
+        Any other model is returned with these flags.
+
+        Raises:
+            MemPlaceError: if there is no such id, or it names no program.
+        """
+        from memplace_env.cli.environments import is_env_id, settings_of_id
+        from memplace_env.machine.accelerator import load_accelerator
+
+        if not is_env_id(model):
+            return model, self
+        formulation = formulation_of_id(model)
+        settings = {"accelerator": formulation.traits.accelerator, **settings_of_id(model)}
+        if formulation is Formulation.GAME:  # which streams weights
+            settings["accelerator"] = load_accelerator(settings["accelerator"]).streamed().name
+        settings.pop("optimum", None)
+        return settings.pop("workload"), self._completed(settings)
+
+    def _completed(self, settings: Mapping[str, Any]) -> ModelFlags:
+        """Return these flags, with settings where there is none."""
+        given = {name: value for name, value in vars(self).items() if value is not None}
+        dims = {**(settings.get("dims") or {}), **(self.dims or {})} or None
+        return ModelFlags(**{**settings, **given, "dims": dims})
 
     def with_defaults_of(self, plan: MemoryPlan) -> ModelFlags:
         """Return these flags, completed by the plan's own settings.
@@ -154,9 +188,7 @@ class ModelFlags:
                 f"The plan is for the accelerator {written['accelerator']!r}, which is not shipped, and no file "
                 "is opened because a plan names it; pass it yourself with --accelerator."
             )
-        given = {name: value for name, value in vars(self).items() if value is not None}
-        dims = {**(written["dims"] or {}), **(self.dims or {})} or None
-        return ModelFlags(**{**written, **given, "dims": dims})
+        return self._completed(written)
 
     @property
     def other_simulator(self) -> str | None:
@@ -172,16 +204,10 @@ class ModelFlags:
         """Return keyword arguments of `gym.make("MemPlace-v0", ...)` and `resolve_task`.
 
         Raises:
-            MemPlaceError: if the model is an environment's id.
+            MemPlaceError: if the model is an id, see `of_id`, that names no program.
         """
-        for traits in (formulation.traits for formulation in Formulation):
-            for key, settings in {"Tiny": traits.tiny, **traits.named}.items():
-                if model == traits.env_id(key):
-                    meant = settings.get("workload", key)
-                    raise MemPlaceError(f"{model} is the id of an environment, not a model; did you mean {meant!r}?")
-            if model in map(traits.env_id, (None, *MANY) if traits.many else (None,)):
-                raise MemPlaceError(f"{model} is the id of an environment and names no program; pass a model instead.")
-        return {**vars(self), "workload": model, "accelerator": self.chip}
+        model, flags = self.of_id(model)
+        return {**vars(flags), "workload": model, "accelerator": flags.chip}
 
     def task(self, model: str, *, must_fit: bool = True) -> Task:
         """Return the task of a model with these flags; `must_fit`: see `resolve_task`.

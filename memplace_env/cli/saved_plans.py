@@ -23,7 +23,8 @@ NamedPlan = Annotated[
     list[str],
     typer.Argument(
         metavar="[MODEL] PLAN",
-        help="A plan.json that memplace wrote, after its model. A plan for a program of the zoo needs no MODEL.",
+        help="A plan.json that memplace wrote, after its model or an id of 'memplace envs', whose settings go before "
+        "the plan's. A plan for a program of the zoo needs no MODEL.",
     ),
 ]
 _SUFFIX = ".json"
@@ -85,6 +86,7 @@ def read_saved(model: str | None, path: Path, flags: ModelFlags) -> tuple[Memory
     plan = MemoryPlan.load(path)
     if model is None:
         model = _model_of(plan, path, chip_given=flags.accelerator is not None)
+    model, flags = flags.of_id(model)
     return plan, model, flags.with_defaults_of(plan)
 
 

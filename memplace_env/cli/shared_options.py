@@ -16,13 +16,16 @@ Command = Callable[..., None]
 Model = Annotated[
     str,
     typer.Argument(
-        metavar="MODEL", help="A zoo name, an .onnx, .tflite, .mlir or .program file, or synthetic:chain?ops=24."
+        metavar="MODEL",
+        help="A zoo name, an .onnx, .tflite, .mlir or .program file, synthetic:chain?ops=24, or an id of 'memplace "
+        "envs' with all of its settings, each of which a flag replaces.",
     ),
 ]
 FormulationFlag = Annotated[
-    Formulation,
+    Formulation | None,
     typer.Option(
         "--formulation",
+        show_default="one-shot; for an id its own",
         help="one-shot: a level for each tensor; game: use by use; dynamic: as one-shot, but tensors may move between "
         "levels while the program runs; steps: one-shot entry by entry, which no agent plays.",
     ),

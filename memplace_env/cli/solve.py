@@ -14,7 +14,6 @@ from memplace_env.cli.console import note, print_json, stdout
 from memplace_env.cli.learner_flags import LearnerFlags, learner_flags
 from memplace_env.cli.model_flags import ModelFlags, model_flags
 from memplace_env.cli.shared_options import FormulationFlag, JsonFlag, Model
-from memplace_env.envs.registration import Formulation
 
 NO_PLAN = 1
 """Exit code if a search ends without a plan."""
@@ -26,7 +25,7 @@ def solve(
     model: Model,
     *,
     flags: ModelFlags,
-    formulation: FormulationFlag = Formulation.ONE_SHOT,
+    formulation: FormulationFlag = None,
     agent: Annotated[
         list[str] | None,
         typer.Option(
@@ -80,7 +79,8 @@ def solve(
 
     The default agent writes the best plan that was found, --agent the best plan of the agents that it names. A zoo
     model with an environment of its own runs with that environment's settings, unless a flag about the model is
-    passed. Each agent gets the whole budget. A faster plan that is in the folder already stays.
+    passed. An id of 'memplace envs' is that environment, whose single settings such flags replace. Each agent gets the
+    whole budget. A faster plan that is in the folder already stays.
 
     With --simulator or --noise latencies are measured: 'memplace solve model.onnx --simulator mine --agent calibrated
     --budget 100' fits costs to at most 100 measured plans and solves those. The default agent does so, too.
@@ -99,6 +99,9 @@ def solve(
     """
     _check_limits(budget, time_limit)
     _check_workers(workers, flags)
+    from memplace_env.cli.environments import make_env, posed_by
+
+    formulation = posed_by(model, formulation)
     specs = [
         choose_agent(formulation, name, learner.given, tie_break=tie_break, machine=machine)
         for name in agent or (None,)
@@ -106,7 +109,6 @@ def solve(
     from memplace_agents.registry import DEFAULTS
     from memplace_env.cli.agent_run import Limits, search
     from memplace_env.cli.baselines import baselines_of, progress_note
-    from memplace_env.cli.environments import make_env
     from memplace_env.cli.interrupts import reporting
     from memplace_env.cli.output import check_folder, default_folder
     from memplace_env.cli.proven_bound import with_proven_bound

@@ -37,7 +37,7 @@ def train(
     learner: LearnerFlags,
     formulation: Annotated[
         Formulation | None,
-        typer.Option("--formulation", help="Formulation; ids have their own.", show_default="one-shot"),
+        typer.Option("--formulation", help="Formulation of models.", show_default="one-shot; for an id its own"),
     ] = None,
     flags: ModelFlags,
     out: Annotated[Path | None, typer.Option("--out", help="Folder; default out/train-AGENT-ENV.")] = None,
@@ -46,8 +46,9 @@ def train(
     """Train an agent and keep its policy for 'memplace solve --policy'.
 
     Each seed gets a folder seed-N with policy.pt, plan.json, history.json, TensorBoard's curves and, if the agent can
-    go on from it, checkpoint.pt. Several ENV train one policy for all of them. Flags about the model are for models,
-    not for ids. --json prints agent, config, budget, out, and runs: seed, folder, policy and workloads of each.
+    go on from it, checkpoint.pt. Several ENV train one policy for all of them. Flags about the model replace
+    single settings of an id. --json prints agent, config, budget, out, and runs: seed, folder, policy and workloads of
+    each.
     """
     spec = choose_learner(agent)
     _check_envs(spec, envs)
@@ -82,20 +83,15 @@ def _check_envs(spec: AgentSpec, envs: list[str]) -> None:
 
 def _make(name: str, flags: ModelFlags, formulation: Formulation | None, spec: AgentSpec) -> Env:
     """Return the environment with that id, or of a model, if the agent plays it; of an id in steps the one-shot one."""
-    from memplace_env.cli.environments import is_env_id, make_env, make_registered
+    from memplace_env.cli.environments import is_env_id, make_env, make_registered, posed_by
     from memplace_env.envs.one_shot import OneShotEnv
 
-    kind = formulation or Formulation.ONE_SHOT
-    if is_env_id(name):
+    kind = posed_by(name, formulation)
+    if is_env_id(name) and flags == ModelFlags():
         env = make_registered(name, drawn=spec.draws and name.startswith(f"{Formulation.GAME.traits.prefix}-"))
         if env.formulation is Formulation.STEPS:
             note(f"{name} is played at once, as the one-shot problem that it is: the plans are the same.")
             env = OneShotEnv(env.task)
-        kind = env.formulation
-        if flags != ModelFlags() or formulation not in (None, kind):
-            raise MemPlaceError(
-                f"{name} has settings of its own; leave out the flags about the model, or name a model."
-            )
     else:
         env = make_env(*flags.registered(name, kind), kind)
     check_plays(spec, kind)
@@ -123,14 +119,16 @@ def _show(job: TrainingJob, runs: list[dict[str, Any]]) -> None:
 def _command(job: TrainingJob, policy: str) -> str:
     """Return the command line that solves the first environment with a policy."""
     from memplace_agents.registry import DEFAULTS
-    from memplace_env.cli.environments import is_env_id
+    from memplace_env.cli.environments import is_env_id, registered_envs
 
     name, env = next(iter(job.envs.items()))
-    command = ["memplace", "solve", env.program.name if is_env_id(name) else name]
-    if job.formulation is not Formulation.ONE_SHOT:
-        command += ["--formulation", job.formulation.value]
-    if env.accelerator.name != job.formulation.traits.accelerator:
-        command += ["--accelerator", env.accelerator.name]
+    drawn = is_env_id(name) and "split" in registered_envs()[name].kwargs
+    command = ["memplace", "solve", env.program.name if drawn else name]
+    if drawn or not is_env_id(name):  # an id says both
+        if job.formulation is not Formulation.ONE_SHOT:
+            command += ["--formulation", job.formulation.value]
+        if env.accelerator.name != job.formulation.traits.accelerator:
+            command += ["--accelerator", env.accelerator.name]
     if job.agent.name != DEFAULTS[job.formulation]:
         command += ["--agent", job.agent.name]
     return shlex.join([*command, "--policy", policy])

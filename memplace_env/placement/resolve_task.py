@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, TypedDict
 
@@ -178,8 +179,9 @@ def _sliced(program: Program, chip: Accelerator, slices: Slicing) -> tuple[Progr
     if isinstance(slices, str) and slices == AUTO:
         most = max(AUTO_TENSORS, 2 * program.num_tensors)
         for share in AUTO_SHARES:
-            if (found := cut_to(share)).num_tensors <= most:
-                return found, share
+            with suppress(WorkloadError):  # for more slices than any program may have
+                if (found := cut_to(share)).num_tensors <= most:
+                    return found, share
         return program, None
     if isinstance(slices, int | float | np.integer | np.floating) and not isinstance(slices, bool) and 0 < slices <= 1:
         return cut_to(float(slices)), float(slices)

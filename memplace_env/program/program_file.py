@@ -26,7 +26,7 @@ import numpy as np
 
 from memplace_env._lib.errors import WorkloadError
 from memplace_env._lib.files import write_atomically
-from memplace_env._lib.foreign import parse_json
+from memplace_env._lib.foreign import described, parse_json
 from memplace_env.program.model_file import read_bytes
 from memplace_env.program.program_arrays import ARRAY_DIMS, Ints, ProgramArrays
 from memplace_env.program.terms import TensorKind
@@ -40,7 +40,8 @@ _TYPES: Final[Mapping[str, type[np.generic]]] = {"tensor_kind": np.int8, "use_is
 """Element types of the arrays that are not int64 in a Program."""
 
 _NAMES: Final = ("op_type", "op_name", "tensor_name")
-_COUNTS: Final = ("ops", "tensors", "uses", "text")
+_MOST: Final = {"ops": 10**6, "tensors": 10**6, "uses": 10**6, "text": 2**26}
+"""Largest counts of a header: several times those of any model that is read, and less than 1 GB as objects."""
 _MAX_HEADER: Final = 65_536
 _MAX_BYTES: Final = 2**30
 _MAX_EXPANSION: Final = 1100
@@ -51,7 +52,8 @@ def write_program(program: ProgramArrays, path: str | os.PathLike[str]) -> None:
     """Write the file atomically; equal programs with equal names give equal bytes.
 
     Raises:
-        WorkloadError: the path does not end in `.program`, or cannot be written.
+        WorkloadError: the path does not end in `.program`, or cannot be written, or the program is larger than a file
+            may be.
     """
     if Path(path).suffix.lower() != SUFFIX:
         raise WorkloadError(f"A Program is saved in a file that ends in {SUFFIX}, not in {os.fspath(path)!r}.")
@@ -61,7 +63,8 @@ def write_program(program: ProgramArrays, path: str | os.PathLike[str]) -> None:
         )
     names = {name: getattr(program, name) for name in _NAMES}
     text = json.dumps(names, separators=(",", ":")).encode()
-    counts = {"ops": program.num_ops, "tensors": program.num_tensors, "uses": program.num_uses, "text": len(text)}
+    sizes = {"ops": program.num_ops, "tensors": program.num_tensors, "uses": program.num_uses, "text": len(text)}
+    counts = {name: _count(name, size) for name, size in sizes.items()}
     header = json.dumps({"name": program.name, "dtype": program.dtype, **counts}).encode()
     version = 2 if (program.tensor_rows[:, 1] > 1).any() else 1
     arrays = (getattr(program, name).astype("<i8").tobytes() for name in _dims(version))
@@ -104,7 +107,7 @@ def _parsed(data: bytes, make: Callable[..., P]) -> P:
     if len(line) > _MAX_HEADER:
         raise ValueError("its header is too long")
     header = parse_json(line)
-    counts = {name: _count(header[name]) for name in _COUNTS}
+    counts = {name: _count(name, header[name]) for name in _MOST}
     shapes = {
         name: tuple({**counts, "ends": counts["ops"] + 1}[dim] if isinstance(dim, str) else dim for dim in dims)
         for name, dims in _dims(int(version)).items()
@@ -127,9 +130,12 @@ def _dims(version: int) -> Mapping[str, tuple[str | int, ...]]:
     return {name: dims for name, dims in ARRAY_DIMS.items() if version > 1 or name not in _OF_ROWS}
 
 
-def _count(number: object) -> int:
-    if type(number) is not int or not 0 <= number <= _MAX_BYTES:
+def _count(name: str, number: object) -> int:
+    if type(number) is not int or number < 0:
         raise ValueError(f"a count is {number!r:.40}")
+    if number > _MOST[name]:
+        what = "bytes of names" if name == "text" else name
+        raise WorkloadError(f"The Program has {described(number)} {what}, and {_MOST[name]:,} are the most in a file.")
     return number
 
 

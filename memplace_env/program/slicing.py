@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +19,12 @@ from numpy.typing import NDArray
 from memplace_env._lib.errors import WorkloadError
 from memplace_env._lib.foreign import described
 from memplace_env._lib.units import ceil_div
+from memplace_env.program.limits import LIMITS
 from memplace_env.program.program import Ints, Program
 from memplace_env.program.slices import Slices
+
+_SLICES: Final = "operands and results"
+"""Kind of `LIMITS` that bounds slices: each is an operand or result of its own."""
 
 
 def sliced(program: Program, limit_bytes: int, multiple: int = 1) -> Program:
@@ -27,6 +32,9 @@ def sliced(program: Program, limit_bytes: int, multiple: int = 1) -> Program:
 
     Sizes are multiples of `multiple` bytes, but for the last slice. A tensor whose rows are too large, or which an
     output takes the place of, has larger slices or stays whole. The program itself is returned if none is cut.
+
+    Raises:
+        WorkloadError: for more slices than a model may have operands and results.
     """
     return cut(program.whole, _pieces(program.whole, limit_bytes, multiple))
 
@@ -36,7 +44,8 @@ def cut_before(program: Program, rows: Mapping[str, Sequence[int]]) -> Program:
 
     Raises:
         WorkloadError: for a tensor that there is not or that stays whole, or rows that it does not have or that do not
-            ascend. Mappings come from plans, which may be a stranger's.
+            ascend, or more slices than a model may have operands and results. Mappings come from plans, which may be a
+            stranger's.
     """
     program = program.whole
     pieces = [np.array([end]) for end in program.tensor_rows[:, 1]]
@@ -69,9 +78,10 @@ def cut(program: Program, pieces: Sequence[Ints]) -> Program:
 
     Only the last row ends the last slice of a tensor. The program itself is returned if none is cut.
     """
-    if all(len(ends) == 1 for ends in pieces):
-        return program
     counts = np.array([len(ends) for ends in pieces])
+    if (counts == 1).all():
+        return program
+    _check_number(program, counts)
     ends = np.concatenate(pieces)
     begins = np.concatenate([[0], ends[:-1]])
     first = np.cumsum(counts) - counts
@@ -113,10 +123,31 @@ def cut(program: Program, pieces: Sequence[Ints]) -> Program:
 def _pieces(program: Program, limit_bytes: int, multiple: int) -> list[Ints]:
     """Return for each tensor the row behind each of its slices."""
     large = _may_be_cut(program) & (program.tensor_bytes > limit_bytes)
-    return [
-        _ends(int(size), int(rows), limit_bytes, multiple) if cuts else np.array([rows])
-        for size, rows, cuts in zip(program.tensor_bytes, program.tensor_rows[:, 1], large, strict=True)
+    rows = program.tensor_rows[:, 1].tolist()
+    cuts = [
+        _equal_cuts(size, ends, limit_bytes, multiple) if is_large else (ends, 1, 1)
+        for size, ends, is_large in zip(program.tensor_bytes.tolist(), rows, large.tolist(), strict=True)
     ]
+    _check_number(program, np.array([count for _, _, count in cuts]))
+    return [
+        np.array([min(ends, unit * (units * index // count)) for index in range(1, count + 1)])
+        for ends, (unit, units, count) in zip(rows, cuts, strict=True)
+    ]
+
+
+def _check_number(program: Program, counts: Ints) -> None:
+    """Refuse more slices than a model may have operands and results, before any array of that length is made.
+
+    Raises:
+        WorkloadError: for `counts` int64[K], slices of each tensor, that are too many.
+    """
+    # In floating point, as counts of damaged files add up beyond int64.
+    number = max(counts.sum(dtype=float), counts[program.use_tensor].sum(dtype=float))
+    if number > LIMITS[_SLICES]:
+        raise WorkloadError(
+            f"These slices would make {number:,.0f} {_SLICES} of {program.name!r}, and {LIMITS[_SLICES]:,} are the "
+            "most that are read; pass a larger share, or cut fewer tensors."
+        )
 
 
 def _may_be_cut(program: Program) -> NDArray[np.bool_]:
@@ -126,9 +157,8 @@ def _may_be_cut(program: Program) -> NDArray[np.bool_]:
     return np.asarray(program.is_placeable & ~replaced)
 
 
-def _ends(size: int, rows: int, limit_bytes: int, multiple: int) -> Ints:
-    """Return the row behind each slice of a tensor of `size` bytes in equal rows."""
+def _equal_cuts(size: int, rows: int, limit_bytes: int, multiple: int) -> tuple[int, int, int]:
+    """Return how a tensor of `size` bytes in equal rows is cut: rows of a unit, number of units, number of slices."""
     unit = rows * multiple // math.gcd(size, rows * multiple)  # fewest rows that are a multiple in bytes
     units = ceil_div(rows, unit)
-    count = ceil_div(units, max(1, limit_bytes * rows // (size * unit)))
-    return np.minimum(rows, unit * (units * np.arange(1, count + 1) // count))
+    return unit, units, ceil_div(units, max(1, limit_bytes * rows // (size * unit)))

@@ -9,6 +9,7 @@ from dataclasses import is_dataclass
 
 import gymnasium as gym
 import pytest
+from torch import nn
 
 import memplace_agents
 from memplace_agents import built_in_agents
@@ -102,6 +103,21 @@ def test_learners_keep_and_take_policies(name, tmp_path):
         assert spec.make(policy=folder / "policy.pt").solve(env, budget=2).plan is not None
         if spec.resumes:
             assert spec.make(out=folder, resume=True).solve(env, budget=4).evaluations == 4
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_no_other_network_is_trained_in_place_of_a_given_one(name):
+    """An agent trains networks of its own class, which it makes anew from options and weights."""
+    kind = class_of(SPECS[name])
+    other = type("Other", (kind.network,), {})
+    for policy in (3, nn.Linear(1, 1), other.__new__(other), kind.network):
+        with pytest.raises(AgentError, match=rf"policy is the path of a policy or a {kind.network.__name__}, which "):
+            kind(policy=policy)
+    inherits = type("Inherits", (kind,), {"network": other})
+    with pytest.raises(AgentError, match="Inherits names the network Other, and the run that it inherits trains "):
+        inherits()
+    own = type("Own", (kind,), {"network": other, "new_run": lambda *_: None})
+    assert own(policy=other.__new__(other)).policy is not None
 
 
 IMPORTS = f"""

@@ -38,11 +38,13 @@ CASES = {
     "no such chip file": (["solve", MODEL, "-a", "nnpi.toml"], "did you mean nnp-i?"),
     "empty accelerator": (["solve", MODEL, "-a", ""], "--accelerator is empty"),
     "empty dtype": (["inspect", "AlexNet", "--dtype", ""], "--dtype is empty"),
-    "id in place of a model": (["solve", "MemPlace-BERT-v0"], "did you mean 'BERT'?"),
-    "id that draws programs": (["solve", "MallocGame-Train-v0"], "pass a model instead"),
-    "generic id": (["solve", "MemPlaceSteps-v0"], "pass a model instead"),
+    "unknown id": (["solve", "MemPlace-BERR-v0"], "did you mean 'MemPlace-BERT-v0'?"),
+    "id that draws programs": (["solve", "MallocGame-Train-v0"], "draws another program in each episode"),
+    "generic id": (["solve", "MemPlaceSteps-v0"], "has no program of its own"),
+    "game as a map": (["solve", "MallocGame-Tiny-v0", "--formulation", "one-shot"], "cannot be played as a one-shot"),
+    "map as a game": (["play", "MemPlace-Tiny-v0"], "MemPlace-Tiny-v0 is the id of a one-shot environment"),
     "simulator to draw": (["render", MODEL, "--simulator", "evnt", "--out", "x.png"], "did you mean 'event'?"),
-    "id of a game": (["render", "MallocGame-ResNet101-edge-tpu-v0", "--out", "x.png"], "did you mean 'ResNet101'?"),
+    "map to draw": (["render", "MemPlace-Tiny-v0", "--out", "x.png"], "cannot be played as a game"),
     "id in small letters": (["train", "egrl", "MemPlace-bert-v0"], "did you mean 'MemPlace-BERT-v0'?"),
     "unknown synthetic": (["inspect", "synthetic:chian?ops=4"], "did you mean 'chain'?"),
     "workers without a simulator": (["solve", MODEL, "--workers", "4"], "--workers needs --simulator"),
@@ -88,7 +90,8 @@ def test_one_sentence(run: Run, tmp_path: Path, saved: Path, arguments: list[str
 @pytest.mark.parametrize(
     ("error", "sentence"),
     [
-        (MemoryError(), "There is not enough memory"),
+        (MemoryError(), "There is not enough memory: try a smaller problem.\n"),
+        (MemoryError("no room for 8 GiB"), "There is not enough memory: no room for 8 GiB.\n"),
         (RuntimeError("can't start new thread"), "There is not enough memory for another thread"),
     ],
 )

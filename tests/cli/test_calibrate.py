@@ -128,7 +128,7 @@ BAD = {
     "bad dtype": (HEADER + "AlexNet,1,,int9,,\n", "line 2, columns model, dtype: "),
     "missing plan": (HEADER + "AlexNet,1,,,,no.json\n", "line 2, column plan: Cannot read the plan no.json"),
     "too large": (HEADER + "GPT2,1,4000,,sequence=1024,\n", "line 2, columns model, batch, dims: "),
-    "id of an environment": (HEADER + "MemPlace-BERT-v0,1,,,,\n", "did you mean 'BERT'?"),
+    "id of an environment": (HEADER + "MemPlace-BERR-v0,1,,,,\n", "did you mean 'MemPlace-BERT-v0'?"),
 }
 
 

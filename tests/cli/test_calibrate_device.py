@@ -109,7 +109,7 @@ def test_table_and_overwriting(run: Run, tmp_path: Path) -> None:
         ([*DEVICE, "--model", MODEL, "--name", ""], "name must be one line of text"),
         ([*DEVICE, "--model", MODEL, "--name", "x" * 101], "name has 101 characters"),
         ([*DEVICE, "--model", "AlexNat"], "There is no workload 'AlexNat'"),
-        ([*DEVICE, "--model", "MemPlace-BERT-v0"], "did you mean 'BERT'?"),
+        ([*DEVICE, "--model", "MemPlace-BERR-v0"], "did you mean 'MemPlace-BERT-v0'?"),
         ([*DEVICE, "--model", "AlexNet", "--dim", "width=3"], "width"),
         ([*DEVICE, "--model", MODEL], "has no int8 unit"),
     ],

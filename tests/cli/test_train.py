@@ -216,7 +216,11 @@ BAD = {
     "other formulation": (["train", "egrl", GAME, "--formulation", "game"], "plays --formulation one-shot"),
     "game id": (["train", "egrl", "MallocGame-GPT2-v0"], "plays --formulation one-shot"),
     "unknown id": (["train", "egrl", "MemPlace-Alexnet-v0"], "MemPlace-AlexNet-v0"),
-    "flag with id": (["train", "egrl", "MemPlace-AlexNet-v0", "--batch", "2"], "settings of its own"),
+    "flag with an id that draws": (["train", "muzero", "MallocGame-Train-v0", "--batch", "2"], "draws another program"),
+    "formulation of another id": (
+        ["train", "ppo", "MallocGame-Tiny-v0", "--formulation", "one-shot"],
+        "cannot be played",
+    ),
     "twice": (["train", "egrl", MODEL, MODEL], "twice"),
     "unknown config": (["train", "egrl", MODEL, "--config", "papr"], "'paper'"),
     "no configs": (["train", "ppo", MODEL, "--config", "paper"], "there are default"),

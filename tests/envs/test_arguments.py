@@ -141,6 +141,18 @@ def test_modes_of_rendering(env, mode):
         type(env)(env.task, render_mode=mode)
 
 
+@pytest.mark.parametrize(
+    "env_id", ["MemPlace-Tiny-v0", "MallocGame-Tiny-v0", "MemPlaceSteps-Tiny-v0", "MallocGame-Train-v0"]
+)
+@pytest.mark.parametrize("mode", ["rgb_array", "ansi"])
+def test_a_batch_that_shall_be_drawn(env_id, mode):
+    with pytest.raises(EnvError, match=f"draws nothing, so it has no render_mode='{mode}'"):
+        gym.make_vec(env_id, num_envs=2, render_mode=mode)
+    envs = gym.make_vec(env_id, num_envs=2, render_mode=mode, vectorization_mode="sync")
+    envs.reset()
+    assert len(envs.render()) == 2
+
+
 def test_rewards_without_a_name():
     with pytest.raises(MemPlaceError, match=r"No reward is called \['speedup'\]"):
         gym.make("MemPlace-v0", **GENERIC["MemPlace-v0"], reward=["speedup"])

@@ -2,6 +2,7 @@
 
 import math
 
+import gymnasium as gym
 import numpy as np
 import pytest
 from hypothesis import Phase, find, given, settings
@@ -27,6 +28,15 @@ def test_shares_that_make_no_sense_are_refused(share: object) -> None:
     sentence = str(caught.value)
     assert sentence.startswith("slices is a share of the fastest memory above 0 and up to 1, or 'auto', not ")
     assert "\n" not in sentence
+
+
+@pytest.mark.parametrize("share", [1e-7, 5e-324])
+def test_shares_of_bombs_are_refused(share: float) -> None:
+    """By `gym.make` and in plans, which resolve tasks alike; auto takes a coarser share."""
+    with pytest.raises(WorkloadError, match="and 400,000 are the most that are read; pass a larger share"):
+        resolve_task("GPT2", "edge-tpu", slices=share)
+    with pytest.raises(WorkloadError, match="pass a larger share"):
+        gym.make("MemPlace-v0", workload="GPT2", accelerator="edge-tpu", slices=share)
 
 
 def test_auto_takes_the_finest_share_that_makes_few_tensors() -> None:

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnxruntime
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from onnx import ModelProto, NodeProto, TensorProto, helper
 from onnxruntime.transformers.optimizer import optimize_model
 
 from memplace_env._lib.errors import WorkloadError
+from memplace_env.program.frontends.lowered.node_graph import Site
 from memplace_env.program.frontends.onnx import inferred_graph, load_onnx
+from memplace_env.program.frontends.onnx.runtime_operators import RUNTIME_ATTRIBUTES
 from memplace_env.program.program import TensorKind
 from tests.program.models import load_model, model, names, node
+from tests.thorough import examples
 
 MICROSOFT = helper.make_opsetid("com.microsoft", 1)
 RNG = np.random.default_rng(0)
@@ -374,3 +382,59 @@ def test_damaged_operators(damaged: NodeProto) -> None:
         load_model(made([damaged, node("Relu", "y", "r")], {"x": X, "z": floats(3, 3)}, "r", {"w": QKV}))
     except WorkloadError as error:
         assert "n_y" in str(error)  # noqa: PT017
+
+
+ATTRIBUTES = (*RUNTIME_ATTRIBUTES, "to", "perm", "unknown")
+VALUES = (
+    "x", "", b"\xff", math.nan, math.inf, -math.inf, 0.5, 1e300, 0, 1, 3, -1, -(2**63), 2**63 - 1, [1], [0, 0],
+    [-1] * 4, [2**62] * 2, [1] * 50, [0.5, math.nan], ["a"], helper.make_tensor("t", 1, [1], [1.0]),
+    helper.make_graph([], "g", [], []),
+)  # fmt: skip
+SEEDS: list[tuple[list[NodeProto], dict[str, Any], dict[str, Any]]] = [
+    *(([case], inputs, {"s": np.float32(0.1), "p": np.uint8(3)}) for case, inputs in CASES.values()),
+    *((fused, inputs, constants) for fused, _, inputs, constants in PAIRS.values()),
+    *((apart, inputs, constants) for _, apart, inputs, constants in PAIRS.values()),
+]
+
+
+@examples(600)
+@given(st.data())
+def test_attributes_of_any_type_and_size(data: st.DataObject) -> None:
+    """One sentence, or a Program, for standard operators and those of the runtime: never another exception."""
+    nodes, inputs, constants = data.draw(st.sampled_from(SEEDS))
+    nodes = [NodeProto.FromString(one.SerializeToString()) for one in nodes]
+    spoiled = data.draw(st.sampled_from(nodes))
+    given_ = [attribute.name for attribute in spoiled.attribute]
+    for name in data.draw(st.lists(st.sampled_from((*given_ * 3, *ATTRIBUTES)), min_size=1, max_size=3, unique=True)):
+        for old in [attribute for attribute in spoiled.attribute if attribute.name == name]:
+            spoiled.attribute.remove(old)
+        spoiled.attribute.append(helper.make_attribute(name, data.draw(st.sampled_from(VALUES))))
+        if data.draw(st.integers(0, 9)) == 0:
+            spoiled.attribute[-1].type = data.draw(st.integers(0, 14))
+    used = {name: value for name, value in constants.items() if any(name in one.input for one in nodes)}
+    proto = made(nodes, inputs, "y", used)
+    with suppress(WorkloadError), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        load_model(proto, fusion=data.draw(st.sampled_from(["none", "conv", "epilogue"])))
+
+
+@pytest.mark.parametrize("value", ["x", math.nan, math.inf, [1, 1], 0.5])
+def test_an_attribute_of_another_type_is_named(value: Any) -> None:
+    proto = made([own("QuickGelu", "x", "y", group=value)], {"x": X}, "y", {})
+    with pytest.raises(WorkloadError, match=r"'group' of node 'n_y' \(QuickGelu\) is of type .*, not INT; exp"):
+        load_model(proto)
+
+
+def test_all_attributes_that_rules_read_have_types(monkeypatch: pytest.MonkeyPatch) -> None:
+    read, attribute = set(), Site.attribute
+
+    def noting(site: Site, name: str, default: Any) -> Any:
+        read.add(name)
+        return attribute(site, name, default)
+
+    monkeypatch.setattr(Site, "attribute", noting)
+    for nodes, inputs, constants in SEEDS:
+        if all(one.domain for one in nodes):
+            used = {name: value for name, value in constants.items() if any(name in one.input for one in nodes)}
+            load_model(made(nodes, inputs, "y", used))
+    assert read - RUNTIME_ATTRIBUTES.keys() == set()

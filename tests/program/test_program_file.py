@@ -12,7 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memplace_env._lib.errors import WorkloadError
+from memplace_env.placement.synthetic import random_dag
 from memplace_env.placement.workloads import is_built, resolve_workload, symbolic_dims
+from memplace_env.program import program_file
 from memplace_env.program.program import Program
 from memplace_env.program.program_arrays import ARRAY_DIMS
 from memplace_env.testing.strategies import programs
@@ -119,9 +121,12 @@ def signed(header: object, content: bytes, packed: bytes | None = None, version:
         ({"ops": -1}, "a count is -1"),
         ({"ops": True}, "a count is True"),
         ({"ops": 3.0}, "a count is 3.0"),
-        ({"ops": 10**30}, "a count is"),
-        ({"ops": 2**30}, "more than it can"),
-        ({"text": 2**30}, "more than it can"),
+        ({"ops": 10**30}, "1,000,000 are the most in a file"),
+        ({"tensors": 10**6 + 1}, "1000001 tensors, and 1,000,000 are the most in a file"),
+        ({"uses": 2**30}, "1,000,000 are the most in a file"),
+        ({"text": 2**26 + 1}, "bytes of names"),
+        ({"ops": 10**6}, "more than it can"),
+        ({"text": 2**26}, "more than it can"),
         ({"tensors": 4}, "do not have the"),
         ({"uses": 2}, "do not have the"),
         ({"name": 3}, "a name is 3"),
@@ -194,3 +199,11 @@ def test_programs_are_saved_under_their_suffix(tmp_path: Path, name: str) -> Non
 def test_an_empty_path() -> None:
     with pytest.raises(WorkloadError, match="The path is empty"):
         Program.load("")
+
+
+def test_a_program_that_no_file_may_hold_is_not_saved(tmp_path, monkeypatch):
+    program, path = random_dag(1, ops=5), tmp_path / "large.program"
+    monkeypatch.setitem(program_file._MOST, "uses", program.num_uses - 1)
+    with pytest.raises(WorkloadError, match="are the most in a file"):
+        program.save(path)
+    assert not path.exists()

@@ -3,6 +3,7 @@
 import copy
 import math
 import pickle
+import tracemalloc
 from dataclasses import fields, replace
 from typing import NamedTuple
 
@@ -15,8 +16,9 @@ from memplace_env._lib.errors import WorkloadError
 from memplace_env.machine.accelerator import load_accelerator
 from memplace_env.machine.costs import CostModel, Costs, Roofline, Tiled, costs_of
 from memplace_env.program.builder import ProgramBuilder
+from memplace_env.program.limits import LIMITS
 from memplace_env.program.program import Program, TensorKind
-from memplace_env.program.slicing import sliced
+from memplace_env.program.slicing import cut_before, sliced
 from memplace_env.testing import RandomCosts
 from memplace_env.testing.strategies import programs_with_rows
 from tests.program.test_alias import NEW, W, update
@@ -256,3 +258,41 @@ def test_rows_that_make_no_sense_are_refused(rows: int, halo: int) -> None:
     builder.op("Op", [x], [y], halo={x: halo})
     with pytest.raises(WorkloadError, match="row"):
         builder.build()
+
+
+def wide(rows: int, readers: int = 1) -> Program:
+    """A weight of so many rows of 64 bytes, and ops that read it."""
+    builder = ProgramBuilder("wide", "int8")
+    x, w = builder.tensor("x", 1, TensorKind.INPUT), builder.tensor("w", 64 * rows, TensorKind.WEIGHT, rows=(1, rows))
+    for reader in range(readers):
+        y = builder.tensor(f"y{reader}", 1, TensorKind.OUTPUT)
+        builder.op("MatMul", [x, w], [y], gemm=(1, 1, 1, 1))
+    return builder.build()
+
+
+@examples(40)
+@given(st.integers(21, 30), st.integers(1, 64), st.integers(1, 30))
+def test_bombs_of_slices_are_refused_before_they_are_made(exponent: int, limit: int, readers: int) -> None:
+    """However few bytes ask for them: a share, or rows of a mapping that many ops read."""
+    few = LIMITS["operands and results"] // readers
+    for cut_up in (
+        lambda: sliced(wide(2**exponent), limit),
+        lambda: cut_before(wide(2**exponent, readers), {"1": range_of(few)}),
+    ):
+        tracemalloc.start()
+        with pytest.raises(WorkloadError, match=r"These slices would make [\d,]+ operands and results of 'wide', and"):
+            cut_up()
+        assert tracemalloc.get_traced_memory()[1] < 2**26
+        tracemalloc.stop()
+
+
+def range_of(count: int) -> list[int]:
+    return list(range(1, count + 1))
+
+
+def test_as_many_slices_as_a_model_may_have_operands() -> None:
+    most = LIMITS["operands and results"] - 2
+    program = sliced(wide(most), 64)
+    assert (program.num_uses, program.num_tensors) == (most + 2, most + 2)
+    with pytest.raises(WorkloadError, match="pass a larger share"):
+        sliced(wide(most + 1), 64)

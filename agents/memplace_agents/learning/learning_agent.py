@@ -44,7 +44,8 @@ class LearningAgent(Agent[E], Generic[E, P]):
         every: rounds between checkpoints; the default is `rounds_between_checkpoints`.
 
     Raises:
-        AgentError: if the policy cannot be read, there is no folder to resume from, or `every` is below 1.
+        AgentError: if the policy cannot be read or is no `network`, a subclass names a network that the run it inherits
+            does not train, there is no folder to resume from, or `every` is below 1.
     """
 
     settings: ClassVar[type[Any]]
@@ -65,12 +66,31 @@ class LearningAgent(Agent[E], Generic[E, P]):
         self.config = self.settings() if config is None else config
         every = self.rounds_between_checkpoints if every is None else every
         self.policy: P | None = load_policy(Path(policy), self.network) if isinstance(policy, str | Path) else policy
+        self._check_network()
         if resume and out is None:
             raise AgentError(f"To resume, {self.name} needs the folder of the run: pass out.")
         if every < 1:
             raise AgentError(f"every must be at least 1, not {every}.")
         self._folder = Path(out) if out is not None else None
         self._resume, self._every, self._checkpoint_kind = resume, every, f"{self.name}-run/2"
+
+    def _check_network(self) -> None:
+        """Refuse networks that `new_run` would replace by its own: runs make theirs anew from options and weights.
+
+        Raises:
+            AgentError: if there is one.
+        """
+        trained = next(kind for kind in type(self).__mro__ if "new_run" in vars(kind)).network  # type: ignore[attr-defined]
+        if self.network is not trained:
+            raise AgentError(
+                f"{type(self).__name__} names the network {self.network.__name__}, and the run that it inherits trains "
+                f"{trained.__name__}; override new_run too."
+            )
+        if self.policy is not None and type(self.policy) is not self.network:
+            raise AgentError(
+                f"policy is the path of a policy or a {self.network.__name__}, which {self.name} trains, not "
+                f"an object of {type(self.policy).__name__}."
+            )
 
     @abstractmethod
     def new_run(self, evaluators: Sequence[E], seed: int) -> TrainingRun[P]:

@@ -39,10 +39,11 @@ _HEAD: Final = """\
 
    Offsets and sizes are bytes; offsets count from the start of the level's arena, which begins at a multiple of the
    level's alignment_bytes (or of more). Times are numbers of ops, both ends inclusive; {end} is the end of the program.
-   Level 0 is the fastest, the last level the backing memory, where each tensor that ever is there has a place of its
-   own (backing_offset, else {macro}_NO_ADDRESS). A tensor's allocations are rows first_allocation to first_allocation
-   + allocation_count - 1; so are an op's uses, its operands first. A copy may start when op earliest_op starts and has
-   ended when op latest_op ends. */
+   Level 0 is the fastest, the last level the backing memory, where each tensor that ever is there has one place
+   (backing_offset, else {macro}_NO_ADDRESS). Inputs and weights keep theirs. A result's is its own from the first to
+   the last op that uses or copies it there, an output's to the end; at other ops it may be another result's. A
+   tensor's allocations are rows first_allocation to first_allocation + allocation_count - 1; so are an op's uses, its
+   operands first. A copy may start when op earliest_op starts and has ended when op latest_op ends. */
 #ifndef {macro}_PLAN_H
 #define {macro}_PLAN_H
 
@@ -73,7 +74,7 @@ def text_of(task: Task, plan: MemoryPlan, *, prefix: str = "memplace", written_b
         written_by: origin stated in the header.
 
     Raises:
-        PlanError: if the plan is not valid, the prefix is no C identifier, or the backing memory is too small.
+        PlanError: if the plan is not valid, or the prefix is no C identifier.
     """
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]{0,63}", prefix):
         raise PlanError(f"The prefix {prefix!r} cannot begin names in C; take letters, digits and _, such as my_net.")

@@ -1,4 +1,4 @@
-"""Addresses for an export: a plan's own, and those in the backing memory, which a plan leaves open."""
+"""Addresses for an export: a plan's own, and those in the backing memory, see `backing_memory`."""
 
 from __future__ import annotations
 
@@ -7,14 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from memplace_env._lib.errors import PlanError
-from memplace_env._lib.units import round_up
+from memplace_env.placement.backing_memory import ALIGNMENT, backing_offsets
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.task import Task
-from memplace_env.program.program import Ints, TensorKind
-
-ALIGNMENT = 64
-"""Bytes; tensors in the backing memory begin at multiples of it, and it is the largest alignment stated for a level."""
+from memplace_env.program.program import Ints
 
 
 @dataclass(frozen=True)
@@ -37,32 +33,24 @@ class ExportLayout:
 
     @classmethod
     def of(cls, task: Task, plan: MemoryPlan) -> ExportLayout:
-        """Return the layout of a valid plan.
-
-        Raises:
-            PlanError: if the backing memory is too small for its tensors side by side.
-        """
+        """Return the layout of a valid plan."""
         program, backing = task.program, task.backing
-        backing_offset = _backing_offsets(task, plan)
+        backing_offset = backing_offsets(task, plan)
+        assert backing_offset is not None  # or else the plan is not valid
         behind = backing_offset >= 0
         last_byte = backing_offset + program.tensor_bytes
         arena_bytes = np.zeros(backing + 1, dtype=np.int64)
         arena_bytes[backing] = last_byte[behind].max(initial=0)
-        capacity = task.accelerator.levels[backing].capacity_bytes
-        if arena_bytes[backing] > capacity:
-            raise PlanError(
-                f"The tensors in {task.accelerator.levels[backing].name} take {arena_bytes[backing]:,} bytes side by "
-                f"side, and it has {capacity:,}; take a chip with more of it, or a smaller batch."
-            )
         tensor, level, offset, _, _ = plan.allocations.T
         np.maximum.at(arena_bytes, level, offset + program.tensor_bytes[tensor])
         alignment = [math.gcd(ALIGNMENT, *offset[level == index].tolist()) for index in range(backing)]
+        alignment.append(math.gcd(ALIGNMENT, *backing_offset[behind].tolist()))
         blocks = _Blocks(plan, backing, backing_offset)
         uses = zip(program.use_tensor.tolist(), plan.use_level.tolist(), program.use_op.tolist(), strict=True)
         use_offset = [blocks.offset(used, served, op, op) for used, served, op in uses]
         return cls(
             arena_bytes=arena_bytes,
-            alignment=np.array([*alignment, ALIGNMENT], dtype=np.int64),
+            alignment=np.array(alignment, dtype=np.int64),
             backing_offset=backing_offset,
             use_offset=np.array(use_offset, dtype=np.int64),
             copy_offset=np.array([blocks.ends(*row) for row in plan.transfers.tolist()], dtype=np.int64).reshape(-1, 2),
@@ -91,18 +79,3 @@ class _Blocks:
         """Return the offsets that a copy reads and writes."""
         covered = (start, end + 1) if source == self._backing else (start - 1, end)
         return self.offset(tensor, source, *covered), self.offset(tensor, target, *covered)
-
-
-def _backing_offsets(task: Task, plan: MemoryPlan) -> Ints:
-    """Return int64[K] with all tensors that are ever in the backing memory side by side; aliases share an offset."""
-    program = task.program
-    kept = [TensorKind.INPUT, TensorKind.OUTPUT, *([TensorKind.WEIGHT] if task.streams_weights else [])]
-    behind = np.isin(program.tensor_kind, kept)
-    behind[program.use_tensor[plan.use_level == task.backing]] = True
-    behind[plan.transfers[:, 0]] = True
-    aliased = behind & (program.alias_of >= 0)
-    behind[program.alias_of[aliased]] = True
-    sizes = np.where(behind & ~aliased, round_up(program.tensor_bytes, ALIGNMENT), 0)
-    offsets = np.where(behind, np.cumsum(sizes) - sizes, -1)
-    offsets[aliased] = offsets[program.alias_of[aliased]]
-    return offsets

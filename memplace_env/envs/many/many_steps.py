@@ -16,6 +16,7 @@ from memplace_env.envs.many.setting import Setting
 from memplace_env.envs.registration import Formulation
 from memplace_env.envs.steps.env import StepsEnv
 from memplace_env.envs.steps.problem import StepsProblem
+from memplace_env.envs.steps.step_features import checked_order
 from memplace_env.envs.steps.step_kernels import ESTIMATE
 from memplace_env.placement.compiler import HEURISTICS
 from memplace_env.placement.simulator import evaluate_plan
@@ -86,7 +87,7 @@ class StepsManyEnv(ManyProgramsEnv, StepsEnv):
         observation: str = "flat",
     ) -> None:
         self._prepare(split, reward)
-        self.order = order
+        self.order = checked_order(order)
         first = self.drawn(self.draws.first)
         pays = "dense" if checked_flag("dense", dense) else "end"
         StepsEnv.__init__(self, first.problem.task, "", order, pays, render_mode, observation)

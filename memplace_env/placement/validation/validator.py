@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from memplace_env._lib.errors import PlanError
 from memplace_env._lib.foreign import described
 from memplace_env.machine.costs.cost_arrays import LIMIT_PS
+from memplace_env.placement.backing_memory import fits_backing
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.task import Task
 from memplace_env.placement.validation.block_rules import MOST, Violation, broken_blocks, named
@@ -25,8 +26,9 @@ def violations(task: Task, plan: MemoryPlan) -> list[Violation]:
     `prefetch`, `write-back` (a copy without a block, or of data not there yet), `use` (served by a level that does not
     hold the data; without a prefetch, the block of a resident weight does only if it covers ops 0..T-1), `result` (no
     block begins at its op), `output` (not in the backing memory at the end), `alias` (a copy of a tensor whose place an
-    output takes still runs when that is made). Problems of the first three kinds hide the others, and a thousand of
-    blocks those of copies.
+    output takes still runs when that is made), `backing` (the backing memory has no room for what it holds at once, see
+    `backing_offsets`). Problems of the first three kinds hide the others, a thousand of blocks those of copies, and all
+    others the last.
 
     A tensor and the output that takes its place may lie in the same bytes of a level; in the backing memory they do.
 
@@ -42,7 +44,8 @@ def violations(task: Task, plan: MemoryPlan) -> list[Violation]:
     if len(broken) >= MOST:
         return broken
     block_ready, backing_ready, copies = _readiness(task, plan)
-    return broken + copies + _uses(task, plan, block_ready, backing_ready) + _aliases(task, plan)
+    broken += copies + _uses(task, plan, block_ready, backing_ready) + _aliases(task, plan)
+    return broken or _backing(task, plan)
 
 
 def require_valid(task: Task, plan: MemoryPlan) -> None:
@@ -222,6 +225,18 @@ def _suspect_uses(task: Task, plan: MemoryPlan, block_ready: Ints, backing_ready
         holds = (start <= op) & (op <= end) & (block_ready[row] <= op)
         served |= ~behind & (places[found] == wanted) & np.where(program.use_is_result, begins, holds)
     return np.asarray(~served)
+
+
+def _backing(task: Task, plan: MemoryPlan) -> list[Violation]:
+    """Return violations of `backing`."""
+    if fits_backing(task, plan):
+        return []
+    memory = task.accelerator.levels[task.backing]
+    message = (
+        f"{memory.name} has {memory.capacity_bytes:,} bytes, and no layout was found of all that the plan keeps there "
+        "at once; take a chip with more of it, or a smaller batch."
+    )
+    return [Violation("backing", message)]
 
 
 def _aliases(task: Task, plan: MemoryPlan) -> list[Violation]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from itertools import pairwise
+from itertools import combinations
 from typing import Any
 
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.task import Task
+from memplace_env.program.program import TensorKind
 
 Tables = dict[str, list[list[Any]]]
 NO_ADDRESS = 2**64 - 1
@@ -82,16 +83,32 @@ def require_tables_of(task: Task, plan: MemoryPlan, tables: Tables) -> None:
 
 
 def _require_backing(task: Task, plan: MemoryPlan, tables: Tables) -> None:
-    """Every tensor that is used or copied there has a place, of its own unless it takes another's."""
+    """Every tensor that is used or copied there has a place, which no other has that is there at the same time."""
     program, tensors = task.program, tables["tensors"]
     needed = set(program.use_tensor[plan.use_level == task.backing].tolist()) | set(plan.transfers[:, 0].tolist())
     placed = {tensor: row[3] for tensor, row in enumerate(tensors) if row[3] != NO_ADDRESS}
     assert needed <= set(placed)
     own = [tensor for tensor in placed if program.alias_of[tensor] < 0]
     assert all(placed[tensor] == placed[program.alias_of[tensor]] for tensor in set(placed) - set(own))
-    spans = sorted((placed[tensor], placed[tensor] + tensors[tensor][2]) for tensor in own)
-    assert all(top <= low for (_, top), (low, _) in pairwise(spans))
-    assert tables["levels"][-1][2] == max((top for _, top in spans), default=0)
+    uses = zip(program.use_tensor.tolist(), plan.use_level.tolist(), program.use_op.tolist(), strict=True)
+    times: dict[int, set[int]] = {tensor: set() for tensor in own}
+    for tensor, level, op in uses:
+        if level == task.backing:
+            times[tensor if tensor in times else int(program.alias_of[tensor])].add(op)
+    for tensor, _, _, start, end in plan.transfers.tolist():
+        times[tensor if tensor in times else int(program.alias_of[tensor])] |= {start, end}
+    for tensor in placed:
+        owner = tensor if tensor in times else int(program.alias_of[tensor])
+        if program.producer[owner] < 0:
+            times[owner] |= {0, program.num_ops}
+        if program.tensor_kind[tensor] == TensorKind.OUTPUT:
+            times[owner].add(program.num_ops)
+    for first, second in combinations(own, 2):
+        apart = (
+            placed[first] + tensors[first][2] <= placed[second] or placed[second] + tensors[second][2] <= placed[first]
+        )
+        assert apart or max(times[first]) < min(times[second]) or max(times[second]) < min(times[first])
+    assert tables["levels"][-1][2] == max((placed[tensor] + tensors[tensor][2] for tensor in own), default=0)
 
 
 def _require_slices(task: Task, tables: Tables) -> None:

@@ -17,6 +17,9 @@ from memplace_env.placement.compiler import place_levels
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.resolve_task import make_task
 from memplace_env.placement.task import Task
+from memplace_env.placement.validation import violations
+from memplace_env.program.builder import ProgramBuilder
+from memplace_env.program.program import TensorKind
 from memplace_env.program.slicing import sliced
 from memplace_env.testing.strategies import accelerators, game_tasks, programs, tasks, tensor_levels
 from tests.backends.export.expected import NO_ADDRESS, require_tables_of, tables_in, text_in
@@ -116,11 +119,48 @@ def test_a_plan_that_cannot_run_is_refused() -> None:
         text_of(task, replace(plan, transfers=plan.transfers[:0]))
 
 
-def test_a_backing_memory_without_room_side_by_side() -> None:
-    task, _ = small_plan()
-    chip = task.accelerator
-    fast, slow = chip.levels
-    tight = three_op_task(levels=(fast, replace(slow, capacity_bytes=200)))
-    plan = tight.make_plan(np.ones(7), np.empty((0, 5)))
-    with pytest.raises(PlanError, match="slow take 266 bytes side by side, and it has 200"):
-        text_of(tight, plan)
+@examples(60)
+@given(game_tasks(programs(max_ops=8)), st.integers(0, 2**32), st.data())
+def test_what_is_valid_can_be_exported(task: Task, seed: int, data: st.DataObject) -> None:
+    """Also where the backing memory has hardly room: the validator asks for the layout that the header has."""
+    problem = MallocGameProblem(task)
+    states = problem.new_states(1)
+    problem.finish_randomly(states, seed)
+    plan, footprint = problem.plan(states[0]), problem.task.program.footprint
+    *fast, slow = problem.task.accelerator.levels
+    for capacity in (footprint, data.draw(st.integers(1, 2 * footprint))):
+        levels = (*fast, replace(slow, capacity_bytes=capacity))
+        chip = replace(problem.task.accelerator, levels=levels)
+        tight = replace(problem.task, accelerator=chip)
+        again = tight.make_plan(plan.use_level, plan.allocations, plan.transfers)
+        broken = [violation.rule for violation in violations(tight, again)]
+        assert set(broken) <= {"backing"}
+        if broken:
+            with pytest.raises(PlanError, match="no layout was found of all that the plan keeps there at once"):
+                text_of(tight, again)
+        else:
+            require_tables_of(tight, again, tables_in(text_of(tight, again)))
+
+
+def chain(length: int, size: int, capacity: int) -> Task:
+    """Results of one size, one after the other, of an input of a quarter of it."""
+    builder = ProgramBuilder("chain", "int8")
+    last = builder.tensor("x", size // 4, TensorKind.INPUT)
+    for number in range(length):
+        kind = TensorKind.ACTIVATION if number < length - 1 else TensorKind.OUTPUT
+        last, before = builder.tensor(f"t{number}", size, kind), last
+        builder.op("Relu", [before], [last], vector_ops=size)
+    fast, slow = three_op_task().accelerator.levels
+    chip = three_op_task(levels=(fast, replace(slow, capacity_bytes=capacity))).accelerator
+    return make_task(builder.build(), chip)
+
+
+@pytest.mark.parametrize("size", [256, 100])
+def test_results_share_the_bytes_of_the_backing_memory(size: int) -> None:
+    """Two results at a time, whatever the length of the chain; without room for multiples of 64 at any bytes."""
+    task = chain(13, size, size // 4 + 2 * size)
+    plan = task.make_plan(np.full(task.program.num_uses, task.backing), np.empty((0, 5)))
+    tables = tables_in(text_of(task, plan))
+    require_tables_of(task, plan, tables)
+    assert tables["levels"][-1][2] == size // 4 + 2 * size
+    assert tables["levels"][-1][3] == (64 if size == 256 else 1)

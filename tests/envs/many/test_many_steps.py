@@ -152,6 +152,8 @@ def test_copies_of_vectors_play_on_alike():
         ({"reward": "end"}, "reward must be one of gain, percent, not 'end'"),
         ({"dense": 1}, "dense is True or False, not 1"),
         ({"order": "size"}, "order"),
+        ({"order": [[1]]}, r"order must be 'density' or 'schedule', not \[\[1\]\]"),
+        ({"order": {}}, "order must be 'density' or 'schedule', not {}"),
         ({"split": "all"}, "split must be one of"),
     ],
 )

@@ -83,6 +83,9 @@ def hostile():
     yield TASK, replace(early, transfers=with_copy(1, start=2).transfers)
     for changes in ({"tensor": 99}, {"level": 9}, {"offset": -1}, {"start": 9}, {"end": 99}, {"offset": 2**62}):
         yield TASK, with_block("a", **changes)
+    fast, slow = TASK.accelerator.levels
+    tight = replace(TASK, accelerator=machine(levels=(fast, replace(slow, capacity_bytes=99))))
+    yield tight, tight.make_plan(np.full_like(GOOD.use_level, tight.backing), GOOD.allocations[:0])
     for name in ("tensor", "level", "start"):
         yield TASK, with_block("a", **{name: -1})
     yield TASK, with_copy(0, start=-1)

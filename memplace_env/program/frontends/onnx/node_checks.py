@@ -13,6 +13,7 @@ from memplace_env.program.frontends.lowered.node_graph import Node, Operator, Si
 from memplace_env.program.frontends.lowered.rule_errors import one_line
 from memplace_env.program.frontends.onnx.onnx_constants import PAYLOADS
 from memplace_env.program.frontends.onnx.operator_lookup import RUNTIME, STANDARD, domain_of
+from memplace_env.program.frontends.onnx.runtime_operators import RUNTIME_ATTRIBUTES
 from memplace_env.program.frontends.onnx.topology import describe, subgraphs
 
 _LAYOUTS: Final = "com.microsoft.nchwc"
@@ -72,12 +73,15 @@ class NodeChecker:
         """Check a node, and set its domain to `STANDARD` or `RUNTIME`.
 
         Raises:
-            WorkloadError: the operator is in neither domain, or ONNX rejects the node.
+            WorkloadError: the operator is in neither domain, ONNX rejects the node, or an attribute of one of the
+                runtime's operators has another type than rules read.
         """
         domain = domain_of(node, self._opset)
         if domain is None:
             raise _unknown(node)
         node.domain = domain
+        if domain == RUNTIME:
+            _check_types(node)
         if domain == RUNTIME or any(subgraphs(node)) or _is_emptied_constant(node):
             # ONNX has no schema of the runtime's operators. For a node alone the checker reports values that its
             # subgraphs capture as undefined, and constants whose contents were dropped as invalid.
@@ -86,6 +90,17 @@ class NodeChecker:
             checker.check_node(node, self._context)
         except Exception as error:  # the checker's C++ raises more than ValidationError on damaged files
             raise WorkloadError(f"ONNX rejects {describe(node)}: {one_line(error)}") from error
+
+
+def _check_types(node: NodeProto) -> None:
+    for attribute in node.attribute:
+        kind = RUNTIME_ATTRIBUTES.get(attribute.name, attribute.type)
+        if attribute.type != kind:
+            given, needed = map(AttributeProto.AttributeType.Name, (attribute.type, kind))
+            raise WorkloadError(
+                f"The attribute {attribute.name!r} of {describe(node)} is of type {given}, not {needed}; export the "
+                "model again."
+            )
 
 
 def _unknown(node: NodeProto) -> WorkloadError:

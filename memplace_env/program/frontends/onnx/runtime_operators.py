@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from onnx import TensorProto
+from onnx import AttributeProto, TensorProto
 
 from memplace_env.program.frontends.lowered.node_graph import BehindConv, Operator
 from memplace_env.program.frontends.lowered.rules import independent_axes, vector_ops, views, window_axes
@@ -144,3 +144,16 @@ _ROWS: Final = (
 
 RUNTIME_OPERATORS: Final[Mapping[str, Operator]] = {row.name: row for row in _ROWS}
 """The rows by name, of ONNX Runtime's domain and of what it adds to ONNX's."""
+
+_TYPES: Final[Mapping[Any, tuple[str, ...]]] = {
+    AttributeProto.FLOAT: ("alpha",),
+    AttributeProto.INT: (
+        "K", "N", "axis", "ceil_mode", "count_include_pad", "do_rotary", "group", "keepdims", "kv_num_heads",
+        "num_heads", "transA", "transB", "transBatchA", "transBatchB",
+    ),
+    AttributeProto.INTS: ("axes", "dilations", "kernel_shape", "pads", "qkv_hidden_sizes", "strides"),
+    AttributeProto.STRING: ("activation", "auto_pad"),
+}  # fmt: skip
+
+RUNTIME_ATTRIBUTES: Final[Mapping[str, int]] = {name: kind for kind, names in _TYPES.items() for name in names}
+"""Types of the attributes that any rule of these rows reads, as ONNX's schemas have them for its own operators."""
