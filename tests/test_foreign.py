@@ -11,28 +11,12 @@ from memplace_env._lib.errors import MemPlaceError, PlanError
 from memplace_env._lib.foreign import SENTENCE, described, parse_json, parse_toml, read, shown
 
 
-def test_a_file_is_read_up_to_the_limit(tmp_path):
-    path = tmp_path / "file"
-    path.write_bytes(b"12345")
-    assert read(path, 5) == b"12345"
-    with pytest.raises(OSError, match="it has 5 bytes; the limit is 4"):
-        read(path, 4)
-
-
 def test_what_may_never_end_is_not_read(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "link").symlink_to("/dev/zero")
     for path, kind in ((tmp_path / "pipe", "a pipe"), (tmp_path / "link", "a device"), (tmp_path, "a folder")):
         with pytest.raises(OSError, match=f"it is {kind}, not a regular file"):
             read(path, 100)
-
-
-def test_links_are_followed_only_if_they_may_be(tmp_path):
-    (tmp_path / "file").write_bytes(b"1")
-    (tmp_path / "link").symlink_to("file")
-    assert read(tmp_path / "link", 1) == b"1"
-    with pytest.raises(OSError, match="it is a link, not a regular file"):
-        read(tmp_path / "link", 1, follow=False)
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,6 @@ def test_kinds_that_have_a_line_are_not_run_again(tmp_path, monkeypatch):
     out = tmp_path / "memory.jsonl"
     lines = [{"kind": kind, "flat": kind != "game"} for kind in memory.kinds()]
     out.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
-    monkeypatch.setattr(memory.subprocess, "run", None)
+    monkeypatch.setattr(memory, "subprocess", None)
     monkeypatch.setattr("sys.argv", ["memory", "--log", str(out)])
     assert memory.main() == 1

@@ -15,7 +15,7 @@ from benchmarks.leaderboard import SUBMISSIONS
 from memplace_agents.registry import make_agent
 from memplace_env._lib.errors import LeaderboardError
 from memplace_env.cli.app import app
-from memplace_env.leaderboard import running
+from memplace_env.leaderboard import rerunning, running, verifying
 from memplace_env.leaderboard.agent_source import _tree_sha256, source_of
 from memplace_env.leaderboard.board import Board, with_reruns
 from memplace_env.leaderboard.folder import AGENT, META, RUNS, folder_sha256
@@ -24,6 +24,7 @@ from memplace_env.leaderboard.pinned import make_env, task_of
 from memplace_env.leaderboard.rerun_record import RerunRecord, add_record, read_records
 from memplace_env.leaderboard.rerunning import FACTOR, FASTER, SLACK_S, check_times, p_value, run_again
 from memplace_env.leaderboard.submission import Standing
+from memplace_env.leaderboard.suite import REFERENCE, load_suite
 from memplace_env.leaderboard.verifying import read, verify
 from memplace_env.placement.simulator import evaluate_plan
 from tests.leaderboard.tampering import SUITE, change, change_meta, refused
@@ -158,6 +159,66 @@ def test_what_is_deterministic_has_to_be_equal(rule, tmp_path):
     change_meta(copy, options={"rule": "native"})
     with pytest.raises(LeaderboardError, match="run again with another seed"):
         run_again(copy, verify(copy))
+
+
+def jobs_of_rerun(folder, submission, monkeypatch):
+    """The jobs that a rerun would play."""
+    jobs = []
+
+    def played(wanted, *_, **__):
+        jobs.extend(wanted)
+        return [(job, submission.entries[0]) for job in wanted]
+
+    monkeypatch.setattr(rerunning, "run_all", played)
+    monkeypatch.setattr(rerunning, "_compared", lambda *_: ("equal", None, 0.0))
+    monkeypatch.setattr(rerunning, "check_times", lambda *_: None)
+    run_again(folder, submission)
+    return jobs
+
+
+@pytest.mark.parametrize("deterministic", [True, False])
+def test_what_runs_again_has_seeds_that_the_submission_has_not(dice, monkeypatch, deterministic):
+    submission = read(dice)
+    meta = replace(submission.meta, deterministic=deterministic, seeds=(0,) if deterministic else submission.meta.seeds)
+    jobs = jobs_of_rerun(dice, replace(submission, meta=meta), monkeypatch)
+    assert {job.seed for job in jobs} == ({1} if deterministic else set(range(5, 10)))
+    assert not any(job.deterministic for job in jobs), "each is searched by itself"
+
+
+def test_what_runs_again_on_drawn_machines_has_others_and_the_same_references(dice, monkeypatch):
+    drawn = load_suite("black-box-v2")
+    fields = {
+        "suite": drawn.name,
+        "track": "factors-5",
+        "formulations": ("one-shot",),
+        "machine_seeds": (1, 2, 3, 4, 5),
+    }
+    submission = read(dice)
+    jobs = jobs_of_rerun(dice, replace(submission, meta=replace(submission.meta, **fields)), monkeypatch)
+    assert {job.machine_seed for job in jobs}.isdisjoint(fields["machine_seeds"])
+    seeds = {budget: {job.seed for job in jobs if job.budget.text == budget} for budget in ("10", REFERENCE)}
+    assert seeds == {"10": set(range(5, 10)), REFERENCE: set(range(5))}
+
+
+@pytest.mark.parametrize("deterministic", [True, False])
+def test_a_single_run_again_has_another_seed_if_that_changes_nothing(dice, monkeypatch, deterministic):
+    submission = read(dice)
+    entry, jobs = submission.entries[3], []
+    answer = entry
+
+    def played(job):
+        jobs.append(job)
+        return answer
+
+    monkeypatch.setattr(verifying, "play", played)
+    submission = replace(submission, meta=replace(submission.meta, deterministic=deterministic))
+    verifying.rerun(dice, submission, entry)
+    assert [(job.seed, job.deterministic) for job in jobs] == [(entry.seed + deterministic, False)]
+    last = entry.curve[-1]
+    for other in ({"latency_ps": 1}, {"evaluations": 9}, {"curve": ()}, {"curve": (last._replace(evaluations=9),)}):
+        answer = replace(entry, **other)
+        with pytest.raises(LeaderboardError, match="run again"):
+            verifying.rerun(dice, submission, entry)
 
 
 def test_a_lucky_seed_is_not_deterministic(dice):

@@ -94,25 +94,6 @@ def test_each_corruption_is_named(plan, rules):
     assert broken(plan) == rules
 
 
-def test_data_must_have_arrived():
-    levels = GOOD.use_level.copy()
-    levels[np.flatnonzero(PROGRAM.use_tensor == 2)[1]] = 1
-    assert broken(replace(GOOD, use_level=levels)) == {"use"}, "a is read from backing memory that never gets it"
-    copied = replace(with_block("a", end=2), use_level=levels)
-    copied = replace(copied, transfers=np.vstack([GOOD.transfers, [2, 0, 1, 1, 1]]))
-    assert "use" in broken(copied), "the write-back ends during the op that reads"
-
-
-def test_prefetch_waits_for_the_write_back_that_feeds_it():
-    """a: made fast, written back during op 1, prefetched again during op 2 is too late for op 1 but legal for none."""
-    rows = np.vstack([GOOD.allocations, [2, 0, 40, 2, 3]])
-    back, again = [2, 0, 1, 1, 1], [2, 1, 0, 2, 2]
-    assert broken(replace(GOOD, allocations=rows, transfers=np.vstack([GOOD.transfers, back, again]))) == set()
-    assert broken(replace(GOOD, allocations=rows, transfers=np.vstack([GOOD.transfers, again]))) == {"prefetch"}
-    early = [2, 1, 0, 1, 1]
-    assert "prefetch" in broken(replace(GOOD, allocations=rows, transfers=np.vstack([GOOD.transfers, back, early])))
-
-
 def test_resident_weights_need_no_copy():
     task = three_op_task(weights="resident")
     plan = place_levels(task, [0] * 5).plan
@@ -152,43 +133,6 @@ def test_every_violation_is_returned():
     assert sorted(rules) == ["output", "result", "result", "result", "use", "use", "use"]
     with pytest.raises(PlanError, match="and 6 more"):
         require_valid(TASK, nothing)
-
-
-@examples(100)
-@given(tasks(), st.data())
-def test_a_block_moved_onto_another_is_caught(task, data):
-    plan = place_levels(task, data.draw(tensor_levels(task))).plan
-    blocks = plan.allocations
-    together = [
-        (i, j)
-        for i in range(len(blocks))
-        for j in range(len(blocks))
-        if i != j and blocks[i, LEVEL] == blocks[j, LEVEL]
-        and blocks[i, START] <= blocks[j, END] and blocks[j, START] <= blocks[i, END]
-    ]  # fmt: skip
-    if together:
-        i, j = data.draw(st.sampled_from(together))
-        moved = blocks.copy()
-        moved[i, OFFSET] = blocks[j, OFFSET]
-        assert "overlap" in {v.rule for v in violations(task, replace(plan, allocations=moved))}
-
-
-@examples(100)
-@given(tasks(), st.data())
-def test_a_use_served_where_its_data_never_is_is_caught(task, data):
-    program, backing = task.program, task.backing
-    plan = place_levels(task, data.draw(tensor_levels(task))).plan
-    use = data.draw(st.integers(0, program.num_uses - 1))
-    kind, level = program.tensor_kind[program.use_tensor[use]], plan.use_level[use]
-    levels = plan.use_level.copy()
-    if level != backing and not program.use_is_result[use] and kind == TensorKind.ACTIVATION:
-        levels[use] = backing
-    else:
-        levels[use] = data.draw(st.integers(0, backing).filter(lambda other: other != level))
-        if levels[use] == backing and (kind == TensorKind.WEIGHT or program.use_is_result[use]):
-            return  # weights are always in the backing memory too, and a result may be made there
-    rules = {violation.rule for violation in violations(task, replace(plan, use_level=levels))}
-    assert rules & {"use", "result"}
 
 
 def reserving(op: int, reserved: int):
