@@ -1,4 +1,4 @@
-"""A property of the tests tries a quarter of its examples by default, and all of them with `--thorough`.
+"""A property of the tests tries some of its examples by default, most a quarter, and all of them with `--thorough`.
 
 Tests of each network of the zoo take a third of the networks.
 """
@@ -19,9 +19,9 @@ EXAMPLES = 100
 FEWEST = 5
 
 
-def examples(most: int, *, fewest: int = FEWEST, **options: Any) -> settings:
-    """Return the settings of a property with so many examples; by default a quarter of them, and `fewest` at least."""
-    return settings(max_examples=most if VARIABLE in os.environ else max(most // 4, min(most, fewest)), **options)
+def examples(most: int, *, fewest: int = FEWEST, share: int = 4, **options: Any) -> settings:
+    """Return the settings of a property with so many examples; by default one in `share`, and `fewest` at least."""
+    return settings(max_examples=most if VARIABLE in os.environ else max(most // share, min(most, fewest)), **options)
 
 
 def a_third(values: Sequence[str]) -> list[Any]:

@@ -1,0 +1,70 @@
+"""Tasks so small that every plan can be tried, and as odd as they can be; a seed decides everything."""
+
+from dataclasses import replace
+
+import numpy as np
+from hypothesis import strategies as st
+
+from memplace_env.machine.accelerator import MemoryLevel, load_accelerator
+from memplace_env.machine.costs import Roofline
+from memplace_env.placement.resolve_task import make_task
+from memplace_env.program.builder import ProgramBuilder
+from memplace_env.program.program import TensorKind
+from memplace_env.testing import RandomCosts
+
+SEEDS = st.integers(0, 2**24 - 1)  # of wider ranges hypothesis draws small numbers again and again
+LARGEST = 4000
+"""Bytes that every tensor stays below."""
+NNP_I = load_accelerator("nnp-i")
+
+
+def tiny_tasks(ops, levels=4, weights=None):
+    """Tasks of up to so many ops and memory levels at any cost; ops reserve nothing, evenly or unevenly."""
+    return st.builds(tiny_task, SEEDS, st.just(ops), st.just(levels), st.just(weights))
+
+
+def tiny_task(seed, most_ops, most_levels, weights=None):
+    """One of `tiny_tasks`."""
+    rng = np.random.default_rng(seed)
+    program = tiny_program(rng, int(rng.integers(1, most_ops + 1)))
+    fast = int(rng.integers(1, most_levels))
+    capacity = [*rng.integers(LARGEST // 8, 3 * LARGEST, fast).tolist(), 2**40]
+    rates = np.sort(10 ** rng.uniform(6, 12, fast + 1)).astype(np.int64)[::-1].tolist()
+    latency = rng.choice([0, 7, 10**6], fast + 1).tolist()
+    table = zip("ABCD", capacity, rates, rates, latency, [1.0] * 4, strict=False)
+    memories = tuple(MemoryLevel(*row) for row in table)
+    ports, weights = str(rng.choice(["parallel", "serial"])), weights or str(rng.choice(["resident", "streamed"]))
+    chip = replace(NNP_I, levels=memories, ports=ports, weights=weights)
+    task = make_task(program, chip, costs=Roofline() if rng.random() < 0.2 else RandomCosts(seed))
+    reserved = np.zeros_like(task.costs.reserved_bytes)
+    rows = [0, 1, program.num_ops][rng.integers(3)]
+    if rows:
+        reserved[:, :-1] = rng.integers(0, np.array(capacity[:-1]) * rng.random() + 1, (rows, fast))
+    return replace(task, costs=task.costs._replace(reserved_bytes=reserved))
+
+
+def tiny_program(rng, ops):
+    """A program of one to three operands and a result or two for each op; now and then nobody reads a result."""
+    builder = ProgramBuilder("tiny", "int8")
+
+    def tensor(kind):
+        return builder.tensor(kind.name.lower(), int(rng.integers(1, LARGEST)), kind)
+
+    inputs, weights = [tensor(TensorKind.INPUT) for _ in range(rng.integers(1, 3))], []
+    sources, unread = inputs, set(inputs)
+    for op in range(ops):
+        last, reads = op == ops - 1, set(rng.choice(sources, rng.integers(1, 3)).tolist())
+        if last:
+            reads |= {source for source in unread if source in inputs or rng.random() < 0.8}
+        if rng.random() < 0.5:
+            old = weights and rng.random() < 0.3
+            weights.append(int(rng.choice(weights)) if old else tensor(TensorKind.WEIGHT))
+            reads.add(weights[-1])
+        results = [
+            tensor(TensorKind.OUTPUT if last or rng.random() < 0.15 else TensorKind.ACTIVATION)
+            for _ in range(1 + (rng.random() < 0.15))
+        ]
+        work = (1, *rng.integers(1, 64, 3).tolist()) if rng.random() < 0.5 else (0, 0, 0, 0)
+        builder.op("Tiny", sorted(reads), results, gemm=work, vector_ops=int(rng.integers(0, LARGEST)))
+        sources, unread = sources + results, (unread - reads) | set(results)
+    return builder.build()

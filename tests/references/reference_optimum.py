@@ -1,0 +1,313 @@
+"""The fastest plan of a tiny task by exhaustion: every level of every use, every block, copy and address.
+
+It shares nothing with the agents, the compiler or the simulator: only a task's arrays go in, and a plan comes out.
+
+Why the plans that it tries are enough. A plan's latency is the time of its ops, plus the port time of its copies, minus
+the most of these that fits into what ops leave of the port: serving the earliest deadline first is the greedy matching
+of unit jobs to a row of slots, which is a maximum one (Glover). So no plan gets slower, and its backing port no busier,
+if a copy is left out or its window gets wider. Hence of any valid plan, and no slower:
+
+1. Copies out are left out but the one of a tensor that ends first. Its block is the one that the producer filled, as
+   any other was filled from the backing memory, and it may begin with the op behind the producer.
+2. A block that no copy filled and no producer, but for resident weights over all ops, serves nothing and goes. Of
+   copies into one block the first to end stays, and none of a block with another source. It may last to the op before
+   the first use that the block serves, and the block begins with it.
+3. A block ends with its last use, or with its copy out. Less is held than before, so the addresses stay valid.
+4. Blocks of one level, in order of address, can each be pushed down onto those below that share an op with it. So
+   some order in which each lies on the highest of those before it that share an op with it gives addresses.
+
+What is left is tried, all of it, but for what already has more bytes at some op than there are, or takes as long as the
+best plan without its further ops' waits. Maps, the plans with one level for each tensor, are a part of it: one block a
+tensor, no copy but one in for each streamed weight, resident weights over all ops, inputs and outputs where they are.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memplace_env._lib.kernel import kernel
+from memplace_env.machine.costs import Costs
+from memplace_env.placement.memory_plan import MemoryPlan
+from memplace_env.placement.task import Task
+from memplace_env.program.program import Ints, TensorKind
+
+NEVER = 2**62
+MOST = 500_000
+"""Most decisions tried, about half a second; a task with more is given up."""
+
+
+class Puzzle(NamedTuple):
+    """What is given: a task's arrays, the least time of ops t..T-1 for each t, and what is asked for."""
+
+    costs: Costs
+    op: Ints
+    tensor: Ints
+    result: NDArray[np.bool_]
+    first_use: Ints
+    last_op: Ints
+    size: Ints
+    room: Ints
+    resident: NDArray[np.bool_]
+    output: NDArray[np.bool_]
+    placeable: NDArray[np.bool_]
+    least_ps: Ints
+    one_level: bool
+    by_port: bool
+
+
+class Trial(NamedTuple):
+    """What has been decided for the uses so far, and the best of all plans.
+
+    Attributes:
+        level: int64[U]; `ports` int64[T, L], picoseconds of the uses that each level serves.
+        held: int64[L, T + 1], bytes in blocks.
+        ready: int64[K], op from which the backing memory has the data.
+        row: int64[K, L], latest block of a tensor in a level, or -1.
+        blocks: int64[U, 7]: tensor, level, offset, start, end, first and last op of its copy. The copy of a block that
+            it fills begins with the block; of no copy the last op is -1.
+        best: int64[5]: latency, time of the backing port, number of blocks; most latency allowed; decisions tried.
+    """
+
+    level: Ints
+    ports: Ints
+    held: Ints
+    ready: Ints
+    row: Ints
+    blocks: Ints
+    best: Ints
+    best_level: Ints
+    best_blocks: Ints
+
+
+class Optimum(NamedTuple):
+    """The best plan, its latency and how long it keeps the backing memory's port busy, in picoseconds."""
+
+    plan: MemoryPlan
+    latency_ps: int
+    port_ps: int
+
+
+def best_plan(task: Task, *, one_level: bool = False, within_ps: int | None = None) -> Optimum | None:
+    """Return the fastest of all valid plans of a task without aliases, or None if it has too many.
+
+    Args:
+        task: the task.
+        one_level: True for the fastest map, see above.
+        within_ps: if given, the plan that keeps the backing memory's port least busy of those that take no longer.
+    """
+    program, levels = task.program, task.accelerator.num_levels
+    assert (program.alias_of < 0).all()
+    uses, tensors, ops = program.num_uses, program.num_tensors, program.num_ops
+    puzzle = Puzzle(  # copies, as arrays that cannot be written have another type, for which kernels compile again
+        Costs(*(np.array(part) if isinstance(part, np.ndarray) else bool(part) for part in task.costs)),
+        op=program.use_op.astype(np.int64),
+        tensor=program.use_tensor.astype(np.int64),
+        result=program.use_is_result.copy(),
+        first_use=program.first_use.astype(np.int64),
+        last_op=program.live_end.astype(np.int64),
+        size=program.tensor_bytes.copy(),
+        room=np.stack([task.room_bytes(level) for level in range(levels)]),
+        resident=(program.tensor_kind == TensorKind.WEIGHT) & (not task.streams_weights),
+        output=program.tensor_kind == TensorKind.OUTPUT,
+        placeable=program.is_placeable.copy(),
+        least_ps=np.zeros(ops + 1, dtype=np.int64),
+        one_level=one_level,
+        by_port=within_ps is not None,
+    )
+    trial = Trial(
+        level=np.zeros(uses, dtype=np.int64),
+        ports=np.zeros((ops, levels), dtype=np.int64),
+        held=np.zeros((levels, ops + 1), dtype=np.int64),
+        ready=np.where(program.producer < 0, 0, NEVER),
+        row=np.full((tensors, levels), -1),
+        blocks=np.zeros((uses, 7), dtype=np.int64),
+        best=np.array([NEVER, NEVER, 0, NEVER if within_ps is None else within_ps, 0]),
+        best_level=np.zeros(uses, dtype=np.int64),
+        best_blocks=np.zeros((uses, 7), dtype=np.int64),
+    )
+    _fill_least(puzzle, program.use_ptr, levels)
+    _decide(puzzle, trial, 0, 0, 0)
+    latency_ps, port_ps, count, _, tried = trial.best.tolist()
+    if tried > MOST:
+        return None
+    blocks = trial.best_blocks[:count]
+    copies = [
+        (k, task.backing, level, begin, end) if begin == start else (k, level, task.backing, begin, end)
+        for k, level, _, start, _, begin, end in blocks[blocks[:, 6] >= 0].tolist()
+    ]
+    plan = task.make_plan(trial.best_level, blocks[:, :5], np.array(copies, dtype=np.int64))
+    return Optimum(plan, latency_ps, port_ps)
+
+
+@kernel
+def _op_ps(costs, op, used_ps):
+    """Return the time of an op and that of its backing port; `used_ps` int64[L] are the times of its uses by level."""
+    slowest, total, port = 0, 0, 0
+    for level in range(len(used_ps)):
+        port = used_ps[level] + costs.latency_ps[level] if used_ps[level] else 0
+        slowest, total = max(slowest, port), total + port
+    return max(costs.compute_ps[op], total if costs.serial else slowest) + costs.overhead_ps[op], port
+
+
+@kernel
+def _fill_least(puzzle, use_ptr, levels):
+    """Set the least times from all ways to serve the uses of each op."""
+    for op in range(len(use_ptr) - 2, -1, -1):
+        least = NEVER
+        for way in range(levels ** (use_ptr[op + 1] - use_ptr[op])):
+            used, rest = np.zeros(levels, dtype=np.int64), way
+            for use in range(use_ptr[op], use_ptr[op + 1]):
+                level, rest = rest % levels, rest // levels
+                used[level] += puzzle.costs.use_ps[use, level]
+            least = min(least, _op_ps(puzzle.costs, op, used)[0])
+        puzzle.least_ps[op] = puzzle.least_ps[op + 1] + least
+
+
+@kernel
+def _decide(puzzle, trial, use, count, elapsed):
+    """Try all that can be decided for this use and the later ones, after `count` blocks.
+
+    `elapsed` is the time of the ops before the previous use's.
+    """
+    best, backing = trial.best, trial.ports.shape[1] - 1
+    ops, over = len(trial.ports), use == len(puzzle.op)
+    best[4] += 1
+    op = ops if over else puzzle.op[use]
+    for before in range(puzzle.op[use - 1] if use else 0, op):
+        elapsed += _op_ps(puzzle.costs, before, trial.ports[before])[0]
+    if best[4] > MOST or elapsed + puzzle.least_ps[op] > best[3]:
+        return
+    if over:
+        _finish(puzzle, trial, count, elapsed)
+        return
+    k, result = puzzle.tensor[use], puzzle.result[use]
+    first = puzzle.first_use[k]
+    for level in range(backing + 1):
+        allowed = level == trial.level[first] if use > first else puzzle.placeable[k] or level == backing
+        if puzzle.one_level and not allowed:
+            continue
+        trial.level[use] = level
+        trial.ports[op, level] += puzzle.costs.use_ps[use, level]
+        row = trial.row[k, level]
+        held = -1 if row < 0 else trial.blocks[row, 4]
+        # What happens at op `choice` is the end of a result's copy out or the begin of an operand's copy in; if it is
+        # this op, there is no copy.
+        for choice in range(op, ops + 1) if result else range(op + 1):
+            possible, new, start, end = _span(puzzle, trial, use, choice)
+            if not possible:
+                continue
+            if result:
+                trial.ready[k] = choice + 1 if choice > op or level == backing else NEVER
+            if new:
+                block, trial.row[k, level] = trial.blocks[count], count
+                block[0], block[1], block[3], block[4] = k, level, start, end
+                block[5], block[6] = (start + 1, choice) if result else (start, op - 1)
+                if choice == op:
+                    block[6] = -1
+            elif row >= 0:
+                trial.blocks[row, 4] = max(held, end)
+            if _hold(puzzle, trial, level, start, end, puzzle.size[k]):
+                _decide(puzzle, trial, use + 1, count + new, elapsed)
+            _hold(puzzle, trial, level, start, end, -puzzle.size[k])
+            trial.row[k, level] = row
+            if row >= 0:
+                trial.blocks[row, 4] = held
+        trial.ports[op, level] -= puzzle.costs.use_ps[use, level]
+
+
+@kernel
+def _span(puzzle, trial, use, choice):
+    """Return whether a choice is possible, whether it begins a block, and the ops in which more bytes are held.
+
+    The level is the one chosen for the use.
+    """
+    op, k, level = puzzle.op[use], puzzle.tensor[use], trial.level[use]
+    ready, row, copies = trial.ready[k], trial.row[k, level], choice != op
+    held = -1 if row < 0 else trial.blocks[row, 4]
+    if level == trial.ports.shape[1] - 1:
+        return not copies and (puzzle.result[use] or ready <= op), False, 0, -1
+    if puzzle.result[use]:
+        useful = puzzle.output[k] or (puzzle.last_op[k] > op and not puzzle.one_level)
+        return useful if copies else not puzzle.output[k], True, op, choice
+    if copies:
+        fetched = not puzzle.one_level or (use == puzzle.first_use[k] and not puzzle.resident[k])
+        return fetched and choice >= max(ready, held + 1), True, choice, op
+    if row >= 0:
+        return True, False, held + 1, op
+    return puzzle.resident[k], True, 0, len(trial.ports) - 1
+
+
+@kernel
+def _hold(puzzle, trial, level, start, end, size):
+    """Add bytes to what blocks hold, and return whether there is room by the sum."""
+    fits = True
+    for op in range(start, end + 1):
+        trial.held[level, op] += size
+        fits &= trial.held[level, op] <= puzzle.room[level, op]
+    return fits
+
+
+@kernel
+def _finish(puzzle, trial, count, elapsed):
+    """Time the copies of a plan whose ops take `elapsed`, find addresses, and keep it if it is the best."""
+    best, (waits, port) = trial.best, _copies_ps(puzzle, trial, count)
+    if elapsed + waits > best[3] or (puzzle.by_port and port >= best[1]):
+        return
+    for level in range(trial.ports.shape[1] - 1):
+        if not _pack(puzzle, trial, count, level, np.zeros(trial.held.shape[1], dtype=np.int64), 0):
+            return
+    best[0], best[1], best[2] = elapsed + waits, port, count
+    if not puzzle.by_port:
+        best[3] = best[0] - 1
+    trial.best_level[:], trial.best_blocks[:] = trial.level, trial.blocks
+
+
+@kernel
+def _copies_ps(puzzle, trial, count):
+    """Return for how long ops and the end wait for copies, and for how long the backing port is busy in all."""
+    blocks, left, ops = trial.blocks, np.zeros(count, dtype=np.int64), len(trial.ports)
+    for row in range(count):
+        k, _, _, start, _, begin, end = blocks[row]
+        if end >= 0:
+            left[row] = puzzle.costs.prefetch_ps[k] if begin == start else puzzle.costs.writeback_ps[k]
+    waits, busy = 0, left.sum()
+    for op in range(ops):
+        for row in range(count):
+            if blocks[row, 6] < op:
+                waits, left[row] = waits + left[row], 0
+        time, port = _op_ps(puzzle.costs, op, trial.ports[op])
+        free, busy = time - port, busy + port
+        while free > 0:
+            soonest = -1
+            for row in range(count):
+                if left[row] and blocks[row, 5] <= op and (soonest < 0 or blocks[row, 6] < blocks[soonest, 6]):
+                    soonest = row
+            if soonest < 0:
+                break
+            done = min(free, left[soonest])
+            free, left[soonest] = free - done, left[soonest] - done
+    return waits + left.sum(), busy
+
+
+@kernel
+def _pack(puzzle, trial, count, level, height, placed):
+    """Return whether blocks of a level that are not `placed` (a bit for each) find room on top of the others.
+
+    `height` int64[T + 1] is the top of what is placed during each op.
+    """
+    done = True
+    for row in range(count):
+        k, at, _, start, end, _, _ = trial.blocks[row]
+        if at != level or placed >> row & 1:
+            continue
+        done, offset = False, height[start : end + 1].max()
+        if offset + puzzle.size[k] > puzzle.room[level, start : end + 1].min():
+            return False  # nor does it fit on top of more
+        trial.blocks[row, 2], higher = offset, height.copy()
+        higher[start : end + 1] = offset + puzzle.size[k]
+        if _pack(puzzle, trial, count, level, higher, placed | 1 << row):
+            return True
+    return done
