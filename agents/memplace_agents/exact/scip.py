@@ -85,7 +85,7 @@ def find_below(program: LinearProgram, cutoff: float, seconds: float) -> Reply:
 
 
 def _checked(program: LinearProgram, values: Floats, cutoff: float) -> Floats | None:
-    """Return a solution with the same whole numbers whose objective is at most the cutoff, by HiGHS; None if none is."""
+    """Return a solution by HiGHS with the same whole numbers, at most at the cutoff; None if there is none."""
     whole = np.round(values)
     lower, upper = (np.where(program.whole, whole, side) for side in (program.lower, program.upper))
     again = uninterrupted(relax(replace(program, lower=lower, upper=upper))).values
