@@ -35,7 +35,7 @@ class Reply(NamedTuple):
     seconds: float
 
 
-def scip() -> Any:
+def package() -> Any:
     """Import the package of SCIP.
 
     Raises:
@@ -52,7 +52,7 @@ def scip() -> Any:
 
 def solver_name() -> str:
     """Return name and version of the solver, as records of proofs name it."""
-    model = scip().Model()
+    model = package().Model()
     return f"SCIP {model.getMajorVersion()}.{model.getMinorVersion()}.{model.getTechVersion()}"
 
 
@@ -95,8 +95,8 @@ def _checked(program: LinearProgram, values: Floats, cutoff: float) -> Floats | 
 
 def _model(program: LinearProgram) -> tuple[Model, list[Any]]:
     """Return the program as SCIP's, and its columns."""
-    package = scip()
-    model = package.Model()
+    scip = package()
+    model = scip.Model()
     model.hideOutput()
     kinds = np.where(program.whole, "I", "C").tolist()
     sides = zip(program.lower.tolist(), program.upper.tolist(), kinds, program.cost.tolist(), strict=True)
@@ -105,9 +105,9 @@ def _model(program: LinearProgram) -> tuple[Model, list[Any]]:
     for row, (lower, upper) in enumerate(zip(program.row_lower.tolist(), program.row_upper.tolist(), strict=True)):
         part = slice(matrix.indptr[row], matrix.indptr[row + 1])
         terms = zip(matrix.indices[part].tolist(), matrix.data[part].tolist(), strict=True)
-        expression = package.quicksum(value * columns[column] for column, value in terms)
+        expression = scip.quicksum(value * columns[column] for column, value in terms)
         if np.isfinite(lower) or np.isfinite(upper):
-            model.addCons(package.scip.ExprCons(expression, *(s if np.isfinite(s) else None for s in (lower, upper))))
+            model.addCons(scip.scip.ExprCons(expression, *(s if np.isfinite(s) else None for s in (lower, upper))))
     return model, columns
 
 
