@@ -87,7 +87,7 @@ def measure(run: Record) -> Record:
     for env_id in WARM_UPS:
         agent.solve(env_id)
     if run["series"] == IMPROVED:
-        agent = FromKept(run["id"])
+        agent = _FromKept(run["id"])
     # Every clock of the agent counts the processor's time from here on; this process does nothing else.
     time.perf_counter = time.process_time
     began = time.process_time()
@@ -108,7 +108,7 @@ def measure(run: Record) -> Record:
     }
 
 
-class FromKept(memplace_agents.Exact):
+class _FromKept(memplace_agents.Exact):
     """The exact agent, which begins with the plan that is kept of an id, if there is one."""
 
     def __init__(self, env_id: str) -> None:

@@ -7,7 +7,7 @@ put again.
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import gymnasium as gym
 
@@ -71,7 +71,12 @@ class Opinion(NamedTuple):
 
 
 def second_opinion(
-    env: str | gym.Env, plan: MemoryPlan, formulation: Formulation, *, seconds: float = 60.0, gap: float = OPTIMAL_GAP
+    env: str | gym.Env[Any, Any],
+    plan: MemoryPlan,
+    formulation: Formulation,
+    *,
+    seconds: float = 60.0,
+    gap: float = OPTIMAL_GAP,
 ) -> Opinion:
     """Ask SCIP whether a plan of the formulation is faster than this one by more than a gap.
 
@@ -87,27 +92,46 @@ def second_opinion(
         PlanError: if the plan is not valid.
         KeyboardInterrupt: if it is interrupted.
     """
-    solver = scip.solver_name()
-    played = Formulation.GAME if formulation is Formulation.GAME else Formulation.ONE_SHOT
-    audit = _Audit(evaluator_for(env, (played,), budget=ENDLESS, time_limit=seconds), plan, gap)
-    answer = audit.of_maps() if formulation is Formulation.ONE_SHOT else audit.of_moving()
-    found = (audit.evaluator.incumbent, round(audit.evaluator.incumbent_latency_s / PS)) if answer == "yes" else ()
-    return Opinion(answer, solver, audit.rounds, audit.nodes, round(audit.seconds, 3), gap, audit.latency_ps, *found)
+    return Audit(env, plan, formulation, seconds=seconds, gap=gap).opinion()
 
 
-class _Audit:
-    """State of one question."""
+class Audit:
+    """A question to SCIP; see `second_opinion` for its arguments and errors.
 
-    def __init__(self, evaluator: Evaluator, plan: MemoryPlan, gap: float) -> None:
-        self.evaluator, self.task, self.plan = evaluator, evaluator.env.task, plan
-        if self.task.is_black_box or evaluator.noisy:
+    Attributes:
+        evaluator: receives the plans that are made of SCIP's answers.
+        clock: ends the audit.
+        program, cutoff: the last program that SCIP was asked about, and the cutoff in its units.
+    """
+
+    def __init__(
+        self, env: str | gym.Env[Any, Any], plan: MemoryPlan, formulation: Formulation, *, seconds: float, gap: float
+    ) -> None:
+        self.solver, self.formulation = scip.solver_name(), formulation
+        played = Formulation.GAME if formulation is Formulation.GAME else Formulation.ONE_SHOT
+        self.evaluator: Evaluator = evaluator_for(env, (played,), budget=ENDLESS, time_limit=seconds)
+        self.task, self.plan, self.gap = self.evaluator.env.task, plan, gap
+        if self.task.is_black_box or self.evaluator.noisy:
             raise AgentError("A second opinion needs the cost arrays of the built-in simulator; measure nothing.")
         self.latency_ps = evaluate_plan(self.task, plan).latency_ps
         self.cutoff_ps = self.latency_ps / (1 + gap)
-        self.clock = Clock.of(evaluator)
+        self.clock = Clock.of(self.evaluator)
+        self.program: LinearProgram | None = None
+        self.cutoff = 0.0
         self.rounds, self.nodes, self.seconds = 0, 0, 0.0
 
-    def of_maps(self) -> Answer:
+    def opinion(self) -> Opinion:
+        """Return SCIP's opinion.
+
+        Raises:
+            KeyboardInterrupt: if it is interrupted.
+        """
+        answer = self._of_maps() if self.formulation is Formulation.ONE_SHOT else self._of_moving()
+        found = (self.evaluator.incumbent, round(self.evaluator.incumbent_latency_s / PS)) if answer == "yes" else ()
+        spent = self.rounds, self.nodes, round(self.seconds, 3)
+        return Opinion(answer, self.solver, *spent, self.gap, self.latency_ps, *found)
+
+    def _of_maps(self) -> Answer:
         """Ask the program of levels; where copies are the difficulty, the one that follows them, too."""
         model, cuts = build_static(self.task), list[Rows]()
         while True:
@@ -123,10 +147,10 @@ class _Audit:
                 return "yes"
             certain = [conflict for conflict in conflicts if is_certain(self.task, model, conflict)]
             if not certain:
-                return self.of_moving(held=True) if self.task.streams_weights else "open"
+                return self._of_moving(held=True) if self.task.streams_weights else "open"
             cuts += [cut(self.task, model, conflict, level) for conflict in certain]
 
-    def of_moving(self, held: bool = False) -> Answer:
+    def _of_moving(self, held: bool = False) -> Answer:
         """Ask the program of plans that move tensors; if `held`, of those among them that move none."""
         if not is_tractable(self.task):
             return "open"
@@ -147,8 +171,8 @@ class _Audit:
                 return "open"
 
     def _ask(self, program: LinearProgram, unit_ps: float, overhead_ps: int = 0) -> scip.Reply:
-        self.rounds += 1
-        reply = scip.find_below(program, (self.cutoff_ps - overhead_ps) / unit_ps, self.clock.seconds_left)
+        self.rounds, self.program, self.cutoff = self.rounds + 1, program, (self.cutoff_ps - overhead_ps) / unit_ps
+        reply = scip.find_below(program, self.cutoff, self.clock.seconds_left)
         self.nodes, self.seconds = self.nodes + reply.nodes, self.seconds + reply.seconds
         return reply
 
