@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from threading import Thread
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from memplace_agents.exact.highs import POLL_SECONDS, Floats, LinearProgram, relax, uninterrupted
+from memplace_agents.exact.highs import Floats, LinearProgram, relax, uninterrupted
 from memplace_env._lib.errors import AgentError
 
-if TYPE_CHECKING:
-    from pyscipopt import Model
-
-LEAST_SECONDS = 0.1
-"""Least time limit of a question."""
 MARGIN = 1e-7
-"""Fraction above the cutoff at which SCIP's tree ends, as it searches nothing where that is the cutoff itself."""
+"""Fraction above the cutoff at which SCIP's tree ends: it searches nothing where that is the cutoff itself."""
 
 
 class Reply(NamedTuple):
     """Reply to a question.
 
     Attributes:
-        values: float64[C], a solution of at most the cutoff, checked by `relax`; None if none was found.
+        values: float64[C], a solution at most at the cutoff, checked by HiGHS; None if none was found.
         infeasible: True if SCIP has proven that there is none.
         nodes, seconds: nodes of its tree, and its seconds of the processor.
     """
@@ -35,90 +29,56 @@ class Reply(NamedTuple):
     seconds: float
 
 
-def package() -> Any:
-    """Import the package of SCIP.
+def new_model() -> Any:
+    """Return an empty model of SCIP, which prints nothing.
 
     Raises:
-        AgentError: it is not installed.
+        AgentError: if SCIP is not installed.
     """
     try:
-        import pyscipopt
+        from pyscipopt import Model
     except ImportError:
-        raise AgentError(
-            'A second opinion needs SCIP, which is not installed; run: pip install "memplace[audit]".'
-        ) from None
-    return pyscipopt
+        text = 'A second opinion needs SCIP, which is not installed; run: pip install "memplace[audit]".'
+        raise AgentError(text) from None
+    model = Model()
+    model.hideOutput()
+    return model
 
 
 def solver_name() -> str:
     """Return name and version of the solver, as records of proofs name it."""
-    model = package().Model()
+    model = new_model()
     return f"SCIP {model.getMajorVersion()}.{model.getMinorVersion()}.{model.getTechVersion()}"
 
 
 def find_below(program: LinearProgram, cutoff: float, seconds: float) -> Reply:
-    """Search for a solution whose objective is at most the cutoff, on one core.
+    """Search for a solution whose objective is at most the cutoff, in units of the program, on one core.
 
-    Args:
-        program: the program.
-        cutoff: in units of the program.
-        seconds: most seconds of the processor.
-
-    Raises:
-        AgentError: SCIP is not installed.
-        KeyboardInterrupt: if the search is interrupted.
+    It takes at most so many seconds of the processor: a busy machine changes no answer.
     """
-    model, columns = _model(program)
-    limit = cutoff - program.offset
+    from pyscipopt.scip import ExprCons, quicksum
+
+    model, matrix, limit = new_model(), program.matrix, cutoff - program.offset
+    bounds = (program.lower.tolist(), program.upper.tolist(), program.cost.tolist())
+    kinds = np.where(program.whole, "I", "C").tolist()
+    columns = [model.addVar("", kind, *sides) for kind, *sides in zip(kinds, *bounds, strict=True)]
+    rows = [np.where(np.isfinite(side), side, None).tolist() for side in (program.row_lower, program.row_upper)]
+    for row, sides in enumerate(zip(*rows, strict=True)):
+        part = slice(*matrix.indptr[row : row + 2])
+        terms = zip(matrix.indices[part].tolist(), matrix.data[part].tolist(), strict=True)
+        model.addCons(ExprCons(quicksum(value * columns[column] for column, value in terms), *sides))
     model.setObjlimit(limit * (1 + MARGIN))
-    # The time of the processor, so that a busy machine changes no answer; an interrupt is this process's to handle.
-    model.setParams({"limits/primal": limit, "limits/time": max(seconds, LEAST_SECONDS)})
-    model.setParams({"timing/clocktype": 1, "misc/catchctrlc": False})
-    _run(model)
-    best = model.getBestSol() if model.getNSols() else None
+    model.setParams({"limits/primal": limit, "limits/time": seconds, "timing/clocktype": 1, "misc/catchctrlc": False})
+    model.optimizeNogil()
     work = int(model.getNTotalNodes()), float(model.getSolvingTime())
     if model.getStatus() == "infeasible" or (model.getStatus() == "optimal" and model.getDualbound() > limit):
         return Reply(None, True, *work)
-    # At a time limit there may be a solution above the cutoff, and one below may be so only within SCIP's tolerances.
-    values = None if best is None else np.array([model.getSolVal(best, column) for column in columns])
-    return Reply(None if values is None else _checked(program, values, cutoff), False, *work)
-
-
-def _checked(program: LinearProgram, values: Floats, cutoff: float) -> Floats | None:
-    """Return a solution by HiGHS with the same whole numbers, at most at the cutoff; None if there is none."""
-    whole = np.round(values)
+    if not model.getNSols():
+        return Reply(None, False, *work)
+    # At a time limit it may be above the cutoff, or below it only within SCIP's tolerances: HiGHS completes it again.
+    best = model.getBestSol()
+    whole = np.round([model.getSolVal(best, column) for column in columns])
     lower, upper = (np.where(program.whole, whole, side) for side in (program.lower, program.upper))
-    again = uninterrupted(relax(replace(program, lower=lower, upper=upper))).values
-    below = again is not None and program.cost @ again + program.offset <= cutoff
-    return again if below else None
-
-
-def _model(program: LinearProgram) -> tuple[Model, list[Any]]:
-    """Return the program as SCIP's, and its columns."""
-    scip = package()
-    model = scip.Model()
-    model.hideOutput()
-    kinds = np.where(program.whole, "I", "C").tolist()
-    sides = zip(program.lower.tolist(), program.upper.tolist(), kinds, program.cost.tolist(), strict=True)
-    columns = [model.addVar(lb=lower, ub=upper, vtype=kind, obj=cost) for lower, upper, kind, cost in sides]
-    matrix = program.matrix
-    for row, (lower, upper) in enumerate(zip(program.row_lower.tolist(), program.row_upper.tolist(), strict=True)):
-        part = slice(matrix.indptr[row], matrix.indptr[row + 1])
-        terms = zip(matrix.indices[part].tolist(), matrix.data[part].tolist(), strict=True)
-        expression = scip.quicksum(value * columns[column] for column, value in terms)
-        if np.isfinite(lower) or np.isfinite(upper):
-            model.addCons(scip.scip.ExprCons(expression, *(s if np.isfinite(s) else None for s in (lower, upper))))
-    return model, columns
-
-
-def _run(model: Model) -> None:
-    """Run to the end in another thread, so that Ctrl-C takes effect."""
-    thread = Thread(target=model.optimizeNogil, daemon=True)
-    thread.start()
-    try:
-        while thread.is_alive():
-            thread.join(POLL_SECONDS)
-    except BaseException:
-        model.interruptSolve()
-        thread.join()
-        raise
+    values = uninterrupted(relax(replace(program, lower=lower, upper=upper))).values
+    below = values is not None and program.cost @ values + program.offset <= cutoff
+    return Reply(values if below else None, False, *work)
