@@ -69,9 +69,8 @@ def measure(run: Record) -> Record:
     kind = Formulation.DYNAMIC if moves else formulation_of_id(env_id)
     audit = Audit(env, plan, kind, run["limit_s"], OPEN)
     opinion = audit.opinion()
-    for found, latency_ps in ((plan, opinion.latency_ps), (opinion.plan, opinion.faster_ps)):
-        if found is not None and latency_ps is not None and not moves:
-            keep(env_id, latency_ps, found)
+    if not moves:
+        keep(env_id, opinion.faster_ps or opinion.latency_ps, opinion.plan or plan)
     # The audit has solved the linear program of plans that move tensors already.
     if kind is not Formulation.ONE_SHOT and opinion.latency_ps <= linear_bound(env.task).bound_ps * (1 + OPEN):
         proof = Proof(checked=True)

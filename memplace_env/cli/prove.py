@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from memplace_env._lib.errors import PlanError
+from memplace_env._lib.errors import AgentError, PlanError
 from memplace_env._lib.units import PS
 from memplace_env.cli.agent_choice import check_has_agents
 from memplace_env.cli.console import note, print_json, stdout
 from memplace_env.cli.model_flags import ModelFlags, model_flags
 from memplace_env.cli.shared_options import FormulationFlag, JsonFlag, Model
 from memplace_env.envs.registration import Formulation
-from memplace_env.report.plans.headlines import task_title
+from memplace_env.report.plans.headlines import headline
 from memplace_env.report.plans.result_tables import piece_of
 from memplace_env.report.quantities import seconds as duration
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from memplace_agents import Solution
     from memplace_agents.exact.second_opinion import Opinion
     from memplace_agents.solution import Outcome
-    from memplace_env.report.plans.evaluated_plan import EvaluatedPlan
 
 DISPROVEN = 1
 """Exit code if the second solver finds a faster plan."""
@@ -62,11 +61,13 @@ def prove(
     from memplace_agents.exact import scip
     from memplace_agents.exact.exact_agent import DYNAMIC_WORK, MAPS_WORK
     from memplace_agents.exact.second_opinion import ENDLESS, Audit
+    from memplace_agents.optimality import contradicts, is_optimal
     from memplace_env.cli.agent_run import Limits, new_bar, search
-    from memplace_env.cli.environments import make_env
+    from memplace_env.cli.environments import baseline_of, make_env
     from memplace_env.cli.interrupts import in_thread
     from memplace_env.cli.output import check_folder, default_folder
     from memplace_env.cli.saved_plans import evaluate_saved, read_saved
+    from memplace_env.report.plans.evaluated_plan import EvaluatedPlan
 
     if second_opinion:
         scip.new_model()
@@ -81,57 +82,41 @@ def prove(
     check_folder(folder)
     agent = ExactDynamic() if formulation is Formulation.DYNAMIC else Exact(work=MAPS_WORK + DYNAMIC_WORK)
     solution = search(agent, env, Limits(ENDLESS, 0, time_limit), left="nothing is proven")
-    solution = solution if given is None else _with_plan(solution, given, formulation)
-    assert solution.plan is not None
+    if solution.plan is None or solution.report is None or solution.bound_s is None:
+        raise AgentError(f"{agent.name} proved no bound ({solution.outcome}).")
+    best, bound_s = given or EvaluatedPlan(solution.plan, solution.report), solution.bound_s
+    latency_s = best.report.latency_s
+    if formulation is Formulation.ONE_SHOT and contradicts(latency_s, bound_s):
+        raise PlanError(f"{plan} is faster than plans can be that move no tensors; pass --formulation dynamic.")
+    optimal = is_optimal(latency_s, bound_s)
+    outcome: Outcome = "optimal" if optimal else "feasible"
+    solution = replace(solution, plan=best.plan, report=best.report, outcome=outcome)
     opinion, faster = None, None
     if second_opinion:
-        audit = Audit(env, solution.plan, formulation, seconds)
+        audit = Audit(env, best.plan, formulation, seconds)
         with new_bar(counted=False) as bar:
             bar.add_task("SCIP looks for a faster plan", total=None)
             opinion = in_thread(audit.opinion, bar, lambda: "there is no second opinion")
         if opinion.plan is not None:
             folder.mkdir(parents=True, exist_ok=True)
             faster = str(opinion.plan.save(folder / "plan.json"))
-    problem = ["the ops in the order of the file", "whole tensors" if env.task.program.slices is None else "slices"]
-    problem += [
-        f"one level a {piece_of(env.task.program)}" if formulation is Formulation.ONE_SHOT else "moving tensors"
-    ]
+    piece = piece_of(env.task.program)
+    levels = f"one level a {piece}" if formulation is Formulation.ONE_SHOT else "moving tensors"
+    problem = ["the ops in the order of the file", "slices" if piece == "slice" else "whole tensors", levels]
     if json:
         asked = opinion and {name: value for name, value in opinion._asdict().items() if name != "plan"}
         print_json({**solution.summary(), "problem": problem, "second_opinion": asked, "faster_plan": faster})
     else:
         console = stdout()
-        console.print(f"{task_title(env.task)}: {_quality(solution)}", style="bold", soft_wrap=True)
+        quality = f"{'' if optimal else 'not '}proven optimal, at most {100 * (latency_s / bound_s - 1):.2g} %"
+        title = f"{headline(env.task, best.report, baseline_of(env))}, {quality} above the bound."
+        console.print(title, style="bold", soft_wrap=True)
         console.print(f"The bound is of plans with {', '.join(problem)}, by {_method(solution)}.", soft_wrap=True)
         if opinion is not None:
             console.print(_sentence(opinion), soft_wrap=True)
     if faster is not None:
         note(f"Written: {faster}")
         raise typer.Exit(DISPROVEN)
-
-
-def _with_plan(solution: Solution, given: EvaluatedPlan, formulation: Formulation) -> Solution:
-    """Return what a solution's bound says of another plan.
-
-    Raises:
-        PlanError: if the plan is faster than the bound, which then is not about plans of its kind.
-    """
-    from memplace_agents.optimality import contradicts, is_optimal
-
-    assert solution.bound_s is not None
-    latency_s = given.report.latency_s
-    if formulation is Formulation.ONE_SHOT and contradicts(latency_s, solution.bound_s):
-        raise PlanError(f"{given.name} is faster than plans can be that move no tensors; pass --formulation dynamic.")
-    outcome: Outcome = "optimal" if is_optimal(latency_s, solution.bound_s) else "feasible"
-    return replace(solution, plan=given.plan, report=given.report, outcome=outcome)
-
-
-def _quality(solution: Solution) -> str:
-    """Return how good a plan is."""
-    assert solution.latency_s is not None
-    assert solution.gap is not None
-    best = "proven optimal" if solution.outcome == "optimal" else "not proven optimal"
-    return f"{duration(solution.latency_s)}, {best}, at most {100 * solution.gap:.2g} % above the bound."
 
 
 def _method(solution: Solution) -> str:
