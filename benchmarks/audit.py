@@ -39,7 +39,7 @@ MOVING: Final = "plans that move tensors"
 AGAIN_SECONDS: Final = 60.0
 """Most processor seconds to find a plan again."""
 RECORDED: Final = Proof(solver="HiGHS 1.15.1", presolve=True)
-"""How recorded bounds were proven: by the version that was pinned then."""
+"""The proof of recorded bounds, by the version that was pinned then."""
 
 
 def proofs(seconds: float) -> list[Record]:

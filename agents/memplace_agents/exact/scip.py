@@ -62,7 +62,8 @@ def find_below(program: LinearProgram, cutoff: float, seconds: float) -> Reply:
     bounds = (program.lower.tolist(), program.upper.tolist(), program.cost.tolist())
     kinds = np.where(program.whole, "I", "C").tolist()
     columns = [model.addVar("", kind, *sides) for kind, *sides in zip(kinds, *bounds, strict=True)]
-    rows = [np.where(np.isfinite(side), side, None).tolist() for side in (program.row_lower, program.row_upper)]
+    given = (program.row_lower.tolist(), program.row_upper.tolist())
+    rows = [[side if np.isfinite(side) else None for side in sides] for sides in given]
     for row, sides in enumerate(zip(*rows, strict=True)):
         part = slice(*matrix.indptr[row : row + 2])
         terms = zip(matrix.indices[part].tolist(), matrix.data[part].tolist(), strict=True)
