@@ -33,7 +33,7 @@ def prove(
     model: Model,
     *,
     flags: ModelFlags,
-    formulation: FormulationFlag = Formulation.ONE_SHOT,
+    formulation: FormulationFlag = None,
     plan: Annotated[
         Path | None, typer.Option("--plan", help="A plan.json for the model, in place of the exact agent's own plan.")
     ] = None,
@@ -56,6 +56,9 @@ def prove(
     the bound is about), second_opinion (answer: no, yes or open; solver, rounds, nodes, seconds, latencies in ps) and
     faster_plan, the file. Exit code 1 if SCIP finds a faster plan.
     """
+    from memplace_env.cli.environments import baseline_of, make_env, posed_by
+
+    formulation = posed_by(model, formulation)
     check_has_agents(formulation)
     from memplace_agents import Exact, ExactDynamic
     from memplace_agents.exact import scip
@@ -63,7 +66,6 @@ def prove(
     from memplace_agents.exact.second_opinion import ENDLESS, Audit
     from memplace_agents.optimality import contradicts, is_optimal
     from memplace_env.cli.agent_run import Limits, new_bar, search
-    from memplace_env.cli.environments import baseline_of, make_env
     from memplace_env.cli.interrupts import in_thread
     from memplace_env.cli.output import check_folder, default_folder
     from memplace_env.cli.saved_plans import evaluate_saved, read_saved

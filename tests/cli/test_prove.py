@@ -69,6 +69,12 @@ def test_a_plan_of_another_kind_is_refused(run):
     assert ", proven optimal, " in run("prove", *model, *moving, "--plan", "o/plan.json").stdout
 
 
+def test_an_id_is_the_environment(parsed):
+    found = parsed("prove", "MallocGame-Tiny-v0", "--second-opinion")
+    assert (found["outcome"], found["problem"][-1]) == ("optimal", "moving tensors")
+    assert found["second_opinion"]["answer"] == "no"
+
+
 @pytest.mark.parametrize("arguments", [("--formulation", "steps"), ("--seconds", "0"), ("--time-limit", "-1")])
 def test_bad_input(run, arguments):
     result = run(*OPTIMUM, *arguments)
