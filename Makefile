@@ -90,6 +90,7 @@ tables: .venv/dev  ## the other tables in docs/; some hours
 	.venv/bin/python -m benchmarks.proofs --write docs/how-it-is-solved.md
 	.venv/bin/python -m benchmarks.leaderboard_known
 	.venv/bin/python -m benchmarks.proven_counts --write docs/how-it-is-solved.md
+	.venv/bin/python -m benchmarks.audit --write docs/how-it-is-solved.md
 	.venv/bin/python -m benchmarks.many_programs --write docs/environments.md
 	.venv/bin/python -m benchmarks.scale --plot docs/pictures/scale.png --write docs/scale.md
 	.venv/bin/python -m benchmarks.parallel --write docs/many-machines.md
@@ -115,7 +116,7 @@ zoo: .venv/dev  ## export the zoo again; needs its own heavy packages
 	touch $@
 
 .venv/dev: .venv/run
-	$(PIP) --editable ".[agents,viz,tflite,jax,execute,distributed,minari,page,docs,dev]"
+	$(PIP) --editable ".[agents,viz,tflite,jax,execute,distributed,minari,page,audit,docs,dev]"
 	touch $@
 
 # Old versions warn of what newer ones mended, so warnings are no errors there.

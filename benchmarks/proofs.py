@@ -122,12 +122,13 @@ class _FromKept(memplace_agents.Exact):
 
 
 def keep(env_id: str, latency_ps: int, plan: MemoryPlan) -> None:
-    """Keep a plan in place of the one that is kept of the id, if it is faster."""
+    """Keep a plan in place of the one that is kept of the id, if it is faster or that is of an older program."""
     PLANS.mkdir(exist_ok=True)
     with Path(__file__).open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # runs side by side may find plans of one id
         kept = kept_plan(env_id)
-        if kept is None or latency_ps < evaluate_plan(task_of(env_id), kept).latency_ps:
+        old = kept is None or kept.program_sha256 != plan.program_sha256
+        if old or latency_ps < evaluate_plan(task_of(env_id), kept).latency_ps:
             write_atomically(PLANS / f"{env_id}.json.xz", lzma.compress(plan.to_json().encode()))
 
 

@@ -1,7 +1,7 @@
 """The application: its commands, and how errors of all of them end.
 
-Exit codes: 0 done; 1 `validate` found violations, `execute` a wrong result, or a search ended without a plan; 2 bad
-input, with one sentence on stderr; 130 interrupted.
+Exit codes: 0 done; 1 `validate` found violations, `execute` a wrong result, `prove` a faster plan, or a search ended
+without a plan; 2 bad input, with one sentence on stderr; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from memplace_env.cli import (
     lists,
     plan_commands,
     play,
+    prove,
     render,
     solve,
     train,
@@ -138,6 +139,7 @@ app = typer.Typer(
 _PANELS: dict[str, dict[Callable[..., None], str]] = {
     "Find a plan": {
         solve.solve: "memplace solve BERT --agent greedy-dp --budget 4000 --out out/bert",
+        prove.prove: "memplace prove BERT --second-opinion; your plan: memplace prove BERT --plan plan.json",
         inspect_command.inspect: "memplace inspect BERT --batch 8 --dim sequence=384",
         calibrate.calibrate: "memplace calibrate measured.csv --accelerator nnp-i",
         play.play: "memplace play SqueezeNet --accelerator edge-tpu --skip-forced --out plan.json",

@@ -12,6 +12,16 @@ from memplace_env.placement.task import Task
 from memplace_env.program.program import Ints, TensorKind
 
 
+def is_certain(task: Task, model: StaticModel, conflict: Conflict) -> bool:
+    """Return whether no plan at all has the tensors of a conflict together; streamed weights could have other lives.
+
+    The cut of tensors that are alike forbids more than these.
+    """
+    tensors = np.concatenate([conflict.blocks, conflict.permanent])
+    streamed = task.streams_weights and bool((task.program.producer[tensors] < 0).any())
+    return conflict.proven and not streamed and bool((model.alike.size[tensors] == 1).all())
+
+
 def cut(task: Task, model: StaticModel, conflict: Conflict, level: Ints) -> Rows:
     """Return constraints that forbid a conflict; they cut off no plan if it is proven and no member has any alike.
 
