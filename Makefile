@@ -70,7 +70,6 @@ learn: .venv/dev  ## every figure on learning agents; some hours; it continues w
 
 tables: .venv/dev  ## the other tables in docs/; some hours
 	.venv/bin/python -m benchmarks.agents --write README.md docs/agents.md
-	.venv/bin/python -m benchmarks.dynamic --write docs/agents.md
 	.venv/bin/python -m benchmarks.calibrated --write docs/agents.md
 	.venv/bin/python -m benchmarks.calibrated_machines --saved --write docs/agents.md
 	.venv/bin/python -m benchmarks.slices --write docs/slices.md
