@@ -70,31 +70,18 @@ learn: .venv/dev  ## every figure on learning agents; some hours; it continues w
 
 tables: .venv/dev  ## the other tables in docs/; some hours
 	.venv/bin/python -m benchmarks.agents --write README.md docs/agents.md
-	.venv/bin/python -m benchmarks.calibrated --write docs/agents.md
-	.venv/bin/python -m benchmarks.calibrated_machines --saved --write docs/agents.md
-	.venv/bin/python -m benchmarks.slices --write docs/slices.md
-	.venv/bin/python -m benchmarks.sliced_ids --write docs/slices.md
 	.venv/bin/python -m benchmarks.anchors --write docs/model.md
-	.venv/bin/python -m benchmarks.compiler_rules --write docs/model.md
-	.venv/bin/python -m benchmarks.cost_models --seconds 4 --write docs/model.md
 	.venv/bin/python -m benchmarks.vela --write docs/model.md
 	.venv/bin/python -m benchmarks.vela --data benchmarks/data/vela-more --write docs/model.md
 	.venv/bin/python -m benchmarks.vela --data benchmarks/data/vela-unseen --write docs/model.md
-	.venv/bin/python -m benchmarks.game --write docs/game.md
-	.venv/bin/python -m benchmarks.event --write docs/event.md --plot docs/pictures/event.png
 	.venv/bin/python -m benchmarks.readme_lines --write docs/learning.md
 	.venv/bin/python -m benchmarks.programs --write docs/programs.md
 	.venv/bin/python -m benchmarks.experts --write docs/programs.md
-	.venv/bin/python -m benchmarks.suite --write docs/programs.md
 	.venv/bin/python -m benchmarks.proofs --write docs/how-it-is-solved.md
 	.venv/bin/python -m benchmarks.leaderboard_known
-	.venv/bin/python -m benchmarks.proven_counts --write docs/how-it-is-solved.md
-	.venv/bin/python -m benchmarks.many_programs --write docs/environments.md
 	.venv/bin/python -m benchmarks.scale --plot docs/pictures/scale.png --write docs/scale.md
 	.venv/bin/python -m benchmarks.parallel --write docs/many-machines.md
 	.venv/bin/python -m benchmarks.leaderboard --write
-	.venv/bin/python -m benchmarks.execution --write docs/execution.md
-	.venv/bin/python -m benchmarks.execution --speed --write docs/execution.md
 	.venv/bin/python -m benchmarks.libraries --write docs/libraries.md
 	.venv/bin/python -m benchmarks.device --plot docs/pictures/device.png --write docs/device.md
 

@@ -36,7 +36,6 @@ def main() -> None:
     run.add_argument("--only", nargs="+", default=(), metavar="VALUE", help="settings with all of these values")
     run.add_argument("--recorded", action="store_true", help="measure nothing")
     run.add_argument("--write", action="store_true", help="write pages, data files and pictures")
-    run.add_argument("--register", action="store_true", help="write the files of the package that follow")
     run.add_argument("--jobs", type=int, default=1, help="settings side by side, each on its own core (default 1)")
     options = parser.parse_args()
     if options.command == "list":
@@ -48,8 +47,8 @@ def main() -> None:
     if options.command == "check":
         lines = [line for one in chosen for line in one.differences()]
         raise SystemExit("\n".join(lines) or None)
-    if options.only and (options.write or options.register):
-        parser.error("pages show all settings; leave out --only, or --write and --register")
+    if options.only and options.write:
+        parser.error("pages show all settings; leave out --only, or --write")
     for one in chosen:
         records = one.run(0 if options.recorded else options.jobs, options.only)
         for place, render in one.pages.items():
@@ -57,8 +56,6 @@ def main() -> None:
                 print(f"{place}\n{render(records)!s}\n")
         if options.write:
             one.write(records)
-        if options.register and one.register is not None:
-            one.register(records)
 
 
 if __name__ == "__main__":

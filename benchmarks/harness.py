@@ -10,7 +10,7 @@ from difflib import unified_diff
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.cores import single_cores
+from benchmarks.cores import single_cores, single_processes
 from benchmarks.ledger import Ledger, Record
 from memplace_env._lib.files import write_atomically
 from memplace_env.report.markdown import markdown_table
@@ -29,7 +29,7 @@ MOST_ROWS: Final = 10
 Records = Sequence[Record]
 Row = Any
 Columns = Mapping[str, Callable[[Row], object]]
-"""The cell of a row by the head of its column."""
+"""The cell of a row by the head of its column; spaces at the ends tell columns of one head apart."""
 Render = Callable[[Records], str | bytes]
 """Returns text for a page, the contents of a data file, or a picture."""
 
@@ -47,8 +47,8 @@ class Experiment:
         measure: returns a setting's record, with all of the setting's fields; must be picklable.
         key: fields that identify a record.
         ledger: name of the archive if it is another one than the experiment's.
+        alone: whether each measurement has a process of its own, as for the peak of its memory.
         finished: returns False for a record that is to be measured again.
-        register: writes files of the package that follow from the records.
     """
 
     name: str
@@ -58,8 +58,8 @@ class Experiment:
     measure: Callable[[Record], Record] | None = None
     key: Sequence[str] = ()
     ledger: str = ""
+    alone: bool = False
     finished: Callable[[Record], bool] = lambda record: True
-    register: Callable[[Records], None] | None = None
 
     def open(self) -> Ledger:
         """Return the ledger."""
@@ -81,10 +81,10 @@ class Experiment:
         ledger, before = self.open(), -1
         while before < len(ledger.records):  # some settings follow from other records
             before = len(ledger.records)
-            wanted = [run for run in self.settings(ledger.records) if set(only) <= {str(value) for value in run.values()}]
+            wanted = [run for run in self.settings(ledger.records) if set(only) <= set(map(str, run.values()))]
             if jobs and ledger.missing(wanted, self.finished):
                 assert self.measure is not None
-                with single_cores(jobs) as pool:
+                with single_processes(jobs) if self.alone else single_cores(jobs) as pool:
                     ledger.complete(wanted, self.measure, pool, self.finished)
         ledger.pack()
         return ledger.of(wanted)
@@ -124,9 +124,7 @@ def table(
     return render
 
 
-def data(
-    columns: Columns | Callable[[list[Row]], Columns], rows: Callable[[Records], Iterable[Row]] = list
-) -> Render:
+def data(columns: Columns | Callable[[list[Row]], Columns], rows: Callable[[Records], Iterable[Row]] = list) -> Render:
     """Return what makes a file of comma-separated values; see `table`."""
 
     def render(records: Records) -> str:
@@ -142,16 +140,16 @@ def _cells(columns: Columns | Callable[[list[Row]], Columns], rows: Iterable[Row
     """Return heads and cells."""
     found = list(rows)
     by_head = columns(found) if callable(columns) else columns
-    return list(by_head), [[str(cell(row)) for cell in by_head.values()] for row in found]
+    return [head.strip() for head in by_head], [[str(cell(row)) for cell in by_head.values()] for row in found]
 
 
-def field(name: str, form: str = "", scale: float = 1.0) -> Callable[[Record], str]:
-    """Return a cell: a field of the record, in a format, multiplied by a number; empty if the record lacks it."""
+def field(name: str, form: str = "", scale: float = 1.0, unit: str = "") -> Callable[[Record], str]:
+    """Return a cell: a field of the record times a number, in a format, and its unit; empty if the record lacks it."""
 
     def cell(record: Record) -> str:
         if record.get(name) is None:
             return ""
-        return format(record[name] * scale if scale != 1.0 else record[name], form)
+        return format(record[name] * scale if scale != 1.0 else record[name], form) + unit
 
     return cell
 

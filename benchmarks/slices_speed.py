@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from benchmarks.slices import SHARE
+from benchmarks.experiments.slices import SHARE
 from memplace_agents import make_agent
 from memplace_agents.base import Agent
 from memplace_agents.exact.static.static_model import build

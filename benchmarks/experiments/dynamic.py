@@ -76,8 +76,9 @@ def gain(over: str) -> Callable[[Record], str]:
 COLUMNS: Final[Columns] = {
     "program": field("name"),
     "native ms": field("native_s", ".4f", 1e3),
-    "static optimum ms": lambda r: milliseconds(r["static_s"], 4)
-    + ("" if r["static_outcome"] == "optimal" else " (not proven)"),
+    "static optimum ms": lambda r: (
+        milliseconds(r["static_s"], 4) + ("" if r["static_outcome"] == "optimal" else " (not proven)")
+    ),
     "with copies ms": field("dynamic_s", ".4f", 1e3),
     "gain": gain("dynamic_s"),
     "at most": gain("bound_s"),
