@@ -74,13 +74,10 @@ tables: .venv/dev  ## the other tables in docs/; some hours
 	.venv/bin/python -m benchmarks.vela --write docs/model.md
 	.venv/bin/python -m benchmarks.vela --data benchmarks/data/vela-more --write docs/model.md
 	.venv/bin/python -m benchmarks.vela --data benchmarks/data/vela-unseen --write docs/model.md
-	.venv/bin/python -m benchmarks.readme_lines --write docs/learning.md
 	.venv/bin/python -m benchmarks.programs --write docs/programs.md
-	.venv/bin/python -m benchmarks.experts --write docs/programs.md
 	.venv/bin/python -m benchmarks.proofs --write docs/how-it-is-solved.md
 	.venv/bin/python -m benchmarks.leaderboard_known
 	.venv/bin/python -m benchmarks.scale --plot docs/pictures/scale.png --write docs/scale.md
-	.venv/bin/python -m benchmarks.parallel --write docs/many-machines.md
 	.venv/bin/python -m benchmarks.leaderboard --write
 	.venv/bin/python -m benchmarks.libraries --write docs/libraries.md
 	.venv/bin/python -m benchmarks.device --plot docs/pictures/device.png --write docs/device.md

@@ -1,4 +1,4 @@
-"""`one_shot.c`, compiled by gcc and called with the arrays of a schedule."""
+"""`plain_c.c`, compiled by gcc and called with the arrays of a schedule."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from memplace_env.placement.compiler.evaluate import Evaluation
 from memplace_env.placement.compiler.placing_order import Schedule
 from memplace_env.program.program import Ints
 
-SOURCE = Path(__file__).with_name("one_shot.c")
+SOURCE = Path(__file__).with_name("plain_c.c")
 CONSTANTS = ("ATTEMPTS", "MOST_AROUND", "MOST_LOOKS", "FEW")
 NUMBERS = "tensors levels ops items blocks decisions compute_pj any_reserved serial in_order".split()
 ARRAYS = (
@@ -26,14 +26,14 @@ DTYPES = {"item_is_weight": np.bool_} | dict.fromkeys("item_tensor by_rank other
 
 
 class CSchedule(ctypes.Structure):
-    """`Schedule` of `one_shot.c`."""
+    """`Schedule` of `plain_c.c`."""
 
     _fields_ = (*((name, ctypes.c_int64) for name in NUMBERS), *((name, ctypes.c_void_p) for name in ARRAYS))
 
 
 def compiled(folder: Path, *flags: str) -> ctypes.CDLL:
-    """Compile `one_shot.c` with these flags of gcc into a new file of a folder, and load it."""
-    library = folder / f"one_shot{len(list(folder.iterdir()))}.so"
+    """Compile `plain_c.c` with these flags of gcc into a new file of a folder, and load it."""
+    library = folder / f"plain_c{len(list(folder.iterdir()))}.so"
     constants = [f"-D{name}={getattr(packing, name)}" for name in CONSTANTS]
     warnings = ("-Wall", "-Wextra", "-Werror", "-pedantic")
     command = ["gcc", "-std=c11", *warnings, *flags, *constants, "-shared", "-fPIC", str(SOURCE), "-o", str(library)]
@@ -47,7 +47,7 @@ def compiled(folder: Path, *flags: str) -> ctypes.CDLL:
 def evaluate_in_c(
     library: ctypes.CDLL, schedule: Schedule, assignments: NDArray[np.integer], decision_of: Ints
 ) -> Evaluation:
-    """Return what `evaluate_assignments` returns, computed by `one_shot.c` in one thread.
+    """Return what `evaluate_assignments` returns, computed by `plain_c.c` in one thread.
 
     Raises:
         ValueError: if weights are streamed, or so many blocks are alive together that the kernels keep no lists.
@@ -77,3 +77,12 @@ def evaluate_in_c(
     if not library.place_all(ctypes.addressof(argument), *data):
         raise MemoryError("There is no memory for the scratch of one assignment.")
     return Evaluation(out[0], out[1], out[2], levels)
+
+
+def require_equal(kernels: Evaluation, c: Evaluation, where: str) -> None:
+    """Raise AssertionError unless every latency, energy, count of bytes and level is the same."""
+    for name in Evaluation._fields:
+        ours, theirs = np.atleast_2d(getattr(kernels, name).T, getattr(c, name).T)
+        different = int((ours != theirs).any(axis=0).sum())
+        if different:
+            raise AssertionError(f"{where}: {name} of {different} in {ours.shape[1]} assignments differs.")
