@@ -12,7 +12,7 @@ SHORT = tests/cli/test_agent_choice.py::test_an_agent_that_returns_nothing tests
 	tests/envs/wrappers/test_wrappers.py::test_any_algorithm_trains_through_the_adapter \
 	tests/agents/test_exact.py::test_solving_prints_json_and_nothing_else
 
-.PHONY: run test pytest test-thorough test-min test-max lint docs bench fuzz learn tables zoo clean
+.PHONY: run test pytest test-thorough test-min test-max lint docs bench fuzz tables zoo clean
 
 run: .venv/run  ## the main job: the best plan of BERT on nnp-i, proven, beside EGRL's; with picture and trace
 	.venv/bin/memplace solve BERT --agent auto --agent egrl
@@ -65,11 +65,8 @@ fuzz: .venv/dev  ## the campaigns of docs/reliability.md; about two hours; they 
 		echo "python -m $$campaign"; .venv/bin/python -m $$campaign </dev/null || found=1; \
 	done; exit $$found; }
 
-learn: .venv/dev  ## every figure on learning agents; some hours; it continues where it was stopped
-	.venv/bin/python -m benchmarks.learning --write
-
-tables: .venv/dev  ## the other tables in docs/; some hours
-	.venv/bin/python -m benchmarks.agents --write README.md docs/agents.md
+tables: .venv/dev  ## the tables in docs/: measures what is missing; `python -m benchmarks check` compares them
+	.venv/bin/python -m benchmarks run --write
 	.venv/bin/python -m benchmarks.anchors --write docs/model.md
 	.venv/bin/python -m benchmarks.vela --write docs/model.md
 	.venv/bin/python -m benchmarks.vela --data benchmarks/data/vela-more --write docs/model.md

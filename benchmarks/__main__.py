@@ -35,6 +35,7 @@ def main() -> None:
         command.add_argument("names", nargs="*", metavar="NAME", help="experiments (default: all)")
     run.add_argument("--only", nargs="+", default=(), metavar="VALUE", help="settings with all of these values")
     run.add_argument("--recorded", action="store_true", help="measure nothing")
+    run.add_argument("--again", action="store_true", help="measure what has a record, too")
     run.add_argument("--write", action="store_true", help="write pages, data files and pictures")
     run.add_argument("--jobs", type=int, default=1, help="settings side by side, each on its own core (default 1)")
     options = parser.parse_args()
@@ -50,7 +51,7 @@ def main() -> None:
     if options.only and options.write:
         parser.error("pages show all settings; leave out --only, or --write")
     for one in chosen:
-        records = one.run(0 if options.recorded else options.jobs, options.only)
+        records = one.run(0 if options.recorded else options.jobs, options.only, options.again)
         for place, render in one.pages.items():
             if "#" in place:
                 print(f"{place}\n{render(records)!s}\n")

@@ -7,6 +7,7 @@ import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import unified_diff
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final
 
@@ -69,16 +70,19 @@ class Experiment:
         """Return the records that are there, in the order of the settings."""
         return self.run(0)
 
-    def run(self, jobs: int, only: Iterable[str] = ()) -> list[Record]:
+    def run(self, jobs: int, only: Iterable[str] = (), again: bool = False) -> list[Record]:
         """Return the records of all settings; measure what is missing.
 
         Args:
             jobs: processes, each on its own core; 0 to measure nothing.
             only: values of which each setting must have every one; all settings if there is none.
+            again: whether to measure what has a record, too, which the new one replaces.
         """
         if self.settings is None:
             return []
         ledger, before = self.open(), -1
+        if again:
+            ledger.records.clear()
         while before < len(ledger.records):  # some settings follow from other records
             before = len(ledger.records)
             wanted = [run for run in self.settings(ledger.records) if set(only) <= set(map(str, run.values()))]
@@ -141,6 +145,11 @@ def _cells(columns: Columns | Callable[[list[Row]], Columns], rows: Iterable[Row
     found = list(rows)
     by_head = columns(found) if callable(columns) else columns
     return [head.strip() for head in by_head], [[str(cell(row)) for cell in by_head.values()] for row in found]
+
+
+def heads(rows: list[Row]) -> Columns:
+    """Return the columns of rows that have their cells by head."""
+    return {head: itemgetter(head) for head in rows[0]}
 
 
 def field(name: str, form: str = "", scale: float = 1.0, unit: str = "") -> Callable[[Record], str]:

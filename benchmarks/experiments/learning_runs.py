@@ -8,10 +8,8 @@ recorded, too. A plan that is faster than the best known is kept, as `benchmarks
 
 from __future__ import annotations
 
-import ast
 import time
-from collections.abc import Sequence
-from concurrent.futures import Executor
+from collections.abc import Callable, Sequence
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -22,9 +20,9 @@ import numpy as np
 
 import memplace_agents
 from benchmarks import proofs
-from benchmarks.ledger import Ledger, Record
+from benchmarks.harness import Records
+from benchmarks.ledger import Record
 from memplace_agents import Agent
-from memplace_agents.registry import agent_spec
 from memplace_agents.solution import Progress
 from memplace_agents.xla_msa import PUBLIC_SETS
 from memplace_env._lib.units import PS
@@ -32,12 +30,10 @@ from memplace_env.envs.registration import Formulation, formulation_of_id
 from memplace_env.leaderboard.suite import best_known, load_suite
 from memplace_env.placement.compiler import HEURISTICS
 
-RESULTS = Path(__file__).parents[1] / "results" / "learning.jsonl"
-SETTING = ("id", "solver", "seed", "plans", "seconds", "trial")
-"""Fields that say what is run; `plans` or `seconds` limit it, `trial` marks the run that measures an agent's speed."""
-FIELDS = (*SETTING, "code")
-"""Fields of a record's key: an agent whose code has changed is measured again."""
-AGENTS = Path(memplace_agents.__file__).parent
+KEY = ("id", "solver", "seed", "plans", "seconds", "trial")
+"""Fields of a record's key; `plans` or `seconds` limit a run, `trial` marks one that measures an agent's speed."""
+SEEDS = 5
+"""Seeds of solvers that depend on one."""
 XLA = tuple(f"xla-msa:{public.name}" for public in PUBLIC_SETS)
 BEST_RULE = "best-rule"
 RULES = {
@@ -78,7 +74,7 @@ def limited(
     """Return the setting of a run that plans or processor seconds limit; rules need no limit."""
     limits = {"plans": plans, "seconds": seconds}
     given = {name: limit for name, limit in limits.items() if limit is not None}
-    return {"id": env_id, "solver": solver, "seed": seed, **given, "code": code_of(solver)}
+    return {"id": env_id, "solver": solver, "seed": seed, **given}
 
 
 def free(env_ids: Sequence[str]) -> list[Record]:
@@ -88,63 +84,6 @@ def free(env_ids: Sequence[str]) -> list[Record]:
         for env_id in env_ids
         for solver in (*RULES[formulation_of_id(env_id)], EXACT)
     ]
-
-
-@cache
-def code_of(solver: str) -> str:
-    """Return a hash of the agent's files: its module and those that it imports, near and far, of `memplace_agents`.
-
-    Of a package only the modules count from which a name is taken. Comments and docstrings do not count, nor do modules
-    beside the packages, such as the evaluator.
-    """
-    module, _, name = agent_spec(_parts(solver)[0]).home.partition(":")
-    waiting, found = [_home(module, name)], dict[str, str]()
-    while waiting:
-        module = waiting.pop()
-        file = _file_of(module)
-        if file is None or file.parent == AGENTS or module in found:
-            continue
-        tree = ast.parse(file.read_text("utf-8"))
-        waiting += [_home(other, name) for other, name in _imports_of(tree)]
-        found[module] = ast.dump(_without_texts(tree))
-    return sha256("".join(f"{name}{found[name]}" for name in sorted(found)).encode()).hexdigest()[:12]
-
-
-def _home(module: str, name: str) -> str:
-    """Return the module from which a name of a module comes: a package names those of its own modules."""
-    if _file_of(f"{module}.{name}"):
-        return f"{module}.{name}"
-    file = _file_of(module)
-    if file is None or file.name != "__init__.py":
-        return module
-    return next((other for other, own in _imports_of(ast.parse(file.read_text("utf-8"))) if own == name), module)
-
-
-def _file_of(module: str) -> Path | None:
-    """Return the file of a module of `memplace_agents`; None if there is none."""
-    path = AGENTS.joinpath(*module.split(".")[1:])
-    return next((file for file in (path.with_suffix(".py"), path / "__init__.py") if file.exists()), None)
-
-
-def _imports_of(tree: ast.Module) -> list[tuple[str, str]]:
-    """Return what a file imports from `memplace_agents`: modules and names."""
-    return [
-        (str(node.module), alias.name)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and str(node.module).partition(".")[0] == memplace_agents.__name__
-        for alias in node.names
-    ]
-
-
-def _without_texts(tree: ast.Module) -> ast.Module:
-    for node in ast.walk(tree):
-        if isinstance(body := getattr(node, "body", None), list):
-            body[:] = [line for line in body if not _is_text(line)]
-    return tree
-
-
-def _is_text(node: ast.AST) -> bool:
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
 
 
 def agent_of(solver: str) -> Agent[Any]:
@@ -213,32 +152,40 @@ class Trial(NamedTuple):
         return max(round(self.plans + self.rate * (seconds - self.seconds)), 1)
 
 
-def complete(ledger: Ledger, settings: Sequence[Record], pool: Executor) -> list[Record]:
-    """Return the records of these settings; measure what is missing: trials, first runs, then all other seeds."""
-    while missing := ledger.missing(settings):
-        known = {_without_seed(run): run for run in reversed(ledger.records) if "budget" in run}  # the first one counts
-        timed = [run for run in missing if _needs_trial(run)]
-        first = {key: run for run in reversed(timed) if (key := _without_seed(run)) not in known}
-        found = ledger.complete(trials(list(first.values())), measure, pool)
-        lines = {(record["id"], record["solver"]): Trial(*record["line"]) for record in found}
-        ready = [run for run in missing if run not in timed]
-        ready += [{**run, "guess": lines[run["id"], run["solver"]].budget(run["seconds"])} for run in first.values()]
-        for run in timed:
-            if before := known.get(_without_seed(run)):
-                ready.append({**run, "budget": min(before["budget"], before["evaluations"])})
-        ledger.complete(ready, measure, pool)
-    return ledger.of(settings)
+def staged(wanted: Callable[[Records], list[Record]]) -> Callable[[Records], list[Record]]:
+    """Return what returns the runs that can be measured, given the records so far.
+
+    These are trials, then the first run of each agent and environment with a guess of its budget, then the other seeds
+    with the first one's budget.
+
+    Args:
+        wanted: returns all runs.
+    """
+
+    def settings(records: Records) -> list[Record]:
+        latest = list({tuple(record.get(name) for name in KEY): record for record in records}.values())
+        known = {_without_seed(run): run for run in reversed(latest) if "budget" in run}  # the first one counts
+        lines = {(run["id"], run["solver"]): Trial(*run["line"]) for run in latest if "line" in run}
+        found: dict[tuple[Any, ...], Record] = {}
+        for run in wanted(latest):
+            key = of = _without_seed(run)
+            if not _needs_trial(run):
+                key = *of, run["seed"]
+            elif before := known.get(of):
+                key = *of, run["seed"]
+                run = {**run, "budget": min(before["budget"], before["evaluations"])}
+            elif line := lines.get((run["id"], run["solver"])):
+                run = {**run, "guess": line.budget(run["seconds"])}
+            else:
+                run = {"id": run["id"], "solver": run["solver"], "trial": TRIAL_S}
+            found.setdefault(key, run)
+        return list(found.values())
+
+    return settings
 
 
 def _without_seed(run: Record) -> tuple[Any, ...]:
-    return tuple(run.get(field) for field in FIELDS if field != "seed")
-
-
-def trials(settings: Sequence[Record]) -> list[Record]:
-    """Return the settings of the trials that these runs need, each once."""
-    fields = ("id", "solver", "code")
-    found = {tuple(run[field] for field in fields): None for run in settings if _needs_trial(run)}
-    return [{**dict(zip(fields, key, strict=True)), "trial": TRIAL_S} for key in found]
+    return tuple(run.get(name) for name in KEY if name != "seed")
 
 
 def _needs_trial(run: Record) -> bool:
@@ -250,7 +197,7 @@ def measure(run: Record) -> Record:
 
     A run with a `guess` for its budget has as much processor time as its setting says; its record has the budget that
     it turned out to be. A curve has processor seconds, plans evaluated, and the gain of the best plan, see
-    `statistics.gain`. The record of a trial has a line instead, see `Trial`.
+    `learning_statistics.gain`. The record of a trial has a line instead, see `Trial`.
     """
     agent, proof = agent_of(run["solver"]), run["solver"] == EXACT
     _load_compiled_code(run["solver"], run["id"])
