@@ -67,10 +67,6 @@ fuzz: .venv/dev  ## the campaigns of docs/reliability.md; about two hours; they 
 
 tables: .venv/dev  ## the tables in docs/: measures what is missing; `python -m benchmarks check` compares them
 	.venv/bin/python -m benchmarks run --write
-	.venv/bin/python -m benchmarks.anchors --write docs/model.md
-	.venv/bin/python -m benchmarks.vela --write docs/model.md
-	.venv/bin/python -m benchmarks.vela --data benchmarks/data/vela-more --write docs/model.md
-	.venv/bin/python -m benchmarks.vela --data benchmarks/data/vela-unseen --write docs/model.md
 	.venv/bin/python -m benchmarks.programs --write docs/programs.md
 	.venv/bin/python -m benchmarks.proofs --write docs/how-it-is-solved.md
 	.venv/bin/python -m benchmarks.leaderboard_known

@@ -29,6 +29,8 @@ MOST_ROWS: Final = 10
 
 Records = Sequence[Record]
 Row = Any
+Rows = Sequence[Mapping[str, str]]
+"""Rows that have their cells by head."""
 Columns = Mapping[str, Callable[[Row], object]]
 """The cell of a row by the head of its column; spaces at the ends tell columns of one head apart."""
 Render = Callable[[Records], str | bytes]
@@ -147,9 +149,14 @@ def _cells(columns: Columns | Callable[[list[Row]], Columns], rows: Iterable[Row
     return [head.strip() for head in by_head], [[str(cell(row)) for cell in by_head.values()] for row in found]
 
 
+def as_rows(titles: Sequence[str], cells: Iterable[Sequence[str]]) -> Rows:
+    """Return rows that have their cells by head."""
+    return [dict(zip(titles, row, strict=True)) for row in cells]
+
+
 def heads(rows: list[Row]) -> Columns:
     """Return the columns of rows that have their cells by head."""
-    return {head: itemgetter(head) for head in rows[0]}
+    return {head: itemgetter(head) for row in rows[:1] for head in row}
 
 
 def field(name: str, form: str = "", scale: float = 1.0, unit: str = "") -> Callable[[Record], str]:

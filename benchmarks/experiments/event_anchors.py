@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from benchmarks import nnp_i, tpu_cmem
-from benchmarks.tables import markdown_table
+from benchmarks.experiments import nnp_i, tpu_cmem
+from benchmarks.harness import Rows, as_rows
 from memplace_env.machine.accelerator.event_description import Mechanisms
 from memplace_env.machine.costs.tiled import Tiled
 from memplace_env.placement.compiler import native_report
@@ -27,8 +27,8 @@ def cmem_gain(case: tpu_cmem.Case) -> float:
     return tpu_cmem.speedup(case, Tiled(), simulator=EventSimulator(Tiled()))
 
 
-def table() -> str:
-    """Return a Markdown table with a row for each published figure, sums and events under tiled costs."""
+def table() -> Rows:
+    """Return a row for each published figure, sums and events under tiled costs."""
     rows = []
     for tops, published in nnp_i.PUBLISHED.items():
         sums = nnp_i.images_per_s(nnp_i.THROUGHPUT, tops, Tiled())
@@ -38,7 +38,7 @@ def table() -> str:
     for case in tpu_cmem.CASES:
         name = f"TPUv4i, {case.workload} {case.scenario}, batch {case.batch}, gain by CMEM"
         rows.append(_row(name, case.published, tpu_cmem.speedup(case, Tiled()), cmem_gain(case), 2))
-    return markdown_table(["anchor", "published", "sums", "events", "error of sums", "of events"], rows)
+    return as_rows(["anchor", "published", "sums", "events", "error of sums", "of events"], rows)
 
 
 def _row(name: str, published: float, sums: float, events: float, digits: int) -> list[str]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Literal, NamedTuple
 
 import numpy as np
 
-from benchmarks.tables import markdown_table
+from benchmarks.harness import ROOT, Rows, as_rows
 from memplace_env.machine.accelerator import load_accelerator
 from memplace_env.machine.costs import CostModel, Roofline, op_times
 from memplace_env.machine.costs.systolic_folds import scale_sim_cycles
@@ -16,7 +15,7 @@ from memplace_env.machine.costs.tiled import Tiled
 from memplace_env.placement.workloads import resolve_workload
 from memplace_env.program.program import Program
 
-TPU_LIKE = Path(__file__).parent / "data" / "zigzag-tpu-like.toml"
+TPU_LIKE = ROOT / "benchmarks" / "data" / "zigzag-tpu-like.toml"
 ZIGZAG_CYCLES = 8_002_606
 """ZigZag's total for the 54 convolutions and products of ResNet-50 on `TPU_LIKE`."""
 ZIGZAG_ROOFLINE = 7_578_525
@@ -50,13 +49,13 @@ def closed_form(layer: Layer) -> int:
     return scale_sim_cycles(layer.product, (layer.size, layer.size), layer.dataflow)
 
 
-def scale_sim_table() -> str:
-    """Return a Markdown table with a row for each layer."""
+def scale_sim_table() -> Rows:
+    """Return a row for each layer."""
     rows = [
         [layer.name, f"{layer.size} x {layer.size}", layer.dataflow, f"{layer.cycles}", f"{closed_form(layer)}"]
         for layer in SCALE_SIM
     ]
-    return markdown_table(["layer of ResNet-50", "array", "what stays", "SCALE-Sim, cycles", "closed form"], rows)
+    return as_rows(["layer of ResNet-50", "array", "what stays", "SCALE-Sim, cycles", "closed form"], rows)
 
 
 def zigzag_cycles(model: CostModel, result_bytes: int = 1) -> float:
@@ -83,8 +82,8 @@ def _with_results(program: Program, result_bytes: int) -> Program:
     return replace(program, tensor_bytes=program.tensor_bytes * result_bytes, use_bytes=use_bytes)
 
 
-def zigzag_table() -> str:
-    """Return a Markdown table with a row for each width of results."""
+def zigzag_table() -> Rows:
+    """Return a row for each width of results."""
     rows = []
     for width in (1, 2):
         ideal, tiled = zigzag_cycles(Roofline(), width), zigzag_cycles(Tiled(), width)
@@ -92,4 +91,4 @@ def zigzag_table() -> str:
     rows.append(["ZigZag", f"{ZIGZAG_ROOFLINE}", f"{ZIGZAG_CYCLES}"])
     for row in rows:
         row.append(f"{float(row[2]) / float(row[1]) - 1:+.1%}")
-    return markdown_table(["ResNet-50, 54 layers, cycles", "roofline", "with losses", "losses"], rows)
+    return as_rows(["ResNet-50, 54 layers, cycles", "roofline", "with losses", "losses"], rows)

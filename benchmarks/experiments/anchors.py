@@ -1,8 +1,4 @@
-"""Compare published figures with the simulator's.
-
-python -m benchmarks.anchors                        # all tables; about a minute
-python -m benchmarks.anchors --write docs/model.md
-"""
+"""Published figures beside the simulator's."""
 
 from __future__ import annotations
 
@@ -13,8 +9,9 @@ from typing import NamedTuple
 
 import onnx
 
-from benchmarks import estimators, event_anchors, nnp_i, tpu_cmem
-from benchmarks.tables import benchmark_parser, markdown_table, publish
+from benchmarks.experiments import estimators, event_anchors, nnp_i, tpu_cmem
+from benchmarks.harness import Experiment, Records, Render, Rows, as_rows, heads, table
+from benchmarks.ledger import Record
 from memplace_env.machine.costs import CostModel, Roofline
 from memplace_env.machine.costs.tiled import Tiled
 from memplace_env.placement.compiler import native_report
@@ -106,10 +103,10 @@ EDGE_TPU = tuple(
 ANCHORS = (*NNP_I, *TPU_V4I, *TPU_V4I_BERT, ZIGZAG, *EDGE_TPU)
 
 
-def table() -> str:
-    """Return a Markdown table with a row for each anchor; the error is the tiled figure's where there is one."""
-    heads = ["anchor", "published", "source", "roofline", "tiled", "error", "bound", "met"]
-    return markdown_table(heads, [_row(anchor) for anchor in ANCHORS])
+def anchor_table() -> Rows:
+    """Return a row for each anchor; the error is the tiled figure's where there is one."""
+    titles = ["anchor", "published", "source", "roofline", "tiled", "error", "bound", "met"]
+    return as_rows(titles, [_row(anchor) for anchor in ANCHORS])
 
 
 def _row(anchor: Anchor) -> list[str]:
@@ -122,8 +119,8 @@ def _row(anchor: Anchor) -> list[str]:
     return [anchor.name, f"{anchor.published:.{anchor.digits}f}", anchor.source, *ours, f"{error:+.0%}", bound, met]
 
 
-TABLES: dict[str, Callable[[], str]] = {
-    "anchors": table,
+TABLES: dict[str, Callable[[], Rows]] = {
+    "anchors": anchor_table,
     "anchors-nnp-i": nnp_i.bracket_table,
     "anchors-hbm": tpu_cmem.memory_table,
     "anchors-cmem": tpu_cmem.capacity_table,
@@ -134,10 +131,27 @@ TABLES: dict[str, Callable[[], str]] = {
 """Functions that make the tables, by the name of their markers."""
 
 
-def main() -> None:
-    options = benchmark_parser(__doc__).parse_args()
-    publish({name: make() for name, make in TABLES.items()}, options.write)
+def measure(setting: Record) -> Record:
+    """Return the rows of a table."""
+    return {**setting, "rows": TABLES[setting["table"]]()}
 
 
-if __name__ == "__main__":
-    main()
+def of(name: str) -> Render:
+    """Return what shows a table."""
+
+    def rows(records: Records) -> Rows:
+        return next((record["rows"] for record in records if record["table"] == name), [])
+
+    return table(heads, rows)
+
+
+EXPERIMENTS = [
+    Experiment(
+        "anchors",
+        __doc__,
+        {f"docs/model.md#{name}": of(name) for name in TABLES},
+        lambda records: [{"table": name} for name in TABLES],
+        measure,
+        key=("table",),
+    )
+]

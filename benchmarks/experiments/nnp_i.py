@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Literal, NamedTuple
 
-from benchmarks.tables import markdown_table
+from benchmarks.harness import Rows, as_rows
 from memplace_env.machine.accelerator import Accelerator, MemoryLevel, load_accelerator
 from memplace_env.machine.accelerator.tiling_description import Engines
 from memplace_env.machine.costs import CostModel
@@ -114,8 +114,8 @@ def slowest_images_per_s(mode: Mode, tops: int, model: CostModel) -> float:
     return mode.groups * mode.batch / all_backing_report(task_of(mode, tops, model)).latency_s
 
 
-def bracket_table() -> str:
-    """Return a Markdown table with a row for each mode, under tiled costs."""
+def bracket_table() -> Rows:
+    """Return a row for each mode, under tiled costs."""
     rows = [
         [name, *(_beside(images_per_s(mode, tops, Tiled()), PUBLISHED[tops]) for tops in PUBLISHED)]
         for name, mode in BRACKET
@@ -123,7 +123,7 @@ def bracket_table() -> str:
     slowest = [_beside(slowest_images_per_s(THROUGHPUT, tops, Tiled()), PUBLISHED[tops]) for tops in PUBLISHED]
     rows.append(["six pairs, batch 4, everything in DRAM", *slowest])
     rows.append(["published", *(f"{rate:.0f}" for rate in PUBLISHED.values())])
-    return markdown_table(["images/s, tiled", *(f"{tops} TOPS" for tops in PUBLISHED)], rows)
+    return as_rows(["images/s, tiled", *(f"{tops} TOPS" for tops in PUBLISHED)], rows)
 
 
 def _beside(rate: float, published: float) -> str:

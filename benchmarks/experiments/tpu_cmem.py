@@ -18,7 +18,7 @@ from functools import cache
 from typing import NamedTuple
 
 import memplace_agents
-from benchmarks.tables import markdown_table
+from benchmarks.harness import Rows, as_rows
 from memplace_agents.xla_msa import PUBLIC_SETS
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.machine.accelerator import Accelerator, load_accelerator
@@ -94,16 +94,14 @@ def with_memory(share: str, overhead_ps: int) -> Accelerator:
     return replace(chip, levels=levels, op_overhead_ps=overhead_ps)
 
 
-def memory_table() -> str:
-    """Return a Markdown table with a row for each bandwidth of HBM, under tiled costs."""
+def memory_table() -> Rows:
+    """Return a row for each bandwidth of HBM, under tiled costs."""
     rows = []
     for name, share, overhead_ps in MEMORIES:
         chip = with_memory(share, overhead_ps)
         rows.append([name, *(f"{speedup(case, Tiled(), chip):.2f}" for case in CASES)])
     rows.append(["published", *(f"{case.published:.2f}" for case in CASES)])
-    return markdown_table(
-        ["fraction of HBM's 614 GB/s", *(f"{case.workload}, batch {case.batch}" for case in CASES)], rows
-    )
+    return as_rows(["fraction of HBM's 614 GB/s", *(f"{case.workload}, batch {case.batch}" for case in CASES)], rows)
 
 
 def performance_by_capacity(case: Case, model: CostModel) -> dict[int, float]:
@@ -116,11 +114,11 @@ def performance_by_capacity(case: Case, model: CostModel) -> dict[int, float]:
     return {mib: latency[128] / latency[mib] for mib in CAPACITY}
 
 
-def capacity_table() -> str:
-    """Return a Markdown table with a row for each capacity, under tiled costs."""
+def capacity_table() -> Rows:
+    """Return a row for each capacity, under tiled costs."""
     curves = [performance_by_capacity(case, Tiled()) for case in (SERVER, BERT_SERVER)]
     rows = []
     for mib, published in CAPACITY.items():
         shares = [curve[mib] for curve in curves]
         rows.append([f"{mib} MiB", *(f"{share:.0%}" for share in (*shares, sum(shares) / len(shares), published))])
-    return markdown_table(["CMEM", "ResNet-50, batch 16", "BERT-Large, batch 8", "mean", "published, MLPerf"], rows)
+    return as_rows(["CMEM", "ResNet-50, batch 16", "BERT-Large, batch 8", "mean", "published, MLPerf"], rows)

@@ -1,8 +1,4 @@
-"""Compare tiled costs with the estimates of Arm's own compiler for the same networks.
-
-    python -m benchmarks.vela
-    python -m benchmarks.vela --data benchmarks/data/vela-more      # or vela-unseen, see the README.md there
-    python -m benchmarks.vela --write docs/model.md
+"""Tiled costs beside the estimates of Arm's own compiler for the same networks.
 
 The only input is the .tflite file. In mode Dedicated_Sram our compiler places: every feature map asks for SRAM, weights
 stay in DRAM, from which each op stages them. In mode Shared_Sram all feature maps are in SRAM. The chip is the
@@ -12,18 +8,17 @@ preset of that name with the SRAM and the bandwidths of the row.
 from __future__ import annotations
 
 import csv
-import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
-from benchmarks.tables import benchmark_parser, markdown_table, publish
+from benchmarks.harness import Columns, Experiment, Records, Render, table
+from benchmarks.ledger import Record
+from benchmarks.vela_networks import networks
 from memplace_env._lib.units import PS
 from memplace_env.machine.accelerator import Accelerator, load_accelerator
 from memplace_env.machine.costs import op_times
@@ -34,9 +29,8 @@ from memplace_env.placement.task import Task
 from memplace_env.placement.workloads import resolve_workload
 from memplace_env.program.program import TensorKind
 
-DATA = Path(__file__).with_name("data") / "vela"
-
 Row = Mapping[str, str]
+KEYS = ("roofline", "tiled", "npu", "dram", "bytes")
 
 BOUNDS = {"mean": 0.10, "worst": 0.30, "bytes": 0.20, "rank": 0.90}
 """Requirements set before anything was measured: geometric mean and worst error of total time, error of DRAM bytes,
@@ -67,11 +61,12 @@ def served(task: Task, mode: str) -> NDArray[np.int8]:
     return place_levels(task, levels).plan.use_level.astype(np.int8)
 
 
-def compare(row: Row, data: Path = DATA) -> dict[str, Any]:
+def measure(setting: Record) -> Record:
     """Return our figures over Vela's: total cycles under both cost models, the rest under tiled."""
+    row, data = _rows(setting["data"])[setting["row"]], networks() / setting["data"]
     chip = chip_of(row)
     program = resolve_workload(data / f"{row['network']}.tflite", fusion=chip.fusion)
-    figures: dict[str, Any] = {key: row[key] for key in ("network", "accelerator", "system_config", "memory_mode")}
+    figures: Record = setting | {key: row[key] for key in ("network", "accelerator", "system_config", "memory_mode")}
     for model in ("roofline", "tiled"):
         task = make_task(program, chip, costs=model)
         level = served(task, row["memory_mode"])
@@ -113,39 +108,31 @@ def error(ratios: Iterable[float]) -> tuple[float, float]:
     return math.exp(sum(logs) / len(logs)) - 1, math.exp(max(logs)) - 1
 
 
-def summary(results: list[dict[str, Any]]) -> dict[str, tuple[float, float]]:
+def summary(results: Records) -> dict[str, tuple[float, float]]:
     """Return the errors over all rows."""
-    return {key: error(figures[key] for figures in results) for key in ("roofline", "tiled", "npu", "dram", "bytes")}
+    return {key: error(figures[key] for figures in results) for key in KEYS}
 
 
-def table(results: list[dict[str, Any]]) -> str:
-    """Return a Markdown table with a row for each row of networks.csv, and errors below."""
-    heads = [
-        "network",
-        "chip, mode",
-        "roofline",
-        "tiled",
-        "array cycles",
-        "DRAM cycles",
-        "DRAM bytes",
-        "rank of layers",
-    ]
-    keys = ("roofline", "tiled", "npu", "dram", "bytes")
-    rows = [
-        [
-            figures["network"],
-            _chip(figures),
-            *(f"{figures[key]:.2f}" for key in keys),
-            "{:.2f} ({} of {} ops)".format(figures["rank"], *figures["layers"]) if "rank" in figures else "–",
-        ]
-        for figures in results
-    ]
-    for name, which in (("geometric mean error", 0), ("worst error", 1)):
-        rows.append([name, "", *(f"{100 * summary(results)[key][which]:.1f} %" for key in keys), ""])
-    return markdown_table(heads, rows)
+def by_row(records: Records) -> list[Record]:
+    """Return the records, then the mean and the worst error of each figure."""
+    errors = summary(records)
+    ends = {"geometric mean error": 0, "worst error": 1}
+    return [*records, *({"end": name} | {key: errors[key][at] for key in KEYS} for name, at in ends.items())]
 
 
-def by_network(results: list[dict[str, Any]]) -> str:
+def ratio(key: str) -> Callable[[Record], str]:
+    """Return a cell: a figure of ours over Vela's, or an error."""
+    return lambda record: f"{100 * record[key]:.1f} %" if "end" in record else f"{record[key]:.2f}"
+
+
+def rank(record: Record) -> str:
+    """Return a cell: the rank correlation of layers, and how many ops it compares."""
+    if "end" in record:
+        return ""
+    return "{:.2f} ({} of {} ops)".format(record["rank"], *record["layers"]) if "rank" in record else "–"
+
+
+def by_network(results: Records) -> str:
     """Return a line of the range of each network's rows."""
     rows: dict[str, list[float]] = {}
     for figures in results:
@@ -154,7 +141,7 @@ def by_network(results: list[dict[str, Any]]) -> str:
     return f"- total time by network, ours over Vela's: {'; '.join(ranges)}"
 
 
-def verdict(results: list[dict[str, Any]], bounds: Mapping[str, float] = BOUNDS) -> str:
+def verdict(results: Records, bounds: Mapping[str, float] = BOUNDS) -> str:
     """Return a list of the requirements, and of the rows that miss them."""
     errors = summary(results)
     ratios = sorted(row["tiled"] for row in results)
@@ -183,35 +170,55 @@ def least_rank(network: str, accelerator: str) -> float:
     return 0.75 if network == "resnet50" and "u65" in accelerator else BOUNDS["rank"]
 
 
-def _beyond(results: list[dict[str, Any]], key: str, bound: float) -> list[dict[str, Any]]:
+def _beyond(results: Records, key: str, bound: float) -> Records:
     return [figures for figures in results if error([figures[key]])[0] > bound]
 
 
-def _names(rows: list[dict[str, Any]], most: int = 6) -> str:
+def _names(rows: Records, most: int = 6) -> str:
     names = [f"{figures['network']} on {_chip(figures)}" for figures in rows]
     return "; ".join(names[:most]) + ("; ..." if len(names) > most else "") or "none"
 
 
-def _chip(figures: dict[str, Any]) -> str:
+def _chip(figures: Record) -> str:
     """Return configuration, system without the NPU's name, and mode."""
     return f"{figures['accelerator']}, {figures['system_config'].split('_', 2)[2]}, {figures['memory_mode']}"
 
 
-def main() -> None:
-    parser = benchmark_parser(__doc__)
-    parser.add_argument("--data", type=Path, default=DATA, help="folder of networks.csv")
-    parser.add_argument("--json", action="store_true", help="print figures as JSON, a line a row")
-    options = parser.parse_args()
-    rows = list(csv.DictReader((options.data / "networks.csv").open(encoding="utf-8")))
-    results = [compare(row, options.data) for row in rows]
-    if options.json:
-        print("\n".join(map(json.dumps, results)))
-        return
-    name = options.data.name
-    lines = verdict(results, UNSEEN if name == "vela-unseen" else BOUNDS)
-    whole, short = f"{table(results)}\n\n{lines}", f"{by_network(results)}\n{lines}"
-    publish({name: whole if options.data == DATA or not options.write else short}, options.write)
+COLUMNS: Columns = {
+    "network": lambda record: record.get("end") or record["network"],
+    "chip, mode": lambda record: "" if "end" in record else _chip(record),
+    "roofline": ratio("roofline"),
+    "tiled": ratio("tiled"),
+    "array cycles": ratio("npu"),
+    "DRAM cycles": ratio("dram"),
+    "DRAM bytes": ratio("bytes"),
+    "rank of layers": rank,
+}
 
 
-if __name__ == "__main__":
-    main()
+def rows_of(data: str) -> Callable[[Records], list[Record]]:
+    """Return what returns the settings of a folder: the rows of its networks.csv, by number."""
+    return lambda records: [{"data": data, "row": row} for row in range(len(_rows(data)))]
+
+
+def _rows(data: str) -> list[Row]:
+    with (networks() / data / "networks.csv").open(encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def short(bounds: Mapping[str, float]) -> Render:
+    """Return what shows the ranges of networks, and the requirements."""
+    return lambda records: f"{by_network(records)}\n{verdict(records, bounds)}"
+
+
+RENDERS: dict[str, Render] = {
+    "vela": table(COLUMNS, by_row, verdict),
+    "vela-more": short(BOUNDS),
+    "vela-unseen": short(UNSEEN),
+}
+EXPERIMENTS = [
+    Experiment(
+        name, __doc__, {f"docs/model.md#{name}": render}, rows_of(name), measure, key=("data", "row"), ledger="vela"
+    )
+    for name, render in RENDERS.items()
+]
