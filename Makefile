@@ -67,12 +67,9 @@ fuzz: .venv/dev  ## the campaigns of docs/reliability.md; about two hours; they 
 
 tables: .venv/dev  ## the tables in docs/: measures what is missing; `python -m benchmarks check` compares them
 	.venv/bin/python -m benchmarks run --write
-	.venv/bin/python -m benchmarks.programs --write docs/programs.md
 	.venv/bin/python -m benchmarks.proofs --write docs/how-it-is-solved.md
 	.venv/bin/python -m benchmarks.leaderboard_known
-	.venv/bin/python -m benchmarks.scale --plot docs/pictures/scale.png --write docs/scale.md
 	.venv/bin/python -m benchmarks.leaderboard --write
-	.venv/bin/python -m benchmarks.libraries --write docs/libraries.md
 	.venv/bin/python -m benchmarks.device --plot docs/pictures/device.png --write docs/device.md
 
 zoo: .venv/dev  ## export the zoo again; needs its own heavy packages

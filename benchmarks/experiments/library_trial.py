@@ -1,8 +1,8 @@
 """Train one library once, in the Python of its own environment, and print what was measured as JSON.
 
-    python -m benchmarks.libraries.trial with_sb3 --env MallocGame-BERT-v0 --steps 1000000 --seconds 60
+    python -m benchmarks.experiments.library_trial with_sb3 --env MallocGame-BERT-v0 --steps 1000000 --seconds 60
 
-`python -m benchmarks.libraries` calls this.
+`python -m benchmarks run libraries` calls this.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import psutil
 
-from benchmarks.libraries.measured import MEASURED, processor_seconds, register_measured
+from benchmarks.experiments.library_recorder import MEASURED, processor_seconds, register_measured
 
 FIRST, LAST = 64, 256
 """Episodes at the beginning and at the end whose mean return is reported; a point of the curve is over `FIRST`."""
@@ -31,7 +31,7 @@ PACKAGES = (
 def trial(glue: str, env_id: str, steps: int, seconds: float, seed: int, free: bool) -> dict[str, Any]:
     """Return the steps, processor seconds and returns of a training run."""
     recorders = register_measured(env_id, free, seconds)
-    module = importlib.import_module(f"benchmarks.libraries.glue.{glue}")
+    module = importlib.import_module(f"examples.libraries.{glue}")
     try:
         module.train(MEASURED, steps, seed)
     except Exception:
