@@ -75,9 +75,9 @@ def write_onnx(kind: str, nodes: int, path: Path) -> None:
     """Write a file of so many nodes.
 
     "chain": products, shifts and activations in a row. "training": layers of a product and an activation, then
-    backwards for each layer the gradients of its activation, of its weight, which is an output, and of its input, so that two
-    results of each layer live until its gradients are made; shifts fill up the nodes. "sum": activations of one input,
-    all added by the last node.
+    backwards for each layer the gradients of its activation, of its weight, which is an output, and of its input, so
+    that two results of each layer live until its gradients are made; shifts fill up the nodes. "sum": activations of
+    one input, all added by the last node.
     """
     file, outputs = _File(), list[str]()
     shape = (WIDTH, WIDTH)

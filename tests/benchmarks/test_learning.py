@@ -135,7 +135,7 @@ def test_a_plan_is_kept_that_is_faster_than_the_best_known(
 ) -> None:
     known = best_known()[MAP]
     monkeypatch.setattr(runs, "best_known", lambda: {MAP: replace(known, best_ps=round(times_best * known.best_ps))})
-    monkeypatch.setattr(proofs, "PLANS", tmp_path / "plans")
+    monkeypatch.setattr(proofs, "PLANS", tmp_path / "plans.zip")
     measured = runs.measure({**runs.limited(MAP, "native:native"), "budget": 1})
     plan = proofs.kept_plan(MAP)
     assert (plan is not None) == kept

@@ -23,7 +23,7 @@ def record(env_id, latency_ps, bound_ps, known=(200, 100), series=proofs.NOW):
 @pytest.fixture
 def recorded(tmp_path, monkeypatch):
     monkeypatch.setattr(proofs, "RESULTS", tmp_path / "proofs.jsonl")
-    monkeypatch.setattr(proofs, "PLANS", tmp_path / "plans")
+    monkeypatch.setattr(proofs, "PLANS", tmp_path / "plans.zip")
     ledger = proofs.Ledger(proofs.RESULTS, proofs.FIELDS)
     return ledger.add
 
