@@ -9,7 +9,7 @@ from tests.fuzz import campaign, interrupts
 from tests.fuzz.__main__ import CHUNK, names, settings
 from tests.fuzz.tables import table
 
-BAD = "tests.benchmarks.bad_kind"
+BAD = "tests.fuzz.bad_kind"
 SHORT = 30
 
 
