@@ -70,7 +70,6 @@ tables: .venv/dev  ## the tables in docs/: measures what is missing; `python -m 
 	.venv/bin/python -m benchmarks.proofs --write docs/how-it-is-solved.md
 	.venv/bin/python -m benchmarks.leaderboard_known
 	.venv/bin/python -m benchmarks.leaderboard --write
-	.venv/bin/python -m benchmarks.device --plot docs/pictures/device.png --write docs/device.md
 
 zoo: .venv/dev  ## export the zoo again; needs its own heavy packages
 	$(PIP) -r scripts/requirements-export.txt

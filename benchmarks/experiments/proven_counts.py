@@ -9,7 +9,9 @@ from collections import Counter
 from textwrap import fill
 from typing import Final
 
+from benchmarks import proofs
 from benchmarks.harness import Experiment, Records
+from memplace_env.leaderboard.scores import Floats
 from memplace_env.leaderboard.suite import best_known, load_suite
 
 SUITES: Final = {"one-shot-v1": "one-shot ids", "game-v1": "games"}
@@ -41,4 +43,35 @@ def paragraph(records: Records) -> str:
     return fill(" ".join([*counts, meaning]), 120)
 
 
-EXPERIMENTS = [Experiment("proven", __doc__, {"docs/how-it-is-solved.md#proven": paragraph})]
+def proofs_found(records: Records) -> dict[str, tuple[Floats, Floats]]:
+    """Return the gaps of each suite's ids, before and now."""
+    before, now = proofs_gaps(records)
+    ids = [record["id"] for record in records]
+    found = {}
+    for suite, what in proofs.SUITES.items():
+        rows = [row for row, env_id in enumerate(ids) if env_id in load_suite(suite).instances]
+        found[what] = before[rows], now[rows]
+    return found
+
+
+def proofs_gaps(records: Records) -> tuple[Floats, Floats]:
+    """Return the gaps before and now."""
+    every = EXPERIMENTS[1].open().records
+    before = {record["id"]: proofs.gap(record) for record in every if record["series"] == proofs.BEFORE}
+    return proofs.gaps(records, proofs.known_gaps(every) | before)
+
+
+EXPERIMENTS = [
+    Experiment("proven", __doc__, {"docs/how-it-is-solved.md#proven": paragraph}),
+    Experiment(
+        "proofs",
+        "How far plans of registered ids may be from the optimum; see `benchmarks.proofs`, which measures.",
+        {
+            "docs/how-it-is-solved.md#proofs": lambda records: proofs.table(proofs_found(records)),
+            "docs/data/proofs.csv": lambda records: proofs.data(records, *proofs_gaps(records)).csv(),
+        },
+        lambda records: [{"id": env_id, "series": proofs.NOW, "seconds": 60.0} for env_id in proofs.registered()],
+        proofs.measure,
+        key=proofs.FIELDS,
+    ),
+]

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from benchmarks import device as script
+from benchmarks.experiments import device as script
 from benchmarks.ledger import Ledger
 from memplace_agents.learning.torch_threads import one_thread
 from memplace_env._lib.errors import ExecutionError

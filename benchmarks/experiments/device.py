@@ -1,10 +1,10 @@
 """Compare simulated and measured latencies of plans on a GPU, and search by either.
 
-`python -m benchmarks.device` calibrates the GPU (`benchmarks/results/device/cuda.toml`), times 50 plans of each of
-three networks, continues where it was stopped, and prints a table. `--networks BERT` measures one of them and leaves
-the others to other commands, `--write docs/device.md` puts the table there, and `--plot docs/pictures/device.png` draws
-a point per plan. Without a GPU it searches by the cost model of a GPU that is calibrated already, so that none waits
-for that, and shows what was measured before.
+`python -m benchmarks.experiments.device` calibrates the GPU (`benchmarks/records/device/cuda.toml`), times 50 plans of
+each of three networks, continues where it was stopped, and prints a table. `--networks BERT` measures one of them and
+leaves the others to other commands, `--write docs/device.md` puts the table there, and `--plot
+docs/pictures/device.png` draws a point per plan. Without a GPU it searches by the cost model of a GPU that is
+calibrated already, so that none waits for that, and shows what was measured before.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import numpy as np
 from rich.progress import track
 from scipy.stats import spearmanr
 
+from benchmarks.harness import RECORDS, ROOT, Experiment, Records
 from benchmarks.ledger import Ledger, Record
 from benchmarks.tables import benchmark_parser, markdown_table, publish
 from memplace_agents.registry import agent_specs
@@ -31,14 +32,14 @@ from memplace_env.backends.cuda.bench import RUNS, Bench
 from memplace_env.backends.cuda.device_protocol import Device
 from memplace_env.backends.cuda.simulator import DeviceSimulator, report_of
 from memplace_env.envs.malloc_game import MallocGameProblem
+from memplace_env.machine.accelerator import load_accelerator
 from memplace_env.placement.compiler import native_plan, place_levels
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.resolve_task import resolve_task
 from memplace_env.placement.simulator import evaluate_plan
 from memplace_env.placement.task import Task
 
-ROOT = Path(__file__).parents[1]
-RESULTS = ROOT / "benchmarks" / "results" / "device"
+RESULTS = RECORDS / "device"
 NETWORKS: Final = ("ResNet50", "BERT", "MobileNetV2")
 """A network of convolutions and one of attention, both of EGRL's paper, and one whose ops are small."""
 CAPACITY_MIB: Final = 32
@@ -230,7 +231,7 @@ def measured(networks: Sequence[str]) -> tuple[list[Record], str]:
 
     RESULTS.mkdir(parents=True, exist_ok=True)
     # Relative, as the plans that are kept name the chip.
-    chip, ledger = Path(os.path.relpath(RESULTS / "cuda.toml")), Ledger(RESULTS / "plans.jsonl", KEY)
+    chip, ledger = Path(os.path.relpath(RESULTS / "cuda.toml")), Ledger(RESULTS / "plans.jsonl.xz", KEY)
     device: Device | None = None
     try:
         device = open_cuda()
@@ -251,6 +252,7 @@ def measured(networks: Sequence[str]) -> tuple[list[Record], str]:
         ]
     except CostError as error:
         raise SystemExit(f"{error} Delete {chip} to calibrate anew.") from None
+    ledger.pack()
     return records, shown(records) if records else NOT_MEASURED
 
 
@@ -266,6 +268,18 @@ def recorded(network: str, chip: Path, ledger: Ledger) -> list[Record]:
 def shown(records: Sequence[Record]) -> str:
     """Return the table under the device's name."""
     return f"On {records[0]['device']}, {CAPACITY_MIB} MiB of it.\n\n{table(records)}"
+
+
+def known(records: Records) -> list[Record]:
+    """Return what is recorded of the chip that was calibrated last."""
+    chip = load_accelerator(RESULTS / "cuda.toml").sha256
+    return [
+        record for network in NETWORKS for record in records if (record["network"], record["chip"]) == (network, chip)
+    ]
+
+
+EXPERIMENTS = [Experiment("device", __doc__, {"docs/device.md#device": shown}, known, key=KEY, ledger="device/plans")]
+"""The page; `python -m benchmarks.experiments.device` measures, which needs a GPU."""
 
 
 if __name__ == "__main__":
