@@ -88,7 +88,7 @@ def test_tree_search_is_better_than_xlas_solver():
 
 
 class Learned(NamedTuple):
-    """One of README's calls of `learn`: environment, steps, mean return of the last 100 episodes"""
+    """One of README's calls of `learn`: environment, steps and mean return of the last 100 episodes."""
 
     env_id: str
     steps: int

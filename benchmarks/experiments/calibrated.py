@@ -1,4 +1,4 @@
-"""What the agent for black boxes reaches on machines whose seeds it does not know, beside its rivals.
+"""Results of the agent for black boxes on machines whose seeds it does not know, beside its rivals.
 
 The environments are those of suite quick-v1, on five machines of each kind. The machines are those of
 `memplace_env.leaderboard.drawn_machines`, with the seeds 0, 1, ..., which agents get as well. Measurements have 5 %

@@ -1,4 +1,4 @@
-"""What a machine that was learned on nine programs is worth to the calibrated agent on ResNet50.
+"""Worth of a machine that was learned on nine programs to the calibrated agent on ResNet50.
 
 Five machines of `memplace_env.leaderboard.drawn_machines`, whose kinds take turns and whose seeds agents do not know. A
 machine is learned from 30 plans of each of the nine programs, each measured once: the plans of all rules, then the

@@ -1,4 +1,4 @@
-"""What copies between memories during the run gain over plans without them, on one-shot ids on chips with three levels.
+"""Gain of copies between memories during the run over plans without them, on one-shot ids with three levels.
 
 With two levels, plans that move tensors are those of the game.
 """

@@ -1,4 +1,4 @@
-"""What the event simulator leaves to find, and the settings that have an id `...-Event-v0`.
+"""Gains that the event simulator leaves to find, and the settings that have an id `...-Event-v0`.
 
 Seconds are processor seconds.
 

@@ -1,4 +1,4 @@
-"""What the parts of the exact agent's search in games are worth, by leaving out one of them at a time."""
+"""Worth of the parts of the exact agent's search in games, by leaving out one of them at a time."""
 
 from __future__ import annotations
 

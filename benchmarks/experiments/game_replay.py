@@ -1,4 +1,4 @@
-"""What is lost where a plan of the exact agent is played as a game, whose rules choose addresses and windows.
+"""Loss where a plan of the exact agent is played as a game, whose rules choose addresses and windows.
 
 The plans are the kept ones of the games of suite game-v1 (see `benchmarks.proofs`). Each is followed by a game
 (`nearest_actions`), and from that game on 2,000 games are annealed.

@@ -233,7 +233,7 @@ def map_picture(records: Records) -> bytes:
 
 
 PAPER: Final = tuple(first_ids(Formulation.GAME, 52))
-"""As many games as mallocMuZero's paper counts (Wang et al., arXiv 2305.07440)."""
+"""Games, as many as mallocMuZero's paper counts (Wang et al., arXiv 2305.07440)."""
 LEARNER, TUNER = "muzero", "xla-autotune"
 LEAST: Final = 0.001
 """Fraction of the latency by which plans must differ to count as better or worse; our choice."""

@@ -1,4 +1,4 @@
-"""What slices gain: a curve over their size, and the best plans of the registered one-shot settings.
+"""Gain of slices: a curve over their size, and the best plans of the registered one-shot settings.
 
 The curve: density-greedy on the programs of `CURVE` on the chips of `CHIPS`, at the chip's own dtype, for each share
 of `SHARES`; None is without slices. The gains: every id `MemPlace-<name>-v0`, without slices and at `SHARE`, by
