@@ -12,7 +12,7 @@ SHORT = tests/cli/test_agent_choice.py::test_an_agent_that_returns_nothing tests
 	tests/envs/wrappers/test_wrappers.py::test_any_algorithm_trains_through_the_adapter \
 	tests/agents/test_exact.py::test_solving_prints_json_and_nothing_else
 
-.PHONY: run test pytest test-thorough test-min test-max lint docs bench fuzz learn tables zoo clean
+.PHONY: run test pytest test-thorough test-min test-max lint docs bench fuzz tables zoo clean
 
 run: .venv/run  ## the main job: the best plan of BERT on nnp-i, proven, beside EGRL's; with picture and trace
 	.venv/bin/memplace solve BERT --agent auto --agent egrl
@@ -65,40 +65,11 @@ fuzz: .venv/dev  ## the campaigns of docs/reliability.md; about two hours; they 
 		echo "python -m $$campaign"; .venv/bin/python -m $$campaign </dev/null || found=1; \
 	done; exit $$found; }
 
-learn: .venv/dev  ## every figure on learning agents; some hours; it continues where it was stopped
-	.venv/bin/python -m benchmarks.learning --write
-
-tables: .venv/dev  ## the other tables in docs/; some hours
-	.venv/bin/python -m benchmarks.agents --write README.md docs/agents.md
-	.venv/bin/python -m benchmarks.dynamic --write docs/agents.md
-	.venv/bin/python -m benchmarks.calibrated --write docs/agents.md
-	.venv/bin/python -m benchmarks.calibrated_machines --saved --write docs/agents.md
-	.venv/bin/python -m benchmarks.slices --write docs/slices.md
-	.venv/bin/python -m benchmarks.sliced_ids --write docs/slices.md
-	.venv/bin/python -m benchmarks.anchors --write docs/model.md
-	.venv/bin/python -m benchmarks.compiler_rules --write docs/model.md
-	.venv/bin/python -m benchmarks.cost_models --seconds 4 --write docs/model.md
-	.venv/bin/python -m benchmarks.vela --write docs/model.md
-	.venv/bin/python -m benchmarks.vela --data benchmarks/data/vela-more --write docs/model.md
-	.venv/bin/python -m benchmarks.vela --data benchmarks/data/vela-unseen --write docs/model.md
-	.venv/bin/python -m benchmarks.game --write docs/game.md
-	.venv/bin/python -m benchmarks.event --write docs/event.md --plot docs/pictures/event.png
-	.venv/bin/python -m benchmarks.readme_lines --write docs/learning.md
-	.venv/bin/python -m benchmarks.programs --write docs/programs.md
-	.venv/bin/python -m benchmarks.experts --write docs/programs.md
-	.venv/bin/python -m benchmarks.suite --write docs/programs.md
+tables: .venv/dev  ## the tables in docs/: measures what is missing; `python -m benchmarks check` compares them
+	.venv/bin/python -m benchmarks run --write
 	.venv/bin/python -m benchmarks.proofs --write docs/how-it-is-solved.md
 	.venv/bin/python -m benchmarks.leaderboard_known
-	.venv/bin/python -m benchmarks.proven_counts --write docs/how-it-is-solved.md
-	.venv/bin/python -m benchmarks.audit --write docs/how-it-is-solved.md
-	.venv/bin/python -m benchmarks.many_programs --write docs/environments.md
-	.venv/bin/python -m benchmarks.scale --plot docs/pictures/scale.png --write docs/scale.md
-	.venv/bin/python -m benchmarks.parallel --write docs/many-machines.md
 	.venv/bin/python -m benchmarks.leaderboard --write
-	.venv/bin/python -m benchmarks.execution --write docs/execution.md
-	.venv/bin/python -m benchmarks.execution --speed --write docs/execution.md
-	.venv/bin/python -m benchmarks.libraries --write docs/libraries.md
-	.venv/bin/python -m benchmarks.device --plot docs/pictures/device.png --write docs/device.md
 
 zoo: .venv/dev  ## export the zoo again; needs its own heavy packages
 	$(PIP) -r scripts/requirements-export.txt

@@ -18,6 +18,11 @@ def single_cores(jobs: int) -> ProcessPoolExecutor:
     return ProcessPoolExecutor(cores.qsize(), context, _take_core, (cores,))
 
 
+def single_processes(jobs: int) -> ProcessPoolExecutor:
+    """Return a pool of at most `jobs` processes, a new one for each call."""
+    return ProcessPoolExecutor(jobs, get_context("spawn"), max_tasks_per_child=1)
+
+
 def _take_core(cores: Queue[int]) -> None:
     os.sched_setaffinity(0, {cores.get()})
     Thread(target=_end_with_parent, daemon=True).start()

@@ -4,47 +4,44 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
-from memplace_env._lib.files import write_atomically
+from benchmarks.harness import ROOT
 
-IDS: Final = Path(__file__).parents[1] / "memplace_env" / "envs" / "ids.json"
-
-
-def registered() -> dict[str, Any]:
-    """Return the contents of the file."""
-    return dict(json.loads(IDS.read_text("utf-8")))
+IDS: Final = "memplace_env/envs/ids.json"
+"""The file, from the root."""
 
 
-def register(table: Mapping[str, Mapping[str, Any]]) -> None:
-    """Write the settings of names by formulation; variants of such settings stay as far as their names do."""
-    variants = registered()["variants"]
+def with_ids(table: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the file with other settings of names by formulation; variants stay as far as their names do."""
+    variants = _registered()["variants"]
     for variant in variants.values():
         for formulation, entries in table.items():
             if isinstance(variant[formulation], list):
                 variant[formulation] = [name for name in variant[formulation] if name in entries]
-    _write({**table, "variants": variants})
+    return _text({**table, "variants": variants})
 
 
-def register_variant(
-    end: str, settings: Mapping[str, Any], names: Mapping[str, Sequence[str] | Mapping[str, Any]]
-) -> None:
-    """Write a variant: what it adds to settings, and of which names, by formulation.
+def with_variant(end: str, settings: Mapping[str, Any], names: Mapping[str, Sequence[str] | Mapping[str, Any]]) -> str:
+    """Return the file with another variant: what it adds to settings, and of which names, by formulation.
 
     Names with settings of their own need not be registered without the variant.
     """
-    table = registered()
+    table = _registered()
     table["variants"][end] = {"settings": settings, **names}
-    _write(table)
+    return _text(table)
 
 
-def _write(table: Mapping[str, Mapping[str, Any]]) -> None:
-    """Write an id or a variant a line."""
+def _registered() -> dict[str, Any]:
+    return dict(json.loads((ROOT / IDS).read_text("utf-8")))
+
+
+def _text(table: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the file: an id or a variant a line."""
     parts = [
         f'"{part}": {{\n'
         + ",\n".join(f"  {json.dumps(name)}: {json.dumps(entry)}" for name, entry in entries.items())
         + "\n}"
         for part, entries in table.items()
     ]
-    write_atomically(IDS, "{\n" + ",\n".join(parts) + "\n}\n")
+    return "{\n" + ",\n".join(parts) + "\n}\n"

@@ -3,7 +3,7 @@
     python -m benchmarks.leaderboard_known        # writes suites/best-known.toml
     python -m benchmarks.leaderboard_known --suites sliced-v1    # keeps the rows of what other suites have
 
-Each instance starts with the results of `benchmarks.suite` or `benchmarks.sliced_ids`. Bounds are those of
+Each instance starts with the results of the experiment `suite` or `sliced-ids`. Bounds are those of
 `benchmarks.proofs` where it has been run; a faster plan of its, or of any of our verified submissions, replaces theirs.
 On machines that are drawn, what submissions and the judge's references found is the best that is known.
 """

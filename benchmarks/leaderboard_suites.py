@@ -24,9 +24,8 @@ from typing import Any
 import tomlkit
 from rich.progress import track as progress
 
-from benchmarks import sliced_ids
-from benchmarks import suite as grid
-from benchmarks.ledger import Ledger
+from benchmarks.experiments import sliced_ids
+from benchmarks.experiments import suite as grid
 from memplace_env._lib.files import write_atomically
 from memplace_env._lib.units import PS
 from memplace_env.envs.registration import Formulation
@@ -78,8 +77,8 @@ FIRST_LINE = "Pinned: never edit. Written by `python -m benchmarks.leaderboard_s
 
 
 def measured() -> dict[str, dict[str, Any]]:
-    """Return the results of `benchmarks.suite` by id: cheap, best and bound in ps, and the chip."""
-    records = Ledger(grid.RESULTS, grid.FIELDS).of(grid.candidates())
+    """Return the results of the experiment `suite` by id: cheap, best and bound in ps, and the chip."""
+    records = grid.EXPERIMENTS[0].recorded()
     table = {}
     for record in grid.chosen(records):
         formulation = Formulation(record["formulation"])
@@ -95,9 +94,9 @@ def measured() -> dict[str, dict[str, Any]]:
 
 
 def measured_slices() -> dict[str, dict[str, Any]]:
-    """Return the same of `benchmarks.sliced_ids`."""
+    """Return the same of `sliced-ids`."""
     table = {}
-    for record in filter(sliced_ids.passes, sliced_ids.measured()):
+    for record in filter(sliced_ids.passes, sliced_ids.EXPERIMENTS[0].recorded()):
         formulation = Formulation(record["formulation"])
         traits, name = formulation.traits, f"{record['name']}-{sliced_ids.END}"
         settings = traits.variants[name]

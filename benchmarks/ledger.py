@@ -6,6 +6,7 @@ Each line says with which commit, on which day and on which processor it was mea
 from __future__ import annotations
 
 import json
+import lzma
 import subprocess
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor, as_completed
@@ -17,6 +18,7 @@ from typing import Any
 
 from rich.progress import track
 
+from memplace_env._lib.files import write_atomically
 from memplace_env.leaderboard.running import hardware
 
 Record = dict[str, Any]
@@ -30,7 +32,8 @@ class Ledger:
     """The records of a file, and the runs that are missing in it.
 
     Args:
-        path: the file; it need not exist.
+        path: the file; it need not exist. One that ends in `.xz` is an archive, and new records are added to a plain
+            file beside it until they are packed.
         fields: the fields that identify a measurement; a record or a setting may lack some.
 
     Attributes:
@@ -39,9 +42,9 @@ class Ledger:
 
     def __init__(self, path: Path, fields: Sequence[str]) -> None:
         assert not set(fields) & set(PROVENANCE), "a setting's field has the name of one of the record's own"
-        self._path, self._fields, self._commit = path, fields, _commit()
-        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-        self.records: list[Record] = [json.loads(line) for line in lines]
+        self._archive, self._fields, self._commit = path, fields, _commit()
+        self._path = path.with_suffix("") if path.suffix == ".xz" else path
+        self.records: list[Record] = [json.loads(line) for line in self._text().splitlines()]
 
     def of(self, settings: Iterable[Record]) -> list[Record]:
         """Return the records of these settings, in their order; settings without a record are left out."""
@@ -63,6 +66,12 @@ class Ledger:
         with self._path.open("a", encoding="utf-8") as lines:
             lines.write(json.dumps(record) + "\n")
         self.records.append(record)
+
+    def pack(self) -> None:
+        """Put the records that were added since into the archive."""
+        if self._archive != self._path and self._path.exists():
+            write_atomically(self._archive, lzma.compress(self._text().encode()))
+            self._path.unlink()
 
     def complete(
         self,
@@ -87,6 +96,11 @@ class Ledger:
             for run in runs:
                 run.cancel()
         return self.of(settings)
+
+    def _text(self) -> str:
+        archive = self._archive if self._archive != self._path else None
+        packed = lzma.decompress(archive.read_bytes()).decode() if archive and archive.exists() else ""
+        return packed + (self._path.read_text("utf-8") if self._path.exists() else "")
 
     def _key(self, record: Record) -> str:
         return json.dumps({field: record[field] for field in self._fields if field in record}, sort_keys=True)

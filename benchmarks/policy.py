@@ -23,7 +23,7 @@ import numpy as np
 from rich.progress import track
 
 import memplace_env  # noqa: F401 (registers the ids)
-from benchmarks.learning.curves import Panel, draw
+from benchmarks.experiments.learning_curves import Panel, draw
 from benchmarks.ledger import Ledger, Record
 from benchmarks.policy_cases import (  # fmt: skip
     KEY,

@@ -8,27 +8,29 @@
     python -m benchmarks.proofs --write docs/how-it-is-solved.md    # and docs/data, docs/pictures
 
 Seconds are processor seconds of one core, so that a busy machine changes little (a single call of HiGHS is also ended
-by as many seconds of wall time). A run that was stopped continues with what is missing in results/proofs.jsonl; runs
+by as many seconds of wall time). A run that was stopped continues with what is missing in records/proofs.jsonl.xz; runs
 of other versions of the agent have another `--series`. What `--improve` finds is best known, but not in the tables,
 whose runs begin with rules. "Before" is the series of that name where it has a record, else what
 `suites/best-known.toml` said of the id when its first record of all was written. The plan of each id is kept in
-results/plans, from where `benchmarks.leaderboard_known` replays it.
+records/plans.zip, from where `benchmarks.leaderboard_known` replays it.
 """
 
 from __future__ import annotations
 
 import fcntl
-import lzma
 import time
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
+from io import BytesIO
 from pathlib import Path
 from typing import Final
+from zipfile import ZIP_LZMA, ZipFile, ZipInfo
 
 import numpy as np
 
 import memplace_agents
 from benchmarks.cores import single_cores
+from benchmarks.harness import RECORDS
 from benchmarks.ledger import Ledger, Record
 from benchmarks.tables import DataFile, benchmark_parser, markdown_table, publish
 from memplace_agents.evaluator import Evaluator
@@ -42,8 +44,9 @@ from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.simulator import evaluate_plan
 from memplace_env.report.style import AXIS_PT, BASELINE, FAINT, INK, LATENCY, NOTE_PT, new_figure, to_png
 
-RESULTS: Final = Path(__file__).parent / "results" / "proofs.jsonl"
-PLANS: Final = RESULTS.with_name("plans")
+RESULTS: Final = RECORDS / "proofs.jsonl.xz"
+PLANS: Final = RECORDS / "plans.zip"
+"""The kept plans, a JSON file each."""
 SUITES: Final = {"one-shot-v1": "maps", "game-v1": "games"}
 DOCS: Final = Path(__file__).parents[1] / "docs"
 FIELDS: Final = ("id", "series", "seconds")
@@ -123,19 +126,30 @@ class _FromKept(memplace_agents.Exact):
 
 def keep(env_id: str, latency_ps: int, plan: MemoryPlan) -> None:
     """Keep a plan in place of the one that is kept of the id, if it is faster or that is of an older program."""
-    PLANS.mkdir(exist_ok=True)
     with Path(__file__).open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # runs side by side may find plans of one id
         kept = kept_plan(env_id)
         old = kept is None or kept.program_sha256 != plan.program_sha256
         if old or latency_ps < evaluate_plan(task_of(env_id), kept).latency_ps:
-            write_atomically(PLANS / f"{env_id}.json.xz", lzma.compress(plan.to_json().encode()))
+            plans, content = {**_plans(), f"{env_id}.json": plan.to_json()}, BytesIO()
+            with ZipFile(content, "w") as archive:
+                for name in sorted(plans):  # ZipInfo has no time: the same plans are the same bytes
+                    archive.writestr(ZipInfo(name), plans[name], ZIP_LZMA)
+            write_atomically(PLANS, content.getvalue())
 
 
 def kept_plan(env_id: str) -> MemoryPlan | None:
     """Return the plan that is kept of an id, or None."""
-    path = PLANS / f"{env_id}.json.xz"
-    return MemoryPlan.from_json(lzma.decompress(path.read_bytes())) if path.exists() else None
+    plan = _plans(f"{env_id}.json").get(f"{env_id}.json")
+    return None if plan is None else MemoryPlan.from_json(plan)
+
+
+def _plans(only: str = "") -> dict[str, str]:
+    """Return the kept plans by the names of their files, or that one."""
+    if not PLANS.exists():
+        return {}
+    with ZipFile(PLANS) as archive:
+        return {name: archive.read(name).decode() for name in archive.namelist() if only in ("", name)}
 
 
 def gap(record: Record, prefix: str = "") -> float:
@@ -207,6 +221,7 @@ def main() -> None:
     )
     with single_cores(options.jobs) as pool:
         records = ledger.complete(runs, measure, pool)
+    ledger.pack()
     before, now = gaps(records, known | {record["id"]: gap(record) for record in ledger.of(earlier)})
     found = {}
     for suite, what in SUITES.items():

@@ -1,25 +1,28 @@
-"""Measure speeds and print them as JSON: `make bench`, or `python -m benchmarks.speed [--quick]`.
+"""Measure speeds and print them as JSON: `make bench`, or `python -m benchmarks.speed [PROBE ...]`.
 
-Rates are the best of several rounds, times of whole processes the median. "One core" means that the process may run
-on one core only.
+Each probe runs in a process of its own. Rates are the best of several rounds, times of whole processes the median. "One
+core" means that the process may run on one core only.
 """
 
 from __future__ import annotations
 
 import argparse
+import cProfile
 import json
 import os
 import platform
+import pstats
 import resource
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import gymnasium as gym
 import numpy as np
@@ -27,23 +30,20 @@ from stable_baselines3 import PPO
 
 import memplace_agents
 import memplace_env
-from benchmarks import event_speed
+from benchmarks.plain_c import compiled, evaluate_in_c, require_equal
 from memplace_agents.learning.torch_threads import one_thread
 from memplace_env._lib.threads import available_cores
 from memplace_env.envs.wrappers import SB3VecEnv
+from memplace_env.placement.compiler import native_plan
+from memplace_env.placement.compiler.evaluate import evaluate_assignments
+from memplace_env.placement.compiler.placing_order import schedule_of
+from memplace_env.placement.resolve_task import resolve_task
+from memplace_env.placement.simulator import EventSimulator
 from memplace_env.program.zoo import zoo_path
 from tests.references import reference_compiler, reference_game, reference_simulator
 
-LLAMA = zoo_path("Llama-1B")
-WORKLOADS = ("BERT", "ResNet50")
 BATCH = 4096
-STEPS_FLOOR = 300_000
-"""Least decisions per processor second of `steps_vector_rate` that a change may leave; our choice."""
 GAME_SETTING = {"workload": "BERT", "batch": 64, "dims": {"sequence": 384}, "costs": "roofline"}
-GAME_FLOOR = 200_000
-"""Least decisions per processor second of `game_vector_rate` with reused arrays; our choice."""
-STEP_FLOOR_US = 40
-"""Most microseconds of one decision in `env.step`; our choice. A one-shot step compiles and times a whole program."""
 README_ONE_SHOT = {"num_envs": 256, "n_steps": 4, "batch_size": 1024, "n_epochs": 4, "learning_rate": 3e-3}
 README_GAME = {"num_envs": 64, "n_steps": 64, "batch_size": 1024, "n_epochs": 4}
 
@@ -92,44 +92,19 @@ def rules_rate(workload: str) -> float:
     return games * problem.num_decisions / seconds
 
 
-def game_vector_rate(observation: str, **options: Any) -> float:
-    """Return decisions per processor second of 256 games of BERT: native vectors with observations, random actions."""
-    env = gym.make_vec("MallocGame-v0", num_envs=256, observation=observation, **GAME_SETTING, **options)
-    env.reset(seed=0)
-    actions = np.random.default_rng(0).integers(0, 3, (env.unwrapped.problem.num_decisions, 256))
-    rates = []
-    for _ in range(4):  # the first compiles
-        begin = time.process_time()
-        for played in actions:
-            env.step(played)
-        rates.append(actions.size / (time.process_time() - begin))
-    return max(rates)
+def steps_rate(env_id: str, steps: int | None = None, **settings: Any) -> float:
+    """Return steps per processor second of 256 observed episodes, once all is compiled and loaded: random actions.
 
-
-def steps_vector_rate(workload: str) -> float:
-    """Return decisions per processor second of 256 episodes in steps: observed, compiled at the end, random actions."""
-    env = gym.make_vec(f"MemPlaceSteps-{workload}-v0", num_envs=256, autoreset_mode="SameStep")
-    env.reset(seed=0)
-    actions = np.random.default_rng(0).integers(0, 3, (env.unwrapped.problem.num_decisions, 256))
-    rates = []
-    for _ in range(4):  # the first compiles
-        begin = time.process_time()
-        for played in actions:
-            env.step(played)
-        rates.append(actions.size / (time.process_time() - begin))
-    return max(rates)
-
-
-def many_rate(env_id: str, **settings: Any) -> float:
-    """Return steps per processor second of 256 observed episodes, once what they draw is loaded: random actions.
-
-    All of them begin in the same step and are stepped 500 times, so that programs of all lengths are among them.
+    All begin in the same step; without a number of `steps` they are played to their end.
     """
-    env = gym.make_vec(env_id, num_envs=256, autoreset_mode="SameStep", **settings)
+    env = gym.make_vec(env_id, num_envs=256, **settings)
+    env.reset(seed=0)
+    length = env.unwrapped.problem.num_decisions if steps is None else steps
+    actions = np.random.default_rng(0).integers(0, 3, (length, 256))
     rates = []
-    actions = np.random.default_rng(0).integers(0, 3, (500, 256))
-    for _ in range(4):  # the first rounds compile, and load programs
-        env.reset(seed=0)
+    for _ in range(4):  # the first compiles
+        if steps is not None:
+            env.reset(seed=0)
         begin = time.process_time()
         for played in actions:
             env.step(played)
@@ -234,78 +209,152 @@ def load_figures(path: Path, **settings: Any) -> dict[str, float]:
     return {"seconds": seconds, "resident_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
 
 
-def in_fresh_process(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Return the function's result from a process of its own."""
-    with ProcessPoolExecutor(1) as pool:
-        return pool.submit(function, *args, **kwargs).result()
+def event_ms(workload: str, chip: str, **settings: Any) -> float:
+    """Return processor milliseconds of one core for the native plan on the event simulator, tables and report included.
+
+    It should be at most 1 ms for BERT and 0.1 ms for ResNet50; our choice.
+    """
+    task = resolve_task(workload, chip, **settings)
+    simulator, plan, rounds = EventSimulator(), native_plan(task), []
+    for _ in range(6):  # the first compiles
+        begin = time.process_time()
+        for _ in range(50):
+            simulator.run(task.program, task.accelerator, plan)
+        rounds.append((time.process_time() - begin) / 50)
+    return 1e3 * min(rounds)
 
 
-def measure(quick: bool) -> dict[str, Any]:
-    """Return all figures; `quick` leaves out the slow reference and the exact solver."""
-    figures: dict[str, Any] = {
-        "machine": {"processor": platform.processor() or platform.machine(), "cores": available_cores()},
-        "maps_per_s_one_core": {name: in_fresh_process(vector_rate, name, 1) for name in WORKLOADS},
-        "maps_per_s_all_cores": {name: in_fresh_process(vector_rate, name, None) for name in WORKLOADS},
-        "env_step_us": {name: 1e6 * in_fresh_process(step_seconds, f"MemPlace-{name}-v0") for name in WORKLOADS},
-        "env_step_us_of_a_decision_at_most": STEP_FLOOR_US,
-        "steps": {
-            "observed_decisions_per_cpu_s": in_fresh_process(steps_vector_rate, "BERT"),
-            "floor": STEPS_FLOOR,
-            "env_step_us": 1e6 * in_fresh_process(step_seconds, "MemPlaceSteps-BERT-v0"),
-        },
-        "game": {
-            "rules_decisions_per_s_one_core": in_fresh_process(rules_rate, "BERT"),
-            "observed_decisions_per_cpu_s": {
-                f"{form}, {'new' if copy else 'the same'} arrays": in_fresh_process(game_vector_rate, form, copy=copy)
-                for form in ("dict", "flat")
-                for copy in (False, True)
-            },
-            "floor": GAME_FLOOR,
-            "env_step_us": 1e6 * in_fresh_process(step_seconds, "MallocGame-BERT-v0"),
-            "fork_us": 1e6 * in_fresh_process(fork_seconds, "BERT"),
-        },
-        "many_programs_steps_per_cpu_s": {
-            "game_one_program": in_fresh_process(many_rate, "MallocGame-BERT-v0", skip_forced=True),
-            "game": in_fresh_process(many_rate, "MallocGame-Train-v0"),
-            "game_synthetic": in_fresh_process(many_rate, "MallocGame-Synthetic-v0"),
-            "steps_one_program": in_fresh_process(many_rate, "MemPlaceSteps-BERT-v0"),
-            "steps": in_fresh_process(many_rate, "MemPlaceSteps-Train-v0"),
-            "steps_synthetic": in_fresh_process(many_rate, "MemPlaceSteps-Synthetic-v0"),
-        },
-        "ppo_steps_per_cpu_s": {
-            "one_shot_readme": in_fresh_process(ppo_rate, "MemPlace-ResNet50-v0", 8192, "MlpPolicy", **README_ONE_SHOT),
-            "one_shot_by_id": in_fresh_process(ppo_rate, "MemPlace-ResNet50-v0", 256, "MultiInputPolicy", n_steps=256),
-            "game_readme": in_fresh_process(ppo_rate, "MallocGame-BERT-v0", 32768, "MlpPolicy", **README_GAME),
-            "game_by_id": in_fresh_process(ppo_rate, "MallocGame-BERT-v0", 256, "MultiInputPolicy", n_steps=256),
-        },
-        **in_fresh_process(event_speed.figures),
-        "import_beyond_gymnasium_s": process_seconds("import memplace_env") - process_seconds("import gymnasium"),
-        "first_kernel_call_s": first_call_seconds(),
-        "load_onnx": {
-            "BERT": in_fresh_process(load_figures, zoo_path("BERT"), batch=1, dims={"sequence": 384}),
-            "Llama-1B": in_fresh_process(load_figures, LLAMA, batch=1, dims={"sequence": 2048}),
-        },
-    }
-    if not quick:
-        plain = {name: reference_rate(name) for name in WORKLOADS}
-        figures["reference_maps_per_s"] = plain
-        figures["ratio_to_reference"] = {name: figures["maps_per_s_one_core"][name] / plain[name] for name in WORKLOADS}
-        game = figures["game"]
-        game["reference_decisions_per_s"] = reference_game_rate("BERT")
-        game["ratio_to_reference"] = game["rules_decisions_per_s_one_core"] / game["reference_decisions_per_s"]
-        game["xla_msa_bert_large_s"] = solver_seconds("xla-msa", "MallocGame-BERT-Large-v0")
-        game["beam_search_64_bert_s"] = solver_seconds("beam-search", "MallocGame-BERT-v0", width=64)
-        figures["exact"] = {}
-        for name in WORKLOADS:
-            solution = memplace_agents.make_agent("exact").solve(f"MemPlace-{name}-v0")
-            figures["exact"][name] = {"seconds": solution.seconds, "outcome": solution.outcome, "gap": solution.gap}
-    return figures
+def ratio_to_c(env_id: str, count: int = 4096, rounds: int = 15) -> dict[str, float]:
+    """Return the kernels' speed over that of `plain_c.c` by gcc's flags, for random assignments and some near native's.
+
+    All costs and levels of all assignments must be equal before anything is timed. Kernels and C take turns.
+    """
+    problem, rng = gym.make(env_id).unwrapped.problem, np.random.default_rng(0)  # type: ignore[attr-defined]
+    schedule = schedule_of(problem.task, "weights-before-results")
+    random, drawn = rng.integers(0, problem.task.backing + 1, (2, count, problem.num_decisions))
+    near = np.where(rng.random(random.shape) < 0.03, drawn, problem.native_assignment)
+    ratios = {}
+    for kind, assignments in (("random", random), ("near native", near)):
+        ours = partial(evaluate_assignments, schedule, assignments, problem.decision_of, threads=1)
+        for flags in (("-O3",), ("-O3", "-march=native")):
+            with tempfile.TemporaryDirectory() as folder:
+                library = compiled(Path(folder), *flags)
+            theirs = partial(evaluate_in_c, library, schedule, assignments, problem.decision_of)
+            require_equal(ours(), theirs(), f"{env_id}, {kind}")
+            least = [min(_processor_seconds(run) for _ in range(rounds)) for run in (ours, theirs)]
+            ratios[f"{kind}, {' '.join(flags)}"] = least[1] / least[0]
+    return ratios
+
+
+def _processor_seconds(run: Callable[[], Any]) -> float:
+    begin = time.process_time()
+    run()
+    return time.process_time() - begin
+
+
+def exact_run(env_id: str) -> dict[str, Any]:
+    """Return seconds, outcome and gap of the exact agent."""
+    solution = memplace_agents.make_agent("exact").solve(env_id)
+    return {"seconds": solution.seconds, "outcome": solution.outcome, "gap": solution.gap}
+
+
+def profile(agent: str, env_id: str, budget: int, parts: dict[str, Sequence[tuple[str, str]]]) -> dict[str, Any]:
+    """Return the seconds of a run, and each part's fraction of the time under the profiler, which slows Python down.
+
+    Args:
+        agent: the agent.
+        env_id: what it solves.
+        budget: plans of the run.
+        parts: functions of each part, by file and name; none of them calls another.
+    """
+    memplace_agents.make_agent(agent).solve(env_id, budget=budget // 10)  # imports, compiled kernels
+    seconds = memplace_agents.make_agent(agent).solve(env_id, budget=budget).seconds
+    profiler = cProfile.Profile()
+    profiler.runcall(memplace_agents.make_agent(agent).solve, env_id, budget=budget)
+    stats: Any = pstats.Stats(profiler)
+    spent = {(file.rsplit("/", 1)[-1], name): value[3] for (file, _, name), value in stats.stats.items()}
+    shares = {part: sum(spent.get(name, 0) for name in names) / stats.total_tt for part, names in parts.items()}
+    peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    return {"seconds": seconds, "shares": shares | {"rest": 1 - sum(shares.values())}, "peak_mb": peak_mb}
+
+
+EGRL_PARTS: Final[dict[str, Sequence[tuple[str, str]]]] = {
+    "simulator": [("evaluator.py", "__call__"), ("evaluator.py", "offer"), ("evaluator.py", "solution")],
+    "networks": [("actor.py", "posterior"), ("credit.py", "learn"), ("learner.py", "learn")],
+    "imagination": [("imagination.py", "imagined")],
+    "surrogate": [("surrogate.py", "annealed"), ("surrogate.py", "observe")],
+}
+MUZERO_PARTS: Final[dict[str, Sequence[tuple[str, str]]]] = {
+    "search": [("batched_search.py", "search")],
+    "training": [("muzero_run.py", "_learn")],
+    "annealing": [("player.py", "anneal")],
+}
+BERT, GAME, STEPS, RESNET = "MemPlace-BERT-v0", "MallocGame-BERT-v0", "MemPlaceSteps-BERT-v0", "MemPlace-ResNet50-v0"
+SAME_STEP: Final = {"autoreset_mode": "SameStep"}
+PROBES: Final[dict[str, Callable[[], Any]]] = {
+    "assignments/s of BERT, one core": partial(vector_rate, "BERT", 1),
+    "assignments/s of BERT, all cores": partial(vector_rate, "BERT", None),
+    "assignments/s of BERT, plain Python": partial(reference_rate, "BERT"),
+    "assignments/s of ResNet50, one core": partial(vector_rate, "ResNet50", 1),
+    "assignments/s of ResNet50, all cores": partial(vector_rate, "ResNet50", None),
+    "assignments/s of ResNet50, plain Python": partial(reference_rate, "ResNet50"),
+    "kernels over C, BERT": partial(ratio_to_c, BERT),
+    "kernels over C, ResNet50": partial(ratio_to_c, RESNET),
+    "seconds of a one-shot step": partial(step_seconds, BERT),
+    "seconds of a step of steps": partial(step_seconds, STEPS),  # a decision should take 40 us at most; our choice
+    "seconds of a step of a game": partial(step_seconds, GAME),
+    "seconds of a fork of a game": partial(fork_seconds, "BERT"),
+    "decisions/s of a game, rules alone": partial(rules_rate, "BERT"),
+    "decisions/s of a game, plain Python": partial(reference_game_rate, "BERT"),
+    **{
+        f"decisions/s of a game, {form}{', new arrays' if copy else ''}": partial(
+            steps_rate, "MallocGame-v0", observation=form, copy=copy, **GAME_SETTING
+        )
+        for form in ("dict", "flat")
+        for copy in (False, True)
+    },  # 200,000 at least with the same arrays, and 300,000 in steps; our choice
+    "decisions/s in steps": partial(steps_rate, STEPS, **SAME_STEP),
+    "decisions/s in steps, many programs": partial(steps_rate, "MemPlaceSteps-Train-v0", 500, **SAME_STEP),
+    "decisions/s in steps, synthetic": partial(steps_rate, "MemPlaceSteps-Synthetic-v0", 500, **SAME_STEP),
+    "decisions/s of games, one program": partial(steps_rate, GAME, 500, skip_forced=True, **SAME_STEP),
+    "decisions/s of games, many programs": partial(steps_rate, "MallocGame-Train-v0", 500, **SAME_STEP),
+    "decisions/s of games, synthetic": partial(steps_rate, "MallocGame-Synthetic-v0", 500, **SAME_STEP),
+    "PPO steps/s, one-shot": partial(ppo_rate, RESNET, 8192, "MlpPolicy", **README_ONE_SHOT),
+    "PPO steps/s, one-shot by id": partial(ppo_rate, RESNET, 256, "MultiInputPolicy", n_steps=256),
+    "PPO steps/s, game": partial(ppo_rate, GAME, 32768, "MlpPolicy", **README_GAME),
+    "PPO steps/s, game by id": partial(ppo_rate, GAME, 256, "MultiInputPolicy", n_steps=256),
+    "event ms, BERT nnp-i": partial(event_ms, "BERT", "nnp-i", dtype="float16", batch=16, dims={"sequence": 128}),
+    "event ms, BERT npu": partial(event_ms, "BERT", "intel-npu-4000", dtype="int8", batch=1, dims={"sequence": 128}),
+    "event ms, ResNet50 nnp-i": partial(event_ms, "ResNet50", "nnp-i", dtype="float16", batch=2),
+    "event ms, ResNet50 npu": partial(event_ms, "ResNet50", "intel-npu-4000", dtype="int8", batch=1),
+    "seconds to import": lambda: process_seconds("import memplace_env") - process_seconds("import gymnasium"),
+    "seconds of the first kernel": first_call_seconds,
+    "load BERT": partial(load_figures, zoo_path("BERT"), batch=1, dims={"sequence": 384}),
+    "load Llama-1B": partial(load_figures, zoo_path("Llama-1B"), batch=1, dims={"sequence": 2048}),
+    "seconds of xla-msa, BERT-Large": partial(solver_seconds, "xla-msa", "MallocGame-BERT-Large-v0"),
+    "exact, BERT": partial(exact_run, BERT),
+    "exact, ResNet50": partial(exact_run, RESNET),
+    "egrl, ResNet50": partial(profile, "egrl", RESNET, 4000, EGRL_PARTS),
+    "egrl, BERT": partial(profile, "egrl", BERT, 4000, EGRL_PARTS),
+    "muzero, GPT2": partial(profile, "muzero", "MallocGame-GPT2-v0", 20_000, MUZERO_PARTS),
+}
+"""Functions by what they measure."""
+
+
+def probe(name: str) -> Any:
+    """Return what a probe measures."""
+    return PROBES[name]()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="leave out the slow reference and the exact solver")
-    print(json.dumps(measure(parser.parse_args().quick), indent=2))
+    parser.add_argument("words", nargs="*", metavar="PROBE", help="words of names of probes (default: all probes)")
+    words = parser.parse_args().words
+    print(json.dumps({"processor": platform.processor() or platform.machine(), "cores": available_cores()}))
+    for name in PROBES:
+        if all(word in name for word in words):
+            with ProcessPoolExecutor(1) as pool:
+                print(json.dumps({name: pool.submit(probe, name).result()}), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Common parts of the benchmark scripts: flags, Markdown tables between markers, results files."""
+"""Flags and tables of scripts that are no experiments: proofs, the leaderboard, fuzzing."""
 
 from __future__ import annotations
 
@@ -7,29 +7,12 @@ import csv
 import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from memplace_env._lib.files import write_atomically
 from memplace_env.report.markdown import markdown_table
 
-__all__ = [
-    "MOST_ROWS",
-    "SHOWN",
-    "DataFile",
-    "benchmark_parser",
-    "markdown_table",
-    "milliseconds",
-    "publish",
-    "setting_text",
-]
-
-MOST_ROWS = 10
-"""Rows of a table on a page; what is longer goes into a data file beside it."""
-SHOWN = (
-    "AlexNet", "MobileNetV2", "ResNet50", "ResNet101", "ConvNeXt-tiny", "BERT", "GPT2", "ViT", "Swin-tiny",
-    "Whisper-tiny",
-)  # fmt: skip
-"""Ten programs with one-shot ids on nnp-i: the rows of tables that a person reads."""
+__all__ = ["DataFile", "benchmark_parser", "markdown_table", "publish"]
 
 
 def benchmark_parser(description: str | None, writes: bool = True) -> argparse.ArgumentParser:
@@ -82,15 +65,3 @@ def publish(tables: Mapping[str, str], documents: Sequence[Path], data: Mapping[
         for name, table in (data or {}).items():
             (document.parent / "data").mkdir(exist_ok=True)
             write_atomically(document.parent / "data" / name, table.csv())
-
-
-def setting_text(record: Mapping[str, Any]) -> str:
-    """Return the type, batch and dims of an environment's arguments: "int8, batch 4, sequence 128"."""
-    dims = [f"{key} {value}" for key, value in record.get("dims", {}).items()]
-    batch = [f"batch {record['batch']}"] if "batch" in record else []
-    return ", ".join([*([record["dtype"]] if "dtype" in record else []), *batch, *dims])
-
-
-def milliseconds(seconds: float, digits: int = 3) -> str:
-    """Return a time in milliseconds with so many digits behind the point."""
-    return f"{seconds * 1e3:.{digits}f}"

@@ -1,15 +1,14 @@
 """Published figures that the simulator must agree with."""
 
-from pathlib import Path
-
 import pytest
 
-from benchmarks import anchors, estimators, event_anchors, nnp_i, tpu_cmem
+from benchmarks.experiments import anchors, estimators, event_anchors, nnp_i, tpu_cmem
+from benchmarks.harness import ROOT
 from memplace_env.machine.accelerator import load_accelerator
 from memplace_env.machine.costs import Roofline
 from memplace_env.machine.costs.tiled import Tiled
 
-DERATED = Path(anchors.__file__).parent / "data" / "tpu-v4i-derated.toml"
+DERATED = ROOT / "benchmarks" / "data" / "tpu-v4i-derated.toml"
 
 
 @pytest.mark.parametrize("anchor", [*anchors.NNP_I, *anchors.TPU_V4I])

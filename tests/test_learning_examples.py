@@ -1,16 +1,18 @@
 """The examples and README's learning lines learn: they end above what needs no search."""
 
 import json
+import re
 import subprocess
 import sys
 from itertools import islice
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import gymnasium as gym
+import numpy as np
 import pytest
 import torch
 
-from benchmarks.readme_lines import run_lines
 from examples import mcts, ppo
 
 ROOT = Path(__file__).parents[1]
@@ -83,6 +85,33 @@ def test_tree_search_is_better_than_xlas_solver():
     assert found > XLA
     assert found == mcts.search(env, 24, seed=0)
     assert mcts.search(env, 1, seed=0) < found
+
+
+class Learned(NamedTuple):
+    """One of README's calls of `learn`: environment, steps and mean return of the last 100 episodes."""
+
+    env_id: str
+    steps: int
+    mean: float
+
+
+def run_lines(divisor: int) -> list[Learned]:
+    """Run the second block of README's Python in order, each call of `learn` with its steps divided, without logs."""
+    _, block = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
+    parts = re.split(r"(?<=\n)(?=\w+ = VecMonitor)", block.replace('"verbose": 1', '"verbose": 0'))
+    names: dict[str, Any] = {}
+    exec(f"import gymnasium as gym\nimport memplace_env\n{parts[0]}", names)
+    return [_learn(part, divisor, names) for part in parts[1:]]
+
+
+def _learn(lines: str, divisor: int, names: dict[str, Any]) -> Learned:
+    shorter = re.sub(r"learn\(([\d_]+)\)", lambda found: f"learn({int(found[1]) // divisor})", lines)
+    exec(shorter, names)
+    (name,) = re.findall(r"^(\w+) = .*learn\(", lines, re.MULTILINE)
+    (env_id,) = re.findall(r'make_vec\("([\w-]+)"', lines)
+    model = names[name]
+    mean = float(np.mean([episode["r"] for episode in model.ep_info_buffer]))
+    return Learned(env_id, model.num_timesteps, mean)
 
 
 def test_the_learning_lines_of_the_readme_learn():

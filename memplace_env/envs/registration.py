@@ -16,7 +16,8 @@ _IDS: dict[str, Any] = json.loads(files("memplace_env.envs").joinpath("ids.json"
 
 ONE_SHOT: dict[str, dict[str, Any]] = _IDS["one-shot"]
 """Settings of `MemPlace-<name>-v0` by name; the default workload is the one with that name, the default chip nnp-i.
-Chosen by the rule of `benchmarks/suite.py`: programs where search gains something over heuristics (docs/programs.md).
+Chosen by the rule of `benchmarks/experiments/suite.py`: programs where search gains something over heuristics
+(docs/programs.md).
 """
 
 GAME: dict[str, dict[str, Any]] = _IDS["game"]
@@ -24,8 +25,8 @@ GAME: dict[str, dict[str, Any]] = _IDS["game"]
 
 VARIANTS: dict[str, dict[str, Any]] = _IDS["variants"]
 """Variants by the end of their ids, such as "Sliced": the `settings` that a variant adds, and by formulation to what:
-names of registered settings, or settings by name. Chosen by the rules of `benchmarks/sliced_ids.py` and
-`benchmarks/event.py`.
+names of registered settings, or settings by name. Chosen by the rules of `benchmarks/experiments/sliced_ids.py` and
+`benchmarks/experiments/event.py`.
 """
 
 MANY = ("Train", "Validation", "Test", "Synthetic")

@@ -4,13 +4,10 @@ import gc
 import json
 import weakref
 from functools import partial
-from itertools import pairwise
-from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from benchmarks import device as script
+from benchmarks.experiments import device as script
 from benchmarks.ledger import Ledger
 from memplace_agents.learning.torch_threads import one_thread
 from memplace_env._lib.errors import ExecutionError
@@ -69,32 +66,6 @@ def measured(task, tmp_path_factory):
     return again
 
 
-class StoppedError(Exception):
-    """Interrupt it, like a machine that is taken away."""
-
-
-@pytest.mark.parametrize("after", [1, 3])
-def test_it_goes_on_where_it_was_stopped(task, tmp_path, monkeypatch, after):
-    timed, ledger, plans = script.timed, Ledger(tmp_path / "plans.jsonl", script.KEY), []
-
-    def stopped(bench, plan, runs=1):
-        plans.append(plan)
-        if len(plans) == after + 1:
-            raise StoppedError
-        return timed(bench, plan, 1)
-
-    monkeypatch.setattr(script, "RESULTS", tmp_path)
-    monkeypatch.setattr(script, "resolve_task", lambda network, chip: task)
-    monkeypatch.setattr(script, "searched", partial(script.searched, seconds=60, measurements=5, runs=1))
-    monkeypatch.setattr(script, "timed", stopped)
-    with pytest.raises(StoppedError):
-        script.measure("small", "chip", FakeDevice(recorded), ledger, plans=2)
-    assert [record["plan"] for record in ledger.records] == [0, 1, *script.SEARCHES][:after]
-    again = script.measure("small", "chip", FakeDevice(recorded), ledger, plans=2)
-    assert [record["plan"] for record in again] == [0, 1, *script.SEARCHES]
-    assert len(plans) == 5 + 1, "each is timed once, and that which was stopped again"
-
-
 def test_the_device_has_one_network_at_a_time(task, tmp_path, monkeypatch):
     """The bench of the last one is gone before the next, even if it is in a cycle, as those of environments are."""
     alive = []
@@ -117,40 +88,6 @@ def test_the_device_has_one_network_at_a_time(task, tmp_path, monkeypatch):
     finally:
         gc.enable()
     assert len(alive) == 2
-
-
-def test_searches_end(task, tmp_path, monkeypatch):
-    monkeypatch.setattr(script, "RESULTS", tmp_path)
-    limits = {}
-
-    def agent(name):
-        def solve(env, budget, seed, time_limit):
-            limits[name] = budget, time_limit
-            return SimpleNamespace(plan=native_plan(task))
-
-        return SimpleNamespace(make=lambda: SimpleNamespace(solve=solve))
-
-    agents = ("greedy-player", "portfolio", "game-local-search")
-    monkeypatch.setattr(script, "agent_specs", lambda: {name: agent(name) for name in agents})
-    judge = simulator.DeviceSimulator(lambda: FakeDevice(recorded), task=task)
-    bench = judge.bench(task.program, task.accelerator, native_plan(task))
-    assert [name for name, _ in script.searched(bench, judge, runs=1)] == list(script.SEARCHES)
-    assert [limits[name] for name in agents] == [(1, None), (10**6, 60), (200, 60)]
-
-
-def test_the_chip_is_for_all_networks_from_the_start(tmp_path, monkeypatch):
-    def run(command, check, cwd):
-        models = [word for flag, word in pairwise(command) if flag == "--model"]
-        assert models == ["ResNet50", "BERT", "MobileNetV2", "AlexNet"]
-        assert (Path(cwd) / "memplace_env" / "cli").is_dir()
-        assert check
-        raise StoppedError
-
-    monkeypatch.setattr("memplace_env.backends.cuda.cuda.open_cuda", lambda: FakeDevice(recorded))
-    monkeypatch.setattr(script, "RESULTS", tmp_path)
-    monkeypatch.setattr(script.subprocess, "run", run)
-    with pytest.raises(StoppedError):
-        script.measured(["BERT", "AlexNet"])
 
 
 def test_records_are_what_model_and_clock_say(task, measured):

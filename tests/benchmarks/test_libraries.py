@@ -6,10 +6,10 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from benchmarks.libraries.comparison import code_lines, glue
-from benchmarks.libraries.environments import LIBRARIES, ROOT
-from benchmarks.libraries.measured import FreeVectorEnv, episode_length
-from benchmarks.libraries.trial import trial
+from benchmarks.experiments.libraries import LIBRARIES, code_lines
+from benchmarks.experiments.library_recorder import FreeVectorEnv, episode_length
+from benchmarks.experiments.library_trial import trial
+from benchmarks.harness import ROOT
 
 GAME = "MallocGame-BERT-v0"
 RANDOM_PLAY = 2.3
@@ -33,7 +33,7 @@ def arguments(source):
 
 def test_the_page_shows_the_files():
     page = (ROOT / "docs" / "libraries.md").read_text("utf-8")
-    assert f"<!-- glue:begin -->\n{glue()}\n<!-- glue:end -->" in page
+    assert all(f"{library.glue}.py) | `{' '.join(library.requirements)}`" in page for library in LIBRARIES)
 
 
 @pytest.mark.parametrize("library", LIBRARIES, ids=lambda library: library.glue)

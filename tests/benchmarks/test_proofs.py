@@ -1,12 +1,10 @@
 """The campaign of proofs: what counts as before and now, and the plans that are kept."""
 
-import json
-
 import numpy as np
 import pytest
 
 from benchmarks import leaderboard_known, proofs
-from benchmarks.learning import runs
+from benchmarks.experiments import learning
 from memplace_agents import make_agent
 from memplace_env.leaderboard.pinned import task_of
 from memplace_env.leaderboard.suite import best_known
@@ -25,7 +23,7 @@ def record(env_id, latency_ps, bound_ps, known=(200, 100), series=proofs.NOW):
 @pytest.fixture
 def recorded(tmp_path, monkeypatch):
     monkeypatch.setattr(proofs, "RESULTS", tmp_path / "proofs.jsonl")
-    monkeypatch.setattr(proofs, "PLANS", tmp_path / "plans")
+    monkeypatch.setattr(proofs, "PLANS", tmp_path / "plans.zip")
     ledger = proofs.Ledger(proofs.RESULTS, proofs.FIELDS)
     return ledger.add
 
@@ -89,8 +87,9 @@ def test_tables_are_of_each_suite():
 
 
 def test_no_run_of_ours_is_faster_than_the_best_known_plan():
-    every = [json.loads(line) for line in runs.RESULTS.read_text().splitlines()]
-    records = [run for run in every if run["id"] in best_known() and "latency_ps" in run]
+    records = [
+        run for run in learning.EXPERIMENTS[0].open().records if run["id"] in best_known() and "latency_ps" in run
+    ]
     worst = max(records, key=lambda run: best_known()[run["id"]].best_ps / run["latency_ps"])
     # Two plans of before plans were kept, of CLIP and ConvNeXt-tiny-edge-tpu, are faster by less than a thousandth.
     assert best_known()[worst["id"]].best_ps < 1.001 * worst["latency_ps"], f"keep the plan of {worst}"

@@ -12,7 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.tables import MOST_ROWS, DataFile, benchmark_parser, markdown_table, publish
+from benchmarks.harness import MOST_ROWS
+from benchmarks.tables import DataFile, benchmark_parser, markdown_table, publish
 from tests.fuzz.campaign import FAILURES
 from tests.fuzz.interrupts import signals_of
 from tests.fuzz.worker import kind_module

@@ -119,7 +119,7 @@ class Reference(NamedTuple):
 def known_settings(formulation: Formulation) -> Mapping[Setting, Reference]:
     """Return the settings of a formulation that splits draw from, with their references.
 
-    `settings.json` holds them, which `python -m benchmarks.many_programs --register` writes by the rule of its
+    `settings.json` holds them, which `python -m benchmarks run many-programs --write` writes by the rule of its
     docstring.
     """
     table = json.loads(files("memplace_env.envs.many").joinpath("settings.json").read_text("utf-8"))

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import tflite
 
+from benchmarks.vela_networks import networks
 from memplace_env._lib.errors import MemPlaceError, PlanError, WorkloadError
 from memplace_env.backends.export.tflite_file import NAME, with_offline_plan
 from memplace_env.placement.compiler import native_plan, place_levels
@@ -23,9 +24,8 @@ from memplace_env.program.program import TensorKind
 from memplace_env.program.slicing import sliced
 from tests.by_hand import machine
 from tests.program.tflite.writer import T, load_bytes, op, write
-from tests.source import ROOT
 
-NETWORKS = ROOT / "benchmarks" / "data" / "vela-more"
+NETWORKS = networks() / "vela-more"
 
 Where = dict[str, tuple[int, int, int]]
 """Blocks by name of a tensor: offset, first and last op of its block in fast memory."""

@@ -9,13 +9,11 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from benchmarks import many_programs
-from benchmarks.ledger import Ledger
 from memplace_env._lib.errors import AcceleratorError, EnvError, WorkloadError
 from memplace_env.envs.many.drawn import LEAST_GAIN, MOST_LOADED
 from memplace_env.envs.many.draws import LEAST_OPS, MOST_OPS, SplitDraws, SyntheticDraws, draws_of
 from memplace_env.envs.many.many_games import drawn_game
-from memplace_env.envs.many.setting import FIELDS, Setting, known_settings
+from memplace_env.envs.many.setting import Setting, known_settings
 from memplace_env.envs.registration import Formulation
 from memplace_env.envs.splits import FORMULATIONS, SPLITS, Split, chip_split, group_of, group_split
 from memplace_env.machine.accelerator import accelerator_names, load_accelerator
@@ -60,22 +58,6 @@ def test_each_step_of_a_draw_is_uniform(formulation, split):
     drawn = Counter(group(draws.draw(rng, {})) for _ in range(DRAWS))
     expected = DRAWS / len(draws.groups)
     assert all(abs(drawn[name] - expected) < 5 * math.sqrt(expected) for name in draws.groups)
-
-
-def test_the_data_is_what_the_rule_gives():
-    """The file in the package holds the measurements on record, of every setting with a gain that is a unit."""
-    wanted = [*many_programs.measured(), *many_programs.left_out()]
-    records = Ledger(many_programs.RESULTS, many_programs.KEY).of(wanted)
-    assert len(records) == len(wanted)
-    assert many_programs.LEAST == LEAST_GAIN
-    for formulation in FORMULATIONS:
-        mine = [one for one in records if one["formulation"] == formulation and many_programs.counts_enough(one)]
-        settings = {
-            Setting.of({key: one.get(key) for key in FIELDS} | {"program": one["workload"]}): one for one in mine
-        }
-        known = known_settings(formulation)
-        assert list(settings) == list(known)
-        assert all(known[one] == (record["backing_s"], record["cheap_s"]) for one, record in settings.items())
 
 
 @pytest.mark.parametrize("formulation", FORMULATIONS)

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.vela_networks import networks
 from memplace_env.program.frontends.lowered.fusion import FUSIONS
 from memplace_env.program.frontends.tflite import load_tflite
 from memplace_env.program.program import GEOMETRY, Program, TensorKind
 from tests.program.tflite.writer import Op, T, load, op
-from tests.source import ROOT
 
-DATA = ROOT / "benchmarks" / "data" / "vela"
+DATA = networks() / "vela"
 NETWORKS = ("mobilenet_v2", "efficientnet_b0", "resnet50")
 
 

@@ -1,0 +1,157 @@
+"""Published figures beside the simulator's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import onnx
+
+from benchmarks.experiments import estimators, event_anchors, nnp_i, tpu_cmem
+from benchmarks.harness import Experiment, Records, Render, Rows, as_rows, heads, table
+from benchmarks.ledger import Record
+from memplace_env.machine.costs import CostModel, Roofline
+from memplace_env.machine.costs.tiled import Tiled
+from memplace_env.placement.compiler import native_report
+from memplace_env.placement.resolve_task import resolve_task
+
+LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
+"""Folder of public networks without weights in the package onnx."""
+
+EDGE_TPU_MS: dict[str, tuple[str | Path, float]] = {
+    "MobileNetV2": ("MobileNetV2", 2.6),
+    "SqueezeNet": (LIGHT / "light_squeezenet.onnx", 2.0),
+    "Inception v1": (LIGHT / "light_inception_v1.onnx", 4.1),
+    "DenseNet": (LIGHT / "light_densenet121.onnx", 25.0),
+    "VGG19": (LIGHT / "light_vgg19.onnx", 357.0),
+}
+"""Workload and milliseconds on Coral's Dev Board (coral.ai, benchmarks), of its networks at 224 x 224 that we have."""
+
+HC31, MLPERF, ISCA = "Intel, Hot Chips 31", "MLPerf 0.5, offline", "Jouppi et al., ISCA 2021, fig. 10"
+
+
+class Anchor(NamedTuple):
+    """One published figure.
+
+    Attributes:
+        name: the subject of the figure, and its unit.
+        published: the figure.
+        source: publication.
+        simulate: function that returns our figure under a cost model.
+        digits: digits behind the point.
+        bound: largest relative error that is required; None if none is.
+        has_tiling: True if the chip's description has a section on tiling.
+    """
+
+    name: str
+    published: float
+    source: str
+    simulate: Callable[[CostModel], float]
+    digits: int = 2
+    bound: float | None = None
+    has_tiling: bool = True
+
+    def simulated(self) -> dict[str, float]:
+        """Return our figures by the name of the cost model."""
+        models: dict[str, CostModel] = {"roofline": Roofline()} | ({"tiled": Tiled()} if self.has_tiling else {})
+        return {name: self.simulate(model) for name, model in models.items()}
+
+    def error(self, simulated: float) -> float:
+        """Return the relative error of one of our figures."""
+        return simulated / self.published - 1
+
+
+def edge_tpu_ms(workload: str | Path, model: CostModel) -> float:
+    """Return the latency on edge-tpu under the native compiler's plan."""
+    return native_report(resolve_task(workload, "edge-tpu", costs=model)).latency_s * 1e3
+
+
+def _nnp_i(tops: int, source: str) -> Anchor:
+    name = f"NNP-I at {tops} TOPS, ResNet-50 int8, six pairs of engines with batch 4, images/s"
+    simulate = partial(nnp_i.images_per_s, nnp_i.THROUGHPUT, tops)
+    return Anchor(name, nnp_i.PUBLISHED[tops], source, simulate, digits=0, bound=0.2)
+
+
+def _cmem(case: tpu_cmem.Case, bound: float | None = None) -> Anchor:
+    name = f"TPUv4i, {case.workload} {case.scenario}, batch {case.batch}, gain by CMEM"
+    return Anchor(name, case.published, ISCA, partial(tpu_cmem.speedup, case), bound=bound)
+
+
+NNP_I = (_nnp_i(48, HC31), _nnp_i(85, MLPERF))
+TPU_V4I = (_cmem(tpu_cmem.SERVER, 0.1), _cmem(tpu_cmem.OFFLINE))
+TPU_V4I_BERT = (_cmem(tpu_cmem.BERT_SERVER, 0.15), _cmem(tpu_cmem.BERT_OFFLINE))
+ZIGZAG = Anchor(
+    "ZigZag's tpu_like, ResNet-50, 54 layers, cycles",
+    estimators.ZIGZAG_CYCLES,
+    "ZigZag",
+    estimators.zigzag_cycles,
+    digits=0,
+)
+EDGE_TPU = tuple(
+    Anchor(
+        f"Edge TPU, {name}, ms",
+        published,
+        "coral.ai, Dev Board",
+        partial(edge_tpu_ms, workload),
+        digits=1,
+        has_tiling=False,
+    )
+    for name, (workload, published) in EDGE_TPU_MS.items()
+)
+ANCHORS = (*NNP_I, *TPU_V4I, *TPU_V4I_BERT, ZIGZAG, *EDGE_TPU)
+
+
+def anchor_table() -> Rows:
+    """Return a row for each anchor; the error is the tiled figure's where there is one."""
+    titles = ["anchor", "published", "source", "roofline", "tiled", "error", "bound", "met"]
+    return as_rows(titles, [_row(anchor) for anchor in ANCHORS])
+
+
+def _row(anchor: Anchor) -> list[str]:
+    figures = anchor.simulated()
+    error = anchor.error(figures.get("tiled", figures["roofline"]))
+    ours = [f"{figures[name]:.{anchor.digits}f}" if name in figures else "–" for name in ("roofline", "tiled")]
+    bound, met = "–", "–"
+    if anchor.bound is not None:
+        bound, met = f"{anchor.bound:.0%}", "yes" if abs(error) <= anchor.bound else "no"
+    return [anchor.name, f"{anchor.published:.{anchor.digits}f}", anchor.source, *ours, f"{error:+.0%}", bound, met]
+
+
+TABLES: dict[str, Callable[[], Rows]] = {
+    "anchors": anchor_table,
+    "anchors-nnp-i": nnp_i.bracket_table,
+    "anchors-hbm": tpu_cmem.memory_table,
+    "anchors-cmem": tpu_cmem.capacity_table,
+    "anchors-event": event_anchors.table,
+    "anchors-scale-sim": estimators.scale_sim_table,
+    "anchors-zigzag": estimators.zigzag_table,
+}
+"""Functions that make the tables, by the name of their markers."""
+
+
+def measure(setting: Record) -> Record:
+    """Return the rows of a table."""
+    return {**setting, "rows": TABLES[setting["table"]]()}
+
+
+def of(name: str) -> Render:
+    """Return what shows a table."""
+
+    def rows(records: Records) -> Rows:
+        return next((record["rows"] for record in records if record["table"] == name), [])
+
+    return table(heads, rows)
+
+
+EXPERIMENTS = [
+    Experiment(
+        "anchors",
+        __doc__,
+        {f"docs/model.md#{name}": of(name) for name in TABLES},
+        lambda records: [{"table": name} for name in TABLES],
+        measure,
+        key=("table",),
+    )
+]

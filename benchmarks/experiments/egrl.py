@@ -1,0 +1,172 @@
+"""EGRL beside local search, rules and proofs, at equal evaluations and in equal time, and without one of its parts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from itertools import product
+from operator import itemgetter
+
+from benchmarks.experiments import learning_statistics as statistics
+from benchmarks.experiments.learning import IDS, MAPS, best_rule, campaign
+from benchmarks.experiments.learning_curves import Panel, draw, grid_to
+from benchmarks.experiments.learning_runs import BEST_RULE, EXACT, SEARCHES, SEEDS, free, limited
+from benchmarks.experiments.learning_statistics import Shares
+from benchmarks.harness import Records, Row, data, heads, table
+from benchmarks.ledger import Record
+from memplace_agents.egrl.egrl_config import CONFIGS
+from memplace_env.envs.registration import Formulation
+
+PROGRAMS = tuple(MAPS.values())
+FEW, MANY = 1_000, 4_000
+"""Maps on `IDS` and on `PROGRAMS`."""
+EGRL = "egrl"
+OTHERS = {SEARCHES[Formulation.ONE_SHOT]: "local search", "cross-entropy": "cross-entropy"}
+"""Searches beside it, and their names in tables; EGRL's lead is over the first."""
+BASELINES = ("all-backing", "results-first", "weights-first", "native", "density-greedy", "all-fastest")
+"""Rules from which EGRL's speed-up is counted, weaker ones first."""
+
+
+def runs(records: Records) -> list[Record]:
+    """Return the settings of all runs; other searches with EGRL's seconds follow once these are known."""
+    every, solvers = range(SEEDS), (EGRL, *OTHERS)
+    searches = [limited(e, solver, seed, plans=MANY) for seed, e, solver in product(every, PROGRAMS, solvers)]
+    few = [limited(e, solver, seed, plans=FEW) for seed, e, solver in product(every, IDS, solvers)]
+    equal = [
+        limited(env_id, solver, seed, seconds=seconds)
+        for (env_id, seconds), solver, seed in product(seconds_of(records).items(), OTHERS, every)
+    ]
+    return [*free(tuple(dict.fromkeys((*PROGRAMS, *IDS)))), *searches, *few, *equal]
+
+
+def seconds_of(records: Records) -> dict[str, float]:
+    """Return EGRL's mean processor seconds for `MANY` maps of each program that has records, rounded up."""
+    took = {
+        env_id: [r["took_s"] for r in records if (r["id"], r["solver"], r.get("plans")) == (env_id, EGRL, MANY)]
+        for env_id in PROGRAMS
+    }
+    return {env_id: float(math.ceil(sum(found) / len(found))) for env_id, found in took.items() if found}
+
+
+def results(records: Records) -> list[dict[str, str]]:
+    """Return a row for each program, and one for the first ids: percentages of the best known gain."""
+    rows = []
+    for name, env_id in MAPS.items():
+        seconds = seconds_of(records)[env_id]
+        equal = [Shares.of(records, (env_id,), solver, seconds=seconds).cell() for solver in OTHERS]
+        rows.append(_row(records, name, (env_id,), MANY, equal))
+    return [*rows, _row(records, f"{len(IDS)} ids", IDS, FEW, [""] * len(OTHERS))]
+
+
+def _row(records: Records, title: str, env_ids: tuple[str, ...], plans: int, equal: Sequence[str]) -> dict[str, str]:
+    others, egrl = _shares(records, env_ids, plans)
+    seconds = [shares.seconds.mean() for shares in (egrl, *others, Shares.of(records, env_ids, EXACT))]
+    return {
+        "environments": f"{title}, {plans:,} maps",
+        "best rule": best_rule(records, env_ids).cell(),
+        **dict(zip(OTHERS.values(), (found.cell() for found in others), strict=True)),
+        "EGRL": egrl.cell(),
+        "EGRL ahead by": statistics.difference(egrl, others[0]),
+        **dict(zip((f"{title} in EGRL's time" for title in OTHERS.values()), equal, strict=True)),
+        f"s: EGRL, {', '.join(OTHERS.values())}, exact": " / ".join(f"{mean:.1f}" for mean in seconds),
+    }
+
+
+def _shares(records: Records, env_ids: Sequence[str], plans: int) -> tuple[list[Shares], Shares]:
+    """Return the shares of the other searches, and of EGRL."""
+    *others, egrl = (Shares.of(records, env_ids, solver, plans=plans) for solver in (*OTHERS, EGRL))
+    return others, egrl
+
+
+def baselines(records: Records) -> list[dict[str, str]]:
+    """Return the percentage by which EGRL's plans are faster than those of rules, a row for each program."""
+    rows = []
+    for name, env_id in MAPS.items():
+        egrl = statistics.mean_speedup(records, env_id, EGRL, plans=MANY)
+        solvers = {rule: f"native:{rule}" for rule in BASELINES} | {"best rule": BEST_RULE}
+        over = {title: egrl / statistics.mean_speedup(records, env_id, solver) for title, solver in solvers.items()}
+        rows.append({"EGRL's plans over": name} | {title: f"{100 * (more - 1):+.1f}" for title, more in over.items()})
+    return rows
+
+
+def picture(records: Records) -> bytes:
+    """Return the curves of each program over the maps evaluated."""
+    grid, shown, panels = grid_to(MANY), {EGRL: "EGRL", **OTHERS}, []
+    for name, env_id in MAPS.items():
+        ids = (env_id,)
+        curves = {title: statistics.curves(records, ids, solver, grid, plans=MANY) for solver, title in shown.items()}
+        panels.append(Panel(name, "maps evaluated", grid, curves, {"best rule": best_rule(records, ids).mean}))
+    return draw(panels)
+
+
+def figures(records: Records) -> str:
+    """Return a file of the figures of the first ids: a row for each."""
+    others, egrl = _shares(records, IDS, FEW)
+    found = dict(zip((*OTHERS.values(), "EGRL"), (*others, egrl), strict=True))
+
+    def share(shares: Shares) -> Callable[[Row], str]:
+        return lambda row: f"{shares.of_instances[row[0]]:.2f}"
+
+    def seconds(shares: Shares) -> Callable[[Row], str]:
+        return lambda row: f"{shares.seconds.mean(axis=0)[row[0]]:.1f}"
+
+    columns = {
+        "id": itemgetter(1),
+        "best rule %": share(best_rule(records, IDS)),
+        **{f"{title} %": share(shares) for title, shares in found.items()},
+        **{f"{title} s": seconds(shares) for title, shares in found.items()},
+    }
+    return str(data(columns, lambda records: enumerate(IDS))(records))
+
+
+PARTS = {EGRL: "default"} | {f"egrl:{name}": name.replace("-", " ") for name in CONFIGS if name.startswith("no-")}
+"""The default, and the solvers that are it without one of its parts, with their names in the table."""
+HALVES = {
+    "egrl:paper": "paper, both",
+    "egrl:paper-ea": "paper, population alone",
+    "egrl:paper-pg": "paper, gradient alone",
+}
+"""The published method, and its halves."""
+
+
+def ablations(solvers: dict[str, str]) -> Callable[[Records], list[dict[str, str]]]:
+    """Return what makes rows of solvers: percentages of the best known gain at `MANY` maps, and that of the first."""
+
+    def rows(records: Records) -> list[dict[str, str]]:
+        whole, found = Shares.of(records, PROGRAMS, next(iter(solvers)), plans=MANY), []
+        for solver, title in sorted(solvers.items(), key=lambda item: item[0] == "egrl:paper"):
+            shares = Shares.of(records, PROGRAMS, solver, plans=MANY)
+            of_each = {n: Shares.of(records, (env_id,), solver, plans=MANY).cell() for n, env_id in MAPS.items()}
+            change = "" if solver == next(iter(solvers)) else statistics.difference(shares, whole)
+            sums = {"mean": f"{shares.mean:.1f}", "against the whole": change, "s": f"{shares.seconds.mean():.1f}"}
+            found.append({"EGRL": title, **of_each, **sums})
+        return found
+
+    return rows
+
+
+EXPERIMENTS = [
+    campaign(
+        "egrl",
+        "EGRL beside local search, rules and proofs, at equal evaluations and in equal time.",
+        runs,
+        {
+            "docs/egrl.md#egrl": table(heads, results),
+            "docs/egrl.md#egrl-baselines": table(heads, baselines),
+            "docs/data/egrl-ids.csv": figures,
+            "docs/pictures/egrl.png": picture,
+        },
+    ),
+    campaign(
+        "egrl-ablations",
+        "EGRL without one of its parts, and the published method with both halves and with each alone.",
+        lambda records: [
+            limited(env_id, solver, seed, plans=MANY)
+            for seed, solver, env_id in product(range(SEEDS), (*PARTS, *HALVES), PROGRAMS)
+        ],
+        {
+            "docs/egrl.md#egrl-ablations": table(heads, ablations(PARTS)),
+            "docs/egrl.md#egrl-halves": table(heads, ablations(HALVES)),
+        },
+    ),
+]

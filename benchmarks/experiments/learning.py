@@ -1,0 +1,345 @@
+"""Learning agents, searches, rules and proofs in processor time of one core: games, open games, maps, and XLA's solver.
+
+Runs and their budgets are those of `learning_runs`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+from operator import itemgetter
+from typing import Final
+
+import numpy as np
+
+from benchmarks.experiments import learning_statistics as statistics
+from benchmarks.experiments.learning_curves import Panel, draw, grid_to
+from benchmarks.experiments.learning_runs import (
+    BEST_RULE,
+    EXACT,
+    KEY,
+    PROOF_S,
+    SEARCHES,
+    SEEDS,
+    XLA,
+    first_ids,
+    free,
+    limited,
+    measure,
+    staged,
+)
+from benchmarks.experiments.learning_statistics import Shares
+from benchmarks.harness import Columns, Experiment, Records, Render, Row, data, table
+from benchmarks.ledger import Record
+from memplace_env.envs.registration import Formulation
+from memplace_env.leaderboard.scores import Floats
+from memplace_env.leaderboard.suite import best_known
+
+SECONDS: Final = 60.0
+
+GAMES: Final = tuple(first_ids(Formulation.GAME, 12))
+SEARCH: Final = SEARCHES[Formulation.GAME]
+PLAYERS: Final = {SEARCH: "local search", "muzero": "MuZero", "ppo": "PPO", "cross-entropy": "cross-entropy"}
+"""Solvers of games with seeds, and their names in tables."""
+ENOUGH: Final = 98.0
+"""Percentage of the best known gain from which a game counts as played well."""
+
+
+def game_runs(records: Records = ()) -> list[Record]:
+    """Return the runs on games; all games with one seed come before the next seed."""
+    seeded = product(range(SEEDS), GAMES, PLAYERS)
+    return [*free(GAMES), *(limited(env_id, solver, seed, seconds=SECONDS) for seed, env_id, solver in seeded)]
+
+
+def game_shares(records: Records) -> dict[str, Shares]:
+    """Return the shares of each row of the table."""
+    return {
+        "greedy player": Shares.of(records, GAMES, "greedy-player"),
+        "XLA's better public set": Shares.best(*(Shares.of(records, GAMES, solver) for solver in XLA)),
+        "best rule": Shares.of(records, GAMES, BEST_RULE),
+        **{title: Shares.of(records, GAMES, solver, seconds=SECONDS) for solver, title in PLAYERS.items()},
+        "exact": Shares.of(records, GAMES, EXACT),
+    }
+
+
+def named(shares: Callable[[Records], dict[str, Shares]]) -> Callable[[Records], list[tuple[str, Shares, Shares]]]:
+    """Return rows of shares: a solver's name, its shares, and those of local search, or of the exact agent."""
+
+    def rows(records: Records) -> list[tuple[str, Shares, Shares]]:
+        found = shares(records)
+        other = found.get("local search" if "MuZero" in found else "exact")
+        assert other is not None
+        return [(title, own, other) for title, own in found.items()]
+
+    return rows
+
+
+def ahead(of: str) -> Callable[[Row], str]:
+    """Return a cell: the instances on which a solver is ahead of another one, whose own row is empty."""
+    return lambda row: "" if row[0] == of else str(statistics.ahead(row[1], row[2]))
+
+
+SOLVER: Final[Columns] = {
+    "solver": itemgetter(0),
+    "mean": lambda row: row[1].cell(),
+    "worst game": lambda row: f"{row[1].of_instances.min():.1f}",
+}
+
+
+def game_figures(shares: dict[str, Shares], records: Records) -> Columns:
+    """Return the columns of all figures; a row is a game and its number."""
+    proven = {record["id"] for record in records if record["solver"] == EXACT and record["proven"]}
+
+    def of(title: str, form: str, figure: Callable[[Shares, int], float]) -> Callable[[Row], str]:
+        return lambda row: format(figure(shares[title], row[0]), form)
+
+    columns: dict[str, Callable[[Row], object]] = {
+        "game": itemgetter(1),
+        "best known ms": lambda row: f"{best_known()[row[1]].best_ps / 1e9:.6f}",
+        "proven": lambda row: "yes" if row[1] in proven else "no",
+        **{f"{title} %": of(title, ".2f", lambda s, column: s.of_instances[column]) for title in shares},
+    }
+    for title in PLAYERS.values():
+        columns[f"{title} least %"] = of(title, ".2f", lambda s, column: s.values[:, column].min())
+        columns[f"{title} most %"] = of(title, ".2f", lambda s, column: s.values[:, column].max())
+        columns[f"{title} s"] = of(title, ".1f", lambda s, column: s.seconds[0, column])
+        columns[f"{title} games played"] = of(title, ".0f", lambda s, column: s.plans[:, column].mean())
+    return columns | {"exact s": of("exact", ".1f", lambda s, column: s.seconds[0, column])}
+
+
+def game_picture(records: Records) -> bytes:
+    """Return the curves of the means over all games."""
+    grid, shares = grid_to(SECONDS), game_shares(records)
+    curves = {
+        title: statistics.curves(records, GAMES, solver, grid, seconds=SECONDS) for solver, title in PLAYERS.items()
+    }
+    levels = {title: shares[title].mean for title in ("greedy player", "XLA's better public set")}
+    levels["exact, up to a minute"] = shares["exact"].mean
+    return draw([Panel(f"Mean of {len(GAMES)} games", "processor seconds", np.asarray(grid), curves, levels)])
+
+
+GAME_TABLE: Final = table(
+    {
+        **SOLVER,
+        f"games from {ENOUGH:.0f} % on": lambda row: f"{(row[1].of_instances >= ENOUGH).sum()} of {len(GAMES)}",
+        "ahead of local search": ahead("local search"),
+        "s": lambda row: f"{row[1].seconds[0].mean():.1f}",
+        "games played": lambda row: f"{row[1].plans.mean():,.0f}",
+    },
+    named(game_shares),
+)
+
+OPEN: Final = (
+    "MallocGame-ViT-small-train-v0",
+    "MallocGame-DenseNet121-ethos-u65-v0",
+    "MallocGame-GPT2-train-v0",
+    "MallocGame-Swin-tiny-edge-tpu-v0",
+    "MallocGame-PNASNet-5-intel-npu-4000-v0",
+    "MallocGame-Llama-blocks-train-v0",
+    "MallocGame-DenseNet121-edge-tpu-v0",
+    "MallocGame-BART-edge-tpu-v0",
+    "MallocGame-RoBERTa-edge-tpu-v0",
+    "MallocGame-ConvNeXt-base-edge-tpu-v0",
+    "MallocGame-ALBERT-edge-tpu-v0",
+    "MallocGame-Swin-base-intel-npu-4000-v0",
+)
+"""The twelve games without slices that best-known.toml left farthest from their bounds on 2026-11-27."""
+SOLVERS: Final = {
+    EXACT: "exact",
+    SEARCH: "local search",
+    "ppo": "PPO",
+    "cross-entropy": "cross-entropy",
+    "xla-autotune": "xla-autotune",
+}
+"""Solvers of open games, which have seed 0 only, and their names in tables."""
+
+
+def open_shares(records: Records) -> dict[str, Shares]:
+    """Return the shares of each solver by its name."""
+    return {title: Shares.of(records, OPEN, solver, seconds=PROOF_S) for solver, title in SOLVERS.items()}
+
+
+def open_figures(shares: dict[str, Shares]) -> Columns:
+    """Return the columns of all figures; a row is a game and its number."""
+
+    def share(title: str) -> Callable[[Row], str]:
+        return lambda row: f"{shares[title].of_instances[row[0]]:.2f}"
+
+    def seconds(title: str) -> Callable[[Row], str]:
+        return lambda row: f"{shares[title].seconds[0, row[0]]:.1f}"
+
+    return {
+        "game": itemgetter(1),
+        "best known ms": lambda row: f"{best_known()[row[1]].best_ps / 1e9:.6f}",
+        "bound ms": lambda row: f"{best_known()[row[1]].bound_ps / 1e9:.6f}",
+        **{f"{title} %": share(title) for title in shares},
+        **{f"{title} s": seconds(title) for title in shares},
+    }
+
+
+PROGRAMS: Final = ("ResNet50", "ResNet101", "BERT")
+"""Programs of the EGRL paper."""
+MAPS: Final = {name: Formulation.ONE_SHOT.traits.env_id(name) for name in PROGRAMS}
+IDS: Final = tuple(first_ids(Formulation.ONE_SHOT, 12))
+"""Other maps by a rule, which have seed 0 only."""
+MAPPERS: Final = {SEARCHES[Formulation.ONE_SHOT]: "local search", "ppo": "PPO", "cross-entropy": "cross-entropy"}
+"""Solvers of maps with seeds, and their names in tables."""
+
+
+def map_runs(records: Records = ()) -> list[Record]:
+    """Return the runs on maps; all programs with one seed come before the next seed, and other maps last."""
+    programs = tuple(MAPS.values())
+    others = tuple(env_id for env_id in IDS if env_id not in programs)
+    seeded = [*product(range(SEEDS), programs, MAPPERS), *product([0], others, MAPPERS)]
+    settings = [limited(env_id, solver, seed, seconds=SECONDS) for seed, env_id, solver in seeded]
+    return [*free(programs), *settings, *free(others)]
+
+
+def best_rule(records: Records, env_ids: tuple[str, ...]) -> Shares:
+    """Return the shares of the best rule on one-shot environments."""
+    return Shares.of(records, env_ids, BEST_RULE)
+
+
+def map_rows(records: Records) -> list[dict[str, str]]:
+    """Return a row for each program, and one for the first ids: percentages of the best known gain."""
+
+    def row(title: str, ids: tuple[str, ...], chosen: Records, exact: str) -> dict[str, str]:
+        found = {solver: Shares.of(chosen, ids, solver, seconds=SECONDS) for solver in MAPPERS}
+        seconds = found["ppo"].seconds[0].mean()
+        shares = {title: found[solver].cell() for solver, title in MAPPERS.items()}
+        spent = {"PPO s": f"{seconds:.1f}", "PPO's maps": f"{found['ppo'].plans.mean():,.0f}"}
+        return {"program": title, "exact": exact, "best rule": best_rule(chosen, ids).cell(), **shares, **spent}
+
+    rows = []
+    for name, env_id in MAPS.items():
+        proof = next(record for record in records if (record["id"], record["solver"]) == (env_id, EXACT))
+        rows.append(row(name, (env_id,), records, f"{statistics.speedup(proof):.4f} in {proof['took_s']:.1f} s"))
+    first = [record for record in records if record["seed"] == 0]
+    exact = Shares.of(first, IDS, EXACT)
+    of_exact = f"{exact.mean:.1f} in {exact.seconds.mean():.1f} s"
+    return [*rows, row(f"{len(IDS)} ids, one seed", IDS, first, of_exact)]
+
+
+def map_picture(records: Records) -> bytes:
+    """Return the curves of each program."""
+    grid, panels = grid_to(SECONDS), []
+    for name, env_id in MAPS.items():
+        ids = (env_id,)
+        curves = {
+            title: statistics.curves(records, ids, solver, grid, seconds=SECONDS) for solver, title in MAPPERS.items()
+        }
+        panels.append(Panel(name, "processor seconds", grid, curves, {"best rule": best_rule(records, ids).mean}))
+    return draw(panels)
+
+
+PAPER: Final = tuple(first_ids(Formulation.GAME, 52))
+"""Games, as many as mallocMuZero's paper counts (Wang et al., arXiv 2305.07440)."""
+LEARNER, TUNER = "muzero", "xla-autotune"
+LEAST: Final = 0.001
+"""Fraction of the latency by which plans must differ to count as better or worse; our choice."""
+
+
+def paper_runs(records: Records = ()) -> list[Record]:
+    """Return the runs of MuZero against XLA's solver, which have seed 0 only."""
+    rules = [limited(env_id, solver) for env_id in PAPER for solver in XLA]
+    return [*rules, *(limited(env_id, solver, seconds=SECONDS) for env_id in PAPER for solver in (LEARNER, TUNER))]
+
+
+def speedups(records: Records) -> dict[str, Floats]:
+    """Return float64[games] for each solver: speed-ups over everything in the backing memory, seed 0."""
+    found = {(r["solver"], r["id"]): statistics.speedup(r) for r in records if r.get("seed") == 0}
+    every = {solver: np.array([found[solver, env_id] for env_id in PAPER]) for solver in (*XLA, LEARNER, TUNER)}
+    better = np.max([every[solver] for solver in XLA], axis=0)
+    return {LEARNER: every[LEARNER], "the better public set": better, f"{TUNER}, equal time": every[TUNER]}
+
+
+def against_xla(records: Records) -> list[tuple[str, Floats]]:
+    """Return by how many percent MuZero's plans are faster than those of each of XLA's solvers."""
+    every = speedups(records)
+    return [(title, 100 * (every[LEARNER] / other - 1)) for title, other in every.items() if title != LEARNER]
+
+
+PAPER_TABLE: Final = table(
+    {
+        "MuZero against": itemgetter(0),
+        "better": lambda row: (row[1] > 100 * LEAST).sum(),
+        "alike": lambda row: (abs(row[1]) <= 100 * LEAST).sum(),
+        "worse": lambda row: (row[1] < -100 * LEAST).sum(),
+        "mean": lambda row: f"{row[1].mean():+.2f} %",
+        "worst game": lambda row: f"{row[1].min():+.2f} %",
+        "best game": lambda row: f"{row[1].max():+.2f} %",
+    },
+    against_xla,
+)
+
+
+def paper_figures(records: Records) -> str:
+    """Return a file of the speed-ups of all solvers."""
+    every = speedups(records)
+
+    def speedup(title: str) -> Callable[[Row], str]:
+        return lambda row: f"{every[title][row[0]]:.6f}"
+
+    columns = {f"{title}, speed-up over everything in the backing memory": speedup(title) for title in every}
+    return str(data({"game": itemgetter(1), **columns}, lambda records: enumerate(PAPER))(records))
+
+
+def campaign(name: str, about: str, wanted: Callable[[Records], list[Record]], pages: dict[str, Render]) -> Experiment:
+    """Return an experiment whose records are those of the learning campaign."""
+    return Experiment(name, about, pages, staged(wanted), measure, key=KEY, ledger="learning")
+
+
+EXPERIMENTS = [
+    campaign(
+        "learning-games",
+        "Learning agents, local search, rules and proofs on twelve games, in a minute of one core each.",
+        game_runs,
+        {
+            "docs/learning.md#learning-games": GAME_TABLE,
+            "docs/muzero.md#learning-games": GAME_TABLE,
+            "docs/data/learning-games.csv": lambda records: data(
+                game_figures(game_shares(records), records), lambda records: enumerate(GAMES)
+            )(records),
+            "docs/pictures/learning-games.png": game_picture,
+        },
+    ),
+    campaign(
+        "learning-open",
+        "A learning agent on games that are not proven, beside the exact agent and searches at equal time.",
+        lambda records: [limited(env_id, solver, seconds=PROOF_S) for env_id in OPEN for solver in SOLVERS],
+        {
+            "docs/learning.md#learning-open": table(
+                {
+                    **SOLVER,
+                    "ahead of exact": lambda row: f"{own} of {len(OPEN)}" if (own := ahead("exact")(row)) else "",
+                    "s": lambda row: f"{row[1].seconds.mean():.1f}",
+                },
+                named(open_shares),
+            ),
+            "docs/data/learning-open.csv": lambda records: data(
+                open_figures(open_shares(records)), lambda records: enumerate(OPEN)
+            )(records),
+        },
+    ),
+    campaign(
+        "learning-steps",
+        "PPO on maps, beside local search, in a minute of one core each.",
+        map_runs,
+        {
+            "docs/learning.md#learning-steps": table(
+                lambda rows: {head: itemgetter(head) for head in rows[0]}, map_rows
+            ),
+            "docs/pictures/learning-steps.png": map_picture,
+        },
+    ),
+    campaign(
+        "learning-xla",
+        "MuZero alone against XLA's solver on 52 games, as mallocMuZero's paper counts.",
+        paper_runs,
+        {
+            "docs/learning.md#learning-xla": PAPER_TABLE,
+            "docs/muzero.md#learning-xla": PAPER_TABLE,
+            "docs/data/learning-xla.csv": paper_figures,
+        },
+    ),
+]

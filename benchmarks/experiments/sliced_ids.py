@@ -1,0 +1,167 @@
+"""The settings that have an id `...-Sliced-v0`: those of registered ids in which slices gain something.
+
+The rule. Each registered id's setting is cut at `SHARE`. Its best sliced plan is the fastest of density-greedy's and
+the exact agent's for maps, as the experiment `slices` measures them, and of XLA's public option sets', the greedy
+player's and the exact agent's for games, which stops after `SECONDS`. If that is faster by `LEAST` or more than the
+plan without slices that was the best known when it was measured, the setting has an id, and keeps it when better plans
+are found. Programs of more than `MOST_TENSORS` slices are left out, which is our choice.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from operator import itemgetter
+from typing import Final
+
+import gymnasium as gym
+
+import memplace_agents
+from benchmarks.experiments import slices
+from benchmarks.experiments.suite import ENDLESS, best_cheap
+from benchmarks.harness import Experiment, Records, Row, data, field, milliseconds, table
+from benchmarks.ids_file import IDS, with_variant
+from benchmarks.ledger import Record
+from memplace_env._lib.units import PS
+from memplace_env.envs.malloc_game import MallocGameEnv
+from memplace_env.envs.registration import Formulation
+from memplace_env.envs.splits import FORMULATIONS
+from memplace_env.leaderboard.suite import best_known
+from memplace_env.placement.compiler import all_backing_report
+
+END: Final = "Sliced"
+SHARE: Final = slices.SHARE
+SECONDS: Final = 10.0
+LEAST: Final = slices.LEAST
+MOST_TENSORS: Final = 20_000
+
+
+def measure(run: Record) -> Record:
+    """Return the record of a setting: its best known plan without slices as of now, and what slices give."""
+    env_id = Formulation(run["formulation"]).traits.env_id(run["name"])
+    found = {**run, "whole_s": best_known()[env_id].best_ps * PS}
+    return found | (of_map(run["name"]) if run["formulation"] == Formulation.ONE_SHOT else of_game(run["name"]))
+
+
+def of_game(name: str) -> Record:
+    """Return what slices give to a game, measured."""
+    env = gym.make(Formulation.GAME.traits.env_id(name), slices=SHARE).unwrapped
+    assert isinstance(env, MallocGameEnv)
+    found: Record = {"tensors": env.task.program.num_tensors, "ops": env.task.program.num_ops}
+    if found["tensors"] > MOST_TENSORS:
+        return found
+    cheap, cheap_s = best_cheap(env)
+    found |= {"baseline_s": all_backing_report(env.task).latency_s, "cheap_s": cheap_s, "cheap": cheap}
+    exact = memplace_agents.Exact().solve(env, budget=ENDLESS, time_limit=SECONDS)
+    assert exact.report is not None
+    return found | {"plan_s": exact.report.latency_s, "bound_s": exact.bound_s, "seconds": round(exact.seconds, 3)}
+
+
+def of_map(name: str) -> Record:
+    """Return what slices give to a map, as recorded by `benchmarks.slices`."""
+    recorded = (record for one in slices.EXPERIMENTS for record in one.recorded())
+    rows = {(r["name"], r["slices"]): r for r in recorded if r["table"] == "gains"}
+    row = rows[name, SHARE]  # `python -m benchmarks run slices` comes first
+    if row["tensors"] > MOST_TENSORS:
+        return {}
+    plan = {"plan_s": row["exact_s"], "bound_s": row["exact_bound_s"], "seconds": row["exact_took_s"]}
+    cheap = {"baseline_s": row["native_s"], "cheap_s": row["density_s"], "cheap": "density-greedy"}
+    return {"tensors": row["tensors"]} | cheap | plan
+
+
+def best_s(record: Record) -> float:
+    """Return the latency of the best sliced plan; infinite if there is none."""
+    return min(record.get("cheap_s", math.inf), record.get("plan_s", math.inf))
+
+
+def gain(record: Record) -> float:
+    """Return the latency of the best plan without slices over that of the best sliced plan."""
+    return float(record["whole_s"] / best_s(record))
+
+
+def passes(record: Record) -> bool:
+    """Return True if the rule gives the setting an id."""
+    return gain(record) >= LEAST
+
+
+def settings(records: Records = ()) -> list[Record]:
+    """Return the runs of all registered settings, maps first."""
+    return [{"formulation": kind.value, "name": name} for kind in FORMULATIONS for name in kind.traits.settings]
+
+
+def chosen(records: Sequence[Record]) -> dict[str, list[str]]:
+    """Return the names of the settings that have an id with slices, by formulation."""
+    return {kind.value: [r["name"] for r in records if r["formulation"] == kind and passes(r)] for kind in FORMULATIONS}
+
+
+def by_chip(records: Records) -> Iterator[tuple[str, str, list[Record], list[Record]]]:
+    """Yield formulation and chip with all records, and with those that pass, largest gain first."""
+    found: dict[tuple[str, str], list[Record]] = {}
+    for record in records:
+        traits = Formulation(record["formulation"]).traits
+        chip = traits.settings[record["name"]].get("accelerator", traits.accelerator)
+        found.setdefault((record["formulation"], chip), []).append(record)
+    for key, every in found.items():
+        yield *key, every, sorted(filter(passes, every), key=lambda record: -gain(record))
+
+
+def mean_gain(row: Row) -> str:
+    """Return a cell: the geometric mean of the gains."""
+    return f"{math.exp(sum(math.log(gain(r)) for r in row[3]) / len(row[3])) - 1:+.1%}" if row[3] else ""
+
+
+def most(row: Row) -> str:
+    """Return a cell: the setting that gains most."""
+    if not row[3]:
+        return ""
+    best = row[3][0]
+    latencies = f"{milliseconds(best['whole_s'])} → {milliseconds(best_s(best))} ms"
+    return f"{best['name']}: {latencies}, {gain(best) - 1:+.1%}"
+
+
+def env_id(record: Record, end: str = "") -> str:
+    """Return the id of a setting."""
+    return Formulation(record["formulation"]).traits.env_id(record["name"] + end)
+
+
+def of_plan(cell: Callable[[Record], str]) -> Callable[[Record], str]:
+    """Return a cell that is empty for a setting of too many tensors."""
+    return lambda record: cell(record) if "plan_s" in record else ""
+
+
+EXPERIMENTS = [
+    Experiment(
+        "sliced-ids",
+        __doc__,
+        {
+            "docs/slices.md#sliced ids": table(
+                {
+                    "formulation": itemgetter(0),
+                    "chip": itemgetter(1),
+                    "ids": lambda row: len(row[2]),
+                    "with slices": lambda row: len(row[3]),
+                    "their mean gain": mean_gain,
+                    "most": most,
+                },
+                by_chip,
+            ),
+            IDS: lambda records: with_variant(END, {"slices": SHARE}, chosen(records)),
+            "docs/data/sliced-ids.csv": data(
+                {
+                    "id": env_id,
+                    "sliced id": lambda record: env_id(record, f"-{END}") if passes(record) else "",
+                    "best ms": field("whole_s", ".6f", 1e3),
+                    "sliced: tensors": of_plan(field("tensors")),
+                    "best cheap ms": of_plan(field("cheap_s", ".6f", 1e3)),
+                    "best plan ms": of_plan(field("plan_s", ".6f", 1e3)),
+                    "bound ms": of_plan(field("bound_s", ".6f", 1e3)),
+                    "s": of_plan(field("seconds", ".1f")),
+                    "gain": of_plan(lambda record: f"{gain(record):.4f}"),
+                }
+            ),
+        },
+        settings,
+        measure,
+        key=("formulation", "name"),
+    )
+]

@@ -1,1 +1,0 @@
-"""The campaign behind every figure on learning agents, see `benchmarks.learning.__main__`."""

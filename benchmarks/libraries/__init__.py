@@ -1,1 +1,0 @@
-"""Other people's libraries of reinforcement learning on environments of this package."""

@@ -1,1 +1,0 @@
-"""Code that trains each library on an environment of this package; docs/libraries.md shows these files."""

@@ -1,1 +1,0 @@
-"""The one-shot evaluation in plain C beside the kernels, see `benchmarks.plain_c.__main__`."""

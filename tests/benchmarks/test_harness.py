@@ -1,0 +1,86 @@
+"""The harness: tables from columns, records that are measured once, and pages that are compared with their records."""
+
+from __future__ import annotations
+
+import lzma
+from concurrent.futures import ThreadPoolExecutor
+from operator import itemgetter
+from pathlib import Path
+
+import pytest
+
+from benchmarks import __main__ as command
+from benchmarks import harness
+from benchmarks.harness import Experiment, Records, data, field, table
+from benchmarks.ledger import Record
+
+EVERY = command.all_experiments()
+PAGE = "before\n<!-- rows:begin -->\nold\n<!-- rows:end -->\nafter\n"
+
+
+def square(run: Record) -> Record:
+    return {**run, "square": run["number"] ** 2}
+
+
+def settings(records: Records) -> list[Record]:
+    """The last setting follows from the records of the others."""
+    first: list[Record] = [{"number": number} for number in range(3)]
+    return [*first, {"number": sum(record["square"] for record in records if record["number"] < 3)}]
+
+
+@pytest.fixture
+def squares(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Experiment:
+    monkeypatch.setattr(harness, "ROOT", tmp_path)
+    monkeypatch.setattr(harness, "RECORDS", tmp_path)
+    monkeypatch.setattr(harness, "single_cores", ThreadPoolExecutor)
+    (tmp_path / "page.md").write_text(PAGE)
+    columns = {"number": itemgetter("number"), "ms": field("square", ".1f", 1e3, " ms"), "ms ": field("none")}
+    pages = {"page.md#rows": table(columns, below=lambda records: f"{len(records)}"), "all.csv": data(columns)}
+    return Experiment("squares", "Squares.", pages, settings, square, key=("number",))
+
+
+def test_what_is_missing_is_measured_and_packed(squares: Experiment, tmp_path: Path) -> None:
+    assert squares.recorded() == []
+    assert [record["square"] for record in squares.run(1, ["2"])] == [4]
+    assert [record["square"] for record in squares.run(2)] == [0, 1, 4, 25]
+    lines = lzma.decompress((tmp_path / "squares.jsonl.xz").read_bytes()).splitlines()
+    assert len(lines) == 5, "each once, and the last also while the others were missing"
+    assert not (tmp_path / "squares.jsonl").exists()
+    assert squares.recorded() == squares.run(1)
+
+
+def test_pages_are_compared_and_written(squares: Experiment, tmp_path: Path) -> None:
+    records = squares.run(1)
+    assert {"-old", "+| number | ms | ms |", "+2,4000.0 ms,"} <= set(squares.differences())
+    squares.write(records)
+    assert squares.differences() == []
+    shown = "| number | ms | ms |\n| --- | --: | --: |\n| 0 | 0.0 ms |  |\n"
+    assert (tmp_path / "page.md").read_text().startswith(f"before\n<!-- rows:begin -->\n{shown}")
+    assert (tmp_path / "page.md").read_text().endswith("\n\n4\n<!-- rows:end -->\nafter\n")
+    (tmp_path / "page.md").write_text("no markers")
+    with pytest.raises(SystemExit, match="no markers"):
+        squares.write(records)
+
+
+def test_the_command_ends_with_differences(
+    squares: Experiment, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command, "all_experiments", lambda: {"squares": squares})
+    for words, end in (("check", "-old"), ("run squares --write", None), ("check squares", None), ("list", None)):
+        monkeypatch.setattr("sys.argv", ["benchmarks", *words.split()])
+        try:
+            command.main()
+            ended = None
+        except SystemExit as error:
+            ended = error.code
+        assert ended is None if end is None else end in str(ended)
+    assert "Squares." in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", sorted(EVERY))
+def test_pages_are_what_the_records_give(name: str) -> None:
+    again = f"run: python -m benchmarks run {name} --recorded --write"
+    assert EVERY[name].differences() == [], again
+    for place, render in EVERY[name].pages.items():
+        if place.startswith("docs/data/"):
+            assert str(render(EVERY[name].recorded())).count("\n") > 1, place
