@@ -25,7 +25,7 @@ def inspect(
     --json prints sizes in bytes, times in seconds, op_types, top_ops and with --ops every_op; 'extremes' has what is
     memory-bound with everything in the backing memory and with everything in the fastest level.
     """
-    from memplace_env.cli.environments import posed_by
+    from memplace_env.cli.env_ids import posed_by
 
     model, flags = flags.registered(model, posed_by(model))
     from memplace_env.report.inspection.inspection import inspect_task

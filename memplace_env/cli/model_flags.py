@@ -117,7 +117,7 @@ class ModelFlags:
         Raises:
             MemPlaceError: if the model is an id, see `of_id`, that cannot be played in the formulation.
         """
-        from memplace_env.cli.environments import is_env_id, posed_by
+        from memplace_env.cli.env_ids import is_env_id, posed_by
 
         traits = posed_by(model, formulation).traits
         if is_env_id(model):
@@ -146,7 +146,7 @@ class ModelFlags:
         Raises:
             MemPlaceError: if there is no such id, or it names no program.
         """
-        from memplace_env.cli.environments import is_env_id, settings_of_id
+        from memplace_env.cli.env_ids import is_env_id, settings_of_id
         from memplace_env.machine.accelerator import load_accelerator
 
         if not is_env_id(model):

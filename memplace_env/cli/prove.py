@@ -56,7 +56,8 @@ def prove(
     the bound is about), second_opinion (answer: no, yes or open; solver, rounds, nodes, seconds, latencies in ps) and
     faster_plan, the file. Exit code 1 if SCIP finds a faster plan.
     """
-    from memplace_env.cli.environments import baseline_of, make_env, posed_by
+    from memplace_env.cli.env_ids import posed_by
+    from memplace_env.cli.environments import baseline_of, make_env
 
     formulation = posed_by(model, formulation)
     check_has_agents(formulation)

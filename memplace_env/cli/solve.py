@@ -99,7 +99,8 @@ def solve(
     """
     _check_limits(budget, time_limit)
     _check_workers(workers, flags)
-    from memplace_env.cli.environments import make_env, posed_by
+    from memplace_env.cli.env_ids import posed_by
+    from memplace_env.cli.environments import make_env
 
     formulation = posed_by(model, formulation)
     specs = [

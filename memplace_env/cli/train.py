@@ -83,7 +83,8 @@ def _check_envs(spec: AgentSpec, envs: list[str]) -> None:
 
 def _make(name: str, flags: ModelFlags, formulation: Formulation | None, spec: AgentSpec) -> Env:
     """Return the environment with that id, or of a model, if the agent plays it; of an id in steps the one-shot one."""
-    from memplace_env.cli.environments import is_env_id, make_env, make_registered, posed_by
+    from memplace_env.cli.env_ids import is_env_id, posed_by
+    from memplace_env.cli.environments import make_env, make_registered
     from memplace_env.envs.one_shot import OneShotEnv
 
     kind = posed_by(name, formulation)
@@ -119,7 +120,7 @@ def _show(job: TrainingJob, runs: list[dict[str, Any]]) -> None:
 def _command(job: TrainingJob, policy: str) -> str:
     """Return the command line that solves the first environment with a policy."""
     from memplace_agents.registry import DEFAULTS
-    from memplace_env.cli.environments import is_env_id, registered_envs
+    from memplace_env.cli.env_ids import is_env_id, registered_envs
 
     name, env = next(iter(job.envs.items()))
     drawn = is_env_id(name) and "split" in registered_envs()[name].kwargs

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
 from memplace_agents.optimality import OPTIMAL_GAP
 from memplace_env._lib.errors import LeaderboardError
+from memplace_env._lib.logger import LOGGER
 from memplace_env.envs.registration import Formulation
 from memplace_env.leaderboard.entry import Entry
 from memplace_env.leaderboard.scores import Curve, area_under_curve, share
@@ -64,13 +65,15 @@ def cells(suite: Suite, submissions: Sequence[Submission], *, baselines: Latenci
         suite: the suite played.
         submissions: all to that suite.
         baselines: latencies of the baselines.
-        known: best known plans and bounds; a `bound_ps` of 0 or less means no known bound.
+        known: best known plans and bounds; a `bound_ps` of 0 or less means no known bound. A bound above a plan of
+            these submissions is false, and does not count.
 
     Raises:
         LeaderboardError: if a submission is to another suite, lacks a run, or has the name of another one; or if a
             baseline or the best known plan of an instance is missing.
     """
     table: list[Cell] = []
+    known = _without_false_bounds(known, submissions)
     taken: set[tuple[str, str, Formulation]] = set()
     for submission in submissions:
         meta = submission.meta
@@ -88,6 +91,24 @@ def cells(suite: Suite, submissions: Sequence[Submission], *, baselines: Latenci
             facts = [(baselines[meta.track][place], known[meta.track][place]) for place in places]
             table.append(_cell(suite, submission, runs, facts, env_id in counting))
     return table
+
+
+def _without_false_bounds(known: Knowledge, submissions: Sequence[Submission]) -> Knowledge:
+    """Return what is known, with 0 for bounds that are above a plan of a submission, and warn of each."""
+    true: dict[str, dict[str, Known]] = {track: dict(table) for track, table in known.items()}
+    for submission in submissions:
+        meta = submission.meta
+        for run in submission.entries:
+            place = meta.place(run.env_id, run.seed)
+            row = true.get(meta.track, {}).get(place)
+            if row is not None and run.latency_ps < row.bound_ps:
+                LOGGER.warning(
+                    "%s: a plan of %r takes %d ps, so that the bound of %d ps is false and does not count. Please "
+                    "report it at https://github.com/memplace/memplace/issues.",
+                    *(place, meta.name, run.latency_ps, row.bound_ps),
+                )
+                true[meta.track][place] = replace(row, bound_ps=0)
+    return true
 
 
 def counting_ids(baselines: Mapping[str, int], known: Mapping[str, Known]) -> frozenset[str]:

@@ -116,6 +116,15 @@ def test_reaching_the_bound_is_solving():
     assert of(table(submission("s", [(1, 500)]), known=known), "s").solved == 0.5
 
 
+def test_a_bound_above_a_plan_of_any_row_counts_for_none(caplog):
+    """The faster row has no gap below 0 and is not solved, and the slower one is not solved by a false bound."""
+    known = KNOWN | {"MemPlace-A-v0": Known(600, 500, 501)}
+    rows = table(submission("fast", [(1, 500)]), submission("slow", [(1, 501)]), known=known)
+    for name in ("fast", "slow"):
+        assert (of(rows, name).solved, of(rows, name).gap) == (None, None)
+    assert "MemPlace-A-v0: a plan of 'fast' takes 500 ps, so that the bound of 501 ps is false" in caplog.text
+
+
 def test_without_bounds_there_is_no_gap():
     known = {each: Known(600, 500, 0) for each in IDS}
     row = of(table(submission("s", [(1, 500)]), known=known), "s")
@@ -247,7 +256,7 @@ def test_nothing_counts_nothing_shown():
     assert table(native(), known=dict.fromkeys(IDS, Known(1000, 990, 990))) == []
 
 
-LATENCIES = st.integers(400, 1100)
+LATENCIES = st.integers(500, 1100)
 
 
 @examples(25)
