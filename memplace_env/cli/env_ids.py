@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 
 def settings_of_id(env_id: str, *, drawn: bool = False) -> dict[str, Any]:
-    """Return the arguments with which an environment is registered; `drawn` and errors as in `environments.make_registered`."""
+    """Return the arguments with which an environment is registered; errors as in `environments.make_registered`.
+
+    `drawn` is as there.
+    """
     registered = registered_envs()
     if env_id not in registered:
         close = nearest(env_id, registered)
