@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from memplace_agents.heuristic import RandomSearch as RandomSearch
     from memplace_agents.muzero import MuZero as MuZero
     from memplace_agents.muzero import MuZeroConfig as MuZeroConfig
-    from memplace_agents.ppo import A2CAgent as A2CAgent
-    from memplace_agents.ppo import A2CConfig as A2CConfig
     from memplace_agents.ppo import PPOAgent as PPOAgent
     from memplace_agents.ppo import PPOConfig as PPOConfig
     from memplace_agents.registry import agent_specs as agent_specs
@@ -57,7 +55,7 @@ export_lazily(
         "game": "BeamSearch GameLocalSearch GreedyPlayer Portfolio SolverOrder",
         "heuristic": "BestRule CompilersRule DensityGreedy LocalSearch RandomSearch",
         "muzero": "MuZero MuZeroConfig",
-        "ppo": "A2CAgent A2CConfig PPOAgent PPOConfig",
+        "ppo": "PPOAgent PPOConfig",
         "registry": "agent_specs make_agent",
         "solution": "Outcome Progress Solution Verdict",
         "xla_msa": "XlaAutotune XlaMsa",

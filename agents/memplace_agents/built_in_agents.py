@@ -251,18 +251,6 @@ BUILT_IN = (
         resumes=True,
         configs="memplace_agents.ppo.ppo_config:PPO_CONFIGS",
     ),
-    AgentSpec(
-        "a2c",
-        "memplace_agents.ppo:A2CAgent",
-        BOTH,
-        "advantage actor-critic: learners of ppo without its limit of change, games use by use",
-        needs=_TORCH,
-        learns=True,
-        several=True,
-        draws=True,
-        resumes=True,
-        configs="memplace_agents.ppo.ppo_config:A2C_CONFIGS",
-    ),
 )
 
 

@@ -1,4 +1,4 @@
-"""The learners of PPO and A2C: advantages, value scales, masks, credit, minibatches."""
+"""The learners of PPO: advantages, value scales, masks, credit, minibatches."""
 
 import numpy as np
 import pytest

@@ -1,5 +1,6 @@
-"""PPO and A2C: budgets, seeds, masks, files, planted optima, several programs, and runs that go on after any end."""
+"""PPO: budgets, seeds, masks, files, planted optima, several programs, and runs that go on after any end."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import gymnasium as gym
@@ -7,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from memplace_agents import A2CAgent, A2CConfig, BestRule, PPOAgent, PPOConfig, make_agent
+from memplace_agents import BestRule, PPOAgent, PPOConfig, make_agent
 from memplace_agents.built_in_agents import CHECKPOINT, CHECKPOINT_BYTES, CURVES, POLICY
 from memplace_agents.cheap_plans import cheap_plans
 from memplace_agents.cross_entropy import programs
@@ -35,25 +36,20 @@ from memplace_env.placement.validation import violations
 from tests.agents.planted import optimum_ps, planted_env, reach
 from tests.patience import patience
 
-AGENTS = [PPOAgent, A2CAgent]
 FORMULATIONS = ["one-shot", "game"]
+CASES = [("one-shot", False), ("game", False), ("game", True)]
+"""Formulations, and whether decisions are taken in turn."""
 AT_ONCE = FactoredSettings(least_samples=8, width=8)
-SMALL = {
-    PPOAgent: PPOConfig(
-        AT_ONCE,
-        AT_ONCE,
-        OnPolicySettings(envs=4, steps=6, minibatch=16, width=8, warm_up=0.5, imitation=0.1, table_rate=0.01),
-    ),
-    A2CAgent: A2CConfig(
-        FactoredSettings(least_samples=8, width=8, clip=0.0),
-        games_in_turn=OnPolicySettings(envs=4, steps=6, minibatch=16, width=8, clip=0.0),
-    ),
-}
+SMALL = PPOConfig(
+    AT_ONCE,
+    AT_ONCE,
+    OnPolicySettings(envs=4, steps=6, minibatch=16, width=8, warm_up=0.5, imitation=0.1, table_rate=0.01),
+)
 """Quick settings, in which rounds end within games."""
 
 
-def small(agent, **options):
-    return agent(SMALL[agent], **options)
+def small(in_turn=False, **options):
+    return PPOAgent(replace(SMALL, in_turn=in_turn), **options)
 
 
 def small_env(formulation, seed=3):
@@ -62,11 +58,10 @@ def small_env(formulation, seed=3):
     return MallocGameEnv(random_dag(seed, ops=5, largest=60_000_000), "tpu-v4i")
 
 
-@pytest.mark.parametrize("formulation", FORMULATIONS)
-@pytest.mark.parametrize("agent", AGENTS)
-def test_solutions_are_valid_add_up_and_begin_with_the_rules(agent, formulation):
+@pytest.mark.parametrize(("formulation", "in_turn"), CASES)
+def test_solutions_are_valid_add_up_and_begin_with_the_rules(formulation, in_turn):
     env, calls = small_env(formulation), []
-    solution = small(agent).solve(env, budget=90, seed=1, callback=calls.append)
+    solution = small(in_turn).solve(env, budget=90, seed=1, callback=calls.append)
     assert violations(env.task, solution.plan) == []
     report = evaluate_plan(env.task, solution.plan)
     assert report.latency_s == solution.report.latency_s == solution.history[-1].latency_s
@@ -78,13 +73,12 @@ def test_solutions_are_valid_add_up_and_begin_with_the_rules(agent, formulation)
     assert solution.report.latency_s <= min(rules)
 
 
-@pytest.mark.parametrize("formulation", FORMULATIONS)
-@pytest.mark.parametrize("agent", AGENTS)
-def test_same_seed_same_plan(agent, formulation):
+@pytest.mark.parametrize(("formulation", "in_turn"), CASES)
+def test_same_seed_same_plan(formulation, in_turn):
     env = small_env(formulation)
     calls = {run: [] for run in range(3)}
     plans = [
-        small(agent)
+        small(in_turn)
         .solve(env, budget=80, seed=(7, 7, 8)[run], callback=lambda p, run=run: calls[run].append(p[::2]))
         .plan
         for run in calls
@@ -96,26 +90,25 @@ def test_same_seed_same_plan(agent, formulation):
 @pytest.mark.parametrize("formulation", FORMULATIONS)
 def test_budget_and_time_limit_end_a_search(formulation):
     env = small_env(formulation)
-    assert small(PPOAgent).solve(env, budget=1).evaluations == 1
-    solution = small(A2CAgent).solve(env, budget=10**7, time_limit=0.5)
+    assert small().solve(env, budget=1).evaluations == 1
+    solution = small(in_turn=formulation == "game").solve(env, budget=10**7, time_limit=0.5)
     assert solution.seconds < patience(10)
     assert solution.evaluations < 10**7
 
 
 @pytest.mark.parametrize(("topology", "ops", "seed"), [("diamond", 16, 6), ("fan-out", 8, 1), ("fan-out", 8, 5)])
-@pytest.mark.parametrize("agent", AGENTS)
-def test_planted_optima_that_no_rule_finds_are_reached(agent, topology, ops, seed):
+def test_planted_optima_that_no_rule_finds_are_reached(topology, ops, seed):
     env = planted_env(topology, ops=ops, seed=seed)
     assert BestRule().solve(env).report.latency_ps > optimum_ps(env)
-    reach(agent(), env, 4000)
+    reach(PPOAgent(), env, 4000)
 
 
-@pytest.mark.parametrize("agent", AGENTS)
-def test_a_planted_optimum_of_the_game_is_reached(agent):
+@pytest.mark.parametrize("config", PPO_CONFIGS)
+def test_a_planted_optimum_of_the_game_is_reached(config):
     """The greedy player does not, nor do 998 of 1,000 random games."""
     env = MallocGameEnv(planted("chain", ops=10, seed=2, accelerator="tpu-v4i").program, "tpu-v4i")
     assert GreedyPlayer().solve(env).report.latency_ps > env.task.costs.compute_ps.sum()
-    reach(agent(), env, 4000)
+    reach(PPOAgent(PPO_CONFIGS[config]), env, 4000)
 
 
 @pytest.mark.parametrize("config", ["default", "in-turn"])
@@ -235,24 +228,23 @@ def plain(value):
     return [plain(part) for part in value] if isinstance(value, list) else value
 
 
-def remembered(agent, folder):
-    content = safe_files.load(folder / CHECKPOINT, f"{agent.name}-run/2", CHECKPOINT_BYTES)
+def remembered(folder):
+    content = safe_files.load(folder / CHECKPOINT, "ppo-run/2", CHECKPOINT_BYTES)
     return plain(content), (folder / POLICY).read_bytes()
 
 
-@pytest.mark.parametrize("formulation", FORMULATIONS)
-@pytest.mark.parametrize("agent", AGENTS)
-def test_a_run_that_dies_and_resumes_is_the_unbroken_run(agent, formulation, tmp_path):
+@pytest.mark.parametrize(("formulation", "in_turn"), CASES)
+def test_a_run_that_dies_and_resumes_is_the_unbroken_run(formulation, in_turn, tmp_path):
     envs, states = [small_env(formulation, seed) for seed in (3, 4)], []
     for folder, deaths in (("whole", []), ("broken", [1, 40, 47, 79])):
         for index, evaluations in enumerate(deaths):
             with pytest.raises(DeathError):
-                small(agent, out=tmp_path / folder, resume=True, every=1 + index % 2).train(
+                small(in_turn, out=tmp_path / folder, resume=True, every=1 + index % 2).train(
                     envs, budget=80, seed=5, callback=[None, dies_at(evaluations)]
                 )
-        trained = small(agent, out=tmp_path / folder, resume=True).train(envs, budget=80, seed=5)
+        trained = small(in_turn, out=tmp_path / folder, resume=True).train(envs, budget=80, seed=5)
         plans = [(solution.plan, solution.evaluations) for solution in trained.solutions]
-        states.append((plans, remembered(agent, tmp_path / folder)))
+        states.append((plans, remembered(tmp_path / folder)))
     assert states[0] == states[1]
 
 
@@ -261,7 +253,7 @@ def test_drawn_programs_are_trained_on_and_resumed():
 
     def run(rounds, state=None):
         evaluator = GameEvaluator(gym.make("MallocGame-Synthetic-v0").unwrapped, budget=10_000)
-        made = small(PPOAgent).new_run([evaluator], 3)
+        made = small().new_run([evaluator], 3)
         made.begin() if state is None else made.load_state_dict(state)
         first = evaluator.evaluations
         for _ in range(rounds):
@@ -277,22 +269,22 @@ def test_drawn_programs_are_trained_on_and_resumed():
 @pytest.mark.parametrize("formulation", FORMULATIONS)
 def test_damaged_checkpoints_are_refused(formulation, tmp_path):
     env = small_env(formulation)
-    small(PPOAgent, out=tmp_path).solve(env, budget=40)
+    small(out=tmp_path).solve(env, budget=40)
     kind = "ppo-run/2"
     content = safe_files.load(tmp_path / CHECKPOINT, kind, CHECKPOINT_BYTES)
     learner = content["run"]["learner"]
     learner["policy"]["layers.0.bias"] = learner["policy"]["layers.0.bias"] * float("nan")
     safe_files.save(tmp_path / CHECKPOINT, kind, content)
     with pytest.raises(AgentError, match="damaged"):
-        small(PPOAgent, out=tmp_path, resume=True).solve(env, budget=50)
+        small(out=tmp_path, resume=True).solve(env, budget=50)
 
 
 @pytest.mark.parametrize("formulation", FORMULATIONS)
 def test_policies_are_saved_and_started_from(formulation, tmp_path):
     env = small_env(formulation)
-    small(PPOAgent, out=tmp_path).solve(env, budget=64)
+    small(out=tmp_path).solve(env, budget=64)
     assert list((tmp_path / CURVES).rglob("events*"))
-    small(A2CAgent, policy=tmp_path / POLICY, out=tmp_path / "again").solve(small_env(formulation, 1), budget=1)
+    small(policy=tmp_path / POLICY, out=tmp_path / "again").solve(small_env(formulation, 1), budget=1)
     before, after = (load_policy(folder / POLICY, FlatPolicy) for folder in (tmp_path, tmp_path / "again"))
     assert all(torch.equal(before.state_dict()[name], weight) for name, weight in after.state_dict().items())
 
@@ -305,7 +297,7 @@ def test_foreign_policies_are_refused(tmp_path):
     for formulation in FORMULATIONS:
         with pytest.raises(AgentError, match="5 inputs and 3 actions"):
             PPOAgent(policy=path).solve(small_env(formulation), budget=1)
-        small(PPOAgent, out=tmp_path / formulation).solve(small_env(formulation), budget=1)
+        small(out=tmp_path / formulation).solve(small_env(formulation), budget=1)
         own = load_policy(tmp_path / formulation / POLICY, FlatPolicy)
         with torch.no_grad():
             for weight in own.parameters():
@@ -318,7 +310,7 @@ def test_nonsense_is_refused():
     with pytest.raises(AgentError, match="at least 1"):
         PPOAgent().solve(planted_env(), budget=0)
     with pytest.raises(AgentError, match="time limit"):
-        A2CAgent().solve(small_env("game"), time_limit=0)
+        PPOAgent().solve(small_env("game"), time_limit=0)
     with pytest.raises(AgentError, match="one formulation"):
         PPOAgent().train([small_env("game"), small_env("one-shot")])
     with pytest.raises(EnvError, match="formulation"):

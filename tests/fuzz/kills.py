@@ -33,7 +33,7 @@ from memplace_agents.built_in_agents import CHECKPOINT, CHECKPOINT_BYTES, POLICY
 from memplace_agents.egrl import EGRL
 from memplace_agents.learning import safe_files
 from memplace_agents.muzero import MuZero
-from memplace_agents.ppo import A2CAgent, PPOAgent
+from memplace_agents.ppo import PPOAgent
 from memplace_env.cli.app import app
 from memplace_env.placement.memory_plan import MemoryPlan
 from tests.fuzz import Wrong, unheeded
@@ -45,7 +45,6 @@ COMMANDS = {
     "muzero": f"{GAME} --formulation game --budget 90 --set games=4 --set decisions=5 --set simulations=2 "
     "--set batch=8 --set hidden=8 --set annealing=2",
     "ppo": f"{PROGRAM} --budget 400",
-    "a2c": f"{GAME} --formulation game --budget 400",
 }
 """Small runs, with some ten checkpoints each."""
 
@@ -197,7 +196,7 @@ def check_whole(agent: str, out: Path) -> None:
         "history.json": lambda path: json.loads(path.read_text()),
         "plan.json": MemoryPlan.load,
         POLICY: lambda path: safe_files.load(
-            path, {"egrl": EGRL, "muzero": MuZero, "ppo": PPOAgent, "a2c": A2CAgent}[agent].network.KIND
+            path, {"egrl": EGRL, "muzero": MuZero, "ppo": PPOAgent}[agent].network.KIND
         ),
         CHECKPOINT: lambda path: safe_files.load(path, f"{agent}-run/2", CHECKPOINT_BYTES),
     }

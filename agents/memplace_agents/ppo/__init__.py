@@ -1,6 +1,6 @@
-"""Policy gradients: PPO and A2C, on one learner for each formulation."""
+"""Policy gradients: PPO, on one learner for each formulation."""
 
-from memplace_agents.ppo.ppo_agent import A2CAgent, PPOAgent
-from memplace_agents.ppo.ppo_config import A2CConfig, PPOConfig
+from memplace_agents.ppo.ppo_agent import PPOAgent
+from memplace_agents.ppo.ppo_config import PPOConfig
 
-__all__ = ["A2CAgent", "A2CConfig", "PPOAgent", "PPOConfig"]
+__all__ = ["PPOAgent", "PPOConfig"]

@@ -1,4 +1,4 @@
-"""PPO and A2C for both formulations."""
+"""PPO for both formulations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from memplace_agents.ppo.factored_run import FactoredRun
 from memplace_agents.ppo.features import entry_decisions
 from memplace_agents.ppo.game_episodes import GameEpisodes
 from memplace_agents.ppo.game_run import GameRun
-from memplace_agents.ppo.ppo_config import A2CConfig, PPOConfig
+from memplace_agents.ppo.ppo_config import PPOConfig
 from memplace_env._lib.errors import AgentError
 from memplace_env.envs.many.many_env import ManyProgramsEnv
 
@@ -69,12 +69,3 @@ class PPOAgent(LearningAgent[OneShotEvaluator | GameEvaluator, FlatPolicy]):
                 f"The policy has {options['inputs']} inputs and {options['actions']} actions, where {inputs} and "
                 f"{actions} are needed; pass one that was trained in this formulation, with as many memory levels."
             )
-
-
-class A2CAgent(PPOAgent):
-    """Advantage actor-critic (Mnih et al., arXiv 1602.01783): the learner of `PPOAgent` without its limit of change.
-
-    One gradient step for each round, so rounds are small. The config is an `A2CConfig`.
-    """
-
-    settings = A2CConfig

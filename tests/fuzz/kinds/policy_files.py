@@ -23,7 +23,7 @@ from memplace_agents.learning.factored_learner import FactoredSettings
 from memplace_agents.learning.on_policy_settings import OnPolicySettings
 from memplace_agents.learning.policy_file import load_policy, save_policy
 from memplace_agents.muzero import MuZero, MuZeroConfig
-from memplace_agents.ppo import A2CAgent, A2CConfig, PPOAgent, PPOConfig
+from memplace_agents.ppo import PPOAgent, PPOConfig
 from memplace_agents.registry import agent_spec
 from memplace_env.cli.learner_flags import LearnerFlags
 from memplace_env.cli.runs import HISTORY, RUN, TrainingJob
@@ -71,11 +71,11 @@ def prepare(folder: Path) -> list[Subject]:
         (MuZero, MuZeroConfig(games=2, decisions=3, simulations=2, hidden=4, batch=4), game),
         (PPOAgent, PPOConfig(at_once), one_shot),
         (PPOAgent, PPOConfig(games=at_once), game),
-        (A2CAgent, A2CConfig(games_in_turn=in_turn), game),
+        (PPOAgent, PPOConfig(games_in_turn=in_turn, in_turn=True), game),
     ]
     subjects = []
-    for learner, config, env in learners:
-        out = folder / f"{learner.name}-{env.formulation}"
+    for number, (learner, config, env) in enumerate(learners):
+        out = folder / f"{number}-{learner.name}"
         learner(config, out=out).solve(env, budget=20)
         subjects += [_policy(learner, config, env, out / POLICY), _checkpoint(learner, config, env, out / CHECKPOINT)]
     return subjects + _records(one_shot, folder / "job")
