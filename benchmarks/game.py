@@ -33,7 +33,7 @@ INSTANT = (*XLA, "greedy-player")
 """Solvers without a time limit, as they take milliseconds."""
 SEEDED = ("xla-autotune", "game-local-search", "cross-entropy", "portfolio")
 """Solvers whose plan depends on the seed."""
-COLUMNS = ("greedy-player", "xla-autotune", "beam-search", "game-local-search", "cross-entropy", "portfolio")
+COLUMNS = ("greedy-player", "xla-autotune", "game-local-search", "cross-entropy", "portfolio")
 SOLVERS = (*XLA, *COLUMNS, "exact")
 ENDLESS = 10**9
 TINY = "synthetic:diamond?ops=9&seed=1"

@@ -294,7 +294,6 @@ def measure(quick: bool) -> dict[str, Any]:
         game["reference_decisions_per_s"] = reference_game_rate("BERT")
         game["ratio_to_reference"] = game["rules_decisions_per_s_one_core"] / game["reference_decisions_per_s"]
         game["xla_msa_bert_large_s"] = solver_seconds("xla-msa", "MallocGame-BERT-Large-v0")
-        game["beam_search_64_bert_s"] = solver_seconds("beam-search", "MallocGame-BERT-v0", width=64)
         figures["exact"] = {}
         for name in WORKLOADS:
             solution = memplace_agents.make_agent("exact").solve(f"MemPlace-{name}-v0")

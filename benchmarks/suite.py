@@ -8,7 +8,7 @@ The rule. A setting's headroom is the latency of its best cheap plan divided by 
 are valid, so the headroom is proven; the gap to a bound says how much more there may be. The cheap plans of the
 one-shot problem are those of native, all-fastest and ten runs of density-greedy; the cheap games are those of XLA's
 public option sets and of the greedy player. The best plan is the exact agent's after `SECONDS`; for games whose gap is
-then above 1 %, also that of beam and local search after `search_seconds`. Where weights are streamed, an op of the
+then above 1 %, also that of searches after `search_seconds`. Where weights are streamed, an op of the
 exact agent's plan may wait for a copy, which no map can say: there the best plan of the one-shot problem is that of
 local search after `MAPS` maps. A program's settings on a chip are tried in the order of `GRID`, games then at two
 batches at which their activations contend for fast memory. The first setting with a headroom of at least 2 % (one-shot;
@@ -245,8 +245,8 @@ def _measure_game(setting: Record, enough: float) -> Record:
 
 
 def _searched(env: MallocGameEnv, plan_s: float) -> Record:
-    """Return the latency of the better of a plan and what beam and local search find, and their seconds."""
-    stages = [Stage(memplace_agents.BeamSearch(), 0.5), Stage(memplace_agents.GameLocalSearch())]
+    """Return the latency of the better of a plan and what cross-entropy and local search find, and their seconds."""
+    stages = [Stage(memplace_agents.CrossEntropy(), 0.5), Stage(memplace_agents.GameLocalSearch())]
     seconds = search_seconds(env.program.num_ops)
     solution = Portfolio(stages=stages).solve(env, budget=ENDLESS, time_limit=seconds)
     assert solution.report is not None
@@ -254,7 +254,7 @@ def _searched(env: MallocGameEnv, plan_s: float) -> Record:
 
 
 def search_seconds(ops: int) -> float:
-    """Return the time limit of beam and local search for a game of so many ops."""
+    """Return the time limit of cross-entropy and local search for a game of so many ops."""
     return max(SEARCH_SECONDS, SECONDS_AN_OP * ops)
 
 

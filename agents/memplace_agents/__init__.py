@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from memplace_agents.evaluator import OneShotEvaluator as OneShotEvaluator
     from memplace_agents.exact import Exact as Exact
     from memplace_agents.exact import ExactDynamic as ExactDynamic
-    from memplace_agents.game import BeamSearch as BeamSearch
     from memplace_agents.game import GameLocalSearch as GameLocalSearch
     from memplace_agents.game import GreedyPlayer as GreedyPlayer
     from memplace_agents.game import Portfolio as Portfolio
@@ -52,7 +51,7 @@ export_lazily(
         "egrl": "EGRL EGRLConfig",
         "evaluator": "GameEvaluator OneShotEvaluator",
         "exact": "Exact ExactDynamic",
-        "game": "BeamSearch GameLocalSearch GreedyPlayer Portfolio SolverOrder",
+        "game": "GameLocalSearch GreedyPlayer Portfolio SolverOrder",
         "heuristic": "BestRule CompilersRule DensityGreedy LocalSearch RandomSearch",
         "muzero": "MuZero MuZeroConfig",
         "ppo": "PPOAgent PPOConfig",

@@ -216,12 +216,6 @@ BUILT_IN = (
         "greedy-player", "memplace_agents.game:GreedyPlayer", _GAME, "one game, always the best immediate reward"
     ),
     AgentSpec(
-        "beam-search",
-        "memplace_agents.game:BeamSearch",
-        _GAME,
-        "partial games side by side, ranked by their latency if the best known game finishes them",
-    ),
-    AgentSpec(
         "game-local-search",
         "memplace_agents.game:GameLocalSearch",
         _GAME,

@@ -47,7 +47,6 @@ AGENTS = {
         "exact",
         "xla-msa",
         "greedy-player",
-        "beam-search",
         "game-local-search",
         "cross-entropy",
         "solver-order",

@@ -36,16 +36,6 @@ def follow(tables, layout, state, preferences):
 
 
 @kernel
-def preview(tables, layout, states, preferences, latency):
-    """Fill `latency` int64[B] in ps, for each state finished along the preferences; the states are not changed."""
-    trial = np.empty(layout.size, dtype=np.int64)
-    for index in range(len(states)):
-        trial[:] = states[index]
-        follow(tables, layout, trial, preferences)
-        latency[index] = trial[ESTIMATE]
-
-
-@kernel
 def anneal(tables, layout, uses, twins, first, stride, heats, seed, current, best, guide=None, guided=0.0):
     """Run one chain of simulated annealing, one game for each heat; return the latency of its best game in ps.
 
