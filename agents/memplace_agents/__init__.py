@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from memplace_agents.game import GameLocalSearch as GameLocalSearch
     from memplace_agents.game import GreedyPlayer as GreedyPlayer
     from memplace_agents.game import Portfolio as Portfolio
-    from memplace_agents.game import SolverOrder as SolverOrder
     from memplace_agents.heuristic import BestRule as BestRule
     from memplace_agents.heuristic import CompilersRule as CompilersRule
     from memplace_agents.heuristic import DensityGreedy as DensityGreedy
@@ -51,7 +50,7 @@ export_lazily(
         "egrl": "EGRL EGRLConfig",
         "evaluator": "GameEvaluator OneShotEvaluator",
         "exact": "Exact ExactDynamic",
-        "game": "GameLocalSearch GreedyPlayer Portfolio SolverOrder",
+        "game": "GameLocalSearch GreedyPlayer Portfolio",
         "heuristic": "BestRule CompilersRule DensityGreedy LocalSearch RandomSearch",
         "muzero": "MuZero MuZeroConfig",
         "ppo": "PPOAgent PPOConfig",

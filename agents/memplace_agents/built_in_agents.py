@@ -222,12 +222,6 @@ BUILT_IN = (
         "simulated annealing from the greedy player's game",
     ),
     AgentSpec(
-        "solver-order",
-        "memplace_agents.game:SolverOrder",
-        _GAME,
-        "hill climbing over the order in which xla-msa serves the buffers",
-    ),
-    AgentSpec(
         "cross-entropy",
         "memplace_agents.cross_entropy:CrossEntropy",
         BOTH,

@@ -315,7 +315,7 @@ def test_an_interrupt_before_the_first_plan_is_told_of_keeps_that_plan_too():
 
 def test_a_search_in_a_portfolio_is_that_search():
     """Both have the whole budget and the same seed."""
-    for agent in (memplace_agents.GameLocalSearch(), memplace_agents.SolverOrder()):
+    for agent in (memplace_agents.GameLocalSearch(), memplace_agents.CrossEntropy()):
         alone = agent.solve(GAME, budget=300, seed=5)
         inside = Portfolio(stages=[Stage(agent, 1.0)], tie_break="none").solve(GAME, budget=300, seed=5)
         assert (alone.plan, alone.evaluations) == (inside.plan, inside.evaluations)

@@ -9,8 +9,7 @@ import memplace_agents
 from memplace_agents.evaluator import GameEvaluator, evaluator_for
 from memplace_agents.game import annealing_kernels
 from memplace_agents.game.preferences import by_role, by_tensor, finished, first_preferences, greedy_preferences
-from memplace_agents.game.solver_order import default_order
-from memplace_agents.xla_msa import PUBLIC_SETS, MsaOptions, assign
+from memplace_agents.xla_msa import MsaOptions, assign
 from memplace_env._lib.errors import AgentError
 from memplace_env.envs.malloc_game import MallocGameEnv, MallocGameProblem
 from memplace_env.envs.malloc_game.state import ESTIMATE
@@ -124,19 +123,9 @@ def test_replays_from_saved_states_are_whole_games():
 
 def test_budgets_and_time_limits_end_a_search():
     env = crowded()
-    for name in ("game-local-search", "solver-order"):
-        assert memplace_agents.make_agent(name).solve(env, budget=1).evaluations == 1
-        assert memplace_agents.make_agent(name).solve(env, budget=10**9, time_limit=0.2).seconds < patience(5)
-    assert memplace_agents.GameLocalSearch().solve(env, budget=777).evaluations == 777
-
-
-def test_solver_order_begins_where_xla_does():
-    env = crowded()
-    for each in PUBLIC_SETS:
-        order = default_order(env.task, each.options)
-        assert assign(env.task, each.options, order) == assign(env.task, each.options)
-    xla = min(memplace_agents.XlaMsa(each.options).solve(env).report.latency_ps for each in PUBLIC_SETS)
-    assert memplace_agents.SolverOrder().solve(env, budget=50).report.latency_ps <= xla
+    for budget in (1, 777):
+        assert memplace_agents.GameLocalSearch().solve(env, budget=budget).evaluations == budget
+    assert memplace_agents.GameLocalSearch().solve(env, budget=10**9, time_limit=0.2).seconds < patience(5)
 
 
 def test_games_and_plans_compete():

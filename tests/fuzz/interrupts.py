@@ -49,7 +49,6 @@ AGENTS = {
         "greedy-player",
         "game-local-search",
         "cross-entropy",
-        "solver-order",
     ],
 }
 LEADERBOARD = ["leaderboard", "run", "random", "--suite", "quick-v1", "--budget", "10", "--no-check", "--out", "out"]

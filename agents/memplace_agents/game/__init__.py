@@ -3,6 +3,5 @@
 from memplace_agents.game.game_local_search import GameLocalSearch
 from memplace_agents.game.greedy_player import GreedyPlayer
 from memplace_agents.game.portfolio import Portfolio
-from memplace_agents.game.solver_order import SolverOrder
 
-__all__ = ["GameLocalSearch", "GreedyPlayer", "Portfolio", "SolverOrder"]
+__all__ = ["GameLocalSearch", "GreedyPlayer", "Portfolio"]
