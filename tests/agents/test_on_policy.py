@@ -16,8 +16,8 @@ from memplace_agents.learning.flat_policy import Critic, FlatPolicy, clipped_gai
 from memplace_agents.learning.on_policy import Demonstration, OnPolicyLearner, _minibatches
 from memplace_agents.learning.on_policy_settings import OnPolicySettings
 from memplace_agents.learning.rollouts import Turn, advantages
-from memplace_agents.learning.vector_episodes import VectorEpisodes
 from memplace_env._lib.errors import AgentError
+from tests.agents.vector_episodes import VectorEpisodes
 from tests.thorough import examples
 
 SEEDS = st.integers(0, 2**32 - 1)
