@@ -20,8 +20,7 @@ from memplace_env.envs.registration import Formulation
 PARTS = {
     "simulator": [("evaluator.py", "__call__"), ("evaluator.py", "offer"), ("evaluator.py", "solution")],
     "networks": [
-        ("actor.py", "posterior"),
-        ("credit.py", "learn"),
+        ("learner.py", "posterior"),
         ("learner.py", "learn"),
         ("egrl_run.py", "__init__"),
     ],

@@ -22,7 +22,6 @@ VARIANTS = {
     "no-boltzmann": EGRLConfig(boltzmann=0.0),
     "no-refinement": EGRLConfig(refine=0.0),
     "refine-only": EGRLConfig(evolution=False, gradient=False),
-    "write-back": EGRLConfig(write_back=True, refine=0.2),
 }
 
 

@@ -50,7 +50,7 @@ def unbroken(tmp_path_factory):
 
 
 @pytest.mark.parametrize("deaths", [[1], [6, 30], [33, 34, 55], [69]])
-@pytest.mark.parametrize("name", ["default", "paper", "ea", "refine-only", "write-back"])
+@pytest.mark.parametrize("name", ["default", "paper", "ea", "refine-only"])
 def test_a_run_that_dies_and_resumes_is_the_unbroken_run(name, deaths, unbroken, tmp_path):
     env = planted_env(ops=10)
     rng = np.random.default_rng(len(deaths))

@@ -8,7 +8,7 @@ from math import inf
 from memplace_env._lib.errors import AgentError
 
 _AT_LEAST_ONE = ("actor_every", "batch", "tournament", "replay", "hidden", "depth", "attention_heads")
-_SHARES = ("boltzmann", "mutation", "mutated_weights", "swaps", "refine")
+_SHARES = ("boltzmann", "mutation", "mutated_weights", "refine")
 
 
 @dataclass(frozen=True)
@@ -41,12 +41,7 @@ class EGRLConfig:
         replay: assignments remembered (EGRL: 100,000).
         repaired: fitness is the reward of the plan that the compiler makes of an assignment, instead of -epsilon
             wherever it had to move something; critics learn from the assignment that it made.
-        write_back: Boltzmann parents take over the assignment that the compiler made of theirs.
         heuristics: the plans of all rules are evaluated first, and their assignments are in the first population.
-        credit: the actor learns from the time that each decision loses, see `memplace_agents.egrl.credit`, instead of
-            from critics of whole assignments.
-        swaps: share of the Boltzmann children that are mutated by moves on the surrogate, which swap what fits, instead
-            of by noise.
         imagined: assignments that a policy tries on the surrogate before its best ones are evaluated, see
             `memplace_agents.egrl.imagination`; of a small budget at most 256 for each evaluation.
         refine: share of the budget spent on annealing the best assignment, see `memplace_agents.egrl.refine`.
@@ -76,10 +71,7 @@ class EGRLConfig:
     noise_clip: float = 0.5
     replay: int = 100_000
     repaired: bool = True
-    write_back: bool = False
     heuristics: bool = True
-    credit: bool = True
-    swaps: float = 0.5
     imagined: int = 64_000
     refine: float = 0.9
     surrogate: int = 100
@@ -95,10 +87,7 @@ class EGRLConfig:
             lean=1.0,
             gradient_steps=1.0,
             repaired=False,
-            write_back=False,
             heuristics=False,
-            credit=False,
-            swaps=0.0,
             imagined=0,
             refine=0.0,
         )
@@ -137,8 +126,6 @@ CONFIGS = {
     "default": EGRLConfig(),
     "no-surrogate": EGRLConfig(surrogate=0, imagined=0),
     "no-imagination": EGRLConfig(imagined=0),
-    "no-credit": EGRLConfig(credit=False),
-    "no-swaps": EGRLConfig(swaps=0.0),
     "no-rules": EGRLConfig(heuristics=False),
     "no-gradient": EGRLConfig(gradient=False),
     "no-population": EGRLConfig(evolution=False),
