@@ -220,9 +220,7 @@ def test_bad_settings_are_named():
     for name, value in [
         ("model", "perfect"),
         ("games", 0),
-        ("improvement", -1.0),
-        ("outcome", 1.5),
-        ("demonstrated", -0.1),
+        ("annealing", -1),
         ("learning_rate", float("nan")),
     ]:
         with pytest.raises(AgentError, match=name):

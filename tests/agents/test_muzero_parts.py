@@ -230,7 +230,7 @@ def test_a_toy_is_learned(model):
     policies = np.zeros_like(rollout.log_priors)
     policies[..., 0] = 1
     targets = RolloutTargets(policies, np.full(rollout.rewards.shape, 50.0, np.float32))
-    trainer = Trainer(small(model, batch=40, unroll=2, learning_rate=5e-3), network)
+    trainer = Trainer(small(model, batch=40, learning_rate=5e-3), network)
     trainer.renormalise([RolloutTargets(policies, np.array([[45.0, 55.0]], np.float32))])
     for _ in range(60):
         losses = trainer.epoch(rng, rollout, targets, None)
@@ -271,7 +271,7 @@ def test_the_best_game_is_imitated_and_kept():
 
 def test_pieces_of_annealing_report_games_that_they_played():
     problem = crowded(ops=20).problem
-    best, annealing = first_preferences(problem)[0], GuidedAnnealing(problem, 0.5)
+    best, annealing = first_preferences(problem)[0], GuidedAnnealing(problem)
     guide = demonstrated_guide(problem, best)
     latency = finished(problem, best[None])[0, ESTIMATE]
     while (left := annealing.games_left()) > 0 and left <= 2000:

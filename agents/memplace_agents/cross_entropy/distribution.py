@@ -13,9 +13,17 @@ from numpy.typing import NDArray
 
 from memplace_agents.cross_entropy.programs import FactoredDecisions
 from memplace_agents.settings import check_settings
-from memplace_env._lib.errors import AgentError
 from memplace_env.program.program import Ints
 
+ENTROPY = 0.1
+"""Weight of the entropy, in nats a decision; falls to 0 with the fraction of the budget that is left.
+Our choice, as all that follow."""
+TOGETHER = 0.5
+"""Fraction of a round in which decisions that are alike share the number that draws them; falls like the entropy."""
+BEST = 0.2
+"""Fraction of a round that gets credit."""
+IMITATION = 0.2
+"""Weight of the cross-entropy of the best plans."""
 FEW_ROUNDS, SLOWER, SLOWEST = 125, 0.7, 0.04
 """Rounds for which rates are as they are set; the exponent by which they fall with more of them, down to a tenth."""
 _MEAN_DECAY, _SQUARE_DECAY, _LEAST = 0.9, 0.999, 1e-8
@@ -30,11 +38,6 @@ class DistributionSettings:
         samples: plans of a round; of a small budget fewer, see `for_budget`.
         least_samples: least plans of a round.
         table_rate: Adam's learning rate of the logits.
-        entropy: weight of the entropy, in nats a decision; falls to 0 with the fraction of the budget that is left.
-        together: fraction of a round in which decisions that are alike share the number that draws them; falls like
-            `entropy`.
-        best: fraction of a round that gets credit.
-        imitation: weight of the cross-entropy of the best plans.
         lean: logit of the first level, the fastest, over the others before learning.
         start: the same of what the best plan decides that is known without a search.
 
@@ -45,19 +48,11 @@ class DistributionSettings:
     samples: int = 128
     least_samples: int = 32
     table_rate: float = 0.2
-    entropy: float = 0.1
-    together: float = 0.5
-    best: float = 0.2
-    imitation: float = 0.2
     lean: float = 1.0
     start: float = 1.0
 
     def __post_init__(self) -> None:
         check_settings(self, at_least_one=("samples", "least_samples"))
-        if not 0 < self.best <= 1:
-            raise AgentError(f"best must be above 0 and at most 1, not {self.best}.")
-        if self.together > 1:
-            raise AgentError(f"together must be at most 1, not {self.together}.")
 
     def for_budget(self, budget: int) -> Self:
         """Return the settings for so many plans: longer runs learn more slowly, and trust their start less."""
@@ -101,7 +96,7 @@ class PlanDistribution:
         """Return levels int64[count, M], with the fraction `left` of the budget."""
         total = self.probabilities().cumsum(axis=1)
         share = (total / total[:, -1:])[:, :-1]
-        return drawn_levels(share, count, rng, self._decisions.alike, self.settings.together * left)
+        return drawn_levels(share, count, rng, self._decisions.alike, TOGETHER * left)
 
     def learn(self, levels: Ints, latencies: NDArray[np.float64], best: Ints, left: float) -> None:
         """Move the logits by a round.
@@ -114,12 +109,12 @@ class PlanDistribution:
         """
         settings, policy = self.settings, self.probabilities()
         # The mean of the credits is 0, so that the probabilities fall out of the gradient of the log-likelihood.
-        gradient = self._counts(levels, credit(latencies, settings.best)) / len(levels)
+        gradient = self._counts(levels, credit(latencies, BEST)) / len(levels)
         if len(best):
-            gradient += settings.imitation * (self._counts(best, np.ones(len(best))) / len(best) - policy)
+            gradient += IMITATION * (self._counts(best, np.ones(len(best))) / len(best) - policy)
         log_policy = np.log(policy, out=np.zeros_like(policy), where=policy > 0)
         surplus = log_policy - (policy * log_policy).sum(axis=1, keepdims=True)
-        gradient -= settings.entropy * left * policy * surplus
+        gradient -= ENTROPY * left * policy * surplus
         self._rounds += 1
         self._mean += (1 - _MEAN_DECAY) * (gradient - self._mean)
         self._square += (1 - _SQUARE_DECAY) * (gradient**2 - self._square)

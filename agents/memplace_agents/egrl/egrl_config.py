@@ -1,4 +1,4 @@
-"""Every constant of EGRL in one place: the best settings we found, the paper's, and its ablations."""
+"""Settings of EGRL: the best we found, the paper's, and its ablations. Constants stand where they are used."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from math import inf
 
 from memplace_env._lib.errors import AgentError
 
-_AT_LEAST_ONE = ("actor_every", "batch", "tournament", "replay", "hidden", "depth", "attention_heads")
-_SHARES = ("boltzmann", "mutation", "mutated_weights", "refine")
+_AT_LEAST_ONE = ("batch", "tournament", "hidden", "depth")
+_SHARES = ("boltzmann", "mutation", "refine")
 
 
 @dataclass(frozen=True)
@@ -26,19 +26,11 @@ class EGRLConfig:
         elites: members that survive as they are (lineage: a fifth of the population).
         tournament: members drawn for each parent (lineage).
         mutation: probability that a child is mutated (lineage).
-        mutated_weights, mutation_strength: share of a mutated graph policy's weights that change, and by how much,
-            relative to their own size (lineage); a Boltzmann child has that share of its decisions redrawn a little.
-        hidden, depth, attention_heads: sizes of the graph policy (EGRL: 128, 4, 4).
+        hidden, depth: sizes of the graph policy (EGRL: 128, 4).
         lean: initial logit of the backing memory. EGRL starts from assignments with everything there.
         learning_rate: learning rate of actor and critics (EGRL: 1e-3).
         batch: assignments for each gradient step (EGRL: 24).
         gradient_steps: for each assignment evaluated (EGRL: 1).
-        actor_every: gradient steps of the critics for each of the actor (lineage: TD3's delayed policy update).
-        entropy: coefficient of the entropy of the whole assignment, the sum over its decisions. EGRL's is remembered
-            as 0.05, of an unknown quantity; with the sum, 0.01 did better on the two ResNets.
-        reward_scale: factor on the rewards that the critics learn (EGRL: 5).
-        noise, noise_clip: noise on the one-hot actions that the critics learn from, and its limit (TD3: 0.2, 0.5).
-        replay: assignments remembered (EGRL: 100,000).
         repaired: fitness is the reward of the plan that the compiler makes of an assignment, instead of -epsilon
             wherever it had to move something; critics learn from the assignment that it made.
         heuristics: the plans of all rules are evaluated first, and their assignments are in the first population.
@@ -55,21 +47,12 @@ class EGRLConfig:
     elites: int = 4
     tournament: int = 3
     mutation: float = 0.9
-    mutated_weights: float = 0.05
-    mutation_strength: float = 0.1
     hidden: int = 128
     depth: int = 4
-    attention_heads: int = 4
     lean: float = 0.0
     learning_rate: float = 1e-3
     batch: int = 24
     gradient_steps: float = 0.25
-    actor_every: int = 2
-    entropy: float = 0.01
-    reward_scale: float = 5.0
-    noise: float = 0.2
-    noise_clip: float = 0.5
-    replay: int = 100_000
     repaired: bool = True
     heuristics: bool = True
     imagined: int = 64_000

@@ -19,7 +19,14 @@ from memplace_agents.egrl.egrl_config import EGRLConfig
 from memplace_agents.egrl.egrl_replay import EgrlReplay
 from memplace_agents.egrl.imagination import imagined
 from memplace_agents.egrl.learner import Learner
-from memplace_agents.egrl.population import Population, chances, genome_of, mutate_weights, next_generation
+from memplace_agents.egrl.population import (
+    MUTATED_WEIGHTS,
+    Population,
+    chances,
+    genome_of,
+    mutate_weights,
+    next_generation,
+)
 from memplace_agents.egrl.refine import Refiner
 from memplace_agents.egrl.surrogate import Surrogate
 from memplace_agents.evaluator import Evaluated, OneShotEvaluator
@@ -29,6 +36,8 @@ from memplace_agents.learning.saved_tensors import below, like, numbers
 from memplace_agents.learning.training import TrainingRun
 from memplace_agents.saved_values import whole
 
+_REPLAY = 100_000
+"""Assignments remembered at most (EGRL: 100,000)."""
 _PURE_REFINEMENT = 64
 """Assignments a round where nothing but refinement searches."""
 _FIRST_ASSIGNMENTS = 4
@@ -81,7 +90,7 @@ class EgrlRun(TrainingRun[GraphPolicy]):
                 evaluator,
                 surrogate,
                 Refiner(evaluator, surrogate, round(config.refined_share * evaluator.budget), config.surrogate),
-                EgrlReplay(min(config.replay, max(evaluator.remaining, 1)), size),
+                EgrlReplay(min(_REPLAY, max(evaluator.remaining, 1)), size),
                 slice(end - size, end),
             )
             for evaluator, surrogate, size, end in zip(evaluators, surrogates, sizes, ends, strict=True)
@@ -265,8 +274,7 @@ class EgrlRun(TrainingRun[GraphPolicy]):
         if self._start_policy is not None:
             options = self._start_policy.options
         else:
-            shape = {"hidden": config.hidden, "depth": config.depth, "attention_heads": config.attention_heads}
-            options = {"levels": self._mask.shape[1], **shape}
+            options = {"levels": self._mask.shape[1], "hidden": config.hidden, "depth": config.depth}
         return GraphPolicy(**options, lean=config.lean)
 
     def _first_population(self, fresh: Sequence[GraphPolicy]) -> Population:
@@ -278,8 +286,7 @@ class EgrlRun(TrainingRun[GraphPolicy]):
         if self._start_policy is not None:
             given = self._learner.genome
             for member in range(members):
-                share = config.mutated_weights if member else 0.0
-                genomes[member] = mutate_weights(rng, given, share, config.mutation_strength)
+                genomes[member] = mutate_weights(rng, given, MUTATED_WEIGHTS if member else 0.0)
         stateless = round(config.boltzmann * members)
         prior, temperature = boltzmann.initial(rng, members, self._mask, config.lean)
         if config.heuristics and stateless:

@@ -1,4 +1,4 @@
-"""One on-policy learner: proximal policy optimisation and the plain policy gradient, with masks and value scales."""
+"""One on-policy learner: proximal policy optimisation with masks and value scales."""
 
 from __future__ import annotations
 
@@ -18,6 +18,16 @@ from memplace_agents.learning.saved_tensors import load_optimiser, optimiser_sta
 from memplace_agents.saved_values import whole
 from memplace_env.program.program import Ints
 
+EPOCHS = 4
+"""Passes over a round; fewer if the policy changes more than `LARGEST_KL`. Our choice, as all that follow."""
+ENTROPY = 0.01
+"""Weight of the entropy, in nats a decision; falls like the learning rate."""
+LAMBDA = 0.95
+"""Weight of later estimates in generalised advantage estimation; the discount is 1."""
+CLIP = 0.2
+"""Largest change of a probability that is rewarded."""
+LARGEST_KL = 0.05
+"""Divergence from the policy that played, in nats, at which a round's epochs end."""
 LARGEST_NORM = 0.5
 """Longer gradients are cut to this; our choice."""
 MOST_IMITATION = 500
@@ -113,14 +123,14 @@ class OnPolicyLearner:
         self._set_rates(left)
         sums, count, stopped = np.zeros(3), 0, False
         share = settings.minibatch // len(batches)
-        for _ in range(settings.epochs):
+        for _ in range(EPOCHS):
             for parts in _minibatches([len(batch.action) for batch in batches], share, rng):
                 loss = torch.zeros(())
                 for program, rows in parts:
                     batch = batches[program].rows(rows)
                     gain, entropy, error, divergence = self._losses(batch, program)
-                    stopped |= divergence > settings.largest_kl
-                    loss = loss + error / 2 - gain - settings.entropy * left * entropy
+                    stopped |= divergence > LARGEST_KL
+                    loss = loss + error / 2 - gain - ENTROPY * left * entropy
                     sums += (float(entropy.detach()), float(error.detach()), divergence)
                     count += 1
                 if stopped:
@@ -174,7 +184,7 @@ class OnPolicyLearner:
                 self.critic.values(torch.from_numpy(seen), program).numpy()
                 for seen in (rollout.observation, rollout.last)
             )
-        gained = advantages(rollout.reward, value, last, rollout.ended, self.settings.lambda_)
+        gained = advantages(rollout.reward, value, last, rollout.ended, LAMBDA)
         returns = gained + value
         self.critic.rescale(torch.from_numpy(returns), program, SCALE_WEIGHT if self.rounds else 1.0)
 
@@ -191,7 +201,7 @@ class OnPolicyLearner:
         divergence = float((change.exp() - 1 - change).detach().mean())
         advantage = torch.from_numpy(batch.advantage)
         advantage = (advantage - advantage.mean()) / (advantage.std(correction=0) + 1e-8)
-        gain = clipped_gain(change, advantage, self.settings.clip)
+        gain = clipped_gain(change, advantage, CLIP)
         entropy = -(log_policy.exp() * log_policy).sum(-1).mean()
         critic = self.critic
         wanted = (torch.from_numpy(batch.returns) - critic.mean[program].float()) / critic.deviation[program].float()
