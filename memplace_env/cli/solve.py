@@ -25,7 +25,7 @@ def solve(
     model: Model,
     *,
     flags: ModelFlags,
-    formulation: FormulationFlag = None,
+    played: FormulationFlag = None,
     agent: Annotated[
         list[str] | None,
         typer.Option(
@@ -101,7 +101,7 @@ def solve(
     _check_workers(workers, flags)
     from memplace_env.cli.environments import make_env, posed_by
 
-    formulation = posed_by(model, formulation)
+    formulation = posed_by(model, Formulation(played) if played else None)
     specs = [
         choose_agent(formulation, name, learner.given, tie_break=tie_break, machine=machine)
         for name in agent or (None,)
