@@ -145,13 +145,15 @@ def _mutated(rng: np.random.Generator, children: Population, hit: NDArray[np.boo
     return Population(children.is_graph, genomes, prior, temperature)
 
 
-def mutate_weights(rng: np.random.Generator, genome: Floats, share: float) -> Floats:
+def mutate_weights(
+    rng: np.random.Generator, genome: Floats, share: float, strength: float = _MUTATION_STRENGTH
+) -> Floats:
     """Return a copy of float32[P] in which a `share` of the weights changed, each in proportion to its size."""
     genome = genome.copy()
     index = rng.integers(len(genome), size=int(np.ceil(share * len(genome))))
     kind = rng.random(len(index))  # below 0.05 a super mutation, above 0.98 a reset, else an ordinary one
     noise = rng.standard_normal(len(index), dtype=np.float32)
-    scale = np.where(kind < _SUPER_MUTATION, _SUPER_STRENGTH, _MUTATION_STRENGTH) * np.abs(genome[index])
+    scale = np.where(kind < _SUPER_MUTATION, _SUPER_STRENGTH, strength) * np.abs(genome[index])
     changed = genome[index] + noise * scale.astype(np.float32)
     genome[index] = np.where(kind > 1 - _RESET, _RESET_SIZE * noise, changed).clip(-_WEIGHT_LIMIT, _WEIGHT_LIMIT)
     return genome
