@@ -1,4 +1,4 @@
-"""Select the settings that have an id `...-Sliced-v0`: those of registered ids in which slices gain something.
+"""Measure what slices gain in the settings of registered ids, and register those of suite sliced-v1 in slices.
 
     python -m benchmarks.sliced_ids                 # measures what is missing, and prints the selection as a table
     python -m benchmarks.sliced_ids --register      # and writes memplace_env/envs/ids.json
@@ -7,7 +7,7 @@
 The rule. Each registered id's setting is cut at `SHARE`. Its best sliced plan is the fastest of density-greedy's and
 the exact agent's for maps, as `benchmarks.slices` measures them, and of XLA's public option sets', the greedy player's
 and the exact agent's for games, which stops after `SECONDS`. If that is faster by `LEAST` or more than the plan without
-slices that was the best known when it was measured, the setting has an id, and keeps it when better plans are found.
+slices that was the best known when it was measured, the setting may be in suite sliced-v1, whose settings have ids.
 Programs of more than `MOST_TENSORS` slices are left out, which is our choice. A run that was stopped continues with
 what is missing in results/sliced_ids.jsonl.
 """
@@ -32,7 +32,7 @@ from memplace_env._lib.units import PS
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.registration import Formulation
 from memplace_env.envs.splits import FORMULATIONS
-from memplace_env.leaderboard.suite import best_known
+from memplace_env.leaderboard.suite import best_known, load_suite
 from memplace_env.placement.compiler import all_backing_report
 
 RESULTS: Final = Path(__file__).parent / "results" / "sliced_ids.jsonl"
@@ -87,8 +87,15 @@ def gain(record: Record) -> float:
 
 
 def passes(record: Record) -> bool:
-    """Return True if the rule gives the setting an id."""
+    """Return True if slices gain enough."""
     return gain(record) >= LEAST
+
+
+def has_id(record: Record) -> bool:
+    """Return True if the setting is in suite sliced-v1, which gives it an id."""
+    return (
+        Formulation(record["formulation"]).traits.env_id(f"{record['name']}-{END}") in load_suite("sliced-v1").instances
+    )
 
 
 def measured() -> list[Record]:
@@ -103,11 +110,11 @@ def settings() -> list[Record]:
 
 def chosen(records: Sequence[Record]) -> dict[str, list[str]]:
     """Return the names of the settings that have an id with slices, by formulation."""
-    return {kind.value: [r["name"] for r in records if r["formulation"] == kind and passes(r)] for kind in FORMULATIONS}
+    return {kind.value: [r["name"] for r in records if r["formulation"] == kind and has_id(r)] for kind in FORMULATIONS}
 
 
 def table(records: Sequence[Record]) -> str:
-    """Return a Markdown table with a row for each formulation and chip: how many ids, and how much they gain."""
+    """Return a Markdown table with a row for each formulation and chip: how many ids gain from slices, and how much."""
     rows = []
     for kind in FORMULATIONS:
         by_chip: dict[str, list[Record]] = {}
@@ -124,7 +131,7 @@ def table(records: Sequence[Record]) -> str:
             rows.append(
                 [kind.value, chip, str(len(found)), str(len(passed)), "" if mean is None else f"{mean:+.1%}", shown]
             )
-    return markdown_table(["formulation", "chip", "ids", "with slices", "their mean gain", "most"], rows)
+    return markdown_table(["formulation", "chip", "ids", "that gain", "their mean gain", "most"], rows)
 
 
 def ids_file(records: Sequence[Record]) -> DataFile:
@@ -133,7 +140,7 @@ def ids_file(records: Sequence[Record]) -> DataFile:
     rows = []
     for record in records:
         traits = Formulation(record["formulation"]).traits
-        own = traits.env_id(f"{record['name']}-{END}") if passes(record) else ""
+        own = traits.env_id(f"{record['name']}-{END}") if has_id(record) else ""
         row = [traits.env_id(record["name"]), own, milliseconds(record["whole_s"], 6)]
         if "plan_s" in record:
             latencies = [record["cheap_s"], record["plan_s"], record["bound_s"]]

@@ -143,6 +143,6 @@ def test_a_program_whose_bounds_can_not_be_moved_is_not_solved_again(monkeypatch
         return solve(self, program, start, whole)
 
     monkeypatch.setattr(Remaining, "solve", counted)
-    Exact().solve(gym.make("MemPlace-DistilBERT-edge-tpu-Sliced-v0").unwrapped)
+    Exact().solve(gym.make("MemPlace-DistilBERT-edge-tpu-v0", slices=0.1).unwrapped)
     assert set(solved) == {False, True}
     assert len(solved) < ROUNDS / 2

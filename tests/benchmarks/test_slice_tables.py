@@ -26,7 +26,7 @@ def test_data_files_have_every_id():
     heads, rows = sliced_ids.ids_file(records)
     assert len(rows) == len(records) == 54 + 105
     assert {len(row) for row in rows} == {len(heads)}
-    assert [bool(row[1]) for row in rows] == [sliced_ids.passes(record) for record in records]
+    assert [bool(row[1]) for row in rows] == [sliced_ids.has_id(record) for record in records]
 
 
 def test_data_files_lie_beside_each_document(tmp_path):
