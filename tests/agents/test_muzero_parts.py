@@ -301,7 +301,7 @@ def test_a_certain_guide_decides_the_first_move():
         wanted = (preferences[use] + 1) % 3
         guide[use] = np.eye(3)[wanted]
         current, best = preferences.copy(), preferences.copy()
-        groups = GuidedAnnealing(problem, 1.0)._groups
+        groups = GuidedAnnealing(problem)._groups
         heats = np.full(1, 1e30)  # so hot that any move is accepted
         args = problem.tables, problem.layout, *groups, first, 7, heats, index, current, best, guide, 1.0
         annealing_kernels.anneal(*args)
