@@ -31,7 +31,7 @@ TRIALS = {
     "page": "python -c 'import memplace_env.leaderboard.page.site, plotly'",
     "distributed": "python -c 'import memplace_env.leaderboard.ray_cluster, ray'",
     "minari": "memplace dataset MallocGame-Tiny-v0 --agent greedy-player --episodes 2 --out data",
-    "agents": "memplace solve SqueezeNet --agent ppo --budget 512",
+    "agents": "memplace solve SqueezeNet --agent plan-gradient --budget 512",
 }
 """A command that needs the extra, by its name."""
 HEADS = ("python", "extra", "megabytes", "packages", "check", "trial", "seconds", "failed", "date")

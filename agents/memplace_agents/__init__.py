@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from memplace_agents.heuristic import RandomSearch as RandomSearch
     from memplace_agents.muzero import MuZero as MuZero
     from memplace_agents.muzero import MuZeroConfig as MuZeroConfig
-    from memplace_agents.ppo import PPOAgent as PPOAgent
-    from memplace_agents.ppo import PPOConfig as PPOConfig
+    from memplace_agents.plan_gradient import PlanGradient as PlanGradient
+    from memplace_agents.plan_gradient import PlanGradientConfig as PlanGradientConfig
     from memplace_agents.registry import agent_specs as agent_specs
     from memplace_agents.registry import make_agent as make_agent
     from memplace_agents.solution import Outcome as Outcome
@@ -53,7 +53,7 @@ export_lazily(
         "game": "GameLocalSearch GreedyPlayer Portfolio",
         "heuristic": "BestRule CompilersRule DensityGreedy LocalSearch RandomSearch",
         "muzero": "MuZero MuZeroConfig",
-        "ppo": "PPOAgent PPOConfig",
+        "plan_gradient": "PlanGradient PlanGradientConfig",
         "registry": "agent_specs make_agent",
         "solution": "Outcome Progress Solution Verdict",
         "xla_msa": "XlaAutotune XlaMsa",

@@ -228,16 +228,16 @@ BUILT_IN = (
         "all decisions of a plan sampled at once from tables that learn from the best of each round",
     ),
     AgentSpec(
-        "ppo",
-        "memplace_agents.ppo:PPOAgent",
+        "plan-gradient",
+        "memplace_agents.plan_gradient:PlanGradient",
         BOTH,
-        "proximal policy optimisation: all decisions of a plan at once, credit for the best",
+        "policy gradient for whole plans: all decisions at once, credit for the best",
         needs=_TORCH,
         learns=True,
         several=True,
         draws=True,
         resumes=True,
-        configs="memplace_agents.ppo.ppo_config:PPO_CONFIGS",
+        configs="memplace_agents.plan_gradient.plan_gradient_config:CONFIGS",
     ),
 )
 

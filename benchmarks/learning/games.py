@@ -20,7 +20,12 @@ from memplace_env.leaderboard.suite import best_known
 GAMES = tuple(first_ids(Formulation.GAME, 12))
 SECONDS = 60.0
 SEARCH = SEARCHES[Formulation.GAME]
-SOLVERS = {SEARCH: "local search", "muzero": "MuZero", "ppo": "PPO", "cross-entropy": "cross-entropy"}
+SOLVERS = {
+    SEARCH: "local search",
+    "muzero": "MuZero",
+    "plan-gradient": "plan-gradient",
+    "cross-entropy": "cross-entropy",
+}
 """Solvers with seeds, and their names in tables."""
 ENOUGH = 98.0
 """Percentage of the best known gain from which a game counts as played well."""

@@ -32,7 +32,7 @@ GAMES: Final = (
 SOLVERS: Final = {
     EXACT: "exact",
     SEARCHES[Formulation.GAME]: "local search",
-    "ppo": "PPO",
+    "plan-gradient": "plan-gradient",
     "cross-entropy": "cross-entropy",
     "xla-autotune": "xla-autotune",
 }

@@ -1,4 +1,4 @@
-"""Part `steps`: PPO on maps, beside local search, in a minute of one core each."""
+"""Part `steps`: plan-gradient on maps, beside local search, in a minute of one core each."""
 
 from __future__ import annotations
 
@@ -20,7 +20,11 @@ MAPS = {name: Formulation.ONE_SHOT.traits.env_id(name) for name in PROGRAMS}
 IDS = tuple(first_ids(Formulation.ONE_SHOT, 12))
 """Other maps by a rule, which have seed 0 only."""
 SECONDS = 60.0
-SOLVERS = {SEARCHES[Formulation.ONE_SHOT]: "local search", "ppo": "PPO", "cross-entropy": "cross-entropy"}
+SOLVERS = {
+    SEARCHES[Formulation.ONE_SHOT]: "local search",
+    "plan-gradient": "plan-gradient",
+    "cross-entropy": "cross-entropy",
+}
 """Solvers with seeds, and their names in tables."""
 
 
@@ -47,7 +51,7 @@ def table(records: Sequence[Record]) -> str:
     """Return a Markdown table with a row for each program, and one for the first ids once all of these are recorded:
     percentages of the best known gain, means of the seeds.
     """
-    heads = ["program", "exact", "best rule", *SOLVERS.values(), "PPO s", "PPO's maps"]
+    heads = ["program", "exact", "best rule", *SOLVERS.values(), "its s", "its maps"]
     rows = []
     for name, env_id in MAPS.items():
         exact, ids = exact_record(records, env_id), (env_id,)
@@ -58,8 +62,8 @@ def table(records: Sequence[Record]) -> str:
                 f"{statistics.speedup(exact):.4f} in {exact['took_s']:.1f} s",
                 best_rule(records, ids).cell(),
                 *(shares.cell() for shares in found.values()),
-                f"{found['ppo'].seconds[0].mean():.1f}",
-                f"{found['ppo'].plans.mean():,.0f}",
+                f"{found['plan-gradient'].seconds[0].mean():.1f}",
+                f"{found['plan-gradient'].plans.mean():,.0f}",
             ]
         )
     return markdown_table(heads, [*rows, *first_ids_row(records)])
@@ -79,8 +83,8 @@ def first_ids_row(records: Sequence[Record]) -> list[list[str]]:
             f"{exact.mean:.1f} in {exact.seconds.mean():.1f} s",
             best_rule(first, IDS).cell(),
             *(shares.cell() for shares in found.values()),
-            f"{found['ppo'].seconds.mean():.1f}",
-            f"{found['ppo'].plans.mean():,.0f}",
+            f"{found['plan-gradient'].seconds.mean():.1f}",
+            f"{found['plan-gradient'].plans.mean():,.0f}",
         ]
     ]
 

@@ -1,4 +1,4 @@
-"""The learners of PPO: advantages, value scales, masks, credit, minibatches."""
+"""The learners of plan-gradient: advantages, value scales, masks, credit, minibatches."""
 
 import numpy as np
 import pytest

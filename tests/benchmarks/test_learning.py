@@ -135,14 +135,16 @@ def test_a_difference_is_told_with_its_interval() -> None:
 
 def test_curves_hold_the_last_plan() -> None:
     """The second seed took twice as long for the same work: its curve has the first one's seconds."""
-    settings = [runs.limited(env_id, "ppo", seed, seconds=60) for env_id in games.GAMES[:2] for seed in range(3)]
+    settings = [
+        runs.limited(env_id, "plan-gradient", seed, seconds=60) for env_id in games.GAMES[:2] for seed in range(3)
+    ]
     records = [record(run, 0.2 + 0.1 * run["seed"]) for run in settings]
     grid = np.array([4.0, 5.0, 10.0, 10.5, 20.0, 60.0])
-    found = statistics.curves(records, games.GAMES[:2], "ppo", grid, seconds=60)
+    found = statistics.curves(records, games.GAMES[:2], "plan-gradient", grid, seconds=60)
     assert found.shape == (3, 6)
     assert found[0] == pytest.approx(np.array([np.nan, np.nan, 0, 0, 20, 20]), nan_ok=True)
     assert found[1] == pytest.approx(np.array([np.nan, 0, 0, 30, 30, 30]), nan_ok=True)
-    assert games.Shares.of(records, games.GAMES[:2], "ppo", seconds=60).seconds[:, 0].tolist() == [1, 2, 3]
+    assert games.Shares.of(records, games.GAMES[:2], "plan-gradient", seconds=60).seconds[:, 0].tolist() == [1, 2, 3]
 
 
 @pytest.mark.parametrize(("times_best", "kept"), [(10.0, True), (0.1, False)])
@@ -165,7 +167,7 @@ def test_every_part_shows_its_records(part: Any) -> None:
     records: list[Record] = []
     for _ in range(2):
         settings = part.runs(2, records)
-        records = [record(run, 0.4 + 0.1 * run["seed"] + 0.2 * (run["solver"] == "ppo")) for run in settings]
+        records = [record(run, 0.4 + 0.1 * run["seed"] + 0.2 * (run["solver"] == "plan-gradient")) for run in settings]
     keys = [tuple(run.get(field) for field in runs.SETTING) for run in settings]
     assert len(set(keys)) == len(keys)
     shown = part.show(records)
@@ -179,12 +181,12 @@ def test_every_part_shows_its_records(part: Any) -> None:
 
 
 def test_tables_count_where_an_agent_is_ahead() -> None:
-    levels = {"ppo": 0.99, "muzero": 0.5, games.SEARCH: 0.9, "exact": 1.0}
+    levels = {"plan-gradient": 0.99, "muzero": 0.5, games.SEARCH: 0.9, "exact": 1.0}
     records = [record(run, levels.get(run["solver"], 0.1)) for run in games.runs(2)]
     rows = {
         line.split(" | ")[0]: line.split(" | ")[1:5] for line in games.table(games.all_shares(records)).splitlines()
     }
-    assert rows["| PPO"] == ["99.0 [99.0, 99.0]", "99.0", "12 of 12", "12"]
+    assert rows["| plan-gradient"] == ["99.0 [99.0, 99.0]", "99.0", "12 of 12", "12"]
     assert rows["| MuZero"] == ["50.0 [50.0, 50.0]", "50.0", "0 of 12", "0"]
     assert rows["| best rule"][:2] == ["10.0 [10.0, 10.0]", "10.0"]
 
@@ -206,7 +208,7 @@ def test_other_maps_have_a_row_once_all_are_recorded() -> None:
     records = [record(run, 0.25 * (run["seed"] + 1)) for run in steps.runs(2)]
     rows = steps.table(records).splitlines()
     assert rows[-1].startswith("| 12 ids, one seed | 25.0 in 1.0 s | 25.0 "), "BERT's second seed does not count"
-    for solver in ("ppo", "exact"):
+    for solver in ("plan-gradient", "exact"):
         short = [each for each in records if (each["id"], each["solver"]) != (steps.IDS[0], solver)]
         assert steps.table(short).splitlines() == rows[:-1]
 

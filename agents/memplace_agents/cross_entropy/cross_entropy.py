@@ -1,4 +1,4 @@
-"""The cross-entropy method for both formulations: what PPO learns here, without a network."""
+"""The cross-entropy method for both formulations: what plan-gradient learns, without a network."""
 
 from __future__ import annotations
 

@@ -13,7 +13,6 @@ from memplace_agents.optimality import OPTIMAL_GAP, Proof, warn_of_false_bound
 from memplace_agents.solution import Verdict
 from memplace_env._lib.units import PS
 
-
 MORE, LEAST_QUESTION = 4.0, 1.0
 """Work of the question after a proof for each second of the proof's, as without presolve the solver counts four times
 as much in the same time, roughly; and the least of it, or the fewest seconds. Our choice."""

@@ -23,7 +23,7 @@ from memplace_agents.learning.factored_learner import FactoredSettings
 from memplace_agents.learning.on_policy_settings import OnPolicySettings
 from memplace_agents.learning.policy_file import load_policy, save_policy
 from memplace_agents.muzero import MuZero, MuZeroConfig
-from memplace_agents.ppo import PPOAgent, PPOConfig
+from memplace_agents.plan_gradient import PlanGradient, PlanGradientConfig
 from memplace_agents.registry import agent_spec
 from memplace_env.cli.learner_flags import LearnerFlags
 from memplace_env.cli.runs import HISTORY, RUN, TrainingJob
@@ -69,9 +69,9 @@ def prepare(folder: Path) -> list[Subject]:
     learners: list[tuple[Any, Any, Any]] = [
         (EGRL, EGRLConfig(population=4, elites=1, hidden=4, depth=1, attention_heads=1, batch=4), one_shot),
         (MuZero, MuZeroConfig(games=2, decisions=3, simulations=2, hidden=4, batch=4), game),
-        (PPOAgent, PPOConfig(at_once), one_shot),
-        (PPOAgent, PPOConfig(games=at_once), game),
-        (PPOAgent, PPOConfig(games_in_turn=in_turn, in_turn=True), game),
+        (PlanGradient, PlanGradientConfig(at_once), one_shot),
+        (PlanGradient, PlanGradientConfig(games=at_once), game),
+        (PlanGradient, PlanGradientConfig(games_in_turn=in_turn, in_turn=True), game),
     ]
     subjects = []
     for number, (learner, config, env) in enumerate(learners):

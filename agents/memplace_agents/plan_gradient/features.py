@@ -10,7 +10,7 @@ from memplace_agents.cheap_plans import cheap_plans
 from memplace_agents.cross_entropy.programs import FactoredProgram
 from memplace_agents.game.preferences import finished
 from memplace_agents.learning.factored_learner import EntryDecisions
-from memplace_agents.ppo.game_episodes import seen_along
+from memplace_agents.plan_gradient.game_episodes import seen_along
 from memplace_env.envs.malloc_game import MallocGameProblem
 from memplace_env.envs.malloc_game.plan_actions import preferences_of_plan
 from memplace_env.envs.one_shot import OneShotProblem

@@ -14,7 +14,7 @@ from memplace_agents.learning.factored_learner import EntryDecisions, FactoredLe
 from memplace_agents.learning.flat_policy import FlatPolicy
 from memplace_agents.learning.saved_tensors import below, numbers
 from memplace_agents.learning.training import TrainingRun
-from memplace_agents.ppo.start import check_numbers, started
+from memplace_agents.plan_gradient.start import check_numbers, started
 
 
 class FactoredRun(TrainingRun[FlatPolicy]):

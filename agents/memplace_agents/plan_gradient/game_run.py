@@ -11,9 +11,9 @@ from memplace_agents.learning.flat_policy import FlatPolicy
 from memplace_agents.learning.on_policy import OnPolicyLearner
 from memplace_agents.learning.on_policy_settings import OnPolicySettings
 from memplace_agents.learning.training import TrainingRun
-from memplace_agents.ppo.drawn_games import DrawnGames
-from memplace_agents.ppo.game_episodes import GameEpisodes
-from memplace_agents.ppo.start import check_numbers, started
+from memplace_agents.plan_gradient.drawn_games import DrawnGames
+from memplace_agents.plan_gradient.game_episodes import GameEpisodes
+from memplace_agents.plan_gradient.start import check_numbers, started
 from memplace_env.envs.many.many_env import ManyProgramsEnv
 
 

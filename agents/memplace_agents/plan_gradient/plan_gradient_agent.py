@@ -1,4 +1,4 @@
-"""PPO for both formulations."""
+"""Policy gradients for whole plans, in both formulations."""
 
 from __future__ import annotations
 
@@ -10,28 +10,30 @@ from memplace_agents.evaluator import GameEvaluator, OneShotEvaluator
 from memplace_agents.learning.flat_policy import FlatPolicy
 from memplace_agents.learning.learning_agent import LearningAgent
 from memplace_agents.learning.training import TrainingRun
-from memplace_agents.ppo.factored_run import FactoredRun
-from memplace_agents.ppo.features import entry_decisions
-from memplace_agents.ppo.game_episodes import GameEpisodes
-from memplace_agents.ppo.game_run import GameRun
-from memplace_agents.ppo.ppo_config import PPOConfig
+from memplace_agents.plan_gradient.factored_run import FactoredRun
+from memplace_agents.plan_gradient.features import entry_decisions
+from memplace_agents.plan_gradient.game_episodes import GameEpisodes
+from memplace_agents.plan_gradient.game_run import GameRun
+from memplace_agents.plan_gradient.plan_gradient_config import PlanGradientConfig
 from memplace_env._lib.errors import AgentError
 from memplace_env.envs.many.many_env import ManyProgramsEnv
 
 
-class PPOAgent(LearningAgent[OneShotEvaluator | GameEvaluator, FlatPolicy]):
-    """Proximal policy optimisation (Schulman et al., arXiv 1707.06347) that never plays an illegal action.
+class PlanGradient(LearningAgent[OneShotEvaluator | GameEvaluator, FlatPolicy]):
+    """Risk-seeking policy gradient (Petersen et al., arXiv 1912.04871) that samples whole plans.
 
     The policy decides all entries of an assignment, or all uses of a game, at once, and learns from the best of each
-    round. In games of programs that are drawn, or with the setting `in_turn`, it sees the game and decides use by use.
-    Every plan tried while it learns counts, after those of the rules, so that it is never worse than the best of these.
+    round by rank, with clipped gradient steps and without a value function. In games of programs that are drawn, or
+    with the setting `in_turn`, it is proximal policy optimisation (Schulman et al., arXiv 1707.06347) instead: it sees
+    the game and decides use by use. Every plan tried while it learns counts, after those of the rules, so that it is
+    never worse than the best of these.
 
-    The config is a `PPOConfig`. The policy is a `FlatPolicy`, which may come from other programs: in one-shot
+    The config is a `PlanGradientConfig`. The policy is a `FlatPolicy`, which may come from other programs: in one-shot
     environments from a machine with as many levels, in mallocGame from any game. All other arguments are those of
     `LearningAgent`.
     """
 
-    settings = PPOConfig
+    settings = PlanGradientConfig
     network = FlatPolicy
     rounds_between_checkpoints = 20
 

@@ -1,4 +1,4 @@
-"""PPO: budgets, seeds, masks, files, planted optima, several programs, and runs that go on after any end."""
+"""Plan gradients: budgets, seeds, masks, files, planted optima, several programs, and runs that go on after any end."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from memplace_agents import BestRule, PPOAgent, PPOConfig, make_agent
+from memplace_agents import BestRule, PlanGradient, PlanGradientConfig, make_agent
 from memplace_agents.built_in_agents import CHECKPOINT, CHECKPOINT_BYTES, CURVES, POLICY
 from memplace_agents.cheap_plans import cheap_plans
 from memplace_agents.cross_entropy import programs
@@ -21,11 +21,11 @@ from memplace_agents.learning.factored_learner import FactoredSettings
 from memplace_agents.learning.flat_policy import FlatPolicy
 from memplace_agents.learning.on_policy_settings import OnPolicySettings
 from memplace_agents.learning.policy_file import load_policy, save_policy
-from memplace_agents.ppo.factored_run import FactoredRun
-from memplace_agents.ppo.features import entry_decisions
-from memplace_agents.ppo.game_episodes import GameEpisodes
-from memplace_agents.ppo.game_run import GameRun
-from memplace_agents.ppo.ppo_config import PPO_CONFIGS
+from memplace_agents.plan_gradient.factored_run import FactoredRun
+from memplace_agents.plan_gradient.features import entry_decisions
+from memplace_agents.plan_gradient.game_episodes import GameEpisodes
+from memplace_agents.plan_gradient.game_run import GameRun
+from memplace_agents.plan_gradient.plan_gradient_config import CONFIGS
 from memplace_env._lib.errors import AgentError, EnvError
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.malloc_game.plan_actions import preferences_of_plan
@@ -40,7 +40,7 @@ FORMULATIONS = ["one-shot", "game"]
 CASES = [("one-shot", False), ("game", False), ("game", True)]
 """Formulations, and whether decisions are taken in turn."""
 AT_ONCE = FactoredSettings(least_samples=8, width=8)
-SMALL = PPOConfig(
+SMALL = PlanGradientConfig(
     AT_ONCE,
     AT_ONCE,
     OnPolicySettings(envs=4, steps=6, minibatch=16, width=8, warm_up=0.5, imitation=0.1, table_rate=0.01),
@@ -49,7 +49,7 @@ SMALL = PPOConfig(
 
 
 def small(in_turn=False, **options):
-    return PPOAgent(replace(SMALL, in_turn=in_turn), **options)
+    return PlanGradient(replace(SMALL, in_turn=in_turn), **options)
 
 
 def small_env(formulation, seed=3):
@@ -100,21 +100,21 @@ def test_budget_and_time_limit_end_a_search(formulation):
 def test_planted_optima_that_no_rule_finds_are_reached(topology, ops, seed):
     env = planted_env(topology, ops=ops, seed=seed)
     assert BestRule().solve(env).report.latency_ps > optimum_ps(env)
-    reach(PPOAgent(), env, 4000)
+    reach(PlanGradient(), env, 4000)
 
 
-@pytest.mark.parametrize("config", PPO_CONFIGS)
+@pytest.mark.parametrize("config", CONFIGS)
 def test_a_planted_optimum_of_the_game_is_reached(config):
     """The greedy player does not, nor do 998 of 1,000 random games."""
     env = MallocGameEnv(planted("chain", ops=10, seed=2, accelerator="tpu-v4i").program, "tpu-v4i")
     assert GreedyPlayer().solve(env).report.latency_ps > env.task.costs.compute_ps.sum()
-    reach(PPOAgent(PPO_CONFIGS[config]), env, 4000)
+    reach(PlanGradient(CONFIGS[config]), env, 4000)
 
 
 @pytest.mark.parametrize("config", ["default", "in-turn"])
 def test_games_are_decided_at_once_or_in_turn(config):
     env = small_env("game")
-    run = PPOAgent(PPO_CONFIGS[config]).new_run([GameEvaluator(env, budget=9)], 0)
+    run = PlanGradient(CONFIGS[config]).new_run([GameEvaluator(env, budget=9)], 0)
     assert isinstance(run, GameRun if config == "in-turn" else FactoredRun)
 
 
@@ -229,7 +229,7 @@ def plain(value):
 
 
 def remembered(folder):
-    content = safe_files.load(folder / CHECKPOINT, "ppo-run/2", CHECKPOINT_BYTES)
+    content = safe_files.load(folder / CHECKPOINT, "plan-gradient-run/2", CHECKPOINT_BYTES)
     return plain(content), (folder / POLICY).read_bytes()
 
 
@@ -270,7 +270,7 @@ def test_drawn_programs_are_trained_on_and_resumed():
 def test_damaged_checkpoints_are_refused(formulation, tmp_path):
     env = small_env(formulation)
     small(out=tmp_path).solve(env, budget=40)
-    kind = "ppo-run/2"
+    kind = "plan-gradient-run/2"
     content = safe_files.load(tmp_path / CHECKPOINT, kind, CHECKPOINT_BYTES)
     learner = content["run"]["learner"]
     learner["policy"]["layers.0.bias"] = learner["policy"]["layers.0.bias"] * float("nan")
@@ -292,26 +292,26 @@ def test_policies_are_saved_and_started_from(formulation, tmp_path):
 def test_foreign_policies_are_refused(tmp_path):
     path = tmp_path / POLICY
     with pytest.raises(AgentError, match="no file"):
-        PPOAgent(policy=path)
+        PlanGradient(policy=path)
     save_policy(path, FlatPolicy(5, 4, 3))
     for formulation in FORMULATIONS:
         with pytest.raises(AgentError, match="5 inputs and 3 actions"):
-            PPOAgent(policy=path).solve(small_env(formulation), budget=1)
+            PlanGradient(policy=path).solve(small_env(formulation), budget=1)
         small(out=tmp_path / formulation).solve(small_env(formulation), budget=1)
         own = load_policy(tmp_path / formulation / POLICY, FlatPolicy)
         with torch.no_grad():
             for weight in own.parameters():
                 weight.fill_(3e38)
         with pytest.raises(AgentError, match="computes no numbers"):
-            PPOAgent(policy=own).solve(small_env(formulation), budget=1)
+            PlanGradient(policy=own).solve(small_env(formulation), budget=1)
 
 
 def test_nonsense_is_refused():
     with pytest.raises(AgentError, match="at least 1"):
-        PPOAgent().solve(planted_env(), budget=0)
+        PlanGradient().solve(planted_env(), budget=0)
     with pytest.raises(AgentError, match="time limit"):
-        PPOAgent().solve(small_env("game"), time_limit=0)
+        PlanGradient().solve(small_env("game"), time_limit=0)
     with pytest.raises(AgentError, match="one formulation"):
-        PPOAgent().train([small_env("game"), small_env("one-shot")])
+        PlanGradient().train([small_env("game"), small_env("one-shot")])
     with pytest.raises(EnvError, match="formulation"):
-        PPOAgent().solve(gym.make("CartPole-v1"))
+        PlanGradient().solve(gym.make("CartPole-v1"))

@@ -1,4 +1,4 @@
-"""Settings of the on-policy agents, for each formulation."""
+"""Settings of `PlanGradient`, for each formulation."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from memplace_agents.learning.on_policy_settings import OnPolicySettings
 
 
 @dataclass(frozen=True)
-class PPOConfig:
-    """Settings of `PPOAgent`; our choice, from trials on few programs.
+class PlanGradientConfig:
+    """Settings of `PlanGradient`; our choice, from trials on few programs.
 
     Attributes:
         one_shot: settings in one-shot environments.
@@ -25,5 +25,5 @@ class PPOConfig:
     in_turn: bool = False
 
 
-PPO_CONFIGS = {"default": PPOConfig(), "in-turn": PPOConfig(in_turn=True)}
+CONFIGS = {"default": PlanGradientConfig(), "in-turn": PlanGradientConfig(in_turn=True)}
 """Settings by name, for the command line."""
