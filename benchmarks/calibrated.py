@@ -28,8 +28,8 @@ from rich.progress import track
 from benchmarks.ledger import Ledger, Record
 from benchmarks.tables import benchmark_parser, markdown_table, publish
 from memplace_agents import Exact, make_agent
-from memplace_agents.cheap_plans import cheap_plans
-from memplace_agents.evaluator import evaluator_for
+from memplace_agents.search.cheap_plans import cheap_plans
+from memplace_agents.search.evaluator import evaluator_for
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.envs.registration import Formulation, formulation_of_id

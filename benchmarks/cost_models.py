@@ -26,8 +26,8 @@ from benchmarks.cores import single_cores
 from benchmarks.ledger import SETTING, Ledger, Record
 from benchmarks.suite import FIRST
 from benchmarks.tables import DataFile, benchmark_parser, markdown_table, publish, setting_text
-from memplace_agents.cheap_plans import cheap_plans
-from memplace_agents.game.preferences import finished
+from memplace_agents.search.cheap_plans import cheap_plans
+from memplace_agents.search.preferences import finished
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.malloc_game.plan_actions import preferences_of_plan
 from memplace_env.envs.one_shot import OneShotEnv

@@ -18,8 +18,8 @@ from rich.progress import track
 from benchmarks.cores import single_cores
 from benchmarks.proofs import OPEN, kept_plan
 from benchmarks.tables import DataFile, benchmark_parser, markdown_table, publish
-from memplace_agents.evaluator import GameEvaluator
-from memplace_agents.game.game_local_search import GameLocalSearch
+from memplace_agents.search.evaluator import GameEvaluator
+from memplace_agents.search.game_local_search import GameLocalSearch
 from memplace_env.envs.malloc_game import MallocGameEnv, nearest_actions
 from memplace_env.leaderboard.pinned import task_of
 from memplace_env.leaderboard.suite import best_known, load_suite

@@ -15,9 +15,9 @@ from rich.progress import track
 
 import memplace_agents
 from benchmarks.tables import benchmark_parser, markdown_table
-from memplace_agents.accounting import Evaluator
-from memplace_agents.evaluator import OneShotEvaluator
-from memplace_agents.racing import Candidate, Race
+from memplace_agents.search.accounting import Evaluator
+from memplace_agents.search.evaluator import OneShotEvaluator
+from memplace_agents.search.racing import Candidate, Race
 from memplace_env.envs.registration import Formulation
 from memplace_env.envs.wrappers import MeasurementNoise
 

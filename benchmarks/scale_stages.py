@@ -22,9 +22,9 @@ import numpy as np
 import onnx
 from onnx import NodeProto, TensorProto, ValueInfoProto, helper
 
-from memplace_agents.evaluator import GameEvaluator
 from memplace_agents.exact.clock import Clock
 from memplace_agents.exact.dynamic.lp_bound import linear_bound
+from memplace_agents.search.evaluator import GameEvaluator
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.malloc_game.problem import MallocGameProblem
 from memplace_env.machine.costs import Costs, costs_of, resolve_cost_model

@@ -38,12 +38,12 @@ from benchmarks.tables import (
     publish,
     setting_text,
 )
-from memplace_agents.cheap_plans import cheap_plans
-from memplace_agents.evaluator import GameEvaluator
+from memplace_agents.auto.portfolio import Portfolio
 from memplace_agents.exact.clock import Clock
 from memplace_agents.exact.dynamic.lp_bound import linear_bound
-from memplace_agents.game.portfolio import Portfolio
-from memplace_agents.stages import Stage
+from memplace_agents.search.cheap_plans import cheap_plans
+from memplace_agents.search.evaluator import GameEvaluator
+from memplace_agents.search.stages import Stage
 from memplace_env._lib.errors import MemPlaceError
 from memplace_env._lib.units import PS
 from memplace_env.envs.malloc_game import MallocGameEnv

@@ -134,16 +134,18 @@ BUILT_IN = (
         resumes=True,
         configs="memplace_agents.egrl.egrl_config:CONFIGS",
     ),
-    AgentSpec("best-rule", "memplace_agents.heuristic:BestRule", BOTH, "the best plan of all rules, without a search"),
+    AgentSpec(
+        "best-rule", "memplace_agents.compiler_rules:BestRule", BOTH, "the best plan of all rules, without a search"
+    ),
     AgentSpec(
         "native",
-        "memplace_agents.heuristic:CompilersRule",
+        "memplace_agents.compiler_rules:CompilersRule",
         BOTH,
         "one plan by a rule of the compiler, by default its own",
     ),
     AgentSpec(
         "density-greedy",
-        "memplace_agents.heuristic:DensityGreedy",
+        "memplace_agents.density_greedy:DensityGreedy",
         _ONE_SHOT,
         "no search: tensors that save most time for the bytes they hold go first; milliseconds",
     ),
@@ -154,16 +156,16 @@ BUILT_IN = (
         "for black boxes: costs fitted to measured plans, solved exactly, measured again",
         carries_over=True,
     ),
-    AgentSpec("random", "memplace_agents.heuristic:RandomSearch", _ONE_SHOT, "uniformly random assignments"),
+    AgentSpec("random", "memplace_agents.random_search:RandomSearch", _ONE_SHOT, "uniformly random assignments"),
     AgentSpec(
         "greedy-dp",
-        "memplace_agents.dp:GreedyDP",
+        "memplace_agents.greedy_dp:GreedyDP",
         _ONE_SHOT,
         "EGRL's baseline: op by op, all levels tried, the rest frozen",
     ),
     AgentSpec(
         "local-search",
-        "memplace_agents.heuristic:LocalSearch",
+        "memplace_agents.search.local_search:LocalSearch",
         _ONE_SHOT,
         "simulated annealing from the best assignment known without search",
     ),
@@ -183,7 +185,7 @@ BUILT_IN = (
     ),
     AgentSpec(
         "portfolio",
-        "memplace_agents.game:Portfolio",
+        "memplace_agents.auto:Portfolio",
         _GAME,
         "all rules, exact, cross-entropy, each from the best so far; calibrated if the simulator is a black box",
         breaks_ties=True,
@@ -213,11 +215,14 @@ BUILT_IN = (
         "search over xla-msa's options from the public sets on, by successive halving",
     ),
     AgentSpec(
-        "greedy-player", "memplace_agents.game:GreedyPlayer", _GAME, "one game, always the best immediate reward"
+        "greedy-player",
+        "memplace_agents.greedy_player:GreedyPlayer",
+        _GAME,
+        "one game, always the best immediate reward",
     ),
     AgentSpec(
         "game-local-search",
-        "memplace_agents.game:GameLocalSearch",
+        "memplace_agents.search.game_local_search:GameLocalSearch",
         _GAME,
         "simulated annealing from the greedy player's game",
     ),

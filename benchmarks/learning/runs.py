@@ -38,6 +38,8 @@ SETTING = ("id", "solver", "seed", "plans", "seconds", "trial")
 FIELDS = (*SETTING, "code")
 """Fields of a record's key: an agent whose code has changed is measured again."""
 AGENTS = Path(memplace_agents.__file__).parent
+SHARED = [AGENTS / "search" / f"{name}.py" for name in ("accounting", "cheap_plans", "evaluator", "racing", "stages")]
+"""Files that the hash of an agent's code leaves out, as it does those beside the packages."""
 XLA = tuple(f"xla-msa:{public.name}" for public in PUBLIC_SETS)
 BEST_RULE = "best-rule"
 RULES = {
@@ -94,15 +96,15 @@ def free(env_ids: Sequence[str]) -> list[Record]:
 def code_of(solver: str) -> str:
     """Return a hash of the agent's files: its module and those that it imports, near and far, of `memplace_agents`.
 
-    Of a package only the modules count from which a name is taken. Comments and docstrings do not count, nor do modules
-    beside the packages, such as the evaluator.
+    Of a package only the modules count from which a name is taken. Comments and docstrings do not count, nor do other
+    modules beside the packages, nor `SHARED` ones, such as the evaluator.
     """
     module, _, name = agent_spec(_parts(solver)[0]).home.partition(":")
     waiting, found = [_home(module, name)], dict[str, str]()
     while waiting:
         module = waiting.pop()
         file = _file_of(module)
-        if file is None or file.parent == AGENTS or module in found:
+        if file is None or (found and file.parent == AGENTS) or file in SHARED or module in found:
             continue
         tree = ast.parse(file.read_text("utf-8"))
         waiting += [_home(other, name) for other, name in _imports_of(tree)]

@@ -6,10 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memplace_agents import BestRule, CrossEntropy
-from memplace_agents.cheap_plans import cheap_plans
-from memplace_agents.cross_entropy import cross_entropy
-from memplace_agents.cross_entropy.distribution import (
+from memplace_agents import BestRule, CrossEntropy, cross_entropy
+from memplace_agents.learning.plan_distribution import (
     BEST,
     ENTROPY,
     IMITATION,
@@ -18,7 +16,8 @@ from memplace_agents.cross_entropy.distribution import (
     credit,
     drawn_levels,
 )
-from memplace_agents.cross_entropy.programs import FactoredDecisions, alike_levels
+from memplace_agents.search.cheap_plans import cheap_plans
+from memplace_agents.search.factored_programs import FactoredDecisions, alike_levels
 from memplace_env._lib.errors import AgentError
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.one_shot import OneShotEnv

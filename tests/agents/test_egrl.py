@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memplace_agents.built_in_agents import CHECKPOINT, CURVES, POLICY
-from memplace_agents.cheap_plans import cheap_plans, first_assignments
 from memplace_agents.egrl import EGRL, EGRLConfig
 from memplace_agents.egrl.egrl_config import CONFIGS
 from memplace_agents.egrl.population import genome_of
 from memplace_agents.learning.graph_policy import Graph, GraphPolicy
 from memplace_agents.learning.policy_file import load_policy
+from memplace_agents.search.cheap_plans import cheap_plans, first_assignments
 from memplace_env._lib.errors import AgentError
 from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.placement.simulator import evaluate_plan

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from memplace_agents.egrl import egrl_run
 from memplace_agents.egrl.imagination import imagined
 from memplace_agents.egrl.surrogate import Surrogate
-from memplace_agents.evaluator import Evaluator, OneShotEvaluator
+from memplace_agents.search.evaluator import Evaluator, OneShotEvaluator
 from memplace_env._lib.units import PS
 from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.machine.costs.cost_arrays import op_times

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 import memplace_agents
 from memplace_agents import GameEvaluator, OneShotEvaluator
+from memplace_agents.auto import Portfolio
+from memplace_agents.auto.portfolio import Stage
 from memplace_agents.base import Agent
-from memplace_agents.game import GreedyPlayer, Portfolio
-from memplace_agents.game.portfolio import Stage
+from memplace_agents.greedy_player import GreedyPlayer
 from memplace_agents.xla_msa import XlaMsa
 from memplace_env._lib.compilation import begin_preparation, end_preparation
 from memplace_env._lib.errors import AgentError

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 
 import memplace_agents
-from memplace_agents.evaluator import GameEvaluator, evaluator_for
-from memplace_agents.game import annealing_kernels
-from memplace_agents.game.preferences import by_role, by_tensor, finished, first_preferences, greedy_preferences
+from memplace_agents.search import annealing_kernels
+from memplace_agents.search.evaluator import GameEvaluator, evaluator_for
+from memplace_agents.search.preferences import by_role, by_tensor, finished, first_preferences, greedy_preferences
 from memplace_agents.xla_msa import MsaOptions, assign
 from memplace_env._lib.errors import AgentError
 from memplace_env.envs.malloc_game import MallocGameEnv, MallocGameProblem

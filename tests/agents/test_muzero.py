@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memplace_agents.built_in_agents import CHECKPOINT, CURVES, POLICY
-from memplace_agents.game import GreedyPlayer
+from memplace_agents.greedy_player import GreedyPlayer
 from memplace_agents.learning import safe_files
 from memplace_agents.learning.policy_file import load_policy, save_policy
 from memplace_agents.muzero import MuZero, MuZeroConfig

@@ -6,9 +6,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memplace_agents.evaluator import GameEvaluator
-from memplace_agents.game import annealing_kernels
-from memplace_agents.game.preferences import finished, first_preferences
 from memplace_agents.muzero.free_game import FreeGame, GamesAside, greedy_game
 from memplace_agents.muzero.guided_annealing import GuidedAnnealing
 from memplace_agents.muzero.models import LearnedModel, RulesModel, predicted
@@ -25,6 +22,9 @@ from memplace_agents.muzero.muzero_run import MuZeroRun
 from memplace_agents.muzero.networks import NUM_FEATURES
 from memplace_agents.muzero.player import demonstration_of
 from memplace_agents.muzero.trainer import Trainer
+from memplace_agents.search import annealing_kernels
+from memplace_agents.search.evaluator import GameEvaluator
+from memplace_agents.search.preferences import finished, first_preferences
 from memplace_env.envs.malloc_game import MallocGameProblem
 from memplace_env.envs.malloc_game.state import DROP, ESTIMATE, USE
 from memplace_env.testing.strategies import game_tasks

@@ -6,12 +6,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memplace_agents.cross_entropy.distribution import TOGETHER, credit
 from memplace_agents.learning.factored_learner import EntryDecisions, FactoredLearner, FactoredSettings
 from memplace_agents.learning.flat_policy import Critic, FlatPolicy, clipped_gain, masked_log_softmax
-from memplace_agents.learning.on_policy import Demonstration, OnPolicyLearner, _minibatches
-from memplace_agents.learning.on_policy_settings import OnPolicySettings
+from memplace_agents.learning.plan_distribution import TOGETHER, credit
 from memplace_agents.learning.rollouts import Turn, advantages
+from memplace_agents.plan_gradient.in_turn.on_policy import Demonstration, OnPolicyLearner, _minibatches
+from memplace_agents.plan_gradient.in_turn.on_policy_settings import OnPolicySettings
 from memplace_env._lib.errors import AgentError
 from tests.agents.vector_episodes import VectorEpisodes
 from tests.thorough import examples

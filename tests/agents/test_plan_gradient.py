@@ -10,22 +10,22 @@ import torch
 
 from memplace_agents import BestRule, PlanGradient, PlanGradientConfig, make_agent
 from memplace_agents.built_in_agents import CHECKPOINT, CHECKPOINT_BYTES, CURVES, POLICY
-from memplace_agents.cheap_plans import cheap_plans
-from memplace_agents.cross_entropy import programs
-from memplace_agents.cross_entropy.programs import program_of
-from memplace_agents.evaluator import GameEvaluator, evaluator_for
-from memplace_agents.game import GreedyPlayer
-from memplace_agents.game.preferences import by_role, finished
+from memplace_agents.greedy_player import GreedyPlayer
 from memplace_agents.learning import safe_files
+from memplace_agents.learning.entry_features import entry_decisions
 from memplace_agents.learning.factored_learner import FactoredSettings
 from memplace_agents.learning.flat_policy import FlatPolicy
-from memplace_agents.learning.on_policy_settings import OnPolicySettings
 from memplace_agents.learning.policy_file import load_policy, save_policy
 from memplace_agents.plan_gradient.factored_run import FactoredRun
-from memplace_agents.plan_gradient.features import entry_decisions
-from memplace_agents.plan_gradient.game_episodes import GameEpisodes
-from memplace_agents.plan_gradient.game_run import GameRun
+from memplace_agents.plan_gradient.in_turn.game_episodes import GameEpisodes
+from memplace_agents.plan_gradient.in_turn.game_run import GameRun
+from memplace_agents.plan_gradient.in_turn.on_policy_settings import OnPolicySettings
 from memplace_agents.plan_gradient.plan_gradient_config import CONFIGS
+from memplace_agents.search import factored_programs as programs
+from memplace_agents.search.cheap_plans import cheap_plans
+from memplace_agents.search.evaluator import GameEvaluator, evaluator_for
+from memplace_agents.search.factored_programs import program_of
+from memplace_agents.search.preferences import by_role, finished
 from memplace_env._lib.errors import AgentError, EnvError
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.malloc_game.plan_actions import preferences_of_plan

@@ -6,12 +6,12 @@ import pytest
 
 import memplace_agents
 from memplace_agents.base import Agent
-from memplace_agents.cheap_plans import first_assignments
-from memplace_agents.evaluator import GameEvaluator, OneShotEvaluator
-from memplace_agents.game.preferences import first_preferences
 from memplace_agents.optimality import OPTIMAL_GAP
+from memplace_agents.search.cheap_plans import first_assignments
+from memplace_agents.search.evaluator import GameEvaluator, OneShotEvaluator
+from memplace_agents.search.preferences import first_preferences
+from memplace_agents.search.stages import Stage, run_stages
 from memplace_agents.solution import Verdict
-from memplace_agents.stages import Stage, run_stages
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.malloc_game.plan_actions import preferences_of_plan
 from memplace_env.envs.registration import Formulation

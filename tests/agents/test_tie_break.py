@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 
 from memplace_agents import Auto, Exact, ExactDynamic, Portfolio
-from memplace_agents.evaluator import OneShotEvaluator
 from memplace_agents.exact.static.static_ties import ROUNDS
 from memplace_agents.exact.tie_break import Remaining
+from memplace_agents.search.evaluator import OneShotEvaluator
 from memplace_agents.solution import Verdict
 from memplace_env._lib.errors import AgentError
 from memplace_env._lib.units import PS

@@ -11,8 +11,8 @@ import memplace_agents
 from benchmarks import game
 from benchmarks.ledger import Ledger
 from memplace_agents.base import Agent
-from memplace_agents.evaluator import GameEvaluator
-from memplace_agents.game import GameLocalSearch
+from memplace_agents.search.evaluator import GameEvaluator
+from memplace_agents.search.game_local_search import GameLocalSearch
 from memplace_agents.solution import Verdict
 from memplace_env.envs.registration import GAME, Formulation
 

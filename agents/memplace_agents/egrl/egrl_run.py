@@ -13,7 +13,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from memplace_agents.cheap_plans import cheap_plans, first_assignments
 from memplace_agents.egrl import boltzmann
 from memplace_agents.egrl.egrl_config import EGRLConfig
 from memplace_agents.egrl.egrl_replay import EgrlReplay
@@ -29,12 +28,13 @@ from memplace_agents.egrl.population import (
 )
 from memplace_agents.egrl.refine import Refiner
 from memplace_agents.egrl.surrogate import Surrogate
-from memplace_agents.evaluator import Evaluated, OneShotEvaluator
 from memplace_agents.learning.graph_policy import Graph, GraphPolicy
 from memplace_agents.learning.policy_file import no_numbers
 from memplace_agents.learning.saved_tensors import below, like, numbers
 from memplace_agents.learning.training import TrainingRun
 from memplace_agents.saved_values import whole
+from memplace_agents.search.cheap_plans import cheap_plans, first_assignments
+from memplace_agents.search.evaluator import Evaluated, OneShotEvaluator
 
 _REPLAY = 100_000
 """Assignments remembered at most (EGRL: 100,000)."""

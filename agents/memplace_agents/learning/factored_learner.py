@@ -14,7 +14,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from memplace_agents.cross_entropy.distribution import (
+from memplace_agents.learning.flat_policy import FlatPolicy, clipped_gain, masked_log_softmax
+from memplace_agents.learning.plan_distribution import (
     BEST,
     ENTROPY,
     IMITATION,
@@ -23,7 +24,6 @@ from memplace_agents.cross_entropy.distribution import (
     credit,
     drawn_levels,
 )
-from memplace_agents.learning.flat_policy import FlatPolicy, clipped_gain, masked_log_softmax
 from memplace_agents.learning.policy_file import fitting
 from memplace_agents.learning.saved_tensors import load_optimiser, optimiser_state
 from memplace_agents.settings import check_settings

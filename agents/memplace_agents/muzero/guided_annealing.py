@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from memplace_agents.game.annealing_kernels import anneal
-from memplace_agents.game.game_local_search import SAVED_STATES, SHORTEST_CYCLE
-from memplace_agents.game.preferences import Preferences, by_role, by_tensor
 from memplace_agents.muzero.search_types import Floats32
 from memplace_agents.saved_values import whole
+from memplace_agents.search.annealing_kernels import anneal
+from memplace_agents.search.game_local_search import SAVED_STATES, SHORTEST_CYCLE
+from memplace_agents.search.preferences import Preferences, by_role, by_tensor
 from memplace_env._lib.units import ceil_div
 from memplace_env.envs.malloc_game import MallocGameProblem
 

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from memplace_agents.evaluator import GameEvaluator
 from memplace_agents.learning.policy_file import no_numbers
 from memplace_agents.learning.training import TrainingRun
 from memplace_agents.muzero.drawn_player import DrawnPlayer
@@ -17,6 +16,7 @@ from memplace_agents.muzero.muzero_rollout import MuZeroRollout
 from memplace_agents.muzero.networks import MuZeroNetwork
 from memplace_agents.muzero.player import MuZeroPlayer
 from memplace_agents.muzero.trainer import MuZeroLosses, Trainer
+from memplace_agents.search.evaluator import GameEvaluator
 from memplace_env.envs.many.many_env import ManyProgramsEnv
 
 EPOCHS = 4

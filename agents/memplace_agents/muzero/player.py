@@ -7,11 +7,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from memplace_agents.cheap_plans import offer_cheap_plans
-from memplace_agents.evaluator import GameEvaluator
-from memplace_agents.game.annealing_kernels import nearest_legal
-from memplace_agents.game.game_local_search import GAMES_PER_ROUND
-from memplace_agents.game.preferences import Preferences, finished, first_preferences
 from memplace_agents.muzero.batched_search import search
 from memplace_agents.muzero.free_game import FreeGame, GamesAside
 from memplace_agents.muzero.guided_annealing import GuidedAnnealing, checked_preferences
@@ -31,6 +26,11 @@ from memplace_agents.muzero.networks import MuZeroNetwork
 from memplace_agents.muzero.search_types import Bools, Floats32
 from memplace_agents.muzero.trainer import UNIT_RATE, BestGame
 from memplace_agents.saved_values import number, optional, whole
+from memplace_agents.search.annealing_kernels import nearest_legal
+from memplace_agents.search.cheap_plans import offer_cheap_plans
+from memplace_agents.search.evaluator import GameEvaluator
+from memplace_agents.search.game_local_search import GAMES_PER_ROUND
+from memplace_agents.search.preferences import Preferences, finished, first_preferences
 from memplace_env._lib.units import PS
 from memplace_env.envs.malloc_game.state import ACTIONS, ESTIMATE, MASK, USE
 from memplace_env.program.program import Ints

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from memplace_agents.cross_entropy.programs import program_of
-from memplace_agents.evaluator import GameEvaluator, OneShotEvaluator
+from memplace_agents.learning.entry_features import entry_decisions
 from memplace_agents.learning.flat_policy import FlatPolicy
 from memplace_agents.learning.learning_agent import LearningAgent
 from memplace_agents.learning.training import TrainingRun
 from memplace_agents.plan_gradient.factored_run import FactoredRun
-from memplace_agents.plan_gradient.features import entry_decisions
-from memplace_agents.plan_gradient.game_episodes import GameEpisodes
-from memplace_agents.plan_gradient.game_run import GameRun
+from memplace_agents.plan_gradient.in_turn.game_episodes import GameEpisodes
+from memplace_agents.plan_gradient.in_turn.game_run import GameRun
 from memplace_agents.plan_gradient.plan_gradient_config import PlanGradientConfig
+from memplace_agents.search.evaluator import GameEvaluator, OneShotEvaluator
+from memplace_agents.search.factored_programs import program_of
 from memplace_env._lib.errors import AgentError
 from memplace_env.envs.many.many_env import ManyProgramsEnv
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from memplace_agents.learning.factored_learner import FactoredSettings
-from memplace_agents.learning.on_policy_settings import OnPolicySettings
+from memplace_agents.plan_gradient.in_turn.on_policy_settings import OnPolicySettings
 
 
 @dataclass(frozen=True)

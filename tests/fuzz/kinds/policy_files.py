@@ -17,14 +17,14 @@ import torch
 
 from memplace_agents.built_in_agents import CHECKPOINT, CHECKPOINT_BYTES, POLICY
 from memplace_agents.egrl import EGRL, EGRLConfig
-from memplace_agents.evaluator import GameEvaluator, OneShotEvaluator
 from memplace_agents.learning import safe_files
 from memplace_agents.learning.factored_learner import FactoredSettings
-from memplace_agents.learning.on_policy_settings import OnPolicySettings
 from memplace_agents.learning.policy_file import load_policy, save_policy
 from memplace_agents.muzero import MuZero, MuZeroConfig
 from memplace_agents.plan_gradient import PlanGradient, PlanGradientConfig
+from memplace_agents.plan_gradient.in_turn.on_policy_settings import OnPolicySettings
 from memplace_agents.registry import agent_spec
+from memplace_agents.search.evaluator import GameEvaluator, OneShotEvaluator
 from memplace_env.cli.learner_flags import LearnerFlags
 from memplace_env.cli.runs import HISTORY, RUN, TrainingJob
 from memplace_env.envs.malloc_game import MallocGameEnv

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from memplace_agents.base import Agent
-from memplace_agents.cross_entropy.distribution import DistributionSettings, PlanDistribution
-from memplace_agents.cross_entropy.programs import program_of
-from memplace_agents.evaluator import GameEvaluator, OneShotEvaluator
+from memplace_agents.learning.plan_distribution import DistributionSettings, PlanDistribution
+from memplace_agents.search.evaluator import GameEvaluator, OneShotEvaluator
+from memplace_agents.search.factored_programs import program_of
 
 GAMES = DistributionSettings(lean=0.0)
 """Settings in mallocGame, where no action is the fastest by itself.

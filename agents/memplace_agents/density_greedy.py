@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from memplace_agents.base import Agent
-from memplace_agents.evaluator import OneShotEvaluator
+from memplace_agents.search.evaluator import OneShotEvaluator
 from memplace_env._lib.errors import AgentError
 from memplace_env.placement.compiler import place_levels
 from memplace_env.placement.compiler.density import VARIANTS, all_density_levels

@@ -8,14 +8,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from memplace_agents.cheap_plans import cheap_plans, offer_cheap_plans
-from memplace_agents.evaluator import GameEvaluator
-from memplace_agents.game.preferences import finished
-from memplace_agents.learning.on_policy import Demonstration
+from memplace_agents.learning.entry_features import seen_along
 from memplace_agents.learning.rollouts import Bools, Turn
 from memplace_agents.learning.saved_tensors import below, like
+from memplace_agents.plan_gradient.in_turn.on_policy import Demonstration
 from memplace_agents.saved_values import number, whole
-from memplace_env.envs.malloc_game import MallocGameProblem
+from memplace_agents.search.cheap_plans import cheap_plans, offer_cheap_plans
+from memplace_agents.search.evaluator import GameEvaluator
+from memplace_agents.search.preferences import finished
 from memplace_env.envs.malloc_game.flat import empty_flat, flat_space
 from memplace_env.envs.malloc_game.plan_actions import actions_of, preferences_of_plan
 from memplace_env.envs.malloc_game.state import USE
@@ -122,14 +122,3 @@ class GameEpisodes:
         if (best := state["best"]) is not None:
             self.best = below(like(best["actions"], np.zeros(self.length, dtype=np.int64)), self.actions)
             self._best_s = number(best["latency_s"], 0.0)
-
-
-def seen_along(problem: MallocGameProblem, actions: Ints) -> Turn:
-    """Return all decisions of the game along actions int64[U]; where one is illegal the nearest legal one is played."""
-    count, states = problem.num_decisions, problem.new_states(1)
-    profiles, rows = problem.profiles(states, flat=True), problem.observe_flat(states)
-    seen = Turn(empty_flat(count), np.empty((count, GameEpisodes.actions), dtype=bool), np.arange(count))
-    for use in range(count):
-        seen.observation[use], seen.legal[use] = rows[0], problem.legal(states)[0]
-        problem.step(states, actions[use : use + 1], profiles, rows)
-    return seen

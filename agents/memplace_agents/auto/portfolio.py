@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from memplace_agents.base import Agent
-from memplace_agents.evaluator import GameEvaluator
-from memplace_agents.heuristic import BestRule
+from memplace_agents.compiler_rules import BestRule
 from memplace_agents.optimality import TieBreak, check_tie_break
+from memplace_agents.search.evaluator import GameEvaluator
+from memplace_agents.search.stages import PROOF_WORK, Stage, check_shares, run_stages
 from memplace_agents.solution import Verdict
-from memplace_agents.stages import PROOF_WORK, Stage, check_shares, run_stages
 
 EXACT_SHARE = 0.5
 """Fraction of the budget left after the rules that the exact agent may take."""

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from memplace_agents.cheap_plans import offer_cheap_plans
-from memplace_agents.evaluator import GameEvaluator
 from memplace_agents.learning.rollouts import Bools, Turn
-from memplace_agents.plan_gradient.game_episodes import GameEpisodes
+from memplace_agents.plan_gradient.in_turn.game_episodes import GameEpisodes
 from memplace_agents.saved_values import load_random, random_state
+from memplace_agents.search.cheap_plans import offer_cheap_plans
+from memplace_agents.search.evaluator import GameEvaluator
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.many.draws import Draws
 from memplace_env.envs.many.many_games import drawn_game

@@ -1,12 +1,23 @@
-"""The compiler's own plans as an agent, so that tables list them beside the others."""
+"""The compiler's rules as agents: the best plan of all, with which every search begins, and the plan of one."""
 
 from __future__ import annotations
 
 from memplace_agents.base import Agent
-from memplace_agents.evaluator import Evaluator
+from memplace_agents.search.cheap_plans import offer_cheap_plans
+from memplace_agents.search.evaluator import Evaluator
 from memplace_env._lib.errors import AgentError
 from memplace_env._lib.hints import instead
 from memplace_env.placement.compiler import HEURISTICS
+
+
+class BestRule(Agent[Evaluator]):
+    """Returns the best of the plans of all rules, see `cheap_plans`."""
+
+    deterministic = True
+
+    def run(self, evaluator: Evaluator, seed: int) -> None:
+        """Offer the plan of each rule; nothing is random."""
+        offer_cheap_plans(evaluator)
 
 
 class CompilersRule(Agent[Evaluator]):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from memplace_agents.base import Agent
-from memplace_agents.cheap_plans import first_assignments, offer_cheap_plans
-from memplace_agents.evaluator import OneShotEvaluator
+from memplace_agents.search.cheap_plans import first_assignments, offer_cheap_plans
+from memplace_agents.search.evaluator import OneShotEvaluator
 
 
 class GreedyDP(Agent[OneShotEvaluator]):

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memplace_agents.base import Agent
-from memplace_agents.cheap_plans import offer_cheap_plans
-from memplace_agents.evaluator import GameEvaluator
-from memplace_agents.game import annealing_kernels
-from memplace_agents.game.preferences import Preferences, by_role, by_tensor, finished, first_preferences
+from memplace_agents.search import annealing_kernels
+from memplace_agents.search.cheap_plans import offer_cheap_plans
+from memplace_agents.search.evaluator import GameEvaluator
+from memplace_agents.search.preferences import Preferences, by_role, by_tensor, finished, first_preferences
 from memplace_env._lib.errors import AgentError
 from memplace_env._lib.threads import available_cores
 from memplace_env._lib.units import ceil_div

@@ -7,8 +7,8 @@ from contextlib import suppress
 from typing import Any, NamedTuple, cast
 
 from memplace_agents.base import Agent
-from memplace_agents.evaluator import Evaluator
 from memplace_agents.optimality import contradicts, is_optimal
+from memplace_agents.search.evaluator import Evaluator
 from memplace_agents.solution import Outcome, Verdict
 from memplace_env._lib.errors import AgentError
 from memplace_env.report.plans.stage_result import StageResult

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from memplace_agents.cheap_plans import cheap_plans
-from memplace_agents.game import annealing_kernels
+from memplace_agents.search import annealing_kernels
+from memplace_agents.search.cheap_plans import cheap_plans
 from memplace_env.envs.malloc_game import MallocGameProblem
 from memplace_env.envs.malloc_game.plan_actions import preferences_of_plan
 from memplace_env.envs.malloc_game.state import COPY, DROP, NO_COPY

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from memplace_agents.cheap_plans import first_assignments, offer_cheap_plans
-from memplace_agents.evaluator import Evaluator, GameEvaluator, OneShotEvaluator
-from memplace_agents.game.preferences import by_role, finished, first_preferences, groups
+from memplace_agents.search.cheap_plans import first_assignments, offer_cheap_plans
+from memplace_agents.search.evaluator import Evaluator, GameEvaluator, OneShotEvaluator
+from memplace_agents.search.preferences import by_role, finished, first_preferences, groups
 from memplace_env.envs.one_shot import OneShotProblem
 from memplace_env.program.program import Ints
 

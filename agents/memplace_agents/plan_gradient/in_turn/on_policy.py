@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from memplace_agents.learning.flat_policy import Critic, FlatPolicy, clipped_gain, masked_log_softmax
-from memplace_agents.learning.on_policy_settings import OnPolicySettings
 from memplace_agents.learning.policy_file import fitting
 from memplace_agents.learning.rollouts import Episodes, Rollout, Turn, advantages
 from memplace_agents.learning.saved_tensors import load_optimiser, optimiser_state
+from memplace_agents.plan_gradient.in_turn.on_policy_settings import OnPolicySettings
 from memplace_agents.saved_values import whole
 from memplace_env.program.program import Ints
 

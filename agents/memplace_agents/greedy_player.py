@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from memplace_agents.base import Agent
-from memplace_agents.evaluator import GameEvaluator
+from memplace_agents.search.evaluator import GameEvaluator
 
 
 class GreedyPlayer(Agent[GameEvaluator]):

@@ -2,7 +2,8 @@
 
 Measurements are noisy if the environment is wrapped in `MeasurementNoise`, or if a black-box simulator has an
 attribute `noisy = True` or returns two latencies for one plan. Searches then see noisy latencies, and repeated
-measurements decide which plan is kept, see `memplace_agents.racing`; a fraction of the budget is reserved for them.
+measurements decide which plan is kept, see `memplace_agents.search.racing`; a fraction of the budget is reserved for
+them.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memplace_agents.optimality import surviving_bound
-from memplace_agents.racing import FINAL_TIME_FRACTION, Candidate, box_is_noisy, race_of, with_latency
 from memplace_agents.saved_values import number, whole
+from memplace_agents.search.racing import FINAL_TIME_FRACTION, Candidate, box_is_noisy, race_of, with_latency
 from memplace_agents.solution import Callback, Progress, Solution, Verdict
 from memplace_env._lib.compilation import preparation_seconds
 from memplace_env._lib.errors import AgentError

@@ -6,14 +6,14 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from memplace_agents.evaluator import GameEvaluator
+from memplace_agents.learning.first_weights import check_numbers, started
 from memplace_agents.learning.flat_policy import FlatPolicy
-from memplace_agents.learning.on_policy import OnPolicyLearner
-from memplace_agents.learning.on_policy_settings import OnPolicySettings
 from memplace_agents.learning.training import TrainingRun
-from memplace_agents.plan_gradient.drawn_games import DrawnGames
-from memplace_agents.plan_gradient.game_episodes import GameEpisodes
-from memplace_agents.plan_gradient.start import check_numbers, started
+from memplace_agents.plan_gradient.in_turn.drawn_games import DrawnGames
+from memplace_agents.plan_gradient.in_turn.game_episodes import GameEpisodes
+from memplace_agents.plan_gradient.in_turn.on_policy import OnPolicyLearner
+from memplace_agents.plan_gradient.in_turn.on_policy_settings import OnPolicySettings
+from memplace_agents.search.evaluator import GameEvaluator
 from memplace_env.envs.many.many_env import ManyProgramsEnv
 
 

@@ -9,7 +9,7 @@ import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
-from memplace_agents.accounting import Evaluator, made
+from memplace_agents.search.accounting import Evaluator, made
 from memplace_agents.solution import Callback
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.one_shot import OneShotEnv

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from memplace_agents.accounting import Evaluator
+from memplace_agents.search.accounting import Evaluator
 from memplace_agents.xla_msa import PUBLIC_SETS, default_plan
 from memplace_env.envs.malloc_game import MallocGameProblem
 from memplace_env.envs.one_shot import OneShotProblem
