@@ -54,7 +54,7 @@ ROWS = {
     "calibrated": BoxRow("calibrated", {}, ("10", "100"), nominal=False),
     "cross-entropy": BoxRow("cross-entropy", {}, ("100", "500"), nominal=False),
     "egrl": BoxRow("egrl", {}, ("100", "500"), nominal=False),
-    "ppo": BoxRow("ppo", {}, ("100", "500"), nominal=False),
+    "ppo": BoxRow("plan-gradient", {}, ("100", "500"), nominal=False),
     "muzero": BoxRow("muzero", {}, ("100", "500"), nominal=False),
 }
 

@@ -33,7 +33,7 @@ from benchmarks.cores import single_cores
 from benchmarks.harness import RECORDS
 from benchmarks.ledger import Ledger, Record
 from benchmarks.tables import DataFile, benchmark_parser, markdown_table, publish
-from memplace_agents.evaluator import Evaluator
+from memplace_agents.search.evaluator import Evaluator
 from memplace_agents.solution import Verdict
 from memplace_env._lib.files import write_atomically
 from memplace_env._lib.units import PS

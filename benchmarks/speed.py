@@ -280,7 +280,7 @@ def profile(agent: str, env_id: str, budget: int, parts: dict[str, Sequence[tupl
 
 EGRL_PARTS: Final[dict[str, Sequence[tuple[str, str]]]] = {
     "simulator": [("evaluator.py", "__call__"), ("evaluator.py", "offer"), ("evaluator.py", "solution")],
-    "networks": [("actor.py", "posterior"), ("credit.py", "learn"), ("learner.py", "learn")],
+    "networks": [("learner.py", "posterior"), ("learner.py", "learn")],
     "imagination": [("imagination.py", "imagined")],
     "surrogate": [("surrogate.py", "annealed"), ("surrogate.py", "observe")],
 }

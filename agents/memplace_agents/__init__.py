@@ -8,34 +8,30 @@ from memplace_env._lib.lazy import export_lazily
 
 if TYPE_CHECKING:
     from memplace_agents.auto import Auto as Auto
+    from memplace_agents.auto import Portfolio as Portfolio
     from memplace_agents.base import Agent as Agent
     from memplace_agents.calibrated import Calibrated as Calibrated
+    from memplace_agents.compiler_rules import BestRule as BestRule
+    from memplace_agents.compiler_rules import CompilersRule as CompilersRule
     from memplace_agents.cross_entropy import CrossEntropy as CrossEntropy
-    from memplace_agents.dp import GreedyDP as GreedyDP
+    from memplace_agents.density_greedy import DensityGreedy as DensityGreedy
     from memplace_agents.egrl import EGRL as EGRL
     from memplace_agents.egrl import EGRLConfig as EGRLConfig
-    from memplace_agents.evaluator import GameEvaluator as GameEvaluator
-    from memplace_agents.evaluator import OneShotEvaluator as OneShotEvaluator
     from memplace_agents.exact import Exact as Exact
     from memplace_agents.exact import ExactDynamic as ExactDynamic
-    from memplace_agents.game import BeamSearch as BeamSearch
-    from memplace_agents.game import GameLocalSearch as GameLocalSearch
-    from memplace_agents.game import GreedyPlayer as GreedyPlayer
-    from memplace_agents.game import Portfolio as Portfolio
-    from memplace_agents.game import SolverOrder as SolverOrder
-    from memplace_agents.heuristic import BestRule as BestRule
-    from memplace_agents.heuristic import CompilersRule as CompilersRule
-    from memplace_agents.heuristic import DensityGreedy as DensityGreedy
-    from memplace_agents.heuristic import LocalSearch as LocalSearch
-    from memplace_agents.heuristic import RandomSearch as RandomSearch
+    from memplace_agents.greedy_dp import GreedyDP as GreedyDP
+    from memplace_agents.greedy_player import GreedyPlayer as GreedyPlayer
     from memplace_agents.muzero import MuZero as MuZero
     from memplace_agents.muzero import MuZeroConfig as MuZeroConfig
-    from memplace_agents.ppo import A2CAgent as A2CAgent
-    from memplace_agents.ppo import A2CConfig as A2CConfig
-    from memplace_agents.ppo import PPOAgent as PPOAgent
-    from memplace_agents.ppo import PPOConfig as PPOConfig
+    from memplace_agents.plan_gradient import PlanGradient as PlanGradient
+    from memplace_agents.plan_gradient import PlanGradientConfig as PlanGradientConfig
+    from memplace_agents.random_search import RandomSearch as RandomSearch
     from memplace_agents.registry import agent_specs as agent_specs
     from memplace_agents.registry import make_agent as make_agent
+    from memplace_agents.search.evaluator import GameEvaluator as GameEvaluator
+    from memplace_agents.search.evaluator import OneShotEvaluator as OneShotEvaluator
+    from memplace_agents.search.game_local_search import GameLocalSearch as GameLocalSearch
+    from memplace_agents.search.local_search import LocalSearch as LocalSearch
     from memplace_agents.solution import Outcome as Outcome
     from memplace_agents.solution import Progress as Progress
     from memplace_agents.solution import Solution as Solution
@@ -46,19 +42,23 @@ if TYPE_CHECKING:
 export_lazily(
     __name__,
     {
-        "auto": "Auto",
+        "auto": "Auto Portfolio",
         "base": "Agent",
         "calibrated": "Calibrated",
+        "compiler_rules": "BestRule CompilersRule",
         "cross_entropy": "CrossEntropy",
-        "dp": "GreedyDP",
+        "density_greedy": "DensityGreedy",
         "egrl": "EGRL EGRLConfig",
-        "evaluator": "GameEvaluator OneShotEvaluator",
         "exact": "Exact ExactDynamic",
-        "game": "BeamSearch GameLocalSearch GreedyPlayer Portfolio SolverOrder",
-        "heuristic": "BestRule CompilersRule DensityGreedy LocalSearch RandomSearch",
+        "greedy_dp": "GreedyDP",
+        "greedy_player": "GreedyPlayer",
         "muzero": "MuZero MuZeroConfig",
-        "ppo": "A2CAgent A2CConfig PPOAgent PPOConfig",
+        "plan_gradient": "PlanGradient PlanGradientConfig",
+        "random_search": "RandomSearch",
         "registry": "agent_specs make_agent",
+        "search.evaluator": "GameEvaluator OneShotEvaluator",
+        "search.game_local_search": "GameLocalSearch",
+        "search.local_search": "LocalSearch",
         "solution": "Outcome Progress Solution Verdict",
         "xla_msa": "XlaAutotune XlaMsa",
     },

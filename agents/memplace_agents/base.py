@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import gymnasium as gym
 
 from memplace_agents.built_in_agents import built_in_spec
-from memplace_agents.evaluator import Evaluator, evaluator_for
+from memplace_agents.search.evaluator import Evaluator, evaluator_for
 from memplace_agents.solution import Callback, Solution, Verdict
 from memplace_env.envs.registration import Formulation
 

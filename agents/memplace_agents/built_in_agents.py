@@ -134,16 +134,18 @@ BUILT_IN = (
         resumes=True,
         configs="memplace_agents.egrl.egrl_config:CONFIGS",
     ),
-    AgentSpec("best-rule", "memplace_agents.heuristic:BestRule", BOTH, "the best plan of all rules, without a search"),
+    AgentSpec(
+        "best-rule", "memplace_agents.compiler_rules:BestRule", BOTH, "the best plan of all rules, without a search"
+    ),
     AgentSpec(
         "native",
-        "memplace_agents.heuristic:CompilersRule",
+        "memplace_agents.compiler_rules:CompilersRule",
         BOTH,
         "one plan by a rule of the compiler, by default its own",
     ),
     AgentSpec(
         "density-greedy",
-        "memplace_agents.heuristic:DensityGreedy",
+        "memplace_agents.density_greedy:DensityGreedy",
         _ONE_SHOT,
         "no search: tensors that save most time for the bytes they hold go first; milliseconds",
     ),
@@ -154,16 +156,16 @@ BUILT_IN = (
         "for black boxes: costs fitted to measured plans, solved exactly, measured again",
         carries_over=True,
     ),
-    AgentSpec("random", "memplace_agents.heuristic:RandomSearch", _ONE_SHOT, "uniformly random assignments"),
+    AgentSpec("random", "memplace_agents.random_search:RandomSearch", _ONE_SHOT, "uniformly random assignments"),
     AgentSpec(
         "greedy-dp",
-        "memplace_agents.dp:GreedyDP",
+        "memplace_agents.greedy_dp:GreedyDP",
         _ONE_SHOT,
         "EGRL's baseline: op by op, all levels tried, the rest frozen",
     ),
     AgentSpec(
         "local-search",
-        "memplace_agents.heuristic:LocalSearch",
+        "memplace_agents.search.local_search:LocalSearch",
         _ONE_SHOT,
         "simulated annealing from the best assignment known without search",
     ),
@@ -183,7 +185,7 @@ BUILT_IN = (
     ),
     AgentSpec(
         "portfolio",
-        "memplace_agents.game:Portfolio",
+        "memplace_agents.auto:Portfolio",
         _GAME,
         "all rules, exact, cross-entropy, each from the best so far; calibrated if the simulator is a black box",
         breaks_ties=True,
@@ -213,25 +215,16 @@ BUILT_IN = (
         "search over xla-msa's options from the public sets on, by successive halving",
     ),
     AgentSpec(
-        "greedy-player", "memplace_agents.game:GreedyPlayer", _GAME, "one game, always the best immediate reward"
-    ),
-    AgentSpec(
-        "beam-search",
-        "memplace_agents.game:BeamSearch",
+        "greedy-player",
+        "memplace_agents.greedy_player:GreedyPlayer",
         _GAME,
-        "partial games side by side, ranked by their latency if the best known game finishes them",
+        "one game, always the best immediate reward",
     ),
     AgentSpec(
         "game-local-search",
-        "memplace_agents.game:GameLocalSearch",
+        "memplace_agents.search.game_local_search:GameLocalSearch",
         _GAME,
         "simulated annealing from the greedy player's game",
-    ),
-    AgentSpec(
-        "solver-order",
-        "memplace_agents.game:SolverOrder",
-        _GAME,
-        "hill climbing over the order in which xla-msa serves the buffers",
     ),
     AgentSpec(
         "cross-entropy",
@@ -240,28 +233,16 @@ BUILT_IN = (
         "all decisions of a plan sampled at once from tables that learn from the best of each round",
     ),
     AgentSpec(
-        "ppo",
-        "memplace_agents.ppo:PPOAgent",
+        "plan-gradient",
+        "memplace_agents.plan_gradient:PlanGradient",
         BOTH,
-        "proximal policy optimisation: all decisions of a plan at once, credit for the best",
+        "policy gradient for whole plans: all decisions at once, credit for the best",
         needs=_TORCH,
         learns=True,
         several=True,
         draws=True,
         resumes=True,
-        configs="memplace_agents.ppo.ppo_config:PPO_CONFIGS",
-    ),
-    AgentSpec(
-        "a2c",
-        "memplace_agents.ppo:A2CAgent",
-        BOTH,
-        "advantage actor-critic: learners of ppo without its limit of change, games use by use",
-        needs=_TORCH,
-        learns=True,
-        several=True,
-        draws=True,
-        resumes=True,
-        configs="memplace_agents.ppo.ppo_config:A2C_CONFIGS",
+        configs="memplace_agents.plan_gradient.plan_gradient_config:CONFIGS",
     ),
 )
 

@@ -23,8 +23,8 @@ import numpy as np
 from benchmarks.harness import Experiment, Records, Row, field, table
 from benchmarks.ledger import Record
 from memplace_agents import Exact, make_agent
-from memplace_agents.cheap_plans import cheap_plans
-from memplace_agents.evaluator import evaluator_for
+from memplace_agents.search.cheap_plans import cheap_plans
+from memplace_agents.search.evaluator import evaluator_for
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.envs.registration import Formulation, formulation_of_id

@@ -27,8 +27,8 @@ from benchmarks.ledger import Record
 from memplace_agents import LocalSearch
 from memplace_agents.calibrated import Calibrated
 from memplace_agents.calibrated.machine_model import MachineModel, MeasuredProgram
-from memplace_agents.cheap_plans import cheap_plans
-from memplace_agents.evaluator import OneShotEvaluator
+from memplace_agents.search.cheap_plans import cheap_plans
+from memplace_agents.search.evaluator import OneShotEvaluator
 from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.leaderboard.drawn_machines import MACHINES, MeasuredMachine, drawn_machine, noise_seed
 from memplace_env.leaderboard.scores import share

@@ -18,8 +18,8 @@ import memplace_agents
 from benchmarks.experiments.suite import FIRST
 from benchmarks.harness import Columns, Experiment, Records, data, field, setting_text, table
 from benchmarks.ledger import SETTING, Record
-from memplace_agents.cheap_plans import cheap_plans
-from memplace_agents.game.preferences import finished
+from memplace_agents.search.cheap_plans import cheap_plans
+from memplace_agents.search.preferences import finished
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.malloc_game.plan_actions import preferences_of_plan
 from memplace_env.envs.one_shot import OneShotEnv

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memplace_agents.base import Agent
-from memplace_agents.evaluator import Evaluator, GameEvaluator, OneShotEvaluator
-from memplace_agents.game.preferences import by_role, by_tensor, finished, first_preferences
+from memplace_agents.search.evaluator import Evaluator, GameEvaluator, OneShotEvaluator
+from memplace_agents.search.preferences import by_role, by_tensor, finished, first_preferences
 from memplace_env.envs.registration import Formulation
 from memplace_env.placement.compiler import place_levels
 from memplace_env.placement.compiler.density import all_density_levels

@@ -24,7 +24,7 @@ INSTANT = (*XLA, "greedy-player")
 """Solvers without a time limit, as they take milliseconds."""
 SEEDED = ("xla-autotune", "game-local-search", "cross-entropy", "portfolio")
 """Solvers whose plan depends on the seed."""
-SEARCHES = ("greedy-player", "xla-autotune", "beam-search", "game-local-search", "cross-entropy", "portfolio")
+SEARCHES = ("greedy-player", "xla-autotune", "game-local-search", "cross-entropy", "portfolio")
 SOLVERS = (*XLA, *SEARCHES, "exact")
 ENDLESS = 10**9
 TINY = "synthetic:diamond?ops=9&seed=1"

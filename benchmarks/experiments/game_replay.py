@@ -15,8 +15,8 @@ import numpy as np
 from benchmarks.harness import Experiment, Records, data, table
 from benchmarks.ledger import Record
 from benchmarks.proofs import OPEN, kept_plan
-from memplace_agents.evaluator import GameEvaluator
-from memplace_agents.game.game_local_search import GameLocalSearch
+from memplace_agents.search.evaluator import GameEvaluator
+from memplace_agents.search.game_local_search import GameLocalSearch
 from memplace_env.envs.malloc_game import MallocGameEnv, nearest_actions
 from memplace_env.leaderboard.pinned import task_of
 from memplace_env.leaderboard.suite import best_known, load_suite

@@ -39,7 +39,12 @@ SECONDS: Final = 60.0
 
 GAMES: Final = tuple(first_ids(Formulation.GAME, 12))
 SEARCH: Final = SEARCHES[Formulation.GAME]
-PLAYERS: Final = {SEARCH: "local search", "muzero": "MuZero", "ppo": "PPO", "cross-entropy": "cross-entropy"}
+PLAYERS: Final = {
+    SEARCH: "local search",
+    "muzero": "MuZero",
+    "plan-gradient": "plan-gradient",
+    "cross-entropy": "cross-entropy",
+}
 """Solvers of games with seeds, and their names in tables."""
 ENOUGH: Final = 98.0
 """Percentage of the best known gain from which a game counts as played well."""
@@ -147,7 +152,7 @@ OPEN: Final = (
 SOLVERS: Final = {
     EXACT: "exact",
     SEARCH: "local search",
-    "ppo": "PPO",
+    "plan-gradient": "plan-gradient",
     "cross-entropy": "cross-entropy",
     "xla-autotune": "xla-autotune",
 }
@@ -182,7 +187,11 @@ PROGRAMS: Final = ("ResNet50", "ResNet101", "BERT")
 MAPS: Final = {name: Formulation.ONE_SHOT.traits.env_id(name) for name in PROGRAMS}
 IDS: Final = tuple(first_ids(Formulation.ONE_SHOT, 12))
 """Other maps by a rule, which have seed 0 only."""
-MAPPERS: Final = {SEARCHES[Formulation.ONE_SHOT]: "local search", "ppo": "PPO", "cross-entropy": "cross-entropy"}
+MAPPERS: Final = {
+    SEARCHES[Formulation.ONE_SHOT]: "local search",
+    "plan-gradient": "plan-gradient",
+    "cross-entropy": "cross-entropy",
+}
 """Solvers of maps with seeds, and their names in tables."""
 
 
@@ -205,9 +214,9 @@ def map_rows(records: Records) -> list[dict[str, str]]:
 
     def row(title: str, ids: tuple[str, ...], chosen: Records, exact: str) -> dict[str, str]:
         found = {solver: Shares.of(chosen, ids, solver, seconds=SECONDS) for solver in MAPPERS}
-        seconds = found["ppo"].seconds[0].mean()
+        seconds = found["plan-gradient"].seconds[0].mean()
         shares = {title: found[solver].cell() for solver, title in MAPPERS.items()}
-        spent = {"PPO s": f"{seconds:.1f}", "PPO's maps": f"{found['ppo'].plans.mean():,.0f}"}
+        spent = {"its s": f"{seconds:.1f}", "its maps": f"{found['plan-gradient'].plans.mean():,.0f}"}
         return {"program": title, "exact": exact, "best rule": best_rule(chosen, ids).cell(), **shares, **spent}
 
     rows = []
@@ -323,7 +332,7 @@ EXPERIMENTS = [
     ),
     campaign(
         "learning-steps",
-        "PPO on maps, beside local search, in a minute of one core each.",
+        "plan-gradient on maps, beside local search, in a minute of one core each.",
         map_runs,
         {
             "docs/learning.md#learning-steps": table(

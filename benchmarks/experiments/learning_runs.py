@@ -87,7 +87,7 @@ def free(env_ids: Sequence[str]) -> list[Record]:
 
 
 def agent_of(solver: str) -> Agent[Any]:
-    """Return the agent of a solver's name, such as "ppo" or "egrl:paper"."""
+    """Return the agent of a solver's name, such as "plan-gradient" or "egrl:paper"."""
     name, option = _parts(solver)
     return memplace_agents.make_agent(name, **({OPTIONS.get(name, "config"): option} if option else {}))
 

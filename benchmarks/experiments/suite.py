@@ -4,7 +4,7 @@ The rule. A setting's headroom is the latency of its best cheap plan divided by 
 are valid, so the headroom is proven; the gap to a bound says how much more there may be. The cheap plans of the
 one-shot problem are those of native, all-fastest and ten runs of density-greedy; the cheap games are those of XLA's
 public option sets and of the greedy player. The best plan is the exact agent's after `SECONDS`; for games whose gap is
-then above 1 %, also that of beam and local search after `search_seconds`. Where weights are streamed, an op of the
+then above 1 %, also that of searches after `search_seconds`. Where weights are streamed, an op of the
 exact agent's plan may wait for a copy, which no map can say: there the best plan of the one-shot problem is that of
 local search after `MAPS` maps. A program's settings on a chip are tried in the order of `GRID`, games then at two
 batches at which their activations contend for fast memory. The first setting with a headroom of at least 2 % (one-shot;
@@ -27,12 +27,12 @@ import memplace_agents
 from benchmarks.harness import MOST_ROWS, Columns, Experiment, Records, Row, data, setting_text, table
 from benchmarks.ids_file import IDS, with_ids
 from benchmarks.ledger import Record
-from memplace_agents.cheap_plans import cheap_plans
-from memplace_agents.evaluator import GameEvaluator
+from memplace_agents.auto.portfolio import Portfolio
 from memplace_agents.exact.clock import Clock
 from memplace_agents.exact.dynamic.lp_bound import linear_bound
-from memplace_agents.game.portfolio import Portfolio
-from memplace_agents.stages import Stage
+from memplace_agents.search.cheap_plans import cheap_plans
+from memplace_agents.search.evaluator import GameEvaluator
+from memplace_agents.search.stages import Stage
 from memplace_env._lib.errors import MemPlaceError
 from memplace_env._lib.units import PS
 from memplace_env.envs.malloc_game import MallocGameEnv
@@ -241,8 +241,8 @@ def _measure_game(setting: Record, enough: float) -> Record:
 
 
 def _searched(env: MallocGameEnv, plan_s: float) -> Record:
-    """Return the latency of the better of a plan and what beam and local search find, and their seconds."""
-    stages = [Stage(memplace_agents.BeamSearch(), 0.5), Stage(memplace_agents.GameLocalSearch())]
+    """Return the latency of the better of a plan and what cross-entropy and local search find, and their seconds."""
+    stages = [Stage(memplace_agents.CrossEntropy(), 0.5), Stage(memplace_agents.GameLocalSearch())]
     seconds = search_seconds(env.program.num_ops)
     solution = Portfolio(stages=stages).solve(env, budget=ENDLESS, time_limit=seconds)
     assert solution.report is not None
@@ -250,7 +250,7 @@ def _searched(env: MallocGameEnv, plan_s: float) -> Record:
 
 
 def search_seconds(ops: int) -> float:
-    """Return the time limit of beam and local search for a game of so many ops."""
+    """Return the time limit of cross-entropy and local search for a game of so many ops."""
     return max(SEARCH_SECONDS, SECONDS_AN_OP * ops)
 
 

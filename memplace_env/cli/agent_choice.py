@@ -65,7 +65,6 @@ def choose_agent(
     """
     from memplace_agents.registry import DEFAULTS, agent_spec
 
-    check_has_agents(formulation)
     look_in_this_folder(name)
     spec = agent_spec(DEFAULTS[formulation] if name is None else name)
     check_plays(spec, formulation)
@@ -107,20 +106,6 @@ def check_plays(spec: AgentSpec, formulation: Formulation) -> None:
     Raises:
         AgentError: naming the agents that play this one.
     """
-    check_has_agents(formulation)
     if formulation not in spec.formulations:
         others, plays = ", ".join(known_agents(formulation)), " and ".join(spec.formulations)
         raise AgentError(f"{spec.name} plays --formulation {plays}; for {formulation} there are: {others}.")
-
-
-def check_has_agents(formulation: Formulation) -> None:
-    """Refuse a formulation that no agent plays.
-
-    Raises:
-        AgentError: naming the same problem in another formulation.
-    """
-    if not known_agents(formulation):
-        raise AgentError(
-            f"No agent plays --formulation {formulation}; its environments are for learners in Python. The same plans "
-            f"are found by --formulation {Formulation.ONE_SHOT}."
-        )

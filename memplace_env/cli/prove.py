@@ -10,7 +10,6 @@ import typer
 
 from memplace_env._lib.errors import AgentError, PlanError
 from memplace_env._lib.units import PS
-from memplace_env.cli.agent_choice import check_has_agents
 from memplace_env.cli.console import note, print_json, stdout
 from memplace_env.cli.model_flags import ModelFlags, model_flags
 from memplace_env.cli.shared_options import FormulationFlag, JsonFlag, Model
@@ -33,7 +32,7 @@ def prove(
     model: Model,
     *,
     flags: ModelFlags,
-    formulation: FormulationFlag = None,
+    played: FormulationFlag = None,
     plan: Annotated[
         Path | None, typer.Option("--plan", help="A plan.json for the model, in place of the exact agent's own plan.")
     ] = None,
@@ -59,8 +58,7 @@ def prove(
     from memplace_env.cli.env_ids import posed_by
     from memplace_env.cli.environments import baseline_of, make_env
 
-    formulation = posed_by(model, formulation)
-    check_has_agents(formulation)
+    formulation = posed_by(model, Formulation(played) if played else None)
     from memplace_agents import Exact, ExactDynamic
     from memplace_agents.exact import scip
     from memplace_agents.exact.exact_agent import DYNAMIC_WORK, MAPS_WORK

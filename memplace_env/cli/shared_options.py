@@ -5,11 +5,9 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from functools import wraps
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
-
-from memplace_env.envs.registration import Formulation
 
 Command = Callable[..., None]
 
@@ -21,13 +19,15 @@ Model = Annotated[
         "envs' with all of its settings, each of which a flag replaces.",
     ),
 ]
+PlayedFormulation = Literal["one-shot", "game", "dynamic"]
+"""Formulations that agents play."""
 FormulationFlag = Annotated[
-    Formulation | None,
+    PlayedFormulation | None,
     typer.Option(
         "--formulation",
         show_default="one-shot; for an id its own",
         help="one-shot: a level for each tensor; game: use by use; dynamic: as one-shot, but tensors may move between "
-        "levels while the program runs; steps: one-shot entry by entry, which no agent plays.",
+        "levels while the program runs.",
     ),
 ]
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of tables.")]

@@ -14,6 +14,7 @@ from memplace_env.cli.console import note, print_json, stdout
 from memplace_env.cli.learner_flags import LearnerFlags, learner_flags
 from memplace_env.cli.model_flags import ModelFlags, model_flags
 from memplace_env.cli.shared_options import FormulationFlag, JsonFlag, Model
+from memplace_env.envs.registration import Formulation
 
 NO_PLAN = 1
 """Exit code if a search ends without a plan."""
@@ -25,7 +26,7 @@ def solve(
     model: Model,
     *,
     flags: ModelFlags,
-    formulation: FormulationFlag = None,
+    played: FormulationFlag = None,
     agent: Annotated[
         list[str] | None,
         typer.Option(
@@ -100,9 +101,9 @@ def solve(
     _check_limits(budget, time_limit)
     _check_workers(workers, flags)
     from memplace_env.cli.env_ids import posed_by
-    from memplace_env.cli.environments import make_env
+    from memplace_env.cli.environments import baseline_of, make_env
 
-    formulation = posed_by(model, formulation)
+    formulation = posed_by(model, Formulation(played) if played else None)
     specs = [
         choose_agent(formulation, name, learner.given, tie_break=tie_break, machine=machine)
         for name in agent or (None,)
@@ -130,7 +131,7 @@ def solve(
     options = {name: value for name, value in given.items() if value is not None}
     solvers = {spec.name: learner.make(spec, **options) for spec in specs}
     baselines, limits = baselines_of(env), Limits(budget, seed, time_limit, workers)
-    result = Result(env, formulation, {}, baselines, best_of_all)
+    result = Result(baseline_of(env), {}, baselines, best_of_all, env=env, formulation=formulation)
     with reporting(lambda: folder.left):
         for name, solver in solvers.items():
             beside = progress_note(env, baselines)

@@ -13,7 +13,7 @@ from memplace_env.cli.agent_choice import built_in_learners, check_plays, choose
 from memplace_env.cli.console import note, print_json, stdout
 from memplace_env.cli.learner_flags import LearnerFlags, learner_flags
 from memplace_env.cli.model_flags import ModelFlags, model_flags
-from memplace_env.cli.shared_options import JsonFlag
+from memplace_env.cli.shared_options import JsonFlag, PlayedFormulation
 from memplace_env.envs.registration import Formulation
 
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ def train(
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="Independent runs, each with the next seed.")] = 1,
     resume: Annotated[bool, typer.Option("--resume", help="Go on in --out until the budget is spent.")] = False,
     learner: LearnerFlags,
-    formulation: Annotated[
-        Formulation | None,
+    played: Annotated[
+        PlayedFormulation | None,
         typer.Option("--formulation", help="Formulation of models.", show_default="one-shot; for an id its own"),
     ] = None,
     flags: ModelFlags,
@@ -60,6 +60,7 @@ def train(
     check_folder(folder)
     if not is_empty(folder) and not resume:
         raise MemPlaceError(f"{folder} is not empty; pass --resume to go on with the run in it, or another --out.")
+    formulation = Formulation(played) if played else None
     environments = {name: _make(name, flags, formulation, spec) for name in envs}
     with alone(folder):
         job = TrainingJob.claim(spec, learner, environments, budget, folder)

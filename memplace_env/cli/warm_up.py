@@ -26,7 +26,7 @@ CHIPS: Final = ("nnp-i", "tpu-v4i")
 """A chip that keeps weights in place, and one that streams them: the two compilers of assignments."""
 AGENTS: Final = {
     Formulation.ONE_SHOT: ("density-greedy", "local-search", "egrl"),
-    Formulation.GAME: ("xla-msa", "beam-search", "game-local-search", "exact", "muzero"),
+    Formulation.GAME: ("xla-msa", "game-local-search", "exact", "muzero"),
 }
 """Agents that use all kernels of a formulation; those whose packages are missing are left out."""
 

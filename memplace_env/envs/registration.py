@@ -109,7 +109,14 @@ _TRAITS = {
         "MemPlace", ("one_shot", "OneShot"), ONE_SHOT, _MAPS, "nnp-i", "native", TINY[Formulation.ONE_SHOT]
     ),
     Formulation.STEPS: Traits(
-        "MemPlaceSteps", ("steps", "Steps"), ONE_SHOT, _MAPS, "nnp-i", "native", TINY[Formulation.STEPS], "many_steps"
+        "MemPlaceSteps",
+        ("steps", "Steps"),
+        ONE_SHOT,
+        {name: settings for name, settings in _MAPS.items() if "slices" not in settings},
+        "nnp-i",
+        "native",
+        TINY[Formulation.STEPS],
+        "many_steps",
     ),
     Formulation.GAME: Traits(
         "MallocGame",

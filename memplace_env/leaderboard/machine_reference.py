@@ -9,9 +9,9 @@ import gymnasium as gym
 import numpy as np
 
 from memplace_agents import Exact, LocalSearch
-from memplace_agents.cheap_plans import cheap_plans
-from memplace_agents.evaluator import GameEvaluator, evaluator_for
-from memplace_agents.game.preferences import by_role, by_tensor, finished, first_preferences
+from memplace_agents.search.cheap_plans import cheap_plans
+from memplace_agents.search.evaluator import GameEvaluator, evaluator_for
+from memplace_agents.search.preferences import by_role, by_tensor, finished, first_preferences
 from memplace_agents.solution import Solution
 from memplace_env.envs.registration import formulation_of_id
 from memplace_env.leaderboard.drawn_machines import DrawnMachine

@@ -13,7 +13,7 @@ from memplace_agents.learning.graph_policy import GraphPolicy
 from memplace_agents.learning.policy_file import load_policy
 
 KIND = "egrl-run/2"
-SMALL = {"population": 6, "elites": 2, "hidden": 8, "depth": 2, "attention_heads": 2, "batch": 8}
+SMALL = {"population": 6, "elites": 2, "hidden": 8, "depth": 2, "batch": 8}
 FEW_IMAGINED = 2_000
 VARIANTS = {
     **CONFIGS,
@@ -22,7 +22,6 @@ VARIANTS = {
     "no-boltzmann": EGRLConfig(boltzmann=0.0),
     "no-refinement": EGRLConfig(refine=0.0),
     "refine-only": EGRLConfig(evolution=False, gradient=False),
-    "write-back": EGRLConfig(write_back=True, refine=0.2),
 }
 
 

@@ -7,7 +7,7 @@ from memplace_agents.muzero.networks import MuZeroNetwork
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.placement.synthetic import random_dag
 
-SMALL = {"games": 4, "decisions": 6, "simulations": 3, "hidden": 16, "epochs": 1, "batch": 24, "annealing": 7}
+SMALL = {"games": 4, "decisions": 6, "simulations": 3, "hidden": 16, "batch": 24, "annealing": 7}
 MODELS = ["rules", "learned"]
 
 

@@ -6,11 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memplace_agents import SolverOrder, XlaMsa, make_agent
-from memplace_agents.game.portfolio import Portfolio, Stage
-from memplace_agents.game.solver_order import default_order
+from memplace_agents import GameLocalSearch, XlaMsa, make_agent
+from memplace_agents.auto.portfolio import Portfolio, Stage
 from memplace_agents.registry import agent_specs
 from memplace_agents.xla_msa import PUBLIC_SETS, assign
+from memplace_agents.xla_msa.assignment import addresses
+from memplace_agents.xla_msa.buffers import buffers_of, in_order
+from memplace_agents.xla_msa.xla_costs import op_costs
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.envs.registration import Formulation
@@ -124,8 +126,10 @@ def test_the_greedy_player_reads_no_cost_from_the_chip(task):
 @examples(60)
 @given(game_tasks(), st.sampled_from([each.options for each in PUBLIC_SETS]))
 def test_xlas_own_order_is_what_it_says(task, options):
-    """Whatever ops reserve; and every order of a search from there gives a plan that can run."""
-    order = default_order(task, options)
+    """Whatever ops reserve; and the order reversed gives a plan that can run."""
+    base, limit = addresses(task, options)
+    buffers = buffers_of(task.program, limit - base)
+    order = [buffer.tensor for buffer in in_order(op_costs(task), task.program, buffers, options.benefit_scale)]
     assert assign(task, options, order) == assign(task, options)
     assert violations(task, assign(task, options, order[::-1])) == []
     plan = XlaMsa(options).solve(MallocGameEnv(task)).plan
@@ -150,7 +154,7 @@ def test_reserving_everything_leaves_everything_in_the_backing_memory():
 @examples(30)
 @given(game_tasks(programs(max_ops=6)), st.integers(0, 99))
 def test_portfolios_of_searches_are_no_worse_than_their_parts(task, seed):
-    env, agents = MallocGameEnv(task), [XlaMsa(), SolverOrder()]
+    env, agents = MallocGameEnv(task), [XlaMsa(), GameLocalSearch()]
     solution = Portfolio(stages=[Stage(agent, 1.0) for agent in agents]).solve(env, budget=60, seed=seed)
     check(task, solution, 60)
     assert solution.report.latency_ps <= XlaMsa().solve(env).report.latency_ps

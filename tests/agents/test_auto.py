@@ -4,8 +4,8 @@ import gymnasium as gym
 import pytest
 
 from memplace_agents import Auto, Exact
+from memplace_agents.search.stages import PROOF_WORK
 from memplace_agents.solution import Verdict
-from memplace_agents.stages import PROOF_WORK
 from memplace_env.placement.compiler import HEURISTICS
 from memplace_env.placement.resolve_task import resolve_task
 from memplace_env.placement.simulator import evaluate_plan

@@ -12,8 +12,8 @@ from memplace_agents import Auto, Exact, Portfolio, make_agent
 from memplace_agents.calibrated import Calibrated
 from memplace_agents.calibrated.cost_factors import CostFactors
 from memplace_agents.calibrated.repeated_measurements import MODEL_SIGMA, MeasuredPlan, Measurements
-from memplace_agents.cheap_plans import cheap_plans
-from memplace_agents.evaluator import OneShotEvaluator
+from memplace_agents.search.cheap_plans import cheap_plans
+from memplace_agents.search.evaluator import OneShotEvaluator
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.envs.wrappers import MeasurementNoise

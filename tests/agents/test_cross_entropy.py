@@ -6,11 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memplace_agents import BestRule, CrossEntropy
-from memplace_agents.cheap_plans import cheap_plans
-from memplace_agents.cross_entropy import cross_entropy
-from memplace_agents.cross_entropy.distribution import DistributionSettings, PlanDistribution, credit, drawn_levels
-from memplace_agents.cross_entropy.programs import FactoredDecisions, alike_levels
+from memplace_agents import BestRule, CrossEntropy, cross_entropy
+from memplace_agents.learning.plan_distribution import (
+    BEST,
+    ENTROPY,
+    IMITATION,
+    DistributionSettings,
+    PlanDistribution,
+    credit,
+    drawn_levels,
+)
+from memplace_agents.search.cheap_plans import cheap_plans
+from memplace_agents.search.factored_programs import FactoredDecisions, alike_levels
 from memplace_env._lib.errors import AgentError
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.one_shot import OneShotEnv
@@ -36,18 +43,18 @@ def decisions(rng, count=12, levels=3):
 def test_a_round_follows_the_gradient_of_what_it_maximises(seed):
     """Credited log-likelihood, entropy, and the best plans' log-likelihood, by central differences."""
     rng = np.random.default_rng(seed)
-    some, settings, left = decisions(rng), DistributionSettings(entropy=0.3, imitation=0.4), 0.6
+    some, settings, left = decisions(rng), DistributionSettings(), 0.6
     distribution = PlanDistribution(settings, some)
     distribution.logits += rng.normal(size=distribution.logits.shape)
     levels, latencies = distribution.sample(20, rng, left), rng.random(20)
-    best, weights = levels[:5], credit(latencies, settings.best)
+    best, weights = levels[:5], credit(latencies, BEST)
 
     def objective(logits):
         policy = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
         chosen = np.log(policy[np.arange(len(policy)), levels])
         imitated = np.log(policy[np.arange(len(policy)), best])
         entropy = -(policy * np.log(np.where(policy > 0, policy, 1))).sum()
-        return weights @ chosen.sum(1) / 20 + settings.entropy * left * entropy + 0.4 * imitated.sum() / 5
+        return weights @ chosen.sum(1) / 20 + ENTROPY * left * entropy + IMITATION * imitated.sum() / 5
 
     before, small, slopes = distribution.logits.copy(), 1e-5, np.zeros(distribution.logits.shape)
     for entry in zip(*some.legal.nonzero(), strict=True):
@@ -93,7 +100,7 @@ def test_hidden_levels_are_found():
     assert (distribution.logits.argmax(1) == hidden).all()
 
 
-@pytest.mark.parametrize("options", [{"best": 0}, {"together": 1.5}, {"samples": 0}, {"entropy": np.nan}])
+@pytest.mark.parametrize("options", [{"samples": 0}, {"table_rate": np.nan}, {"lean": -1.0}])
 def test_settings_out_of_range_are_refused(options):
     with pytest.raises(AgentError, match=next(iter(options))):
         DistributionSettings(**options)

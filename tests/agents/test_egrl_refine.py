@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from memplace_agents.egrl.refine import Refiner
 from memplace_agents.egrl.surrogate import Surrogate
-from memplace_agents.evaluator import OneShotEvaluator
+from memplace_agents.search.evaluator import OneShotEvaluator
 from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.placement.synthetic import random_dag
 from tests.agents.planted import planted_env

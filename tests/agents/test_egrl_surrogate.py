@@ -5,13 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memplace_agents.egrl import EGRLConfig, egrl_run
-from memplace_agents.egrl.credit import CreditLearner
-from memplace_agents.egrl.egrl_replay import EgrlReplay
+from memplace_agents.egrl import egrl_run
 from memplace_agents.egrl.imagination import imagined
 from memplace_agents.egrl.surrogate import Surrogate
-from memplace_agents.evaluator import Evaluator, OneShotEvaluator
-from memplace_agents.learning.graph_policy import Graph, GraphPolicy
+from memplace_agents.search.evaluator import Evaluator, OneShotEvaluator
 from memplace_env._lib.units import PS
 from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.machine.costs.cost_arrays import op_times
@@ -82,31 +79,6 @@ def test_chains_of_a_seed_are_the_same():
     assert (runs[0][0] == runs[1][0]).all()
     assert runs[0][1] == runs[1][1]
     assert (runs[0][0] != runs[2][0]).any()
-
-
-@examples(15)
-@given(st.integers(0, 1000), SEEDS, st.sampled_from(["nnp-i", "tpu-v4i"]))
-def test_costs_alone_are_those_of_the_cost_arrays_where_there_is_room(seed, draw, chip):
-    problem = problem_of(seed, chip, ops=6)
-    assignment, _ = granted(problem, np.random.default_rng(draw))
-    slower_s = Surrogate(problem, learns=False).costs_alone(assignment)
-    before = levels_of(problem, assignment)
-    if not fits(problem, before):
-        return
-    now_ps = latency_ps(problem.task, before)
-    for decision in problem.movable:
-        tensors = np.flatnonzero(problem.decision_of == decision)
-        for wish in range(problem.accelerator.num_levels):
-            after = before.copy()
-            for tensor in tensors:  # each as if the others stayed where they are
-                alone, to = before.copy(), wish
-                alone[tensor] = to
-                while to != before[tensor] and not fits(problem, alone):
-                    to += 1
-                    alone[tensor] = to
-                after[tensor] = to
-            if len(tensors) == 1:
-                assert slower_s[decision, wish] == pytest.approx((latency_ps(problem.task, after) - now_ps) * PS)
 
 
 def levels_with_room(problem, assignment):
@@ -227,17 +199,3 @@ def test_noise_alone_teaches_next_to_nothing():
     surrogate.observe(levels, nominal_s + noise_s)
     predicted_s = np.array([surrogate.latency_s(level) for level in levels])
     assert np.std(predicted_s - nominal_s) < 0.3 * noise_s.std()
-
-
-def test_an_actor_learns_from_credits():
-    """On a program that fits everywhere, the backing memory alone costs time."""
-    env = OneShotEnv(random_dag(0, ops=8, largest=1000), "nnp-i")
-    problem, rng = env.problem, np.random.default_rng(0)
-    config = EGRLConfig(hidden=16, depth=2, learning_rate=3e-3)
-    learner = CreditLearner(config, [Graph.of(problem)], [Surrogate(problem, False)], GraphPolicy(3, 16, 2))
-    replay = EgrlReplay(1, problem.num_decisions)
-    replay.add(np.full((1, problem.num_decisions), 2), np.zeros(1))
-    losses = [learner.learn(rng, [replay]) for _ in range(150)]
-    chances = learner.posterior(learner.genome[None])[0]
-    assert (chances[problem.movable, -1] < 0.1).all()
-    assert losses[-1].lost < losses[0].lost

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 import memplace_agents
 from memplace_agents import GameEvaluator, OneShotEvaluator
+from memplace_agents.auto import Portfolio
+from memplace_agents.auto.portfolio import Stage
 from memplace_agents.base import Agent
-from memplace_agents.game import GreedyPlayer, Portfolio
-from memplace_agents.game.portfolio import Stage
+from memplace_agents.greedy_player import GreedyPlayer
 from memplace_agents.xla_msa import XlaMsa
 from memplace_env._lib.compilation import begin_preparation, end_preparation
 from memplace_env._lib.errors import AgentError
@@ -315,7 +316,7 @@ def test_an_interrupt_before_the_first_plan_is_told_of_keeps_that_plan_too():
 
 def test_a_search_in_a_portfolio_is_that_search():
     """Both have the whole budget and the same seed."""
-    for agent in (memplace_agents.BeamSearch(), memplace_agents.GameLocalSearch(), memplace_agents.SolverOrder()):
+    for agent in (memplace_agents.GameLocalSearch(), memplace_agents.CrossEntropy()):
         alone = agent.solve(GAME, budget=300, seed=5)
         inside = Portfolio(stages=[Stage(agent, 1.0)], tie_break="none").solve(GAME, budget=300, seed=5)
         assert (alone.plan, alone.evaluations) == (inside.plan, inside.evaluations)

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memplace_agents.evaluator import GameEvaluator
 from memplace_agents.exact.clock import Clock
 from memplace_agents.exact.dynamic import lp_bound
 from memplace_agents.exact.dynamic.dual_ascent import DualAscent
@@ -14,6 +13,7 @@ from memplace_agents.exact.dynamic.dynamic_model import build
 from memplace_agents.exact.dynamic.lp_bound import linear_bound
 from memplace_agents.exact.dynamic.weighed_rows import violated_rows
 from memplace_agents.exact.highs import dual_bound, relax
+from memplace_agents.search.evaluator import GameEvaluator
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.placement.simulator import evaluate_plan
 from memplace_env.testing.strategies import programs_with_idle_ops, tasks

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memplace_agents import Exact
-from memplace_agents.evaluator import GameEvaluator, OneShotEvaluator
 from memplace_agents.exact import clock as clocks
 from memplace_agents.exact.clock import Clock
 from memplace_agents.exact.dynamic import dynamic_search
@@ -18,6 +17,7 @@ from memplace_agents.exact.proving_search import Claim
 from memplace_agents.exact.static import static_search
 from memplace_agents.exact.static.static_search import StaticSearch
 from memplace_agents.exact.static.static_solve import Best
+from memplace_agents.search.evaluator import GameEvaluator, OneShotEvaluator
 from memplace_env._lib.errors import AgentError
 from memplace_env.envs.malloc_game import MallocGameEnv
 

@@ -11,7 +11,6 @@ from hypothesis import HealthCheck, assume, given
 from hypothesis import strategies as st
 
 from memplace_agents import Exact, ExactDynamic
-from memplace_agents.evaluator import OneShotEvaluator
 from memplace_agents.exact.clock import Clock
 from memplace_agents.exact.dynamic import lp_bound
 from memplace_agents.exact.dynamic.decisions import Decisions
@@ -19,6 +18,7 @@ from memplace_agents.exact.dynamic.detail import Detail
 from memplace_agents.exact.dynamic.dynamic_model import build
 from memplace_agents.exact.dynamic.lp_bound import LinearBound, linear_bound, long_bound
 from memplace_agents.exact.highs import relax, solve
+from memplace_agents.search.evaluator import OneShotEvaluator
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.placement.compiler import HEURISTICS, place_levels

@@ -11,8 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memplace_agents import Exact, make_agent
-from memplace_agents.cheap_plans import offer_cheap_plans
-from memplace_agents.evaluator import GameEvaluator
 from memplace_agents.exact import highs
 from memplace_agents.exact.dynamic import detail, dynamic_run
 from memplace_agents.exact.dynamic.decisions import Decisions
@@ -21,6 +19,8 @@ from memplace_agents.exact.dynamic.dynamic_model import build
 from memplace_agents.exact.dynamic.dynamic_search import Search
 from memplace_agents.exact.dynamic.lp_bound import LinearBound, linear_bound
 from memplace_agents.exact.highs import relax
+from memplace_agents.search.cheap_plans import offer_cheap_plans
+from memplace_agents.search.evaluator import GameEvaluator
 from memplace_env._lib.units import PS
 from memplace_env.envs.malloc_game import MallocGameEnv, MallocGameProblem
 from memplace_env.placement.memory_plan import MemoryPlan

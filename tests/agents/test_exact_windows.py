@@ -9,8 +9,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memplace_agents.cheap_plans import offer_cheap_plans
-from memplace_agents.evaluator import GameEvaluator
 from memplace_agents.exact.clock import Clock
 from memplace_agents.exact.dynamic import dynamic_model
 from memplace_agents.exact.dynamic.decisions import Decisions
@@ -19,6 +17,8 @@ from memplace_agents.exact.dynamic.dynamic_model import build, only_near
 from memplace_agents.exact.dynamic.dynamic_search import Search
 from memplace_agents.exact.dynamic.plan_values import values_of_plan
 from memplace_agents.exact.highs import LinearProgram, relax, solve
+from memplace_agents.search.cheap_plans import offer_cheap_plans
+from memplace_agents.search.evaluator import GameEvaluator
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.placement.simulator import evaluate_plan
 from memplace_env.placement.validation import violations

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memplace_agents import Exact
-from memplace_agents.game.preferences import finished
+from memplace_agents.search.preferences import finished
 from memplace_agents.xla_msa import PUBLIC_SETS, default_plan
 from memplace_env.envs.malloc_game import MallocGameEnv, MallocGameProblem
 from memplace_env.envs.malloc_game.plan_actions import preferences_of_plan

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memplace_agents.built_in_agents import CHECKPOINT, CURVES, POLICY
-from memplace_agents.game import GreedyPlayer
+from memplace_agents.greedy_player import GreedyPlayer
 from memplace_agents.learning import safe_files
 from memplace_agents.learning.policy_file import load_policy, save_policy
 from memplace_agents.muzero import MuZero, MuZeroConfig
@@ -220,9 +220,7 @@ def test_bad_settings_are_named():
     for name, value in [
         ("model", "perfect"),
         ("games", 0),
-        ("improvement", -1.0),
-        ("outcome", 1.5),
-        ("demonstrated", -0.1),
+        ("annealing", -1),
         ("learning_rate", float("nan")),
     ]:
         with pytest.raises(AgentError, match=name):

@@ -6,9 +6,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memplace_agents.evaluator import GameEvaluator
-from memplace_agents.game import annealing_kernels
-from memplace_agents.game.preferences import finished, first_preferences
 from memplace_agents.muzero.free_game import FreeGame, GamesAside, greedy_game
 from memplace_agents.muzero.guided_annealing import GuidedAnnealing
 from memplace_agents.muzero.models import LearnedModel, RulesModel, predicted
@@ -25,6 +22,9 @@ from memplace_agents.muzero.muzero_run import MuZeroRun
 from memplace_agents.muzero.networks import NUM_FEATURES
 from memplace_agents.muzero.player import demonstration_of
 from memplace_agents.muzero.trainer import Trainer
+from memplace_agents.search import annealing_kernels
+from memplace_agents.search.evaluator import GameEvaluator
+from memplace_agents.search.preferences import finished, first_preferences
 from memplace_env.envs.malloc_game import MallocGameProblem
 from memplace_env.envs.malloc_game.state import DROP, ESTIMATE, USE
 from memplace_env.testing.strategies import game_tasks
@@ -230,7 +230,7 @@ def test_a_toy_is_learned(model):
     policies = np.zeros_like(rollout.log_priors)
     policies[..., 0] = 1
     targets = RolloutTargets(policies, np.full(rollout.rewards.shape, 50.0, np.float32))
-    trainer = Trainer(small(model, batch=40, unroll=2, learning_rate=5e-3), network)
+    trainer = Trainer(small(model, batch=40, learning_rate=5e-3), network)
     trainer.renormalise([RolloutTargets(policies, np.array([[45.0, 55.0]], np.float32))])
     for _ in range(60):
         losses = trainer.epoch(rng, rollout, targets, None)
@@ -271,7 +271,7 @@ def test_the_best_game_is_imitated_and_kept():
 
 def test_pieces_of_annealing_report_games_that_they_played():
     problem = crowded(ops=20).problem
-    best, annealing = first_preferences(problem)[0], GuidedAnnealing(problem, 0.5)
+    best, annealing = first_preferences(problem)[0], GuidedAnnealing(problem)
     guide = demonstrated_guide(problem, best)
     latency = finished(problem, best[None])[0, ESTIMATE]
     while (left := annealing.games_left()) > 0 and left <= 2000:
@@ -301,7 +301,7 @@ def test_a_certain_guide_decides_the_first_move():
         wanted = (preferences[use] + 1) % 3
         guide[use] = np.eye(3)[wanted]
         current, best = preferences.copy(), preferences.copy()
-        groups = GuidedAnnealing(problem, 1.0)._groups
+        groups = GuidedAnnealing(problem)._groups
         heats = np.full(1, 1e30)  # so hot that any move is accepted
         args = problem.tables, problem.layout, *groups, first, 7, heats, index, current, best, guide, 1.0
         annealing_kernels.anneal(*args)

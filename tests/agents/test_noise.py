@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memplace_agents import EGRL, Exact, ExactDynamic, GameEvaluator, MuZero, OneShotEvaluator, make_agent
-from memplace_agents.racing import RUNS, Candidate, Race
 from memplace_agents.registry import agent_specs
+from memplace_agents.search.racing import RUNS, Candidate, Race
 from memplace_env._lib.errors import AgentError
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.one_shot import OneShotEnv

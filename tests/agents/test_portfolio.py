@@ -5,13 +5,14 @@ import torch
 from hypothesis import given
 
 import memplace_agents.calibrated.proposals  # noqa: F401 (it keeps the exact agent, whichever test runs first)
+from memplace_agents.auto.portfolio import Portfolio, Stage
 from memplace_agents.base import Agent
-from memplace_agents.game import BeamSearch, GameLocalSearch, GreedyPlayer
-from memplace_agents.game.portfolio import Portfolio, Stage
+from memplace_agents.greedy_player import GreedyPlayer
 from memplace_agents.learning.policy_file import save_policy
 from memplace_agents.muzero.networks import MuZeroNetwork
+from memplace_agents.search.game_local_search import GameLocalSearch
+from memplace_agents.search.stages import PROOF_WORK
 from memplace_agents.solution import Verdict
-from memplace_agents.stages import PROOF_WORK
 from memplace_agents.xla_msa import PUBLIC_SETS, XlaMsa
 from memplace_env._lib.errors import AgentError
 from memplace_env.envs.malloc_game import MallocGameEnv
@@ -117,7 +118,7 @@ def test_each_solver_gets_its_share():
             limits_seen.append((evaluator.budget, evaluator.seconds_left))
             return self.agent.run(evaluator, seed)
 
-    stages = [Stage(Counted(agent), share) for agent, share in ((GreedyPlayer(), 0.5), (BeamSearch(), 0.25))]
+    stages = [Stage(Counted(agent), share) for agent, share in ((GreedyPlayer(), 0.5), (GameLocalSearch(), 0.25))]
     Portfolio(stages=[*stages, Stage(Counted(GameLocalSearch()), 1.0)]).solve(crowded(), budget=1000, time_limit=60)
     budgets, limits = zip(*limits_seen, strict=True)
     assert budgets[:2] == (500, 999 // 4)
@@ -173,7 +174,7 @@ def test_time_limit_ends_it():
 
 def test_bad_shares_are_named():
     for share in (0.0, -1.0, 1.5, float("nan")):
-        with pytest.raises(AgentError, match="beam-search"):
-            Portfolio(stages=[Stage(BeamSearch(), share)])
+        with pytest.raises(AgentError, match="game-local-search"):
+            Portfolio(stages=[Stage(GameLocalSearch(), share)])
     with pytest.raises(AgentError, match="budget must be at least 1 evaluation, not 0"):
         Portfolio().solve(crowded(), budget=0)

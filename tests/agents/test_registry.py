@@ -149,22 +149,16 @@ def test_what_needs_nothing_imports_nothing():
     assert modules_after(*(name for name, spec in SPECS.items() if not spec.needs)) == set()
 
 
-@pytest.mark.parametrize("names", [("egrl",), ("muzero", "a2c")], ids=" ".join)
+@pytest.mark.parametrize("names", [("egrl",), ("muzero", "plan-gradient")], ids=" ".join)
 def test_what_needs_something_imports_just_that(names):
     assert [modules_after(*names)] * len(names) == [set(SPECS[name].needs) for name in names]
-
-
-def test_rows_of_one_module_need_the_same():
-    """One of them can therefore stand for all above."""
-    assert set(LEARNERS) == {"egrl", "muzero", "ppo", "a2c"}
-    assert len({SPECS[name].needs for name in ("ppo", "a2c")}) == 1
 
 
 def test_missing_packages_are_named_with_what_to_type(monkeypatch):
     monkeypatch.setattr(built_in_agents, "find_spec", lambda module: None if module.startswith("torch") else module)
     assert SPECS["random"].lacking is None
     assert SPECS["muzero"].lacking == f'muzero needs torch: pip install "memplace[agents]"{FIRST}'
-    assert SPECS["ppo"].lacking == f'ppo needs torch: pip install "memplace[agents]"{FIRST}'
+    assert SPECS["plan-gradient"].lacking == f'plan-gradient needs torch: pip install "memplace[agents]"{FIRST}'
 
 
 WITHOUT = """

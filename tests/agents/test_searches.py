@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import memplace_agents
-from memplace_agents.evaluator import OneShotEvaluator
+from memplace_agents.search.evaluator import OneShotEvaluator
 from memplace_agents.solution import Verdict
 from memplace_env._lib.errors import AgentError
 from memplace_env.envs.one_shot import OneShotEnv

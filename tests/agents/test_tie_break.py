@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 
 from memplace_agents import Auto, Exact, ExactDynamic, Portfolio
-from memplace_agents.evaluator import OneShotEvaluator
 from memplace_agents.exact.static.static_ties import ROUNDS
 from memplace_agents.exact.tie_break import Remaining
+from memplace_agents.search.evaluator import OneShotEvaluator
 from memplace_agents.solution import Verdict
 from memplace_env._lib.errors import AgentError
 from memplace_env._lib.units import PS
@@ -143,6 +143,6 @@ def test_a_program_whose_bounds_can_not_be_moved_is_not_solved_again(monkeypatch
         return solve(self, program, start, whole)
 
     monkeypatch.setattr(Remaining, "solve", counted)
-    Exact().solve(gym.make("MemPlace-DistilBERT-edge-tpu-Sliced-v0").unwrapped)
+    Exact().solve(gym.make("MemPlace-DistilBERT-edge-tpu-v0", slices=0.1).unwrapped)
     assert set(solved) == {False, True}
     assert len(solved) < ROUNDS / 2

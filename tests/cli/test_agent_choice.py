@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from memplace_agents.heuristic import RandomSearch
+from memplace_agents.random_search import RandomSearch
 from memplace_agents.xla_msa import PUBLIC_SETS, MsaOptions, assignment
 from memplace_env._lib.version import __version__
 from memplace_env.placement.memory_plan import MemoryPlan

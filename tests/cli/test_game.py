@@ -14,9 +14,9 @@ from PIL import Image
 from typer.testing import CliRunner, Result
 
 from memplace_agents.base import Agent
-from memplace_agents.evaluator import GameEvaluator
-from memplace_agents.game import GameLocalSearch
 from memplace_agents.registry import DEFAULTS
+from memplace_agents.search.evaluator import GameEvaluator
+from memplace_agents.search.game_local_search import GameLocalSearch
 from memplace_agents.solution import Verdict
 from memplace_env.cli import baselines
 from memplace_env.cli.app import app

@@ -15,7 +15,7 @@ from memplace_env.cli.model_flags import ModelFlags
 from memplace_env.envs.registration import Formulation
 from tests.cli.conftest import Run
 
-GAME, SLICED = "MallocGame-SqueezeNet-edge-tpu-v0", "MemPlace-ResNet50-Sliced-v0"
+GAME, SLICED = "MallocGame-SqueezeNet-edge-tpu-v0", "MemPlace-TCN-LM-Sliced-v0"
 QUICK = ("--budget", 1, "--bound", 0)
 
 
@@ -46,9 +46,9 @@ def test_an_id_is_its_environment(env_id: str) -> None:
 
 
 def test_flags_replace_single_settings() -> None:
-    workload, flags = ModelFlags(batch=3, slices=0.5, dims={"x": 1}).of_id("MemPlace-BERT-Sliced-v0")
-    plain = ModelFlags().of_id("MemPlace-BERT-v0")[1]
-    assert (workload, flags.batch, flags.slices, flags.dtype) == ("BERT", 3, 0.5, plain.dtype)
+    workload, flags = ModelFlags(batch=3, slices=0.5, dims={"x": 1}).of_id("MemPlace-TCN-LM-Sliced-v0")
+    plain = ModelFlags().of_id("MemPlace-TCN-LM-v0")[1]
+    assert (workload, flags.batch, flags.slices, flags.dtype) == ("TCN-LM", 3, 0.5, plain.dtype)
     assert flags.dims == {**(plain.dims or {}), "x": 1}
     assert ModelFlags(accelerator="nnp-i").of_id(GAME)[1].accelerator == "nnp-i"
 

@@ -129,7 +129,7 @@ def interrupted(run: subprocess.Popen[str]) -> str:
 def test_interrupt_ends_a_search(tmp_path: Path) -> None:
     """Also while the search would take days; what it has found is kept, unless it has found nothing yet."""
     command = ["solve", MODEL, "--agent", "random", "--budget", str(10**12)]
-    with begun(command, "memplace_agents.heuristic:RandomSearch", tmp_path) as run:
+    with begun(command, "memplace_agents.random_search:RandomSearch", tmp_path) as run:
         stderr = interrupted(run)
     plans = list((tmp_path / "empty").rglob("plan.json"))
     assert (run.returncode, len(plans)) in ((0, 1), (130, 0)), stderr

@@ -13,7 +13,7 @@ import gymnasium as gym
 import pytest
 
 from memplace_agents import OneShotEvaluator, Solution
-from memplace_agents.heuristic import RandomSearch
+from memplace_agents.random_search import RandomSearch
 from memplace_env._lib import files
 from memplace_env._lib.compilation import begin_preparation, end_preparation
 from memplace_env.cli.output import default_folder
@@ -47,7 +47,7 @@ def test_writes_plan_picture_and_trace(run: Run, tmp_path: Path) -> None:
 def test_an_agent_of_the_current_folder(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A console script has the folder of the script in sys.path, not the current one."""
     monkeypatch.setattr(sys, "path", [*sys.path])
-    text = "from memplace_agents.heuristic import RandomSearch\n\n\nclass Mine(RandomSearch):\n    name = 'mine'\n"
+    text = "from memplace_agents.random_search import RandomSearch\n\n\nclass Mine(RandomSearch):\n    name = 'mine'\n"
     (tmp_path / "agent_of_this_folder.py").write_text(text)
     result = run("solve", MODEL, "--agent", "agent_of_this_folder:Mine", "--budget", 8, "--bound", 0)
     assert result.exit_code == 0, result.stderr

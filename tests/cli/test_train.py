@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from memplace_agents.egrl import EGRLConfig
-from memplace_agents.ppo import PPOAgent
+from memplace_agents.plan_gradient import PlanGradient
 from memplace_agents.registry import agent_spec, agent_specs
 from memplace_env._lib import files
 from memplace_env._lib.errors import AgentError
@@ -162,16 +162,26 @@ def test_policies_load_in_solve(parsed: Callable[..., Any], trained: Path) -> No
 
 
 @pytest.mark.parametrize("formulation", ["one-shot", "game"])
-def test_ppo(run: Run, parsed: Callable[..., Any], formulation: str) -> None:
+def test_plan_gradient(run: Run, parsed: Callable[..., Any], formulation: str) -> None:
     """Training works in both formulations, goes on with a bigger budget, and its policies load."""
-    ppo = ("train", "ppo", GAME if formulation == "game" else MODEL, "--formulation", formulation, "--out", "o")
-    first = parsed(*ppo, "--budget", 16)["runs"][0]
-    both = parsed(*ppo, "--budget", 16, "--resume", "--seeds", 2)["runs"]
+    train = (
+        "train",
+        "plan-gradient",
+        GAME if formulation == "game" else MODEL,
+        "--formulation",
+        formulation,
+        "--out",
+        "o",
+    )
+    first = parsed(*train, "--budget", 16)["runs"][0]
+    both = parsed(*train, "--budget", 16, "--resume", "--seeds", 2)["runs"]
     assert both[0] == first
-    more = parsed(*ppo, "--budget", 48, "--resume")["runs"][0]
+    more = parsed(*train, "--budget", 48, "--resume")["runs"][0]
     assert more["workloads"][0]["evaluations"] == 48
-    flags = ("--formulation", formulation, "--agent", "ppo", "--policy", first["policy"], "--budget", 16)
-    assert "ppo" in [stage_result["name"] for stage_result in parsed("solve", ppo[2], *flags)["stage_results"]]
+    flags = ("--formulation", formulation, "--agent", "plan-gradient", "--policy", first["policy"], "--budget", 16)
+    assert "plan-gradient" in [
+        stage_result["name"] for stage_result in parsed("solve", train[2], *flags)["stage_results"]
+    ]
 
 
 def test_muzero(run: Run, parsed: Callable[..., Any], tmp_path: Path) -> None:
@@ -184,15 +194,15 @@ def test_muzero(run: Run, parsed: Callable[..., Any], tmp_path: Path) -> None:
     assert [workload["evaluations"] for workload in trained["workloads"]] == [14, 14]
     solve = ("solve", GAME, "--formulation", "game", "--agent", "muzero", "--budget", 6, "--policy")
     assert "muzero" in [stage_result["name"] for stage_result in parsed(*solve, trained["policy"])["stage_results"]]
-    PPOAgent(out=tmp_path / "ppo").solve(MallocGameEnv(GAME, "tpu-v4i"), budget=8)
-    refused = run(*solve, "ppo/policy.pt")
+    PlanGradient(out=tmp_path / "other").solve(MallocGameEnv(GAME, "tpu-v4i"), budget=8)
+    refused = run(*solve, "other/policy.pt")
     assert refused.exit_code == 2
     assert refused.stderr.count("\n") == 1
 
 
 def test_programs_that_are_drawn(parsed: Callable[..., Any]) -> None:
     small = ("--set", "games=2", "--set", "decisions=16", "--set", "hidden=8", "--budget", 12)
-    for agent, settings in {"muzero": small, "ppo": ("--budget", 12)}.items():
+    for agent, settings in {"muzero": small, "plan-gradient": ("--budget", 12)}.items():
         workloads = parsed("train", agent, "MallocGame-Synthetic-v0", *settings, "--out", agent)["runs"][0]["workloads"]
         assert workloads[0]["evaluations"] >= 12
 
@@ -211,19 +221,19 @@ def test_a_strangers_policy_runs_no_code(run: Run, tmp_path: Path) -> None:
 
 
 BAD = {
-    "does not learn": (["train", "local-search", MODEL], "egrl, muzero, ppo"),
-    "unknown agent": (["train", "nobody", MODEL], "egrl, muzero, ppo"),
+    "does not learn": (["train", "local-search", MODEL], "egrl, muzero, plan-gradient"),
+    "unknown agent": (["train", "nobody", MODEL], "egrl, muzero, plan-gradient"),
     "other formulation": (["train", "egrl", GAME, "--formulation", "game"], "plays --formulation one-shot"),
     "game id": (["train", "egrl", "MallocGame-GPT2-v0"], "plays --formulation one-shot"),
     "unknown id": (["train", "egrl", "MemPlace-Alexnet-v0"], "MemPlace-AlexNet-v0"),
     "flag with an id that draws": (["train", "muzero", "MallocGame-Train-v0", "--batch", "2"], "draws another program"),
     "formulation of another id": (
-        ["train", "ppo", "MallocGame-Tiny-v0", "--formulation", "one-shot"],
+        ["train", "plan-gradient", "MallocGame-Tiny-v0", "--formulation", "one-shot"],
         "cannot be played",
     ),
     "twice": (["train", "egrl", MODEL, MODEL], "twice"),
     "unknown config": (["train", "egrl", MODEL, "--config", "papr"], "'paper'"),
-    "no configs": (["train", "ppo", MODEL, "--config", "paper"], "there are default"),
+    "no configs": (["train", "plan-gradient", MODEL, "--config", "paper"], "there are default"),
     "unknown setting": (["solve", MODEL, "--agent", "egrl", "--set", "hiden=8"], "'hidden'"),
     "impossible setting": (["train", "egrl", MODEL, "--set", "elites=90"], "elites"),
     "policy for none": (["solve", MODEL, "--agent", "exact", "--policy", "policy.pt"], "does not learn"),
@@ -312,7 +322,9 @@ def test_interrupt_says_how_to_go_on(tmp_path: Path) -> None:
 
 def test_ids_in_steps_are_trained_as_the_one_shot_problem(parsed: Callable[..., Any]) -> None:
     found = [
-        parsed("train", "ppo", f"{prefix}-Tiny-v0", "--budget", 40, "--out", prefix)["runs"][0]["workloads"][0]
+        parsed("train", "plan-gradient", f"{prefix}-Tiny-v0", "--budget", 40, "--out", prefix)["runs"][0]["workloads"][
+            0
+        ]
         for prefix in ("MemPlaceSteps", "MemPlace")
     ]
     assert found[0]["latency_s"] == found[1]["latency_s"]

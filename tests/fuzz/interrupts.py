@@ -47,10 +47,8 @@ AGENTS = {
         "exact",
         "xla-msa",
         "greedy-player",
-        "beam-search",
         "game-local-search",
         "cross-entropy",
-        "solver-order",
     ],
 }
 LEADERBOARD = ["leaderboard", "run", "random", "--suite", "quick-v1", "--budget", "10", "--no-check", "--out", "out"]

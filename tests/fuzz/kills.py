@@ -33,7 +33,7 @@ from memplace_agents.built_in_agents import CHECKPOINT, CHECKPOINT_BYTES, POLICY
 from memplace_agents.egrl import EGRL
 from memplace_agents.learning import safe_files
 from memplace_agents.muzero import MuZero
-from memplace_agents.ppo import A2CAgent, PPOAgent
+from memplace_agents.plan_gradient import PlanGradient
 from memplace_env.cli.app import app
 from memplace_env.placement.memory_plan import MemoryPlan
 from tests.fuzz import Wrong, unheeded
@@ -44,8 +44,7 @@ COMMANDS = {
     "egrl": f"{PROGRAM} --budget 400 --set population=6 --set elites=2 --set hidden=8 --set depth=2 --set batch=8",
     "muzero": f"{GAME} --formulation game --budget 90 --set games=4 --set decisions=5 --set simulations=2 "
     "--set batch=8 --set hidden=8 --set annealing=2",
-    "ppo": f"{PROGRAM} --budget 400",
-    "a2c": f"{GAME} --formulation game --budget 400",
+    "plan-gradient": f"{PROGRAM} --budget 400",
 }
 """Small runs, with some ten checkpoints each."""
 
@@ -197,7 +196,7 @@ def check_whole(agent: str, out: Path) -> None:
         "history.json": lambda path: json.loads(path.read_text()),
         "plan.json": MemoryPlan.load,
         POLICY: lambda path: safe_files.load(
-            path, {"egrl": EGRL, "muzero": MuZero, "ppo": PPOAgent, "a2c": A2CAgent}[agent].network.KIND
+            path, {"egrl": EGRL, "muzero": MuZero, "plan-gradient": PlanGradient}[agent].network.KIND
         ),
         CHECKPOINT: lambda path: safe_files.load(path, f"{agent}-run/2", CHECKPOINT_BYTES),
     }
@@ -246,7 +245,7 @@ def moments(agent: str, numbers: Iterable[int], seed: int, folder: Path) -> Iter
         Wrong: if undisturbed runs fail or differ.
     """
     torch.set_num_threads(1)
-    for kind in (EGRL, MuZero, PPOAgent):
+    for kind in (EGRL, MuZero, PlanGradient):
         kind.__init__.__kwdefaults__["every"] = 1  # checkpoint
     _warm_up(agent, folder / "warm")
     undisturbed = [train(agent, folder / name) for name in ("whole", "again")]

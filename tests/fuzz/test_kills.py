@@ -206,7 +206,7 @@ def test_hangs_are_seen(disturbed, monkeypatch):
 
 def test_runs_that_differ_by_themselves_are_seen(tmp_path, monkeypatch):
     """Threads that outlive a run are seen too: a fork might hang over them."""
-    for kind in (EGRL, kills.MuZero, kills.PPOAgent):
+    for kind in (EGRL, kills.MuZero, kills.PlanGradient):
         monkeypatch.setitem(kind.__init__.__kwdefaults__, "every", 1)
     monkeypatch.setattr(torch, "set_num_threads", lambda count: None)
     drawn = Learner(None, lambda folder, first: (folder / "history.json").write_text(str(time.time_ns())))

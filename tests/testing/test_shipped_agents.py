@@ -5,7 +5,7 @@ import pytest
 from memplace_agents import agent_specs, make_agent
 from memplace_env.testing import check_agent
 
-SLOW = {"beam-search", "game-local-search"}
+SLOW = {"game-local-search"}
 """Besides those that learn."""
 
 

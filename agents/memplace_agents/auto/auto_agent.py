@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from memplace_agents.base import Agent
 from memplace_agents.calibrated import Calibrated
-from memplace_agents.evaluator import OneShotEvaluator
+from memplace_agents.compiler_rules import BestRule
 from memplace_agents.exact import Exact, break_ties
-from memplace_agents.heuristic import BestRule, LocalSearch
 from memplace_agents.optimality import TieBreak
+from memplace_agents.search.evaluator import OneShotEvaluator
+from memplace_agents.search.local_search import LocalSearch
+from memplace_agents.search.stages import PROOF_WORK, Stage, run_stages
 from memplace_agents.solution import Verdict
-from memplace_agents.stages import PROOF_WORK, Stage, run_stages
 
 
 class Auto(Agent[OneShotEvaluator]):

@@ -12,10 +12,10 @@ from memplace_agents.calibrated.cost_factors import CostFactors, FittedFactors, 
 from memplace_agents.calibrated.machine_model import MachineModel
 from memplace_agents.calibrated.proposals import Proposer
 from memplace_agents.calibrated.repeated_measurements import MeasuredPlan, Measurements
-from memplace_agents.cheap_plans import cheap_plans
-from memplace_agents.evaluator import Evaluator
-from memplace_agents.game.game_local_search import GameLocalSearch
-from memplace_agents.heuristic.local_search import LocalSearch
+from memplace_agents.search.cheap_plans import cheap_plans
+from memplace_agents.search.evaluator import Evaluator
+from memplace_agents.search.game_local_search import GameLocalSearch
+from memplace_agents.search.local_search import LocalSearch
 from memplace_env._lib.errors import AgentError
 from memplace_env._lib.units import PS
 from memplace_env.envs.registration import Formulation

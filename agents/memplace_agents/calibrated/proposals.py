@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from memplace_agents.evaluator import GameEvaluator
 from memplace_agents.exact import Exact
-from memplace_agents.game.game_local_search import GameLocalSearch
-from memplace_agents.game.preferences import by_role, by_tensor, finished
-from memplace_agents.heuristic.local_search import neighbour
+from memplace_agents.search.evaluator import GameEvaluator
+from memplace_agents.search.game_local_search import GameLocalSearch
+from memplace_agents.search.local_search import neighbour
+from memplace_agents.search.preferences import by_role, by_tensor, finished
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.malloc_game.plan_actions import preferences_of_plan
 from memplace_env.envs.malloc_game.state import COPY, DROP, NO_COPY

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from memplace_agents.egrl.egrl_config import EGRLConfig
 from memplace_agents.egrl.egrl_run import EgrlRun
-from memplace_agents.evaluator import OneShotEvaluator
 from memplace_agents.learning.graph_policy import GraphPolicy
 from memplace_agents.learning.learning_agent import LearningAgent
+from memplace_agents.search.evaluator import OneShotEvaluator
 from memplace_env._lib.errors import AgentError
 
 

@@ -1,4 +1,4 @@
-"""Every constant of EGRL in one place: the best settings we found, the paper's, and its ablations."""
+"""Settings of EGRL: the best we found, the paper's, and its ablations. Constants stand where they are used."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from math import inf
 
 from memplace_env._lib.errors import AgentError
 
-_AT_LEAST_ONE = ("actor_every", "batch", "tournament", "replay", "hidden", "depth", "attention_heads")
-_SHARES = ("boltzmann", "mutation", "mutated_weights", "swaps", "refine")
+_AT_LEAST_ONE = ("batch", "tournament", "hidden", "depth")
+_SHARES = ("boltzmann", "mutation", "refine")
 
 
 @dataclass(frozen=True)
@@ -26,27 +26,14 @@ class EGRLConfig:
         elites: members that survive as they are (lineage: a fifth of the population).
         tournament: members drawn for each parent (lineage).
         mutation: probability that a child is mutated (lineage).
-        mutated_weights, mutation_strength: share of a mutated graph policy's weights that change, and by how much,
-            relative to their own size (lineage); a Boltzmann child has that share of its decisions redrawn a little.
-        hidden, depth, attention_heads: sizes of the graph policy (EGRL: 128, 4, 4).
+        hidden, depth: sizes of the graph policy (EGRL: 128, 4).
         lean: initial logit of the backing memory. EGRL starts from assignments with everything there.
         learning_rate: learning rate of actor and critics (EGRL: 1e-3).
         batch: assignments for each gradient step (EGRL: 24).
         gradient_steps: for each assignment evaluated (EGRL: 1).
-        actor_every: gradient steps of the critics for each of the actor (lineage: TD3's delayed policy update).
-        entropy: coefficient of the entropy of the whole assignment, the sum over its decisions. EGRL's is remembered
-            as 0.05, of an unknown quantity; with the sum, 0.01 did better on the two ResNets.
-        reward_scale: factor on the rewards that the critics learn (EGRL: 5).
-        noise, noise_clip: noise on the one-hot actions that the critics learn from, and its limit (TD3: 0.2, 0.5).
-        replay: assignments remembered (EGRL: 100,000).
         repaired: fitness is the reward of the plan that the compiler makes of an assignment, instead of -epsilon
             wherever it had to move something; critics learn from the assignment that it made.
-        write_back: Boltzmann parents take over the assignment that the compiler made of theirs.
         heuristics: the plans of all rules are evaluated first, and their assignments are in the first population.
-        credit: the actor learns from the time that each decision loses, see `memplace_agents.egrl.credit`, instead of
-            from critics of whole assignments.
-        swaps: share of the Boltzmann children that are mutated by moves on the surrogate, which swap what fits, instead
-            of by noise.
         imagined: assignments that a policy tries on the surrogate before its best ones are evaluated, see
             `memplace_agents.egrl.imagination`; of a small budget at most 256 for each evaluation.
         refine: share of the budget spent on annealing the best assignment, see `memplace_agents.egrl.refine`.
@@ -60,26 +47,14 @@ class EGRLConfig:
     elites: int = 4
     tournament: int = 3
     mutation: float = 0.9
-    mutated_weights: float = 0.05
-    mutation_strength: float = 0.1
     hidden: int = 128
     depth: int = 4
-    attention_heads: int = 4
     lean: float = 0.0
     learning_rate: float = 1e-3
     batch: int = 24
     gradient_steps: float = 0.25
-    actor_every: int = 2
-    entropy: float = 0.01
-    reward_scale: float = 5.0
-    noise: float = 0.2
-    noise_clip: float = 0.5
-    replay: int = 100_000
     repaired: bool = True
-    write_back: bool = False
     heuristics: bool = True
-    credit: bool = True
-    swaps: float = 0.5
     imagined: int = 64_000
     refine: float = 0.9
     surrogate: int = 100
@@ -95,10 +70,7 @@ class EGRLConfig:
             lean=1.0,
             gradient_steps=1.0,
             repaired=False,
-            write_back=False,
             heuristics=False,
-            credit=False,
-            swaps=0.0,
             imagined=0,
             refine=0.0,
         )
@@ -137,8 +109,6 @@ CONFIGS = {
     "default": EGRLConfig(),
     "no-surrogate": EGRLConfig(surrogate=0, imagined=0),
     "no-imagination": EGRLConfig(imagined=0),
-    "no-credit": EGRLConfig(credit=False),
-    "no-swaps": EGRLConfig(swaps=0.0),
     "no-rules": EGRLConfig(heuristics=False),
     "no-gradient": EGRLConfig(gradient=False),
     "no-population": EGRLConfig(evolution=False),

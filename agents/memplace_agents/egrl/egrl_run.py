@@ -13,24 +13,31 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from memplace_agents.cheap_plans import cheap_plans, first_assignments
 from memplace_agents.egrl import boltzmann
-from memplace_agents.egrl.actor import Actor
-from memplace_agents.egrl.credit import CreditLearner
 from memplace_agents.egrl.egrl_config import EGRLConfig
 from memplace_agents.egrl.egrl_replay import EgrlReplay
 from memplace_agents.egrl.imagination import imagined
 from memplace_agents.egrl.learner import Learner
-from memplace_agents.egrl.population import Population, chances, genome_of, mutate_weights, next_generation
+from memplace_agents.egrl.population import (
+    MUTATED_WEIGHTS,
+    Population,
+    chances,
+    genome_of,
+    mutate_weights,
+    next_generation,
+)
 from memplace_agents.egrl.refine import Refiner
 from memplace_agents.egrl.surrogate import Surrogate
-from memplace_agents.evaluator import Evaluated, OneShotEvaluator
 from memplace_agents.learning.graph_policy import Graph, GraphPolicy
 from memplace_agents.learning.policy_file import no_numbers
 from memplace_agents.learning.saved_tensors import below, like, numbers
 from memplace_agents.learning.training import TrainingRun
 from memplace_agents.saved_values import whole
+from memplace_agents.search.cheap_plans import cheap_plans, first_assignments
+from memplace_agents.search.evaluator import Evaluated, OneShotEvaluator
 
+_REPLAY = 100_000
+"""Assignments remembered at most (EGRL: 100,000)."""
 _PURE_REFINEMENT = 64
 """Assignments a round where nothing but refinement searches."""
 _FIRST_ASSIGNMENTS = 4
@@ -38,8 +45,6 @@ _FIRST_ASSIGNMENTS = 4
 _IMAGINED_EACH, _IMAGINED_TRIED, _IMAGINED_TIME = 256, 4, 0.5
 """Assignments imagined at most for each evaluation of the budget; how many of the best are evaluated; and the most of
 a time limit that this takes for all workloads together."""
-_SWAPS, _SWAP_HEAT = 20, 0.002
-"""Moves on the surrogate by which a chromosome is mutated, and their temperature as a fraction of native's latency."""
 
 
 class _Workload(NamedTuple):
@@ -85,7 +90,7 @@ class EgrlRun(TrainingRun[GraphPolicy]):
                 evaluator,
                 surrogate,
                 Refiner(evaluator, surrogate, round(config.refined_share * evaluator.budget), config.surrogate),
-                EgrlReplay(min(config.replay, max(evaluator.remaining, 1)), size),
+                EgrlReplay(min(_REPLAY, max(evaluator.remaining, 1)), size),
                 slice(end - size, end),
             )
             for evaluator, surrogate, size, end in zip(evaluators, surrogates, sizes, ends, strict=True)
@@ -97,9 +102,7 @@ class EgrlRun(TrainingRun[GraphPolicy]):
             torch.manual_seed(seed)
             fresh = [self._fresh_policy() for _ in range(config.population + 1)]
             graphs, first = [Graph.of(problem) for problem in problems], policy or fresh[-1]
-            self._learner: Actor = (
-                CreditLearner(config, graphs, surrogates, first) if config.credit else Learner(config, graphs, first)
-            )
+            self._learner = Learner(config, graphs, first)
         self._best_graph = self._learner.genome  # float32[P]
         if policy is not None and not np.isfinite(self._learner.posterior(self._best_graph[None])).all():
             raise no_numbers(problems[0].program.name)
@@ -195,8 +198,6 @@ class EgrlRun(TrainingRun[GraphPolicy]):
             self._population, elites = next_generation(
                 rng, config, self._population, fitness[:members], probabilities[:members]
             )
-            if config.swaps:
-                self._swap(rng, fitness[:members])
             scalars["elites/boltzmann"] = 1 - self._population.is_graph[: config.elites].mean()
             scalars["elites/migrant"] = float(self._migrant in elites)
         if config.gradient:
@@ -213,20 +214,17 @@ class EgrlRun(TrainingRun[GraphPolicy]):
     def _evaluate(self, assignments: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the fitness float64[M] of assignments int64[M, S]: the mean reward; empty if the time is up."""
         fitness = np.zeros(len(assignments))
-        self._epsilon, self._evaluated = 0.0, []  # by workload, assignments int64[M, S] and their levels int8[M, K]
+        self._epsilon = 0.0
         for workload in self._workloads:
             own = assignments[:, workload.decisions]
             result = workload.evaluator(own)
             if len(result.reward) < len(assignments):
                 return fitness[:0]
             self._remember(workload, own, result)
-            self._evaluated.append((own, result.level))
             reward = result.repaired_reward if self._config.repaired else result.reward
             fitness += reward / len(self._workloads)
             if len(result.reassigned):  # none if the time is up
                 self._epsilon += float(result.reassigned.mean()) / len(self._workloads)
-            if self._config.write_back and len(own) >= len(self._population.is_graph):
-                self._write_back(workload, result)
         return fitness
 
     def _remember(self, workload: _Workload, assignments: NDArray[np.int64], result: Evaluated) -> None:
@@ -254,18 +252,6 @@ class EgrlRun(TrainingRun[GraphPolicy]):
         if config.evolution and config.boltzmann:
             self._migrate(len(self._population.is_graph) - 2, graph=False)
 
-    def _swap(self, rng: np.random.Generator, fitness: NDArray[np.float64]) -> None:
-        """Replace a share of the Boltzmann children by chromosomes around a parent's levels after a few swaps."""
-        config, population = self._config, self._population
-        children = config.elites + np.flatnonzero(~population.is_graph[config.elites :])
-        for child in children[rng.random(len(children)) < config.swaps]:
-            rivals = rng.integers(len(fitness), size=config.tournament)
-            parent, parts = rivals[fitness[rivals].argmax()], []
-            for workload, (own, level) in zip(self._workloads, self._evaluated, strict=True):
-                heat_s, seed = _SWAP_HEAT * workload.evaluator.baseline_s, int(rng.integers(2**31))
-                parts.append(workload.surrogate.annealed(own[parent], level[parent], _SWAPS, heat_s, seed)[0])
-            self._become(int(child), np.concatenate(parts))
-
     def _become(self, member: int, assignment: NDArray[np.int64]) -> None:
         """Make a member a chromosome around an assignment int64[S]."""
         population = self._population
@@ -282,25 +268,13 @@ class EgrlRun(TrainingRun[GraphPolicy]):
         else:
             self._become(member, np.concatenate([workload.refiner.best for workload in self._workloads]))
 
-    def _write_back(self, workload: _Workload, result: Evaluated) -> None:
-        """Let chromosomes prefer the levels that the compiler granted to those that they requested."""
-        population, levels = self._population, self._mask.shape[1]
-        members = len(population.is_graph)
-        granted = workload.evaluator.env.problem.assignments_of(result.level)[:members]
-        prior = population.prior[:, workload.decisions]
-        lifted = prior.max(-1, keepdims=True) + np.float32(0.5)  # clearly the greatest; our choice
-        differs = prior.argmax(-1) != granted
-        hit = (differs & ~population.is_graph[:, None])[..., None] & (np.arange(levels) == granted[..., None])
-        population.prior[:, workload.decisions] = np.where(hit, lifted, prior)
-
     def _fresh_policy(self) -> GraphPolicy:
         """Return a fresh policy of the configured shape, or of the given policy's."""
         config = self._config
         if self._start_policy is not None:
             options = self._start_policy.options
         else:
-            shape = {"hidden": config.hidden, "depth": config.depth, "attention_heads": config.attention_heads}
-            options = {"levels": self._mask.shape[1], **shape}
+            options = {"levels": self._mask.shape[1], "hidden": config.hidden, "depth": config.depth}
         return GraphPolicy(**options, lean=config.lean)
 
     def _first_population(self, fresh: Sequence[GraphPolicy]) -> Population:
@@ -312,8 +286,7 @@ class EgrlRun(TrainingRun[GraphPolicy]):
         if self._start_policy is not None:
             given = self._learner.genome
             for member in range(members):
-                share = config.mutated_weights if member else 0.0
-                genomes[member] = mutate_weights(rng, given, share, config.mutation_strength)
+                genomes[member] = mutate_weights(rng, given, MUTATED_WEIGHTS if member else 0.0)
         stateless = round(config.boltzmann * members)
         prior, temperature = boltzmann.initial(rng, members, self._mask, config.lean)
         if config.heuristics and stateless:

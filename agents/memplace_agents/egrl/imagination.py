@@ -14,20 +14,20 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from memplace_agents.cross_entropy.programs import fastest, whole_assignments
 from memplace_agents.egrl.surrogate import Surrogate
+from memplace_agents.learning.entry_features import features_of
 from memplace_agents.learning.factored_learner import EntryDecisions, FactoredLearner, FactoredSettings
-from memplace_agents.ppo.features import features_of
-from memplace_agents.ppo.start import started
+from memplace_agents.learning.first_weights import started
+from memplace_agents.search.factored_programs import fastest, whole_assignments
 from memplace_env.envs.one_shot import OneShotProblem
 from memplace_env.program.program import Ints
 
 _SETTINGS = FactoredSettings(samples=128, epochs=1, table_rate=0.03, start=0.5)
-"""Agent `ppo`'s settings with fewer gradient steps on more rounds; from trials with `_MANY` assignments on the three
-paper workloads, Llama-1B and ELECTRA-small."""
+"""Settings of `plan-gradient` with fewer gradient steps on more rounds; from trials with `_MANY` assignments on the
+three paper workloads, Llama-1B and ELECTRA-small."""
 _MANY, _FASTER, _FASTEST = 64_000, 0.7, 0.1
-"""Assignments for which the rate is as it is set; the exponent by which it rises with fewer, as in `ppo`, and its
-limit."""
+"""Assignments for which the rate is as it is set; the exponent by which it rises with fewer, as in
+`plan-gradient`, and its limit."""
 
 
 def imagined(

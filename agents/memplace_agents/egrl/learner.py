@@ -4,8 +4,8 @@ Episodes have one step, so the target of a critic is the reward itself: there is
 target networks and discount have no effect. The paper leaves open, and our choice are: the critics' network, how the
 actor's gradient passes a sampled assignment (straight-through Gumbel softmax), and that it follows the smaller critic.
 
-In shapes `B` denotes the assignments of a batch, `T` the ops of a workload, `L` the levels and `W` the width of the
-critics.
+In shapes `B` denotes the assignments of a batch, `T` the ops of a workload, `S` the decisions of an assignment, `L` the
+levels, `M` the members of a population, `P` the weights of a graph policy and `W` the width of the critics.
 """
 
 from __future__ import annotations
@@ -15,19 +15,30 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from memplace_agents.egrl.actor import Actor, entropy_of, step
 from memplace_agents.egrl.egrl_config import EGRLConfig
 from memplace_agents.egrl.egrl_replay import EgrlReplay
+from memplace_agents.egrl.population import genome_of
 from memplace_agents.learning.batched_policies import PopulationForward
 from memplace_agents.learning.graph_policy import SUB_ACTIONS, Graph, GraphPolicy
 from memplace_agents.learning.policy_file import fitting
-from memplace_agents.learning.saved_tensors import load_optimiser, optimiser_state
+from memplace_agents.learning.saved_tensors import like, load_optimiser, optimiser_state
 from memplace_agents.saved_values import number, whole
 from memplace_env.envs.one_shot.observation import FEATURES
 
 _CRITIC_WIDTH = 32
+"""Width of the critics; our choice."""
+ACTOR_EVERY = 2
+"""Gradient steps of the critics for each of the actor (lineage: TD3's delayed policy update)."""
+ENTROPY = 0.01
+"""Coefficient of the entropy of the whole assignment, the sum over its decisions. EGRL's is remembered as 0.05, of an
+unknown quantity; with the sum, 0.01 did better on the two ResNets."""
+REWARD_SCALE = 5.0
+"""Factor on the rewards that the critics learn (EGRL: 5)."""
+NOISE, NOISE_LIMIT = 0.2, 0.5
+"""Noise on the one-hot actions that the critics learn from, and its limit (TD3: 0.2, 0.5)."""
 
 
 class EgrlLosses(NamedTuple):
@@ -69,8 +80,8 @@ class EgrlCritic(nn.Module):
         return value
 
 
-class Learner(Actor):
-    """Actor, twin critics and their optimisers.
+class Learner:
+    """The actor, one genome like any graph policy of the population, twin critics and their optimisers.
 
     Args:
         config: widths, rates and coefficients.
@@ -79,13 +90,29 @@ class Learner(Actor):
     """
 
     def __init__(self, config: EGRLConfig, graphs: Sequence[Graph], policy: GraphPolicy) -> None:
-        super().__init__(config, graphs, policy)
+        self._config, self._graphs = config, graphs
+        self._forwards = [PopulationForward(policy, graph) for graph in graphs]
+        self._actor = nn.Parameter(torch.from_numpy(genome_of(policy)))
+        self._actor_optimiser = torch.optim.Adam([self._actor], lr=config.learning_rate)
         self._critics = nn.ModuleList(EgrlCritic(policy.levels) for _ in range(2))
         self._critic_optimiser = torch.optim.Adam(self._critics.parameters(), lr=config.learning_rate)
         self._calls, self._last = 0, (0.0, 0.0)
 
+    @property
+    def genome(self) -> NDArray[np.float32]:
+        """float32[P], a copy of the weights."""
+        return self._actor.detach().numpy().copy()
+
+    def posterior(self, genomes: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return probabilities float32[M, S, L] of genomes float32[M, P]; S runs over all workloads in a row."""
+        with torch.no_grad():
+            members = torch.from_numpy(genomes)
+            logits = torch.cat([forward(members).flatten(1, 2) for forward in self._forwards], dim=1)
+            chances: NDArray[np.float32] = logits.softmax(-1).numpy()
+        return chances
+
     def learn(self, rng: np.random.Generator, replays: Sequence[EgrlReplay]) -> EgrlLosses:
-        """Do a step of the critics and, every `actor_every` calls, of the actor, on a workload drawn at random.
+        """Do a step of the critics and, every `ACTOR_EVERY` calls, of the actor, on a workload drawn at random.
 
         Args:
             rng: generator of all randomness.
@@ -96,13 +123,13 @@ class Learner(Actor):
         assignments, rewards = replays[index].sample(rng, config.batch)
         by_op = torch.from_numpy(assignments.reshape(len(assignments), -1, SUB_ACTIONS))  # int64[B, T, 2]
         actions = nn.functional.one_hot(by_op, graph.mask.shape[-1]).float()  # [B, T, 2, L]
-        noise = rng.standard_normal(actions.shape, dtype=np.float32) * np.float32(config.noise)
-        actions = actions + torch.from_numpy(noise.clip(-config.noise_clip, config.noise_clip))
-        target = torch.from_numpy(rewards) * config.reward_scale
+        noise = rng.standard_normal(actions.shape, dtype=np.float32) * np.float32(NOISE)
+        actions = actions + torch.from_numpy(noise.clip(-NOISE_LIMIT, NOISE_LIMIT))
+        target = torch.from_numpy(rewards) * REWARD_SCALE
         critic_loss = torch.stack([(critic(graph, actions) - target).square().mean() for critic in self._critics]).sum()
-        step(self._critic_optimiser, critic_loss)
+        _step(self._critic_optimiser, critic_loss)
         self._calls += 1
-        if self._calls % config.actor_every == 0:
+        if self._calls % ACTOR_EVERY == 0:
             self._last = self._learn_actor(rng, graph, forward)
         return EgrlLosses(critic_loss.item(), *self._last)
 
@@ -114,13 +141,15 @@ class Learner(Actor):
         self._critics.requires_grad_(False)  # the gradient passes through the critics and leaves them alone
         value = torch.stack([critic(graph, actions) for critic in self._critics]).amin(0).mean()
         self._critics.requires_grad_(True)
-        entropy, free = entropy_of(graph, log_chances)
-        step(self._actor_optimiser, -(value + config.entropy * entropy))
-        return value.item() / max(config.reward_scale, 1e-9), entropy.item() / max(free, 1)
+        entropy, free = _entropy_of(graph, log_chances)
+        _step(self._actor_optimiser, -(value + ENTROPY * entropy))
+        return value.item() / REWARD_SCALE, entropy.item() / max(free, 1)
 
     def state_dict(self) -> dict[str, Any]:
         """Return all that `load_state_dict` needs, tensors and plain values."""
-        return super().state_dict() | {
+        return {
+            "actor": self._actor.detach(),
+            "actor_optimiser": optimiser_state(self._actor_optimiser),
             "calls": self._calls,
             "last": list(self._last),
             "critics": self._critics.state_dict(),
@@ -131,7 +160,9 @@ class Learner(Actor):
         """Return to a state that `state_dict` gave."""
         value, entropy = map(number, state["last"])
         self._calls, self._last = whole(state["calls"]), (value, entropy)
-        super().load_state_dict(state)
+        with torch.no_grad():
+            self._actor.copy_(torch.from_numpy(like(state["actor"], self.genome)))
+        load_optimiser(self._actor_optimiser, state["actor_optimiser"])
         self._critics.load_state_dict(fitting(state["critics"], self._critics.state_dict()))
         load_optimiser(self._critic_optimiser, state["critic_optimiser"])
 
@@ -143,3 +174,17 @@ def _straight_through(rng: np.random.Generator, log_chances: Tensor, mask: Tenso
     soft = (log_chances + gumbel).masked_fill(~mask, torch.finfo(torch.float32).min).softmax(-1)
     hard = nn.functional.one_hot(soft.argmax(-1), soft.shape[-1]).float()
     return hard + soft - soft.detach()
+
+
+def _entropy_of(graph: Graph, log_chances: Tensor) -> tuple[Tensor, int]:
+    """Return the entropy in nats of all decisions with a choice, by log-probabilities [T, 2, L], and their number."""
+    free = graph.mask.sum(-1) > 1
+    negative = torch.where(graph.mask, log_chances.exp() * log_chances, 0.0).sum(-1)  # [T, 2]
+    return -negative[free].sum(), int(free.sum())
+
+
+def _step(optimiser: torch.optim.Optimizer, loss: Tensor) -> None:
+    """Do one step of an optimiser down the gradient of a loss."""
+    optimiser.zero_grad(set_to_none=True)
+    loss.backward()  # type: ignore[no-untyped-call]
+    optimiser.step()

@@ -21,6 +21,9 @@ Ints = NDArray[np.int64]
 
 _WEIGHT_LIMIT = 1e6
 """Largest absolute value of a mutated weight."""
+MUTATED_WEIGHTS, _MUTATION_STRENGTH = 0.05, 0.1
+"""Share of a mutated graph policy's weights that change, and by how much, relative to their own size (lineage); a
+Boltzmann child has that share of its decisions redrawn a little."""
 _SUPER_MUTATION, _SUPER_STRENGTH = 0.05, 10.0
 """Fraction of the mutated weights that change much more, and by how much relative to their size (lineage)."""
 _RESET, _RESET_SIZE = 0.02, 0.1
@@ -100,7 +103,7 @@ def next_generation(
     mother, father = np.take_along_axis(rounds, fitness[rounds].argmax(-1)[..., None], axis=-1)[..., 0]
     children = _crossed(rng, population, mother, father, probabilities)
     mutated = rng.random(count) < config.mutation
-    return population.take(elites).joined(_mutated(rng, config, children, mutated)), elites
+    return population.take(elites).joined(_mutated(rng, children, mutated)), elites
 
 
 def _graph_children(config: EGRLConfig, population: Population, elites: Ints, count: int) -> int:
@@ -131,18 +134,20 @@ def _crossed(
     return Population(both, genomes, genes[..., :-1], genes[..., -1])
 
 
-def _mutated(rng: np.random.Generator, config: EGRLConfig, children: Population, hit: NDArray[np.bool_]) -> Population:
+def _mutated(rng: np.random.Generator, children: Population, hit: NDArray[np.bool_]) -> Population:
     """Return the children, of which those that are hit have mutated; `hit` is bool[count]."""
-    prior, temperature = boltzmann.mutate(rng, children.prior, children.temperature, config.mutated_weights)
+    prior, temperature = boltzmann.mutate(rng, children.prior, children.temperature, MUTATED_WEIGHTS)
     prior = np.where(hit[:, None, None], prior, children.prior)
     temperature = np.where(hit[:, None], temperature, children.temperature)
     genomes = children.genomes.copy()
     for member in np.flatnonzero(hit & children.is_graph):
-        genomes[member] = mutate_weights(rng, genomes[member], config.mutated_weights, config.mutation_strength)
+        genomes[member] = mutate_weights(rng, genomes[member], MUTATED_WEIGHTS)
     return Population(children.is_graph, genomes, prior, temperature)
 
 
-def mutate_weights(rng: np.random.Generator, genome: Floats, share: float, strength: float) -> Floats:
+def mutate_weights(
+    rng: np.random.Generator, genome: Floats, share: float, strength: float = _MUTATION_STRENGTH
+) -> Floats:
     """Return a copy of float32[P] in which a `share` of the weights changed, each in proportion to its size."""
     genome = genome.copy()
     index = rng.integers(len(genome), size=int(np.ceil(share * len(genome))))

@@ -18,10 +18,10 @@ import torch
 from numpy.typing import NDArray
 
 from memplace_agents.egrl.surrogate import Surrogate
-from memplace_agents.evaluator import OneShotEvaluator
-from memplace_agents.heuristic.local_search import AGAIN, measured_again, neighbour
 from memplace_agents.learning.saved_tensors import below, like
 from memplace_agents.saved_values import optional, whole
+from memplace_agents.search.evaluator import OneShotEvaluator
+from memplace_agents.search.local_search import AGAIN, measured_again, neighbour
 
 _HOTTEST, _COLDEST = 0.002, 0.00001
 """First and last temperature, as fractions of native's latency; every decade takes as long, as it is not known which

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from memplace_agents.egrl.surrogate_kernels import anneal, costs_alone, latencies
+from memplace_agents.egrl.surrogate_kernels import anneal, latencies
 from memplace_agents.learning.saved_tensors import below, like, numbers
 from memplace_agents.saved_values import number, whole
 from memplace_env._lib.units import PS
@@ -169,15 +169,6 @@ class Surrogate:
         requested, own = requested.copy(), level[self._tensors].astype(np.int64)
         slower = anneal(self._costs, self._tables, requested, own, self._room.copy(), moves, heat_s / PS, seed)
         return requested, slower * PS
-
-    def costs_alone(self, requested: Ints) -> Floats:
-        """Return float64[S, L], seconds by which the program gets slower if one decision alone requests another level.
-
-        Requests are granted as far as there is room beside an assignment int64[S] that is granted as it is.
-        """
-        own = requested[self._problem.decision_of[self._tensors]]
-        slower: Floats = costs_alone(self._costs, self._tables, requested, own, self._room.copy())
-        return slower * PS
 
     def _fitted(self) -> tuple[Floats, float]:
         """Return corrections float64[S, L] and what all plans take more, in ps.

@@ -188,27 +188,6 @@ def latencies(costs, tables, requested, room):
 
 
 @kernel
-def costs_alone(costs, tables, requested, level, room):
-    """Return float64[S, L], ps by which the program gets slower if one decision alone requests another level.
-
-    A decision gets the fastest level that has its bytes, from the requested one down; those that ask for more than is
-    free stay where they are. Arguments as in `anneal`.
-    """
-    backing = costs.use_ps.shape[1] - 1
-    state = _begin(costs, tables, requested, level, room)
-    slower = np.zeros((len(requested), backing + 1))
-    for decision in tables.movable:
-        for wish in range(backing + 1):
-            for tensor in range(tables.of[decision], tables.of[decision + 1]):
-                was, to = level[tensor], wish
-                while to < backing and to != was and not _fits(tables, state, tensor, to):
-                    to += 1
-                slower[decision, wish] += _retime(costs, tables, state, tensor, was, to)
-                _retime(costs, tables, state, tensor, to, was)
-    return slower
-
-
-@kernel
 def _begin(costs, tables, requested, level, room):
     """Return the SurrogateState of levels, whose bytes are taken from `room`."""
     backing, ops = costs.use_ps.shape[1] - 1, len(costs.compute_ps)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from memplace_agents.evaluator import Evaluator
+from memplace_agents.search.evaluator import Evaluator
 from memplace_env._lib.logger import LOGGER
 
 GUARD, LEAST_GUARD = 10.0, 60.0

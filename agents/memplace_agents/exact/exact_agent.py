@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from memplace_agents.base import Agent
-from memplace_agents.evaluator import Evaluator, GameEvaluator, OneShotEvaluator
 from memplace_agents.exact.dynamic.detail import Detail, is_tractable
 from memplace_agents.exact.dynamic.dynamic_run import DynamicSearch
 from memplace_agents.exact.dynamic.dynamic_ties import DynamicTies
@@ -15,6 +14,7 @@ from memplace_agents.exact.static.static_model import build
 from memplace_agents.exact.static.static_search import StaticSearch
 from memplace_agents.exact.static.static_ties import StaticTies
 from memplace_agents.optimality import OPTIMAL_GAP, TieBreak, check_tie_break
+from memplace_agents.search.evaluator import Evaluator, GameEvaluator, OneShotEvaluator
 from memplace_agents.solution import Verdict
 from memplace_env._lib.errors import AgentError
 from memplace_env._lib.units import PS

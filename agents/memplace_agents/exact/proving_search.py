@@ -6,10 +6,10 @@ from abc import ABC, abstractmethod
 from math import ceil
 from typing import NamedTuple
 
-from memplace_agents.evaluator import Evaluator
 from memplace_agents.exact.clock import Clock
 from memplace_agents.exact.highs import LinearProgram, find_below, solver_name
 from memplace_agents.optimality import OPTIMAL_GAP, Proof, warn_of_false_bound
+from memplace_agents.search.evaluator import Evaluator
 from memplace_agents.solution import Verdict
 from memplace_env._lib.units import PS
 

@@ -10,7 +10,6 @@ from typing import Any, Literal, NamedTuple
 
 import gymnasium as gym
 
-from memplace_agents.evaluator import evaluator_for
 from memplace_agents.exact import scip
 from memplace_agents.exact.clock import Clock
 from memplace_agents.exact.dynamic import dynamic_model
@@ -26,6 +25,7 @@ from memplace_agents.exact.static.level_moves import without_useless_tensors
 from memplace_agents.exact.static.static_addresses import placed
 from memplace_agents.exact.static.static_solve import levels_of, program_of
 from memplace_agents.optimality import OPTIMAL_GAP
+from memplace_agents.search.evaluator import evaluator_for
 from memplace_env._lib.errors import AgentError
 from memplace_env._lib.units import PS
 from memplace_env.envs.registration import Formulation

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from memplace_agents.evaluator import Evaluator
 from memplace_agents.exact.clock import Clock
 from memplace_agents.exact.highs import Answer, Floats, LinearProgram, solve, uninterrupted
+from memplace_agents.search.evaluator import Evaluator
 
 ROUNDING_PS = 0.5
 """Picoseconds that a time may seem to exceed its bound, far above `highs.FINEST`; times are whole picoseconds."""

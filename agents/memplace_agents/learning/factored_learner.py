@@ -14,12 +14,27 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from memplace_agents.cross_entropy.distribution import DistributionSettings, credit, drawn_levels
 from memplace_agents.learning.flat_policy import FlatPolicy, clipped_gain, masked_log_softmax
+from memplace_agents.learning.plan_distribution import (
+    BEST,
+    ENTROPY,
+    IMITATION,
+    TOGETHER,
+    DistributionSettings,
+    credit,
+    drawn_levels,
+)
 from memplace_agents.learning.policy_file import fitting
 from memplace_agents.learning.saved_tensors import load_optimiser, optimiser_state
 from memplace_agents.settings import check_settings
 from memplace_env.program.program import Ints
+
+RATE = 1e-3
+"""Adam's learning rate of the network; our choice."""
+CLIP = 0.2
+"""Largest change of a probability that is rewarded; our choice."""
+LARGEST_KL = 0.05
+"""Divergence from the policy that played, in nats a decision, at which a round's epochs end; our choice."""
 
 
 @dataclass(frozen=True)
@@ -27,19 +42,13 @@ class FactoredSettings(DistributionSettings):
     """Settings of `FactoredLearner`: those of `PlanDistribution`, and of the network; all are our choice.
 
     Attributes:
-        epochs: gradient steps on a round; fewer if the policy changes more than `largest_kl`.
-        rate: Adam's learning rate of the network.
+        epochs: gradient steps on a round; fewer if the policy changes more than `LARGEST_KL`.
         width: width of the two hidden layers.
-        clip: largest change of a probability that is rewarded; 0 for no limit, the plain policy gradient.
-        largest_kl: divergence from the policy that played, in nats a decision, at which a round's epochs end.
     """
 
     table_rate: float = 0.1
     epochs: int = 2
-    rate: float = 1e-3
     width: int = 64
-    clip: float = 0.2
-    largest_kl: float = 0.05
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -95,7 +104,7 @@ class FactoredLearner:
         self._lean[0] = settings.lean
         self._optimiser = torch.optim.Adam(
             [
-                {"params": [*policy.parameters()], "lr": settings.rate},
+                {"params": [*policy.parameters()], "lr": RATE},
                 {"params": [*self.tables], "lr": settings.table_rate},
             ]
         )
@@ -116,7 +125,7 @@ class FactoredLearner:
         """Return levels int64[count, M] drawn by the policy, with the fraction `left` of the budget."""
         total = self.log_policy(program).exp().cumsum(-1)
         share = (total / total[:, -1:])[:, :-1].numpy()
-        return drawn_levels(share, count, rng, self._programs[program].alike, self.settings.together * left)
+        return drawn_levels(share, count, rng, self._programs[program].alike, TOGETHER * left)
 
     def learn(
         self, sampled: Sequence[tuple[Ints, NDArray[np.float64]]], best: Sequence[Ints], left: float
@@ -131,7 +140,7 @@ class FactoredLearner:
         settings, size = self.settings, len(sampled)
         with torch.no_grad():
             before = [self._chosen(program, levels)[0] for program, (levels, _) in enumerate(sampled)]
-        credits = [torch.from_numpy(credit(latencies, settings.best)).float() for _, latencies in sampled]
+        credits = [torch.from_numpy(credit(latencies, BEST)).float() for _, latencies in sampled]
         entropy_sum = divergence = 0.0
         for _ in range(settings.epochs):
             loss, entropy_sum, divergence = torch.zeros(()), 0.0, 0.0
@@ -140,12 +149,12 @@ class FactoredLearner:
                 change = log_prob - before[program]
                 divergence += float((change.exp() - 1 - change).detach().mean()) / size
                 entropy = -(log_policy.exp() * log_policy).sum(-1)
-                gain = clipped_gain(change, credits[program][:, None], settings.clip).mean(0).sum()
-                loss = loss - gain - settings.entropy * left * entropy.sum()
+                gain = clipped_gain(change, credits[program][:, None], CLIP).mean(0).sum()
+                loss = loss - gain - ENTROPY * left * entropy.sum()
                 if len(best[program]):
-                    loss = loss - settings.imitation * self._chosen(program, best[program])[0].mean(0).sum()
+                    loss = loss - IMITATION * self._chosen(program, best[program])[0].mean(0).sum()
                 entropy_sum += float(entropy.detach().mean()) / size
-            if divergence > settings.largest_kl:
+            if divergence > LARGEST_KL:
                 break
             self._optimiser.param_groups[-1]["lr"] = settings.table_rate
             self._optimiser.zero_grad(set_to_none=True)

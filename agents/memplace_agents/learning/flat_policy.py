@@ -105,8 +105,8 @@ def clipped_gain(change: Tensor, advantage: Tensor, clip: float) -> Tensor:
     Args:
         change: logarithm of the new probability over the old one.
         advantage: of the same shape, or one that broadcasts to it.
-        clip: largest change of the ratio that is rewarded; 0 for no limit.
+        clip: largest change of the ratio that is rewarded.
     """
     ratio = change.exp()
     gain = ratio * advantage
-    return torch.minimum(gain, ratio.clamp(1 - clip, 1 + clip) * advantage) if clip else gain
+    return torch.minimum(gain, ratio.clamp(1 - clip, 1 + clip) * advantage)

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from memplace_agents.cheap_plans import offer_cheap_plans
-from memplace_agents.evaluator import GameEvaluator
 from memplace_agents.muzero.muzero_config import MuZeroConfig
 from memplace_agents.muzero.muzero_rollout import MuZeroRollout, RolloutTargets
 from memplace_agents.muzero.networks import MuZeroNetwork
 from memplace_agents.muzero.player import MuZeroPlayer
 from memplace_agents.muzero.trainer import BestGame
 from memplace_agents.saved_values import whole
+from memplace_agents.search.cheap_plans import offer_cheap_plans
+from memplace_agents.search.evaluator import GameEvaluator
 from memplace_env._lib.units import ceil_div
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.many.draws import Draws

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from memplace_agents.game.annealing_kernels import nearest_legal
-from memplace_agents.game.preferences import Preferences, greedy_preferences
 from memplace_agents.muzero.game_kernels import follow_until
 from memplace_agents.muzero.search_types import Bools, Floats, Floats32
+from memplace_agents.search.annealing_kernels import nearest_legal
+from memplace_agents.search.preferences import Preferences, greedy_preferences
 from memplace_env.envs.malloc_game import MallocGameProblem
 from memplace_env.envs.malloc_game.state import ESTIMATE, MASK, USE
 from memplace_env.program.program import Ints

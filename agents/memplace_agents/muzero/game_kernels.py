@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memplace_agents.game.annealing_kernels import nearest_legal
+from memplace_agents.search.annealing_kernels import nearest_legal
 from memplace_env._lib.kernel import kernel
 from memplace_env.envs.malloc_game.rules import is_forced, play, play_nearest
 from memplace_env.envs.malloc_game.state import MASK, USE

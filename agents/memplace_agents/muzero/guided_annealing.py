@@ -7,14 +7,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from memplace_agents.game.annealing_kernels import anneal
-from memplace_agents.game.game_local_search import SAVED_STATES, SHORTEST_CYCLE
-from memplace_agents.game.preferences import Preferences, by_role, by_tensor
 from memplace_agents.muzero.search_types import Floats32
 from memplace_agents.saved_values import whole
+from memplace_agents.search.annealing_kernels import anneal
+from memplace_agents.search.game_local_search import SAVED_STATES, SHORTEST_CYCLE
+from memplace_agents.search.preferences import Preferences, by_role, by_tensor
 from memplace_env._lib.units import ceil_div
 from memplace_env.envs.malloc_game import MallocGameProblem
 
+GUIDED = 0.25
+"""Fraction of the moves that the policy proposes; our choice."""
 TEMPERATURE = 0.003
 """Heat at the start of a cycle, as a fraction of the latency of the best game so far; our choice."""
 
@@ -24,11 +26,10 @@ class GuidedAnnealing:
 
     Args:
         problem: the game.
-        guided: fraction of moves that the policy proposes.
     """
 
-    def __init__(self, problem: MallocGameProblem, guided: float) -> None:
-        self._problem, self._guided = problem, guided
+    def __init__(self, problem: MallocGameProblem) -> None:
+        self._problem = problem
         self._groups: tuple[Any, ...] = by_tensor(problem), by_role(problem)
         self._stride = ceil_div(problem.num_decisions, SAVED_STATES)
         self._current: NDArray[np.int8] = np.zeros(problem.num_decisions, np.int8)
@@ -57,7 +58,7 @@ class GuidedAnnealing:
         progress = (self._played + np.arange(num_games)) / self._length
         first = problem.new_states(1)[0]
         game = problem.tables, problem.layout, *self._groups, first, self._stride
-        anneal(*game, TEMPERATURE * best_ps * (1 - progress) ** 2, seed, self._current, best, guide, self._guided)
+        anneal(*game, TEMPERATURE * best_ps * (1 - progress) ** 2, seed, self._current, best, guide, GUIDED)
         self._played += num_games
         if self._played == self._length:
             self._played, self._length = 0, 2 * self._length

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from memplace_agents.evaluator import GameEvaluator
 from memplace_agents.learning.learning_agent import LearningAgent
 from memplace_agents.muzero.muzero_config import MuZeroConfig
 from memplace_agents.muzero.muzero_run import MuZeroRun
 from memplace_agents.muzero.networks import MuZeroNetwork
+from memplace_agents.search.evaluator import GameEvaluator
 
 
 class MuZero(LearningAgent[GameEvaluator, MuZeroNetwork]):

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from memplace_agents.evaluator import GameEvaluator
 from memplace_agents.learning.policy_file import no_numbers
 from memplace_agents.learning.training import TrainingRun
 from memplace_agents.muzero.drawn_player import DrawnPlayer
@@ -17,8 +16,11 @@ from memplace_agents.muzero.muzero_rollout import MuZeroRollout
 from memplace_agents.muzero.networks import MuZeroNetwork
 from memplace_agents.muzero.player import MuZeroPlayer
 from memplace_agents.muzero.trainer import MuZeroLosses, Trainer
+from memplace_agents.search.evaluator import GameEvaluator
 from memplace_env.envs.many.many_env import ManyProgramsEnv
 
+EPOCHS = 4
+"""How often each decision of a round is trained on; our choice."""
 IMITATION_STEPS = 50
 """Gradient steps of a fresh network on the best game of all rules, before the first round; our choice."""
 
@@ -96,7 +98,7 @@ class MuZeroRun(TrainingRun[MuZeroNetwork]):
         self._trainer.renormalise(targets)
         return [
             loss
-            for _ in range(self._config.epochs)
+            for _ in range(EPOCHS)
             for (player, rollout), target in zip(played, targets, strict=True)
             for loss in self._trainer.epoch(self._rng, rollout, target, player.demonstration)
         ]

@@ -7,11 +7,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from memplace_agents.cheap_plans import offer_cheap_plans
-from memplace_agents.evaluator import GameEvaluator
-from memplace_agents.game.annealing_kernels import nearest_legal
-from memplace_agents.game.game_local_search import GAMES_PER_ROUND
-from memplace_agents.game.preferences import Preferences, finished, first_preferences
 from memplace_agents.muzero.batched_search import search
 from memplace_agents.muzero.free_game import FreeGame, GamesAside
 from memplace_agents.muzero.guided_annealing import GuidedAnnealing, checked_preferences
@@ -31,10 +26,23 @@ from memplace_agents.muzero.networks import MuZeroNetwork
 from memplace_agents.muzero.search_types import Bools, Floats32
 from memplace_agents.muzero.trainer import UNIT_RATE, BestGame
 from memplace_agents.saved_values import number, optional, whole
+from memplace_agents.search.annealing_kernels import nearest_legal
+from memplace_agents.search.cheap_plans import offer_cheap_plans
+from memplace_agents.search.evaluator import GameEvaluator
+from memplace_agents.search.game_local_search import GAMES_PER_ROUND
+from memplace_agents.search.preferences import Preferences, finished, first_preferences
 from memplace_env._lib.units import PS
 from memplace_env.envs.malloc_game.state import ACTIONS, ESTIMATE, MASK, USE
 from memplace_env.program.program import Ints
 
+IMPROVEMENT = 1.0
+"""Logits rise by this for an advantage of one standard deviation (Muesli, arXiv 2104.06159: 1, and cut off at 1)."""
+OUTCOME = 0.5
+"""Weight of what followed in the game in the advantage of the action that was played; the rest is the search's."""
+TRACE = 0.95
+"""Lambda of the returns that values learn and `OUTCOME` is about (MuZero: ten steps for Atari)."""
+DEVIATIONS = 0.5
+"""Fraction of the games that begin at a random decision of the best game so far; our choice."""
 SMALLEST_SPREAD = 1e-6
 """Least standard deviation of advantages, points; our choice."""
 
@@ -59,7 +67,7 @@ class MuZeroPlayer:
         self._best_ps: float = np.inf
         self._has_choice = not problem.done(self.game.first_state[None])[0]
         self._games = GamesAside(self.game, config.games)
-        self._annealing = GuidedAnnealing(problem, config.guided)
+        self._annealing = GuidedAnnealing(problem)
         self._spread: float | None = None
         self._demonstration: BestGame | None = None
         self._ended: list[float] = []
@@ -102,7 +110,7 @@ class MuZeroPlayer:
         )
         rules = RulesModel(network, games, config.simulations) if config.model == "rules" else None
         # The search weighs values as the targets do.
-        c_scale = config.improvement / (Gumbel.c_visit * (self._spread or 1.0))
+        c_scale = IMPROVEMENT / (Gumbel.c_visit * (self._spread or 1.0))
         settings = Gumbel(c_scale=c_scale, normalise=False)
         for decision in range(config.decisions):
             if self.evaluator.remaining <= 0:
@@ -128,7 +136,7 @@ class MuZeroPlayer:
         self.evaluator.offer_states(self._games.states[counted])
         self._keep(self._games.preferences[counted], self._games.states[counted])
         for index in ended:
-            deviates = rng.random() < self._config.deviations
+            deviates = rng.random() < DEVIATIONS
             use = int(rng.integers(self.game.problem.num_decisions)) if deviates else 0
             state = self.game.state_after(self.best, use)
             self._games.restart(index, self.best, 0 if self.game.problem.done(state[None])[0] else use)
@@ -145,7 +153,7 @@ class MuZeroPlayer:
     @property
     def demonstration(self) -> BestGame | None:
         """The best game so far; None if nothing is to be learned from it."""
-        if self._demonstration is None and self._has_choice and self._config.demonstrated:
+        if self._demonstration is None and self._has_choice:
             self._demonstration = demonstration_of(self.game, self.best)
         return self._demonstration
 
@@ -164,20 +172,19 @@ class MuZeroPlayer:
     def _policy_along(self, network: MuZeroNetwork, preferences: Preferences) -> Floats32:
         """Return float32[U, 3], the policy's probabilities at each decision of a game; 0 where there is no choice."""
         guide = np.zeros((self.game.problem.num_decisions, len(ACTIONS)), np.float32)
-        if self._config.guided:
-            along = demonstration_of(self.game, preferences)
-            logits = predicted(network, along.observations).prior_logits
-            guide[along.uses] = np.exp(_log_policy(logits, along.legal))
+        along = demonstration_of(self.game, preferences)
+        logits = predicted(network, along.observations).prior_logits
+        guide[along.uses] = np.exp(_log_policy(logits, along.legal))
         return guide
 
     def targets(self, rollout: MuZeroRollout) -> RolloutTargets:
         """Return what a rollout teaches; its advantages count in their own running standard deviation."""
-        exceeds = followed(rollout, self._config.trace)
-        advantages = mixed_advantages(rollout, exceeds, self._config.outcome)
+        exceeds = followed(rollout, TRACE)
+        advantages = mixed_advantages(rollout, exceeds, OUTCOME)
         now = spread(rollout, advantages)
         before = now if self._spread is None else self._spread
         self._spread = max(before + UNIT_RATE * (now - before), SMALLEST_SPREAD)
-        rises = self._config.improvement * advantages / self._spread
+        rises = IMPROVEMENT * advantages / self._spread
         return RolloutTargets(improved_policies(rollout.log_priors, rises), rollout.values[:-1] + exceeds)
 
     def scalars(self) -> dict[str, float]:

@@ -21,6 +21,12 @@ from memplace_agents.muzero.search_types import Bools, Floats32
 from memplace_agents.saved_values import whole
 from memplace_env.program.program import Ints
 
+UNROLL = 5
+"""Steps that the learned model is unrolled for in training (MuZero: 5)."""
+VALUE_WEIGHT = 0.5
+"""Weight of the value's loss, and of the learned rewards'; our choice, as all that follow."""
+DEMONSTRATED = 0.1
+"""Weight of the loss that imitates the best game so far."""
 MAX_GRADIENT_NORM = 0.5
 """Longer gradients are cut to this; our choice, as in PPO's usual settings."""
 UNIT_RATE = 0.1
@@ -74,7 +80,7 @@ class Trainer:
 
     def __init__(self, config: MuZeroConfig, network: MuZeroNetwork) -> None:
         self._config, self.network = config, network
-        self._unroll = config.unroll if config.model == "learned" else 0
+        self._unroll = UNROLL if config.model == "learned" else 0
         self._optimiser = torch.optim.Adam(network.parameters(), lr=config.learning_rate, eps=1e-5)
         self._rounds = 0
 
@@ -108,7 +114,7 @@ class Trainer:
         best: BestGame | None,
     ) -> MuZeroLosses:
         """Do one gradient step on decisions int64[B], numbers of those of the rollout in a row."""
-        config, network = self._config, self.network
+        network = self.network
         decisions, games = np.divmod(which, targets.values.shape[1])
         latents = network.representation(_tensor(rollout.observations[decisions, games]))
         root = network.prediction(latents)
@@ -131,10 +137,10 @@ class Trainer:
             share = len(kept) / len(which) / self._unroll
             policy_loss, value_loss = policy_loss + share * policy, value_loss + share * value
             latents = 0.5 * latents + 0.5 * latents.detach()
-        loss = policy_loss + config.value_weight * (value_loss + reward_loss)
-        if best is not None and config.demonstrated:
+        loss = policy_loss + VALUE_WEIGHT * (value_loss + reward_loss)
+        if best is not None:
             shown = rng.integers(len(best.uses), size=round(SHOWN * len(which)) + 1)
-            loss = loss + config.demonstrated * self._imitation(best, shown)
+            loss = loss + DEMONSTRATED * self._imitation(best, shown)
         self._follow_gradient(loss)
         return MuZeroLosses(policy_loss.item(), value_loss.item(), reward_loss.item(), entropy.item())
 
@@ -155,7 +161,7 @@ class Trainer:
         log_policy = log_policy_of(output.policy_logits, _tensor(best.legal[which]))
         policy_loss = -log_policy.gather(1, _tensor(best.actions[which])[:, None]).mean()
         wanted = self.network.normalised(_tensor(best.returns[which]))
-        return policy_loss + self._config.value_weight * (output.values - wanted).square().mean()
+        return policy_loss + VALUE_WEIGHT * (output.values - wanted).square().mean()
 
     def imitate(self, rng: np.random.Generator, best: BestGame, num_steps: int) -> None:
         """Do gradient steps on decisions of the best game alone."""

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from memplace_agents.base import Agent
-from memplace_agents.evaluator import GameEvaluator
+from memplace_agents.search.evaluator import GameEvaluator
 from memplace_agents.xla_msa.assignment import assign
 from memplace_agents.xla_msa.msa_options import PUBLIC_SETS, MsaOptions
 from memplace_env._lib.errors import AgentError

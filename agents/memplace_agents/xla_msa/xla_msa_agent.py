@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from memplace_agents.base import Agent
-from memplace_agents.evaluator import Evaluator
+from memplace_agents.search.evaluator import Evaluator
 from memplace_agents.xla_msa.assignment import default_plan
 from memplace_agents.xla_msa.msa_options import PUBLIC_SETS, MsaOptions
 from memplace_env._lib.errors import AgentError

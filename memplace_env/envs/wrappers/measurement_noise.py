@@ -34,7 +34,7 @@ class MeasurementNoise(gym.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     reward: in one-shot environments it is the reward function's; in steps and in mallocGame, where only the end of an
     episode is measured, the last reward takes the difference, so that the return is that of the measured latency.
     Same reset seed, same noise. EGRL learned from measurements on a chip; how noisy they were is not published. Agents
-    measure an environment in this wrapper with the same noise, see `memplace_agents.evaluator`.
+    measure an environment in this wrapper with the same noise, see `memplace_agents.search.evaluator`.
 
     Args:
         env: an environment of any formulation.

@@ -17,14 +17,14 @@ import torch
 
 from memplace_agents.built_in_agents import CHECKPOINT, CHECKPOINT_BYTES, POLICY
 from memplace_agents.egrl import EGRL, EGRLConfig
-from memplace_agents.evaluator import GameEvaluator, OneShotEvaluator
 from memplace_agents.learning import safe_files
 from memplace_agents.learning.factored_learner import FactoredSettings
-from memplace_agents.learning.on_policy_settings import OnPolicySettings
 from memplace_agents.learning.policy_file import load_policy, save_policy
 from memplace_agents.muzero import MuZero, MuZeroConfig
-from memplace_agents.ppo import A2CAgent, A2CConfig, PPOAgent, PPOConfig
+from memplace_agents.plan_gradient import PlanGradient, PlanGradientConfig
+from memplace_agents.plan_gradient.in_turn.on_policy_settings import OnPolicySettings
 from memplace_agents.registry import agent_spec
+from memplace_agents.search.evaluator import GameEvaluator, OneShotEvaluator
 from memplace_env.cli.learner_flags import LearnerFlags
 from memplace_env.cli.runs import HISTORY, RUN, TrainingJob
 from memplace_env.envs.malloc_game import MallocGameEnv
@@ -69,13 +69,13 @@ def prepare(folder: Path) -> list[Subject]:
     learners: list[tuple[Any, Any, Any]] = [
         (EGRL, EGRLConfig(population=4, elites=1, hidden=4, depth=1, attention_heads=1, batch=4), one_shot),
         (MuZero, MuZeroConfig(games=2, decisions=3, simulations=2, hidden=4, batch=4), game),
-        (PPOAgent, PPOConfig(at_once), one_shot),
-        (PPOAgent, PPOConfig(games=at_once), game),
-        (A2CAgent, A2CConfig(games_in_turn=in_turn), game),
+        (PlanGradient, PlanGradientConfig(at_once), one_shot),
+        (PlanGradient, PlanGradientConfig(games=at_once), game),
+        (PlanGradient, PlanGradientConfig(games_in_turn=in_turn, in_turn=True), game),
     ]
     subjects = []
-    for learner, config, env in learners:
-        out = folder / f"{learner.name}-{env.formulation}"
+    for number, (learner, config, env) in enumerate(learners):
+        out = folder / f"{number}-{learner.name}"
         learner(config, out=out).solve(env, budget=20)
         subjects += [_policy(learner, config, env, out / POLICY), _checkpoint(learner, config, env, out / CHECKPOINT)]
     return subjects + _records(one_shot, folder / "job")

@@ -9,7 +9,7 @@ import pytest
 
 import memplace_env
 from memplace_agents import LocalSearch
-from memplace_agents.game import GameLocalSearch
+from memplace_agents.search.game_local_search import GameLocalSearch
 from memplace_env._lib.errors import CostError, SimulatorError
 from memplace_env.machine.costs import Roofline
 from memplace_env.placement.compiler import native_plan

@@ -6,15 +6,15 @@ from math import isfinite
 
 import numpy as np
 
-from memplace_agents.cheap_plans import offer_cheap_plans
-from memplace_agents.evaluator import Evaluator, GameEvaluator
 from memplace_agents.exact.clock import Clock
 from memplace_agents.exact.dynamic.detail import AHEAD, is_tractable, most_columns
 from memplace_agents.exact.dynamic.dynamic_search import Search
 from memplace_agents.exact.dynamic.dynamic_ties import DynamicTies
 from memplace_agents.exact.dynamic.lp_bound import linear_bound, long_bound
 from memplace_agents.exact.proving_search import Claim, ProvingSearch
-from memplace_agents.game.game_local_search import GameLocalSearch
+from memplace_agents.search.cheap_plans import offer_cheap_plans
+from memplace_agents.search.evaluator import Evaluator, GameEvaluator
+from memplace_agents.search.game_local_search import GameLocalSearch
 from memplace_env._lib.units import PS
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.simulator import traffic_bound_ps

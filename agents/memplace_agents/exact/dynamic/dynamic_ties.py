@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from memplace_agents.evaluator import Evaluator
 from memplace_agents.exact.dynamic.decisions import Decisions
 from memplace_agents.exact.dynamic.detail import Detail, lengths_of_copies
 from memplace_agents.exact.dynamic.dynamic_model import DynamicModel, build, without_early
 from memplace_agents.exact.dynamic.dynamic_search import Search
 from memplace_agents.exact.highs import LinearProgram, solve, uninterrupted
 from memplace_agents.exact.tie_break import ROUNDING_PS, Remaining, saves
+from memplace_agents.search.evaluator import Evaluator
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.simulator import backing_port_ps
 

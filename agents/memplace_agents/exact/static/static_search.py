@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from memplace_agents.cheap_plans import offer_cheap_plans
-from memplace_agents.evaluator import OneShotEvaluator
 from memplace_agents.exact.address_search import Conflict
 from memplace_agents.exact.clock import Clock
 from memplace_agents.exact.dynamic.detail import Detail, is_tractable
@@ -17,6 +15,8 @@ from memplace_agents.exact.static.static_addresses import placed
 from memplace_agents.exact.static.static_model import Rows, StaticModel, build
 from memplace_agents.exact.static.static_solve import solve_model
 from memplace_agents.exact.static.static_ties import StaticTies
+from memplace_agents.search.cheap_plans import offer_cheap_plans
+from memplace_agents.search.evaluator import OneShotEvaluator
 from memplace_env._lib.threads import cached_property
 from memplace_env._lib.units import PS
 from memplace_env.placement.compiler import place_levels

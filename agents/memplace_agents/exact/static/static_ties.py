@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from memplace_agents.evaluator import OneShotEvaluator
 from memplace_agents.exact.highs import Floats, LinearProgram
 from memplace_agents.exact.static.cuts import cut
 from memplace_agents.exact.static.static_addresses import placed
 from memplace_agents.exact.static.static_model import Rows, StaticModel
 from memplace_agents.exact.static.static_solve import levels_of, program_of
 from memplace_agents.exact.tie_break import ROUNDING_PS, Remaining, saves
+from memplace_agents.search.evaluator import OneShotEvaluator
 from memplace_env.placement.simulator import Report, backing_port_ps, evaluate_plan
 from memplace_env.program.program import Ints
 

@@ -1,0 +1,70 @@
+"""Several solvers in turn: mallocMuZero's "Prod", which is never worse than XLA's solver."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from memplace_agents.base import Agent
+from memplace_agents.compiler_rules import BestRule
+from memplace_agents.optimality import TieBreak, check_tie_break
+from memplace_agents.search.evaluator import GameEvaluator
+from memplace_agents.search.stages import PROOF_WORK, Stage, check_shares, run_stages
+from memplace_agents.solution import Verdict
+
+EXACT_SHARE = 0.5
+"""Fraction of the budget left after the rules that the exact agent may take."""
+
+
+class Portfolio(Agent[GameEvaluator]):
+    """Runs all rules, XLA's memory-space assignment among them, then the exact agent, then the cross-entropy method.
+
+    Each begins with the best plan before it, and the search ends once that is proven optimal. The part of its share
+    that a solver leaves goes to those after it. An interrupt (Ctrl-C, or a KeyboardInterrupt from the callback) ends
+    the search with the best plan so far. If the simulator is a black box or measurements are noisy, `Calibrated` takes
+    the place of the rules and of the exact agent.
+
+    Args:
+        policy: file of a network of `MuZero`; half of the budget left after the exact agent then goes to MuZero.
+        stages: other solvers than these, in order.
+        tie_break: see `Exact`; it holds for the plans of all solvers.
+
+    Raises:
+        AgentError: if a share is out of range, the policy cannot be read, or there is no such tie-break.
+    """
+
+    def __init__(
+        self,
+        policy: str | Path | None = None,
+        *,
+        stages: Sequence[Stage] | None = None,
+        tie_break: TieBreak = "backing",
+    ) -> None:
+        check_tie_break(tie_break)
+        self._tie_break = tie_break
+        self._stages = [*stages] if stages is not None else _default_stages(policy, tie_break)
+        check_shares(self._stages)
+
+    def run(self, evaluator: GameEvaluator, seed: int) -> Verdict:
+        """Run the stages in turn, see `run_stages`."""
+        from memplace_agents.exact import break_ties
+
+        return run_stages(evaluator, self._stages, seed, break_ties if self._tie_break == "backing" else None)
+
+
+def _default_stages(policy: str | Path | None, tie_break: TieBreak) -> list[Stage]:
+    from memplace_agents.calibrated import Calibrated
+    from memplace_agents.cross_entropy import CrossEntropy
+    from memplace_agents.exact import Exact
+
+    stages = [
+        Stage(BestRule(), measured=False),
+        Stage(Exact(tie_break=tie_break, work=PROOF_WORK), EXACT_SHARE, measured=False, proof=True),
+        Stage(Calibrated(), measured=True),
+        Stage(CrossEntropy()),
+    ]
+    if policy is not None:
+        from memplace_agents.muzero import MuZero
+
+        stages.insert(-1, Stage(MuZero(policy=policy), 0.5))
+    return stages

@@ -1,0 +1,49 @@
+"""The cross-entropy method for both formulations: what plan-gradient learns, without a network."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from memplace_agents.base import Agent
+from memplace_agents.learning.plan_distribution import DistributionSettings, PlanDistribution
+from memplace_agents.search.evaluator import GameEvaluator, OneShotEvaluator
+from memplace_agents.search.factored_programs import program_of
+
+GAMES = DistributionSettings(lean=0.0)
+"""Settings in mallocGame, where no action is the fastest by itself.
+
+The rate is from trials on the games LeViT-128, DiT-S-2, SegFormer on `edge-tpu`, MLP-Mixer-train and GPT2-train, and on
+the maps of CoAtNet-0, GhostNet, PoolFormer-S12, Swin-tiny, Whisper-tiny, DistilBERT and EfficientFormer-L1.
+"""
+
+
+class CrossEntropy(Agent[OneShotEvaluator | GameEvaluator]):
+    """Samples all decisions of a plan at once, and learns a table of logits from the best plans of each round.
+
+    It begins with the plans of all rules and near the best of them, so it is never worse than that. Rounds and rates
+    follow the budget, or the plans that a time limit allows at the pace so far.
+
+    Args:
+        settings: every constant; None for those of the formulation.
+
+    Raises:
+        AgentError: if a setting is out of range.
+    """
+
+    def __init__(self, settings: DistributionSettings | None = None) -> None:
+        self.settings = settings
+
+    def run(self, evaluator: OneShotEvaluator | GameEvaluator, seed: int) -> None:
+        """Sample rounds of plans and learn from them until the budget is spent."""
+        program, rng = program_of(evaluator), np.random.default_rng(seed)
+        settings = self.settings or (GAMES if isinstance(evaluator, GameEvaluator) else DistributionSettings())
+        program.begin()
+        distribution = PlanDistribution(settings.for_budget(evaluator.planned), program.decisions)
+        if len(program.best):
+            distribution.start_from(program.best[0])
+        while not program.done:
+            distribution.settings = settings.for_budget(evaluator.planned)
+            left = evaluator.fraction_left
+            levels, times_s = program.evaluate(distribution.sample(distribution.settings.samples, rng, left))
+            if len(levels):
+                distribution.learn(levels, times_s, program.best, left)

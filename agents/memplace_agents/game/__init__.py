@@ -1,9 +1,0 @@
-"""Agents that plan games of mallocGame."""
-
-from memplace_agents.game.beam_search import BeamSearch
-from memplace_agents.game.game_local_search import GameLocalSearch
-from memplace_agents.game.greedy_player import GreedyPlayer
-from memplace_agents.game.portfolio import Portfolio
-from memplace_agents.game.solver_order import SolverOrder
-
-__all__ = ["BeamSearch", "GameLocalSearch", "GreedyPlayer", "Portfolio", "SolverOrder"]

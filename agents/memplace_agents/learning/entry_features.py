@@ -1,0 +1,56 @@
+"""Features of each decision of a program, for a network."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from memplace_agents.learning.factored_learner import EntryDecisions
+from memplace_agents.learning.rollouts import Turn
+from memplace_agents.search.cheap_plans import cheap_plans
+from memplace_agents.search.factored_programs import FactoredProgram
+from memplace_agents.search.preferences import finished
+from memplace_env.envs.malloc_game import MallocGameProblem
+from memplace_env.envs.malloc_game.flat import empty_flat
+from memplace_env.envs.malloc_game.plan_actions import preferences_of_plan
+from memplace_env.envs.malloc_game.state import ACTIONS
+from memplace_env.envs.one_shot import OneShotProblem
+from memplace_env.envs.one_shot.observation import node_features
+from memplace_env.program.program import Ints
+
+
+def entry_decisions(program: FactoredProgram) -> EntryDecisions:
+    """Return the decisions of a program with their features; of maps, the network alone says which are alike."""
+    problem, (legal, alike) = program.evaluator.env.problem, program.decisions
+    shared = None if isinstance(problem, OneShotProblem) else alike
+    return EntryDecisions(torch.from_numpy(features_of(problem)), torch.from_numpy(legal), shared)
+
+
+def features_of(problem: OneShotProblem | MallocGameProblem) -> NDArray[np.float32]:
+    """Return float32[M, F], what the network sees of the decisions that have a choice.
+
+    In one-shot problems that is the op, and whether the decision is about weights or results. In games the policy
+    decides without seeing the game: the features of a use are what the player sees there in the best game that is known
+    without a search.
+    """
+    if isinstance(problem, OneShotProblem):
+        nodes = node_features(problem.program)
+        kind = np.eye(2, dtype=np.float32)
+        features = np.concatenate([np.repeat(nodes, 2, axis=0), np.tile(kind, (len(nodes), 1))], axis=1)
+        movable: NDArray[np.float32] = features[problem.movable]
+        return movable
+    plans = np.stack([preferences_of_plan(problem, plan) for plan in cheap_plans(problem).values()])
+    preferred = plans[problem.latency_s(finished(problem, plans)).argmin()].astype(np.int64)
+    return seen_along(problem, preferred).observation
+
+
+def seen_along(problem: MallocGameProblem, actions: Ints) -> Turn:
+    """Return all decisions of the game along actions int64[U]; where one is illegal the nearest legal one is played."""
+    count, states = problem.num_decisions, problem.new_states(1)
+    profiles, rows = problem.profiles(states, flat=True), problem.observe_flat(states)
+    seen = Turn(empty_flat(count), np.empty((count, len(ACTIONS)), dtype=bool), np.arange(count))
+    for use in range(count):
+        seen.observation[use], seen.legal[use] = rows[0], problem.legal(states)[0]
+        problem.step(states, actions[use : use + 1], profiles, rows)
+    return seen

@@ -1,0 +1,6 @@
+"""Policy gradients for whole plans, without a value function; games use by use as an option."""
+
+from memplace_agents.plan_gradient.plan_gradient_agent import PlanGradient
+from memplace_agents.plan_gradient.plan_gradient_config import PlanGradientConfig
+
+__all__ = ["PlanGradient", "PlanGradientConfig"]

@@ -1,0 +1,73 @@
+"""Policy gradients for whole plans, in both formulations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from memplace_agents.learning.entry_features import entry_decisions
+from memplace_agents.learning.flat_policy import FlatPolicy
+from memplace_agents.learning.learning_agent import LearningAgent
+from memplace_agents.learning.training import TrainingRun
+from memplace_agents.plan_gradient.factored_run import FactoredRun
+from memplace_agents.plan_gradient.in_turn.game_episodes import GameEpisodes
+from memplace_agents.plan_gradient.in_turn.game_run import GameRun
+from memplace_agents.plan_gradient.plan_gradient_config import PlanGradientConfig
+from memplace_agents.search.evaluator import GameEvaluator, OneShotEvaluator
+from memplace_agents.search.factored_programs import program_of
+from memplace_env._lib.errors import AgentError
+from memplace_env.envs.many.many_env import ManyProgramsEnv
+
+
+class PlanGradient(LearningAgent[OneShotEvaluator | GameEvaluator, FlatPolicy]):
+    """Risk-seeking policy gradient (Petersen et al., arXiv 1912.04871) that samples whole plans.
+
+    The policy decides all entries of an assignment, or all uses of a game, at once, and learns from the best of each
+    round by rank, with clipped gradient steps and without a value function. In games of programs that are drawn, or
+    with the setting `in_turn`, it is proximal policy optimisation (Schulman et al., arXiv 1707.06347) instead: it sees
+    the game and decides use by use. Every plan tried while it learns counts, after those of the rules, so that it is
+    never worse than the best of these.
+
+    The config is a `PlanGradientConfig`. The policy is a `FlatPolicy`, which may come from other programs: in one-shot
+    environments from a machine with as many levels, in mallocGame from any game. All other arguments are those of
+    `LearningAgent`.
+    """
+
+    settings = PlanGradientConfig
+    network = FlatPolicy
+    rounds_between_checkpoints = 20
+
+    def new_run(self, evaluators: Sequence[OneShotEvaluator | GameEvaluator], seed: int) -> TrainingRun[FlatPolicy]:
+        """Return a run on environments of one formulation.
+
+        Raises:
+            AgentError: if the environments or the given policy do not fit together.
+        """
+        games: list[Any] = [evaluator for evaluator in evaluators if isinstance(evaluator, GameEvaluator)]
+        levels = {evaluator.env.accelerator.num_levels for evaluator in evaluators}
+        if (0 < len(games) < len(evaluators)) or (not games and len(levels) > 1):
+            raise AgentError(
+                f"{self.name} trains on environments of one formulation and on machines with equally many levels; "
+                "pass such environments."
+            )
+        if games and (self.config.in_turn or any(isinstance(some.env, ManyProgramsEnv) for some in games)):
+            self._check(GameEpisodes.inputs, GameEpisodes.actions)
+            return GameRun(self.config.games_in_turn, games, self.policy, seed)
+        programs = [program_of(evaluator) for evaluator in evaluators]
+        decisions = [entry_decisions(program) for program in programs]
+        self._check(decisions[0].inputs, decisions[0].actions)
+        settings = self.config.games if games else self.config.one_shot
+        return FactoredRun(settings, programs, decisions, self.policy, seed)
+
+    def _check(self, inputs: int, actions: int) -> None:
+        """Refuse a policy of other environments.
+
+        Raises:
+            AgentError: if the policy is one.
+        """
+        options = {} if self.policy is None else self.policy.options
+        if options and (options["inputs"], options["actions"]) != (inputs, actions):
+            raise AgentError(
+                f"The policy has {options['inputs']} inputs and {options['actions']} actions, where {inputs} and "
+                f"{actions} are needed; pass one that was trained in this formulation, with as many memory levels."
+            )

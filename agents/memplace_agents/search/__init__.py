@@ -1,0 +1,1 @@
+"""What searches share: evaluation, budgets and races, first plans, moves, stages."""

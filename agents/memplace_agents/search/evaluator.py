@@ -1,0 +1,134 @@
+"""Evaluators of one-shot assignments and of finished games, with which agents search."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+import numpy as np
+from numpy.typing import NDArray
+
+from memplace_agents.search.accounting import Evaluator, made
+from memplace_agents.solution import Callback
+from memplace_env.envs.malloc_game import MallocGameEnv
+from memplace_env.envs.one_shot import OneShotEnv
+from memplace_env.envs.one_shot.reward import egrl_reward, speedup_reward
+from memplace_env.envs.placement_env import formulation_of
+from memplace_env.envs.registration import Formulation
+from memplace_env.placement.compiler import all_backing_report
+from memplace_env.placement.memory_plan import MemoryPlan
+from memplace_env.program.program import Ints
+
+__all__ = ["Evaluated", "Evaluator", "GameEvaluator", "OneShotEvaluator", "evaluator_for"]
+
+
+class Evaluated(NamedTuple):
+    """Results of evaluated assignments.
+
+    Attributes:
+        reward: float64[B], the environment's; where that is the plain speed-up, the reward "egrl" instead, by which
+            agents tell assignments that fit from those that the compiler had to change.
+        repaired_reward: float64[B], reward of the assignment that the compiler made of each.
+        latency_s: float64[B].
+        reassigned: float64[B], EGRL's epsilon, 0 if the compiler kept the assignment.
+        level: int8[B, K], level that the compiler gave each tensor.
+    """
+
+    reward: NDArray[np.float64]
+    repaired_reward: NDArray[np.float64]
+    latency_s: NDArray[np.float64]
+    reassigned: NDArray[np.float64]
+    level: NDArray[np.int8]
+
+
+class OneShotEvaluator(Evaluator):
+    """Evaluates one-shot assignments within a budget, and keeps the best plan.
+
+    Every plan that the compiler makes of an assignment counts, whether it had to reassign tensors or not.
+    """
+
+    env: OneShotEnv
+    formulation = Formulation.ONE_SHOT
+    refusal = "a one-shot environment; this agent plays MemPlace-...-v0."
+
+    @property
+    def baseline_s(self) -> float:
+        """Latency of native's plan."""
+        return self.env.problem.native_report.latency_s
+
+    def __call__(self, assignments: NDArray[np.integer]) -> Evaluated:
+        """Evaluate the first `remaining` of these assignments, int[B, 2T]."""
+        assignments = assignments[: self.remaining]
+        scores = self.env.score(assignments)[1]
+        if self._race is not None and len(assignments):
+            measured = self._measured(scores.latency_s, lambda row: self._key_and_maker(assignments[row].copy()))
+            scores = scores.slowed(measured / scores.latency_s)
+        if len(assignments):
+            best = int(scores.latency_s.argmin())
+            best_s = scores.latency_s[best].item()
+            self._account(len(assignments), best_s, lambda: self.env.problem.compile(assignments[best]).plan)
+        reward = egrl_reward(scores) if self.env.reward is speedup_reward else self.env.reward_of(scores)
+        repaired = self.env.reward_of(scores._replace(reassigned=np.zeros(len(assignments))))
+        return Evaluated(reward, repaired, scores.latency_s, scores.reassigned, scores.level)
+
+    def _key_and_maker(self, assignment: NDArray[np.integer]) -> tuple[bytes, Callable[[], MemoryPlan]]:
+        return assignment.tobytes(), lambda: self.env.problem.compile(assignment).plan
+
+
+class GameEvaluator(Evaluator):
+    """Counts finished games, and keeps the plan of the best."""
+
+    env: MallocGameEnv
+    formulation = Formulation.GAME
+    refusal = "an environment of mallocGame; this agent plays MallocGame-...-v0."
+
+    @property
+    def baseline_s(self) -> float:
+        """Latency with everything in the backing memory."""
+        return all_backing_report(self.env.task).latency_s
+
+    def offer_states(self, states: Ints, games: int | None = None) -> NDArray[np.float64]:
+        """Count finished games and keep the plan of the best if it is faster than all before.
+
+        Args:
+            states: int64[B, size]; B may be 0, as time may run out between two checks of `remaining`.
+            games: number of games played to find these; B if None.
+
+        Returns:
+            The latencies in seconds, float64[B].
+        """
+        problem = self.env.problem
+        if not len(states):
+            return np.empty(0)
+        latency = problem.final_latency_s(states)
+        latency = self._measured(latency, lambda row: self._key_and_maker(states[row].copy()))
+        best = int(latency.argmin())
+        count = len(states) if games is None else games
+        self._account(count, latency[best].item(), lambda: problem.plan(states[best]))
+        return latency
+
+    def _key_and_maker(self, state: Ints) -> tuple[bytes, Callable[[], MemoryPlan]]:
+        return state.tobytes(), lambda: self.env.problem.plan(state)
+
+
+def evaluator_for(
+    env: str | gym.Env[Any, Any],
+    formulations: Sequence[Formulation],
+    *,
+    budget: int,
+    callback: Callback | None = None,
+    time_limit: float | None = None,
+    seed: int = 0,
+    workers: int = 1,
+) -> OneShotEvaluator | GameEvaluator:
+    """Return the evaluator of an environment for an agent that plays these formulations.
+
+    Raises:
+        AgentError: if the environment has another formulation, or the budget or the time is out of range.
+        EnvError: if the agent plays both formulations and the environment does not declare its own.
+    """
+    env = made(env)
+    formulation = formulations[0] if len(formulations) == 1 else formulation_of(env)
+    kind = GameEvaluator if formulation == Formulation.GAME else OneShotEvaluator  # a plain "game", too
+    return kind(env, budget=budget, callback=callback, time_limit=time_limit, seed=seed, workers=workers)

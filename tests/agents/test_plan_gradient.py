@@ -1,0 +1,317 @@
+"""Plan gradients: budgets, seeds, masks, files, planted optima, several programs, and runs that go on after any end."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+
+from memplace_agents import BestRule, PlanGradient, PlanGradientConfig, make_agent
+from memplace_agents.built_in_agents import CHECKPOINT, CHECKPOINT_BYTES, CURVES, POLICY
+from memplace_agents.greedy_player import GreedyPlayer
+from memplace_agents.learning import safe_files
+from memplace_agents.learning.entry_features import entry_decisions
+from memplace_agents.learning.factored_learner import FactoredSettings
+from memplace_agents.learning.flat_policy import FlatPolicy
+from memplace_agents.learning.policy_file import load_policy, save_policy
+from memplace_agents.plan_gradient.factored_run import FactoredRun
+from memplace_agents.plan_gradient.in_turn.game_episodes import GameEpisodes
+from memplace_agents.plan_gradient.in_turn.game_run import GameRun
+from memplace_agents.plan_gradient.in_turn.on_policy_settings import OnPolicySettings
+from memplace_agents.plan_gradient.plan_gradient_config import CONFIGS
+from memplace_agents.search import factored_programs as programs
+from memplace_agents.search.cheap_plans import cheap_plans
+from memplace_agents.search.evaluator import GameEvaluator, evaluator_for
+from memplace_agents.search.factored_programs import program_of
+from memplace_agents.search.preferences import by_role, finished
+from memplace_env._lib.errors import AgentError, EnvError
+from memplace_env.envs.malloc_game import MallocGameEnv
+from memplace_env.envs.malloc_game.plan_actions import preferences_of_plan
+from memplace_env.envs.one_shot import OneShotEnv
+from memplace_env.placement.simulator import evaluate_plan
+from memplace_env.placement.synthetic import planted, random_dag
+from memplace_env.placement.validation import violations
+from tests.agents.planted import optimum_ps, planted_env, reach
+from tests.patience import patience
+
+FORMULATIONS = ["one-shot", "game"]
+CASES = [("one-shot", False), ("game", False), ("game", True)]
+"""Formulations, and whether decisions are taken in turn."""
+AT_ONCE = FactoredSettings(least_samples=8, width=8)
+SMALL = PlanGradientConfig(
+    AT_ONCE,
+    AT_ONCE,
+    OnPolicySettings(envs=4, steps=6, minibatch=16, width=8, warm_up=0.5, imitation=0.1, table_rate=0.01),
+)
+"""Quick settings, in which rounds end within games."""
+
+
+def small(in_turn=False, **options):
+    return PlanGradient(replace(SMALL, in_turn=in_turn), **options)
+
+
+def small_env(formulation, seed=3):
+    if formulation == "one-shot":
+        return OneShotEnv(random_dag(seed, ops=8, largest=60_000_000), "nnp-i")
+    return MallocGameEnv(random_dag(seed, ops=5, largest=60_000_000), "tpu-v4i")
+
+
+@pytest.mark.parametrize(("formulation", "in_turn"), CASES)
+def test_solutions_are_valid_add_up_and_begin_with_the_rules(formulation, in_turn):
+    env, calls = small_env(formulation), []
+    solution = small(in_turn).solve(env, budget=90, seed=1, callback=calls.append)
+    assert violations(env.task, solution.plan) == []
+    report = evaluate_plan(env.task, solution.plan)
+    assert report.latency_s == solution.report.latency_s == solution.history[-1].latency_s
+    assert solution.evaluations == calls[-1].evaluations == 90
+    assert solution.outcome == "feasible"
+    latencies = [progress.latency_s for progress in solution.history]
+    assert latencies == sorted(set(latencies), reverse=True)
+    rules = [evaluate_plan(env.task, plan).latency_s for plan in cheap_plans(env.problem).values()]
+    assert solution.report.latency_s <= min(rules)
+
+
+@pytest.mark.parametrize(("formulation", "in_turn"), CASES)
+def test_same_seed_same_plan(formulation, in_turn):
+    env = small_env(formulation)
+    calls = {run: [] for run in range(3)}
+    plans = [
+        small(in_turn)
+        .solve(env, budget=80, seed=(7, 7, 8)[run], callback=lambda p, run=run: calls[run].append(p[::2]))
+        .plan
+        for run in calls
+    ]
+    assert plans[0] == plans[1]
+    assert calls[0] == calls[1]
+
+
+@pytest.mark.parametrize("formulation", FORMULATIONS)
+def test_budget_and_time_limit_end_a_search(formulation):
+    env = small_env(formulation)
+    assert small().solve(env, budget=1).evaluations == 1
+    solution = small(in_turn=formulation == "game").solve(env, budget=10**7, time_limit=0.5)
+    assert solution.seconds < patience(10)
+    assert solution.evaluations < 10**7
+
+
+@pytest.mark.parametrize(("topology", "ops", "seed"), [("diamond", 16, 6), ("fan-out", 8, 1), ("fan-out", 8, 5)])
+def test_planted_optima_that_no_rule_finds_are_reached(topology, ops, seed):
+    env = planted_env(topology, ops=ops, seed=seed)
+    assert BestRule().solve(env).report.latency_ps > optimum_ps(env)
+    reach(PlanGradient(), env, 4000)
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+def test_a_planted_optimum_of_the_game_is_reached(config):
+    """The greedy player does not, nor do 998 of 1,000 random games."""
+    env = MallocGameEnv(planted("chain", ops=10, seed=2, accelerator="tpu-v4i").program, "tpu-v4i")
+    assert GreedyPlayer().solve(env).report.latency_ps > env.task.costs.compute_ps.sum()
+    reach(PlanGradient(CONFIGS[config]), env, 4000)
+
+
+@pytest.mark.parametrize("config", ["default", "in-turn"])
+def test_games_are_decided_at_once_or_in_turn(config):
+    env = small_env("game")
+    run = PlanGradient(CONFIGS[config]).new_run([GameEvaluator(env, budget=9)], 0)
+    assert isinstance(run, GameRun if config == "in-turn" else FactoredRun)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_decisions_of_a_game_are_seen_in_the_best_game_of_the_rules(seed):
+    env = small_env("game", seed)
+    problem = env.problem
+    decisions, states = entry_decisions(program_of(GameEvaluator(env, budget=9))), problem.new_states(1)
+    assert decisions.legal.all()
+    assert decisions.inputs == GameEpisodes.inputs
+    best = min((evaluate_plan(problem.task, plan).latency_s, name) for name, plan in cheap_plans(problem).items())[1]
+    for row, action in zip(decisions.features, preferences_of_plan(problem, cheap_plans(problem)[best]), strict=True):
+        assert np.array_equal(row, problem.observe_flat(states)[0])
+        problem.play(states, np.array([action]))
+    roles = by_role(problem)
+    assert all((decisions.alike[roles.members[a:b]] == index).all() for index, (a, b) in enumerate(pairwise(roles.ptr)))
+
+
+@pytest.mark.parametrize(("formulation", "search"), [("one-shot", "local-search"), ("game", "game-local-search")])
+def test_a_stage_begins_with_the_best_plan_before_it(formulation, search):
+    program = random_dag(1, ops=20, largest=60_000_000)
+    env = OneShotEnv(program, "nnp-i") if formulation == "one-shot" else MallocGameEnv(program, "tpu-v4i")
+    evaluator = evaluator_for(env, [formulation], budget=1000)
+    found = make_agent(search).solve(env, budget=400)
+    rules = min(evaluate_plan(env.task, plan).latency_s for plan in cheap_plans(env.problem).values())
+    assert found.report.latency_s < rules
+    evaluator.offer(found.plan)
+    program = program_of(evaluator.part(0.5))
+    program.begin()
+    if formulation == "one-shot":
+        levels = env.problem.assignments_of(found.plan.tensor_levels(env.problem.program)[None])
+        choices = levels[0, env.problem.movable]
+    else:
+        choices = preferences_of_plan(env.problem, found.plan)
+    assert (program.best == choices).all(axis=1).any()
+
+
+def test_batches_of_games_end_with_the_time(monkeypatch):
+    """Choices are evaluated a few at a time, so a round that is longer than the time ends early."""
+    program, played = program_of(GameEvaluator(small_env("game"), budget=1000, time_limit=1000.0)), []
+
+    def slow(problem, preferences):
+        played.append(len(preferences))
+        program.evaluator._begin -= 600  # as if that had taken ten minutes
+        return finished(problem, preferences)
+
+    monkeypatch.setattr(programs, "finished", slow)
+    choices, times_s = program.evaluate(np.zeros((100, len(program.decisions.legal)), dtype=np.int64))
+    assert played[:2] == [programs.AT_A_TIME] * 2
+    assert sum(played) == len(choices) == len(times_s) == 2 * programs.AT_A_TIME
+
+
+def test_games_count_as_they_end():
+    env, rng = small_env("game"), np.random.default_rng(0)
+    evaluator = GameEvaluator(env, budget=9)
+    episodes = GameEpisodes(evaluator, 3)
+    returns, latencies, running = [], [], np.zeros(3)
+    while evaluator.remaining:
+        legal = episodes.turn().legal
+        before = len(latencies)
+        rewards, ended = episodes.step((rng.random(legal.shape) * legal).argmax(1))
+        running += rewards
+        returns += running[ended].tolist()
+        latencies += [None] * int(ended.sum())
+        running[ended] = 0
+        assert evaluator.evaluations == min(len(latencies), 9)
+        assert len(latencies) - before in range(4)
+    best = 1 - evaluator.best_latency_s / evaluator.baseline_s
+    assert 100 * best == pytest.approx(max(returns[:9]))
+
+
+def test_demonstrations_are_the_best_game():
+    env = small_env("game", seed=4)
+    evaluator = GameEvaluator(env, budget=100)
+    episodes = GameEpisodes(evaluator, 3)
+    assert episodes.demonstration() is None
+    episodes.begin()
+    assert not episodes.far
+    assert episodes.demonstration() is None
+    episodes.far = True
+    shown, states = episodes.demonstration(), env.problem.new_states(1)
+    actions = np.zeros((1, episodes.length), dtype=np.int64)
+    actions[0, shown.turn.entry] = shown.action
+    env.problem.replay(states, actions)
+    assert np.take_along_axis(shown.turn.legal, shown.action[:, None], 1).all()
+    assert (shown.turn.legal.sum(1) > 1).all()
+    assert env.problem.latency_s(states)[0] == episodes._best_s
+
+
+class DeathError(Exception):
+    """Ends a run in the middle."""
+
+
+def dies_at(evaluations):
+    def look(progress):
+        if progress.evaluations >= evaluations:
+            raise DeathError
+
+    return look
+
+
+def plain(value):
+    """Return a state without seconds, in a form that == compares bit for bit."""
+    if isinstance(value, torch.Tensor):
+        return str(value.dtype), tuple(value.shape), value.numpy().tobytes()
+    if isinstance(value, dict):
+        kept = {key: plain(part) for key, part in value.items() if key != "seconds"}
+        if isinstance(kept.get("history"), list):
+            kept["history"] = [part[::2] if isinstance(part, list) else part for part in kept["history"]]
+        return kept
+    return [plain(part) for part in value] if isinstance(value, list) else value
+
+
+def remembered(folder):
+    content = safe_files.load(folder / CHECKPOINT, "plan-gradient-run/2", CHECKPOINT_BYTES)
+    return plain(content), (folder / POLICY).read_bytes()
+
+
+@pytest.mark.parametrize(("formulation", "in_turn"), CASES)
+def test_a_run_that_dies_and_resumes_is_the_unbroken_run(formulation, in_turn, tmp_path):
+    envs, states = [small_env(formulation, seed) for seed in (3, 4)], []
+    for folder, deaths in (("whole", []), ("broken", [1, 40, 47, 79])):
+        for index, evaluations in enumerate(deaths):
+            with pytest.raises(DeathError):
+                small(in_turn, out=tmp_path / folder, resume=True, every=1 + index % 2).train(
+                    envs, budget=80, seed=5, callback=[None, dies_at(evaluations)]
+                )
+        trained = small(in_turn, out=tmp_path / folder, resume=True).train(envs, budget=80, seed=5)
+        plans = [(solution.plan, solution.evaluations) for solution in trained.solutions]
+        states.append((plans, remembered(tmp_path / folder)))
+    assert states[0] == states[1]
+
+
+def test_drawn_programs_are_trained_on_and_resumed():
+    """Games of all programs count; a run that goes on from a saved state is the unbroken run."""
+
+    def run(rounds, state=None):
+        evaluator = GameEvaluator(gym.make("MallocGame-Synthetic-v0").unwrapped, budget=10_000)
+        made = small().new_run([evaluator], 3)
+        made.begin() if state is None else made.load_state_dict(state)
+        first = evaluator.evaluations
+        for _ in range(rounds):
+            made.step()
+        return made, evaluator.evaluations - first
+
+    half, counted = run(60)
+    assert counted >= 4
+    whole, resumed = run(75)[0], run(15, half.state_dict())[0]
+    assert plain(whole.state_dict()) == plain(resumed.state_dict())
+
+
+@pytest.mark.parametrize("formulation", FORMULATIONS)
+def test_damaged_checkpoints_are_refused(formulation, tmp_path):
+    env = small_env(formulation)
+    small(out=tmp_path).solve(env, budget=40)
+    kind = "plan-gradient-run/2"
+    content = safe_files.load(tmp_path / CHECKPOINT, kind, CHECKPOINT_BYTES)
+    learner = content["run"]["learner"]
+    learner["policy"]["layers.0.bias"] = learner["policy"]["layers.0.bias"] * float("nan")
+    safe_files.save(tmp_path / CHECKPOINT, kind, content)
+    with pytest.raises(AgentError, match="damaged"):
+        small(out=tmp_path, resume=True).solve(env, budget=50)
+
+
+@pytest.mark.parametrize("formulation", FORMULATIONS)
+def test_policies_are_saved_and_started_from(formulation, tmp_path):
+    env = small_env(formulation)
+    small(out=tmp_path).solve(env, budget=64)
+    assert list((tmp_path / CURVES).rglob("events*"))
+    small(policy=tmp_path / POLICY, out=tmp_path / "again").solve(small_env(formulation, 1), budget=1)
+    before, after = (load_policy(folder / POLICY, FlatPolicy) for folder in (tmp_path, tmp_path / "again"))
+    assert all(torch.equal(before.state_dict()[name], weight) for name, weight in after.state_dict().items())
+
+
+def test_foreign_policies_are_refused(tmp_path):
+    path = tmp_path / POLICY
+    with pytest.raises(AgentError, match="no file"):
+        PlanGradient(policy=path)
+    save_policy(path, FlatPolicy(5, 4, 3))
+    for formulation in FORMULATIONS:
+        with pytest.raises(AgentError, match="5 inputs and 3 actions"):
+            PlanGradient(policy=path).solve(small_env(formulation), budget=1)
+        small(out=tmp_path / formulation).solve(small_env(formulation), budget=1)
+        own = load_policy(tmp_path / formulation / POLICY, FlatPolicy)
+        with torch.no_grad():
+            for weight in own.parameters():
+                weight.fill_(3e38)
+        with pytest.raises(AgentError, match="computes no numbers"):
+            PlanGradient(policy=own).solve(small_env(formulation), budget=1)
+
+
+def test_nonsense_is_refused():
+    with pytest.raises(AgentError, match="at least 1"):
+        PlanGradient().solve(planted_env(), budget=0)
+    with pytest.raises(AgentError, match="time limit"):
+        PlanGradient().solve(small_env("game"), time_limit=0)
+    with pytest.raises(AgentError, match="one formulation"):
+        PlanGradient().train([small_env("game"), small_env("one-shot")])
+    with pytest.raises(EnvError, match="formulation"):
+        PlanGradient().solve(gym.make("CartPole-v1"))
