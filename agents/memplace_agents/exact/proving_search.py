@@ -1,4 +1,4 @@
-"""What both exact searches share: their bounds beside the best plan, the question after a proof, a second proof."""
+"""The base of both exact searches: bounds beside the best plan, the question after a proof, a second proof."""
 
 from __future__ import annotations
 
