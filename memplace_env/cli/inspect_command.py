@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from memplace_env.cli.console import print_json, stdout
+from memplace_env.cli.env_ids import posed_by
 from memplace_env.cli.model_flags import ModelFlags, model_flags
 from memplace_env.cli.shared_options import JsonFlag, Model
 from memplace_env.placement.workloads import symbolic_dims
@@ -25,8 +26,6 @@ def inspect(
     --json prints sizes in bytes, times in seconds, op_types, top_ops and with --ops every_op; 'extremes' has what is
     memory-bound with everything in the backing memory and with everything in the fastest level.
     """
-    from memplace_env.cli.env_ids import posed_by
-
     model, flags = flags.registered(model, posed_by(model))
     from memplace_env.report.inspection.inspection import inspect_task
     from memplace_env.report.inspection.inspection_tables import inspection_tables

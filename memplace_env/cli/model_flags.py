@@ -10,6 +10,7 @@ import typer
 
 from memplace_env._lib.errors import MemPlaceError, PlanError
 from memplace_env.cli.console import note
+from memplace_env.cli.env_ids import is_env_id, posed_by, settings_of_id
 from memplace_env.cli.shared_options import Command, gathered
 from memplace_env.envs.registration import Formulation, formulation_of_id
 
@@ -117,8 +118,6 @@ class ModelFlags:
         Raises:
             MemPlaceError: if the model is an id, see `of_id`, that cannot be played in the formulation.
         """
-        from memplace_env.cli.env_ids import is_env_id, posed_by
-
         traits = posed_by(model, formulation).traits
         if is_env_id(model):
             return self.of_id(model)
@@ -146,7 +145,6 @@ class ModelFlags:
         Raises:
             MemPlaceError: if there is no such id, or it names no program.
         """
-        from memplace_env.cli.env_ids import is_env_id, settings_of_id
         from memplace_env.machine.accelerator import load_accelerator
 
         if not is_env_id(model):

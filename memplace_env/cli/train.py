@@ -11,6 +11,7 @@ import typer
 from memplace_env._lib.errors import AgentError, MemPlaceError
 from memplace_env.cli.agent_choice import built_in_learners, check_plays, choose_learner
 from memplace_env.cli.console import note, print_json, stdout
+from memplace_env.cli.env_ids import is_env_id, posed_by, registered_envs
 from memplace_env.cli.learner_flags import LearnerFlags, learner_flags
 from memplace_env.cli.model_flags import ModelFlags, model_flags
 from memplace_env.cli.shared_options import JsonFlag, PlayedFormulation
@@ -84,7 +85,6 @@ def _check_envs(spec: AgentSpec, envs: list[str]) -> None:
 
 def _make(name: str, flags: ModelFlags, formulation: Formulation | None, spec: AgentSpec) -> Env:
     """Return the environment with that id, or of a model, if the agent plays it; of an id in steps the one-shot one."""
-    from memplace_env.cli.env_ids import is_env_id, posed_by
     from memplace_env.cli.environments import make_env, make_registered
     from memplace_env.envs.one_shot import OneShotEnv
 
@@ -121,7 +121,6 @@ def _show(job: TrainingJob, runs: list[dict[str, Any]]) -> None:
 def _command(job: TrainingJob, policy: str) -> str:
     """Return the command line that solves the first environment with a policy."""
     from memplace_agents.registry import DEFAULTS
-    from memplace_env.cli.env_ids import is_env_id, registered_envs
 
     name, env = next(iter(job.envs.items()))
     drawn = is_env_id(name) and "split" in registered_envs()[name].kwargs

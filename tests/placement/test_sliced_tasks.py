@@ -32,7 +32,7 @@ def test_shares_that_make_no_sense_are_refused(share: object) -> None:
 
 @pytest.mark.parametrize("share", [1e-7, 5e-324])
 def test_shares_of_bombs_are_refused(share: float) -> None:
-    """By `gym.make` and in plans, which resolve tasks alike; auto takes a coarser share."""
+    """Tasks for plans and `gym.make` are resolved alike."""
     with pytest.raises(WorkloadError, match="and 400,000 are the most that are read; pass a larger share"):
         resolve_task("GPT2", "edge-tpu", slices=share)
     with pytest.raises(WorkloadError, match="pass a larger share"):

@@ -229,14 +229,12 @@ def _suspect_uses(task: Task, plan: MemoryPlan, block_ready: Ints, backing_ready
 
 def _backing(task: Task, plan: MemoryPlan) -> list[Violation]:
     """Return violations of `backing`."""
-    if fits_backing(task, plan):
-        return []
     memory = task.accelerator.levels[task.backing]
     message = (
         f"{memory.name} has {memory.capacity_bytes:,} bytes, and no layout was found of all that the plan keeps there "
         "at once; take a chip with more of it, or a smaller batch."
     )
-    return [Violation("backing", message)]
+    return [] if fits_backing(task, plan) else [Violation("backing", message)]
 
 
 def _aliases(task: Task, plan: MemoryPlan) -> list[Violation]:
