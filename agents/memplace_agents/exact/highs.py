@@ -240,8 +240,9 @@ def find_below(program: LinearProgram, value: float, clock: Clock | None = None)
     answer = uninterrupted(solve(program, clock=clock, presolve=False, question=value))
     if answer.bound > value:
         return False
-    found = answer.values is not None and program.holds(answer.values)
-    return True if found and float(program.cost @ answer.values) + program.offset < value else None
+    values = answer.values
+    found = values is not None and program.holds(values) and float(program.cost @ values) + program.offset < value
+    return True if found else None
 
 
 def relax(
