@@ -96,7 +96,7 @@ def measured() -> dict[str, dict[str, Any]]:
 def measured_slices() -> dict[str, dict[str, Any]]:
     """Return the same of `sliced-ids`."""
     table = {}
-    for record in filter(sliced_ids.passes, sliced_ids.EXPERIMENTS[0].recorded()):
+    for record in filter(sliced_ids.has_id, sliced_ids.EXPERIMENTS[0].recorded()):
         formulation = Formulation(record["formulation"])
         traits, name = formulation.traits, f"{record['name']}-{sliced_ids.END}"
         settings = traits.variants[name]
