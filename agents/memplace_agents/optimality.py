@@ -18,7 +18,7 @@ WEAK_DUALITY, BRANCH_AND_BOUND = "weak duality", "branch and bound"
 
 
 class Proof(NamedTuple):
-    """How a bound was proven.
+    """The proof of a bound.
 
     Attributes:
         sound_s: bound in seconds that rests on weak duality, which a few sums check, and not on a solver's tree.

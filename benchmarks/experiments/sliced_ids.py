@@ -1,4 +1,4 @@
-"""What slices gain in the settings of registered ids; those of suite sliced-v1 have ids `...-Sliced-v0`.
+"""Gain by slices in the settings of registered ids; those of suite sliced-v1 have ids `...-Sliced-v0`.
 
 The rule. Each registered id's setting is cut at `SHARE`. Its best sliced plan is the fastest of density-greedy's and
 the exact agent's for maps, as the experiment `slices` measures them, and of XLA's public option sets', the greedy

@@ -35,7 +35,7 @@ def search(best: float, sound: int, claimed: int, faster: bool | None, program: 
             def _prove(self) -> None:
                 self._claim = module.Claim(claimed - 5, program)
 
-        clock = SimpleNamespace(meter=SimpleNamespace(now=5.0), part=lambda seconds: seconds)
+        clock = SimpleNamespace(meter=SimpleNamespace(now=5.0, counts_work=True), part=lambda seconds: seconds)
         evaluator = SimpleNamespace(incumbent_latency_s=best * PS, env=SimpleNamespace(task=None), retract=lambda: None)
         found = Search(evaluator, 0.5, clock, sound)
         found._claim = module.Claim(claimed, program)

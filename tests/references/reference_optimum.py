@@ -40,7 +40,7 @@ MOST = 500_000
 
 
 class Puzzle(NamedTuple):
-    """What is given: a task's arrays, the least time of ops t..T-1 for each t, and what is asked for."""
+    """A task's arrays, the least time of ops t..T-1 for each t, and what is asked for."""
 
     costs: Costs
     op: Ints
@@ -59,7 +59,7 @@ class Puzzle(NamedTuple):
 
 
 class Trial(NamedTuple):
-    """What has been decided for the uses so far, and the best of all plans.
+    """The decisions for the uses so far, and the best of all plans.
 
     Attributes:
         level: int64[U]; `ports` int64[T, L], picoseconds of the uses that each level serves.

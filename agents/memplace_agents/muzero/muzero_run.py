@@ -20,7 +20,7 @@ from memplace_agents.search.evaluator import GameEvaluator
 from memplace_env.envs.many.many_env import ManyProgramsEnv
 
 EPOCHS = 4
-"""How often each decision of a round is trained on; our choice."""
+"""Times that each decision of a round is trained on; our choice."""
 IMITATION_STEPS = 50
 """Gradient steps of a fresh network on the best game of all rules, before the first round; our choice."""
 

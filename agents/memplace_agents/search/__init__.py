@@ -1,1 +1,1 @@
-"""What searches share: evaluation, budgets and races, first plans, moves, stages."""
+"""The common parts of searches: evaluation, budgets and races, first plans, moves, stages."""
