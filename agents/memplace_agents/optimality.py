@@ -59,27 +59,27 @@ def surviving_bound(latency_s: float, bound_s: float | None, proof: Proof | None
     """
     if bound_s is None or not contradicts(latency_s, bound_s):
         return bound_s, proof
-    prover = (proof and proof.solver) or "an agent"
+    prover = "an agent" if proof is None else proof.solver or WEAK_DUALITY
     warn_of_false_bound(round(bound_s / PS), round(latency_s / PS), prover)
     if proof is None or not proof.sound_s or contradicts(latency_s, proof.sound_s):
         return None, None
     return proof.sound_s, Proof(proof.sound_s)
 
 
-def warn_of_false_bound(bound_ps: int, latency_ps: int, prover: str) -> None:
+def warn_of_false_bound(bound_ps: int, latency_ps: int, prover: str, refuted: bool = False) -> None:
     """Warn that a bound does not count, as there is a faster solution than it allows.
 
     Args:
         bound_ps: the false bound.
         latency_ps: latency of the best plan.
         prover: name and version of what proved the bound.
+        refuted: whether the prover itself, asked without presolve, finds a solution below the bound.
     """
+    finds = " Without presolve it finds a solution below that bound itself." if refuted else ""
     LOGGER.warning(
-        "The bound of %d ps that %s proved is false and does not count; the best plan takes %d ps. Please report it, "
+        "The bound of %d ps that %s proved is false and does not count; the best plan takes %d ps.%s Please report it, "
         "with the command and its model, at https://github.com/memplace/memplace/issues.",
-        bound_ps,
-        prover,
-        latency_ps,
+        *(bound_ps, prover, latency_ps, finds),
     )
 
 

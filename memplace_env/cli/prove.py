@@ -43,7 +43,9 @@ def prove(
     second_opinion: Annotated[
         bool, typer.Option("--second-opinion", help="Ask SCIP, too: needs pip install 'memplace[audit]'.")
     ] = False,
-    seconds: Annotated[float, typer.Option("--seconds", help="Seconds for the second opinion at most.")] = 60.0,
+    seconds: Annotated[
+        float, typer.Option("--seconds", help="Processor seconds of each question to SCIP at most.")
+    ] = 60.0,
     json: JsonFlag = False,
 ) -> None:
     """Say how far a plan may be from the optimum, of which plans that is proven, and by which solver.
@@ -63,7 +65,7 @@ def prove(
     from memplace_agents.exact import scip
     from memplace_agents.exact.exact_agent import DYNAMIC_WORK, MAPS_WORK
     from memplace_agents.exact.second_opinion import ENDLESS, Audit
-    from memplace_agents.optimality import contradicts, is_optimal
+    from memplace_agents.optimality import contradicts, is_optimal, surviving_bound
     from memplace_env.cli.agent_run import Limits, new_bar, search
     from memplace_env.cli.interrupts import in_thread
     from memplace_env.cli.output import check_folder, default_folder
@@ -71,6 +73,8 @@ def prove(
     from memplace_env.report.plans.evaluated_plan import EvaluatedPlan
 
     if second_opinion:
+        if not seconds > 0:
+            raise AgentError(f"--seconds must be more than 0, not {seconds:g}.")
         scip.new_model()
     saved = None
     if plan is None:
@@ -87,11 +91,18 @@ def prove(
         raise AgentError(f"{agent.name} proved no bound ({solution.outcome}).")
     best, bound_s = given or EvaluatedPlan(solution.plan, solution.report), solution.bound_s
     latency_s = best.report.latency_s
-    if formulation is Formulation.ONE_SHOT and contradicts(latency_s, bound_s):
+    if formulation is Formulation.ONE_SHOT and len(best.plan.transfers) and contradicts(latency_s, bound_s):
         raise PlanError(f"{plan} is faster than plans can be that move no tensors; pass --formulation dynamic.")
-    optimal = is_optimal(latency_s, bound_s)
+    left_s, proof = surviving_bound(latency_s, bound_s, solution.proof)
+    if left_s is None or proof is None:
+        raise PlanError(f"{plan} is faster than the bound that {agent.name} proved, which is false; please report it.")
+    bound_s, optimal = left_s, is_optimal(latency_s, left_s)
     outcome: Outcome = "optimal" if optimal else "feasible"
-    solution = replace(solution, plan=best.plan, report=best.report, outcome=outcome)
+    proof = proof._replace(checked=proof.checked and optimal)
+    solution = replace(solution, bound_s=bound_s, proof=proof, outcome=outcome)
+    if given is not None:  # what the agent found is not what is proven of
+        solution = replace(solution, plan=best.plan, report=best.report, agent=agent.name, stage_results=())
+        solution = replace(solution, backing_port_s=None, backing_port_before_s=None)
     opinion, faster = None, None
     if second_opinion:
         audit = Audit(env, best.plan, formulation, seconds)

@@ -215,12 +215,16 @@ class ProvesLate(Exact):
         return Verdict("feasible", 0.999 * evaluator.best_latency_s, proof=Proof(1e-9, "HiGHS 1.15.1", True))
 
 
-def test_a_plan_of_a_later_stage_voids_a_bound():
-    evaluator = OneShotEvaluator(OneShotEnv(*MAP), budget=500)
+def test_a_plan_of_a_later_stage_voids_a_bound(caplog):
+    """The warning names what proved it, and no progress after the better plan shows a bound above that."""
+    shown = []
+    evaluator = OneShotEvaluator(OneShotEnv(*MAP), budget=500, callback=shown.append)
     verdict = run_stages(evaluator, [Stage(ProvesLate(), 0.1, proof=True), Stage(Exact(), 0.9)], 0)
     assert verdict.outcome == "optimal"
     assert 0 < verdict.bound_s <= evaluator.best_latency_s
     assert not verdict.proof.presolve
+    assert "HiGHS 1.15.1 proved is false" in caplog.text
+    assert shown[-1].bound_s is None or shown[-1].bound_s <= shown[-1].latency_s
 
 
 @pytest.mark.parametrize(

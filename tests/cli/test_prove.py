@@ -49,6 +49,8 @@ def test_a_slow_plan_is_answered_with_a_faster_one(run, parsed, saved, tmp_path)
     assert result.exit_code == 1
     found = json.loads(result.stdout)
     assert (found["outcome"], found["second_opinion"]["answer"]) == ("feasible", "yes")
+    assert not found["proof"]["checked"]
+    assert found["backing_port_s"] is None
     assert found["report"] == parsed("simulate", MODEL, saved)["report"]
     faster = parsed("simulate", MODEL, found["faster_plan"])["report"]["latency_s"]
     assert round(faster * 1e12) == found["second_opinion"]["faster_ps"] < found["second_opinion"]["latency_ps"]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from memplace_agents.exact.clock import Clock
 from memplace_agents.exact.highs import LinearProgram, find_below, solver_name
-from memplace_agents.optimality import OPTIMAL_GAP, Proof, warn_of_false_bound
+from memplace_agents.optimality import OPTIMAL_GAP, WEAK_DUALITY, Proof, warn_of_false_bound
 from memplace_agents.search.evaluator import Evaluator
 from memplace_agents.solution import Verdict
 from memplace_env._lib.units import PS
@@ -88,7 +88,7 @@ class ProvingSearch(ABC):
     def check(self) -> None:
         """Ask the program of a proof, without presolve, for a solution that is faster than the plan by more than 1e-4.
 
-        It may take as long as the proof. A yes makes the bound `contradicted`.
+        It may take as long as the search for the proof. A yes makes the bound `contradicted`.
 
         Raises:
             KeyboardInterrupt: if an interrupt ended it.
@@ -147,8 +147,9 @@ class ProvingSearch(ABC):
         """Prove a bound from the best plan on."""
 
     def _void(self) -> None:
-        warn_of_false_bound(self.bound_ps, round(self.best_ps), solver_name())
-        self._claim, self._refuted = Claim(), False
+        treed = self._refuted or self._claim.bound_ps > self._sound_ps
+        warn_of_false_bound(self.bound_ps, round(self.best_ps), solver_name() if treed else WEAK_DUALITY, self._refuted)
+        self._claim, self._refuted, self._checked = Claim(), False, False
         if self.best_ps < self._sound_ps:
             self._sound_ps = 0
         self.evaluator.retract()

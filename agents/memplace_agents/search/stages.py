@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple, cast
 
 from memplace_agents.base import Agent
-from memplace_agents.optimality import contradicts, is_optimal
+from memplace_agents.optimality import contradicts, is_optimal, surviving_bound
 from memplace_agents.search.evaluator import Evaluator
 from memplace_agents.solution import Outcome, Verdict
 from memplace_env._lib.errors import AgentError
@@ -85,7 +85,11 @@ def run_stages(
             if verdict.interrupted:
                 raise KeyboardInterrupt
             if prover is not None and contradicts(evaluator.best_latency_s, best.bound_s or 0.0):
+                surviving_bound(evaluator.best_latency_s, best.bound_s, best.proof)  # which warns
+                evaluator.retract()
                 best = cast(Any, prover.agent).prove_again(evaluator.part(1.0))
+                if best.interrupted:
+                    raise KeyboardInterrupt
         if finish is not None and provable and not last.proof:
             finish(evaluator)
     outcome: Outcome = "optimal" if is_optimal(evaluator.best_latency_s, best.bound_s) else "feasible"

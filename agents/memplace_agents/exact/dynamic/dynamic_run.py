@@ -126,8 +126,9 @@ class DynamicSearch(ProvingSearch):
     def _prove(self) -> None:
         """Run branch and bound from the best plan on; all of the time that is left is for it."""
         self.search.bound_ps, self.search.claim = float(self._sound_ps), Claim()
-        self._begin()
-        self._tree(share=1.0)
+        if is_tractable(self.task):
+            self._begin()
+            self._tree(share=1.0)
 
     def _begin(self) -> None:
         """Let the search begin with the best plan."""
