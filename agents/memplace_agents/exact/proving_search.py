@@ -126,7 +126,7 @@ class ProvingSearch(ABC):
             sound_s=self._sound_ps * PS,
             solver=solver_name() if treed else None,
             presolve=treed and self.presolve,
-            checked=self._checked and self.optimal,
+            checked=self._checked,
         )
         return Verdict("optimal" if self.optimal else "feasible", self.bound_ps * PS, proof=proof)
 
