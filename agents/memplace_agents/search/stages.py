@@ -66,7 +66,7 @@ def run_stages(
     """
     provable = not (evaluator.env.task.is_black_box or evaluator.noisy)
     stage_results: list[StageResult] = []
-    best = Verdict()
+    best, interrupted = Verdict(), True
     with suppress(KeyboardInterrupt):
         last, prover = stages[0], None
         for stage in (stage for stage in stages if stage.measured is not provable):
@@ -92,5 +92,6 @@ def run_stages(
                     raise KeyboardInterrupt
         if finish is not None and provable and not last.proof:
             finish(evaluator)
+        interrupted = False
     outcome: Outcome = "optimal" if is_optimal(evaluator.best_latency_s, best.bound_s) else "feasible"
-    return Verdict(outcome, best.bound_s, tuple(stage_results), proof=best.proof)
+    return Verdict(outcome, best.bound_s, tuple(stage_results), interrupted, best.proof)
