@@ -64,7 +64,7 @@ class Exact(Agent[Evaluator]):
     budgeted = False
     deterministic = True
     checks = True
-    """Whether a proof is followed by the question; False where only the plan counts."""
+    """True to ask once more after a proof, False where only the plan counts."""
 
     def __init__(
         self, mip_gap: float | None = None, tie_break: TieBreak = "backing", work: float | None = None
