@@ -14,8 +14,6 @@ from memplace_env.cli.console import note, print_json, stdout
 from memplace_env.cli.model_flags import ModelFlags, model_flags
 from memplace_env.cli.shared_options import FormulationFlag, JsonFlag, Model
 from memplace_env.envs.registration import Formulation
-from memplace_env.report.plans.headlines import headline
-from memplace_env.report.plans.result_tables import piece_of
 from memplace_env.report.quantities import seconds as duration
 
 if TYPE_CHECKING:
@@ -71,6 +69,8 @@ def prove(
     from memplace_env.cli.output import check_folder, default_folder
     from memplace_env.cli.saved_plans import evaluate_saved, read_saved
     from memplace_env.report.plans.evaluated_plan import EvaluatedPlan
+    from memplace_env.report.plans.headlines import headline
+    from memplace_env.report.plans.result_tables import piece_of
 
     if second_opinion:
         if not seconds > 0:

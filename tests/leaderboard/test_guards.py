@@ -272,7 +272,7 @@ def test_every_rule_of_a_rerun_is_noticed_when_it_is_missing(honest):
     for used in (0.5, 4.0 / 4 - 2e-3, 1.5, 15.5, 4.0 * 4 + 2e-3, 16.5):  # processor seconds where the row says 4
         times = {"one-shot 10": (9.0, 4.0)}, {"one-shot 10": (9.0, used)}
         cases.append(noted(lambda module, times=times: str(module.check_times(honest, *times, 0.1, 0.1))))
-    assert unnoticed(rerunning, judges, cases, ".xx...x.........xx...xx.............xxxxx....x") == []
+    assert unnoticed(rerunning, judges, cases, ".xx...x.........xx...xx.............xxxx.....x") == []
 
 
 def test_every_limit_of_a_measuring_machine_is_noticed_when_it_is_missing():

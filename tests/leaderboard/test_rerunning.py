@@ -77,7 +77,7 @@ def test_times_that_were_divided_are_refused(dice):
 TIMES = st.floats(0.01, 100.0)
 
 
-@given(TIMES, st.floats(1 / FASTER, FASTER), st.floats(0, 1), st.floats(1.01 / FACTOR, 0.99 * FACTOR))
+@given(TIMES, st.floats(1 / FASTER, FASTER), st.floats(0, 1), st.floats(0, 0.99 * FACTOR))
 def test_honest_times_pass_on_any_machine(said_s, slower, work, luck):
     """A run ends by its work, by the clock, or in part by both; the machine is up to four times as fast or as slow."""
     here = {"one-shot 10s": (0.0, said_s * slower**work * luck)}
@@ -86,10 +86,11 @@ def test_honest_times_pass_on_any_machine(said_s, slower, work, luck):
 
 @given(TIMES, st.floats(20, 1e4), st.one_of(st.none(), st.text(), st.integers(), st.floats(allow_nan=False)))
 def test_no_rule_explains_a_twentieth_of_the_time(ours_s, factor, their_rule):
-    for said_s, more in ((ours_s / factor, ours_s), (ours_s, ours_s / factor)):
-        if abs(ours_s - ours_s / factor) > ours_s * FACTOR * FASTER / factor + SLACK_S:
-            with pytest.raises(LeaderboardError, match="processor seconds a run"):
-                check_times(None, {"game 10": (0.0, said_s)}, {"game 10": (0.0, more)}, their_rule, 0.01)
+    said = {"game 10": (0.0, ours_s / factor)}
+    if ours_s > ours_s * FACTOR * FASTER / factor + SLACK_S:
+        with pytest.raises(LeaderboardError, match="processor seconds a run"):
+            check_times(None, said, {"game 10": (0.0, ours_s)}, their_rule, 0.01)
+    check_times(None, {"game 10": (0.0, ours_s)}, {"game 10": (0.0, ours_s / factor)}, their_rule, 0.01)
 
 
 def test_a_row_is_placed_by_the_time_of_its_rerun(dice):

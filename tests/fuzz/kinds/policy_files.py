@@ -67,7 +67,7 @@ def prepare(folder: Path) -> list[Subject]:
     at_once = FactoredSettings(least_samples=2, width=4)
     in_turn = OnPolicySettings(envs=2, steps=4, minibatch=4, width=4, table_rate=0.1, imitation=0.1, warm_up=0.5)
     learners: list[tuple[Any, Any, Any]] = [
-        (EGRL, EGRLConfig(population=4, elites=1, hidden=4, depth=1, attention_heads=1, batch=4), one_shot),
+        (EGRL, EGRLConfig(population=4, elites=1, hidden=4, depth=1, batch=4), one_shot),
         (MuZero, MuZeroConfig(games=2, decisions=3, simulations=2, hidden=4, batch=4), game),
         (PlanGradient, PlanGradientConfig(at_once), one_shot),
         (PlanGradient, PlanGradientConfig(games=at_once), game),
