@@ -18,7 +18,7 @@ from memplace_env._lib.threads import cached_property
 from memplace_env.envs.registration import Formulation
 
 CPU_TORCH = "pip install torch --index-url https://download.pytorch.org/whl/cpu"
-"""Command that installs PyTorch without CUDA; as a dependency it comes with several GB of it."""
+"""Command that installs PyTorch without CUDA; as a dependency it comes with multi_env GB of it."""
 _TORCH = ("torch", "tensorboard")
 _GRAPHS = (*_TORCH, "torch_geometric")
 
@@ -38,34 +38,34 @@ class AgentSpec:
 
     Attributes:
         name: its name on the command line.
-        home: "module:Class" from which it is loaded.
+        entry_point: "module:Class" from which it is loaded.
         formulations: environments for which it is listed.
         summary: one line for lists of agents.
         needs: modules that it imports beyond the dependencies of memplace itself.
         learns: True if it trains a policy while it searches, and takes `policy=` and `out=`.
-        several: True if it trains one policy on several environments at once, by `train(envs, ...)`.
-        draws: True if it also trains on environments that draw their programs.
+        multi_env: True if it trains one policy on multi_env environments at once, by `train(envs, ...)`.
+        samples_programs: True if it also trains on environments that draw their programs.
         resumes: True if it writes checkpoints to `out` and continues from them with `resume=True`.
         breaks_ties: True if it takes `tie_break=`.
-        carries_over: True if it takes `machine=`, what was learned of a machine on other programs.
+        reuses_machine: True if it takes `machine=`, what was learned of a machine on other programs.
         configs: "module:NAME" of its named settings, dataclasses for `config=`; None if it has none.
     """
 
     name: str
-    home: str
+    entry_point: str
     formulations: tuple[Formulation, ...]
     summary: str
     needs: tuple[str, ...] = ()
     learns: bool = False
-    several: bool = False
-    draws: bool = False
+    multi_env: bool = False
+    samples_programs: bool = False
     resumes: bool = False
     breaks_ties: bool = False
-    carries_over: bool = False
+    reuses_machine: bool = False
     configs: str | None = None
 
     @property
-    def lacking(self) -> str | None:
+    def missing_packages(self) -> str | None:
         """Clause that names the missing packages and the command that installs them; None if nothing is missing."""
         missing = [module for module in self.needs if find_spec(module) is None]
         if not missing:
@@ -80,7 +80,7 @@ class AgentSpec:
             AgentError: if its packages are missing or broken, or an option makes no sense.
         """
         try:
-            kind = load(self.home)
+            kind = load(self.entry_point)
         except Exception as error:  # a third party's module may raise anything
             raise self._broken(error) from error
         if isinstance(config := options.get("config"), str):
@@ -90,7 +90,7 @@ class AgentSpec:
                 )
             options["config"] = self.named_settings[config]
         if not callable(getattr(kind, "solve", None)):
-            raise AgentError(f"{self.home} is not an agent: it needs name, formulations and solve(env, ...).")
+            raise AgentError(f"{self.entry_point} is not an agent: it needs name, formulations and solve(env, ...).")
         try:
             signature(kind).bind(**options)
             return kind(**options)
@@ -101,7 +101,7 @@ class AgentSpec:
 
     def _broken(self, error: Exception) -> AgentError:
         remedy = "it is looked for here and among installed packages" if ":" in self.name else "install it anew"
-        return AgentError(self.lacking or f"{self.name} cannot be loaded ({error}); {remedy}.")
+        return AgentError(self.missing_packages or f"{self.name} cannot be loaded ({error}); {remedy}.")
 
     @cached_property
     def named_settings(self) -> Mapping[str, Any]:
@@ -110,8 +110,8 @@ class AgentSpec:
         return settings
 
     def describes(self, kind: type) -> bool:
-        """Return whether the class is the one that `home` names, wherever in that package it is defined."""
-        module, _, name = self.home.partition(":")
+        """Return whether the class is the one that `entry_point` names, wherever in that package it is defined."""
+        module, _, name = self.entry_point.partition(":")
         return kind.__qualname__ == name and f"{kind.__module__}.".startswith(f"{module}.")
 
 
@@ -120,127 +120,125 @@ BUILT_IN = (
         "auto",
         "memplace_agents.auto:Auto",
         _ONE_SHOT,
-        "heuristics, then exact, then a search if nothing is proven; calibrated if the simulator is a black box",
+        "rules, exact, then local search until proven optimal; calibrated for black boxes",
         breaks_ties=True,
     ),
     AgentSpec(
         "egrl",
         "memplace_agents.egrl:EGRL",
         _ONE_SHOT,
-        "evolution of graph policies with policy gradients, and annealing of the best assignment",
+        "a policy learned on a surrogate, then annealing; the paper's evolution and policy gradients beside them",
         needs=_GRAPHS,
         learns=True,
-        several=True,
+        multi_env=True,
         resumes=True,
         configs="memplace_agents.egrl.egrl_config:CONFIGS",
     ),
-    AgentSpec(
-        "best-rule", "memplace_agents.compiler_rules:BestRule", BOTH, "the best plan of all rules, without a search"
-    ),
+    AgentSpec("best-rule", "memplace_agents.rules:BestRule", BOTH, "the best plan of all rules; no search"),
     AgentSpec(
         "native",
-        "memplace_agents.compiler_rules:CompilersRule",
+        "memplace_agents.rules:CompilersRule",
         BOTH,
-        "one plan by a rule of the compiler, by default its own",
+        "one plan by a compiler rule, by default its own; no search",
     ),
     AgentSpec(
         "density-greedy",
-        "memplace_agents.density_greedy:DensityGreedy",
+        "memplace_agents.rules:DensityGreedy",
         _ONE_SHOT,
-        "no search: tensors that save most time for the bytes they hold go first; milliseconds",
+        "greedy by time saved per byte; no search",
     ),
     AgentSpec(
         "calibrated",
         "memplace_agents.calibrated:Calibrated",
         BOTH,
-        "for black boxes: costs fitted to measured plans, solved exactly, measured again",
-        carries_over=True,
+        "for black boxes: fits costs to measured plans, solves them exactly, measures again",
+        reuses_machine=True,
     ),
     AgentSpec("random", "memplace_agents.random_search:RandomSearch", _ONE_SHOT, "uniformly random assignments"),
     AgentSpec(
         "greedy-dp",
         "memplace_agents.greedy_dp:GreedyDP",
         _ONE_SHOT,
-        "EGRL's baseline: op by op, all levels tried, the rest frozen",
+        "tries all levels of one op at a time; EGRL's baseline",
     ),
     AgentSpec(
         "local-search",
         "memplace_agents.search.local_search:LocalSearch",
         _ONE_SHOT,
-        "simulated annealing from the best assignment known without search",
+        "simulated annealing from the best rule's assignment",
     ),
     AgentSpec(
         "exact",
         "memplace_agents.exact:Exact",
         BOTH,
-        "mixed-integer linear programs: the best plan and a proven bound",
+        "mixed-integer linear programming: the best plan and a proven bound",
         breaks_ties=True,
     ),
     AgentSpec(
         "exact-dynamic",
         "memplace_agents.exact:ExactDynamic",
         _DYNAMIC,
-        "exact, then a mixed-integer linear program of plans that move tensors, and a bound for plans of any kind",
+        "mixed-integer linear programming over plans that move tensors, with a proven bound",
         breaks_ties=True,
     ),
     AgentSpec(
         "portfolio",
         "memplace_agents.auto:Portfolio",
         _GAME,
-        "all rules, exact, cross-entropy, each from the best so far; calibrated if the simulator is a black box",
+        "rules, exact, then cross-entropy until proven optimal; calibrated for black boxes",
         breaks_ties=True,
     ),
     AgentSpec(
         "muzero",
         "memplace_agents.muzero:MuZero",
         _GAME,
-        "games planned by tree search, from which a network learns, after mallocMuZero",
+        "tree search with a learned network, after mallocMuZero",
         needs=_TORCH,
         learns=True,
-        several=True,
-        draws=True,
+        multi_env=True,
+        samples_programs=True,
         resumes=True,
         configs="memplace_agents.muzero.muzero_config:CONFIGS",
     ),
     AgentSpec(
         "xla-msa",
-        "memplace_agents.xla_msa:XlaMsa",
+        "memplace_agents.rules:XlaMsa",
         _GAME,
-        "XLA's memory-space assignment, the default that mallocMuZero is compared with",
+        "XLA's memory-space assignment, mallocMuZero's baseline",
     ),
     AgentSpec(
         "xla-autotune",
-        "memplace_agents.xla_msa:XlaAutotune",
+        "memplace_agents.xla_autotune:XlaAutotune",
         _GAME,
-        "search over xla-msa's options from the public sets on, by successive halving",
+        "tunes xla-msa's options by successive halving",
     ),
     AgentSpec(
         "greedy-player",
-        "memplace_agents.greedy_player:GreedyPlayer",
+        "memplace_agents.rules:GreedyPlayer",
         _GAME,
-        "one game, always the best immediate reward",
+        "always takes the best immediate reward; one game",
     ),
     AgentSpec(
         "game-local-search",
         "memplace_agents.search.game_local_search:GameLocalSearch",
         _GAME,
-        "simulated annealing from the greedy player's game",
+        "simulated annealing from the best rule's game",
     ),
     AgentSpec(
         "cross-entropy",
         "memplace_agents.cross_entropy:CrossEntropy",
         BOTH,
-        "all decisions of a plan sampled at once from tables that learn from the best of each round",
+        "samples whole plans from a table that learns from each round's best",
     ),
     AgentSpec(
         "plan-gradient",
         "memplace_agents.plan_gradient:PlanGradient",
         BOTH,
-        "policy gradient for whole plans: all decisions at once, credit for the best",
+        "policy gradient over whole plans; credit to each round's best",
         needs=_TORCH,
         learns=True,
-        several=True,
-        draws=True,
+        multi_env=True,
+        samples_programs=True,
         resumes=True,
         configs="memplace_agents.plan_gradient.plan_gradient_config:CONFIGS",
     ),
@@ -252,6 +250,6 @@ def built_in_spec(kind: type) -> AgentSpec | None:
     return next((spec for spec in BUILT_IN if spec.describes(kind)), None)
 
 
-def load(home: str) -> Any:
+def load(entry_point: str) -> Any:
     """Return the object that "module:Class" names, by the rules of entry points."""
-    return EntryPoint("", home, "").load()
+    return EntryPoint("", entry_point, "").load()

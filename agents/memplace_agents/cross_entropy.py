@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from memplace_agents.base import Agent
 from memplace_agents.learning.plan_distribution import DistributionSettings, PlanDistribution
+from memplace_agents.search.agent import Agent
 from memplace_agents.search.evaluator import GameEvaluator, OneShotEvaluator
 from memplace_agents.search.factored_programs import program_of
 

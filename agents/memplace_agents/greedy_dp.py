@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from memplace_agents.base import Agent
+from memplace_agents.search.agent import Agent
 from memplace_agents.search.cheap_plans import first_assignments, offer_cheap_plans
 from memplace_agents.search.evaluator import OneShotEvaluator
 

@@ -15,7 +15,7 @@ from memplace_env._lib.plugins import AGENTS, installed
 from memplace_env.envs.registration import Formulation
 
 if TYPE_CHECKING:
-    from memplace_agents.base import Agent
+    from memplace_agents.search.agent import Agent
 
 DEFAULTS = {
     Formulation.ONE_SHOT: "auto",
@@ -56,12 +56,14 @@ def make_agent(name: str, **options: Any) -> Agent[Any]:
     return agent
 
 
-def _third_party(name: str, home: str) -> AgentSpec:
+def _third_party(name: str, entry_point: str) -> AgentSpec:
     """Return the description of an installed class; the default of its formulations is one-shot and game."""
     try:
-        kind = load(home)
+        kind = load(entry_point)
         formulations = tuple(Formulation(value) for value in getattr(kind, "formulations", BOTH))
     except Exception as error:  # a third party's module may raise anything; the other agents stay listed
-        return AgentSpec(name, home, BOTH, f"cannot be loaded: {error}")
+        return AgentSpec(name, entry_point, BOTH, f"cannot be loaded: {error}")
     lines = (kind.__doc__ or "").strip().splitlines()
-    return AgentSpec(name, home, formulations, lines[0] if lines else home, learns=bool(getattr(kind, "learns", False)))
+    return AgentSpec(
+        name, entry_point, formulations, lines[0] if lines else entry_point, learns=bool(getattr(kind, "learns", False))
+    )

@@ -11,8 +11,8 @@ from typing import Any, Final, NamedTuple
 from benchmarks.experiments.event_search import MachineAnnealing, Offered
 from benchmarks.ledger import Record
 from memplace_agents import Exact, LocalSearch
-from memplace_agents.base import Agent
 from memplace_agents.calibrated import Calibrated
+from memplace_agents.search.agent import Agent
 from memplace_agents.search.cheap_plans import cheap_plans
 from memplace_env._lib.units import PS
 from memplace_env.envs.malloc_game import MallocGameEnv

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from memplace_agents.base import Agent
+from memplace_agents.search.agent import Agent
 from memplace_agents.search.evaluator import Evaluator, GameEvaluator, OneShotEvaluator
 from memplace_agents.search.preferences import by_role, by_tensor, finished, first_preferences
 from memplace_env.envs.registration import Formulation

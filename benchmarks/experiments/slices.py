@@ -21,7 +21,7 @@ import gymnasium as gym
 import memplace_agents
 from benchmarks.harness import SHOWN, Columns, Experiment, Records, Row, data, field, milliseconds, table
 from benchmarks.ledger import Record
-from memplace_agents.base import Agent
+from memplace_agents.search.agent import Agent
 from memplace_agents.solution import Solution
 from memplace_env._lib.errors import MemPlaceError
 from memplace_env.envs.malloc_game import MallocGameEnv

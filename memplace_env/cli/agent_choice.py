@@ -68,16 +68,16 @@ def choose_agent(
     look_in_this_folder(name)
     spec = agent_spec(DEFAULTS[formulation] if name is None else name)
     check_plays(spec, formulation)
-    if spec.lacking:
-        raise AgentError(spec.lacking)
+    if spec.missing_packages:
+        raise AgentError(spec.missing_packages)
     if learner_flags and not spec.learns:
         learners = ", ".join(other.name for other in known_agents(formulation).values() if other.learns)
         raise AgentError(f"{spec.name} does not learn, so it takes no {learner_flags[0]}; these do: {learners}.")
     if tie_break is not None and not spec.breaks_ties:
         others = ", ".join(other.name for other in known_agents(formulation).values() if other.breaks_ties)
         raise AgentError(f"{spec.name} breaks no ties, so it takes no --tie-break; these do: {others}.")
-    if machine is not None and not spec.carries_over:
-        others = ", ".join(other.name for other in known_agents(formulation).values() if other.carries_over)
+    if machine is not None and not spec.reuses_machine:
+        others = ", ".join(other.name for other in known_agents(formulation).values() if other.reuses_machine)
         raise AgentError(f"{spec.name} fits no costs, so it takes no --machine; these do: {others}.")
     return spec
 
@@ -95,8 +95,8 @@ def choose_learner(name: str) -> AgentSpec:
     if name not in learners:
         raise AgentError(f"No learning agent is called {name!r}; {instead(name, learners)}")
     spec = learners[name]
-    if spec.lacking:
-        raise AgentError(spec.lacking)
+    if spec.missing_packages:
+        raise AgentError(spec.missing_packages)
     return spec
 
 

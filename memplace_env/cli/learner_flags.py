@@ -63,8 +63,8 @@ class LearnerFlags(NamedTuple):
         Raises:
             AgentError: if a package it needs is missing, or a setting or the policy makes no sense.
         """
-        if spec.lacking:
-            raise AgentError(spec.lacking)
+        if spec.missing_packages:
+            raise AgentError(spec.missing_packages)
         if self.policy is not None:
             options["policy"] = self.policy
         if self.config is not None or self.settings:

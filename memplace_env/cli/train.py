@@ -77,7 +77,7 @@ def train(
 
 def _check_envs(spec: AgentSpec, envs: list[str]) -> None:
     """Refuse names that can be refused without making an environment."""
-    if len(envs) > 1 and not spec.several:
+    if len(envs) > 1 and not spec.multi_env:
         raise AgentError(f"{spec.name} trains on one environment at a time, not on {' and '.join(envs)}; pass one.")
     if len({env.lower() for env in envs}) < len(envs):
         raise AgentError(f"{' '.join(envs)} names an environment twice; name each once.")
@@ -90,7 +90,9 @@ def _make(name: str, flags: ModelFlags, formulation: Formulation | None, spec: A
 
     kind = posed_by(name, formulation)
     if is_env_id(name) and flags == ModelFlags():
-        env = make_registered(name, drawn=spec.draws and name.startswith(f"{Formulation.GAME.traits.prefix}-"))
+        env = make_registered(
+            name, drawn=spec.samples_programs and name.startswith(f"{Formulation.GAME.traits.prefix}-")
+        )
         if env.formulation is Formulation.STEPS:
             note(f"{name} is played at once, as the one-shot problem that it is: the plans are the same.")
             env = OneShotEnv(env.task)

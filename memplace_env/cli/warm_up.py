@@ -99,7 +99,7 @@ def _searches(formulation: Formulation, **options: Any) -> list[Job]:
     from memplace_agents.registry import DEFAULTS, agent_spec
 
     specs = map(agent_spec, (*AGENTS.get(formulation, ()), DEFAULTS[formulation]))
-    return [partial(_solve, spec, formulation, options) for spec in specs if spec.lacking is None]
+    return [partial(_solve, spec, formulation, options) for spec in specs if spec.missing_packages is None]
 
 
 def _solve(spec: AgentSpec, formulation: Formulation, options: Mapping[str, Any]) -> None:

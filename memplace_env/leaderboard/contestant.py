@@ -111,10 +111,10 @@ class _Warmth:
 
     def _prepare(self, request: Request) -> None:
         own = next((spec for spec in BUILT_IN if spec.name == request["agent"]), None)
-        if own is not None and own.lacking is None:
+        if own is not None and own.missing_packages is None:
             for module in own.needs:
                 importlib.import_module(module)
-            load(own.home)
+            load(own.entry_point)
         if request["do"] != "play":
             return
         env_id = request["env_id"]

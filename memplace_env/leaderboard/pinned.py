@@ -78,7 +78,7 @@ def baseline_plan(task: Task, formulation: Formulation) -> MemoryPlan:
         return native_plan(task)
     from memplace_agents.xla_msa import MsaOptions, default_plan
 
-    plans = [default_plan(task, MsaOptions.open_source()), all_backing(task)]
+    plans = [default_plan(task, MsaOptions()), all_backing(task)]
     return min(plans, key=lambda plan: evaluate_plan(task, plan, trusted=True).latency_ps)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memplace_agents.base import Agent
+from memplace_agents.search.agent import Agent
 from memplace_agents.solution import Progress
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.one_shot import OneShotEnv

@@ -14,9 +14,8 @@ import memplace_agents
 from memplace_agents import GameEvaluator, OneShotEvaluator
 from memplace_agents.auto import Portfolio
 from memplace_agents.auto.portfolio import Stage
-from memplace_agents.base import Agent
-from memplace_agents.greedy_player import GreedyPlayer
-from memplace_agents.xla_msa import XlaMsa
+from memplace_agents.rules import GreedyPlayer, XlaMsa
+from memplace_agents.search.agent import Agent
 from memplace_env._lib.compilation import begin_preparation, end_preparation
 from memplace_env._lib.errors import AgentError
 from memplace_env.envs.malloc_game import MallocGameEnv

@@ -134,7 +134,7 @@ def test_games_and_plans_compete():
     states = env.problem.new_states(3)
     env.problem.finish_randomly(states, 0)
     evaluator.offer_states(states)
-    report = evaluator.offer(assign(env.task, MsaOptions.open_source()))
+    report = evaluator.offer(assign(env.task, MsaOptions()))
     solution = evaluator.solution("test", 0)
     assert solution.evaluations == 4
     assert solution.report.latency_s == min(report.latency_s, env.problem.latency_s(states).min())

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memplace_agents.built_in_agents import CHECKPOINT, CURVES, POLICY
-from memplace_agents.greedy_player import GreedyPlayer
 from memplace_agents.learning import safe_files
 from memplace_agents.learning.policy_file import load_policy, save_policy
 from memplace_agents.muzero import MuZero, MuZeroConfig
 from memplace_agents.muzero.muzero_run import MuZeroRun
 from memplace_agents.muzero.networks import MuZeroNetwork
+from memplace_agents.rules import GreedyPlayer
 from memplace_env._lib.errors import AgentError
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.placement.synthetic import planted

@@ -10,7 +10,6 @@ import torch
 
 from memplace_agents import BestRule, PlanGradient, PlanGradientConfig, make_agent
 from memplace_agents.built_in_agents import CHECKPOINT, CHECKPOINT_BYTES, CURVES, POLICY
-from memplace_agents.greedy_player import GreedyPlayer
 from memplace_agents.learning import safe_files
 from memplace_agents.learning.entry_features import entry_decisions
 from memplace_agents.learning.factored_learner import FactoredSettings
@@ -21,6 +20,7 @@ from memplace_agents.plan_gradient.in_turn.game_episodes import GameEpisodes
 from memplace_agents.plan_gradient.in_turn.game_run import GameRun
 from memplace_agents.plan_gradient.in_turn.on_policy_settings import OnPolicySettings
 from memplace_agents.plan_gradient.plan_gradient_config import CONFIGS
+from memplace_agents.rules import GreedyPlayer
 from memplace_agents.search import factored_programs as programs
 from memplace_agents.search.cheap_plans import cheap_plans
 from memplace_agents.search.evaluator import GameEvaluator, evaluator_for

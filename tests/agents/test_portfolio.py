@@ -6,14 +6,14 @@ from hypothesis import given
 
 import memplace_agents.calibrated.proposals  # noqa: F401 (it keeps the exact agent, whichever test runs first)
 from memplace_agents.auto.portfolio import Portfolio, Stage
-from memplace_agents.base import Agent
-from memplace_agents.greedy_player import GreedyPlayer
 from memplace_agents.learning.policy_file import save_policy
 from memplace_agents.muzero.networks import MuZeroNetwork
+from memplace_agents.rules import GreedyPlayer, XlaMsa
+from memplace_agents.search.agent import Agent
 from memplace_agents.search.game_local_search import GameLocalSearch
 from memplace_agents.search.stages import PROOF_WORK
 from memplace_agents.solution import Verdict
-from memplace_agents.xla_msa import PUBLIC_SETS, XlaMsa
+from memplace_agents.xla_msa import PUBLIC_SETS
 from memplace_env._lib.errors import AgentError
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.registration import Formulation

@@ -8,13 +8,13 @@ import pytest
 import scipy.sparse as sp
 
 from memplace_agents import Exact, ExactDynamic
-from memplace_agents.base import Agent
-from memplace_agents.compiler_rules import BestRule
 from memplace_agents.exact import highs
 from memplace_agents.exact.dynamic import dynamic_search
 from memplace_agents.exact.highs import Answer, LinearProgram, find_below, solve, solver_name
 from memplace_agents.exact.static import static_solve
 from memplace_agents.optimality import Proof, is_optimal, surviving_bound
+from memplace_agents.rules import BestRule
+from memplace_agents.search.agent import Agent
 from memplace_agents.search.evaluator import OneShotEvaluator
 from memplace_agents.search.stages import Stage, run_stages
 from memplace_agents.solution import Verdict

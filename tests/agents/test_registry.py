@@ -13,9 +13,9 @@ from torch import nn
 
 import memplace_agents
 from memplace_agents import built_in_agents
-from memplace_agents.base import Agent
 from memplace_agents.learning.learning_agent import LearningAgent
 from memplace_agents.registry import DEFAULTS, agent_spec, agent_specs, make_agent
+from memplace_agents.search.agent import Agent
 from memplace_env._lib.errors import AgentError
 from memplace_env.envs.registration import Formulation
 from memplace_env.placement.validation import violations
@@ -65,7 +65,7 @@ def test_rows_say_what_the_classes_say(name):
     assert set(spec.formulations) <= set(kind.formulations)
     assert spec.summary
     assert "\n" not in spec.summary
-    assert spec.lacking is None
+    assert spec.missing_packages is None
     assert getattr(memplace_agents, kind.__name__) is kind
 
 
@@ -75,8 +75,8 @@ def test_rows_say_what_can_be_passed(name):
     assert ("out" in options) == spec.learns
     assert ("resume" in options) == ("every" in options) == spec.resumes
     assert ("config" in options) == (spec.configs is not None)
-    assert issubclass(class_of(spec), LearningAgent) == spec.several == hasattr(class_of(spec), "train")
-    assert spec.learns or not (spec.several or spec.resumes or spec.configs)
+    assert issubclass(class_of(spec), LearningAgent) == spec.multi_env == hasattr(class_of(spec), "train")
+    assert spec.learns or not (spec.multi_env or spec.resumes or spec.configs)
     if spec.learns:
         assert "policy" in options
 
@@ -156,9 +156,11 @@ def test_what_needs_something_imports_just_that(names):
 
 def test_missing_packages_are_named_with_what_to_type(monkeypatch):
     monkeypatch.setattr(built_in_agents, "find_spec", lambda module: None if module.startswith("torch") else module)
-    assert SPECS["random"].lacking is None
-    assert SPECS["muzero"].lacking == f'muzero needs torch: pip install "memplace[agents]"{FIRST}'
-    assert SPECS["plan-gradient"].lacking == f'plan-gradient needs torch: pip install "memplace[agents]"{FIRST}'
+    assert SPECS["random"].missing_packages is None
+    assert SPECS["muzero"].missing_packages == f'muzero needs torch: pip install "memplace[agents]"{FIRST}'
+    assert (
+        SPECS["plan-gradient"].missing_packages == f'plan-gradient needs torch: pip install "memplace[agents]"{FIRST}'
+    )
 
 
 WITHOUT = """

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 import memplace_agents
-from memplace_agents.base import Agent
 from memplace_agents.optimality import OPTIMAL_GAP
+from memplace_agents.search.agent import Agent
 from memplace_agents.search.cheap_plans import first_assignments
 from memplace_agents.search.evaluator import GameEvaluator, OneShotEvaluator
 from memplace_agents.search.preferences import first_preferences

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memplace_agents.xla_msa import PUBLIC_SETS, MsaOptions, XlaAutotune, XlaMsa, assign
-from memplace_agents.xla_msa.autotune import changed, halving, space_of
+from memplace_agents.rules import XlaMsa
+from memplace_agents.xla_autotune import XlaAutotune, changed, halving, space_of
+from memplace_agents.xla_msa import PUBLIC_SETS, MsaOptions, assign
 from memplace_env._lib.errors import AgentError
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.placement.simulator import evaluate_plan

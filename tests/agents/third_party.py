@@ -7,7 +7,7 @@ from importlib.metadata import EntryPoint
 import numpy as np
 import pytest
 
-from memplace_agents.base import Agent
+from memplace_agents.search.agent import Agent
 from memplace_env._lib import plugins
 from memplace_env.envs.registration import Formulation
 

@@ -11,7 +11,7 @@ from memplace_env.testing.strategies import accelerators
 
 NS = 1000
 """Picoseconds. On the hand-made machine a byte of backing memory takes one nanosecond, and so does a vector op."""
-OPEN = MsaOptions.open_source()
+OPEN = MsaOptions()
 OPTIONS = {each.name: each.options for each in PUBLIC_SETS}
 
 

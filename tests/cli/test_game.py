@@ -13,8 +13,8 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner, Result
 
-from memplace_agents.base import Agent
 from memplace_agents.registry import DEFAULTS
+from memplace_agents.search.agent import Agent
 from memplace_agents.search.evaluator import GameEvaluator
 from memplace_agents.search.game_local_search import GameLocalSearch
 from memplace_agents.solution import Verdict

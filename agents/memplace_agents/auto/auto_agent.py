@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from memplace_agents.base import Agent
 from memplace_agents.calibrated import Calibrated
-from memplace_agents.compiler_rules import BestRule
 from memplace_agents.exact import Exact, break_ties
 from memplace_agents.optimality import TieBreak
+from memplace_agents.rules import BestRule
+from memplace_agents.search.agent import Agent
 from memplace_agents.search.evaluator import OneShotEvaluator
 from memplace_agents.search.local_search import LocalSearch
 from memplace_agents.search.stages import PROOF_WORK, Stage, run_stages

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from memplace_agents.base import Agent
-from memplace_agents.compiler_rules import BestRule
 from memplace_agents.optimality import TieBreak, check_tie_break
+from memplace_agents.rules import BestRule
+from memplace_agents.search.agent import Agent
 from memplace_agents.search.evaluator import GameEvaluator
 from memplace_agents.search.stages import PROOF_WORK, Stage, check_shares, run_stages
 from memplace_agents.solution import Verdict

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from memplace_agents.base import Agent
 from memplace_agents.calibrated.cost_factors import CostFactors, FittedFactors, Floats
 from memplace_agents.calibrated.machine_model import MachineModel
 from memplace_agents.calibrated.proposals import Proposer
 from memplace_agents.calibrated.repeated_measurements import MeasuredPlan, Measurements
+from memplace_agents.search.agent import Agent
 from memplace_agents.search.cheap_plans import cheap_plans
 from memplace_agents.search.evaluator import Evaluator
 from memplace_agents.search.game_local_search import GameLocalSearch

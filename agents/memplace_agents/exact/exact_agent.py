@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from memplace_agents.base import Agent
 from memplace_agents.exact.dynamic.detail import Detail, is_tractable
 from memplace_agents.exact.dynamic.dynamic_run import DynamicSearch
 from memplace_agents.exact.dynamic.dynamic_ties import DynamicTies
@@ -14,6 +13,7 @@ from memplace_agents.exact.static.static_model import build
 from memplace_agents.exact.static.static_search import StaticSearch
 from memplace_agents.exact.static.static_ties import StaticTies
 from memplace_agents.optimality import OPTIMAL_GAP, TieBreak, check_tie_break
+from memplace_agents.search.agent import Agent
 from memplace_agents.search.evaluator import Evaluator, GameEvaluator, OneShotEvaluator
 from memplace_agents.solution import Verdict
 from memplace_env._lib.errors import AgentError

@@ -26,7 +26,7 @@ from memplace_agents.learning.plan_distribution import (
 )
 from memplace_agents.learning.policy_file import fitting
 from memplace_agents.learning.saved_tensors import load_optimiser, optimiser_state
-from memplace_agents.settings import check_settings
+from memplace_agents.learning.settings import check_settings
 from memplace_env.program.program import Ints
 
 RATE = 1e-3

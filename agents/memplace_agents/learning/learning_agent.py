@@ -11,13 +11,13 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import gymnasium as gym
 
-from memplace_agents.base import Agent
 from memplace_agents.built_in_agents import CHECKPOINT, CHECKPOINT_BYTES, CURVES, POLICY
 from memplace_agents.learning import safe_files
 from memplace_agents.learning.curves import Curves
 from memplace_agents.learning.policy_file import PolicyNetwork, load_policy, save_policy
 from memplace_agents.learning.torch_threads import one_thread
 from memplace_agents.learning.training import TrainingRun
+from memplace_agents.search.agent import Agent
 from memplace_agents.search.evaluator import Evaluator, evaluator_for
 from memplace_agents.solution import Callback, Solution
 from memplace_env._lib.errors import AgentError

@@ -11,8 +11,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from memplace_agents.learning.settings import check_settings
 from memplace_agents.search.factored_programs import FactoredDecisions
-from memplace_agents.settings import check_settings
 from memplace_env.program.program import Ints
 
 ENTROPY = 0.1

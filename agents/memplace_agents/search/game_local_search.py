@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from memplace_agents.base import Agent
 from memplace_agents.search import annealing_kernels
+from memplace_agents.search.agent import Agent
 from memplace_agents.search.cheap_plans import offer_cheap_plans
 from memplace_agents.search.evaluator import GameEvaluator
 from memplace_agents.search.preferences import Preferences, by_role, by_tensor, finished, first_preferences

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from memplace_agents.base import Agent
+from memplace_agents.search.agent import Agent
 from memplace_agents.search.cheap_plans import first_assignments, offer_cheap_plans
 from memplace_agents.search.evaluator import Evaluated, OneShotEvaluator
 from memplace_env.envs.one_shot import OneShotProblem

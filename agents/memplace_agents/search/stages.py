@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, cast
 
-from memplace_agents.base import Agent
 from memplace_agents.optimality import contradicts, is_optimal, surviving_bound
+from memplace_agents.search.agent import Agent
 from memplace_agents.search.evaluator import Evaluator
 from memplace_agents.solution import Outcome, Verdict
 from memplace_env._lib.errors import AgentError

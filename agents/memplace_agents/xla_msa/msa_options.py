@@ -10,7 +10,7 @@ from memplace_env._lib.errors import AgentError
 
 @dataclass(frozen=True)
 class MsaOptions:
-    """Options of `assign`. The defaults are `open_source()`.
+    """Options of `assign`. The defaults are XLA's open-source ones.
 
     "XLA" below means the `Options` of its open-source code; "tests" the values its own unit tests use, which stand
     in where XLA has no default; "llama2" the autotuned flags published for llama2-70b on Trillium (TPU v6e).
@@ -71,28 +71,23 @@ class MsaOptions:
             if not valid:
                 raise AgentError(f"{name}={getattr(self, name)!r} is out of range; pass {allowed}.")
 
-    @classmethod
-    def open_source(cls) -> MsaOptions:
-        """Return XLA's open-source defaults with the overlap ratios of its own tests."""
-        return cls()
 
-    @classmethod
-    def llama2_70b(cls) -> MsaOptions:
-        """Return the flags for llama2-70b on Trillium, without the parts that `PUBLIC_SETS` lists as left out."""
-        return cls(
-            max_retries=2,
-            max_repacks=18,
-            max_outstanding_prefetches=131,
-            max_outstanding_evictions=136,
-            min_overlap_ratio=1.4973,
-            preferred_overlap_ratio=8.3221,
-            max_overlap_ratio=16.0009,
-            copy_bandwidth_scale=1.0044,
-            inefficient_use_ratio=0.471,
-            benefit_scale="none",
-            fifo_prefetches=True,
-            picker_bytes=26_672_104,
-        )
+LLAMA2_70B = MsaOptions(
+    max_retries=2,
+    max_repacks=18,
+    max_outstanding_prefetches=131,
+    max_outstanding_evictions=136,
+    min_overlap_ratio=1.4973,
+    preferred_overlap_ratio=8.3221,
+    max_overlap_ratio=16.0009,
+    copy_bandwidth_scale=1.0044,
+    inefficient_use_ratio=0.471,
+    benefit_scale="none",
+    fifo_prefetches=True,
+    picker_bytes=26_672_104,
+)
+"""The autotuned flags for prefill of llama2-70b on Trillium in Google's public MaxText scripts, without the parts that
+`PUBLIC_SETS` lists as left out."""
 
 
 class PublicSet(NamedTuple):
@@ -101,31 +96,23 @@ class PublicSet(NamedTuple):
     Attributes:
         name: its name in tables.
         options: the values.
-        source: their origin, and the stand-ins for missing values.
         left_out: its parts that `assign` does not have.
     """
 
     name: str
     options: MsaOptions
-    source: str
     left_out: tuple[str, ...]
-
-    def describe(self) -> str:
-        """Return one line with the source and the parts that are left out."""
-        return f"{self.name}: {self.source}; without {', '.join(self.left_out)}"
 
 
 PUBLIC_SETS = (
     PublicSet(
         "open-source",
-        MsaOptions.open_source(),
-        "XLA's own defaults, with the overlap ratios 0.8, 1.5 and 10 that XLA tests itself with, as it has no default",
+        MsaOptions(),
         ("cross-program prefetch",),
     ),
     PublicSet(
         "llama2-70b",
-        MsaOptions.llama2_70b(),
-        "the autotuned flags for prefill of llama2-70b on Trillium in Google's public MaxText scripts",
+        LLAMA2_70B,
         ("cross-program prefetch", "memory-bound loop optimizer", "19,592 KiB of scoped VMEM"),
     ),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from memplace_agents.settings import check_settings
+from memplace_agents.learning.settings import check_settings
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from memplace_agents.base import Agent
+from memplace_agents.search.agent import Agent
 from memplace_agents.search.evaluator import GameEvaluator
 from memplace_agents.xla_msa.assignment import assign
 from memplace_agents.xla_msa.msa_options import PUBLIC_SETS, MsaOptions
