@@ -17,7 +17,7 @@ from memplace_agents.exact.address_kernels import FOUND, GAVE_UP, NONE_EXISTS, c
 from memplace_agents.exact.address_search import Blocks, fit, pack
 from memplace_agents.exact.static.cuts import cut
 from memplace_agents.exact.static.level_moves import lives
-from memplace_agents.exact.static.static_model import build, lifetimes, stack
+from memplace_agents.exact.static.static_model import build, lifetimes
 from memplace_agents.exact.static.static_solve import solve_model
 from memplace_env._lib.errors import AgentError
 from memplace_env.envs.one_shot import OneShotEnv
@@ -223,13 +223,13 @@ def test_proven_cuts_forbid_no_packable_mapping(seed, reserved):
     conflict = packed(task, fast)[1][0]
     assert conflict.proven
     # Of a set that is too large by its bytes alone, less may be proven than these bytes.
-    rows = stack([cut(task, model, conflict._replace(height=height), fast) for height in (conflict.height, 0)])
+    cuts = [cut(task, model, conflict._replace(height=height), fast) for height in (conflict.height, 0)]
     for _ in range(200):
         level = np.where(rng.random(task.program.num_tensors) < rng.random(), fast, task.backing)
         if not packed(task, level)[1]:
-            columns = np.zeros(len(model.cost))
+            columns = np.zeros(len(model.program.cost))
             columns[model.column[np.flatnonzero(level == 0), 0]] = 1
-            assert (rows.matrix @ columns >= rows.lower - 1e-9).all()
+            assert all((rows.matrix @ columns >= rows.lower - 1e-9).all() for rows in cuts)
 
 
 def test_fit_is_within_the_height():

@@ -32,7 +32,7 @@ def test_sweeps_never_fall_and_prove_no_more_than_the_whole_program(task, span):
         answer = ascent.sweep(model)
         assert before <= answer.bound * CLOSE
         assert answer.bound <= whole * CLOSE
-        assert answer.bound == pytest.approx(dual_bound(model.program, answer.price), rel=1e-6)
+        assert answer.bound == pytest.approx(dual_bound(model.program, answer.duals), rel=1e-6)
         before = answer.bound
 
 

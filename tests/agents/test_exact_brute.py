@@ -119,7 +119,7 @@ def test_proven_cuts_forbid_no_mapping_with_addresses(task):
     levels, model = all_mappings(task, most=MOST_MAPPINGS), build(task)
     assume(task.program.is_placeable.sum() <= MOST_BLOCKS)
     placed = [level for level in levels if have_addresses(task, level)]
-    columns = np.zeros((len(placed), len(model.cost)))
+    columns = np.zeros((len(placed), len(model.program.cost)))
     for row, level in enumerate(placed):
         fast = np.flatnonzero(level < task.backing)
         chosen = model.column[fast, level[fast]]

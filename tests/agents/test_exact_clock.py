@@ -12,7 +12,7 @@ from memplace_agents.exact import clock as clocks
 from memplace_agents.exact.clock import Clock
 from memplace_agents.exact.dynamic import dynamic_search
 from memplace_agents.exact.dynamic.dynamic_search import Search
-from memplace_agents.exact.highs import Answer
+from memplace_agents.exact.highs import MipResult
 from memplace_agents.exact.proving_search import Claim
 from memplace_agents.exact.static import static_search
 from memplace_agents.exact.static.static_search import StaticSearch
@@ -99,7 +99,7 @@ def test_an_interrupt_before_the_first_solution_ends_the_search(monkeypatch):
     env = gym.make("MemPlace-v0", workload="synthetic:random?ops=20&seed=3", accelerator="nnp-i").unwrapped
     with pytest.raises(KeyboardInterrupt):
         StaticSearch(OneShotEvaluator(env, budget=100), 1e-9, 0).run()
-    monkeypatch.setattr(dynamic_search, "solve", lambda *_, **__: Answer(None, 0.0, True))
+    monkeypatch.setattr(dynamic_search, "solve", lambda *_, **__: MipResult(None, 0.0, True))
     clock = Clock.of(GameEvaluator(GAME, budget=1))
     with pytest.raises(KeyboardInterrupt):
         Search(GAME.task, lambda plan: 0, clock, lambda bound: None, 0).branch_and_bound(0.0, clock)

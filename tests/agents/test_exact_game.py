@@ -136,7 +136,7 @@ def test_what_may_restart_proves_nothing(proves, monkeypatch):
     )
     model = build(MallocGameEnv("synthetic:diamond?ops=9&seed=1").task, Detail())
     best = highs.solve(model.program)
-    again = highs.solve(model.program, start=best.values, proves=proves)
+    again = highs.solve(model.program, start=best.values, certify=proves)
     assert ("mip_allow_restart" in options[-1]) == proves
     assert (again.bound > 0) == proves
     assert model.program.cost @ again.values == pytest.approx(model.program.cost @ best.values)

@@ -91,7 +91,7 @@ def test_the_bounds_of_a_linear_program_are_noticed_when_they_are_broken():
     ours = ("kept =", "side =", "column =", "if not (0 < ", "if (lower[~rows]")
     same = (
         *(
-            "side = np.where(price >= 0",
+            "side = np.where(duals >= 0",
             "column = np.where(left >= 0",
             *(f"column = np.where(left > 0, program.lower, np.where(left <{more}" for more in ("= ", " 0 + 1")),
         ),

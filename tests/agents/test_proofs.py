@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from memplace_agents import Exact, ExactDynamic
 from memplace_agents.exact import highs
 from memplace_agents.exact.dynamic import dynamic_search
-from memplace_agents.exact.highs import Answer, LinearProgram, find_below, solve, solver_name
+from memplace_agents.exact.highs import LinearProgram, MipResult, find_below, solve, solver_name
 from memplace_agents.exact.static import static_solve
 from memplace_agents.optimality import Proof, is_optimal, surviving_bound
 from memplace_agents.rules import BestRule
@@ -141,9 +141,9 @@ def above(truth, program, options):
 
 def start_is_best(truth, program, options):
     """The answer of a solver that proves the plan of the start, or something slow, at once."""
-    slow = solve(program.with_row(-program.cost, -1.01 * truth.bound), proves=False, presolve=False)
+    slow = solve(program.with_row(-program.cost, -1.01 * truth.bound), certify=False, presolve=False)
     values = options.get("start") if options.get("start") is not None else slow.values
-    return Answer(values, float(program.cost @ values) * (1 - 1e-6))
+    return MipResult(values, float(program.cost @ values) * (1 - 1e-6))
 
 
 def test_a_proof_by_branch_and_bound_is_checked(search):

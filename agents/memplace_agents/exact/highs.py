@@ -34,7 +34,7 @@ ROUNDING = 1e-9
 FEASIBLE = 1e-6
 """Largest value that counts as 0: above the solver's tolerance for constraints, 1e-7."""
 FINEST = 1e-9
-"""Tolerance of constraints, in units, if `fine`: thousandths of a picosecond. HiGHS allows 1e-10."""
+"""Tolerance of constraints, in units, if `tight_tolerance`: thousandths of a picosecond. HiGHS allows 1e-10."""
 MOST_ITERATIONS = 2**31 - 1
 """Most iterations that HiGHS can be told."""
 POLL_SECONDS = 0.1
@@ -57,7 +57,7 @@ class LinearProgram:
 
     Attributes:
         cost, lower, upper: float64[C], objective and bounds of each column.
-        whole: bool[C], columns that are whole numbers.
+        integrality: bool[C], columns that are integers.
         matrix: sparse [R, C].
         row_lower, row_upper: float64[R].
         offset: constant part of the objective; gaps are relative to the whole.
@@ -66,7 +66,7 @@ class LinearProgram:
     cost: Floats
     lower: Floats
     upper: Floats
-    whole: NDArray[np.bool_]
+    integrality: Bools
     matrix: sp.csr_array
     row_lower: Floats
     row_upper: Floats
@@ -92,16 +92,16 @@ class LinearProgram:
         if not 0 < 2 * free.sum() <= len(free):
             return everything
         fixed = np.where(free, 0.0, self.lower)
-        matrix, taken = sp.csr_array(self.matrix[:, free]), self.matrix @ fixed
+        matrix, fixed_activity = sp.csr_array(self.matrix[:, free]), self.matrix @ fixed
         rows = np.diff(matrix.indptr) > 0
-        lower, upper = self.row_lower - taken, self.row_upper - taken
+        lower, upper = self.row_lower - fixed_activity, self.row_upper - fixed_activity
         if (lower[~rows] > FEASIBLE).any() or (upper[~rows] < -FEASIBLE).any():
             return everything
         program = LinearProgram(
             self.cost[free],
             self.lower[free],
             self.upper[free],
-            self.whole[free],
+            self.integrality[free],
             matrix[rows],
             lower[rows],
             upper[rows],
@@ -119,31 +119,31 @@ class LinearProgram:
         )
 
 
-def uninterrupted(answer: Answer) -> Answer:
-    """Return the answer.
+def uninterrupted(result: MipResult) -> MipResult:
+    """Return the result.
 
     Raises:
         KeyboardInterrupt: if the solver was interrupted.
     """
-    if answer.interrupted:
+    if result.interrupted:
         raise KeyboardInterrupt
-    return answer
+    return result
 
 
-class Answer(NamedTuple):
+class MipResult(NamedTuple):
     """Result of a solver.
 
     Attributes:
         values: float64[C], the best solution; None if there is none.
         bound: lower bound of the objective; 0 if nothing is proven, as our costs are never negative.
         interrupted: True if an interrupt (Ctrl-C) ended the search; the solution is the best until then.
-        price: float64[R], prices of the rows that prove the bound of a relaxed program; None if there are none.
+        duals: float64[R], dual values of the rows that prove the bound of a relaxed program; None if there are none.
     """
 
     values: Floats | None
     bound: float
     interrupted: bool = False
-    price: Floats | None = None
+    duals: Floats | None = None
 
 
 class _Work:
@@ -174,11 +174,11 @@ def solve(
     checks: int | None = None,
     start: Floats | None = None,
     on_bound: OnBound | None = None,
-    fine: bool = False,
-    proves: bool = True,
+    tight_tolerance: bool = False,
+    certify: bool = True,
     presolve: bool = True,
     question: float = np.nan,
-) -> Answer:
+) -> MipResult:
     """Minimise with integer binaries by branch and bound, on one core.
 
     Args:
@@ -190,24 +190,24 @@ def solve(
         start: float64[C], a solution to begin with; NaN where the solver is to complete it.
         on_bound: gets the bound in units of the program; a KeyboardInterrupt from it, as one from outside, ends the
             search.
-        fine: True for constraints that are kept to `FINEST`.
-        proves: False where only the solution counts. HiGHS 1.15.1 may restart from its presolve and then call the start
-            optimal where it is not, so that what begins with a start and is to prove something must not restart.
+        tight_tolerance: True for constraints that are kept to `FINEST`.
+        certify: False where only the solution counts. HiGHS 1.15.1 may restart from its presolve and then call the
+            start optimal where it is not, so that what begins with a start and is to prove something must not restart.
         presolve: False for the program as it stands: slower, but free of the faults of presolve.
         question: value of the objective; the search ends as soon as it is known whether a solution is below it. NaN to
             search on.
     """
     small, free, _ = program.without_fixed()
     options: dict[str, Option] = {"mip_rel_gap": gap, "mip_abs_gap": 0.0}
-    if fine:
+    if tight_tolerance:
         options |= {"mip_feasibility_tolerance": FINEST, "primal_feasibility_tolerance": FINEST}
-    if start is not None and proves:
+    if start is not None and certify:
         options["mip_allow_restart"] = False
     if not presolve:
         options["presolve"] = "off"
     solver = _solver(small, options, clock)
-    whole = np.flatnonzero(small.whole).astype(np.int32)
-    solver.changeColsIntegrality(len(whole), whole, np.full(len(whole), highspy.HighsVarType.kInteger))
+    integers = np.flatnonzero(small.integrality).astype(np.int32)
+    solver.changeColsIntegrality(len(integers), integers, np.full(len(integers), highspy.HighsVarType.kInteger))
     if start is not None:
         start = start[free]
         given = np.flatnonzero(np.isfinite(start)).astype(np.int32)
@@ -220,9 +220,9 @@ def solve(
     if clock is not None:
         clock.spend(ENTRY_S * small.matrix.nnz + ITERATION_S * max(info.simplex_iteration_count, 0))
     solved = solver.getModelStatus() == highspy.HighsModelStatus.kOptimal
-    bound = info.mip_dual_bound if len(whole) else info.objective_function_value if solved else 0.0
-    proven = max(bound, 0.0) * (1 - BOUND_MARGIN) if proves and np.isfinite(bound) else 0.0
-    return Answer(_values(solver, program, free), proven, interrupted)
+    bound = info.mip_dual_bound if len(integers) else info.objective_function_value if solved else 0.0
+    proven = max(bound, 0.0) * (1 - BOUND_MARGIN) if certify and np.isfinite(bound) else 0.0
+    return MipResult(_values(solver, program, free), proven, interrupted)
 
 
 def find_below(program: LinearProgram, value: float, clock: Clock | None = None) -> bool | None:
@@ -247,7 +247,7 @@ def find_below(program: LinearProgram, value: float, clock: Clock | None = None)
 
 def relax(
     program: LinearProgram, *, clock: Clock | None = None, on_bound: OnBound | None = None, interior: bool = False
-) -> Answer:
+) -> MipResult:
     """Minimise with binaries relaxed to [0, 1], on one core. The bound is `dual_bound`.
 
     Args:
@@ -266,28 +266,28 @@ def relax(
     solution, info = solver.getSolution(), solver.getInfo()
     if clock is not None:
         clock.spend(step_s * max(info.ipm_iteration_count if interior else info.simplex_iteration_count, 0))
-    price = None
+    duals = None
     if solution.dual_valid:
-        price = np.zeros(len(program.row_lower))
-        price[rows] = solution.row_dual
-    bound = 0.0 if price is None else max(dual_bound(program, price), 0.0)
-    return Answer(_values(solver, program, free), bound * (1 - ROUNDING), interrupted, price)
+        duals = np.zeros(len(program.row_lower))
+        duals[rows] = solution.row_dual
+    bound = 0.0 if duals is None else max(dual_bound(program, duals), 0.0)
+    return MipResult(_values(solver, program, free), bound * (1 - ROUNDING), interrupted, duals)
 
 
-def dual_bound(program: LinearProgram, price: Floats) -> float:
-    """Return a lower bound of the relaxed program from prices of its rows, float64[R], by weak duality.
+def dual_bound(program: LinearProgram, duals: Floats) -> float:
+    """Return a lower bound of the relaxed program from dual values of its rows, float64[R], by weak duality.
 
-    Any prices prove some bound, so that no tolerance of a solver enters; those of an optimum prove the optimum. Columns
-    need two finite bounds for that.
+    Any dual values prove some bound, so that no tolerance of a solver enters; those of an optimum prove the optimum.
+    Columns need two finite bounds for that.
     """
-    # For any solution x and prices y: cost @ x = y @ (A x) + (cost - A' y) @ x. The first term is at least y times the
+    # For any solution x and duals y: cost @ x = y @ (A x) + (cost - A' y) @ x. The first term is at least y times the
     # lower side of each row where y > 0, its upper side where y < 0; the second at least the reduced cost times the
-    # lower or upper bound of each column by the same rule. A price of an infinite side is set to 0, which is as valid.
-    side = np.where(price > 0, program.row_lower, program.row_upper)
-    price, side = np.where(np.isfinite(side), price, 0.0), np.where(np.isfinite(side), side, 0.0)
-    left = program.cost - program.matrix.T @ price
+    # lower or upper bound of each column by the same rule. The dual of an infinite side is set to 0, which is as valid.
+    side = np.where(duals > 0, program.row_lower, program.row_upper)
+    duals, side = np.where(np.isfinite(side), duals, 0.0), np.where(np.isfinite(side), side, 0.0)
+    left = program.cost - program.matrix.T @ duals
     column = np.where(left > 0, program.lower, np.where(left < 0, program.upper, 0.0))
-    return float(price @ side + left @ column) + program.offset
+    return float(duals @ side + left @ column) + program.offset
 
 
 class QuietHighs(highspy.Highs):

@@ -12,6 +12,7 @@ from memplace_agents.optimality import OPTIMAL_GAP, WEAK_DUALITY, Proof, warn_of
 from memplace_agents.search.evaluator import Evaluator
 from memplace_agents.solution import Verdict
 from memplace_env._lib.units import PS
+from memplace_env.placement.memory_plan import MemoryPlan
 
 MORE, LEAST_QUESTION = 4.0, 1.0
 """Work of the question after a proof for each second of the proof's, as without presolve the solver counts four times
@@ -145,6 +146,14 @@ class ProvingSearch(ABC):
     @abstractmethod
     def _prove(self) -> None:
         """Prove a bound from the best plan on."""
+
+    def _offer(self, plan: MemoryPlan) -> int:
+        """Offer a plan; return its latency in ps."""
+        return self.evaluator.offer(plan).latency_ps
+
+    def _report_bound(self, bound_ps: float) -> None:
+        """Report a bound in ps, or the proven one if that is higher."""
+        self.evaluator.prove(max(bound_ps, self.bound_ps) * PS)
 
     def _void(self) -> None:
         treed = self._refuted or self._claim.bound_ps > self._sound_ps

@@ -60,7 +60,7 @@ def find_below(program: LinearProgram, cutoff: float, seconds: float) -> Reply:
 
     model, matrix, limit = new_model(), program.matrix, cutoff - program.offset
     bounds = (program.lower.tolist(), program.upper.tolist(), program.cost.tolist())
-    kinds = np.where(program.whole, "I", "C").tolist()
+    kinds = np.where(program.integrality, "I", "C").tolist()
     columns = [model.addVar("", kind, *sides) for kind, *sides in zip(kinds, *bounds, strict=True)]
     given = (program.row_lower.tolist(), program.row_upper.tolist())
     rows = [[side if np.isfinite(side) else None for side in sides] for sides in given]
@@ -78,8 +78,8 @@ def find_below(program: LinearProgram, cutoff: float, seconds: float) -> Reply:
         return Reply(None, False, *work)
     # At a time limit it may be above the cutoff, or below it only within SCIP's tolerances: HiGHS completes it again.
     best = model.getBestSol()
-    whole = np.round([model.getSolVal(best, column) for column in columns])
-    lower, upper = (np.where(program.whole, whole, side) for side in (program.lower, program.upper))
+    rounded = np.round([model.getSolVal(best, column) for column in columns])
+    lower, upper = (np.where(program.integrality, rounded, side) for side in (program.lower, program.upper))
     values = uninterrupted(relax(replace(program, lower=lower, upper=upper))).values
     below = values is not None and program.cost @ values + program.offset <= cutoff
     return Reply(values if below else None, False, *work)

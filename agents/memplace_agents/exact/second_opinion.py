@@ -20,7 +20,7 @@ from memplace_agents.exact.dynamic.extract import copies_begun_early
 from memplace_agents.exact.dynamic.lp_bound import linear_bound
 from memplace_agents.exact.highs import LinearProgram
 from memplace_agents.exact.static import static_model
-from memplace_agents.exact.static.cuts import cut, is_certain
+from memplace_agents.exact.static.cuts import Cut, cut, is_certain
 from memplace_agents.exact.static.level_moves import without_useless_tensors
 from memplace_agents.exact.static.static_addresses import placed
 from memplace_agents.exact.static.static_solve import levels_of, program_of
@@ -112,7 +112,7 @@ class Audit:
 
     def _of_maps(self) -> Answer:
         """Ask the program of levels; where it is too coarse for copies of weights, the one that follows them, too."""
-        task, model, cuts = self._task, static_model.build(self._task), list[static_model.Rows]()
+        task, model, cuts = self._task, static_model.build(self._task), list[Cut]()
         while True:
             reply = self._ask(program_of(model, cuts), model.unit_ps, model.overhead_ps)
             if reply.values is None:

@@ -11,7 +11,7 @@ from functools import partial
 from typing import NamedTuple
 
 from memplace_agents.exact.clock import Clock
-from memplace_agents.exact.highs import Answer, Floats, LinearProgram, solve, uninterrupted
+from memplace_agents.exact.highs import Floats, LinearProgram, MipResult, solve, uninterrupted
 from memplace_agents.search.evaluator import Evaluator
 
 ROUNDING_PS = 0.5
@@ -46,7 +46,7 @@ class Remaining(NamedTuple):
             clock = clock.part(max(evaluator.seconds * TIME_SHARE, LEAST_SECONDS))
         return cls(clock, partial(evaluator.prove, 0.0))
 
-    def solve(self, program: LinearProgram, start: Floats, whole: bool) -> Answer:
+    def solve(self, program: LinearProgram, start: Floats, whole: bool) -> MipResult:
         """Minimise the port time from a solution on; `whole` for the program of the whole.
 
         Raises:
@@ -59,7 +59,7 @@ class Remaining(NamedTuple):
             checks=min(CHECKS + CHECKED_COLUMNS // len(program.cost), MOST_CHECKS),
             start=start,
             on_bound=lambda _: self.report(),
-            fine=True,
+            tight_tolerance=True,
         )
         return uninterrupted(answer)
 

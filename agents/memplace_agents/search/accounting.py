@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from functools import partial
 from hashlib import sha256
@@ -32,7 +32,7 @@ from memplace_env._lib.units import PS
 from memplace_env.envs.many.many_env import ManyProgramsEnv
 from memplace_env.envs.registration import Formulation
 from memplace_env.placement.memory_plan import MemoryPlan
-from memplace_env.placement.simulator import ParallelSimulator, Report, backing_port_ps, evaluate_plan, time_plan
+from memplace_env.placement.simulator import ParallelSimulator, Report, backing_port_ps, evaluate_plan
 from memplace_env.placement.validation import require_valid
 
 
@@ -100,7 +100,9 @@ class Evaluator(ABC):
         self._callbacks = [callback] if callback else []
         self._whole: Evaluator | None = None
         self._proves = True
-        self._race = race_of(wrapped, budget, seed)
+        has_noise = wrapped.has_wrapper_attr("measurement_noise")
+        scale: float = wrapped.get_wrapper_attr("measurement_noise") if has_noise else 0.0
+        self._race = race_of(unwrapped.task, budget, scale, seed) if scale or simulator is not None else None
         self._stop = float("inf") if time_limit is None else time_limit
         if self._race is not None:
             budget -= self._race.fund
@@ -203,11 +205,17 @@ class Evaluator(ABC):
         """Call this function too after each round of evaluations, before all others."""
         self._callbacks.insert(0, callback)
 
+    def _up_to_whole(self) -> Iterator[Evaluator]:
+        """Yield this evaluator, the one that it is a part of, and so on up to the whole."""
+        evaluator: Evaluator | None = self
+        while evaluator is not None:
+            yield evaluator
+            evaluator = evaluator._whole
+
     def spend(self, evaluations: int) -> None:
         """Count plans that were evaluated without this evaluator and are not kept."""
-        self.evaluations += evaluations
-        if self._whole is not None:
-            self._whole.spend(evaluations)
+        for evaluator in self._up_to_whole():
+            evaluator.evaluations += evaluations
 
     def prove(self, bound_s: float) -> None:
         """Set a lower bound on latency in seconds, and report the progress if there is a plan already."""
@@ -230,18 +238,19 @@ class Evaluator(ABC):
             PlanError: if the plan is not valid.
         """
         report = evaluate_plan(self.env.task, plan)
-        measured = self._measured(np.array([report.latency_s]), lambda _: (plan.to_json().encode(), lambda: plan))
-        self._account(1, measured[0].item(), lambda: plan)
-        return with_latency(report, measured[0].item()) if self.noisy else report
+        if not self.noisy:
+            self._account(1, report.latency_s, lambda: plan)
+            return report
+        latency_s = self._measured(np.array([report.latency_s]), _as_row(plan), lambda _: plan).item()
+        self._account(1, latency_s, lambda: plan)
+        return with_latency(report, latency_s)
 
     def end_races(self) -> None:
         """Give the search the measurements that are reserved for races; it is to `choose` the plan itself."""
         if self._race is not None:
             freed = self._race.end()
-            evaluator: Evaluator | None = self
-            while evaluator is not None:
+            for evaluator in self._up_to_whole():
                 evaluator.budget += freed
-                evaluator = evaluator._whole
 
     def choose(self, plan: MemoryPlan, report: Report, latencies_s: Sequence[float]) -> None:
         """Keep a plan that was offered whatever races say; without noise the best plan stays.
@@ -254,13 +263,10 @@ class Evaluator(ABC):
         if self._race is None:
             return
         exact_s = None if box_is_noisy(self.env.task) else evaluate_plan(self.env.task, plan).latency_s
-        name, count = _name_of(plan.to_json().encode()), len(latencies_s)
-        first_s, total_s = latencies_s[0], float(sum(latencies_s))
-        self._race.choose(Candidate(name, first_s, lambda: plan, exact_s, count, total_s, report))
-        evaluator: Evaluator | None = self
-        while evaluator is not None:
+        measured = len(latencies_s), float(sum(latencies_s)), report
+        self._race.choose(Candidate(_name_of(_as_row(plan)), latencies_s[0], lambda: plan, exact_s, *measured))
+        for evaluator in self._up_to_whole():
             evaluator._adopt(self._race.incumbent)
-            evaluator = evaluator._whole
 
     def prefer(self, plan: MemoryPlan) -> Report:
         """Time a plan, and keep it if it is faster than the best, or as fast with less time of the backing port.
@@ -272,8 +278,7 @@ class Evaluator(ABC):
         """
         report = evaluate_plan(self.env.task, plan)
         rank = report.latency_s, backing_port_ps(self.env.task, plan)
-        part: Evaluator | None = self
-        while part is not None:
+        for part in self._up_to_whole():
             before = part._best_plan
             busy_ps = 0 if before is None else backing_port_ps(self.env.task, before)
             if before is None or rank < (part._best_latency, busy_ps):
@@ -285,14 +290,13 @@ class Evaluator(ABC):
                     part._report_progress()
                 elif part._port_before_ps is None:
                     part._port_before_ps = busy_ps
-            part = part._whole
         return report
 
     def solution(self, agent: str, seed: int, verdict: Verdict = Verdict()) -> Solution:  # noqa: B008
         """Return the best plan so far, validated, with its report and the history of the search."""
         report, measurements = self._decide()
         plan, outcome, bound_s, proof = self._best_plan, verdict.outcome, verdict.bound_s, verdict.proof
-        if report is not None and not (self.noisy or self.env.task.is_black_box):
+        if report is not None and bound_s is not None and not (self.noisy or self.env.task.is_black_box):
             bound_s, proof = surviving_bound(report.latency_s, bound_s, proof)
             outcome = outcome if bound_s == verdict.bound_s else "feasible"
         return Solution(
@@ -350,23 +354,22 @@ class Evaluator(ABC):
         return self.evaluations + (self._race.spent if self._race else 0)
 
     def _measured(
-        self, latency_s: NDArray[np.float64], identify: Callable[[int], tuple[bytes, Callable[[], MemoryPlan]]]
+        self, latency_s: NDArray[np.float64], rows: NDArray[Any], plan_of: Callable[[NDArray[Any]], MemoryPlan]
     ) -> NDArray[np.float64]:
         """Return the latencies of plans as measured, float64[B], and let the plans race if they are noisy.
 
         Args:
             latency_s: float64[B], latencies of the task's simulator.
-            identify: returns a key that identifies a plan, and a function that makes it, by its row in the batch.
+            rows: [B, ...], the decisions that identify each plan.
+            plan_of: makes the plan of a row.
         """
         race = self._race
         if race is None:
             return latency_s
-        measured = latency_s * race.factors(len(latency_s))
-        for row, (first_s, simulated_s) in enumerate(zip(measured.tolist(), latency_s.tolist(), strict=True)):
-            key, make = identify(row)
-            exact_s = None if box_is_noisy(self.env.task) else simulated_s
-            candidate = Candidate(_name_of(key), first_s, make, exact_s)
-            race.enter(candidate, self.evaluations + row + 1)
+        measured, box = latency_s * race.factors(len(latency_s)), box_is_noisy(self.env.task)
+        for number, (row, first_s, exact_s) in enumerate(zip(rows, measured.tolist(), latency_s.tolist(), strict=True)):
+            candidate = Candidate(_name_of(row), first_s, partial(plan_of, row.copy()), None if box else exact_s)
+            race.enter(candidate, self.evaluations + number + 1)
         return measured
 
     def _account(self, evaluations: int, latency_s: float, plan: Callable[[], MemoryPlan]) -> None:
@@ -393,23 +396,29 @@ class Evaluator(ABC):
 
     def _decide(self) -> tuple[Report | None, int | None]:
         """Decide which plan is the best; return its report and number of measurements, see `Race.report`."""
-        simulate, race = partial(evaluate_plan, self.env.task), self._race
+        race = self._race
         if race is None:
-            return None if self._best_plan is None else simulate(self._best_plan), None
+            return None if self._best_plan is None else evaluate_plan(self.env.task, self._best_plan), None
         race.finish(self.evaluations, lambda: self.seconds >= self._stop)
+        if race.incumbent is None:
+            return None, None
         self._adopt(race.incumbent)
-        report, measurements = race.report(simulate, partial(time_plan, self.env.task))
-        if race.incumbent is not None:
-            require_valid(self.env.task, race.incumbent.plan)
-        if report is not None and report.latency_s != self._best_latency:
+        report, measurements = race.report(self.env.task)
+        require_valid(self.env.task, race.incumbent.plan)
+        if report.latency_s != self._best_latency:
             self._best_latency = report.latency_s
             self._history.append(Progress(self._counted, self.seconds, report.latency_s))
         return report, measurements
 
 
-def _name_of(key: bytes) -> str:
-    """Return the name of the candidate with this key."""
-    return sha256(key).hexdigest()
+def _name_of(row: NDArray[Any]) -> str:
+    """Return the name of the candidate with these decisions."""
+    return sha256(row.tobytes()).hexdigest()
+
+
+def _as_row(plan: MemoryPlan) -> NDArray[np.uint8]:
+    """Return the bytes that identify a plan, uint8[1, n]."""
+    return np.frombuffer(plan.to_json().encode(), np.uint8)[None]
 
 
 def _is_number(value: object) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import gymnasium as gym
@@ -61,19 +61,18 @@ class OneShotEvaluator(Evaluator):
         """Evaluate the first `remaining` of these assignments, int[B, 2T]."""
         assignments = assignments[: self.remaining]
         scores = self.env.score(assignments)[1]
-        if self._race is not None and len(assignments):
-            measured = self._measured(scores.latency_s, lambda row: self._key_and_maker(assignments[row].copy()))
+        if self.noisy and len(assignments):
+            measured = self._measured(scores.latency_s, assignments, self._compiled)
             scores = scores.slowed(measured / scores.latency_s)
         if len(assignments):
             best = int(scores.latency_s.argmin())
-            best_s = scores.latency_s[best].item()
-            self._account(len(assignments), best_s, lambda: self.env.problem.compile(assignments[best]).plan)
+            self._account(len(assignments), scores.latency_s[best].item(), lambda: self._compiled(assignments[best]))
         reward = egrl_reward(scores) if self.env.reward is speedup_reward else self.env.reward_of(scores)
         repaired = self.env.reward_of(scores._replace(reassigned=np.zeros(len(assignments))))
         return Evaluated(reward, repaired, scores.latency_s, scores.reassigned, scores.level)
 
-    def _key_and_maker(self, assignment: NDArray[np.integer]) -> tuple[bytes, Callable[[], MemoryPlan]]:
-        return assignment.tobytes(), lambda: self.env.problem.compile(assignment).plan
+    def _compiled(self, assignment: NDArray[np.integer]) -> MemoryPlan:
+        return self.env.problem.compile(assignment).plan
 
 
 class GameEvaluator(Evaluator):
@@ -101,15 +100,11 @@ class GameEvaluator(Evaluator):
         problem = self.env.problem
         if not len(states):
             return np.empty(0)
-        latency = problem.final_latency_s(states)
-        latency = self._measured(latency, lambda row: self._key_and_maker(states[row].copy()))
+        latency = self._measured(problem.final_latency_s(states), states, problem.plan)
         best = int(latency.argmin())
         count = len(states) if games is None else games
         self._account(count, latency[best].item(), lambda: problem.plan(states[best]))
         return latency
-
-    def _key_and_maker(self, state: Ints) -> tuple[bytes, Callable[[], MemoryPlan]]:
-        return state.tobytes(), lambda: self.env.problem.plan(state)
 
 
 def evaluator_for(

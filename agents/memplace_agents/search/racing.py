@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-import gymnasium as gym
 import numpy as np
 from numpy.typing import NDArray
 
@@ -26,7 +25,7 @@ from memplace_env._lib.units import PS
 from memplace_env.envs.wrappers.measurement_noise import noise_factors
 from memplace_env.placement.compiler import all_backing, all_backing_report
 from memplace_env.placement.memory_plan import MemoryPlan
-from memplace_env.placement.simulator import Report, evaluate_plan
+from memplace_env.placement.simulator import Report, evaluate_plan, time_plan
 from memplace_env.placement.task import Task, derived
 
 REPEATS_FRACTION = 0.25
@@ -210,22 +209,19 @@ class Race:
         """Make a candidate the incumbent, without a race."""
         self.incumbent, self._raced, self._waiting = candidate, [], []
 
-    def report(
-        self, simulate: Callable[[MemoryPlan], Report], nominal: Callable[[MemoryPlan], Report]
-    ) -> tuple[Report | None, int | None]:
-        """Return the incumbent's report, and the number of measurements in its mean, None if it is exact.
+    def report(self, task: Task) -> tuple[Report, int | None]:
+        """Return the report of the incumbent, which there is, and its number of measurements, None if it is exact.
 
-        All but the latency is by cost arrays, `nominal`, if the budget allowed one measurement only.
+        All but the latency is by cost arrays if the budget allowed one measurement only.
         """
         best = self.incumbent
-        if best is None:
-            return None, None
+        assert best is not None
         if self._simulate is None:
-            return simulate(best.plan), None
+            return evaluate_plan(task, best.plan), None
         if best.report is None:  # measured only once, or repeatedly before a checkpoint
             if self.spent == self.fund:  # a budget of 1, of which nothing is left
-                return replace(with_latency(nominal(best.plan), best.first_s), traffic_bound_ps=1), 1
-            report = simulate(best.plan)
+                return replace(with_latency(time_plan(task, best.plan), best.first_s), traffic_bound_ps=1), 1
+            report = evaluate_plan(task, best.plan)
             self.spent += 1
             best.add(report.latency_s * self._noise_factor(), report)
         assert best.report is not None
@@ -280,14 +276,11 @@ def _standing(candidate: Candidate) -> tuple[bool, float]:
     return candidate.count == 0, candidate.mean_s
 
 
-def race_of(env: gym.Env[Any, Any], budget: int, seed: int) -> Race | None:
-    """Return the race of a search in an environment; None if measurements are exact."""
-    task: Task = env.unwrapped.task  # type: ignore[attr-defined]
-    scale = env.get_wrapper_attr("measurement_noise") if env.has_wrapper_attr("measurement_noise") else 0.0
-    noisy_box = box_is_noisy(task)
-    if not scale and not noisy_box:
-        return None
-    return Race(budget, scale, seed, partial(evaluate_plan, task, trusted=True) if noisy_box else None)
+def race_of(task: Task, budget: int, scale: float, seed: int) -> Race | None:
+    """Return the race of a search with added noise of this scale; None if measurements are exact."""
+    if box_is_noisy(task):
+        return Race(budget, scale, seed, partial(evaluate_plan, task, trusted=True))
+    return Race(budget, scale, seed, None) if scale else None
 
 
 @derived

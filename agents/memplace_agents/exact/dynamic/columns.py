@@ -141,20 +141,6 @@ def number_columns(task: Task, uses: Uses, window: Ints) -> Columns:
         since = np.broadcast_to(begin, wanted.shape) - (ends - taken)
         ops.append(np.repeat(since.ravel(), taken.ravel()) + np.arange(total, total + taken.sum()))
         total += int(taken.sum())
-    resident_, here_, apart_, stay_, copied_, early_, sent_, touches_, time_, spare_, bank_ = first
-    return Columns(
-        resident_,
-        here_,
-        np.where(apart_ >= 0, apart_, here_),
-        stay_,
-        copied_,
-        early_,
-        window,
-        sent_,
-        touches_,
-        time_,
-        spare_,
-        bank_,
-        np.concatenate(ops),
-        total,
-    )
+    resident, here, apart, stay, copied, early, *others = first
+    fast = np.where(apart >= 0, apart, here)
+    return Columns(resident, here, fast, stay, copied, early, window, *others, np.concatenate(ops), total)

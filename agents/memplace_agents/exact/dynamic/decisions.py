@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,17 +18,20 @@ from memplace_env.program.program import Ints
 Bools = NDArray[np.bool_]
 
 
-class Decisions:
+class Decisions(NamedTuple):
     """Binary decisions as bool arrays, see `Columns`: `resident` [K, F]; `here`, `fast` and `stay` [U, F]."""
 
-    def __init__(self, resident: Bools, here: Bools, fast: Bools, stay: Bools) -> None:
-        self.resident, self.here, self.fast, self.stay = resident, here, fast, stay
+    resident: Bools
+    here: Bools
+    fast: Bools
+    stay: Bools
 
     @classmethod
     def of_values(cls, model: DynamicModel, values: Floats) -> Decisions:
         """Return the decisions of a solution of the model."""
         columns = model.columns
-        return cls(*(_taken(part, values) for part in (columns.resident, columns.here, columns.fast, columns.stay)))
+        parts = (columns.resident, columns.here, columns.fast, columns.stay)
+        return cls(*((part >= 0) & (values[part] > 0.5) for part in parts))
 
     @classmethod
     def of_plan(cls, task: Task, plan: MemoryPlan) -> Decisions:
@@ -68,11 +72,6 @@ class Decisions:
         needed: Bools = model.uses.sent_by == program.num_ops
         needed[program.use_tensor[fetched]] = True
         return needed
-
-
-def _taken(columns: Ints, values: Floats) -> Bools:
-    chosen: Bools = (columns >= 0) & (values[columns] > 0.5)
-    return chosen
 
 
 def _fix(columns: Ints, chosen: Bools, lower: Floats, upper: Floats) -> None:

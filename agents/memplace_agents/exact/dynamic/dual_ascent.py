@@ -1,7 +1,7 @@
-"""Prices of long programs by block dual ascent: the linear program of one window of ops after the other.
+"""Dual values of long programs by block dual ascent: the linear program of one window of ops after the other.
 
-Prices of all rows prove a bound (`highs.dual_bound`). With the prices of all other rows held, the best prices of a
-window's rows are those of a linear program with these rows and their columns alone, which cost what the other prices
+Duals of all rows prove a bound (`highs.dual_bound`). With the duals of all other rows held, the best duals of a
+window's rows are those of a linear program with these rows and their columns alone, which cost what the other duals
 have left of them. So the bound rises from window to window, in a time that grows with the length of the program. Where
 windows are too short to see what is lost elsewhere, it ends below that of the whole program; a window as long as the
 program is the program.
@@ -17,9 +17,9 @@ from memplace_agents.exact.dynamic.detail import WeighedRow
 from memplace_agents.exact.dynamic.dynamic_model import DynamicModel
 from memplace_agents.exact.highs import (
     ROUNDING,
-    Answer,
     Floats,
     LinearProgram,
+    MipResult,
     OnBound,
     dual_bound,
     relax,
@@ -34,7 +34,7 @@ SETTLED = 1e-4
 
 
 class DualAscent:
-    """Sweeps over programs of one task that differ in `Detail.weighed` only; each starts from the prices before it.
+    """Sweeps over programs of one task that differ in `Detail.weighed` only; each starts from the duals before it.
 
     Args:
         span: number of ops in a window of the first sweep.
@@ -47,10 +47,10 @@ class DualAscent:
     def __init__(self, span: int = SPAN) -> None:
         self.settled = False
         self._span = span
-        self._price: Floats = np.zeros(0)
+        self._duals: Floats = np.zeros(0)
         self._weighed = dict[WeighedRow, int]()
 
-    def sweep(self, model: DynamicModel, clock: Clock | None = None, on_bound: OnBound | None = None) -> Answer:
+    def sweep(self, model: DynamicModel, clock: Clock | None = None, on_bound: OnBound | None = None) -> MipResult:
         """Solve all windows in turn; while not settled, those of the next sweep are twice as long.
 
         Args:
@@ -59,7 +59,7 @@ class DualAscent:
             on_bound: see `highs.relax`.
 
         Returns:
-            Bound and prices; as values, those of each window's middle. No values if the time ran out.
+            Bound and duals; as values, those of each window's middle. No values if the time ran out.
 
         Raises:
             KeyboardInterrupt: if the solver is interrupted.
@@ -69,51 +69,51 @@ class DualAscent:
         matrix = program.matrix
         of_terms = sp.csr_array((model.op[matrix.indices], matrix.indices, matrix.indptr), matrix.shape)
         row_op = of_terms.max(axis=1).toarray().ravel()
-        price, values = self._carried(model), np.zeros(len(program.cost))
-        left = program.cost - matrix.T @ price
+        duals, values = self._carried(model), np.zeros(len(program.cost))
+        left = program.cost - matrix.T @ duals
         complete, step = True, max(self._span // 2, 1)
         for first in range(0, max(ops - step, 1), step):
             rows = np.flatnonzero((row_op >= first) & (row_op < first + self._span))
-            columns, window = _window(program, rows, left, price)
+            columns, window = _window(program, rows, left, duals)
             answer = uninterrupted(relax(window, clock=clock, on_bound=on_bound))
-            if answer.price is not None and dual_bound(window, answer.price) > dual_bound(window, price[rows]):
-                price[rows] = answer.price
-                left[columns] = window.cost - window.matrix.T @ answer.price
+            if answer.duals is not None and dual_bound(window, answer.duals) > dual_bound(window, duals[rows]):
+                duals[rows] = answer.duals
+                left[columns] = window.cost - window.matrix.T @ answer.duals
             if answer.values is None:  # the time is up
                 complete = False
                 break
             middle = (model.op[columns] >= first + step // 2) | (first == 0)
             values[columns[middle]] = answer.values[middle]
-        self._price, self._weighed = price, dict(model.weighed)
-        bound = max(dual_bound(program, price), 0.0) * (1 - ROUNDING)
+        self._duals, self._weighed = duals, dict(model.weighed)
+        bound = max(dual_bound(program, duals), 0.0) * (1 - ROUNDING)
         if complete:
             taken = float(program.cost @ values)
             self.settled = abs(taken - bound) <= SETTLED * bound or self._span >= ops
             self._span *= 1 if self.settled else 2
-        return Answer(values if complete else None, bound, price=price)
+        return MipResult(values if complete else None, bound, duals=duals)
 
     def _carried(self, model: DynamicModel) -> Floats:
-        """Return the prices of the last sweep in the program's order of rows; new rows have none."""
-        price = np.zeros(len(model.program.row_lower))
-        common = np.ones(len(price), dtype=np.bool_)
+        """Return the duals of the last sweep in the program's order of rows; new rows have none."""
+        duals = np.zeros(len(model.program.row_lower))
+        common = np.ones(len(duals), dtype=np.bool_)
         common[list(model.weighed.values())] = False
-        if len(self._price):
-            price[common] = np.delete(self._price, list(self._weighed.values()))
+        if len(self._duals):
+            duals[common] = np.delete(self._duals, list(self._weighed.values()))
             for key, row in self._weighed.items():
-                price[model.weighed[key]] = self._price[row]
-        return price
+                duals[model.weighed[key]] = self._duals[row]
+        return duals
 
 
-def _window(program: LinearProgram, rows: Ints, left: Floats, price: Floats) -> tuple[Ints, LinearProgram]:
-    """Return the columns of these rows and the program of both; what other rows' prices leave is the columns' cost."""
+def _window(program: LinearProgram, rows: Ints, left: Floats, duals: Floats) -> tuple[Ints, LinearProgram]:
+    """Return the columns of these rows and the program of both; what other rows' duals leave is the columns' cost."""
     part = program.matrix[rows]
     columns, index = np.unique(part.indices, return_inverse=True)
     matrix = sp.csr_array((part.data, index, part.indptr), (len(rows), len(columns)))
     return columns.astype(np.int64), LinearProgram(
-        left[columns] + matrix.T @ price[rows],
+        left[columns] + matrix.T @ duals[rows],
         program.lower[columns],
         program.upper[columns],
-        program.whole[columns],
+        program.integrality[columns],
         matrix,
         program.row_lower[rows],
         program.row_upper[rows],

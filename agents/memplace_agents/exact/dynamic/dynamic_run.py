@@ -15,7 +15,6 @@ from memplace_agents.exact.proving_search import Claim, ProvingSearch
 from memplace_agents.search.cheap_plans import offer_cheap_plans
 from memplace_agents.search.evaluator import Evaluator, GameEvaluator
 from memplace_agents.search.game_local_search import GameLocalSearch
-from memplace_env._lib.units import PS
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.simulator import traffic_bound_ps
 
@@ -182,6 +181,3 @@ class DynamicSearch(ProvingSearch):
             waits = np.concatenate([report.stall_ps[1:], [0, report.tail_ps]])
             self._time_ps = np.append(report.op_time_ps, 0) + waits
         return report.latency_ps
-
-    def _report_bound(self, bound_ps: float) -> None:
-        self.evaluator.prove(max(bound_ps, self.bound_ps) * PS)

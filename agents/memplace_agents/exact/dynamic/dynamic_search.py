@@ -135,7 +135,7 @@ class Search:
                     clock=clock.part(np.inf, DECISIONS_SHARE),
                     start=start,
                     on_bound=partial(self._report_bound, 0.0),
-                    proves=False,
+                    certify=False,
                 )
             )
             if answer.values is None or (fixed is not None and not self._is_faster(model, answer.values)):

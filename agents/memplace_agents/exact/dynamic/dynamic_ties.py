@@ -47,7 +47,7 @@ class DynamicTies:
         """Solve one program from a plan on, and offer the plan of its answer."""
         model = build(self.task, self.search.detail)
         fastest = without_early(model, Decisions.of_plan(self.task, plan).fixed(model))
-        start = uninterrupted(solve(fastest, clock=self.left.clock, fine=True)).values
+        start = uninterrupted(solve(fastest, clock=self.left.clock, tight_tolerance=True)).values
         if start is None:
             return
         program = without_early(model, port_program(model))
@@ -59,7 +59,7 @@ class DynamicTies:
             upper = program.upper.copy()
             upper[model.columns.time] = most
             program = replace(program, upper=upper)
-        answer = self.left.solve(program, np.where(program.whole, start, np.nan), whole)
+        answer = self.left.solve(program, np.where(program.integrality, start, np.nan), whole)
         if answer.values is not None and saves(program, answer.values, port):
             self.search.complete(Decisions.of_values(model, answer.values), self.left.clock)
 

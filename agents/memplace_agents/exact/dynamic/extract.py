@@ -48,7 +48,7 @@ def settled(model: DynamicModel, program: LinearProgram, values: Floats, clock: 
         KeyboardInterrupt: if the solver is interrupted.
     """
     lower, upper = program.lower.copy(), program.upper.copy()
-    lower[program.whole] = upper[program.whole] = np.round(values[program.whole])
+    lower[program.integrality] = upper[program.integrality] = np.round(values[program.integrality])
     needed = Decisions.of_values(model, values).needed(model)
     # The second objective: a share of a copy counts in each op from the one on in which it is done, so a positive cost
     # makes copies late and a negative one makes write-backs early. Each weighs as much as its block.

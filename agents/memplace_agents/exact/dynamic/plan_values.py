@@ -99,5 +99,5 @@ def _fill(model: DynamicModel, values: Floats) -> None:
         needed = np.zeros(len(values))
         np.maximum.at(needed, column, missing[row] / factor)
         values += needed
-        whole = np.flatnonzero(program.whole[first:]) + first
-        values[whole] = np.ceil(values[whole] - FEASIBLE)
+        integers = np.flatnonzero(program.integrality[first:]) + first
+        values[integers] = np.ceil(values[integers] - FEASIBLE)

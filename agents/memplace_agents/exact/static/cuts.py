@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
+import scipy.sparse as sp
 
 from memplace_agents.exact.address_search import Conflict
-from memplace_agents.exact.highs import CAPACITY
+from memplace_agents.exact.highs import CAPACITY, Floats
 from memplace_agents.exact.rows import RowBuilder
-from memplace_agents.exact.static.static_model import Rows, StaticModel, live_sets
+from memplace_agents.exact.static.static_model import StaticModel, live_sets
 from memplace_env.placement.task import Task
 from memplace_env.program.program import Ints, TensorKind
+
+
+class Cut(NamedTuple):
+    """Constraints `matrix @ columns >= lower`: sparse [R, C] and float64[R]."""
+
+    matrix: sp.csr_array
+    lower: Floats
 
 
 def is_certain(task: Task, model: StaticModel, conflict: Conflict) -> bool:
@@ -22,7 +32,7 @@ def is_certain(task: Task, model: StaticModel, conflict: Conflict) -> bool:
     return conflict.proven and not streamed and bool((model.alike.size[tensors] == 1).all())
 
 
-def cut(task: Task, model: StaticModel, conflict: Conflict, level: Ints) -> Rows:
+def cut(task: Task, model: StaticModel, conflict: Conflict, level: Ints) -> Cut:
     """Return constraints that forbid a conflict; they cut off no plan if it is proven and no member has any alike.
 
     Of tensors that are alike it forbids as many together as the solution `level` int64[K] has.
@@ -58,4 +68,4 @@ def cut(task: Task, model: StaticModel, conflict: Conflict, level: Ints) -> Rows
         least = -capacity - missing * (len(blocks) - 1)
         scale = CAPACITY / capacity
         rows.add(rows.new(1, least * scale), column[tensors], -share * scale)
-    return Rows(*rows.matrix(len(model.cost))[:2])
+    return Cut(*rows.matrix(len(model.program.cost))[:2])

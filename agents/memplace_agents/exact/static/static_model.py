@@ -40,7 +40,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from memplace_agents.exact.highs import CAPACITY, LATENCY, Floats
+from memplace_agents.exact.highs import CAPACITY, LATENCY, Floats, LinearProgram
 from memplace_agents.exact.rows import RowBuilder
 from memplace_agents.exact.static.alike import Alike, alike
 from memplace_env.machine.costs import Costs
@@ -48,20 +48,11 @@ from memplace_env.placement.task import Task
 from memplace_env.program.program import Ints, Program, TensorKind
 
 
-class Rows(NamedTuple):
-    """Constraints `matrix @ columns >= lower`: sparse [R, C] and float64[R]."""
-
-    matrix: sp.csr_array
-    lower: Floats
-
-
 class StaticModel(NamedTuple):
-    """The program: minimise `cost @ columns` subject to `rows` and bounds; see the module for the mathematics.
+    """A linear program and the meaning of its columns; see the module for the mathematics.
 
     Attributes:
-        cost, lower, upper: float64[C].
-        whole: bool[C], columns that are whole numbers.
-        rows: all constraints.
+        program: minimises the latency without overhead; C columns.
         column: int64[K, L-1], column of x for tensor and fast level; -1 if the tensor cannot be there.
         op, stall: int64[T], columns of the ops' times and of the stalls before them; no stalls if no weights stream.
         port, port_constant: float64[C] and its constant part, the time for which ops and copies keep the backing
@@ -71,11 +62,7 @@ class StaticModel(NamedTuple):
         overhead_ps: overhead of all ops together, which the objective leaves out.
     """
 
-    cost: Floats
-    lower: Floats
-    upper: Floats
-    whole: NDArray[np.bool_]
-    rows: Rows
+    program: LinearProgram
     column: Ints
     op: Ints
     stall: Ints
@@ -126,10 +113,10 @@ def build(task: Task) -> StaticModel:
         _capacity(rows, task, columns, level)
     if task.streams_weights:
         _bank(rows, program, costs, columns, ports, unit)
-    matrix, row_lower, _ = rows.matrix(columns.total)
+    matrix, *sides = rows.matrix(columns.total)
     matrix.eliminate_zeros()
-    whole = np.zeros(columns.total, dtype=bool)
-    whole[columns.x[columns.x >= 0]] = True
+    integrality = np.zeros(columns.total, dtype=bool)
+    integrality[columns.x[columns.x >= 0]] = True
     cost = np.zeros(columns.total)
     cost[columns.z] = cost[columns.stall] = 1
     lower, upper = np.zeros(columns.total), np.full(columns.total, np.inf)
@@ -139,33 +126,21 @@ def build(task: Task) -> StaticModel:
     touched = columns.y[columns.y >= 0]
     upper[touched] = 1
     if (columns.members > 1).any():
-        whole[touched] = True  # of n slices that are alike one alone touches a level
+        integrality[touched] = True  # of n slices that are alike one alone touches a level
     port: Floats = np.asarray(ports.matrix[-1].sum(axis=0), dtype=np.float64)
     if task.streams_weights:
         copied, into = _fast_weights(program, columns)
         port[columns.x[copied, into]] += costs.prefetch_ps[copied] / unit
-    column, overhead = columns.x[groups.first], int(costs.overhead_ps.sum())
     return StaticModel(
-        cost,
-        lower,
-        upper,
-        whole,
-        Rows(matrix, row_lower),
-        column,
-        columns.z,
-        columns.stall,
-        port,
-        float(ports.constant[:, -1].sum()),
-        groups,
-        unit,
-        overhead,
-    )
-
-
-def stack(parts: list[Rows]) -> Rows:
-    """Return the constraints of all parts."""
-    return Rows(
-        sp.csr_array(sp.vstack([part.matrix for part in parts])), np.concatenate([part.lower for part in parts])
+        program=LinearProgram(cost, lower, upper, integrality, matrix, *sides),
+        column=columns.x[groups.first],
+        op=columns.z,
+        stall=columns.stall,
+        port=port,
+        port_constant=float(ports.constant[:, -1].sum()),
+        alike=groups,
+        unit_ps=unit,
+        overhead_ps=int(costs.overhead_ps.sum()),
     )
 
 

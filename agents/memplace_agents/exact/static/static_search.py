@@ -9,20 +9,18 @@ from memplace_agents.exact.clock import Clock
 from memplace_agents.exact.dynamic.detail import Detail, is_tractable
 from memplace_agents.exact.dynamic.dynamic_search import Search
 from memplace_agents.exact.proving_search import Claim, ProvingSearch
-from memplace_agents.exact.static.cuts import cut
+from memplace_agents.exact.static.cuts import Cut, cut, is_certain
 from memplace_agents.exact.static.level_moves import descend, without_useless_tensors
 from memplace_agents.exact.static.static_addresses import placed
-from memplace_agents.exact.static.static_model import Rows, StaticModel, build
+from memplace_agents.exact.static.static_model import StaticModel, build
 from memplace_agents.exact.static.static_solve import solve_model
 from memplace_agents.exact.static.static_ties import StaticTies
 from memplace_agents.search.cheap_plans import offer_cheap_plans
 from memplace_agents.search.evaluator import OneShotEvaluator
 from memplace_env._lib.threads import cached_property
-from memplace_env._lib.units import PS
 from memplace_env.placement.compiler import place_levels
 from memplace_env.placement.compiler.evaluate import evaluate_assignments
 from memplace_env.placement.compiler.placing_order import schedule_of
-from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.program.program import Ints
 
 SOLVER_SHARE = 0.9
@@ -52,7 +50,7 @@ class StaticSearch(ProvingSearch):
         self.seed = seed
         offer_cheap_plans(evaluator)
         self.level: Ints | None = None
-        self.cuts = list[Rows]()
+        self.cuts = list[Cut]()
 
     @cached_property
     def model(self) -> StaticModel:
@@ -97,7 +95,7 @@ class StaticSearch(ProvingSearch):
             if not conflicts:
                 break
             cuts += [cut(self.task, model, conflict, answer.level) for conflict in conflicts]
-            unproven += not all(self._is_certain(conflict, model) for conflict in conflicts)
+            unproven += not all(is_certain(self.task, model, conflict) for conflict in conflicts)
 
     def _hold(self) -> None:
         """Search once more in the program that follows each copy, held to one level a tensor and one copy a weight.
@@ -113,15 +111,6 @@ class StaticSearch(ProvingSearch):
             search.branch_and_bound(self.gap / 2, self._clock.part(HELD_SECONDS, HELD_SHARE))
         finally:
             self._claim = max(self._claim, search.claim, key=_bound)
-
-    def _is_certain(self, conflict: Conflict, model: StaticModel) -> bool:
-        """Return whether no plan at all has these tensors together; streamed weights could have other lives.
-
-        The cut of tensors that are alike forbids more than these.
-        """
-        tensors = np.concatenate([conflict.blocks, conflict.permanent])
-        streamed = self.task.streams_weights and bool((self.task.program.producer[tensors] < 0).any())
-        return conflict.proven and not streamed and bool((model.alike.size[tensors] == 1).all())
 
     def _offer_plans(self, level: Ints) -> list[Conflict]:
         """Offer plans with these levels; return the conflicts that leave tensors without addresses."""
@@ -155,12 +144,6 @@ class StaticSearch(ProvingSearch):
         )
         self.evaluator.spend(count)
         self._offer(place_levels(self.task, level).plan)
-
-    def _report_bound(self, bound_ps: float) -> None:
-        self.evaluator.prove(max(bound_ps, self.bound_ps) * PS)
-
-    def _offer(self, plan: MemoryPlan) -> int:
-        return self.evaluator.offer(plan).latency_ps
 
 
 def _bound(claim: Claim) -> int:

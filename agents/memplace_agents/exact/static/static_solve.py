@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from memplace_agents.exact.clock import Clock
 from memplace_agents.exact.highs import Floats, LinearProgram, OnBound, solve
 from memplace_agents.exact.proving_search import Claim
-from memplace_agents.exact.static.static_model import Rows, StaticModel, stack
+from memplace_agents.exact.static.cuts import Cut
+from memplace_agents.exact.static.static_model import StaticModel
 from memplace_env.program.program import Ints
 
 
@@ -19,7 +22,7 @@ class Best(NamedTuple):
     Attributes:
         level: int64[K], the best levels, or None if none were found in time.
         claim: lower bound of the latency of all levels that obey the rows.
-        interrupted: see `highs.Answer`.
+        interrupted: see `highs.MipResult`.
     """
 
     level: Ints | None
@@ -29,7 +32,7 @@ class Best(NamedTuple):
 
 def solve_model(
     model: StaticModel,
-    cuts: list[Rows],
+    cuts: list[Cut],
     gap: float,
     clock: Clock | None,
     on_bound: OnBound | None = None,
@@ -47,11 +50,15 @@ def solve_model(
     return Best(level, Claim.of(program, answer.bound, model.unit_ps, model.overhead_ps), answer.interrupted)
 
 
-def program_of(model: StaticModel, cuts: list[Rows]) -> LinearProgram:
+def program_of(model: StaticModel, cuts: list[Cut]) -> LinearProgram:
     """Return the linear program of a model with cuts, which minimises the latency without overhead."""
-    rows = stack([model.rows, *cuts])
-    endless = np.full(len(rows.lower), np.inf)
-    return LinearProgram(model.cost, model.lower, model.upper, model.whole, rows.matrix, rows.lower, endless)
+    program, added = model.program, sum(len(cut.lower) for cut in cuts)
+    return replace(
+        program,
+        matrix=sp.csr_array(sp.vstack([program.matrix, *(cut.matrix for cut in cuts)])),
+        row_lower=np.concatenate([program.row_lower, *(cut.lower for cut in cuts)]),
+        row_upper=np.append(program.row_upper, np.full(added, np.inf)),
+    )
 
 
 def levels_of(model: StaticModel, values: Floats) -> Ints:

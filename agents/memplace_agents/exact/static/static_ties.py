@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 
 from memplace_agents.exact.highs import Floats, LinearProgram
-from memplace_agents.exact.static.cuts import cut
+from memplace_agents.exact.static.cuts import Cut, cut
 from memplace_agents.exact.static.static_addresses import placed
-from memplace_agents.exact.static.static_model import Rows, StaticModel
+from memplace_agents.exact.static.static_model import StaticModel
 from memplace_agents.exact.static.static_solve import levels_of, program_of
 from memplace_agents.exact.tie_break import ROUNDING_PS, Remaining, saves
 from memplace_agents.search.evaluator import OneShotEvaluator
@@ -34,7 +34,7 @@ class StaticTies:
         seed: seed of the packer.
     """
 
-    def __init__(self, evaluator: OneShotEvaluator, model: StaticModel, cuts: list[Rows], seed: int) -> None:
+    def __init__(self, evaluator: OneShotEvaluator, model: StaticModel, cuts: list[Cut], seed: int) -> None:
         self.evaluator, self.task, self.model, self.cuts, self.seed = evaluator, evaluator.env.task, model, cuts, seed
         self.left = Remaining.of(evaluator)
 
@@ -85,17 +85,17 @@ class StaticTies:
         model, costs = self.model, self.task.costs
         if whole:
             most = best.latency_ps - model.overhead_ps + ROUNDING_PS - slower[-1]
-            return program.with_row(model.cost, most / model.unit_ps)
+            return program.with_row(model.program.cost, most / model.unit_ps)
         upper = program.upper.copy()
         most = best.op_time_ps - costs.overhead_ps + ROUNDING_PS - slower[:-1]
-        upper[model.op] = np.maximum(most / model.unit_ps, model.lower[model.op])
+        upper[model.op] = np.maximum(most / model.unit_ps, program.lower[model.op])
         if len(model.stall):
             upper[model.stall] = (best.stall_ps + ROUNDING_PS) / model.unit_ps
         return replace(program, upper=upper)
 
     def _start(self, level: Ints) -> Floats:
         """Return the columns x of levels, float64[C]; the others are NaN."""
-        start = np.full(len(self.model.cost), np.nan)
+        start = np.full(len(self.model.program.cost), np.nan)
         column = self.model.column
         start[column[column >= 0]] = 0
         fast = np.flatnonzero(level < self.task.backing)
