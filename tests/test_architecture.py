@@ -93,7 +93,7 @@ ONLY_IN = {
     ),
     "memplace_agents": ("memplace_env.leaderboard", "memplace_env.cli", "memplace_agents"),
     "torch": ("memplace_agents", "memplace_env.backends.cuda"),
-    "torch_geometric": ("memplace_agents",),
+    "torch_geometric": (),
     "tensorboard": ("memplace_agents",),
     "stable_baselines3": ("memplace_agents", "memplace_env.envs.wrappers.sb3"),
     "sb3_contrib": ("memplace_agents",),

@@ -20,7 +20,6 @@ from memplace_env.envs.registration import Formulation
 CPU_TORCH = "pip install torch --index-url https://download.pytorch.org/whl/cpu"
 """Command that installs PyTorch without CUDA; as a dependency it comes with multi_env GB of it."""
 _TORCH = ("torch", "tensorboard")
-_GRAPHS = (*_TORCH, "torch_geometric")
 
 _ONE_SHOT, _GAME, _DYNAMIC = (Formulation.ONE_SHOT,), (Formulation.GAME,), (Formulation.DYNAMIC,)
 BOTH = (*_ONE_SHOT, *_GAME)
@@ -128,7 +127,7 @@ BUILT_IN = (
         "memplace_agents.egrl:EGRL",
         _ONE_SHOT,
         "a policy learned on a surrogate, then annealing; the paper's evolution and policy gradients beside them",
-        needs=_GRAPHS,
+        needs=_TORCH,
         learns=True,
         multi_env=True,
         resumes=True,

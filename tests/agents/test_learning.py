@@ -1,4 +1,4 @@
-"""The population's forward pass against the policy's own, and policy files, sound and damaged."""
+"""The policy's forward pass against torch-geometric's layers, and policy files, sound and damaged."""
 
 import hashlib
 import json
@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 from memplace_agents.built_in_agents import POLICY_BYTES
 from memplace_agents.egrl.population import genome_of
 from memplace_agents.learning import safe_files
-from memplace_agents.learning.batched_policies import PopulationForward
-from memplace_agents.learning.graph_policy import SUB_ACTIONS, Graph, GraphPolicy
+from memplace_agents.learning.graph_policy import SUB_ACTIONS, Graph, GraphPolicy, PopulationForward
 from memplace_agents.learning.policy_file import load_policy, save_policy
 from memplace_env._lib.errors import AgentError
 from memplace_env.envs.one_shot import OneShotProblem
 from memplace_env.envs.one_shot.observation import FEATURES
 from memplace_env.testing.strategies import programs, tasks
+from tests.references.reference_graph_policy import ReferencePolicy
 from tests.thorough import examples
 
 LOWEST = torch.finfo(torch.float32).min
@@ -67,38 +67,47 @@ def cases(draw):
 
 @examples(40)
 @given(cases())
-def test_population_forward_is_the_policies_forward(case):
+def test_forward_is_that_of_the_reference(case):
     graph, policies = case
     logits = PopulationForward(policies[0], graph)(genomes_of(policies))
     assert logits.shape == (len(policies), *graph.mask.shape)
     for row, policy in zip(logits, policies, strict=True):
+        torch.testing.assert_close(row, ReferencePolicy.of(policy)(graph), atol=1e-5, rtol=1e-5)
         torch.testing.assert_close(row, policy(graph), atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("levels", "hidden", "depth", "heads"), [(3, 128, 4, 4), (2, 16, 2, 2), (4, 8, 1, 3)])
+def test_first_weights_are_those_of_the_reference(levels, hidden, depth, heads):
+    policy = new_policy(3, levels, hidden, depth, heads)
+    torch.manual_seed(3)
+    reference = ReferencePolicy(levels, hidden, depth, heads)
+    weights = (torch.nn.utils.parameters_to_vector(module.parameters()) for module in (policy, reference))
+    assert torch.equal(*weights)
 
 
 @examples(12)
 @given(st.data())
-def test_population_forward_is_the_policies_forward_on_programs(data):
+def test_forward_is_that_of_the_reference_on_programs(data):
     task = data.draw(tasks(programs(max_ops=8)))
     graph = Graph.of(OneShotProblem(task))
     policy = new_policy(data.draw(st.integers(0, 1000)), task.accelerator.num_levels)
     logits = PopulationForward(policy, graph)(genomes_of([policy]))[0]
-    torch.testing.assert_close(logits, policy(graph), atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(logits, ReferencePolicy.of(policy)(graph), atol=1e-5, rtol=1e-5)
 
 
 @examples(15)
 @given(cases(), st.integers(0, 2**32 - 1))
-def test_gradients_are_the_policies_gradients(case, seed):
+def test_gradients_are_those_of_the_reference(case, seed):
     graph, policies = case
     weight = torch.from_numpy(np.random.default_rng(seed).normal(size=graph.mask.shape).astype(np.float32))
     weight = weight * graph.mask
     genomes = genomes_of(policies).requires_grad_()
     (PopulationForward(policies[0], graph)(genomes) * weight).sum().backward()
     for row, policy in zip(genomes.grad, policies, strict=True):
-        (policy(graph) * weight).sum().backward()
-        named = dict(policy.named_parameters())
-        flat = [named[name].grad for name in policy.state_dict()]
-        flat = [torch.zeros_like(named[name]) if g is None else g for name, g in zip(named, flat, strict=True)]
-        expected = torch.cat([gradient.reshape(-1) for gradient in flat])
+        reference = ReferencePolicy.of(policy)
+        (reference(graph) * weight).sum().backward()
+        gradients = [torch.zeros_like(part) if part.grad is None else part.grad for part in reference.parameters()]
+        expected = torch.cat([gradient.reshape(-1) for gradient in gradients])
         torch.testing.assert_close(row, expected, atol=1e-4 * max(1.0, float(expected.abs().max())), rtol=1e-4)
 
 
@@ -157,11 +166,11 @@ def test_attention_over_very_different_scores_is_all_on_the_highest():
     policy = new_policy()
     with torch.no_grad():
         for head in policy.heads:
-            head.att_src.mul_(1e6)
+            head.source.mul_(1e6)
     graph = Graph.read(torch.rand(6, len(FEATURES)), torch.tensor([[0, 1, 2, 3, 4], [5] * 5]), torch.ones(12, 3))
     logits = PopulationForward(policy, graph)(genomes_of([policy]))[0]
     assert torch.isfinite(logits).all()
-    torch.testing.assert_close(logits, policy(graph), atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(logits, ReferencePolicy.of(policy)(graph), atol=1e-5, rtol=1e-5)
 
 
 # Files.
@@ -242,7 +251,7 @@ def test_what_is_no_policy_is_refused(tmp_path):
     path.write_bytes(framed({"weight": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}, bytes(4)))
     refused(path, "not a file of memplace")
     safe_files.save(path, "egrl-run/2", {})
-    refused(path, "'egrl-run/2', where 'graph-policy/2' is needed")
+    refused(path, "'egrl-run/2', where 'graph-policy/3' is needed")
 
 
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 0.9, 0.999])

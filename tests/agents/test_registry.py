@@ -23,7 +23,7 @@ from tests.agents import third_party
 
 SPECS = agent_specs()
 LEARNERS = {name: spec for name, spec in SPECS.items() if spec.learns}
-EXTRAS = {"torch", "tensorboard", "torch_geometric", "stable_baselines3", "sb3_contrib", "matplotlib", "ray"}
+EXTRAS = {"torch", "tensorboard", "stable_baselines3", "sb3_contrib", "matplotlib", "ray"}
 """Modules that memplace does without."""
 FIRST = " (without a GPU, first: pip install torch --index-url https://download.pytorch.org/whl/cpu)"
 HERE = "tests.agents.third_party"

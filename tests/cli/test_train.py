@@ -293,11 +293,11 @@ def test_egrl_configs() -> None:
 
 def test_missing_packages(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """The default does without; who asks for an agent that needs them gets one sentence."""
-    monkeypatch.setitem(sys.modules, "torch_geometric", None)
+    monkeypatch.setitem(sys.modules, "tensorboard", None)
     assert run("solve", MODEL).exit_code == 0
     result = run("solve", MODEL, "--agent", "egrl", "--out", "asked")
     assert result.exit_code == 2
-    assert 'torch_geometric: pip install "memplace[agents]"' in result.stderr
+    assert 'tensorboard: pip install "memplace[agents]"' in result.stderr
     assert run("train", "egrl", MODEL, "--out", "asked").exit_code == 2
     assert run("agents").exit_code == 0
     assert not (tmp_path / "asked").exists()

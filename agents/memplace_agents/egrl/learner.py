@@ -21,8 +21,7 @@ from torch import Tensor, nn
 from memplace_agents.egrl.egrl_config import EGRLConfig
 from memplace_agents.egrl.egrl_replay import EgrlReplay
 from memplace_agents.egrl.population import genome_of
-from memplace_agents.learning.batched_policies import PopulationForward
-from memplace_agents.learning.graph_policy import SUB_ACTIONS, Graph, GraphPolicy
+from memplace_agents.learning.graph_policy import SUB_ACTIONS, Graph, GraphPolicy, PopulationForward
 from memplace_agents.learning.policy_file import fitting
 from memplace_agents.learning.saved_tensors import like, load_optimiser, optimiser_state
 from memplace_agents.saved_values import number, whole

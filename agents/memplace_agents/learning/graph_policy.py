@@ -1,27 +1,30 @@
 """EGRL's policy network: from the op graph to logits of the levels of every op's weights and results.
 
-In shapes `T` denotes the ops, `E` the edges, `L` the levels and `H` the width of the hidden layers.
+A whole population plays in one chain of batched products: genomes in, logits out. It costs hardly more than one member,
+as nearly all of a forward pass is calls.
+
+In shapes `M` denotes the members of a population, `P` the weights of one, `T` the ops, `E` the edges, `L` the levels,
+`H` the width of the hidden layers and `A` the attention heads.
 """
 
 from __future__ import annotations
 
-import warnings
+from collections.abc import Mapping
+from math import ceil, prod
 from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import leaky_relu
 
 from memplace_agents.learning.policy_file import PolicyNetwork
 from memplace_env.envs.one_shot import OneShotProblem
 from memplace_env.envs.one_shot.observation import FEATURES, node_features
 
-with warnings.catch_warnings():
-    warnings.filterwarnings("ignore", category=DeprecationWarning)  # torch-geometric uses what torch has deprecated
-    from torch_geometric.nn import GATConv, GraphUNet
-    from torch_geometric.utils import to_undirected
-
 SUB_ACTIONS = 2
 """Decisions of each op: the level of its weights, the level of its results."""
+_SELF_LOOP = 2.0
+"""Weight of self-loops in Gao and Ji's graph convolutions."""
 
 
 class Graph(NamedTuple):
@@ -50,12 +53,34 @@ class Graph(NamedTuple):
     @classmethod
     def read(cls, nodes: Tensor, edge_index: Tensor, mask: Tensor) -> Graph:
         """Return the graph of an observation: nodes float32[T, 19], edge_index [2, E], action_mask of any shape."""
-        ops = len(nodes)
-        edges = to_undirected(edge_index.long(), num_nodes=ops)
+        ops, forward = len(nodes), edge_index.long()
+        both = torch.cat([forward, forward.flip(0)], dim=1)
+        counts = torch.sparse_coo_tensor(both, torch.ones(both.shape[1]), (ops, ops), check_invariants=True).coalesce()
+        edges = counts.indices()
         adjacency = torch.sparse_coo_tensor(
             edges, torch.ones(edges.shape[1]), (ops, ops), check_invariants=True
         ).coalesce()
         return cls(nodes, edges, adjacency, mask.reshape(ops, SUB_ACTIONS, -1).bool())
+
+
+class _Convolution(nn.Module):
+    """Weights of a graph convolution (Kipf and Welling, 2017)."""
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.bias = nn.Parameter(torch.zeros(outputs))
+        self.weight = nn.Parameter(torch.empty(outputs, inputs))
+
+
+class _Attention(nn.Module):
+    """Weights of a graph attention layer (Velickovic et al., 2018) whose heads are averaged."""
+
+    def __init__(self, inputs: int, outputs: int, attention_heads: int) -> None:
+        super().__init__()
+        self.source = nn.Parameter(torch.empty(attention_heads, outputs))
+        self.target = nn.Parameter(torch.empty(attention_heads, outputs))
+        self.bias = nn.Parameter(torch.zeros(outputs))
+        self.weight = nn.Parameter(torch.empty(attention_heads * outputs, inputs))
 
 
 class GraphPolicy(PolicyNetwork):
@@ -74,7 +99,7 @@ class GraphPolicy(PolicyNetwork):
             from assignments with everything there; the paper does not say how.
     """
 
-    KIND = "graph-policy/2"
+    KIND = "graph-policy/3"
     OPTIONS: ClassVar = {"levels": int, "hidden": int, "depth": int, "attention_heads": int}
 
     def __init__(
@@ -82,12 +107,26 @@ class GraphPolicy(PolicyNetwork):
     ) -> None:
         super().__init__()
         self.options = {"levels": levels, "hidden": hidden, "depth": depth, "attention_heads": attention_heads}
-        self.body = GraphUNet(len(FEATURES), hidden, hidden, depth, pool_ratios=0.5)
-        heads = [GATConv(hidden, levels, heads=attention_heads, concat=False) for _ in range(SUB_ACTIONS)]
-        self.heads = nn.ModuleList(heads)
+        widths = [len(FEATURES), *[hidden] * depth]
+        self.down = nn.ModuleList(_Convolution(inputs, hidden) for inputs in widths)
+        self.pools = nn.ParameterList(torch.empty(hidden) for _ in range(depth))
+        self.up = nn.ModuleList(_Convolution(hidden, hidden) for _ in range(depth))
+        self.heads = nn.ModuleList(_Attention(hidden, levels, attention_heads) for _ in range(SUB_ACTIONS))
         with torch.no_grad():
-            for head in heads:
-                head.bias[-1] += lean
+            self._draw_weights(lean)
+
+    def _draw_weights(self, lean: float) -> None:
+        # Glorot and Bengio's bounds (2010). The layers of torch-geometric draw the U-Net's weights three times and the
+        # heads' linear ones twice; so does this, such that a seed gives the policy that it gave with them.
+        for _ in range(3):
+            for weight in [*(layer.weight for layer in self.down), *self.pools, *(layer.weight for layer in self.up)]:
+                bound = (6 / sum(weight.shape)) ** 0.5 if weight.ndim == 2 else len(weight) ** -0.5
+                weight.uniform_(-bound, bound)
+        for head in self.heads:
+            for weight in (head.weight, head.weight, head.source, head.target):
+                bound = (6 / sum(weight.shape)) ** 0.5
+                weight.uniform_(-bound, bound)
+            head.bias[-1] += lean
 
     @property
     def levels(self) -> int:
@@ -97,15 +136,100 @@ class GraphPolicy(PolicyNetwork):
 
     def forward(self, graph: Graph) -> Tensor:
         """Return logits float32[T, 2, L]; levels that are not worth asking for get the lowest finite number."""
-        return self.decide(self.embed(graph), graph)
+        weights = {name: weight[None] for name, weight in self.named_parameters()}
+        return PopulationForward(self, graph).logits(weights)[0]
 
-    def embed(self, graph: Graph) -> Tensor:
-        """Return node embeddings float32[T, H]."""
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Sparse", UserWarning)  # raised by torch for torch-geometric's calls
-            return torch.relu(self.body(graph.nodes, graph.edges))
 
-    def decide(self, embedding: Tensor, graph: Graph) -> Tensor:
-        """Return logits float32[T, 2, L] of node embeddings float32[T, H], as `forward` does."""
-        logits = torch.stack([head(embedding, graph.edges) for head in self.heads], dim=1)
-        return logits.masked_fill(~graph.mask, torch.finfo(logits.dtype).min)
+class PopulationForward:
+    """The forward pass of `GraphPolicy` for any number of members with one shape on one workload.
+
+    Args:
+        policy: gives the shapes; its weights do not matter.
+        graph: the workload.
+    """
+
+    def __init__(self, policy: GraphPolicy, graph: Graph) -> None:
+        self.graph = graph
+        self.depth = policy.options["depth"]
+        self.attention_heads = policy.options["attention_heads"]
+        self._shapes = {name: weight.shape for name, weight in policy.state_dict().items()}
+        # float32[1, T, T], 1 where two ops share a tensor; one for all members.
+        self._adjacency = graph.adjacency.to_dense()[None]
+        # int64[2E + T] each, of the messages: along the edges, and from every op to itself.
+        self._source, self._target = torch.cat([graph.edges, torch.arange(len(graph.nodes)).expand(2, -1)], dim=1)
+
+    def weights(self, genomes: Tensor) -> dict[str, Tensor]:
+        """Return views of genomes float32[M, P] as named weights [M, ...], in the order of the state dict."""
+        sizes = [prod(shape) for shape in self._shapes.values()]
+        parts = zip(self._shapes.items(), torch.split(genomes, sizes, dim=1), strict=True)
+        return {name: torch.unflatten(part, 1, shape) for (name, shape), part in parts}
+
+    def __call__(self, genomes: Tensor) -> Tensor:
+        """Return logits float32[M, T, 2, L] of genomes float32[M, P]; differentiable."""
+        return self.logits(self.weights(genomes))
+
+    def logits(self, weights: Mapping[str, Tensor]) -> Tensor:
+        """Return logits float32[M, T, 2, L] of named weights [M, ...]; differentiable."""
+        hidden = torch.relu(self._body(weights))
+        logits = torch.stack([self._head(weights, f"heads.{head}", hidden) for head in range(SUB_ACTIONS)], dim=2)
+        return logits.masked_fill(~self.graph.mask, torch.finfo(logits.dtype).min)
+
+    def _body(self, weights: Mapping[str, Tensor]) -> Tensor:
+        """Return the output of the Graph U-Net, float32[M, T, H]."""
+        adjacency = self._adjacency
+        hidden = torch.relu(_convolve(weights, "down.0", _normalised(adjacency), self.graph.nodes[None]))
+        skips = []
+        # Each pass pools n nodes to k = ceil(n / 2): hidden [M, n, H] -> [M, k, H], adjacency [M, n, n] -> [M, k, k].
+        for level in range(1, self.depth + 1):
+            direction = weights[f"pools.{level - 1}"][:, None]  # [M, 1, H]
+            score = torch.tanh((hidden * direction).sum(-1) / direction.norm(dim=-1))  # [M, n]
+            kept = score.sort(dim=1, descending=True)[1][:, : ceil(score.shape[1] / 2)]  # [M, k], nodes of each member
+            skips.append((hidden, _normalised(adjacency), kept))
+            member = torch.arange(len(kept))[:, None]  # [M, 1], beside `kept` it picks each member's own nodes
+            hidden = (hidden * score[..., None])[member, kept]
+            reach = _two_steps(adjacency).expand(len(kept), -1, -1)
+            adjacency = reach[member[..., None], kept[:, :, None], kept[:, None, :]]
+            hidden = torch.relu(_convolve(weights, f"down.{level}", _normalised(adjacency), hidden))
+        # And back up: the k nodes return to their places among the n, the others get 0, and what was skipped is added.
+        for step, (skipped, fine, kept) in enumerate(reversed(skips)):
+            index = kept[..., None].expand(-1, -1, hidden.shape[2])
+            hidden = skipped + torch.zeros_like(skipped).scatter(1, index, hidden)
+            hidden = _convolve(weights, f"up.{step}", fine, hidden)
+            hidden = torch.relu(hidden) if step < self.depth - 1 else hidden
+        return hidden
+
+    def _head(self, weights: Mapping[str, Tensor], name: str, hidden: Tensor) -> Tensor:
+        """Return the output float32[M, T, L] of one graph attention layer."""
+        values = hidden @ weights[f"{name}.weight"].mT
+        values = torch.unflatten(values, 2, (self.attention_heads, -1))  # [M, T, A, L]
+        source_score = (values * weights[f"{name}.source"][:, None]).sum(-1)  # [M, T, A], likewise the next
+        target_score = (values * weights[f"{name}.target"][:, None]).sum(-1)
+        source, target = self._source, self._target
+        score = leaky_relu(source_score[:, source] + target_score[:, target], 0.2)  # [M, 2E + T, A]
+        # A softmax over the edges into each op; the highest score is subtracted, so that no exponential overflows.
+        index = target[:, None].expand_as(score)
+        highest = torch.zeros_like(source_score).scatter_reduce(1, index, score.detach(), "amax", include_self=False)
+        score = (score - highest[:, target]).exp()
+        total = torch.zeros_like(source_score).index_add(1, target, score)
+        share = score / total[:, target]
+        mixed = torch.zeros_like(values).index_add(1, target, values[:, source] * share[..., None])
+        return mixed.mean(2) + weights[f"{name}.bias"][:, None]
+
+
+def _convolve(weights: Mapping[str, Tensor], name: str, normalised: Tensor, hidden: Tensor) -> Tensor:
+    """Return a graph convolution, float32[M, n, H], of hidden float32[M, n, ...]."""
+    return normalised @ hidden @ weights[f"{name}.weight"].mT + weights[f"{name}.bias"][:, None]
+
+
+def _normalised(adjacency: Tensor) -> Tensor:
+    """Return D^-1/2 (A + 2 I) D^-1/2 of symmetric float32[..., n, n]."""
+    looped = adjacency + _SELF_LOOP * torch.eye(adjacency.shape[-1])
+    scale = looped.sum(-1).rsqrt()
+    return scale[..., :, None] * looped * scale[..., None, :]
+
+
+def _two_steps(adjacency: Tensor) -> Tensor:
+    """Return (A + I)^2 without its diagonal: in how many ways nodes reach each other in at most two steps."""
+    itself = torch.eye(adjacency.shape[-1])
+    looped = adjacency + itself
+    return (looped @ looped) * (1 - itself)

@@ -20,7 +20,7 @@ class PolicyNetwork(nn.Module):
     """A network that can be made anew from its options.
 
     Attributes:
-        KIND: name and version of its files' content, such as "graph-policy/2".
+        KIND: name and version of its files' content, such as "graph-policy/3".
         OPTIONS: the type of each option; numbers are more than 0 and at most 4096.
         options: numbers by name, keyword arguments of its class.
     """

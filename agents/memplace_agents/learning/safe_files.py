@@ -40,7 +40,7 @@ _TENSOR: Final = "tensor"
 
 
 def save(path: Path, kind: str, content: dict[str, Any]) -> None:
-    """Write tensors, plain values, lists and dicts; `kind` names the content, such as "graph-policy/2"."""
+    """Write tensors, plain values, lists and dicts; `kind` names the content, such as "graph-policy/3"."""
     write_atomically(path, encoded(kind, content))
 
 

@@ -238,7 +238,7 @@ class Evaluator(ABC):
             PlanError: if the plan is not valid.
         """
         report = evaluate_plan(self.env.task, plan)
-        if not self.noisy:
+        if self._race is None:
             self._account(1, report.latency_s, lambda: plan)
             return report
         latency_s = self._measured(np.array([report.latency_s]), _as_row(plan), lambda _: plan).item()
@@ -367,9 +367,9 @@ class Evaluator(ABC):
         if race is None:
             return latency_s
         measured, box = latency_s * race.factors(len(latency_s)), box_is_noisy(self.env.task)
-        for number, (row, first_s, exact_s) in enumerate(zip(rows, measured.tolist(), latency_s.tolist(), strict=True)):
+        for index, (row, first_s, exact_s) in enumerate(zip(rows, measured.tolist(), latency_s.tolist(), strict=True)):
             candidate = Candidate(_name_of(row), first_s, partial(plan_of, row.copy()), None if box else exact_s)
-            race.enter(candidate, self.evaluations + number + 1)
+            race.enter(candidate, self.evaluations + index + 1)
         return measured
 
     def _account(self, evaluations: int, latency_s: float, plan: Callable[[], MemoryPlan]) -> None:

@@ -61,7 +61,7 @@ class OneShotEvaluator(Evaluator):
         """Evaluate the first `remaining` of these assignments, int[B, 2T]."""
         assignments = assignments[: self.remaining]
         scores = self.env.score(assignments)[1]
-        if self.noisy and len(assignments):
+        if self._race is not None and len(assignments):
             measured = self._measured(scores.latency_s, assignments, self._compiled)
             scores = scores.slowed(measured / scores.latency_s)
         if len(assignments):
