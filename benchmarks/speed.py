@@ -31,7 +31,7 @@ from stable_baselines3 import PPO
 import memplace_agents
 import memplace_env
 from benchmarks.plain_c import compiled, evaluate_in_c, require_equal
-from memplace_agents.learning.torch_threads import one_thread
+from memplace_agents.learning.training import one_thread
 from memplace_env._lib.threads import available_cores
 from memplace_env.envs.wrappers import SB3VecEnv
 from memplace_env.placement.compiler import native_plan

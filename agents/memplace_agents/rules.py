@@ -12,7 +12,7 @@ from memplace_env._lib.errors import AgentError
 from memplace_env._lib.hints import instead
 from memplace_env.envs.registration import Formulation
 from memplace_env.placement.compiler import HEURISTICS, place_levels
-from memplace_env.placement.compiler.density import VARIANTS, all_density_levels
+from memplace_env.placement.compiler.density import all_density_levels
 from memplace_env.placement.compiler.evaluate import evaluate_assignments
 from memplace_env.placement.compiler.placing_order import schedule_of
 
@@ -55,25 +55,14 @@ class DensityGreedy(Agent[OneShotEvaluator]):
 
     The rule is in `memplace_env.placement.compiler.density`. It decides on tensors, not on ops, so that its plans may
     be finer than any assignment of the environment. It reads the cost arrays even if the simulator is a black box.
-
-    Args:
-        variants: number of its scoring rules to try, from the best one on, 1 to 10.
-
-    Raises:
-        AgentError: if `variants` is out of range.
     """
 
     deterministic = True
 
-    def __init__(self, variants: int = len(VARIANTS)) -> None:
-        if not 1 <= variants <= len(VARIANTS):
-            raise AgentError(f"variants={variants} is out of range; pass 1 to {len(VARIANTS)}.")
-        self.variants = variants
-
     def run(self, evaluator: OneShotEvaluator, seed: int) -> None:
         """Offer the plans of the variants, or only the fastest where the costs tell which it is; nothing is random."""
         task = evaluator.env.task
-        variants = all_density_levels(task)[: min(self.variants, evaluator.remaining)]
+        variants = all_density_levels(task)[: evaluator.remaining]
         if task.is_black_box or evaluator.noisy:
             for levels in variants:
                 evaluator.offer(place_levels(task, levels).plan)

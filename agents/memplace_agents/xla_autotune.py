@@ -13,8 +13,9 @@ from memplace_agents.search.agent import Agent
 from memplace_agents.search.evaluator import GameEvaluator
 from memplace_agents.xla_msa.assignment import assign
 from memplace_agents.xla_msa.msa_options import PUBLIC_SETS, MsaOptions
-from memplace_env._lib.errors import AgentError
 
+WIDTH = 8
+"""Option sets in the first round; our choice."""
 CHANGED = 0.25
 """Probability with which a trial draws an option anew; at least one always is. Our choice."""
 
@@ -42,23 +43,12 @@ class XlaAutotune(Agent[GameEvaluator]):
     trials each, until one is left. The first round is given the public sets, each later one the best so far, and is
     twice as wide. The trials depend on the seed only, so that a run with a time limit is the beginning of one without.
     An interrupt ends the search with the best plan so far.
-
-    Args:
-        width: number of option sets in the first round.
-
-    Raises:
-        AgentError: if the width is too small for the public sets.
     """
-
-    def __init__(self, width: int = 8) -> None:
-        if width < len(PUBLIC_SETS):
-            raise AgentError(f"width={width} is too small; pass at least {len(PUBLIC_SETS)}, for the public sets.")
-        self.width = width
 
     def run(self, evaluator: GameEvaluator, seed: int) -> None:
         """Search until the budget is spent; each plan costs one run of the assignment."""
         task = evaluator.env.task
-        search = _rounds(self.width, space_of(task.accelerator.levels[0].capacity_bytes), np.random.default_rng(seed))
+        search = _rounds(WIDTH, space_of(task.accelerator.levels[0].capacity_bytes), np.random.default_rng(seed))
         options = next(search)
         with suppress(KeyboardInterrupt):
             while evaluator.remaining > 0:

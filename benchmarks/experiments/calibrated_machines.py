@@ -26,7 +26,7 @@ from benchmarks.harness import Experiment, Records, field, table
 from benchmarks.ledger import Record
 from memplace_agents import LocalSearch
 from memplace_agents.calibrated import Calibrated
-from memplace_agents.calibrated.machine_model import MachineModel, MeasuredProgram
+from memplace_agents.calibrated.machine_model import MachineModel
 from memplace_agents.search.cheap_plans import cheap_plans
 from memplace_agents.search.evaluator import OneShotEvaluator
 from memplace_env.envs.one_shot import OneShotEnv
@@ -103,7 +103,7 @@ def _machine(kind: str, seed: int) -> MachineModel:
         task, plans = env.task, _plans(name)
         measured = _measured(kind, seed, name).run_batch(task.program, task.accelerator, plans)
         machine = (machine or MachineModel.of(task)).learned(
-            MeasuredProgram(task, plans, [report.latency_s for report in measured]), NOISE
+            task, plans, [report.latency_s for report in measured], NOISE
         )
     assert machine is not None
     return machine

@@ -27,7 +27,7 @@ import memplace_agents
 from benchmarks.harness import MOST_ROWS, Columns, Experiment, Records, Row, data, setting_text, table
 from benchmarks.ids_file import IDS, with_ids
 from benchmarks.ledger import Record
-from memplace_agents.auto.portfolio import Portfolio
+from memplace_agents.auto import Portfolio
 from memplace_agents.exact.clock import Clock
 from memplace_agents.exact.dynamic.lp_bound import linear_bound
 from memplace_agents.search.cheap_plans import cheap_plans

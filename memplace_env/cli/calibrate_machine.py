@@ -37,20 +37,19 @@ def learn_machine(sources: Sequence[Path], flags: ModelFlags, path: Path, *, noi
     Raises:
         CalibrationError: naming the file that cannot be used.
     """
-    from memplace_agents.calibrated.machine_model import MachineModel, MeasuredProgram
+    from memplace_agents.calibrated.machine_model import MachineModel
 
     by_program: dict[str, list[Measured]] = defaultdict(list)
     with stderr().status("reading measurements"):
         for source in sources:
             for task, plan, latency_s in _listed(source, flags):
                 by_program[task.program.sha256].append((task, plan, latency_s))
-    learned = [
-        MeasuredProgram(rows[0][0], *zip(*(row[1:] for row in rows), strict=True)) for rows in by_program.values()
-    ]
-    machine = MachineModel.of(learned[0].task)
+    machine: MachineModel | None = None
     with stderr().status("learning"):
-        for program in learned:
-            machine = machine.learned(program, noise)
+        for rows in by_program.values():
+            tasks, plans, latencies_s = zip(*rows, strict=True)
+            machine = (machine or MachineModel.of(tasks[0])).learned(tasks[0], plans, latencies_s, noise)
+    assert machine is not None
     machine.save(path)
     if json:
         print_json({**_summary(machine), "written": str(path)})

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memplace_agents import GameLocalSearch, XlaMsa, make_agent
-from memplace_agents.auto.portfolio import Portfolio, Stage
+from memplace_agents.auto import Portfolio
 from memplace_agents.registry import agent_specs
+from memplace_agents.search.stages import Stage
 from memplace_agents.xla_msa import PUBLIC_SETS, assign
 from memplace_agents.xla_msa.assignment import addresses
 from memplace_agents.xla_msa.buffers import buffers_of, in_order

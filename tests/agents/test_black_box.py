@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memplace_agents import Exact, ExactDynamic, make_agent
-from memplace_agents.auto.portfolio import Portfolio, Stage
+from memplace_agents.auto import Portfolio
 from memplace_agents.registry import agent_specs
 from memplace_agents.search.racing import box_is_noisy
+from memplace_agents.search.stages import Stage
 from memplace_env._lib.errors import AgentError
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.one_shot import OneShotEnv

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 import memplace_agents
 from memplace_agents import GameEvaluator, OneShotEvaluator
 from memplace_agents.auto import Portfolio
-from memplace_agents.auto.portfolio import Stage
 from memplace_agents.rules import GreedyPlayer, XlaMsa
 from memplace_agents.search.agent import Agent
+from memplace_agents.search.stages import Stage
 from memplace_env._lib.compilation import begin_preparation, end_preparation
 from memplace_env._lib.errors import AgentError
 from memplace_env.envs.malloc_game import MallocGameEnv

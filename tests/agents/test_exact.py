@@ -104,7 +104,7 @@ def chip_with(*capacities, **changes):
 
 
 def packed(task, level):
-    return pack(task, lives(task, level), seed=0)
+    return pack(task, lives(task, level).rows)
 
 
 def all_fast(task):
@@ -166,8 +166,8 @@ def test_search_agrees_with_all_placing_orders(spread):
         assert search(*enough, 10**6, offset)[0] == FOUND
         assert (offset + blocks.size - enough.below).max() == 0
         assert search(*short, 10**6, offset)[0] == NONE_EXISTS
-        assert fit(enough, seed=0).outcome == FOUND
-        assert fit(short, seed=0).outcome == NONE_EXISTS
+        assert fit(enough).outcome == FOUND
+        assert fit(short).outcome == NONE_EXISTS
 
 
 def test_search_gives_up_and_climb_is_seeded():
@@ -233,13 +233,13 @@ def test_proven_cuts_forbid_no_packable_mapping(seed, reserved):
 
 
 def test_fit_is_within_the_height():
-    assert fit(as_blocks(UNPACKABLE, UNPACKABLE_HEIGHT), seed=0).outcome == NONE_EXISTS
+    assert fit(as_blocks(UNPACKABLE, UNPACKABLE_HEIGHT)).outcome == NONE_EXISTS
     blocks = as_blocks(UNPACKABLE, UNPACKABLE_HEIGHT + 1)
-    found = fit(blocks, seed=0)
+    found = fit(blocks)
     assert found.outcome == FOUND
     assert (found.offset + blocks.size).max() == UNPACKABLE_HEIGHT + 1
     assert found.over == 0
-    assert fit(as_blocks(UNPACKABLE, max(blocks.size) - 1), seed=0).outcome == NONE_EXISTS
+    assert fit(as_blocks(UNPACKABLE, max(blocks.size) - 1)).outcome == NONE_EXISTS
 
 
 def test_same_seed_same_plan():

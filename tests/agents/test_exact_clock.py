@@ -98,8 +98,8 @@ def test_an_interrupt_before_the_first_solution_ends_the_search(monkeypatch):
     monkeypatch.setattr(static_search, "solve_model", lambda *_: Best(None, Claim(), True))
     env = gym.make("MemPlace-v0", workload="synthetic:random?ops=20&seed=3", accelerator="nnp-i").unwrapped
     with pytest.raises(KeyboardInterrupt):
-        StaticSearch(OneShotEvaluator(env, budget=100), 1e-9, 0).run()
+        StaticSearch(OneShotEvaluator(env, budget=100), 1e-9).run()
     monkeypatch.setattr(dynamic_search, "solve", lambda *_, **__: MipResult(None, 0.0, True))
     clock = Clock.of(GameEvaluator(GAME, budget=1))
     with pytest.raises(KeyboardInterrupt):
-        Search(GAME.task, lambda plan: 0, clock, lambda bound: None, 0).branch_and_bound(0.0, clock)
+        Search(GAME.task, lambda plan: 0, clock, lambda bound: None).branch_and_bound(0.0, clock)

@@ -161,7 +161,7 @@ def test_a_long_search_anneals_for_longer(time_limit, decisions, monkeypatch):
     monkeypatch.setattr(dynamic_run.GameLocalSearch, "run", lambda self, part, seed: budgets.append(part.budget))
     evaluator = GameEvaluator(MallocGameEnv("SqueezeNet", "edge-tpu"), budget=10**9, time_limit=time_limit)
     offer_cheap_plans(evaluator)
-    search = dynamic_run.DynamicSearch(evaluator, 1e-5, 0, ties=False)
+    search = dynamic_run.DynamicSearch(evaluator, 1e-5, ties=False)
     search._anneal(dynamic_run.ANNEALING_SHARE)
     assert budgets[0] * evaluator.env.task.program.num_uses == pytest.approx(decisions, rel=0.1)
 

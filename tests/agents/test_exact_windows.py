@@ -108,7 +108,7 @@ def test_fixed_columns_that_violate_a_row_are_left_to_the_solver():
 def search_of(env):
     """A search that has begun with the game's first plan."""
     evaluator = GameEvaluator(env, budget=10**6)
-    found = Search(env.task, lambda plan: evaluator.offer(plan).latency_ps, Clock.of(evaluator), lambda _: None, 0)
+    found = Search(env.task, lambda plan: evaluator.offer(plan).latency_ps, Clock.of(evaluator), lambda _: None)
     found.begin_with(first_plan_of(env))
     return found
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from memplace_agents import Exact
 from memplace_agents.calibrated import Calibrated
 from memplace_agents.calibrated.cost_factors import FACTOR_SIGMA, LATENCY, SCALE_SIGMA, CostFactors
-from memplace_agents.calibrated.machine_model import LATENCY_SIGMA, PROGRAM_SIGMA, MachineModel, MeasuredProgram
+from memplace_agents.calibrated.machine_model import LATENCY_SIGMA, PROGRAM_SIGMA, MachineModel
 from memplace_env._lib.errors import AgentError
 from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.placement.compiler import place_levels
@@ -34,13 +34,13 @@ def random_plans(task, count, seed=0):
 
 def measured(task, box, count=25):
     plans = random_plans(task, count)
-    return MeasuredProgram(task, plans, [box.run(task.program, task.accelerator, plan).latency_s for plan in plans])
+    return task, plans, [box.run(task.program, task.accelerator, plan).latency_s for plan in plans]
 
 
 def learned(box, seeds=range(1, 6)):
     machine = MachineModel.of(task_of(1))
     for seed in seeds:
-        machine = machine.learned(measured(task_of(seed), box), 0.0)
+        machine = machine.learned(*measured(task_of(seed), box), 0.0)
     return machine
 
 
@@ -69,7 +69,7 @@ def test_measurements_never_make_a_factor_less_certain(task):
     plans = random_plans(task, 5)
     terms = [factors.terms(plan) for plan in plans]
     seconds = factors.latency_ps(terms, np.zeros(len(factors.names))) * 1e-12
-    after = before.learned(MeasuredProgram(task, plans, seconds), 0.02)
+    after = before.learned(task, plans, seconds, 0.02)
     deviation = np.sqrt(np.diag(after.covariance))
     nominal = np.array([SCALE_SIGMA if name == LATENCY else FACTOR_SIGMA for name in after.names])
     assert (deviation <= nominal * (1 + 1e-6)).all()
@@ -148,7 +148,7 @@ def test_one_measurement_with_a_machine_is_as_good_as_the_nominal_plan(seed):
 
     box, machine = BlackBox(seed), MachineModel.of(network("AlexNet"))
     for name in ("MobileNetV2", "InceptionV3"):
-        machine = machine.learned(measured(network(name), box), 0.0)
+        machine = machine.learned(*measured(network(name), box), 0.0)
     env = OneShotEnv(network("ResNet50", BlackBox(seed, noise=0.02)))
     solutions = [Calibrated(chosen).solve(env, budget=1) for chosen in (None, machine, machine)]
     nominal, with_machine, again = (box.run(env.program, env.accelerator, found.plan).latency_s for found in solutions)

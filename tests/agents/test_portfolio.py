@@ -5,13 +5,13 @@ import torch
 from hypothesis import given
 
 import memplace_agents.calibrated.proposals  # noqa: F401 (it keeps the exact agent, whichever test runs first)
-from memplace_agents.auto.portfolio import Portfolio, Stage
+from memplace_agents.auto import Portfolio
 from memplace_agents.learning.policy_file import save_policy
 from memplace_agents.muzero.networks import MuZeroNetwork
 from memplace_agents.rules import GreedyPlayer, XlaMsa
 from memplace_agents.search.agent import Agent
 from memplace_agents.search.game_local_search import GameLocalSearch
-from memplace_agents.search.stages import PROOF_WORK
+from memplace_agents.search.stages import PROOF_WORK, Stage
 from memplace_agents.solution import Verdict
 from memplace_agents.xla_msa import PUBLIC_SETS
 from memplace_env._lib.errors import AgentError

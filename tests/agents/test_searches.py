@@ -76,7 +76,7 @@ def test_greedy_dp_is_greedy_op_by_op():
 
 def test_budget_and_time_limit_end_a_search():
     env = planted_env()
-    assert memplace_agents.RandomSearch(batch=64).solve(env, budget=100).evaluations == 100
+    assert memplace_agents.RandomSearch().solve(env, budget=100).evaluations == 100
     assert memplace_agents.LocalSearch().solve(env, budget=1).evaluations == 1
     begin = time.perf_counter()
     solution = memplace_agents.LocalSearch().solve(env, budget=10**9, time_limit=0.2)

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from memplace_agents.rules import XlaMsa
 from memplace_agents.xla_autotune import XlaAutotune, changed, halving, space_of
 from memplace_agents.xla_msa import PUBLIC_SETS, MsaOptions, assign
-from memplace_env._lib.errors import AgentError
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.placement.simulator import evaluate_plan
 from memplace_env.placement.synthetic import random_dag
@@ -96,8 +95,3 @@ def test_an_interrupt_returns_the_best_so_far():
     solution = XlaAutotune().solve(env, callback=stop)
     assert solution.evaluations == 5
     assert solution.report.latency_s <= XlaMsa().solve(env).report.latency_s
-
-
-def test_a_width_that_makes_no_sense_is_an_error():
-    with pytest.raises(AgentError, match="width=1 is too small"):
-        XlaAutotune(width=1)

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.experiments import device as script
 from benchmarks.ledger import Ledger
-from memplace_agents.learning.torch_threads import one_thread
+from memplace_agents.learning.training import one_thread
 from memplace_env._lib.errors import ExecutionError
 from memplace_env.backends.cuda import simulator
 from memplace_env.backends.cuda.bench import Bench

@@ -8,7 +8,7 @@ from torch import nn
 from torch.distributions import Categorical
 
 import memplace_env  # noqa: F401
-from memplace_agents.learning.torch_threads import one_thread
+from memplace_agents.learning.training import one_thread
 from tests.test_all_envs import GENERIC
 
 

@@ -87,7 +87,7 @@ def test_no_cheap_rule_finds_it():
     optima = {env: env.reset()[1]["optimal_latency_s"] for env in (game, one_shot)}
     rules = [HEURISTICS[name](one_shot.task) for name in ("native", "all-fastest")]
     cheap = [(one_shot, evaluate_plan(one_shot.task, plan).latency_s) for plan in rules]
-    cheap.append((one_shot, memplace_agents.DensityGreedy(10).solve(one_shot).report.latency_s))
+    cheap.append((one_shot, memplace_agents.DensityGreedy().solve(one_shot).report.latency_s))
     players = [memplace_agents.GreedyPlayer(), *(memplace_agents.XlaMsa(public.options) for public in PUBLIC_SETS)]
     cheap += [(game, player.solve(game).report.latency_s) for player in players]
     assert all(latency > 1.02 * optima[env] for env, latency in cheap)

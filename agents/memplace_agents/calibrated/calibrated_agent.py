@@ -9,14 +9,13 @@ import numpy as np
 
 from memplace_agents.calibrated.cost_factors import CostFactors, FittedFactors, Floats
 from memplace_agents.calibrated.machine_model import MachineModel
-from memplace_agents.calibrated.proposals import Proposer
+from memplace_agents.calibrated.proposals import SOLVE_WORK, Proposer
 from memplace_agents.calibrated.repeated_measurements import MeasuredPlan, Measurements
 from memplace_agents.search.agent import Agent
 from memplace_agents.search.cheap_plans import cheap_plans
 from memplace_agents.search.evaluator import Evaluator
 from memplace_agents.search.game_local_search import GameLocalSearch
 from memplace_agents.search.local_search import LocalSearch
-from memplace_env._lib.errors import AgentError
 from memplace_env._lib.units import PS
 from memplace_env.envs.registration import Formulation
 from memplace_env.machine.costs import Costs
@@ -26,8 +25,6 @@ SOLVES_SHARE = 0.2
 """Share of the budget for plans that the exact agent finds under fitted costs."""
 MOST_SOLVES = {Formulation.ONE_SHOT: 6, Formulation.GAME: 3}
 """Exact solves under fitted costs at most."""
-SOLVE_WORK = 20.0
-"""Work of one exact solve, see `Exact`. Our choice."""
 NOMINAL_TIMES = 4
 """Measurements of the nominal optimum under noise: it is the best guess, and they say how noisy measurements are."""
 FINAL_SHARE = 0.25
@@ -77,18 +74,12 @@ class Calibrated(Agent[Evaluator]):
 
     Args:
         machine: what was learned of the machine on other programs, or the file that `memplace calibrate --from` wrote.
-        solve_work: most work of each exact solve, see `Exact`.
 
     Raises:
-        AgentError: if an option is out of range, or the machine cannot be read.
+        AgentError: if the machine cannot be read.
     """
 
-    def __init__(
-        self, machine: MachineModel | str | PathLike[str] | None = None, *, solve_work: float = SOLVE_WORK
-    ) -> None:
-        if not solve_work > 0:
-            raise AgentError(f"solve_work={solve_work} is out of range; pass more than 0.")
-        self.solve_work = solve_work
+    def __init__(self, machine: MachineModel | str | PathLike[str] | None = None) -> None:
         self.machine = machine if isinstance(machine, MachineModel) or machine is None else MachineModel.load(machine)
 
     def run(self, evaluator: Evaluator, seed: int) -> None:
@@ -98,7 +89,7 @@ class Calibrated(Agent[Evaluator]):
             AgentError: if the machine model is of another chip than the task's.
         """
         evaluator.end_races()
-        _Calibration(evaluator, np.random.default_rng(seed), self.machine, self.solve_work).run()
+        _Calibration(evaluator, np.random.default_rng(seed), self.machine).run()
         if evaluator.remaining > 0 and not evaluator.noisy:
             search: Agent[Any] = GameLocalSearch() if evaluator.formulation is Formulation.GAME else LocalSearch()
             search.run(evaluator.part(1.0), seed)
@@ -107,10 +98,8 @@ class Calibrated(Agent[Evaluator]):
 class _Calibration:
     """One run of the agent."""
 
-    def __init__(
-        self, evaluator: Evaluator, rng: np.random.Generator, machine: MachineModel | None, solve_work: float
-    ) -> None:
-        self.evaluator, self.rng, self.solve_work = evaluator, rng, solve_work
+    def __init__(self, evaluator: Evaluator, rng: np.random.Generator, machine: MachineModel | None) -> None:
+        self.evaluator, self.rng = evaluator, rng
         task = evaluator.env.task
         self.proposer, self.machine = Proposer(evaluator.env, rng), machine
         self.factors = CostFactors(task, machine.checked(task).prior if machine else None)
@@ -224,9 +213,9 @@ class _Calibration:
         left = self.evaluator.seconds_left
         if left == 0:
             return None
-        seconds = None if left is None else min(self.solve_work, left / 4)
+        seconds = None if left is None else min(SOLVE_WORK, left / 4)
         best = self._best() if self.measured.plans else None
-        return self.proposer.solved(costs, self.solve_work, seconds, best.plan if best else None)
+        return self.proposer.solved(costs, seconds, best.plan if best else None)
 
     def _searched(self) -> MemoryPlan | None:
         """Return the end of a search under drawn factors from the best plan."""

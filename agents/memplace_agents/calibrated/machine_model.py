@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.linalg import LinAlgError
@@ -39,20 +39,6 @@ DIGITS = 9
 PROGRAM_SIGMA, LATENCY_SIGMA = 0.05, 0.1
 """Standard deviations of the logarithm of a program's factor around the machine's, and of the factor of its whole
 latency. Our choice."""
-
-
-class MeasuredProgram(NamedTuple):
-    """Plans of one program that were measured on a machine.
-
-    Attributes:
-        task: the program on the chip, under its nominal costs.
-        plans: N valid plans.
-        seconds: N measured latencies.
-    """
-
-    task: Task
-    plans: Sequence[MemoryPlan]
-    seconds: Sequence[float]
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,19 +136,22 @@ class MachineModel:
         spread = np.array([LATENCY_SIGMA if name == LATENCY else PROGRAM_SIGMA for name in names])
         return FittedFactors(mean, np.asarray(np.linalg.inv(covariance + np.diag(spread**2))))
 
-    def learned(self, measured: MeasuredProgram, noise: float) -> MachineModel:
+    def learned(
+        self, task: Task, plans: Sequence[MemoryPlan], latencies_s: Sequence[float], noise: float
+    ) -> MachineModel:
         """Return the machine after a program's measurements, by Bayes' rule for normal distributions.
 
         Args:
-            measured: the program.
+            task: the program on the chip, under its nominal costs.
+            plans: N valid plans.
+            latencies_s: N measured latencies in seconds.
             noise: relative standard deviation of a measurement.
         """
-        task = measured.task
         self.checked(task)
         factors = CostFactors(task, self.prior)
-        logs = np.log(np.array(measured.seconds) / PS)
+        logs = np.log(np.array(latencies_s) / PS)
         variances = np.full(len(logs), MODEL_SIGMA**2 + noise**2)
-        fitted = factors.fit([factors.terms(plan) for plan in measured.plans], logs, variances)
+        fitted = factors.fit([factors.terms(plan) for plan in plans], logs, variances)
         names = tuple(dict.fromkeys((*self.names, *(name for name in factors.names if OTHERS not in name))))
         mean, covariance = self._of((*names, *factors.names))
         # The joint normal of the machine's factors and the program's, in which the latter become the fitted ones.

@@ -21,6 +21,8 @@ from memplace_env.placement.task import Task
 
 ONE_SHOT_GAP, GAME_GAP = 1e-3, 1e-2
 """Gaps at which exact solves under fitted costs end: they are not known better. Our choice."""
+SOLVE_WORK = 20.0
+"""Work of one exact solve, see `Exact`. Our choice."""
 MOST_EXACT = 400
 """Uses in a game above which it is annealed only: the exact agent would take too long. Our choice."""
 ANNEALED = 2_000
@@ -49,28 +51,28 @@ class Proposer:
         self.is_game = isinstance(env, MallocGameEnv)
         self._rng = rng
 
-    def solved(
-        self, costs: Costs, work: float, seconds: float | None = None, best: MemoryPlan | None = None
-    ) -> MemoryPlan | None:
+    def solved(self, costs: Costs, seconds: float | None = None, best: MemoryPlan | None = None) -> MemoryPlan | None:
         """Return the exact agent's plan under other costs.
 
         Games are annealed first, and large ones only.
 
         Args:
             costs: those of the plan.
-            work, seconds: limits of the exact agent, see `Exact`; its seconds replace its work.
+            seconds: limit of the exact agent, in the place of `SOLVE_WORK`.
             best: where a game's annealing begins; None: with the plans of all rules.
         """
         env = self._env(costs)
         if isinstance(env, OneShotEnv):
-            return _UncheckedExact(mip_gap=ONE_SHOT_GAP, work=work).solve(env, budget=10**7, time_limit=seconds).plan
+            return (
+                _UncheckedExact(mip_gap=ONE_SHOT_GAP, work=SOLVE_WORK).solve(env, budget=10**7, time_limit=seconds).plan
+            )
         annealed = self._annealed(env, ANNEALED, best)
         if len(self.task.program.use_op) > MOST_EXACT:
             return annealed
         part = GameEvaluator(env, budget=10**7, time_limit=seconds)
         if annealed is not None:
             part.offer(annealed)
-        _UncheckedExact(mip_gap=GAME_GAP, work=work).run(part, 0)
+        _UncheckedExact(mip_gap=GAME_GAP, work=SOLVE_WORK).run(part, 0)
         return part.incumbent
 
     def searched(self, costs: Costs, best: MemoryPlan) -> MemoryPlan | None:

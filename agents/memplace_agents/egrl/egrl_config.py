@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
-from math import inf
+from dataclasses import dataclass, replace
 
+from memplace_agents.learning.settings import check_settings
 from memplace_env._lib.errors import AgentError
 
 _AT_LEAST_ONE = ("batch", "tournament", "hidden", "depth")
@@ -86,14 +86,7 @@ class EGRLConfig:
         Raises:
             AgentError: if a setting is out of range; it names the field.
         """
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if isinstance(value, (int, float)) and not isinstance(value, bool) and not 0 <= value < inf:
-                raise AgentError(f"EGRLConfig.{field.name} must be at least 0 and finite, not {value}.")
-            if field.name in _AT_LEAST_ONE and value < 1:
-                raise AgentError(f"EGRLConfig.{field.name} must be at least 1, not {value}.")
-            if field.name in _SHARES and value > 1:
-                raise AgentError(f"EGRLConfig.{field.name} must be from 0 to 1, not {value}.")
+        check_settings(self, _AT_LEAST_ONE, _SHARES)
         if self.evolution and not 0 < self.elites < self.population:
             raise AgentError(
                 f"EGRLConfig.elites must be at least 1 and below population={self.population}, not {self.elites}."

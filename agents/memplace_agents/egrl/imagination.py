@@ -17,7 +17,7 @@ import torch
 from memplace_agents.egrl.surrogate import Surrogate
 from memplace_agents.learning.entry_features import features_of
 from memplace_agents.learning.factored_learner import EntryDecisions, FactoredLearner, FactoredSettings
-from memplace_agents.learning.first_weights import started
+from memplace_agents.learning.flat_policy import started
 from memplace_agents.search.factored_programs import fastest, whole_assignments
 from memplace_env.envs.one_shot import OneShotProblem
 from memplace_env.program.program import Ints

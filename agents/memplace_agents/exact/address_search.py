@@ -15,8 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from memplace_agents.exact.address_kernels import FOUND, GAVE_UP, NONE_EXISTS, climb, place_in_order, search
-from memplace_agents.exact.clock import Clock
-from memplace_agents.exact.static.level_moves import Lives
+from memplace_agents.exact.clock import SEED, Clock
 from memplace_env.placement.task import Task
 from memplace_env.program.program import Ints
 
@@ -84,42 +83,49 @@ class Fit(NamedTuple):
     offset: Ints
 
 
-def pack(task: Task, lives: Lives, seed: int, clock: Clock | None = None) -> tuple[Ints, list[Conflict]]:
-    """Return offsets of the tensors in fast levels, int64[K], and the conflicts of those without one.
+def pack(task: Task, blocks: Ints, clock: Clock | None = None, *, explain: bool = True) -> tuple[Ints, list[Conflict]]:
+    """Return offsets of the blocks in fast levels, int64[A], and the conflicts of those without one.
 
-    Once the clock is up, conflicts are no longer shrunk.
+    Args:
+        task: the problem.
+        blocks: int64[A, 4], tensor, level, first and last op.
+        clock: what it took is counted there; once it is up, conflicts are no longer shrunk.
+        explain: False to end at the first conflict, as it was met.
     """
-    program = task.program
-    offset = np.zeros(program.num_tensors, dtype=np.int64)
-    size, conflicts = program.tensor_bytes, []
-    always = (lives.first == 0) & (lives.last == program.num_ops - 1)
+    offset, conflicts = np.zeros(len(blocks), dtype=np.int64), list[Conflict]()
+    tensor, level_of, first, last = blocks.T
+    size = task.program.tensor_bytes[tensor]
+    always = (first == 0) & (last == task.program.num_ops - 1)
     for level in range(task.backing):
-        permanent, passing = (np.flatnonzero((lives.level == level) & chosen) for chosen in (always, ~always))
+        permanent, passing = (np.flatnonzero((level_of == level) & chosen) for chosen in (always, ~always))
         offset[permanent] = np.cumsum(size[permanent]) - size[permanent]
-        stack = int(size[permanent].sum())
+        stack, capacity = int(size[permanent].sum()), task.accelerator.levels[level].capacity_bytes
         room = task.room_bytes(level) - stack
         if room.min() < 0:
-            conflicts.append(Conflict(level, passing[:0], permanent, 0, True))
+            conflicts.append(Conflict(level, tensor[passing[:0]], tensor[permanent], 0, True))
             continue
-        blocks = Blocks.beside(size[passing], lives.first[passing], lives.last[passing], room)
-        for part in parts_of(blocks):
-            packing = fit(blocks.take(part), seed, clock=clock)
+        inside = Blocks.beside(size[passing], first[passing], last[passing], room)
+        for part in parts_of(inside):
+            packing = fit(inside.take(part), clock=clock)
             offset[passing[part]] = stack + packing.offset
-            if packing.outcome != FOUND:
-                capacity = task.accelerator.levels[level].capacity_bytes
-                for which, over, proven in _conflicts(blocks.take(part), seed, clock):
-                    conflicts.append(Conflict(level, passing[part[which]], permanent, capacity - stack + over, proven))
+            if packing.outcome == FOUND:
+                continue
+            if not explain:
+                height = capacity - stack + packing.over
+                return offset, [Conflict(level, tensor[passing[part]], tensor[permanent], height, False)]
+            for which, over, proven in _conflicts(inside.take(part), clock):
+                members = tensor[passing[part[which]]]
+                conflicts.append(Conflict(level, members, tensor[permanent], capacity - stack + over, proven))
     return offset, conflicts
 
 
-def fit(blocks: Blocks, seed: int, effort: int = EFFORT, clock: Clock | None = None) -> Fit:
+def fit(blocks: Blocks, effort: int = EFFORT, clock: Clock | None = None) -> Fit:
     """Return offsets with which no block sticks out, if they are found.
 
     NONE_EXISTS is a proof; GAVE_UP is not.
 
     Args:
         blocks: what is to fit.
-        seed: of the hill climb.
         effort: work of the complete search, and of the climb, in blocks visited.
         clock: what they took is counted there.
     """
@@ -151,7 +157,7 @@ def fit(blocks: Blocks, seed: int, effort: int = EFFORT, clock: Clock | None = N
     if outcome == NONE_EXISTS:
         return best._replace(outcome=NONE_EXISTS)
     # One round of the climb looks at n blocks for each of n.
-    over = int(climb(best_order.copy(), size, first, last, below, effort // n**2, seed, offset))
+    over = int(climb(best_order.copy(), size, first, last, below, effort // n**2, SEED, offset))
     if over < best.over:
         best = best._replace(over=over, offset=offset)
     return best._replace(outcome=FOUND if over <= 0 else GAVE_UP)
@@ -173,7 +179,7 @@ def parts_of(blocks: Blocks) -> Iterator[Ints]:
         yield from np.split(order, np.flatnonzero(blocks.first[order][1:] > ended[:-1]) + 1)
 
 
-def _runs_without_addresses(blocks: Blocks, seed: int, clock: Clock | None = None) -> Iterator[Ints]:
+def _runs_without_addresses(blocks: Blocks, clock: Clock | None = None) -> Iterator[Ints]:
     """Yield short runs of blocks by start that do not fit, int64[n] each, from left to right in time.
 
     Each is the shortest front of those that are left, then shortened from its front.
@@ -181,7 +187,7 @@ def _runs_without_addresses(blocks: Blocks, seed: int, clock: Clock | None = Non
     order = np.argsort(blocks.first, kind="stable")
 
     def fits(which: Ints) -> bool:
-        return _fits(blocks, which, seed, clock)
+        return _fits(blocks, which, clock)
 
     while True:
         run = _front(order, fits)
@@ -192,26 +198,26 @@ def _runs_without_addresses(blocks: Blocks, seed: int, clock: Clock | None = Non
             return
 
 
-def _conflicts(blocks: Blocks, seed: int, clock: Clock | None) -> Iterator[tuple[Ints, int, bool]]:
+def _conflicts(blocks: Blocks, clock: Clock | None) -> Iterator[tuple[Ints, int, bool]]:
     """Yield small sets of blocks that do not fit: indices, the bytes that are missing, and whether that is proven.
 
     Each is one of `_runs_without_addresses`, shortened block by block.
     """
-    for core in _runs_without_addresses(blocks, seed, clock):
+    for core in _runs_without_addresses(blocks, clock):
         if len(core) <= SHRINKABLE:
             for block in core:
-                if not _fits(blocks, rest := core[core != block], seed, clock):
+                if not _fits(blocks, rest := core[core != block], clock):
                     core = rest
-        packing = fit(blocks.take(core), seed, QUICK, clock)
+        packing = fit(blocks.take(core), QUICK, clock)
         if packing.outcome == NONE_EXISTS:
-            yield core, _least_raise(blocks.take(core), seed, clock), True
+            yield core, _least_raise(blocks.take(core), clock), True
         else:
             yield core, packing.over, False
 
 
-def _fits(blocks: Blocks, which: Ints, seed: int, clock: Clock | None) -> bool:
+def _fits(blocks: Blocks, which: Ints, clock: Clock | None) -> bool:
     """Return whether a quick search finds addresses for some of the blocks; True once the time is up."""
-    return (clock is not None and clock.up) or fit(blocks.take(which), seed, QUICK, clock).outcome == FOUND
+    return (clock is not None and clock.up) or fit(blocks.take(which), QUICK, clock).outcome == FOUND
 
 
 def _front(order: Ints, fits: Callable[[Ints], bool]) -> Ints:
@@ -224,17 +230,17 @@ def _front(order: Ints, fits: Callable[[Ints], bool]) -> Ints:
     return order[:count]
 
 
-def _least_raise(blocks: Blocks, seed: int, clock: Clock | None) -> int:
+def _least_raise(blocks: Blocks, clock: Clock | None) -> int:
     """Return the bytes that are proven to be missing: blocks that do not fit have to reach as much higher to fit."""
     # In a packing of least offsets each block lies on a stack of others, so every top is a sum of sizes and thus a
     # multiple of their greatest common divisor.
     unit = int(np.gcd.reduce(blocks.size))
     beyond = blocks.below % unit
     whole = blocks._replace(below=blocks.below - beyond)
-    low, high = 1, fit(whole, seed, QUICK, clock).over // unit
+    low, high = 1, fit(whole, QUICK, clock).over // unit
     while low < high:
         middle = (low + high) // 2
-        packing = fit(whole._replace(below=whole.below + middle * unit), seed, QUICK, clock)
+        packing = fit(whole._replace(below=whole.below + middle * unit), QUICK, clock)
         if packing.outcome == GAVE_UP:
             break
         low, high = (low, middle + packing.over // unit) if packing.outcome == FOUND else (middle + 1, high)

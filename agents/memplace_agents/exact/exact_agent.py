@@ -23,8 +23,6 @@ from memplace_env.report.plans.stage_result import StageResult
 
 LEAST_GAP = 1e-5
 """Least relative gap; finer ones are below the solver's tolerances, see `highs.BOUND_MARGIN`."""
-SEED = 0
-"""Seed of the packer, whatever seed the search gets: an exact answer is no sample, so one run is enough."""
 MAPS_SHARE = 0.25
 """Fraction of the dynamic agent's time for the best plan that moves nothing, with which it begins."""
 MAPS_WORK, DYNAMIC_WORK = 30.0, 85.0
@@ -92,9 +90,9 @@ class Exact(Agent[Evaluator]):
 
     def _search(self, evaluator: Evaluator) -> ProvingSearch:
         if isinstance(evaluator, OneShotEvaluator):
-            return StaticSearch(evaluator, self.mip_gap or OPTIMAL_GAP, SEED, self.work)
+            return StaticSearch(evaluator, self.mip_gap or OPTIMAL_GAP, self.work)
         assert isinstance(evaluator, GameEvaluator)
-        return DynamicSearch(evaluator, self.mip_gap or LEAST_GAP, SEED, self.tie_break == "backing", self.work)
+        return DynamicSearch(evaluator, self.mip_gap or LEAST_GAP, self.tie_break == "backing", self.work)
 
 
 class ExactDynamic(Agent[OneShotEvaluator]):
@@ -130,9 +128,9 @@ class ExactDynamic(Agent[OneShotEvaluator]):
         verdict, stage_results = Verdict(bound_s=traffic_bound_ps(evaluator.env.task) * PS), list[StageResult]()
         try:
             with _stage(Exact.name, evaluator.part(MAPS_SHARE, proves=False), stage_results) as part:
-                StaticSearch(part, self.mip_gap, SEED, MAPS_WORK).run()
+                StaticSearch(part, self.mip_gap, MAPS_WORK).run()
             with _stage(self.name, evaluator.part(1.0), stage_results) as part:
-                search = DynamicSearch(part, self.mip_gap, SEED, self.tie_break == "backing", DYNAMIC_WORK)
+                search = DynamicSearch(part, self.mip_gap, self.tie_break == "backing", DYNAMIC_WORK)
                 verdict = _verdict(search, self.tie_break)
         except KeyboardInterrupt:
             verdict = verdict._replace(interrupted=True)
@@ -150,9 +148,9 @@ def break_ties(evaluator: Evaluator) -> None:
     """
     task = evaluator.env.task
     if isinstance(evaluator, OneShotEvaluator):
-        StaticTies(evaluator, build(task), [], SEED).run()
+        StaticTies(evaluator, build(task), []).run()
     elif is_tractable(task):
-        DynamicTies(evaluator, Detail(), SEED).run()
+        DynamicTies(evaluator, Detail()).run()
 
 
 def _verdict(search: ProvingSearch, tie_break: TieBreak, checks: bool = True) -> Verdict:

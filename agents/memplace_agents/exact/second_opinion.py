@@ -32,8 +32,6 @@ from memplace_env.envs.registration import Formulation
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.simulator import evaluate_plan
 
-SEED = 0
-"""Seed of the packer."""
 ENDLESS = 10**9
 
 Answer = Literal["no", "yes", "open"]
@@ -119,7 +117,7 @@ class Audit:
                 return "no" if reply.infeasible else "open"
             level = levels_of(model, reply.values)
             kept = level if task.streams_weights else without_useless_tensors(task, level)
-            plans, conflicts = placed(task, kept, SEED, self.clock)
+            plans, conflicts = placed(task, kept, self.clock)
             if min(map(self._offer, plans)) <= self._cutoff_ps:
                 return "yes"
             certain = [conflict for conflict in conflicts if is_certain(task, model, conflict)]
@@ -131,7 +129,7 @@ class Audit:
         """Ask the program of plans that move tensors; if `held`, of those among them that move none."""
         if not is_tractable(self._task):
             return "open"
-        search = Search(self._task, self._offer, self.clock, lambda _: None, SEED)
+        search = Search(self._task, self._offer, self.clock, lambda _: None)
         search.detail = Detail(held=True) if held else linear_bound(self._task, self.clock).rows
         search.detail |= lengths_of_copies(self._task, self._plan)
         while True:

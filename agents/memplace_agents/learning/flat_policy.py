@@ -1,4 +1,4 @@
-"""Policies over observations that are vectors, and critics of several programs."""
+"""Policies over observations that are vectors, their first weights, and critics of several programs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from memplace_agents.learning.policy_file import PolicyNetwork
+from memplace_agents.learning.policy_file import PolicyNetwork, no_numbers
 
 _MASKED = -1e9
 """Logit of an illegal action: its probability is 0 in float32, and its gradient, too."""
@@ -83,6 +83,26 @@ class Critic(nn.Module):
         last.weight[program] *= (deviation / self.deviation[program]).float()
         shifted = last.bias[program].double() * deviation + mean - self.mean[program]
         last.bias[program] = (shifted / self.deviation[program]).float()
+
+
+def check_numbers(log_policy: Tensor, policy: FlatPolicy | None, program: str) -> None:
+    """Refuse a given policy whose weights are finite and whose first outputs are not.
+
+    Raises:
+        AgentError: if it is one; it names the program.
+    """
+    if policy is not None and not bool(torch.isfinite(log_policy).all()):
+        raise no_numbers(program)
+
+
+def started(shape: tuple[int, int, int], policy: FlatPolicy | None, seed: int) -> FlatPolicy:
+    """Return a copy of a policy, or a fresh one with inputs, width and actions of `shape`."""
+    with torch.random.fork_rng(devices=[]):  # modules draw their first weights from torch's own generator
+        torch.manual_seed(seed)
+        network = FlatPolicy(*shape) if policy is None else FlatPolicy(**policy.options)
+    if policy is not None:
+        network.load_state_dict(policy.state_dict())
+    return network
 
 
 def mlp(inputs: int, width: int, outputs: int) -> nn.Sequential:

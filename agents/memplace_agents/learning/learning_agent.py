@@ -15,8 +15,7 @@ from memplace_agents.built_in_agents import CHECKPOINT, CHECKPOINT_BYTES, CURVES
 from memplace_agents.learning import safe_files
 from memplace_agents.learning.curves import Curves
 from memplace_agents.learning.policy_file import PolicyNetwork, load_policy, save_policy
-from memplace_agents.learning.torch_threads import one_thread
-from memplace_agents.learning.training import TrainingRun
+from memplace_agents.learning.training import TrainingRun, one_thread
 from memplace_agents.search.agent import Agent
 from memplace_agents.search.evaluator import Evaluator, evaluator_for
 from memplace_agents.solution import Callback, Solution

@@ -10,17 +10,21 @@ from typing import Any
 from memplace_env._lib.errors import AgentError
 
 
-def check_settings(settings: Any, at_least_one: Collection[str]) -> None:
-    """Check that all fields of a dataclass are finite and at least 0.
+def check_settings(settings: Any, at_least_one: Collection[str], shares: Collection[str] = ()) -> None:
+    """Check that all numbers of a dataclass are finite and at least 0.
 
     Args:
-        settings: numbers.
+        settings: numbers, booleans and texts.
         at_least_one: names of fields that must be at least 1.
+        shares: names of fields that must be at most 1.
 
     Raises:
         AgentError: if a setting is out of range; it names the field.
     """
     for field in fields(settings):
         value, least = getattr(settings, field.name), int(field.name in at_least_one)
-        if not (isfinite(value) and value >= least):
-            raise AgentError(f"{field.name} must be at least {least} and finite, not {value}.")
+        name = f"{type(settings).__name__}.{field.name}"
+        if not isinstance(value, str) and not (isfinite(value) and value >= least):
+            raise AgentError(f"{name} must be at least {least} and finite, not {value}.")
+        if field.name in shares and value > 1:
+            raise AgentError(f"{name} must be from 0 to 1, not {value}.")

@@ -1,11 +1,14 @@
-"""Training runs: the state of a policy in training, and its rounds."""
+"""Training runs: the state of a policy in training, its rounds, and the threads that torch works with."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
 import numpy as np
+import torch
 
 from memplace_agents.learning.policy_file import PolicyNetwork
 from memplace_agents.saved_values import load_random, random_state, whole
@@ -55,3 +58,18 @@ class TrainingRun(ABC, Generic[P]):
         """Return to a state that `state_dict` gave."""
         self.round = whole(state["round"])
         load_random(self._rng, state["random"])
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let torch work with one thread inside.
+
+    Our networks are small: more threads mostly wait for each other, on a busy machine for many times the work. One
+    thread also adds in the same order on every machine.
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import isfinite
 from typing import Literal
 
+from memplace_agents.learning.settings import check_settings
 from memplace_env._lib.errors import AgentError
 
 MODELS = ("rules", "learned")
@@ -45,15 +45,9 @@ class MuZeroConfig:
     def __post_init__(self) -> None:
         if self.model not in MODELS:
             raise AgentError(f"MuZeroConfig.model must be one of {', '.join(MODELS)}, not {self.model!r}.")
-        for name in ("games", "decisions", "simulations", "hidden", "batch"):
-            self._require(name, getattr(self, name) >= 1, "at least 1")
-        self._require("annealing", self.annealing >= 0, "at least 0")
-        self._require("learning_rate", self.learning_rate > 0, "above 0")
-
-    def _require(self, name: str, in_range: bool, limits: str) -> None:
-        value = getattr(self, name)
-        if not in_range or not isfinite(value):
-            raise AgentError(f"MuZeroConfig.{name} must be {limits} and finite, not {value}.")
+        check_settings(self, at_least_one=("games", "decisions", "simulations", "hidden", "batch"))
+        if self.learning_rate == 0:
+            raise AgentError("MuZeroConfig.learning_rate must be above 0.")
 
 
 CONFIGS = {

@@ -10,8 +10,7 @@ import numpy as np
 import torch
 
 from memplace_agents.learning.factored_learner import EntryDecisions, FactoredLearner, FactoredSettings
-from memplace_agents.learning.first_weights import check_numbers, started
-from memplace_agents.learning.flat_policy import FlatPolicy
+from memplace_agents.learning.flat_policy import FlatPolicy, check_numbers, started
 from memplace_agents.learning.saved_tensors import below, numbers
 from memplace_agents.learning.training import TrainingRun
 from memplace_agents.search.factored_programs import FactoredProgram

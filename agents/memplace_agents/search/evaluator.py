@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memplace_agents.search.accounting import Evaluator, made
-from memplace_agents.solution import Callback
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.envs.one_shot.reward import egrl_reward, speedup_reward
@@ -108,16 +107,9 @@ class GameEvaluator(Evaluator):
 
 
 def evaluator_for(
-    env: str | gym.Env[Any, Any],
-    formulations: Sequence[Formulation],
-    *,
-    budget: int,
-    callback: Callback | None = None,
-    time_limit: float | None = None,
-    seed: int = 0,
-    workers: int = 1,
+    env: str | gym.Env[Any, Any], formulations: Sequence[Formulation], **options: Any
 ) -> OneShotEvaluator | GameEvaluator:
-    """Return the evaluator of an environment for an agent that plays these formulations.
+    """Return the evaluator of an environment for an agent that plays these formulations; see `Evaluator` for options.
 
     Raises:
         AgentError: if the environment has another formulation, or the budget or the time is out of range.
@@ -126,4 +118,4 @@ def evaluator_for(
     env = made(env)
     formulation = formulations[0] if len(formulations) == 1 else formulation_of(env)
     kind = GameEvaluator if formulation == Formulation.GAME else OneShotEvaluator  # a plain "game", too
-    return kind(env, budget=budget, callback=callback, time_limit=time_limit, seed=seed, workers=workers)
+    return kind(env, **options)

@@ -18,6 +18,9 @@ from memplace_env._lib.threads import available_cores
 from memplace_env._lib.units import ceil_div
 from memplace_env.program.program import Ints
 
+TEMPERATURE = 0.003
+"""Temperature at the start of a cycle, as a fraction of the latency with everything in the backing memory; it falls to
+zero with the square of the fraction of the cycle that is left. Our choice, from trials on the zoo, as all below."""
 SAVED_STATES = 16
 """Number of saved states of a game, from which changed games are replayed; more take longer to save than they spare."""
 GAMES_PER_ROUND = 500
@@ -30,22 +33,19 @@ class GameLocalSearch(Agent[GameEvaluator]):
     """Begins with the plans of all rules, and anneals the best of their games in longer and longer cycles.
 
     Each cycle begins with the best game so far. Its length depends on the budget only, so that a run with a time limit
-    is the beginning of one without. All constants are our choice, from trials on the zoo.
+    is the beginning of one without.
 
     Args:
-        temperature: at the start of a cycle, as a fraction of the latency with everything in the backing memory; falls
-            to zero with the square of the fraction of the cycle that is left.
         chains: chains that run side by side, each with its own random numbers; the number of cores does not change the
             result.
 
     Raises:
-        AgentError: if an option is out of range.
+        AgentError: if there is no chain.
     """
 
-    def __init__(self, temperature: float = 0.003, chains: int = 2) -> None:
-        if temperature < 0 or chains < 1:
-            raise AgentError(f"temperature={temperature}, chains={chains} are out of range; pass at least 0 and 1.")
-        self.temperature = temperature
+    def __init__(self, chains: int = 2) -> None:
+        if chains < 1:
+            raise AgentError(f"chains={chains} is out of range; pass at least 1.")
         self.chains = chains
 
     def run(self, evaluator: GameEvaluator, seed: int) -> None:
@@ -60,7 +60,7 @@ class GameLocalSearch(Agent[GameEvaluator]):
         best = preferences[problem.latency_s(states).argmin()]
         rng, length = np.random.default_rng(seed), SHORTEST_CYCLE
         with ThreadPoolExecutor(min(self.chains, available_cores())) as pool:
-            annealing = _Annealing(evaluator, pool, self.temperature * problem.all_backing_ps, self.chains, rng)
+            annealing = _Annealing(evaluator, pool, rng)
             while (chains := min(self.chains, evaluator.remaining)) > 0:
                 left = evaluator.remaining // chains
                 best = annealing.cycle(best, chains, left if left < 3 * length else length)
@@ -70,17 +70,10 @@ class GameLocalSearch(Agent[GameEvaluator]):
 class _Annealing:
     """The state that all cycles of one search share."""
 
-    def __init__(
-        self,
-        evaluator: GameEvaluator,
-        pool: ThreadPoolExecutor,
-        temperature_ps: float,
-        chains: int,
-        rng: np.random.Generator,
-    ) -> None:
+    def __init__(self, evaluator: GameEvaluator, pool: ThreadPoolExecutor, rng: np.random.Generator) -> None:
         self._evaluator, self._pool, self._rng = evaluator, pool, rng
-        self._temperature_ps = temperature_ps
         problem = evaluator.env.problem
+        self._temperature_ps = TEMPERATURE * problem.all_backing_ps
         self._game: tuple[Any, ...] = problem.tables, problem.layout, by_tensor(problem), by_role(problem)
         self._stride = ceil_div(problem.num_decisions, SAVED_STATES)
 

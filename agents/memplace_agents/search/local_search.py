@@ -10,8 +10,13 @@ from memplace_agents.search.cheap_plans import first_assignments, offer_cheap_pl
 from memplace_agents.search.evaluator import Evaluated, OneShotEvaluator
 from memplace_env.envs.one_shot import OneShotProblem
 
+TEMPERATURE = 0.002
+"""Temperature at the start, as a fraction of native's latency; it falls to zero with the square of the fraction of the
+budget, or of the time, that is left. Our choice, from trials on the three paper workloads, as all that follow."""
+LONGEST_RUN = 8
+"""Most ops that one move changes."""
 AGAIN = 10
-"""Number of steps between repeated measurements of the current assignment, if measurements are noisy; our choice."""
+"""Number of steps between repeated measurements of the current assignment, if measurements are noisy."""
 
 
 class LocalSearch(Agent[OneShotEvaluator]):
@@ -19,24 +24,15 @@ class LocalSearch(Agent[OneShotEvaluator]):
 
     Begins with the plans of all rules (`cheap_plans`) and the best of their assignments. A move either redraws one or
     two entries, or gives a run of neighbouring ops' weights or results the same level, as good assignments are
-    contiguous (a result of EGRL). All constants are our choice, from trials on the three paper workloads.
+    contiguous (a result of EGRL).
 
     With noisy measurements a lucky one would keep the search at its assignment, so this is measured again at times.
-
-    Args:
-        temperature: at the start, as a fraction of native's latency; falls to zero with the square of the fraction of
-            the budget, or of the time, that is left.
-        longest_run: most ops that one move changes.
     """
-
-    def __init__(self, temperature: float = 0.002, longest_run: int = 8) -> None:
-        self.temperature = temperature
-        self.longest_run = longest_run
 
     def run(self, evaluator: OneShotEvaluator, seed: int) -> None:
         """Anneal until the budget is spent."""
         problem, rng = evaluator.env.problem, np.random.default_rng(seed)
-        scale = self.temperature * problem.native_report.latency_s
+        scale = TEMPERATURE * problem.native_report.latency_s
         offer_cheap_plans(evaluator)
         starts = first_assignments(problem, evaluator.incumbent)
         latencies = evaluator(starts).latency_s
@@ -49,7 +45,7 @@ class LocalSearch(Agent[OneShotEvaluator]):
             if evaluator.noisy and steps % AGAIN == 0:
                 latency = measured_again(latency, evaluator(current[None]))
                 continue
-            candidate = neighbour(problem, current, rng, self.longest_run)
+            candidate = neighbour(problem, current, rng)
             measured = evaluator(candidate[None]).latency_s
             heat = scale * evaluator.fraction_left**2
             # Metropolis: an increase d is accepted with probability exp(-d / heat); 1e-300 keeps the logarithm finite.
@@ -62,9 +58,7 @@ def measured_again(latency_s: float, again: Evaluated) -> float:
     return float(latency_s + again.latency_s[0]) / 2 if len(again.latency_s) else latency_s
 
 
-def neighbour(
-    problem: OneShotProblem, current: NDArray[np.int64], rng: np.random.Generator, longest_run: int = 8
-) -> NDArray[np.int64]:
+def neighbour(problem: OneShotProblem, current: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
     """Return an assignment int64[2T] one move of `LocalSearch` away, in a task with a choice."""
     changed, movable = current.copy(), problem.movable
     if rng.random() < 0.5:
@@ -73,7 +67,7 @@ def neighbour(
     else:
         first = movable[rng.integers(len(movable))]
         # Every second entry, so all of them are weights or all are results.
-        run = np.arange(first, min(first + 2 * rng.integers(2, longest_run + 1), len(changed)), 2)
+        run = np.arange(first, min(first + 2 * rng.integers(2, LONGEST_RUN + 1), len(changed)), 2)
         level = rng.integers(problem.accelerator.num_levels)
         changed[run[problem.mask[run, level]]] = level
     return changed

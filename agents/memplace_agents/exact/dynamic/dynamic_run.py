@@ -6,7 +6,7 @@ from math import isfinite
 
 import numpy as np
 
-from memplace_agents.exact.clock import Clock
+from memplace_agents.exact.clock import SEED, Clock
 from memplace_agents.exact.dynamic.detail import AHEAD, is_tractable, most_columns
 from memplace_agents.exact.dynamic.dynamic_search import Search
 from memplace_agents.exact.dynamic.dynamic_ties import DynamicTies
@@ -51,22 +51,20 @@ class DynamicSearch(ProvingSearch):
     Args:
         evaluator: evaluates plans and bounds the time.
         gap: relative gap at which a plan counts as optimal.
-        seed: seed of the packer.
         ties: True to keep some of a time limit for `break_ties`.
         work: most work without a time limit, see `Clock`; None for as much as it finds.
     """
 
-    def __init__(self, evaluator: Evaluator, gap: float, seed: int, ties: bool, work: float | None = None) -> None:
+    def __init__(self, evaluator: Evaluator, gap: float, ties: bool, work: float | None = None) -> None:
         kept = min(TIES_SHARE * (evaluator.seconds_left or 0.0), TIES_SECONDS) if ties else 0.0
         super().__init__(evaluator, gap, Clock.of(evaluator, work, kept), traffic_bound_ps(evaluator.env.task))
         # Times of the ops of the best plan and of the linear program's answer, with the waits behind them.
         self._time_ps = self._least_ps = np.zeros(self.task.program.num_ops + 1)
-        self._seed = seed
-        self.search = Search(self.task, self._offer, self._clock, self._report_bound, seed)
+        self.search = Search(self.task, self._offer, self._clock, self._report_bound)
 
     def break_ties(self) -> None:
         if is_tractable(self.task):
-            DynamicTies(self.evaluator, self.search.detail, self._seed).run()
+            DynamicTies(self.evaluator, self.search.detail).run()
 
     def run(self) -> None:
         """Solve the linear program, then run branch and bound and windows in turn as long as either helps."""
@@ -145,7 +143,7 @@ class DynamicSearch(ProvingSearch):
             decisions = min(max(decisions, ANNEALED_SHARE * left), share * left)
         part.budget = max(min(self.evaluator.remaining, int(decisions / self.task.program.num_uses)), 1)
         try:
-            GameLocalSearch().run(part, self._seed)
+            GameLocalSearch().run(part, SEED)
         finally:
             self._clock.spend(DECISION_S * part.evaluations * self.task.program.num_uses)
         return self.best_ps < before_ps

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from memplace_agents.exact.address_search import pack
 from memplace_agents.exact.clock import Clock
-from memplace_agents.exact.dynamic.addresses import with_addresses
 from memplace_agents.exact.dynamic.decisions import Bools, Decisions
 from memplace_agents.exact.dynamic.detail import Detail, farthest, lengths_of_copies
 from memplace_agents.exact.dynamic.dynamic_model import DynamicModel, build, only_near, without_early
@@ -51,14 +51,11 @@ class Search:
         offer: evaluates a plan and returns its latency in ps.
         clock: ends the search.
         on_bound: called every now and then with the best bound so far in ps.
-        seed: seed of the packer.
     """
 
-    def __init__(
-        self, task: Task, offer: Callable[[MemoryPlan], int], clock: Clock, on_bound: OnBound, seed: int
-    ) -> None:
+    def __init__(self, task: Task, offer: Callable[[MemoryPlan], int], clock: Clock, on_bound: OnBound) -> None:
         self.task, self.clock, self._on_bound = task, clock, on_bound
-        self._offer, self._seed = offer, seed
+        self._offer = offer
         self.detail = Detail()
         self.best: OfferedPlan | None = None
         self.bound_ps, self.claim, self.presolve = 0.0, Claim(), True
@@ -150,9 +147,9 @@ class Search:
                 if clock.up:
                     break
                 continue
-            plan = with_addresses(self.task, schedule, self._seed, clock)
-            if plan is not None:
-                self._keep(Decisions.of_values(model, values), plan)
+            offset, conflicts = pack(self.task, schedule.blocks, clock, explain=False)
+            if not conflicts:
+                self._keep(Decisions.of_values(model, values), schedule.plan(self.task, offset))
             break
 
     def _keep(self, decisions: Decisions, plan: MemoryPlan) -> None:

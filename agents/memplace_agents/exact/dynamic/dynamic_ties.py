@@ -26,13 +26,12 @@ class DynamicTies:
     Args:
         evaluator: evaluates plans; its incumbent is the plan to begin with.
         detail: parts that the first search modelled by integers.
-        seed: seed of the packer.
     """
 
-    def __init__(self, evaluator: Evaluator, detail: Detail, seed: int) -> None:
+    def __init__(self, evaluator: Evaluator, detail: Detail) -> None:
         self.evaluator, self.task = evaluator, evaluator.env.task
         self.left = Remaining.of(evaluator)
-        self.search = Search(self.task, self._prefer, self.left.clock, lambda _: self.left.report(), seed)
+        self.search = Search(self.task, self._prefer, self.left.clock, lambda _: self.left.report())
         self.search.detail = detail
 
     def run(self) -> None:

@@ -12,6 +12,8 @@ from memplace_agents.exact.dynamic.decisions import Decisions
 from memplace_agents.exact.dynamic.detail import AHEAD, Detail
 from memplace_agents.exact.dynamic.dynamic_model import DynamicModel
 from memplace_agents.exact.highs import FEASIBLE, Floats, LinearProgram, relax, uninterrupted
+from memplace_env.placement.memory_plan import MemoryPlan
+from memplace_env.placement.task import Task
 from memplace_env.program.program import Ints
 
 SLACK = 1e-9
@@ -30,6 +32,10 @@ class DynamicSchedule(NamedTuple):
     use_level: Ints
     blocks: Ints
     transfers: Ints
+
+    def plan(self, task: Task, offset: Ints) -> MemoryPlan:
+        """Return the plan with these offsets of its blocks, int64[A]."""
+        return task.make_plan(self.use_level, np.insert(self.blocks, 2, offset, axis=1), self.transfers)
 
 
 def settled(model: DynamicModel, program: LinearProgram, values: Floats, clock: Clock | None = None) -> Floats | None:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from memplace_agents.exact.clock import Clock
+from memplace_agents.exact.clock import SEED, Clock
 from memplace_env.machine.costs.op_time_kernels import used_by_level, without_useless
 from memplace_env.placement.compiler import place_levels
 from memplace_env.placement.compiler.evaluate import evaluate_assignments
@@ -36,6 +36,11 @@ class Lives(NamedTuple):
     first: Ints
     last: Ints
     copy_start: Ints
+
+    @property
+    def rows(self) -> Ints:
+        """int64[K, 4], tensor, level, first and last op of each block."""
+        return np.column_stack([np.arange(len(self.level)), *self[:3]])
 
 
 def lives(task: Task, level: Ints) -> Lives:
@@ -68,7 +73,7 @@ def without_useless_tensors(task: Task, level: Ints) -> Ints:
     return moved
 
 
-def descend(task: Task, level: Ints, *, seed: int, budget: int, clock: Clock) -> tuple[Ints, int]:
+def descend(task: Task, level: Ints, *, budget: int, clock: Clock) -> tuple[Ints, int]:
     """Change one tensor's level at a time while that makes the compiled plan faster.
 
     Moves are tried in a random order, `CHUNK` at once, and the best of them is made unless all make the plan slower;
@@ -77,14 +82,13 @@ def descend(task: Task, level: Ints, *, seed: int, budget: int, clock: Clock) ->
     Args:
         task: the problem.
         level: int64[K], levels to start from.
-        seed: seed of the order.
         budget: most plans to compile.
         clock: ends it.
 
     Returns:
         The best levels, and the number of plans compiled.
     """
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(SEED)
     schedule = schedule_of(task, "weights-before-results")
     moves = np.argwhere(np.repeat(task.program.is_placeable[:, None], task.accelerator.num_levels, axis=1))
     rng.shuffle(moves)

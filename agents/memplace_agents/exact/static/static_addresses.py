@@ -28,14 +28,14 @@ class Placed(NamedTuple):
     conflicts: list[Conflict]
 
 
-def placed(task: Task, level: Ints, seed: int, clock: Clock) -> Placed:
-    """Return plans with the levels int64[K]; see `pack` for the seed and the clock."""
+def placed(task: Task, level: Ints, clock: Clock) -> Placed:
+    """Return plans with the levels int64[K]; see `pack` for the clock."""
     compiled = [place_levels(task, level, order) for order in ORDERS]
     complete = [plan for plan, reassigned in compiled if reassigned == 0]
     if complete:
         return Placed(complete[:1], [])
     blocks = lives(task, level)
-    offset, conflicts = pack(task, blocks, seed, clock)
+    offset, conflicts = pack(task, blocks.rows, clock)
     if conflicts:
         return Placed([plan for plan, _ in compiled], conflicts)
     return Placed([plan_of_levels(task, blocks.level, offset, blocks.copy_start)], [])

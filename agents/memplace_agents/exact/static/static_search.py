@@ -39,15 +39,13 @@ class StaticSearch(ProvingSearch):
     Args:
         evaluator: evaluates plans and bounds the time.
         mip_gap: relative gap at which a plan counts as optimal.
-        seed: seed of the packer.
         work: most work without a time limit, see `Clock`; None for as much as it finds.
     """
 
-    def __init__(self, evaluator: OneShotEvaluator, mip_gap: float, seed: int, work: float | None = None) -> None:
+    def __init__(self, evaluator: OneShotEvaluator, mip_gap: float, work: float | None = None) -> None:
         problem = evaluator.env.problem
         super().__init__(evaluator, mip_gap, Clock.of(evaluator, work), problem.native_report.traffic_bound_ps)
         self.evaluator: OneShotEvaluator = evaluator
-        self.seed = seed
         offer_cheap_plans(evaluator)
         self.level: Ints | None = None
         self.cuts = list[Cut]()
@@ -64,7 +62,7 @@ class StaticSearch(ProvingSearch):
             self._improve()
 
     def break_ties(self) -> None:
-        StaticTies(self.evaluator, self.model, self.cuts, self.seed).run()
+        StaticTies(self.evaluator, self.model, self.cuts).run()
 
     def _prove(self) -> None:
         """Run the rounds, then the program of copies where weights are streamed."""
@@ -104,7 +102,7 @@ class StaticSearch(ProvingSearch):
         """
         best = self.evaluator.incumbent
         assert best is not None
-        search = Search(self.task, self._offer, self._clock, self._report_bound, self.seed)
+        search = Search(self.task, self._offer, self._clock, self._report_bound)
         search.detail, search.presolve = Detail(held=True), self.presolve
         try:
             search.begin_with(best)
@@ -116,7 +114,7 @@ class StaticSearch(ProvingSearch):
         """Offer plans with these levels; return the conflicts that leave tensors without addresses."""
         if not self.task.streams_weights:
             level = without_useless_tensors(self.task, level)
-        plans, conflicts = placed(self.task, level, self.seed, self._clock)
+        plans, conflicts = placed(self.task, level, self._clock)
         before = self.best_ps
         for plan in plans:
             self._offer(plan)
@@ -138,7 +136,6 @@ class StaticSearch(ProvingSearch):
         level, count = descend(
             self.task,
             starts[latency.argmin()],
-            seed=self.seed,
             budget=self.evaluator.remaining - 1,
             clock=self._clock.part(np.inf, SOLVER_SHARE),
         )

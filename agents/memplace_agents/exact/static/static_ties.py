@@ -31,11 +31,10 @@ class StaticTies:
         evaluator: evaluates plans; its incumbent is the plan to begin with.
         model: the program of the first search.
         cuts: its constraints about addresses; more are added.
-        seed: seed of the packer.
     """
 
-    def __init__(self, evaluator: OneShotEvaluator, model: StaticModel, cuts: list[Cut], seed: int) -> None:
-        self.evaluator, self.task, self.model, self.cuts, self.seed = evaluator, evaluator.env.task, model, cuts, seed
+    def __init__(self, evaluator: OneShotEvaluator, model: StaticModel, cuts: list[Cut]) -> None:
+        self.evaluator, self.task, self.model, self.cuts = evaluator, evaluator.env.task, model, cuts
         self.left = Remaining.of(evaluator)
 
     def run(self) -> None:
@@ -62,7 +61,7 @@ class StaticTies:
             last, level = level, levels_of(self.model, answer.values)
             if last is not None and np.array_equal(last, level):
                 break  # the bounds could not be moved further
-            plans, conflicts = placed(self.task, level, self.seed, self.left.clock)
+            plans, conflicts = placed(self.task, level, self.left.clock)
             self.cuts += [cut(self.task, self.model, conflict, level) for conflict in conflicts]
             if conflicts:
                 continue

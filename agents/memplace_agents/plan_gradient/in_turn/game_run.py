@@ -6,8 +6,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from memplace_agents.learning.first_weights import check_numbers, started
-from memplace_agents.learning.flat_policy import FlatPolicy
+from memplace_agents.learning.flat_policy import FlatPolicy, check_numbers, started
 from memplace_agents.learning.training import TrainingRun
 from memplace_agents.plan_gradient.in_turn.drawn_games import DrawnGames
 from memplace_agents.plan_gradient.in_turn.game_episodes import GameEpisodes

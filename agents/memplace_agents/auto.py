@@ -1,14 +1,18 @@
-"""Several solvers in turn: mallocMuZero's "Prod", which is never worse than XLA's solver."""
+"""The default agents: rules, then proofs, then searches."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
 
+from memplace_agents.calibrated import Calibrated
+from memplace_agents.cross_entropy import CrossEntropy
+from memplace_agents.exact import Exact, break_ties
 from memplace_agents.optimality import TieBreak, check_tie_break
 from memplace_agents.rules import BestRule
 from memplace_agents.search.agent import Agent
-from memplace_agents.search.evaluator import GameEvaluator
+from memplace_agents.search.evaluator import GameEvaluator, OneShotEvaluator
+from memplace_agents.search.local_search import LocalSearch
 from memplace_agents.search.stages import PROOF_WORK, Stage, check_shares, run_stages
 from memplace_agents.solution import Verdict
 
@@ -16,13 +20,42 @@ EXACT_SHARE = 0.5
 """Fraction of the budget left after the rules that the exact agent may take."""
 
 
+class Auto(Agent[OneShotEvaluator]):
+    """Returns the best plan of all rules, the exact agent and a local search, in this order.
+
+    With cost arrays the choice of levels is a mixed-integer linear program, which the exact agent solves in seconds.
+    The search follows only if the best plan is not proven optimal; it starts from that plan and takes the rest of the
+    budget. If the simulator is a black box or measurements are noisy, `Calibrated` takes the place of the first two.
+
+    Args:
+        tie_break: see `Exact`; it holds for the plan of the search, too.
+
+    Raises:
+        AgentError: if there is no such tie-break.
+    """
+
+    def __init__(self, tie_break: TieBreak = "backing") -> None:
+        self._exact = Exact(tie_break=tie_break, work=PROOF_WORK)
+
+    def run(self, evaluator: OneShotEvaluator, seed: int) -> Verdict:
+        """Run the stages in turn until the best plan is proven optimal."""
+        stages = [
+            Stage(BestRule(), measured=False),
+            Stage(self._exact, 0.9, measured=False, proof=True),
+            Stage(Calibrated(), measured=True),
+            Stage(LocalSearch()),
+        ]
+        return run_stages(evaluator, stages, seed, break_ties if self._exact.tie_break == "backing" else None)
+
+
 class Portfolio(Agent[GameEvaluator]):
     """Runs all rules, XLA's memory-space assignment among them, then the exact agent, then the cross-entropy method.
 
-    Each begins with the best plan before it, and the search ends once that is proven optimal. The part of its share
-    that a solver leaves goes to those after it. An interrupt (Ctrl-C, or a KeyboardInterrupt from the callback) ends
-    the search with the best plan so far. If the simulator is a black box or measurements are noisy, `Calibrated` takes
-    the place of the rules and of the exact agent.
+    Like mallocMuZero's "Prod" it is never worse than XLA's solver. Each solver begins with the best plan before it, and
+    the search ends once that is proven optimal. The part of its share that a solver leaves goes to those after it. An
+    interrupt (Ctrl-C, or a KeyboardInterrupt from the callback) ends the search with the best plan so far. If the
+    simulator is a black box or measurements are noisy, `Calibrated` takes the place of the rules and of the exact
+    agent.
 
     Args:
         policy: file of a network of `MuZero`; half of the budget left after the exact agent then goes to MuZero.
@@ -47,16 +80,10 @@ class Portfolio(Agent[GameEvaluator]):
 
     def run(self, evaluator: GameEvaluator, seed: int) -> Verdict:
         """Run the stages in turn, see `run_stages`."""
-        from memplace_agents.exact import break_ties
-
         return run_stages(evaluator, self._stages, seed, break_ties if self._tie_break == "backing" else None)
 
 
 def _default_stages(policy: str | Path | None, tie_break: TieBreak) -> list[Stage]:
-    from memplace_agents.calibrated import Calibrated
-    from memplace_agents.cross_entropy import CrossEntropy
-    from memplace_agents.exact import Exact
-
     stages = [
         Stage(BestRule(), measured=False),
         Stage(Exact(tie_break=tie_break, work=PROOF_WORK), EXACT_SHARE, measured=False, proof=True),
