@@ -58,4 +58,4 @@ if __name__ == "__main__":
 #     memplace solve BERT --agent own_agent:Climber
 #
 # Under the entry-point group `memplace.agents` a package gives it a name of its own. Agents of the game get another
-# evaluator, which plays games; `GreedyPlayer` in `memplace_agents/rules.py` is a short one.
+# evaluator, which plays games; `GreedyPlayer` in `memplace_agents/rule_agents.py` is a short one.

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from memplace_agents.random_search import RandomSearch as RandomSearch
     from memplace_agents.registry import agent_specs as agent_specs
     from memplace_agents.registry import make_agent as make_agent
-    from memplace_agents.rules import BestRule as BestRule
-    from memplace_agents.rules import CompilersRule as CompilersRule
-    from memplace_agents.rules import DensityGreedy as DensityGreedy
-    from memplace_agents.rules import GreedyPlayer as GreedyPlayer
-    from memplace_agents.rules import XlaMsa as XlaMsa
+    from memplace_agents.rule_agents import BestRule as BestRule
+    from memplace_agents.rule_agents import CompilersRule as CompilersRule
+    from memplace_agents.rule_agents import DensityGreedy as DensityGreedy
+    from memplace_agents.rule_agents import GreedyPlayer as GreedyPlayer
+    from memplace_agents.rule_agents import XlaMsa as XlaMsa
     from memplace_agents.search.agent import Agent as Agent
     from memplace_agents.search.evaluator import GameEvaluator as GameEvaluator
     from memplace_agents.search.evaluator import OneShotEvaluator as OneShotEvaluator
@@ -52,7 +52,7 @@ export_lazily(
         "plan_gradient": "PlanGradient PlanGradientConfig",
         "random_search": "RandomSearch",
         "registry": "agent_specs make_agent",
-        "rules": "BestRule CompilersRule DensityGreedy GreedyPlayer XlaMsa",
+        "rule_agents": "BestRule CompilersRule DensityGreedy GreedyPlayer XlaMsa",
         "search.agent": "Agent",
         "search.evaluator": "GameEvaluator OneShotEvaluator",
         "search.game_local_search": "GameLocalSearch",

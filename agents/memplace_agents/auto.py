@@ -9,7 +9,7 @@ from memplace_agents.calibrated import Calibrated
 from memplace_agents.cross_entropy import CrossEntropy
 from memplace_agents.exact import Exact, break_ties
 from memplace_agents.optimality import TieBreak, check_tie_break
-from memplace_agents.rules import BestRule
+from memplace_agents.rule_agents import BestRule
 from memplace_agents.search.agent import Agent
 from memplace_agents.search.evaluator import GameEvaluator, OneShotEvaluator
 from memplace_agents.search.local_search import LocalSearch

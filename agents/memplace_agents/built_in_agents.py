@@ -133,16 +133,16 @@ BUILT_IN = (
         resumes=True,
         configs="memplace_agents.egrl.egrl_config:CONFIGS",
     ),
-    AgentSpec("best-rule", "memplace_agents.rules:BestRule", BOTH, "the best plan of all rules; no search"),
+    AgentSpec("best-rule", "memplace_agents.rule_agents:BestRule", BOTH, "the best plan of all rules; no search"),
     AgentSpec(
         "native",
-        "memplace_agents.rules:CompilersRule",
+        "memplace_agents.rule_agents:CompilersRule",
         BOTH,
         "one plan by a compiler rule, by default its own; no search",
     ),
     AgentSpec(
         "density-greedy",
-        "memplace_agents.rules:DensityGreedy",
+        "memplace_agents.rule_agents:DensityGreedy",
         _ONE_SHOT,
         "greedy by time saved per byte; no search",
     ),
@@ -201,7 +201,7 @@ BUILT_IN = (
     ),
     AgentSpec(
         "xla-msa",
-        "memplace_agents.rules:XlaMsa",
+        "memplace_agents.rule_agents:XlaMsa",
         _GAME,
         "XLA's memory-space assignment, mallocMuZero's baseline",
     ),
@@ -213,7 +213,7 @@ BUILT_IN = (
     ),
     AgentSpec(
         "greedy-player",
-        "memplace_agents.rules:GreedyPlayer",
+        "memplace_agents.rule_agents:GreedyPlayer",
         _GAME,
         "always takes the best immediate reward; one game",
     ),

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import memplace_agents
 from memplace_agents import GameEvaluator, OneShotEvaluator
 from memplace_agents.auto import Portfolio
-from memplace_agents.rules import GreedyPlayer, XlaMsa
+from memplace_agents.rule_agents import GreedyPlayer, XlaMsa
 from memplace_agents.search.agent import Agent
 from memplace_agents.search.stages import Stage
 from memplace_env._lib.compilation import begin_preparation, end_preparation

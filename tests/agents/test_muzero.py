@@ -14,7 +14,7 @@ from memplace_agents.learning.policy_file import load_policy, save_policy
 from memplace_agents.muzero import MuZero, MuZeroConfig
 from memplace_agents.muzero.muzero_run import MuZeroRun
 from memplace_agents.muzero.networks import MuZeroNetwork
-from memplace_agents.rules import GreedyPlayer
+from memplace_agents.rule_agents import GreedyPlayer
 from memplace_env._lib.errors import AgentError
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.placement.synthetic import planted

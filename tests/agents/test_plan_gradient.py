@@ -20,7 +20,7 @@ from memplace_agents.plan_gradient.in_turn.game_episodes import GameEpisodes
 from memplace_agents.plan_gradient.in_turn.game_run import GameRun
 from memplace_agents.plan_gradient.in_turn.on_policy_settings import OnPolicySettings
 from memplace_agents.plan_gradient.plan_gradient_config import CONFIGS
-from memplace_agents.rules import GreedyPlayer
+from memplace_agents.rule_agents import GreedyPlayer
 from memplace_agents.search import factored_programs as programs
 from memplace_agents.search.cheap_plans import cheap_plans
 from memplace_agents.search.evaluator import GameEvaluator, evaluator_for

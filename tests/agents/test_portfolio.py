@@ -8,7 +8,7 @@ import memplace_agents.calibrated.proposals  # noqa: F401 (it keeps the exact ag
 from memplace_agents.auto import Portfolio
 from memplace_agents.learning.policy_file import save_policy
 from memplace_agents.muzero.networks import MuZeroNetwork
-from memplace_agents.rules import GreedyPlayer, XlaMsa
+from memplace_agents.rule_agents import GreedyPlayer, XlaMsa
 from memplace_agents.search.agent import Agent
 from memplace_agents.search.game_local_search import GameLocalSearch
 from memplace_agents.search.stages import PROOF_WORK, Stage

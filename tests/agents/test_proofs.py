@@ -13,7 +13,7 @@ from memplace_agents.exact.dynamic import dynamic_search
 from memplace_agents.exact.highs import LinearProgram, MipResult, find_below, solve, solver_name
 from memplace_agents.exact.static import static_solve
 from memplace_agents.optimality import Proof, is_optimal, surviving_bound
-from memplace_agents.rules import BestRule
+from memplace_agents.rule_agents import BestRule
 from memplace_agents.search.agent import Agent
 from memplace_agents.search.evaluator import OneShotEvaluator
 from memplace_agents.search.stages import Stage, run_stages

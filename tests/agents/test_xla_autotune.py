@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memplace_agents.rules import XlaMsa
+from memplace_agents.rule_agents import XlaMsa
 from memplace_agents.xla_autotune import XlaAutotune, changed, halving, space_of
 from memplace_agents.xla_msa import PUBLIC_SETS, MsaOptions, assign
 from memplace_env.envs.malloc_game import MallocGameEnv

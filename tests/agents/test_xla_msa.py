@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memplace_agents.rules import XlaMsa
+from memplace_agents.rule_agents import XlaMsa
 from memplace_agents.xla_msa import LLAMA2_70B, PUBLIC_SETS, MsaOptions, assign
 from memplace_env._lib.errors import AgentError
 from memplace_env.envs.one_shot import OneShotEnv

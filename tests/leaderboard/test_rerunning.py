@@ -296,7 +296,7 @@ def own_file(tmp_path, monkeypatch):
     home = tmp_path / "home"
     home.mkdir()
     (home / "mine_alone.py").write_text(
-        "from memplace_agents.rules import DensityGreedy\n\n\nclass Mine(DensityGreedy):\n    name = 'mine alone'\n"
+        "from memplace_agents import DensityGreedy\n\n\nclass Mine(DensityGreedy):\n    name = 'mine alone'\n"
     )
     monkeypatch.chdir(home)
     monkeypatch.setattr(sys, "path", [str(ROOT), *sys.path])

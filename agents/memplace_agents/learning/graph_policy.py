@@ -107,26 +107,23 @@ class GraphPolicy(PolicyNetwork):
     ) -> None:
         super().__init__()
         self.options = {"levels": levels, "hidden": hidden, "depth": depth, "attention_heads": attention_heads}
-        widths = [len(FEATURES), *[hidden] * depth]
-        self.down = nn.ModuleList(_Convolution(inputs, hidden) for inputs in widths)
-        self.pools = nn.ParameterList(torch.empty(hidden) for _ in range(depth))
-        self.up = nn.ModuleList(_Convolution(hidden, hidden) for _ in range(depth))
-        self.heads = nn.ModuleList(_Attention(hidden, levels, attention_heads) for _ in range(SUB_ACTIONS))
-        with torch.no_grad():
-            self._draw_weights(lean)
-
-    def _draw_weights(self, lean: float) -> None:
+        down = [_Convolution(inputs, hidden) for inputs in [len(FEATURES), *[hidden] * depth]]
+        pools = [nn.Parameter(torch.empty(hidden)) for _ in range(depth)]
+        up = [_Convolution(hidden, hidden) for _ in range(depth)]
+        heads = [_Attention(hidden, levels, attention_heads) for _ in range(SUB_ACTIONS)]
+        self.down, self.pools, self.up = nn.ModuleList(down), nn.ParameterList(pools), nn.ModuleList(up)
+        self.heads = nn.ModuleList(heads)
         # Glorot and Bengio's bounds (2010). The layers of torch-geometric draw the U-Net's weights three times and the
         # heads' linear ones twice; so does this, such that a seed gives the policy that it gave with them.
-        for _ in range(3):
-            for weight in [*(layer.weight for layer in self.down), *self.pools, *(layer.weight for layer in self.up)]:
+        drawn = 3 * [*(layer.weight for layer in down), *pools, *(layer.weight for layer in up)]
+        for head in heads:
+            drawn += [head.weight, head.weight, head.source, head.target]
+        with torch.no_grad():
+            for weight in drawn:
                 bound = (6 / sum(weight.shape)) ** 0.5 if weight.ndim == 2 else len(weight) ** -0.5
                 weight.uniform_(-bound, bound)
-        for head in self.heads:
-            for weight in (head.weight, head.weight, head.source, head.target):
-                bound = (6 / sum(weight.shape)) ** 0.5
-                weight.uniform_(-bound, bound)
-            head.bias[-1] += lean
+            for head in heads:
+                head.bias[-1] += lean
 
     @property
     def levels(self) -> int:

@@ -141,6 +141,6 @@ def number_columns(task: Task, uses: Uses, window: Ints) -> Columns:
         since = np.broadcast_to(begin, wanted.shape) - (ends - taken)
         ops.append(np.repeat(since.ravel(), taken.ravel()) + np.arange(total, total + taken.sum()))
         total += int(taken.sum())
-    resident, here, apart, stay, copied, early, *others = first
-    fast = np.where(apart >= 0, apart, here)
-    return Columns(resident, here, fast, stay, copied, early, window, *others, np.concatenate(ops), total)
+    resident_, here_, apart_, stay_, copied_, early_, *others = first
+    uses_columns = [resident_, here_, np.where(apart_ >= 0, apart_, here_), stay_, copied_, early_]
+    return Columns._make([*uses_columns, window, *others, np.concatenate(ops), total])

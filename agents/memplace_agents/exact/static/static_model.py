@@ -113,7 +113,7 @@ def build(task: Task) -> StaticModel:
         _capacity(rows, task, columns, level)
     if task.streams_weights:
         _bank(rows, program, costs, columns, ports, unit)
-    matrix, *sides = rows.matrix(columns.total)
+    matrix, row_lower, row_upper = rows.matrix(columns.total)
     matrix.eliminate_zeros()
     integrality = np.zeros(columns.total, dtype=bool)
     integrality[columns.x[columns.x >= 0]] = True
@@ -132,7 +132,7 @@ def build(task: Task) -> StaticModel:
         copied, into = _fast_weights(program, columns)
         port[columns.x[copied, into]] += costs.prefetch_ps[copied] / unit
     return StaticModel(
-        program=LinearProgram(cost, lower, upper, integrality, matrix, *sides),
+        program=LinearProgram(cost, lower, upper, integrality, matrix, row_lower, row_upper),
         column=columns.x[groups.first],
         op=columns.z,
         stall=columns.stall,
