@@ -4,7 +4,6 @@ import pytest
 import torch
 from hypothesis import given
 
-import memplace_agents.calibrated.proposals  # noqa: F401 (it keeps the exact agent, whichever test runs first)
 from memplace_agents.auto import Portfolio
 from memplace_agents.learning.policy_file import save_policy
 from memplace_agents.muzero.networks import MuZeroNetwork
@@ -43,7 +42,7 @@ class Prover(Agent):
 @pytest.fixture(autouse=True)
 def _prover(monkeypatch):
     """Make the exact agent prove nothing unless a test says so; its proofs for games are tested elsewhere."""
-    monkeypatch.setattr("memplace_agents.exact.Exact", Prover)
+    monkeypatch.setattr("memplace_agents.auto.Exact", Prover)
 
 
 def crowded(seed=3, ops=20):
