@@ -10,7 +10,6 @@ import warnings
 
 import gymnasium as gym
 import numpy as np
-import pytest
 from gymnasium.utils.env_checker import check_env
 from stable_baselines3.common.env_checker import check_env as sb3_check_env
 

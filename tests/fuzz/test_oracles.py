@@ -1,7 +1,6 @@
-"""The campaigns' checks notice what they are for: each is shown a package that does that one thing wrong.
+"""The campaign's checks notice what they are for: each is shown a package that does that one thing wrong.
 
-The checks of other campaigns are in test_other_oracles.py, test_kills.py and test_interrupts.py, those of memory in
-tests/envs/test_memory.py.
+The checks of other campaigns are in test_kills.py and test_interrupts.py, those of memory in tests/envs/test_memory.py.
 """
 
 import os
