@@ -10,6 +10,7 @@ from benchmarks.experiments.libraries import LIBRARIES, code_lines
 from benchmarks.experiments.library_recorder import FreeVectorEnv, episode_length
 from benchmarks.experiments.library_trial import trial
 from benchmarks.harness import ROOT
+from tests.offenders import every
 
 GAME = "MallocGame-BERT-v0"
 RANDOM_PLAY = 2.3
@@ -36,7 +37,7 @@ def test_the_page_shows_the_files():
     assert all(f"{library.glue}.py) | `{' '.join(library.requirements)}`" in page for library in LIBRARIES)
 
 
-@pytest.mark.parametrize("library", LIBRARIES, ids=lambda library: library.glue)
+@every("library", LIBRARIES)
 def test_arguments_and_masks_are_those_of_the_game(library):
     passed = arguments(library.source)
     assert passed or library.glue == "with_ppo"
@@ -58,7 +59,7 @@ def test_masks_of_steps_are_where_the_page_says():
         observations = env.step(env.action_masks().argmax(-1))[0]
 
 
-@pytest.mark.parametrize("library", LIBRARIES, ids=lambda library: library.glue)
+@every("library", LIBRARIES)
 def test_every_glue_file_has_one_entry(library):
     functions = [node for node in ast.parse(library.source).body if isinstance(node, ast.FunctionDef)]
     train = next(function for function in functions if function.name == "train")

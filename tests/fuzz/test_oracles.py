@@ -38,6 +38,7 @@ from tests.fuzz.kinds import (
     submissions,
     tflite_files,
 )
+from tests.offenders import every
 
 
 def refuse(*_, **__):
@@ -87,7 +88,7 @@ def test_the_worker_sees_what_a_case_raises(act, expected, tmp_path):
     assert outcome(SimpleNamespace(NAME="x", case=lambda *_: act() is not True), None, tmp_path)[0] == expected
 
 
-@pytest.mark.parametrize(
+@every(
     ("message", "expected"),
     [
         ("x" * (SENTENCE + 100), "refused"),
@@ -406,7 +407,7 @@ def test_checkpoints(where, tmp_path, monkeypatch):
 SENTENCE_ = "memplace: It is none; pass another.\n"
 
 
-@pytest.mark.parametrize(
+@every(
     ("changes", "expected"),
     [
         ({}, "accepted"),
