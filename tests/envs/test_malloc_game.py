@@ -243,10 +243,3 @@ def test_algorithms_train_through_the_adapter(algorithm):
     model = algorithm("MultiInputPolicy", venv, n_steps=32, batch_size=64, n_epochs=1, seed=0, device="cpu")
     model.learn(128)
     assert model.num_timesteps == 128
-
-
-@pytest.mark.slow
-def test_maskable_ppo_trains_by_id():
-    model = MaskablePPO("MultiInputPolicy", "MallocGame-GPT2-v0", n_steps=128, n_epochs=1, seed=0, device="cpu")
-    model.learn(128)
-    assert model.num_timesteps == 128
