@@ -67,7 +67,7 @@ def in_a_thread():
     thread.join()
 
 
-@pytest.mark.parametrize(
+@every(
     ("act", "expected"),
     [
         (lambda: None, "accepted"),
