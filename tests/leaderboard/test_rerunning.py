@@ -115,13 +115,13 @@ def test_a_row_is_placed_by_the_time_of_its_rerun(dice):
 
 def test_on_machines_of_another_row_nothing_is_ranked():
     """A row could read their seeds, whether it says whose they are or not."""
-    submission = read(SUBMISSIONS / "black-box-v2-factors-0-native")
-    named = replace(submission, meta=replace(submission.meta, machines_of="native"))
+    submission = read(SUBMISSIONS / "black-box-v2-factors-0-exact-nominal")
+    named = replace(submission, meta=replace(submission.meta, machines_of="exact-nominal"))
     other = replace(submission, meta=replace(submission.meta, name="other"), sha256="2" * 64)
-    records = {sha: replace(RECORD, sha256=sha, budgets=("own",)) for sha in (submission.sha256, other.sha256)}
+    records = {sha: replace(RECORD, sha256=sha, budgets=("60s",)) for sha in (submission.sha256, other.sha256)}
     for shown, ranked in (([submission], True), ([named], False), ([submission, other], False)):
         for played in with_reruns(shown, records):
-            assert (played.standing("own") is Standing.RERUN, played.public_machines) == (ranked, not ranked)
+            assert (played.standing("60s") is Standing.RERUN, played.public_machines) == (ranked, not ranked)
 
 
 def test_an_honest_search_comes_out(dice):
