@@ -68,8 +68,9 @@ def test_what_is_registered():
 def test_every_check_holds(env_id):
     env = gym.make(env_id, **GENERIC.get(env_id, {}))
     checks = (golden_latencies, formulation, checkers, runs, states, copies, infos, masks)
-    assert offenders(lambda check: check(env), [(check,) for check in checks]) == []
+    failed = offenders(lambda check: check(env), [(check,) for check in checks])
     env.close()
+    assert not failed, "\n".join(failed)
 
 
 def golden_latencies(env):

@@ -137,7 +137,7 @@ def test_libraries_are_imported_where_they_belong():
         homes = ONLY_IN.get(library, (found.importer,))
         if not any(found.importer == home or found.importer.startswith(f"{home}.") for home in homes):
             elsewhere.append(str(found))
-    assert elsewhere == []
+    assert not elsewhere, "\n".join(elsewhere)
 
 
 def test_networkx_is_imported_only_when_it_is_used():
@@ -265,7 +265,7 @@ def test_every_exported_name_exists():
         if not name.endswith("__main__"):
             module = importlib.import_module(name)
             missing += [f"{name}.{each}" for each in getattr(module, "__all__", ()) if not hasattr(module, each)]
-    assert missing == []
+    assert not missing, "\n".join(missing)
 
 
 PICTURE = re.compile(r"^    (\w+)(?:\[.*?\])? --> (\w+)(?:\[.*\])?$", re.MULTILINE)

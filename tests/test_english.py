@@ -35,7 +35,7 @@ def test_first_lines_stand_alone():
             word = re.sub(r"\W", "", first.split()[0]).lower() if first.split() else ""
             if word in NO_BEGINNING or not first.rstrip().endswith((".", ":", "!", "?", ".`")):
                 wrong.append(f"{path.relative_to(ROOT)}:{line}: {first[:80]}")
-    assert wrong == []
+    assert not wrong, "\n".join(wrong)
 
 
 def test_kernels_are_explained():

@@ -10,7 +10,7 @@ import pytest
 from tests.fuzz import memory
 
 SHORT = ("game, states and forks", "one-shot, made and closed", "game, vector")
-"""What allocates most: copies of states, environments, and batches."""
+"""The kinds of use that allocate most: copies of states, environments, and batches."""
 
 
 @pytest.mark.parametrize("kind", SHORT)
