@@ -8,10 +8,11 @@ from benchmarks.leaderboard import DOCUMENT, DRAWN_DOCUMENT, SUBMISSIONS, folder
 from memplace_env.envs.registration import Formulation
 from memplace_leaderboard.folder import META
 from memplace_leaderboard.free_rules import is_rule
+from memplace_leaderboard.jobs import job_of, play
 from memplace_leaderboard.meta_file import read_meta
 from memplace_leaderboard.submission import Submission
-from memplace_leaderboard.suite import suite_names
-from memplace_leaderboard.verifying import read, rerun, verify_all
+from memplace_leaderboard.suite import load_suite, suite_names
+from memplace_leaderboard.verifying import read, verify_all
 
 MANDATORY = {Formulation.ONE_SHOT: ("local-search", "exact"), Formulation.GAME: ("game-local-search", "exact")}
 """Rows that every track has beside the rules, which the board plays itself."""
@@ -32,12 +33,20 @@ def test_all_of_them_replay(suite):
     assert [each for each in results if not isinstance(each, Submission)] == []
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("suite", ["one-shot-v1", "game-v1"])
+def test_the_large_ones_are_complete(suite):
+    assert [read(folder).meta.suite for folder in folders(suite)] == [suite] * len(folders(suite))
+
+
 def test_a_row_of_ours_is_found_again():
     """A search whose plans changed needs a new row."""
     folder = SUBMISSIONS / "quick-v2-local-search"
     submission = read(folder)
+    track = load_suite("quick-v2").track("search")
     for entry in submission.entries[:: len(submission.entries) // 2]:
-        rerun(folder, submission, entry)
+        again = play(job_of(submission.meta, track, entry.key))
+        assert (again.latency_ps, again.plan) == (entry.latency_ps, entry.plan)
 
 
 def test_none_is_left_out():
