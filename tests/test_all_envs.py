@@ -1,7 +1,7 @@
 """Registered environments: the checkers of Gymnasium and Stable-Baselines3, determinism, pickling, forks, latencies.
 
-CI takes the first id of each family of programs and of each chip, in each formulation, and the generic ones;
-`pytest tests/test_all_envs.py --thorough` takes every id.
+Each id is made once for all checks. CI takes the first id of each family of programs and of each chip, in each
+formulation, and the generic ones; `pytest tests/test_all_envs.py --thorough` takes every id.
 """
 
 import json
@@ -10,7 +10,6 @@ import warnings
 
 import gymnasium as gym
 import numpy as np
-import pytest
 from gymnasium.utils.env_checker import check_env
 from stable_baselines3.common.env_checker import check_env as sb3_check_env
 
@@ -23,6 +22,7 @@ from memplace_env.envs.steps.step_kernels import step_and_observe_all
 from memplace_env.placement.compiler import resident
 from memplace_env.placement.validation import violations
 from tests.envs.golden import GOLDEN, latencies
+from tests.offenders import offenders
 
 GENERIC = {
     "MemPlace-v0": {"workload": "synthetic:diamond?ops=9&seed=1"},
@@ -53,17 +53,8 @@ def sample():
 
 
 def pytest_generate_tests(metafunc):
-    if "env" in metafunc.fixturenames:
-        ids = IDS if metafunc.config.getoption("thorough") else sample()
-        metafunc.parametrize("env", ids, indirect=True, scope="module")
-
-
-@pytest.fixture(scope="module")
-def env(request):
-    """An environment, made once for all tests of it."""
-    made = gym.make(request.param, **GENERIC.get(request.param, {}))
-    yield made
-    made.close()
+    if "env_id" in metafunc.fixturenames:
+        metafunc.parametrize("env_id", IDS if metafunc.config.getoption("thorough") else sample())
 
 
 def test_what_is_registered():
@@ -74,28 +65,33 @@ def test_what_is_registered():
     assert gym.make("memplace_env:MemPlace-ResNet50-v0").spec.kwargs["workload"] == "ResNet50"
 
 
-def test_golden_latencies(env):
+def test_every_check_holds(env_id):
+    env = gym.make(env_id, **GENERIC.get(env_id, {}))
+    checks = (golden_latencies, formulation, checkers, runs, states, copies, infos, masks)
+    failed = offenders(lambda check: check(env), [(check,) for check in checks])
+    env.close()
+    assert not failed, "\n".join(failed)
+
+
+def golden_latencies(env):
     """Latencies that the version of an id stands for: if they change, the version must rise."""
     if env.spec.id not in (*GENERIC, *MANY_IDS):
         assert latencies(env.unwrapped) == json.loads(GOLDEN.read_text())[env.spec.id]
 
 
-def test_formulation(env):
+def formulation(env):
     assert formulation_of(env) is env.unwrapped.formulation is formulation_of_id(env.spec.id)
 
 
-def test_gymnasium_checker(env):
+def checkers(env):
     check_env(env.unwrapped, skip_render_check=True)
-
-
-def test_stable_baselines3_checker(env):
     with warnings.catch_warnings():
         # Advice, not a fault: graphs and sequences are two-dimensional, since networks want them so.
         warnings.filterwarnings("ignore", "Your observation (nodes|edge_index|lookahead) has an unconventional shape")
         sb3_check_env(env, skip_render_check=True)
 
 
-def test_determinism_and_fork(env):
+def runs(env):
     """Two runs and a fork in the middle see, earn and end the same; a fork is independent."""
     actions = rollout(env, seed=3)[1]
     first, again = rollout(env, 3, actions)[0], rollout(env, 3, actions)[0]
@@ -126,7 +122,7 @@ def rollout(env, seed, actions=None, longest=60):
     return steps, played
 
 
-def test_state_round_trip(env):
+def states(env):
     core = env.unwrapped
     core.reset(seed=4)
     before = core.plan()
@@ -138,7 +134,7 @@ def test_state_round_trip(env):
     assert core.plan() == plan
 
 
-def test_spec_and_pickle(env):
+def copies(env):
     assert gym.envs.registration.EnvSpec.from_json(env.spec.to_json()).make().action_space == env.action_space
     env.reset()
     copy = pickle.loads(pickle.dumps(env.unwrapped))
@@ -158,21 +154,23 @@ def kernel_of(env):
     return kernels[env.unwrapped.formulation]
 
 
-def test_info_has_the_same_keys_always(env):
+def infos(env):
+    """The keys and types are the same after a reset and after a step."""
     started, taken = env.reset()[1], env.step(env.action_space.sample())[4]
     assert started.keys() == taken.keys()
     assert {key: type(value) for key, value in started.items()} == {key: type(value) for key, value in taken.items()}
 
 
-def test_masks_agree(env):
+def masks(env):
+    """Masks are booleans, equal to those of the observation, and leave every decision an action."""
     observation, _ = env.reset()
-    masks = env.unwrapped.action_masks()
+    legal = env.unwrapped.action_masks()
     sizes = getattr(env.action_space, "nvec", np.array([3]))
-    assert masks.shape == (sizes.sum(),)
-    assert masks.dtype == bool
-    seen = observation["action_mask"] if isinstance(observation, dict) else observation[: len(masks)]
-    assert (masks == seen).all()
-    assert masks.reshape(len(sizes), -1).any(axis=1).all()
+    assert legal.shape == (sizes.sum(),)
+    assert legal.dtype == bool
+    seen = observation["action_mask"] if isinstance(observation, dict) else observation[: len(legal)]
+    assert (legal == seen).all()
+    assert legal.reshape(len(sizes), -1).any(axis=1).all()
 
 
 def assert_same(ours, theirs):

@@ -16,6 +16,7 @@ from memplace_env.placement.simulator import BuiltinSimulator, evaluate_plan
 from memplace_env.placement.synthetic import random_dag
 from memplace_env.placement.validation import violations
 from tests.by_hand import all_fast, machine, three_op_task, three_ops
+from tests.offenders import every
 
 PROGRAM, CHIP = three_ops(), machine()
 
@@ -36,7 +37,7 @@ def test_simulate_validates_and_judges():
         memplace_env.simulate(three_ops(work=9), CHIP, plan)
 
 
-@pytest.mark.parametrize("order", ORDERS)
+@every("order", ORDERS)
 def test_compile_mapping_places(order):
     levels = np.zeros(PROGRAM.num_tensors, dtype=np.int64)
     assert memplace_env.compile_levels(PROGRAM, CHIP, levels, order) == place_levels(three_op_task(), levels, order)
@@ -104,7 +105,7 @@ def test_a_plan_goes_through_a_file(tmp_path):
     )
 
 
-@pytest.mark.parametrize(
+@every(
     ("call", "error"),
     [
         (lambda: memplace_env.resolve_task("BERTT"), WorkloadError),

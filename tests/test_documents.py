@@ -5,12 +5,12 @@ import re
 import shlex
 from pathlib import Path
 
-import pytest
 import typer
 
 from memplace_env.cli.app import app
 from scripts.docs_site.pages import FENCE
 from scripts.docs_site.tutorials import tutorial_page
+from tests.offenders import every
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
@@ -39,10 +39,9 @@ def anchors(text):
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-@pytest.mark.parametrize(
+@every(
     "page",
     [*DOCUMENTS, *TUTORIALS],
-    ids=lambda page: str(page.relative_to(ROOT)),
 )
 def test_every_link_resolves(page):
     for target, anchor in LINK.findall(FENCE.sub("", text_of(page))):
@@ -71,7 +70,7 @@ def test_the_index_lists_every_page():
     assert {page.name for page in PAGES if page != INDEX} <= listed
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@every("page", PAGES)
 def test_every_page_ends_with_the_next_one(page):
     assert re.match(r"Next: .*\]\(\S+\.md\)", page.read_text("utf-8").rstrip().splitlines()[-1])
 
@@ -89,7 +88,7 @@ def test_the_readme_is_short():
     assert len((ROOT / "README.md").read_text("utf-8").split()) <= MOST_WORDS
 
 
-@pytest.mark.parametrize("page", [*DOCUMENTS, *TUTORIALS], ids=lambda page: str(page.relative_to(ROOT)))
+@every("page", [*DOCUMENTS, *TUTORIALS])
 def test_commands_and_flags_exist(page):
     root, unknown = ROOT_COMMAND, []
     for found in COMMAND.findall(text_of(page)):

@@ -3,8 +3,6 @@
 import ast
 import re
 
-import pytest
-
 from tests.source import ROOT, modules, path_of
 
 NO_BEGINNING = frozenset(
@@ -29,15 +27,15 @@ OTHERS = [path for name in ("tests", "benchmarks", "scripts") for path in (ROOT 
 FILES = sorted([*map(path_of, modules()), *OTHERS])
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_first_lines_stand_alone(path):
+def test_first_lines_stand_alone():
     wrong = []
-    for line, text in docstrings(ast.parse(path.read_text("utf-8"))):
-        first = text.strip().split("\n\n")[0].replace("\n", " ")
-        word = re.sub(r"\W", "", first.split()[0]).lower() if first.split() else ""
-        if word in NO_BEGINNING or not first.rstrip().endswith((".", ":", "!", "?", ".`")):
-            wrong.append(f"{path.name}:{line}: {first[:80]}")
-    assert wrong == []
+    for path in FILES:
+        for line, text in docstrings(ast.parse(path.read_text("utf-8"))):
+            first = text.strip().split("\n\n")[0].replace("\n", " ")
+            word = re.sub(r"\W", "", first.split()[0]).lower() if first.split() else ""
+            if word in NO_BEGINNING or not first.rstrip().endswith((".", ":", "!", "?", ".`")):
+                wrong.append(f"{path.relative_to(ROOT)}:{line}: {first[:80]}")
+    assert not wrong, "\n".join(wrong)
 
 
 def test_kernels_are_explained():

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from memplace_env._lib.errors import MemPlaceError, PlanError
 from memplace_env._lib.foreign import SENTENCE, described, parse_json, parse_toml, read, shown
+from tests.offenders import every
 
 
 def test_what_may_never_end_is_not_read(tmp_path):
@@ -63,7 +64,7 @@ def test_errors_show_no_control_characters():
     assert str(MemPlaceError("a \x1b[31mred\x07 name\nand more")) == r"a \x1b[31mred\x07 name and more"
 
 
-@pytest.mark.parametrize(
+@every(
     ("value", "text"),
     [
         ([1, "a"], "[1, 'a']"),
@@ -76,7 +77,6 @@ def test_errors_show_no_control_characters():
         (np.zeros((2, 3)), "an array of shape (2, 3) and dtype float64"),
         (dict.fromkeys(range(3000)).keys(), "an object of dict_keys"),
     ],
-    ids=lambda value: type(value).__name__,
 )
 def test_no_long_list_is_shown(value, text):
     assert described(value) == text

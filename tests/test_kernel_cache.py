@@ -178,32 +178,6 @@ def test_where_code_is_kept_when_the_package_cannot_be_written(tiny, places):
     assert [run(), run()] == ["161 0", "161 0"]
 
 
-POSITION = """
-import numpy as np
-from memplace_env.envs.malloc_game import rules
-from memplace_env.envs.malloc_game.state import game_tables, layout_of
-from memplace_env.placement.resolve_task import resolve_task
-tables = game_tables(resolve_task("synthetic:diamond?ops=9&seed=1", "tpu-v4i"))
-layout = layout_of(tables)
-state = np.empty(layout.size, dtype=np.int64)
-rules.begin(tables, layout, state)
-print(*state)
-"""
-"""The first state of a game: the least that compiles kernels of several modules, in seconds."""
-
-
-@pytest.mark.thorough
-def test_edits_of_the_rules_are_seen(tmp_path):
-    """In the package itself; the kernel that is edited is one that others call."""
-    shutil.copytree(PACKAGE, tmp_path / "memplace_env", ignore=shutil.ignore_patterns("*.onnx", "kernels-*"))
-    before = output("-c", POSITION, path=tmp_path)
-    path = tmp_path / "memplace_env" / "machine/costs/op_time_kernels.py"
-    old, new = " + costs.overhead_ps[op], busy", " + costs.overhead_ps[op] + 1000, busy"
-    assert old in path.read_text()
-    path.write_text(path.read_text().replace(old, new))
-    assert output("-c", POSITION, path=tmp_path) != before
-
-
 GAME = """
 import gymnasium as gym, memplace_env
 env = gym.make("MallocGame-v0", workload="synthetic:diamond?ops=9&seed=1&accelerator=tpu-v4i")
@@ -217,22 +191,16 @@ print([step[4]["latency_s"] for step in steps], [step[4]["played"] for step in s
 def test_a_read_only_installation_plays(tmp_path, places):
     """Play in another user's site-packages: no right to write there, nor in one's home, nor even for temporary files.
 
-    That kernels are compiled there too is seen of the tiny package; here they run as Python.
+    That kernels are compiled there too is seen of the tiny package; here they run as Python. Its workloads are listed.
     """
-    shutil.copytree(PACKAGE, tmp_path / "memplace_env", ignore=shutil.ignore_patterns("*.onnx", "__pycache__"))
+    shutil.copytree(PACKAGE, tmp_path / "memplace_env", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(PACKAGE.parent / "agents", tmp_path / "agents", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(PACKAGE.parent / "memplace.py", tmp_path)
     lock(tmp_path, *places.values())
     said = output(
         "-c", confined(places) + GAME, path=tmp_path, unprivileged=True, HOME=str(places["home"]), NUMBA_DISABLE_JIT="1"
     )
     assert said.startswith("[")
-
-
-@pytest.mark.usefixtures("unprivileged")
-def test_a_read_only_installation_lists_workloads(tmp_path, places):
-    shutil.copytree(PACKAGE, tmp_path / "memplace_env", ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copytree(PACKAGE.parent / "agents", tmp_path / "agents", ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(PACKAGE.parent / "memplace.py", tmp_path)
-    lock(tmp_path, places["home"])
     home = {"HOME": str(places["home"]), "TMPDIR": str(places["home"])}
     assert "ResNet50" in output("-m", "memplace", "workloads", path=tmp_path, unprivileged=True, **home)
 

@@ -4,7 +4,7 @@ import re
 from configparser import ConfigParser
 from pathlib import Path
 
-import pytest
+from tests.offenders import every
 
 ROOT = Path(__file__).parent.parent
 
@@ -26,7 +26,7 @@ def pins() -> dict[str, tuple[int, ...]]:
     return versions((ROOT / "constraints-min.txt").read_text(), "==")
 
 
-@pytest.mark.parametrize("package", sorted(bounds()))
+@every("package", sorted(bounds()))
 def test_the_bound_is_what_is_tested(package: str) -> None:
     bound, pin = bounds()[package], pins()[package]
     assert pin >= bound if package == "torch" else pin[: len(bound)] == bound

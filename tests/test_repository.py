@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.offenders import every
 from tests.source import ROOT
 
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
@@ -22,7 +23,7 @@ def commands(workflow):
     return [step["run"] for job in jobs for step in job["steps"] if "run" in step]
 
 
-@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.stem)
+@every("workflow", WORKFLOWS)
 def test_workflows_only_read(workflow):
     text = workflow.read_text("utf-8")
     content = yaml.safe_load(text)
@@ -44,7 +45,7 @@ def test_workflows_run_what_is_here():
     assert ".ci/replay" in submission
 
 
-@pytest.mark.parametrize("form", FORMS, ids=lambda path: path.stem)
+@every("form", FORMS)
 def test_forms_have_what_github_asks_for(form):
     content = yaml.safe_load(form.read_text("utf-8"))
     assert {"name", "description", "body"} <= set(content)

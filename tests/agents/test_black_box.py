@@ -21,7 +21,7 @@ from memplace_env.placement.compiler import all_backing_report, native_report
 from memplace_env.placement.simulator import BuiltinSimulator, evaluate_plan
 from memplace_env.placement.synthetic import random_dag
 from memplace_env.placement.validation import violations
-from memplace_env.testing import RandomCosts, check_agent, check_simulator
+from memplace_env.testing import RandomCosts, check_simulator
 from memplace_env.testing.strategies import game_tasks, programs, tasks
 from tests.agents.planted import planted_env
 from tests.agents.quick import make_quick
@@ -29,7 +29,6 @@ from tests.thorough import examples
 
 PLAYED = [(name, formulation) for formulation in Formulation for name in agent_specs(formulation)]
 PLAYED = [(name, formulation) for name, formulation in PLAYED if name not in ("exact", "exact-dynamic")]
-SEARCHES = [(name, formulation) for name, formulation in PLAYED if not agent_specs()[name].learns]
 
 
 class Crowded:
@@ -87,9 +86,8 @@ def test_what_stands_for_the_cost_arrays_is_no_black_box():
 
 
 @pytest.mark.parametrize(("name", "formulation"), PLAYED)
-@pytest.mark.parametrize("kind", [Crowded, Contrary])
-def test_the_answer_is_the_best_that_the_black_box_was_asked_about(name, formulation, kind):
-    env, reports = boxed(formulation, kind()).unwrapped, []
+def test_the_answer_is_the_best_that_the_black_box_was_asked_about(name, formulation):
+    env, reports = boxed(formulation, Crowded()).unwrapped, []
     native_report(env.task), all_backing_report(env.task), box_is_noisy(env.task)
     asked = env.task.simulator.asked
     asked.clear()
@@ -100,11 +98,6 @@ def test_the_answer_is_the_best_that_the_black_box_was_asked_about(name, formula
     assert reports[-1].latency_s == solution.history[-1].latency_s == solution.report.latency_s
     assert len(asked) <= solution.evaluations + 2, "a slow simulator is asked once for each plan that counts"
     assert solution.evaluations <= budget
-
-
-@pytest.mark.parametrize(("name", "formulation"), SEARCHES)
-def test_searches_keep_to_the_contract(name, formulation):
-    check_agent(make_agent(name), boxed(formulation, Crowded()), budget=60, time_limit=0.1)
 
 
 @pytest.mark.parametrize("name", ["random", "greedy-dp", "local-search"])
@@ -119,7 +112,7 @@ def test_one_shot_searches_follow_the_black_box(name):
 
 def test_egrl_follows_the_black_box():
     env = OneShotEnv(replace(planted_env(ops=4).task, simulator=Contrary()))
-    assert make_quick("egrl").solve(env, budget=600).report.latency_ps == 10**9
+    assert make_quick("egrl").solve(env, budget=200).report.latency_ps == 10**9
 
 
 @examples(40)

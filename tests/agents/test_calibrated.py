@@ -22,7 +22,6 @@ from memplace_env.placement.resolve_task import resolve_task
 from memplace_env.placement.simulator import BuiltinSimulator, EventSimulator, evaluate_plan, time_plan
 from memplace_env.placement.synthetic import random_dag
 from memplace_env.placement.validation import violations
-from memplace_env.testing import check_agent
 from memplace_env.testing.strategies import game_tasks, tasks
 from memplace_leaderboard.black_box import BlackBox
 from tests.thorough import examples
@@ -207,12 +206,6 @@ def test_slices():
     solution = Calibrated().solve(env, budget=8)
     assert violations(env.task, solution.plan) == []
     assert solution.evaluations == 8
-
-
-@pytest.mark.parametrize("simulator", [None, LatencyOnly()])
-def test_contract(simulator):
-    check_agent(Calibrated(), one_shot(simulator), budget=20)
-    check_agent(Calibrated(), game(simulator, ops=5), budget=20)
 
 
 def test_it_is_what_auto_and_the_portfolio_measure_with():

@@ -12,21 +12,15 @@ from tests.agents.planted import planted_env
 
 SPECS = agent_specs()
 CHEAP = [name for name, spec in SPECS.items() if not spec.learns]
-SLOW = ("calibrated", "exact-dynamic")
-SEEDS = [
-    pytest.param(name, seed, marks=[pytest.mark.thorough] * (seed > 0 and name in SLOW))
-    for name in CHEAP
-    for seed in range(2)
-]
 WORKLOAD = "synthetic:random?ops=7&seed=2"
 
 
-@pytest.mark.parametrize(("name", "seed"), SEEDS)
-def test_whatever_things_cost(name, seed):
+@pytest.mark.parametrize("name", CHEAP)
+def test_whatever_things_cost(name):
     for formulation in SPECS[name].formulations:
         chip, env_id = formulation.traits.accelerator, formulation.traits.env_id()
-        env = gym.make(env_id, workload=WORKLOAD, accelerator=chip, costs=RandomCosts(seed))
-        check_agent(make_agent(name), env, budget=40, seed=seed, time_limit=0.1)
+        env = gym.make(env_id, workload=WORKLOAD, accelerator=chip, costs=RandomCosts(1))
+        check_agent(make_agent(name), env, budget=40, seed=1, time_limit=0.1)
 
 
 @pytest.mark.parametrize("kind", [third_party.Theirs, third_party.Player])

@@ -25,6 +25,7 @@ from memplace_env.placement.simulator import evaluate_plan
 from memplace_env.placement.synthetic import random_dag
 from memplace_env.placement.validation import violations
 from tests.agents.planted import planted_env
+from tests.offenders import every
 from tests.thorough import examples
 
 ONE_SHOT = planted_env(ops=6)
@@ -242,7 +243,7 @@ def test_a_finished_search_that_is_asked_for_less_has_nothing_left():
     assert (other.evaluations, other.remaining) == (5, 0)
 
 
-@pytest.mark.parametrize(
+@every(
     ("options", "message"),
     [
         ({"budget": 0}, "budget must be at least 1 evaluation, not 0"),

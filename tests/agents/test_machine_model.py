@@ -13,12 +13,12 @@ from memplace_agents.calibrated.cost_factors import FACTOR_SIGMA, LATENCY, SCALE
 from memplace_agents.calibrated.machine_model import LATENCY_SIGMA, PROGRAM_SIGMA, MachineModel
 from memplace_env._lib.errors import AgentError
 from memplace_env.envs.one_shot import OneShotEnv
-from memplace_env.placement.compiler import place_levels
 from memplace_env.placement.resolve_task import resolve_task
 from memplace_env.placement.simulator import evaluate_plan
 from memplace_env.placement.synthetic import random_dag
 from memplace_env.testing.strategies import tasks
 from memplace_leaderboard.black_box import BlackBox
+from tests.agents.test_calibrated import random_plans
 from tests.thorough import examples
 
 
@@ -26,14 +26,8 @@ def task_of(seed, chip="nnp-i", simulator=None):
     return resolve_task(random_dag(seed, ops=14, dtype="int8", largest=20_000_000), chip, simulator=simulator)
 
 
-def random_plans(task, count, seed=0):
-    rng = np.random.default_rng(seed)
-    size = task.accelerator.num_levels, task.program.num_tensors
-    return [place_levels(task, rng.integers(size[0], size=size[1])).plan for _ in range(count)]
-
-
 def measured(task, box, count=25):
-    plans = random_plans(task, count)
+    plans = random_plans(task, count, 0)
     return task, plans, [box.run(task.program, task.accelerator, plan).latency_s for plan in plans]
 
 
@@ -66,7 +60,7 @@ def test_a_machine_carries_over_to_programs_that_were_never_measured(seed):
 def test_measurements_never_make_a_factor_less_certain(task):
     before = MachineModel.of(task)
     factors = CostFactors(task, before.prior)
-    plans = random_plans(task, 5)
+    plans = random_plans(task, 5, 0)
     terms = [factors.terms(plan) for plan in plans]
     seconds = factors.latency_ps(terms, np.zeros(len(factors.names))) * 1e-12
     after = before.learned(task, plans, seconds, 0.02)

@@ -75,12 +75,6 @@ def test_budget_is_kept_and_everything_counts(budget):
     assert latencies == sorted(set(latencies), reverse=True)
 
 
-def test_same_seed_same_plan():
-    one, two = (Portfolio().solve(crowded(), budget=600, seed=7) for _ in range(2))
-    assert one.plan == two.plan
-    assert [(p.evaluations, p.latency_s) for p in one.history] == [(p.evaluations, p.latency_s) for p in two.history]
-
-
 @pytest.mark.parametrize("after", [1, 3, 200, 1500])
 def test_an_interrupt_returns_the_best_so_far(after):
     env, reports = crowded(), []

@@ -20,6 +20,7 @@ from memplace_env._lib.errors import AgentError
 from memplace_env.envs.registration import Formulation
 from memplace_env.placement.validation import violations
 from tests.agents import third_party
+from tests.offenders import every
 
 SPECS = agent_specs()
 LEARNERS = {name: spec for name, spec in SPECS.items() if spec.learns}
@@ -56,7 +57,7 @@ def one_sentence(error):
 # Our own.
 
 
-@pytest.mark.parametrize("name", SPECS)
+@every("name", SPECS)
 def test_rows_say_what_the_classes_say(name):
     spec, kind = SPECS[name], class_of(SPECS[name])
     assert issubclass(kind, Agent)
@@ -69,7 +70,7 @@ def test_rows_say_what_the_classes_say(name):
     assert getattr(memplace_agents, kind.__name__) is kind
 
 
-@pytest.mark.parametrize("name", SPECS)
+@every("name", SPECS)
 def test_rows_say_what_can_be_passed(name):
     spec, options = SPECS[name], options_of(SPECS[name])
     assert ("out" in options) == spec.learns
@@ -81,7 +82,7 @@ def test_rows_say_what_can_be_passed(name):
         assert "policy" in options
 
 
-@pytest.mark.parametrize("name", SPECS)
+@every("name", SPECS)
 def test_named_settings_are_settings_of_that_agent(name):
     spec = SPECS[name]
     assert bool(spec.named_settings) == (spec.configs is not None)
@@ -199,9 +200,7 @@ def test_lists_of_a_formulation_are_parts_of_the_whole():
         assert agent_specs(formulation) == expected
 
 
-@pytest.mark.parametrize(
-    ("typed", "meant"), [("exakt", "'exact'"), ("EGRL", "egrl"), ("", "random"), ("???", "muzero")]
-)
+@every(("typed", "meant"), [("exakt", "'exact'"), ("EGRL", "egrl"), ("", "random"), ("???", "muzero")])
 def test_unknown_names_get_one_sentence(typed, meant):
     with pytest.raises(AgentError, match=meant) as caught:
         make_agent(typed)
@@ -273,7 +272,7 @@ def test_broken_agents_do_not_end_the_list(broken):
     assert specs["theirs"].make()
 
 
-@pytest.mark.parametrize("name", ["missing", "raises", "syntax", "nameless", "nonsense"])
+@every("name", ["missing", "raises", "syntax", "nameless", "nonsense"])
 def test_broken_agents_are_one_sentence_when_made(broken, name):
     with pytest.raises(AgentError, match=f"^{name} cannot be loaded \\(.*\\); install it anew\\.$") as caught:
         make_agent(name)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 import pytest
 
-from benchmarks import proofs
 from benchmarks.experiments import egrl, learning
 from benchmarks.experiments import learning_runs as runs
 from benchmarks.experiments import learning_statistics as statistics
@@ -19,8 +16,6 @@ from benchmarks.experiments.learning_statistics import Shares
 from benchmarks.ledger import Record
 from memplace_env.envs.best_known import best_known
 from memplace_env.envs.registration import Formulation
-from memplace_env.placement.simulator import evaluate_plan
-from memplace_leaderboard.pinned import task_of
 
 GAME, MAP = learning.GAMES[0], learning.IDS[0]
 OTHERS = ("Train", "Validation", "Test", "Synthetic", "Tiny", "Sliced", "Event")
@@ -128,20 +123,6 @@ def test_curves_hold_the_last_plan() -> None:
     assert found[0] == pytest.approx(np.array([np.nan, np.nan, 0, 0, 20, 20]), nan_ok=True)
     assert found[1] == pytest.approx(np.array([np.nan, 0, 0, 30, 30, 30]), nan_ok=True)
     assert Shares.of(records, ids, solver, seconds=60).seconds[:, 0].tolist() == [1, 2, 3]
-
-
-@pytest.mark.parametrize(("times_best", "kept"), [(10.0, True), (0.1, False)])
-def test_a_plan_is_kept_that_is_faster_than_the_best_known(
-    times_best: float, kept: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    known = best_known()[MAP]
-    monkeypatch.setattr(runs, "best_known", lambda: {MAP: replace(known, best_ps=round(times_best * known.best_ps))})
-    monkeypatch.setattr(proofs, "PLANS", tmp_path / "plans.zip")
-    measured = runs.measure({**runs.limited(MAP, "native:native"), "budget": 1})
-    plan = proofs.kept_plan(MAP)
-    assert (plan is not None) == kept
-    if plan is not None:
-        assert evaluate_plan(task_of(MAP), plan).latency_ps == measured["latency_ps"]
 
 
 def test_other_searches_get_egrls_seconds() -> None:

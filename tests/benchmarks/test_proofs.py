@@ -1,6 +1,5 @@
 """The campaign of proofs: what counts as before and now, and the plans that are kept."""
 
-import numpy as np
 import pytest
 
 from benchmarks import leaderboard_known, proofs
@@ -54,15 +53,6 @@ def test_the_faster_plan_is_kept(recorded):
     assert evaluate_plan(task, proofs.kept_plan(MAP)).latency_ps == fast.report.latency_ps < slow.report.latency_ps
 
 
-def test_a_run_begins_with_the_kept_plan(recorded, monkeypatch):
-    best = make_agent("exact").solve(MAP)
-    proofs.keep(MAP, best.report.latency_ps, best.plan)
-    offered = []
-    monkeypatch.setattr(proofs.memplace_agents.Exact, "run", lambda agent, evaluator, seed: offered.append(evaluator))
-    proofs._FromKept(MAP).solve(MAP)
-    assert offered[0].incumbent.to_json() == best.plan.to_json()
-
-
 def test_best_known_takes_bound_and_plan(recorded):
     known = best_known()[MAP]
     recorded(record(MAP, known.best_ps, known.bound_ps - 5))
@@ -76,14 +66,6 @@ def test_best_known_takes_bound_and_plan(recorded):
     recorded(record(MAP, known.best_ps, 2 * known.best_ps))
     with pytest.raises(SystemExit, match="below the bound"):
         leaderboard_known.known([])
-
-
-def test_tables_are_of_each_suite():
-    found = {"maps": (np.array([0.5]), np.array([0.0])), "games": (np.array([0.3, 2e-5]), np.array([0.004, 0.0]))}
-    text = proofs.table(found)
-    assert "| gap | 1 maps, before | 1 maps, now | 2 games, before | 2 games, now |" in text
-    assert "| at most 0.01 | 0 | 1 | 1 | 2 |" in text
-    assert proofs.picture(found).startswith(b"\x89PNG")
 
 
 def test_no_run_of_ours_is_faster_than_the_best_known_plan():

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import MODEL, Run
+from tests.offenders import every
 
 QUICK = ("--agent", "random", "--budget", "8")
 
@@ -71,7 +72,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize(("arguments", "named"), CASES.values(), ids=CASES.keys())
+@every(("arguments", "named"), CASES.values())
 def test_one_sentence(run: Run, tmp_path: Path, saved: Path, arguments: list[str], named: str) -> None:
     for name in ("file.onnx", "file.program", "file.mlir"):
         (tmp_path / name).write_text("no model")

@@ -8,6 +8,7 @@ from memplace_env._lib.errors import ActionError, EnvError, MemPlaceError, Workl
 from memplace_env.envs import arguments
 from memplace_env.envs.placement_env import formulation_of
 from memplace_env.envs.registration import Formulation
+from tests.offenders import every
 from tests.test_all_envs import GENERIC
 
 HUGE = 10**5000
@@ -31,7 +32,7 @@ def many(env_id):
     return gym.make_vec(env_id, num_envs=3, **GENERIC[env_id])
 
 
-@pytest.mark.parametrize("seed", [-1, True, 2**128, OVER, UNDER, 1.0, "1", np.timedelta64(1, "s"), {}, np.array(1.5)])
+@every("seed", [-1, True, 2**128, OVER, UNDER, 1.0, "1", np.timedelta64(1, "s"), {}, np.array(1.5)])
 def test_seeds_are_refused(env, many, seed):
     for asked in (env, many):
         with pytest.raises(EnvError, match=SENTENCE):
@@ -40,14 +41,14 @@ def test_seeds_are_refused(env, many, seed):
         many.reset(seed=[1, seed, 2])
 
 
-@pytest.mark.parametrize("seed", [None, 0, 2**64, 2**128 - 1, np.uint64(2**63)])
+@every("seed", [None, 0, 2**64, 2**128 - 1, np.uint64(2**63)])
 def test_seeds_are_taken(env, many, seed):
     env.reset(seed=seed)
     many.reset(seed=seed)
     many.reset(seed=[seed, 1, None])
 
 
-@pytest.mark.parametrize("options", ["a", 3, [("reset_mask", 1)], np.ones(3, bool)])
+@every("options", ["a", 3, [("reset_mask", 1)], np.ones(3, bool)])
 def test_options_are_refused(env, many, options):
     for asked in (env, many):
         with pytest.raises(EnvError, match="options of a reset are None or a dictionary"):
@@ -78,7 +79,7 @@ class Refuses:
         raise RuntimeError
 
 
-@pytest.mark.parametrize(
+@every(
     "action",
     [np.nan, None, "a", [[1], [2, 3]], Refuses(), OVER, np.timedelta64(1, "s"), np.ones(3, "m8[s]"), [None] * 3],
 )
@@ -99,7 +100,7 @@ def test_before_a_reset_and_after_closing(env, many):
         asked.step(asked.action_space.sample())
 
 
-@pytest.mark.parametrize(
+@every(
     ("settings", "sentence"),
     [
         ({"observation": np.array(["flat", "dict"])}, "observation must be 'dict' or 'flat'"),
@@ -127,7 +128,7 @@ def test_settings_are_refused(env_id, settings, sentence):
     assert len(str(caught.value)) < 1000
 
 
-@pytest.mark.parametrize("returned", [3.0, [1.0], np.ones((1, 1)), np.array(["a"]), None])
+@every("returned", [3.0, [1.0], np.ones((1, 1)), np.array(["a"]), None])
 def test_reward_functions_that_return_something_else(returned):
     env = gym.make("MemPlace-v0", **GENERIC["MemPlace-v0"], reward=lambda scores: returned)
     env.reset()
@@ -135,7 +136,7 @@ def test_reward_functions_that_return_something_else(returned):
         env.step(env.action_space.sample())
 
 
-@pytest.mark.parametrize("mode", [["ansi"], np.array(["ansi", "x"]), "human", 3])
+@every("mode", [["ansi"], np.array(["ansi", "x"]), "human", 3])
 def test_modes_of_rendering(env, mode):
     with pytest.raises(EnvError, match=r"render_mode must be one of rgb_array, ansi, not "):
         type(env)(env.task, render_mode=mode)
@@ -173,7 +174,7 @@ def test_any_object_may_be_handed_in_as_a_mode():
             gym.make_vec("MemPlace-v0", num_envs=2, autoreset_mode=mode, **GENERIC["MemPlace-v0"])
 
 
-@pytest.mark.parametrize("formulation", [None, "chess", "game"])
+@every("formulation", [None, "chess", "game"])
 def test_formulation_of_other_environments(formulation):
     env = gym.make("CartPole-v1")
     if formulation is not None:

@@ -1,7 +1,5 @@
 """Environments in threads, forks and other processes, in short; in full: `python -m tests.fuzz.load`."""
 
-import json
-
 import pytest
 
 from memplace_env._lib.threads import cached_property
@@ -13,23 +11,6 @@ from tests.fuzz import load
 def test_equal_to_plain_play(kind, env_id, monkeypatch):
     monkeypatch.setattr(load, "STEPS", 12)
     assert load.run(kind, env_id, 7)["equal"]
-
-
-def test_another_answer_is_seen(monkeypatch):
-    answers = iter("ab")
-    monkeypatch.setattr(load, "play", lambda *_: next(answers))
-    assert not load.in_processes("MemPlace-v0", 0, "fork")
-
-
-def test_rounds_that_have_a_line_are_not_run_again(tmp_path, monkeypatch):
-    out = tmp_path / "load.jsonl"
-    rounds = [(kind, env_id) for kind in load.KINDS for env_id in load.SETTINGS]
-    lines = [{"kind": kind, "env": env_id, "seed": 0, "equal": True} for kind, env_id in rounds[1:]]
-    out.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
-    monkeypatch.setattr(load, "KINDS", {kind: lambda env_id, seed: False for kind in load.KINDS})
-    monkeypatch.setattr("sys.argv", ["load", "--log", str(out), "--rounds", "1"])
-    assert load.main() == 1
-    assert len(out.read_text("utf-8").splitlines()) == len(rounds)
 
 
 def test_kept_properties():

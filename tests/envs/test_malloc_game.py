@@ -1,4 +1,4 @@
-"""The sequential environment beyond the checkers: observations, planners' interface, errors, learning algorithms."""
+"""The sequential environment beyond the checkers: observations, planners' interface, errors."""
 
 from pathlib import Path
 from random import Random
@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sb3_contrib import MaskablePPO
-from stable_baselines3 import PPO
 
 import memplace_env
 from memplace_env._lib.errors import ActionError, WorkloadError
@@ -19,7 +17,6 @@ from memplace_env.envs.malloc_game.flat import empty_flat
 from memplace_env.envs.malloc_game.observation import LOOKAHEAD, PROGRESS, TENSOR, empty_observations
 from memplace_env.envs.malloc_game.state import BLOCKS, COPY, DROP, NO_COPY, OP
 from memplace_env.envs.registration import GAME
-from memplace_env.envs.wrappers import SB3VecEnv
 from memplace_env.machine.accelerator import load_accelerator
 from memplace_env.placement.resolve_task import resolve_task
 from memplace_env.placement.simulator import evaluate_plan, traffic_bound_ps
@@ -235,18 +232,3 @@ def test_planners_interface():
     for action in actions[0]:
         problem.play(stepped, np.array([action]))
     assert (stepped == replayed).all(), "the actions that replay reports lead to the same game"
-
-
-@pytest.mark.parametrize("algorithm", [PPO, MaskablePPO])
-def test_algorithms_train_through_the_adapter(algorithm):
-    venv = SB3VecEnv(gym.make_vec("MallocGame-v0", num_envs=4, workload=WORKLOAD))
-    model = algorithm("MultiInputPolicy", venv, n_steps=32, batch_size=64, n_epochs=1, seed=0, device="cpu")
-    model.learn(128)
-    assert model.num_timesteps == 128
-
-
-@pytest.mark.slow
-def test_maskable_ppo_trains_by_id():
-    model = MaskablePPO("MultiInputPolicy", "MallocGame-GPT2-v0", n_steps=128, n_epochs=1, seed=0, device="cpu")
-    model.learn(128)
-    assert model.num_timesteps == 128

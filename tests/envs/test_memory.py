@@ -9,15 +9,8 @@ import pytest
 
 from tests.fuzz import memory
 
-SHORT = (
-    "one-shot",
-    "game",
-    "steps",
-    "game, black box",
-    "game, states and forks",
-    "one-shot, made and closed",
-    "game, vector",
-)
+SHORT = ("game, states and forks", "one-shot, made and closed", "game, vector")
+"""The kinds of use that allocate most: copies of states, environments, and batches."""
 
 
 @pytest.mark.parametrize("kind", SHORT)
@@ -43,12 +36,3 @@ def test_a_leak_is_seen(monkeypatch):
     line = memory.measure("leak", 300)
     assert line["growth_mib"] > 10
     assert not line["flat"]
-
-
-def test_kinds_that_have_a_line_are_not_run_again(tmp_path, monkeypatch):
-    out = tmp_path / "memory.jsonl"
-    lines = [{"kind": kind, "flat": kind != "game"} for kind in memory.kinds()]
-    out.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
-    monkeypatch.setattr(memory, "subprocess", None)
-    monkeypatch.setattr("sys.argv", ["memory", "--log", str(out)])
-    assert memory.main() == 1

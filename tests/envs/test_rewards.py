@@ -13,6 +13,7 @@ from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.envs.malloc_game.reward_scale import REWARD_SCALES
 from memplace_env.envs.one_shot.reward import REWARDS
 from memplace_env.testing.strategies import game_tasks, programs
+from tests.offenders import every
 from tests.thorough import examples
 
 IDS = {"MemPlace-v0": REWARDS, "MallocGame-v0": REWARD_SCALES}
@@ -43,8 +44,8 @@ def test_names_survive_specs(env_id, name):
     assert vector.step(last)[1].tolist() == [rewards[0]] * 2
 
 
-@pytest.mark.parametrize("env_id", IDS)
-@pytest.mark.parametrize("name", ["latency", "", None, 3, ["percent"], np.zeros(2)])
+@every("env_id", IDS)
+@every("name", ["latency", "", None, 3, ["percent"], np.zeros(2)])
 def test_other_names_are_refused(env_id, name):
     with pytest.raises(MemPlaceError, match=r"percent' or 'fraction'|speedup, egrl, energy, edp") as caught:
         gym.make(env_id, **SETTINGS, reward=name)

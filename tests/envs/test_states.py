@@ -11,6 +11,7 @@ from memplace_env.envs.malloc_game import MallocGameEnv, known
 from memplace_env.envs.malloc_game.state import BLOCKS, ESTIMATE, HEAD, LIVE, PAST, USE
 from tests.fuzz import Wrong
 from tests.fuzz.kinds import states as campaign
+from tests.offenders import every
 from tests.test_all_envs import GENERIC
 
 WORKLOAD = "synthetic:diamond?ops=9&seed=1&accelerator=tpu-v4i"
@@ -54,8 +55,8 @@ def test_states_of_planners_are_taken(env, other):
         assert other.plan() == env.problem.plan(states[0])
 
 
-@pytest.mark.parametrize("place", [*range(HEAD), "any"])
-@pytest.mark.parametrize("by", [1, -1, 2**40, -(2**62)])
+@every("place", [*range(HEAD), "any"])
+@every("by", [1, -1, 2**40, -(2**62)])
 def test_every_field_is_checked(env, place, by):
     state = played(env, 20)
     rng = np.random.default_rng(5)
@@ -75,7 +76,7 @@ def test_states_of_another_game_are_refused(env):
         env.set_state(state)
 
 
-@pytest.mark.parametrize(
+@every(
     ("turned", "sentence"),
     [
         (lambda state: state[:-1], r"int64\[\d+\], as get_state gives it, not int64\[\d+\]"),

@@ -6,6 +6,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.vector import SyncVectorEnv
+from memplace_agents.learning.torch_threads import one_thread
 from stable_baselines3 import PPO
 
 import memplace_agents
@@ -158,7 +159,8 @@ def test_the_planted_optimum_is_that_of_the_exact_agent(topology, chip):
 def test_ppo_solves_them(env_id, settings, steps):
     """Some five processor seconds each; the policy that is learnt plays the optimum without a mask."""
     venv = SB3VecEnv(gym.make_vec(env_id, num_envs=settings.pop("num_envs"), observation="flat"))
-    model = PPO("MlpPolicy", venv, n_epochs=4, gamma=1, seed=0, **settings).learn(steps)
+    with one_thread():
+        model = PPO("MlpPolicy", venv, n_epochs=4, gamma=1, seed=0, **settings).learn(steps)
     env = gym.make(env_id, observation="flat")
     (observation, info), earned, over = env.reset(), 0.0, False
     while not over:

@@ -1,7 +1,6 @@
-"""The campaigns' checks notice what they are for: each is shown a package that does that one thing wrong.
+"""The campaign's checks notice what they are for: each is shown a package that does that one thing wrong.
 
-The checks of other campaigns are in test_other_oracles.py, test_kills.py and test_interrupts.py, those of memory in
-tests/envs/test_memory.py.
+The checks of other campaigns are in test_kills.py and test_interrupts.py, those of memory in tests/envs/test_memory.py.
 """
 
 import os
@@ -39,6 +38,7 @@ from tests.fuzz.kinds import (
     submissions,
     tflite_files,
 )
+from tests.offenders import every
 
 
 def refuse(*_, **__):
@@ -67,7 +67,7 @@ def in_a_thread():
     thread.join()
 
 
-@pytest.mark.parametrize(
+@every(
     ("act", "expected"),
     [
         (lambda: None, "accepted"),
@@ -88,7 +88,7 @@ def test_the_worker_sees_what_a_case_raises(act, expected, tmp_path):
     assert outcome(SimpleNamespace(NAME="x", case=lambda *_: act() is not True), None, tmp_path)[0] == expected
 
 
-@pytest.mark.parametrize(
+@every(
     ("message", "expected"),
     [
         ("x" * (SENTENCE + 100), "refused"),
@@ -407,7 +407,7 @@ def test_checkpoints(where, tmp_path, monkeypatch):
 SENTENCE_ = "memplace: It is none; pass another.\n"
 
 
-@pytest.mark.parametrize(
+@every(
     ("changes", "expected"),
     [
         ({}, "accepted"),

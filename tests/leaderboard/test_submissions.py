@@ -50,7 +50,7 @@ def test_a_row_of_ours_is_found_again():
 
 
 def test_none_is_left_out():
-    """And none is of a rule, which the board plays itself."""
+    """No row is of a rule, which the board plays itself."""
     assert not any(is_rule(read_meta(folder / META)) for suite in suite_names() for folder in folders(suite))
     assert sorted(each for suite in suite_names() for each in folders(suite)) == sorted(
         path for path in SUBMISSIONS.iterdir() if path.is_dir()

@@ -13,14 +13,14 @@ from memplace_env.placement.resolve_task import AUTO_SHARES, AUTO_TENSORS, resol
 from memplace_env.placement.workloads import resolve_workload
 from memplace_env.program.program import Program
 from memplace_env.testing.strategies import game_tasks, programs, programs_with_idle_ops, tasks
+from tests.offenders import every
 from tests.program.test_alias import update
 from tests.program.test_slicing import of, sums
 
 
-@pytest.mark.parametrize(
+@every(
     "share",
     [0, -1, 2, 1.0001, "x", "0.1", True, math.nan, math.inf, [0.1], 10**400, np.complex64(0.1)],
-    ids=lambda share: repr(share)[:9],
 )
 def test_shares_that_make_no_sense_are_refused(share: object) -> None:
     with pytest.raises(WorkloadError) as caught:

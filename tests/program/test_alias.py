@@ -9,6 +9,7 @@ import pytest
 from memplace_env._lib.errors import WorkloadError
 from memplace_env.program.builder import ProgramBuilder
 from memplace_env.program.program import Program, TensorKind
+from tests.offenders import every
 
 X, W, A, NEW, Y = range(5)
 
@@ -46,7 +47,7 @@ def test_copies_keep_aliases():
     assert not copy.alias_of.flags.writeable
 
 
-@pytest.mark.parametrize(
+@every(
     ("aliases", "sentence"),
     [
         ({NEW: 5}, "alias_of names a tensor that does not exist"),

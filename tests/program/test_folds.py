@@ -6,13 +6,13 @@ import warnings
 from typing import Any
 
 import numpy as np
-import pytest
 from onnx import ModelProto, TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
 from memplace_env.program.frontends.onnx.dims import bind, input_shapes
 from memplace_env.program.frontends.onnx.inference import infer
 from memplace_env.program.frontends.onnx.onnx_operators import OPERATORS
+from tests.offenders import every
 from tests.program.models import model, node
 
 N = np.array([[3, -7, 0, 5], [2, 9, -1, 4]])
@@ -86,9 +86,7 @@ def folded(proto: ModelProto) -> list[Any]:
     return [values[output.name].data for output in proto.graph.output]
 
 
-@pytest.mark.parametrize(
-    ("name", "inputs", "attributes"), CASES, ids=lambda value: value if isinstance(value, str) else ""
-)
+@every(("name", "inputs", "attributes"), CASES)
 def test_like_the_reference(name: str, inputs: list[Any], attributes: dict[str, Any]) -> None:
     proto = single_node(name, inputs, attributes)
     proto.graph.output[0].type.tensor_type.elem_type = 0
@@ -104,7 +102,7 @@ def test_every_operator_that_folds_is_tried() -> None:
     assert {name for name, row in OPERATORS.items() if row.fold} == {name for name, _, _ in CASES}
 
 
-@pytest.mark.parametrize(
+@every(
     ("name", "inputs", "attributes"),
     [
         ("Div", [N, N], {}),

@@ -19,6 +19,7 @@ from memplace_env.placement.workloads import resolve_workload
 from memplace_env.program import limits, model_file
 from memplace_env.program.frontends.onnx import control_flow, load_onnx, topology
 from memplace_env.program.program import TensorKind
+from tests.offenders import every
 from tests.program.models import load, load_model, model, names, node
 
 RELU = [node("Relu", "x", "y")]
@@ -156,15 +157,15 @@ def test_graphs_for_local_functions() -> None:
         load_model(proto)
 
 
-@pytest.mark.parametrize("operator", ["GreaterOrEqual", "LessOrEqual"])
-@pytest.mark.parametrize("opset", [12, 16])
-@pytest.mark.parametrize(("operands", "dims"), [("x z", [3, 5]), ("x _", [4]), ("_ _", [4])])
+@every("operator", ["GreaterOrEqual", "LessOrEqual"])
+@every("opset", [12, 16])
+@every(("operands", "dims"), [("x z", [3, 5]), ("x _", [4]), ("_ _", [4])])
 def test_comparisons_that_do_not_fit(operator: str, opset: int, operands: str, dims: list[int]) -> None:
     with pytest.raises(WorkloadError):
         load([node(operator, operands, "y")], {"x": [1, 4], "z": dims}, opset=opset)
 
 
-@pytest.mark.parametrize("operator", ["Shape", "Size"])
+@every("operator", ["Shape", "Size"])
 def test_operands_that_are_absent(operator: str) -> None:
     with pytest.raises(WorkloadError):
         load([node(operator, "_", "n"), node("Cast", "n", "f", to=1), node("Add", "f x", "y")], {"x": [4]})
@@ -340,7 +341,7 @@ def test_reading_ends_after_some_seconds(monkeypatch: pytest.MonkeyPatch) -> Non
         load(RELU, {"x": [4]})
 
 
-@pytest.mark.parametrize("letters", [1, 40, 3000])
+@every("letters", [1, 40, 3000])
 def test_messages_stay_short(tmp_path: Path, letters: int) -> None:
     """The names of the file, of the node and of the operator are long; the remedy at the end stays."""
     name = "n" * letters

@@ -8,7 +8,6 @@ from itertools import groupby, product
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -25,6 +24,7 @@ from memplace_env.program.frontends.lowered.independence import (
 )
 from memplace_env.program.frontends.lowered.strides import row_major
 from memplace_env.program.slicing import sliced
+from tests.offenders import every
 from tests.program.models import load, node, tensor
 from tests.program.parts import Array, rows, torn, windows
 
@@ -173,7 +173,7 @@ def test_rows_of_attention() -> None:
     assert sum(name.startswith("scores[") for name in cut.tensor_name) == 2
 
 
-@pytest.mark.parametrize(("opset", "due"), [(13, 12), (11, 2)])
+@every(("opset", "due"), [(13, 12), (11, 2)])
 def test_the_axis_of_a_softmax_without_the_attribute(opset: int, due: int) -> None:
     program = load([node("Softmax", "x", "a"), node("Softmax", "a", "y")], {"x": [2, 6, 4]}, opset=opset)
     assert rows(program, "a") == (1, due)
@@ -194,7 +194,7 @@ TWICE: dict[str, tuple[list[Any], list[int], dict[str, list[int]]]] = {
 }
 
 
-@pytest.mark.parametrize("name", TWICE)
+@every("name", TWICE)
 def test_a_tensor_under_two_names_stays_whole(name: str) -> None:
     nodes, shape, constants = TWICE[name]
     program = load([node("Relu", "x", "a"), *nodes], {"x": shape}, constants=constants)
@@ -260,7 +260,7 @@ WINDOWS: dict[str, tuple[list[int], dict[str, Any], tuple[int, int], int]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", WINDOWS)
+@every("name", WINDOWS)
 def test_windows_that_share_nothing(name: str) -> None:
     shape, attributes, due, halo = WINDOWS[name]
     program = load([node("Relu", "x", "a"), node("MaxPool", "a", "y", **attributes)], {"x": shape})

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import onnxruntime
-import pytest
 from onnx import ValueInfoProto, helper
 from onnx.reference import ReferenceEvaluator
 
@@ -20,6 +19,7 @@ from memplace_env.program.frontends.lowered.independence import ANYWHERE, Axes, 
 from memplace_env.program.frontends.lowered.node_graph import Node, Site
 from memplace_env.program.frontends.lowered.rules import independent_axes
 from memplace_env.program.frontends.onnx.onnx_operators import OPERATORS
+from tests.offenders import every
 from tests.program.axes_cases import Array, Case, cases
 
 CASES = tuple(cases())
@@ -154,7 +154,7 @@ def assert_same(part: Array, whole: Array) -> None:
         np.testing.assert_array_equal(part, whole)
 
 
-@pytest.mark.parametrize("case", COMPUTED, ids=str)
+@every("case", COMPUTED)
 def test_parts_give_the_whole(case: Case) -> None:
     whole = computed(case, case.inputs)
     site = site_of(case, whole)
@@ -198,7 +198,7 @@ def test_parts_give_the_whole(case: Case) -> None:
             assert max(shared, default=0) <= halo
 
 
-@pytest.mark.parametrize("case", MOVED, ids=str)
+@every("case", MOVED)
 def test_moved_elements_are_those_of_the_operands(case: Case) -> None:
     """Elements are numbered from 2, as what is padded is 0, and EyeLike makes ones of its own."""
     inputs, number = list(case.inputs), 2
@@ -219,7 +219,7 @@ TUPLES = {"GatherND": 1, "Pad": 1, "Tile": 1}
 """Operands of moves whose last axis is read whole."""
 
 
-@pytest.mark.parametrize("case", [case for case in MOVED if case.op_type in TUPLES], ids=str)
+@every("case", [case for case in MOVED if case.op_type in TUPLES])
 def test_moves_part_no_tuple(case: Case) -> None:
     """An element of the result is another one if any part of its tuple is."""
     position = TUPLES[case.op_type]
@@ -228,7 +228,7 @@ def test_moves_part_no_tuple(case: Case) -> None:
         assert not named or named[-1] is None
 
 
-@pytest.mark.parametrize("case", IMAGES, ids=str)
+@every("case", IMAGES)
 def test_cuts_without_halo_tear_no_window(case: Case) -> None:
     whole = computed(case, case.inputs)
     image = np.asarray(case.inputs[0])
@@ -253,7 +253,7 @@ def any_named(named: Sequence[Axes]) -> bool:
     return any(name is not None for names in named for name in names)
 
 
-@pytest.mark.parametrize("case", IMAGES, ids=str)
+@every("case", IMAGES)
 def test_channels_last(case: Case) -> None:
     """An axis that may not be cut in one layout may not be cut in the other."""
     site = site_of(case, computed(case, case.inputs))

@@ -15,6 +15,7 @@ from memplace_env._lib.errors import WorkloadError
 from memplace_env.program import limits
 from memplace_env.program.frontends.lowered.fusion import FUSIONS
 from memplace_env.program.program import TensorKind
+from tests.offenders import every
 from tests.program.models import load, load_model, model, names, node, result_names, tensor, weight
 
 BOOLS = {"types": {"c": TensorProto.BOOL, "d": TensorProto.BOOL}}
@@ -217,7 +218,7 @@ def test_trips_that_cannot_apply() -> None:
         load(stacked, {"x": [4], "n": []}, "z", trips=0, types={"n": TensorProto.INT64})
 
 
-@pytest.mark.parametrize("inputs", ["n", "n _ x x", "n _", ""])
+@every("inputs", ["n", "n _ x x", "n _", ""])
 def test_damaged_loops(inputs: str) -> None:
     body = loop(STEP, "y", w=(4, 4)).attribute[0].g
     with pytest.raises(WorkloadError, match="n_y"):
@@ -285,7 +286,7 @@ def test_sizes_have_the_exporter_s_names() -> None:
         load_model(proto, dims={"u0": 5, "v*": 5})
 
 
-@pytest.mark.parametrize(
+@every(
     ("made", "size"),
     [
         (node("Compress", "x c", "k", axis=0), {"k[0]": 3}),
@@ -323,7 +324,7 @@ def test_a_pattern_means_sizes_without_a_name() -> None:
     assert load([looped], {"x": [3]}, constants=rounds, dims={"y/*/found*": 1}).op_type[0] == "NonZero"
 
 
-@pytest.mark.parametrize(
+@every(
     ("made", "name", "most"),
     [
         (node("NonZero", "square", "k"), "k[1]", 12),

@@ -16,6 +16,7 @@ from memplace_env.program.frontends.onnx.onnx_operators import OPERATORS
 from memplace_env.program.model_file import read_bytes
 from memplace_env.program.program import GEOMETRY
 from memplace_env.program.zoo import zoo_path
+from tests.offenders import every
 from tests.program.models import LIGHT, load, node, weight
 
 REFERENCE_GMACS = {
@@ -117,7 +118,7 @@ GEMMS: list[tuple[str, str, dict[str, list[int]], dict[str, tuple[int, ...]], di
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("case", GEMMS, ids=[f"{case[0]}{index}" for index, case in enumerate(GEMMS)])
+@every("case", GEMMS)
 def test_matrix_products(case: Any) -> None:
     op_type, operands, inputs, constants, attributes, expected = case
     result = "_ y" if op_type in ("LSTM", "GRU", "RNN") else "y"
@@ -139,7 +140,7 @@ def test_integer_products() -> None:
     assert list(program.tensor_bytes) == [192, 12, 256]
 
 
-@pytest.mark.parametrize(
+@every(
     ("op_type", "attributes", "expected"),
     [
         ("Relu", {}, 96),

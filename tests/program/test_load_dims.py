@@ -10,6 +10,7 @@ import pytest
 from memplace_env._lib.errors import WorkloadError
 from memplace_env.program.frontends.onnx import load_onnx
 from memplace_env.program.program import TensorKind
+from tests.offenders import every
 from tests.program.models import LIGHT, load, node, tensor
 
 RELU = [node("Relu", "x", "y")]
@@ -19,7 +20,7 @@ def first_bytes(shape: list[Any], **settings: Any) -> int:
     return int(load(RELU, {"x": shape}, **settings).tensor_bytes[0])
 
 
-@pytest.mark.parametrize("name", ["batch", "N", "batch_size", "Batch", "bs", "unk_batch"])
+@every("name", ["batch", "N", "batch_size", "Batch", "bs", "unk_batch"])
 def test_batch_binds_the_dim_named_like_one(name: str) -> None:
     assert first_bytes(["sequence", name], batch=3, dims={"sequence": 5}) == 4 * 15
 
@@ -73,7 +74,7 @@ def test_unknown_dim_lists_the_known_ones() -> None:
         first_bytes([1, 4], dims={"sequence": 4})
 
 
-@pytest.mark.parametrize("size", [0, -1, 2**31, 1.5, "4", True, None])
+@every("size", [0, -1, 2**31, 1.5, "4", True, None])
 def test_impossible_sizes(size: Any) -> None:
     with pytest.raises(WorkloadError, match="a dim is a whole number from 1"):
         first_bytes(["batch", "seq"], dims={"seq": size})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import lzma
 import os
 from pathlib import Path
@@ -18,12 +17,13 @@ from memplace_env.program import model_file
 from memplace_env.program.frontends.onnx import load_onnx
 from memplace_env.program.model_file import read_bytes
 from memplace_env.program.zoo import zoo_path
-from tests.program.models import load, load_model, model, node, weight
+from tests.offenders import every
+from tests.program.models import load, load_model, model, node
 
 RELU = [node("Relu", "x", "y")]
 
 
-@pytest.mark.parametrize(
+@every(
     ("content", "message"),
     [
         (b"", "is empty"),
@@ -145,7 +145,7 @@ def test_shapes_that_do_not_fit() -> None:
         load([node("Conv", "x w", "y", group=0)], {"x": [1, 2, 4, 4]}, constants={"w": (2, 2, 1, 1)})
 
 
-@pytest.mark.parametrize(
+@every(
     ("bad", "outputs"),
     [
         (node("LayerNormalization", "x w", "y m", axis=2**60), "y m"),
@@ -187,8 +187,8 @@ def test_sizes_that_depend_on_the_data() -> None:
         load([node("NonZero", "x", "i"), node("Cast", "i", "y", to=TensorProto.FLOAT)], {"x": [4]})
 
 
-@pytest.mark.parametrize("op_type", ["Shape", "Size", "Relu", "SequenceAt"])
-@pytest.mark.parametrize("inputs", ["", "x"])
+@every("op_type", ["Shape", "Size", "Relu", "SequenceAt"])
+@every("inputs", ["", "x"])
 def test_subgraph_where_none_belongs(op_type: str, inputs: str) -> None:
     damaged = helper.make_node(op_type, inputs.split(), ["a"], name="n_a", body=helper.make_graph([], "body", [], []))
     with pytest.raises(WorkloadError, match="Control flow as in node 'n_a'"):
@@ -235,32 +235,6 @@ def test_absurd_sizes() -> None:
         load([node("Add", "x w", "y")], {"x": [1]}, constants={"w": (-4, 2)})
     with pytest.raises(WorkloadError, match="absurd"):
         load([node("MatMul", "x w", "y")], {"x": [2**21, 2**21]}, constants={"w": (2**21, 2**21)})
-
-
-def test_external_data_is_never_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    stored = [weight("small", [4]), weight("large", [4, 100_000])]
-    for tensor in stored:
-        tensor.data_location = TensorProto.EXTERNAL
-        tensor.external_data.add(key="location", value="../../../../../../etc/passwd")
-    nodes = [node("Add", "x small", "a"), node("MatMul", "a large", "y")]
-    path = tmp_path / "model.onnx"
-    path.write_bytes(model(nodes, {"x": [2, 4]}, constants={t.name: t for t in stored}).SerializeToString())
-    opened: list[str] = []
-    real_open, real_os_open = builtins.open, os.open
-
-    def spy_open(file: object, *args: object, **kwargs: object) -> object:
-        opened.append(str(file))
-        return real_open(file, *args, **kwargs)  # type: ignore[call-overload]
-
-    def spy_os_open(file: object, *args: object, **kwargs: object) -> int:
-        opened.append(str(file))
-        return real_os_open(file, *args, **kwargs)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(builtins, "open", spy_open)
-    monkeypatch.setattr(os, "open", spy_os_open)
-    program = load_onnx(path, fusion="none")
-    assert program.bytes_of(0) == 4 * 4 + 4 * 400_000
-    assert not [name for name in opened if "passwd" in name]
 
 
 def test_recursive_function_is_an_error() -> None:

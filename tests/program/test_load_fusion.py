@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any, get_args
 
 import numpy as np
-import pytest
 from onnx import NodeProto
 
 from memplace_env.machine.accelerator.accelerator import Fusion
 from memplace_env.program.frontends.lowered.fusion import FUSIONS
 from memplace_env.program.program import Program, TensorKind
+from tests.offenders import every
 from tests.program.models import load, names, node, operand_names, result_names
 
 X = {"x": [1, 4, 8, 8]}
@@ -28,7 +28,7 @@ def fused(nodes: list[NodeProto], outputs: str = "y", constants: dict[str, Any] 
     return program
 
 
-@pytest.mark.parametrize("op_type", ["Relu", "LeakyRelu", "Sigmoid", "HardSwish", "HardSigmoid", "Elu", "Tanh", "Gelu",
+@every("op_type", ["Relu", "LeakyRelu", "Sigmoid", "HardSwish", "HardSigmoid", "Elu", "Tanh", "Gelu",
                                      "Mish", "Clip", "Softplus"])  # fmt: skip
 def test_activation_joins_its_convolution(op_type: str) -> None:
     program = fused([CONV, node(op_type, "c", "y")])
@@ -117,7 +117,7 @@ def test_residual_that_broadcasts_the_result_is_not_fused() -> None:
     assert program.op_type == ("Conv", "Add")
 
 
-@pytest.mark.parametrize(
+@every(
     "gate",
     [
         [node("Sigmoid", "c", "s"), node("Mul", "c s", "y")],

@@ -10,6 +10,7 @@ import pytest
 from onnx import NodeProto, TensorProto
 
 from memplace_env.program.program import TensorKind
+from tests.offenders import every
 from tests.program.models import load, names, node, operand_names, tensor, weight
 
 FLOATS = {"float32": TensorProto.FLOAT, "float16": TensorProto.FLOAT16, "bfloat16": TensorProto.BFLOAT16}
@@ -23,10 +24,10 @@ def through_int8(source: str, result: str) -> list[NodeProto]:
             node("DequantizeLinear", f"{result}_q one zero", result)]  # fmt: skip
 
 
-@pytest.mark.parametrize("activations", FLOATS)
-@pytest.mark.parametrize("stored", NARROW)
-@pytest.mark.parametrize(("scale", "attributes"), [((), {}), ((48,), {"axis": 1}), ((4, 48), {"block_size": 16})])
-@pytest.mark.parametrize("fusion", ["none", "epilogue"])
+@every("activations", FLOATS)
+@every("stored", NARROW)
+@every(("scale", "attributes"), [((), {}), ((48,), {"axis": 1}), ((4, 48), {"block_size": 16})])
+@every("fusion", ["none", "epilogue"])
 def test_weight_only_quantisation_computes_in_floats(
     activations: str, stored: int, scale: tuple[int, ...], attributes: dict[str, int], fusion: str
 ) -> None:

@@ -22,6 +22,7 @@ from memplace_env.program.frontends.lowered.node_graph import Site
 from memplace_env.program.frontends.onnx import inferred_graph, load_onnx
 from memplace_env.program.frontends.onnx.runtime_operators import RUNTIME_ATTRIBUTES
 from memplace_env.program.program import TensorKind
+from tests.offenders import every
 from tests.program.models import load_model, model, names, node
 from tests.thorough import examples
 
@@ -215,7 +216,7 @@ PAIRS: dict[str, tuple[list[NodeProto], list[NodeProto], dict[str, Any], dict[st
 SAVED = {"Attention": 5, "MultiHeadAttention": 5, "EmbedLayerNormalization": 0}
 
 
-@pytest.mark.parametrize("name", PAIRS)
+@every("name", PAIRS)
 def test_an_operator_counts_as_what_it_stands_for(name: str) -> None:
     """The runtime computes the same, and both have the same products; a mask of scores is always counted."""
     fused, apart, inputs, constants = PAIRS[name]
@@ -314,7 +315,7 @@ UNTRIED = {"BiasSoftmax", "BiasSplitGelu", "QLinearReduceMean", "LayerNormalizat
 """Operators that the runtime has no kernel for on processors; ONNX's own names, see below."""
 
 
-@pytest.mark.parametrize("case", CASES)
+@every("case", CASES)
 def test_shapes_are_the_runtime_s(case: str, tmp_path: Path) -> None:
     """Also the types; the file does not declare them."""
     own_node, inputs = CASES[case]
@@ -358,7 +359,7 @@ def test_other_operators_of_the_runtime() -> None:
             load_model(proto)
 
 
-@pytest.mark.parametrize(
+@every(
     "damaged",
     [
         own("FusedMatMul", "x z", "y"),
@@ -418,7 +419,7 @@ def test_attributes_of_any_type_and_size(data: st.DataObject) -> None:
         load_model(proto, fusion=data.draw(st.sampled_from(["none", "conv", "epilogue"])))
 
 
-@pytest.mark.parametrize("value", ["x", math.nan, math.inf, [1, 1], 0.5])
+@every("value", ["x", math.nan, math.inf, [1, 1], 0.5])
 def test_an_attribute_of_another_type_is_named(value: Any) -> None:
     proto = made([own("QuickGelu", "x", "y", group=value)], {"x": X}, "y", {})
     with pytest.raises(WorkloadError, match=r"'group' of node 'n_y' \(QuickGelu\) is of type .*, not INT; exp"):

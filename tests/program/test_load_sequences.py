@@ -14,6 +14,7 @@ from memplace_env._lib.errors import WorkloadError
 from memplace_env.program.frontends.onnx import load_onnx
 from memplace_env.program.model_file import read_bytes
 from memplace_env.program.zoo import zoo_path
+from tests.offenders import every
 from tests.program.models import load, names, node, operand_names, result_names
 
 NUMBERS = {f"i{number}".replace("-", "m"): np.array(number) for number in (-2, -1, 0, 1, 2, 3, 7)}
@@ -51,8 +52,8 @@ def test_gpt2_with_sequences_is_the_program_of_gpt2(tmp_path: Path) -> None:
     assert load_onnx(path, **sizes).sha256 == load_onnx(zoo_path("GPT2"), **sizes).sha256
 
 
-@pytest.mark.parametrize("opset", [11, 12, 13, 17, 20])
-@pytest.mark.parametrize(
+@every("opset", [11, 12, 13, 17, 20])
+@every(
     ("sizes", "pieces"),
     [(np.array([1, 4, 1]), [1, 4, 1]), (np.array(4), [4, 2]), (np.array([6]), [6]), (np.array(1), [1] * 6)],
 )
@@ -72,8 +73,8 @@ def test_split_by_sizes_and_by_one_size(opset: int, sizes: Any, pieces: list[int
     assert list(program.operands(2)) == list(program.results(1))
 
 
-@pytest.mark.parametrize("opset", [11, 20])
-@pytest.mark.parametrize(("keepdims", "rank"), [(0, 2), (1, 3), (None, 3)])
+@every("opset", [11, 20])
+@every(("keepdims", "rank"), [(0, 2), (1, 3), (None, 3)])
 def test_slices_of_one_keep_their_axis_unless_told_otherwise(opset: int, keepdims: int | None, rank: int) -> None:
     more = {} if keepdims is None else {"keepdims": keepdims}
     target = {2: [2, 5], 3: [2, 1, 5]}[rank]
@@ -112,7 +113,7 @@ def test_a_sequence_of_made_tensors_costs_nothing_but_its_concatenation() -> Non
     assert program.gemm[4].tolist() == [1, 25, 2, 4]
 
 
-@pytest.mark.parametrize(
+@every(
     ("changes", "expected"),
     [
         ([], "ab"),
@@ -186,7 +187,7 @@ def test_a_sequence_out_of_a_branch_that_shapes_decide() -> None:
     assert program.op_type == ("Split", "Relu")
 
 
-@pytest.mark.parametrize(
+@every(
     ("nodes", "message"),
     [
         ([node("SplitToSequence", "x n", "s"), node("SequenceAt", "s i0", "y")],

@@ -10,6 +10,7 @@ import pytest
 from onnx import ModelProto, NodeProto, TensorProto, helper
 
 from memplace_env._lib.errors import WorkloadError
+from tests.offenders import every
 from tests.program.models import load, load_model, model, node
 
 HEADS = [
@@ -23,7 +24,7 @@ HEADS = [
 """Scores of two heads of four features; the file stores a target shape and a mask."""
 
 
-@pytest.mark.parametrize(
+@every(
     ("target", "mask", "at", "advised"),
     [
         ([1, 16, 2, 4], (1, 1), (4, 48), "batch=1, dims={'sequence': 16} (--batch 1 --dim sequence=16)"),

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pytest
 from onnx import NodeProto, TensorProto, helper
 
 from memplace_env.program.program import TensorKind
+from tests.offenders import every
 from tests.program.models import load, load_model, model, names, node, operand_names, result_names, tensor, weight
 
 VIEWS: list[tuple[NodeProto, dict[str, Any]]] = [
@@ -52,7 +52,7 @@ def ids(cases: Sequence[tuple[NodeProto, object]]) -> list[str]:
     return [f"{case[0].op_type}{index}" for index, case in enumerate(cases)]
 
 
-@pytest.mark.parametrize(("view", "constants"), VIEWS, ids=ids(VIEWS))
+@every(("view", "constants"), VIEWS)
 def test_views_are_the_tensor_they_look_at(view: NodeProto, constants: dict[str, Any]) -> None:
     program = load([node("Relu", "x", "a"), view, node("Abs", "b", "y")], {"x": [1, 3, 4]}, constants=constants)
     assert program.op_type == ("Relu", "Abs")
@@ -60,7 +60,7 @@ def test_views_are_the_tensor_they_look_at(view: NodeProto, constants: dict[str,
     assert list(program.tensor_bytes) == [48, 48, 48]
 
 
-@pytest.mark.parametrize(("copy", "constants"), COPIES, ids=ids(COPIES))
+@every(("copy", "constants"), COPIES)
 def test_copies_are_ops(copy: NodeProto, constants: dict[str, Any]) -> None:
     program = load([node("Relu", "x", "a"), copy, node("Abs", "b", "y")], {"x": [1, 3, 4]}, constants=constants)
     assert program.op_type == ("Relu", copy.op_type, "Abs")
@@ -214,7 +214,7 @@ def test_quantised_weights_are_read_as_they_are_stored() -> None:
     assert program.dtype == "int8"
 
 
-@pytest.mark.parametrize(
+@every(
     ("element_type", "dtype", "bits"),
     [
         (TensorProto.FLOAT, "float32", 32),

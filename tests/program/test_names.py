@@ -13,6 +13,7 @@ from hypothesis import given
 from memplace_env.program.builder import ProgramBuilder
 from memplace_env.program.names import LONGEST, clean, stem
 from memplace_env.program.program import Program, TensorKind
+from tests.offenders import every
 from tests.program.models import load, node
 from tests.thorough import examples
 
@@ -46,7 +47,7 @@ def built(name: str) -> Program:
     return builder.build()
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@every("name", HOSTILE)
 def test_programs(tmp_path: Path, name: str) -> None:
     program = built(name)
     names = (program.name, *program.op_type, *program.op_name, *program.tensor_name)

@@ -13,6 +13,7 @@ from memplace_env.program import builder
 from memplace_env.program.builder import ProgramBuilder
 from memplace_env.program.program import Program, TensorKind
 from memplace_env.testing.strategies import programs
+from tests.offenders import every
 
 
 def residual() -> Program:
@@ -73,7 +74,7 @@ def changed(array: np.ndarray, index: int, value: int) -> np.ndarray:
     return copy
 
 
-@pytest.mark.parametrize(
+@every(
     ("change", "sentence"),
     [
         (lambda p: {"op_name": p.op_name[:-1]}, "op_name has 2 entries, not 3"),

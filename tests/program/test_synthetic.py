@@ -10,6 +10,7 @@ from memplace_env.placement.compiler import native_report, place_levels
 from memplace_env.placement.resolve_task import make_task
 from memplace_env.placement.simulator import evaluate_plan
 from memplace_env.placement.synthetic import TOPOLOGIES, from_spec, planted, random_dag
+from tests.offenders import every
 from tests.thorough import examples
 
 SETTINGS = {
@@ -48,7 +49,7 @@ def test_specs_name_programs():
     assert from_spec(program.name).sha256 == program.sha256
 
 
-@pytest.mark.parametrize(
+@every(
     ("spec", "sentence"),
     [
         ("synthetic:star", "star.*chain"),

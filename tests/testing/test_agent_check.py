@@ -14,6 +14,7 @@ from memplace_env._lib.errors import AgentError
 from memplace_env.envs.malloc_game import MallocGameEnv
 from memplace_env.placement.simulator import evaluate_plan
 from memplace_env.testing import agents, check_agent
+from tests.offenders import every
 
 
 class Progress(NamedTuple):
@@ -143,7 +144,7 @@ def overlapping(plan):
     return replace(plan, allocations=plan.allocations * [1, 1, 0, 1, 1] + [0, 0, 2**40, 0, 0])
 
 
-@pytest.mark.parametrize(
+@every(
     ("agent", "sentence"),
     [
         (altered(plan=lambda plan: None), r"found no plan within 12 evaluations \(None\)"),

@@ -15,6 +15,7 @@ from memplace_env.placement.synthetic import random_dag
 from memplace_env.testing import RandomCosts, check_cost_model, check_simulator
 from tests.by_hand import machine, three_ops
 from tests.entry_points import install
+from tests.offenders import every
 
 INT8 = load_accelerator("nnp-i")
 
@@ -42,7 +43,7 @@ def test_good_models_pass(model):
     check_cost_model(model, three_ops(), machine())
 
 
-@pytest.mark.parametrize(
+@every(
     ("change", "sentence"),
     [
         (lambda model, costs: costs._asdict(), "returned dict"),
@@ -137,7 +138,7 @@ def test_good_simulators_pass(simulator):
     check_simulator(simulator, accelerator=machine(weights="resident"))
 
 
-@pytest.mark.parametrize(
+@every(
     ("field", "change", "sentence"),
     [
         ("latency_ps", float, "latency_ps must be an integer, not float; round it"),

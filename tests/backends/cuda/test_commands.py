@@ -11,7 +11,6 @@ from memplace_env._lib.units import PS
 from memplace_env.backends.cuda.commands import Stream, Wait, commands_of, copy_order
 from memplace_env.backends.cuda.steps import Steps
 from memplace_env.backends.ort.plan_steps import CopyTensor, RunOp
-from memplace_env.envs.malloc_game import MallocGameProblem
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.resolve_task import make_task
 from memplace_env.placement.simulator import evaluate_plan
@@ -19,6 +18,7 @@ from memplace_env.placement.task import Task
 from memplace_env.testing.instances import instances, plans_of
 from memplace_env.testing.strategies import game_tasks
 from tests.backends.cuda.fake_device import FakeDevice
+from tests.backends.ort.test_executor import game_plan
 from tests.subjects import plan_with_copies
 
 
@@ -30,14 +30,6 @@ def subjects():
         task = make_task(*pair)
         found += [(task, plan) for plan in plans_of(task)]
     return [(task, plan) for task, plan in found if len(plan.transfers)]
-
-
-def random_game(task: Task, seed: int) -> MemoryPlan:
-    """The plan of one."""
-    problem = MallocGameProblem(task)
-    states = problem.new_states(1)
-    problem.finish_randomly(states, seed)
-    return problem.plan(states[0])
 
 
 def seconds_of(task: Task, plan: MemoryPlan, seed: int):
@@ -61,7 +53,7 @@ def played(task: Task, plan: MemoryPlan, device: FakeDevice):
 
 @given(game_tasks(), st.integers(0, 10**6))
 def test_every_step_runs_in_its_window(task, seed):
-    plan = random_game(task, seed)
+    plan = game_plan(task, seed)
     when, _ = played(task, plan, FakeDevice(seconds_of(task, plan, seed)))
     assert set(when) == {*map(RunOp, range(task.program.num_ops)), *map(CopyTensor, range(len(plan.transfers)))}
     for row, (_, _, _, start, end) in enumerate(plan.transfers.tolist()):
@@ -75,7 +67,7 @@ def test_every_step_runs_in_its_window(task, seed):
 @given(game_tasks(), st.integers(0, 10**6))
 def test_the_time_is_that_of_the_longest_chain(task, seed):
     """A recursion over the plan gives the same: ops in order, copies in order, each behind what its window says."""
-    plan = random_game(task, seed)
+    plan = game_plan(task, seed)
     seconds = seconds_of(task, plan, seed)
     _, measured = played(task, plan, FakeDevice(seconds))
     order, ended, behind, now, free = copy_order(task, plan), {}, [0.0], 0.0, 0.0

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from memplace_env._lib.errors import ExecutionError
 from tests.backends.cuda.single import Known, agree, ints, known, numbers, several
+from tests.offenders import every
 from tests.thorough import examples
 
 FEW = settings(max_examples=12)
@@ -18,13 +19,13 @@ UNARY = """
 """.split()
 
 
-@pytest.mark.parametrize("op_type", UNARY)
+@every("op_type", UNARY)
 def test_operators_of_one_input(op_type):
     agree(op_type, np.abs(numbers(0, 2, 3, 5)) * 0.4 if op_type in ("Log", "Sqrt") else numbers(0, 2, 3, 5) * 0.3)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.int64, np.int32])
-@pytest.mark.parametrize("op_type", "Add Sub Mul Div Equal Greater GreaterOrEqual Less LessOrEqual Max Min Pow".split())
+@every("dtype", [np.float32, np.int64, np.int32])
+@every("op_type", "Add Sub Mul Div Equal Greater GreaterOrEqual Less LessOrEqual Max Min Pow".split())
 def test_operators_of_two_inputs(op_type, dtype):
     a, b = np.array([[-7], [7], [2], [3]]).astype(dtype), np.array([2, 3, 1, 2]).astype(dtype)
     agree(op_type, a, b)
@@ -209,7 +210,7 @@ def test_recurrent_layers(kind, way, bias, lengths, state):
     agree(kind, x, w, r, *rest, outputs=2 + (kind == "LSTM"), hidden_size=4, direction=way, **own)
 
 
-@pytest.mark.parametrize(
+@every(
     ("kind", "attributes", "lacking"),
     [
         ("GRU", {}, "linear_before_reset"),

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from memplace_env._lib.errors import ExecutionError
 from tests.backends.cuda.single import Known, agree, ints, known, numbers, several
+from tests.offenders import every
 from tests.thorough import examples
 
 FEW = settings(max_examples=12)
@@ -171,8 +172,8 @@ def test_constants():
     agree("Constant", value_int=3)
 
 
-@pytest.mark.parametrize("mode", ["linear", "nearest", "cubic"])
-@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@every("mode", ["linear", "nearest", "cubic"])
+@every("padding", ["zeros", "border", "reflection"])
 def test_grid_sample(mode, padding):
     x, grid = numbers(0, 2, 3, 4, 5), numbers(1, 2, 3, 2, 2) * 0.9
     agree("GridSample", x, grid, mode=mode, padding_mode=padding)

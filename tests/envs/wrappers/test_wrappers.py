@@ -160,16 +160,10 @@ def test_sb3_adapter_is_the_same_in_every_mode(env_id, kwargs):
         assert_same(played(mode), expected)
 
 
+@pytest.mark.parametrize(("env_id", "kwargs"), [("MemPlace-v0", WORKLOAD), ("MallocGame-v0", GAME)])
 @pytest.mark.parametrize("algorithm", [PPO, MaskablePPO])
-def test_any_algorithm_trains_through_the_adapter(algorithm):
-    venv = SB3VecEnv(gym.make_vec("MemPlace-v0", num_envs=8, **WORKLOAD))
+def test_any_algorithm_trains_through_the_adapter(algorithm, env_id, kwargs):
+    venv = SB3VecEnv(gym.make_vec(env_id, num_envs=8, **kwargs))
     model = algorithm("MultiInputPolicy", venv, n_steps=8, batch_size=32, n_epochs=2, seed=0, device="cpu")
     model.learn(128)
     assert model.num_timesteps == 128
-
-
-@pytest.mark.slow
-def test_ppo_trains_by_id():
-    model = PPO("MultiInputPolicy", "MemPlace-ResNet50-v0", n_steps=32, batch_size=32, n_epochs=1, seed=0, device="cpu")
-    model.learn(64)
-    assert model.num_timesteps == 64

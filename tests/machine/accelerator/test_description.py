@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from memplace_env._lib.errors import AcceleratorError
 from memplace_env.machine.accelerator import accelerator_names, load_accelerator
 from memplace_env.machine.accelerator.description import Description
+from tests.offenders import every
 from tests.thorough import examples
 
 VALUES = {
@@ -23,7 +24,7 @@ VALUES = {
 }
 
 
-@pytest.mark.parametrize("name", [*accelerator_names(), "nnp-i-streamed", "tpu-v4i-streamed"])
+@every("name", [*accelerator_names(), "nnp-i-streamed", "tpu-v4i-streamed"])
 def test_rewriting(name: str, tmp_path: Path) -> None:
     """Only the name, the numbers and their sources differ."""
     description = Description.read(name)

@@ -22,6 +22,7 @@ from memplace_env.machine.accelerator.schema import DTYPES
 from memplace_env.program.program import FLOAT_BYTES
 from tests.fuzz.documents import document_to_toml
 from tests.machine.accelerator.documents import GOOD, NO_NUMBERS, PRESETS, Document, Read, changed
+from tests.offenders import every
 from tests.thorough import examples
 
 # Shipped accelerators
@@ -39,7 +40,7 @@ def test_names_are_those_of_the_files() -> None:
     assert accelerator_names() == ("edge-tpu", *ethos, "intel-npu-4000", "nnp-i", "tpu-v4i")
 
 
-@pytest.mark.parametrize("name", accelerator_names())
+@every("name", accelerator_names())
 def test_preset_loads_under_its_own_name(name: str) -> None:
     accelerator = load_accelerator(name)
     assert accelerator.name == name
@@ -74,7 +75,7 @@ def numbers(table: Document, prefix: str = "") -> Iterator[str]:
             yield prefix + key
 
 
-@pytest.mark.parametrize("name", accelerator_names())
+@every("name", accelerator_names())
 def test_every_number_of_a_preset_has_a_source(name: str) -> None:
     document = tomllib.loads((PRESETS / f"{name}.toml").read_text())
     assert "memory" in document
@@ -96,7 +97,7 @@ def test_every_number_of_a_preset_has_a_source(name: str) -> None:
     assert tiling.get("source", {}).keys() <= tiling.keys()
 
 
-@pytest.mark.parametrize("name", accelerator_names())
+@every("name", accelerator_names())
 def test_systolic_arrays_make_the_matrix_peak(name: str) -> None:
     accelerator = load_accelerator(name)
     if accelerator.systolic is not None:
@@ -185,7 +186,7 @@ def test_hash_ignores_how_a_number_is_written_name_description_and_sources(read:
     assert replace(same, name=tpu.name, description=tpu.description) == tpu
 
 
-@pytest.mark.parametrize(
+@every(
     ("path", "value"),
     [
         ("ports", "parallel"),
@@ -234,7 +235,7 @@ def test_hashes_of_presets_differ() -> None:
 # Mistakes in the argument and the file
 
 
-@pytest.mark.parametrize("name", ["nnpi", "tpu-v4", "NNP-I", "zzz", "", "x" * 5000, "a\0b"])
+@every("name", ["nnpi", "tpu-v4", "NNP-I", "zzz", "", "x" * 5000, "a\0b"])
 def test_unknown_name_lists_the_shipped_ones(name: str) -> None:
     with pytest.raises(AcceleratorError, match=", ".join(accelerator_names())):
         load_accelerator(name)
@@ -245,7 +246,7 @@ def test_unknown_name_suggests_a_close_one() -> None:
         load_accelerator("nnpi")
 
 
-@pytest.mark.parametrize("as_type", [str, Path])
+@every("as_type", [str, Path])
 def test_missing_file(tmp_path: Path, as_type: type) -> None:
     with pytest.raises(AcceleratorError, match=r"absent\.toml: there is no such file"):
         load_accelerator(as_type(tmp_path / "absent.toml"))
@@ -261,7 +262,7 @@ def test_directory(tmp_path: Path) -> None:
         load_accelerator(tmp_path)
 
 
-@pytest.mark.parametrize(
+@every(
     ("content", "message"),
     [
         (b"schema = 1\nname = \n", r"not valid TOML.*line 2"),
@@ -395,7 +396,7 @@ MISTAKES = [
 ]
 
 
-@pytest.mark.parametrize(("path", "value", "message"), MISTAKES)
+@every(("path", "value", "message"), MISTAKES)
 def test_mistake_is_named(read: Read, file: Path, path: str, value: Any, message: str) -> None:
     with pytest.raises(AcceleratorError) as error:
         read(changed((path, value)))
@@ -416,8 +417,8 @@ def test_wrong_schema_is_told_before_unknown_fields(read: Read) -> None:
         read(changed(("schema", 2), ("new", 1)))
 
 
-@pytest.mark.parametrize("number", ["1e-999999999", "1e999999999", "-1e999999999", "0xf" + "f" * 9999])
-@pytest.mark.parametrize("field", ["efficiency", "latency_ns", "pj_per_byte", "rows", "schema"])
+@every("number", ["1e-999999999", "1e999999999", "-1e999999999", "0xf" + "f" * 9999])
+@every("field", ["efficiency", "latency_ns", "pj_per_byte", "rows", "schema"])
 def test_extreme_numbers_are_refused_at_no_cost(file: Path, field: str, number: str) -> None:
     file.write_text(re.sub(rf'"{field}" = [\d.]+', f'"{field}" = {number}', document_to_toml(GOOD)))
     with pytest.raises(AcceleratorError, match=field):

@@ -18,6 +18,7 @@ from memplace_env.machine.accelerator.description import Description
 from memplace_env.machine.accelerator.schema import MAX_KEY
 from tests.fuzz.documents import document_to_toml
 from tests.machine.accelerator.documents import GOOD, NO_NUMBERS, Document, Read, changed
+from tests.offenders import every
 
 KEY = 'Conv "float32" 1x2x3x4 MAC 8+24>16 B'
 TIMES: dict[str, Any] = {"copy_latency_ns": 1200.5, "op_ns": {KEY: 0.001, "Add.x": 10**15}}
@@ -87,7 +88,7 @@ def test_thousands_of_long_keys_fit(file: Path) -> None:
 OPS = "measured.op_ns"
 
 
-@pytest.mark.parametrize(
+@every(
     ("measured", "message"),
     [
         (5, "measured must be a table, not a number"),

@@ -13,6 +13,7 @@ from memplace_env._lib.errors import AcceleratorError
 from memplace_env.machine.accelerator import accelerator_names, load_accelerator
 from memplace_env.machine.accelerator.tiling_description import Access, EthosU
 from tests.machine.accelerator.documents import NO_NUMBERS, PRESETS, Document, Read, put
+from tests.offenders import every
 
 DOCUMENTS: dict[str, Document] = {
     name: tomllib.loads((PRESETS / f"{name}.toml").read_text()) for name in accelerator_names()
@@ -28,7 +29,7 @@ def changed(name: str, path: str, value: Any) -> Document:
     return document
 
 
-@pytest.mark.parametrize("name", ETHOS_U)
+@every("name", ETHOS_U)
 def test_everything_in_the_file_is_in_the_unit(name: str) -> None:
     chip, fields = load_accelerator(name), dict(DOCUMENTS[name]["tiling"])
     unit = chip.tiling
@@ -49,12 +50,12 @@ def tuples(value: Any) -> Any:
     return tuple(map(tuples, value)) if isinstance(value, list) else value
 
 
-@pytest.mark.parametrize("name", ETHOS_U)
+@every("name", ETHOS_U)
 def test_a_copy_of_the_file_is_the_same_chip(read: Read, name: str) -> None:
     assert read(DOCUMENTS[name]) == load_accelerator(name)
 
 
-@pytest.mark.parametrize("name", ETHOS_U)
+@every("name", ETHOS_U)
 def test_every_number_has_a_source_or_is_its_own(name: str) -> None:
     tiling = DOCUMENTS[name]["tiling"]
     assert tiling["source"].keys() <= tiling.keys()
@@ -75,12 +76,12 @@ DIFFERENCES = [
 ]
 
 
-@pytest.mark.parametrize("path", DIFFERENCES)
+@every("path", DIFFERENCES)
 def test_hash_tells_apart_whatever_counts(read: Read, path: str) -> None:
     assert read(changed(NEW, path, 7)).sha256 != load_accelerator(NEW).sha256
 
 
-@pytest.mark.parametrize("path", ["tiling", "memory[1].access"])
+@every("path", ["tiling", "memory[1].access"])
 def test_hash_tells_apart_what_is_left_out(read: Read, path: str) -> None:
     assert read(changed(NEW, path, ...)).sha256 != load_accelerator(NEW).sha256
 
@@ -129,7 +130,7 @@ MISTAKES = [
 ]
 
 
-@pytest.mark.parametrize(("path", "value", "message"), MISTAKES)
+@every(("path", "value", "message"), MISTAKES)
 def test_mistake_is_named(read: Read, path: str, value: Any, message: str) -> None:
     with pytest.raises(AcceleratorError) as error:
         read(changed(NEW, path, value))

@@ -19,6 +19,7 @@ from memplace_env.program.program import GEOMETRY, TensorKind
 from memplace_env.testing import check_cost_model
 from memplace_env.testing.strategies import accelerators, programs, programs_with_idle_ops
 from tests.by_hand import NS, all_fast, machine, three_ops
+from tests.offenders import every
 from tests.references.reference_costs import measured
 from tests.thorough import examples
 
@@ -106,7 +107,7 @@ def test_names_and_positions_take_no_part():
     assert keys(renamed) == keys(program)
 
 
-@pytest.mark.parametrize(
+@every(
     "change",
     [
         {"op_type": "Gemm"},

@@ -18,6 +18,7 @@ from memplace_env.testing import RandomCosts
 from memplace_env.testing.strategies import programs
 from tests.by_hand import machine, three_ops
 from tests.entry_points import install
+from tests.offenders import every
 from tests.thorough import examples
 
 PROGRAM, CHIP = three_ops(), machine()
@@ -46,7 +47,7 @@ def with_entry(field, index, value):
     return {field: array}
 
 
-@pytest.mark.parametrize(
+@every(
     ("changes", "sentence"),
     [
         ({"compute_ps": np.zeros(2, int)}, r"compute_ps must be int64\[3\], not int64\[2\]"),

@@ -8,6 +8,7 @@ import pytest
 from memplace_env.machine.accelerator import load_accelerator
 from memplace_env.machine.costs import Tiled
 from tests.machine.costs.layers import CHIPS, layer
+from tests.offenders import every
 
 
 def costs_of_layer(op_type, name, **shape):
@@ -20,9 +21,9 @@ def immediate(level):
     return replace(level, access=access, latency_ps=0, read_bytes_per_s=2**62, write_bytes_per_s=2**62)
 
 
-@pytest.mark.parametrize("name", CHIPS)
-@pytest.mark.parametrize("op_type", ["Conv", "DepthwiseConv"])
-@pytest.mark.parametrize(("dilation", "kernel"), [(1, (3, 2)), (2, (3, 2)), (3, (7, 4)), (4, (5, 3)), (6, (7, 4))])
+@every("name", CHIPS)
+@every("op_type", ["Conv", "DepthwiseConv"])
+@every(("dilation", "kernel"), [(1, (3, 2)), (2, (3, 2)), (3, (7, 4)), (4, (5, 3)), (6, (7, 4))])
 def test_dilated_windows_take_as_long_as_windows_with_zeros(op_type, name, dilation, kernel):
     """The unit skips one pixel itself; larger distances are larger windows, of as many bytes of weights as before."""
     shape = {"height": 12, "width": 12, "channels": 96, "depth": 48}
@@ -32,8 +33,8 @@ def test_dilated_windows_take_as_long_as_windows_with_zeros(op_type, name, dilat
     assert np.array_equal(np.delete(dilated.use_pj, 1, 0), np.delete(filled.use_pj, 1, 0))  # all but weights
 
 
-@pytest.mark.parametrize("name", CHIPS)
-@pytest.mark.parametrize("op_type", ["Conv", "MaxPool"])
+@every("name", CHIPS)
+@every("op_type", ["Conv", "MaxPool"])
 def test_windows_more_than_three_apart_are_an_op_for_each_result(op_type, name):
     """Results multiply the cycles, the input and the weights that are read.
 
@@ -48,8 +49,8 @@ def test_windows_more_than_three_apart_are_an_op_for_each_result(op_type, name):
     assert not many.reserved_bytes.any()
 
 
-@pytest.mark.parametrize("name", CHIPS)
-@pytest.mark.parametrize(("kernel", "stride", "dilation"), [(3, 3, 1), (5, 4, 1), (2, 4, 2)])
+@every("name", CHIPS)
+@every(("kernel", "stride", "dilation"), [(3, 3, 1), (5, 4, 1), (2, 4, 2)])
 def test_windows_that_are_near_or_leave_the_input_or_dilated_stay_one_op(name, kernel, stride, dilation):
     shape = {"height": 8, "width": 8, "channels": 64, "depth": 64, "kernel": (kernel, kernel)}
     weights = load_accelerator(name).levels[-1].pj_per_byte * kernel**2 * 64 * 64
@@ -79,7 +80,7 @@ def test_the_first_input_comes_before_and_the_last_result_goes_after():
     assert other.compute_ps[0] - one.compute_ps[0] == pytest.approx(2 * (32_000 + 16_000), abs=1)
 
 
-@pytest.mark.parametrize(("name", "bursts"), [("ethos-u65-256", (2, 8)), ("ethos-u65-512", (1, 4))])
+@every(("name", "bursts"), [("ethos-u65-256", (2, 8)), ("ethos-u65-512", (1, 4))])
 def test_transposes_are_copies_in_plain_order_on_the_u65(name, bursts):
     """All bytes are read once, and written 16 at a time by each core, of a burst of 32 or of 128; all else is free."""
     chip, size = load_accelerator(name), 6 * 5 * 7
@@ -90,7 +91,7 @@ def test_transposes_are_copies_in_plain_order_on_the_u65(name, bursts):
     assert costs.compute_ps[0] == 0
 
 
-@pytest.mark.parametrize("name", ["ethos-u65-256", "ethos-u65-512"])
+@every("name", ["ethos-u65-256", "ethos-u65-512"])
 def test_products_of_two_feature_maps_are_made_element_by_element_on_the_u65(name):
     """3 of 10 x 24 by 24 x 7: for each of 7 columns 10 x 24 products, of 32 channels, in 5/8 cycles, 5/16 with two
     cores; the first map is read for each column, the second once, and nothing is staged."""
@@ -104,7 +105,7 @@ def test_products_of_two_feature_maps_are_made_element_by_element_on_the_u65(nam
     assert not costs.reserved_bytes.any()
 
 
-@pytest.mark.parametrize("name", CHIPS)
+@every("name", CHIPS)
 def test_constants_of_element_wise_ops_are_read_in_runs_of_a_block_s_channels(name):
     """A pixel of 16 channels is 16 bytes of a burst of 128 from DRAM; the constant is as large as the result here."""
     chip = load_accelerator(name)

@@ -14,6 +14,7 @@ from memplace_env.machine.costs.tiled.nest import Kind
 from memplace_env.program.builder import ProgramBuilder
 from memplace_env.program.program import TensorKind
 from tests.machine.costs.layers import layer
+from tests.offenders import every
 
 TYPES = ("Conv", "DepthwiseConv", "MatMul", "MaxPool", "GlobalAveragePool", "Add")
 MOST = 2**31 - 1
@@ -26,9 +27,9 @@ def assert_sound(program, chip):
         assert (getattr(costs, field) >= getattr(ideal, field)).all(), field
 
 
-@pytest.mark.parametrize("chip", PAIR, ids=lambda chip: chip.name)
-@pytest.mark.parametrize("op_type", TYPES)
-@pytest.mark.parametrize(
+@every("chip", PAIR)
+@every("op_type", TYPES)
+@every(
     "shape",
     [
         {},
@@ -46,9 +47,9 @@ def test_odd_layers_have_costs(op_type, shape, chip):
     assert_sound(layer(op_type, **shape), chip)
 
 
-@pytest.mark.parametrize("chip", PAIR, ids=lambda chip: chip.name)
-@pytest.mark.parametrize("op_type", TYPES)
-@pytest.mark.parametrize(
+@every("chip", PAIR)
+@every("op_type", TYPES)
+@every(
     "shape",
     [
         {"height": MOST, "width": 4001, "channels": 3, "depth": 7},
@@ -72,14 +73,14 @@ def reread(stride):
     return builder.build()
 
 
-@pytest.mark.parametrize("chip", PAIR, ids=lambda chip: chip.name)
-@pytest.mark.parametrize("stride", [1, 2**31])
+@every("chip", PAIR)
+@every("stride", [1, 2**31])
 def test_what_is_read_again_too_often_is_refused(chip, stride):
     with pytest.raises(WorkloadError, match="smaller dims or batch"):
         Tiled().costs(reread(stride), chip)
 
 
-@pytest.mark.parametrize("chip", PAIR, ids=lambda chip: chip.name)
+@every("chip", PAIR)
 def test_bursts_and_requests_of_any_length_are_counted(chip):
     """No product of sizes in the file leaves int64 unseen."""
     access = [replace(level.access, burst_bytes=10**18) for level in chip.levels]
@@ -90,8 +91,8 @@ def test_bursts_and_requests_of_any_length_are_counted(chip):
     assert_sound(layer("Conv", height=9, width=9), replace(chip, tiling=replace(chip.tiling, request_words=words)))
 
 
-@pytest.mark.parametrize("chip", PAIR, ids=lambda chip: chip.name)
-@pytest.mark.parametrize("gemm", [(0, 0, 0, 0), (1, 1, 1, 1), (7, 3, 5, 2), (1, MOST, 3, 3)])
+@every("chip", PAIR)
+@every("gemm", [(0, 0, 0, 0), (1, 1, 1, 1), (7, 3, 5, 2), (1, MOST, 3, 3)])
 def test_programs_without_geometry(chip, gemm):
     """The builder's defaults, several results, and an op that uses nothing."""
     builder = ProgramBuilder("plain", "int8")
@@ -102,14 +103,14 @@ def test_programs_without_geometry(chip, gemm):
     assert_sound(builder.build(), chip)
 
 
-@pytest.mark.parametrize("chip", PAIR, ids=lambda chip: chip.name)
+@every("chip", PAIR)
 def test_programs_without_tensors(chip):
     builder = ProgramBuilder("idle", "int8")
     builder.op("Idle", [], [], vector_ops=9)
     assert_sound(builder.build(), chip)
 
 
-@pytest.mark.parametrize("chip", PAIR, ids=lambda chip: chip.name)
+@every("chip", PAIR)
 def test_microblocks_are_compared_exactly(chip):
     """The flat micro-block wastes least on a map of one row, however wide and deep it is."""
     wide = Layer(Kind.PRODUCT, 1, MOST, MOST - 63, 8, 1, 1, 1, 1, 1, MOST)
@@ -118,7 +119,7 @@ def test_microblocks_are_compared_exactly(chip):
     assert chip.tiling.generation == "ethos-u65" or microblock(deep, chip.tiling)[0] == 1
 
 
-@pytest.mark.parametrize("cores", [1, 3, 9, 17, 1000])
+@every("cores", [1, 3, 9, 17, 1000])
 def test_any_number_of_cores_has_blocks(cores):
     unit = replace(PAIR[0].tiling, cores=cores)
     blocks = least_traffic(Layer(Kind.PRODUCT, 9, 9, 100, 9, 3, 3, 1, 1, 9, 9), unit)

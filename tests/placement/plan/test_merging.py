@@ -23,6 +23,7 @@ from memplace_env.program.program import Program
 from memplace_env.program.slicing import cut_before, cuts_of
 from memplace_env.testing.instances import plans_of
 from memplace_env.testing.strategies import accelerators, cost_models, programs, two_level_accelerators
+from tests.offenders import every
 from tests.subjects import SRAM, layers_of_rows, sliced_layers
 
 
@@ -156,7 +157,7 @@ def test_cuts_are_those_of_the_program() -> None:
     assert cut_before(program, {}) is program.whole
 
 
-@pytest.mark.parametrize(
+@every(
     ("cuts", "why"),
     [
         ({"0": [1]}, "tensor '0', which 'layers' has not or keeps whole"),  # an input

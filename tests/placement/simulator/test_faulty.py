@@ -24,6 +24,7 @@ from memplace_env.placement.simulator import (
 from tests.by_hand import machine, three_op_task, three_ops
 from tests.cli.conftest import Run, run  # noqa: F401  (a fixture)
 from tests.entry_points import install
+from tests.offenders import every
 
 ONE_SHOT = "synthetic:chain?ops=8&seed=4"
 GAME = "synthetic:diamond?ops=6&seed=1&accelerator=tpu-v4i"
@@ -65,7 +66,7 @@ FAULTS = [
     (fails, r"raised KeyError on a valid plan: 'no such\\nboard'$"),
     (lambda report: latency(1), "returned function"),
 ]
-faulty = pytest.mark.parametrize(("turned", "sentence"), FAULTS)
+faulty = every(("turned", "sentence"), FAULTS)
 
 
 @faulty
@@ -139,7 +140,7 @@ def test_what_cannot_be_shown():
         evaluate_plan(task, native_plan(three_op_task()))
 
 
-@pytest.mark.parametrize(
+@every(
     ("changed", "sentence"),
     [
         (lambda costs: 1 / 0, "raised ZeroDivisionError: division by zero"),

@@ -15,6 +15,7 @@ from memplace_env.placement.synthetic.bilinear import FACTORISATIONS, kronecker,
 from memplace_env.placement.synthetic.matmul import matmul_program, steps
 from memplace_env.placement.workloads import resolve_workload
 from memplace_env.program.program import FLOAT_BYTES, TensorKind
+from tests.offenders import every
 from tests.thorough import examples
 
 SHAPES = st.tuples(*[st.integers(1, 3)] * 3)
@@ -206,7 +207,7 @@ def test_specs(name):
     assert resolve_workload(f"synthetic:matmul?factorisation={name}&size=512&dtype=int8").dtype == "int8"
 
 
-@pytest.mark.parametrize(
+@every(
     ("settings", "sentence"),
     [
         ("factorisation=winograd", "winograd.*strassen-squared"),

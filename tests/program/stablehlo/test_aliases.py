@@ -6,6 +6,7 @@ import pytest
 
 from memplace_env import from_jax
 from memplace_env.program.program import Program, TensorKind
+from tests.offenders import every
 from tests.program.stablehlo.networks import shaped
 
 SQUARE = shaped(64, 64)
@@ -20,7 +21,7 @@ def aliases(program: Program) -> int:
     return int((program.alias_of >= 0).sum())
 
 
-@pytest.mark.parametrize(
+@every(
     "function",
     [
         lambda p: p @ p,
@@ -39,8 +40,8 @@ def test_no_place_for_what_reads_elsewhere(function):
     assert aliases(donated(function, SQUARE)) == 0
 
 
-@pytest.mark.parametrize("fusion", ["none", "epilogue"])
-@pytest.mark.parametrize(
+@every("fusion", ["none", "epilogue"])
+@every(
     "function",
     [
         lambda p: jnp.tanh(p + 1) * p,

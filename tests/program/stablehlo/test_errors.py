@@ -16,6 +16,7 @@ from memplace_env.program.frontends.stablehlo import fusion, parsed_apart, stabl
 from memplace_env.program.frontends.stablehlo.library import libraries, new_context
 from memplace_env.program.frontends.stablehlo.stablehlo_reader import read_module
 from memplace_env.program.program import TensorKind
+from tests.offenders import every
 from tests.program.stablehlo.networks import shaped
 from tests.thorough import examples
 
@@ -57,21 +58,30 @@ def sentence(file, data: bytes) -> str:
     return message
 
 
-@pytest.mark.parametrize(
+@every(
     ("data", "message"),
     [
         (b"", "is empty"),
-        (b"garbage", "not a StableHLO module"),
         (b"\xff\xfe\x00", "not a StableHLO module"),
         (b"\x08\x07ONNX", "not a StableHLO module"),
-        (TEXT[: len(TEXT) // 2].encode(), "not a StableHLO module"),
-        (b"module {}", "no function main"),
-        (b"module { func.func private @main() }", "has no body"),
         (b"(" * 400, "not a StableHLO module"),
         (b"(" * 10_000, "nested more than 500 deep"),
     ],
 )
 def test_what_is_no_module(file, data, message):
+    assert message in sentence(file, data)
+
+
+@every(
+    ("data", "message"),
+    [
+        (b"garbage", "not a StableHLO module"),
+        (TEXT[: len(TEXT) // 2].encode(), "not a StableHLO module"),
+        (b"module {}", "no function main"),
+        (b"module { func.func private @main() }", "has no body"),
+    ],
+)
+def test_texts_that_are_no_module(file, data, message, in_this_process):
     assert message in sentence(file, data)
 
 
@@ -82,7 +92,7 @@ def main(body: str, arguments: str = "%x: tensor<8x8xf32>") -> bytes:
 SAME = "tensor<8x8xf32>"
 
 
-@pytest.mark.parametrize(
+@every(
     ("body", "message"),
     [
         (f'%y = "stablehlo.custom_call"(%x) {{call_target_name = "magic"}} : ({SAME}) -> {SAME} return %y : {SAME}',
@@ -97,7 +107,7 @@ def test_modules_that_cannot_be_placed(file, body, message, in_this_process):
     assert message in sentence(file, main(body))
 
 
-@pytest.mark.parametrize(
+@every(
     ("kind", "message"),
     [
         ("tensor<?x8xf32>", "dynamic shape tensor<?x8xf32>; export the function with fixed shapes"),
@@ -163,7 +173,7 @@ def test_chunks_of_a_text(monkeypatch):
     assert parsed_apart._depth(b"(a) -> (b) -> (((c)))" * 9) == 3
 
 
-def test_work_that_adds_up_to_too_much(file):
+def test_work_that_adds_up_to_too_much(file, in_this_process):
     """Pools that are below the limit alone and far above it as one op."""
     window = 2**28
     pool = f""""stablehlo.reduce_window"(%x, %c) ({{ ^bb0(%a: tensor<f32>, %b: tensor<f32>):
@@ -266,8 +276,8 @@ def test_without_jax(monkeypatch, tmp_path):
         load_stablehlo(path)
 
 
-@pytest.mark.parametrize("jit", [False, True])
-@pytest.mark.parametrize(("weights", "kind"), [(0, ["p['a']"]), (1, ["x"]), ((0, 1), ["p['a']", "x"])])
+@every("jit", [False, True])
+@every(("weights", "kind"), [(0, ["p['a']"]), (1, ["x"]), ((0, 1), ["p['a']", "x"])])
 def test_weights_are_counted_with_arguments_that_nothing_uses(jit, weights, kind):
     def function(p, x):
         return x @ p["a"]
@@ -295,8 +305,8 @@ def test_weights_beside_static_arguments():
         from_jax(function, shaped(4, 4), shaped(2, 4), 3, weights=0)
 
 
-@pytest.mark.parametrize("setting", ["weights", "donate_argnums"])
-@pytest.mark.parametrize("value", [0.5, 1.5, "a", 2, (0, 0.5), object])
+@every("setting", ["weights", "donate_argnums"])
+@every("value", [0.5, 1.5, "a", 2, (0, 0.5), object])
 def test_numbers_of_arguments_that_are_none(setting, value):
     with pytest.raises(WorkloadError, match=f"{setting} is .* there are 2"):
         from_jax(lambda w, x: x @ w, shaped(4, 4), shaped(2, 4), **{setting: value})
@@ -316,21 +326,21 @@ def test_a_program_without_tensors():
         from_jax(lambda x: x + 1, shaped(0))
 
 
-@pytest.mark.parametrize("source", [5, None, LOWERED])
+@every("source", [5, None, LOWERED])
 def test_what_is_neither_path_nor_module(source):
     with pytest.raises(WorkloadError, match="the path of a file or a module of MLIR, not"):
         load_stablehlo(source)
 
 
-@pytest.mark.parametrize("number", ["0.5 : f32", '"a"', "unit"])
-def test_an_alias_that_is_no_number(file, number):
+@every("number", ["0.5 : f32", '"a"', "unit"])
+def test_an_alias_that_is_no_number(file, number, in_this_process):
     data = main(
         f"%z = stablehlo.add %x, %x : {SAME} return %z : {SAME}", f"%x: {SAME} {{tf.aliasing_output = {number}}}"
     )
     assert "tf.aliasing_output of the argument 'arg0' is not a whole number" in sentence(file, data)
 
 
-def test_two_arguments_in_the_place_of_one_output(file):
+def test_two_arguments_in_the_place_of_one_output(file, in_this_process):
     about = f"{SAME} {{tf.aliasing_output = 0 : i32}}"
     data = main(f"%z = stablehlo.add %x, %y : {SAME} return %z : {SAME}", f"%x: {about}, %y: {about}")
     assert "Two arguments take the place of output 0" in sentence(file, data)

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-import pytest
 
+from tests.offenders import every
 from tests.program.parts import Array, rows, torn, windows
 from tests.program.tflite.writer import Op, T, load, op
 
@@ -126,7 +126,7 @@ CASES: dict[str, Case] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", CASES)
+@every("name", CASES)
 def test_no_result_needs_both_sides_of_a_cut(name: str) -> None:
     call, tensors, shape, function, due = CASES[name]
     inputs = "x z" if "z" in tensors else "x"
@@ -136,7 +136,7 @@ def test_no_result_needs_both_sides_of_a_cut(name: str) -> None:
     assert torn(function, shape, due) == 0
 
 
-@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.rows[1] > 1])
+@every("name", [name for name, case in CASES.items() if case.rows[1] > 1])
 def test_results_are_cut_too(name: str) -> None:
     call, tensors, shape, _, _ = CASES[name]
     inputs = "a z" if "z" in tensors else "a"

@@ -11,6 +11,7 @@ import pytest
 import memplace_env
 from memplace_env._lib.errors import WorkloadError
 from memplace_env.placement.workloads import resolve_workload
+from tests.offenders import every
 from tests.program.models import load as load_onnx_nodes
 from tests.program.models import node
 from tests.program.tflite.writer import Op, T, load, load_bytes, op, write
@@ -57,7 +58,7 @@ CASES: dict[str, tuple[list[Op], dict[str, T], str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", CASES)
+@every("case", CASES)
 def test_named_errors(case: str) -> None:
     ops, tensors, message = CASES[case]
     with pytest.raises(WorkloadError, match=message) as caught:
@@ -70,7 +71,7 @@ def test_several_graphs() -> None:
         load_bytes(write([op("TANH", "x", "y")], PLAIN, subgraphs=2))
 
 
-@pytest.mark.parametrize(
+@every(
     ("settings", "message"),
     [
         ({"batch": 3}, "batch at 1.*batch=3"),

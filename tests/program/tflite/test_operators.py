@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 import tflite
 
 from memplace_env.program.frontends.tflite.tflite_operators import ROWS
 from memplace_env.program.program import GEOMETRY, Program, TensorKind
+from tests.offenders import every
 from tests.program.models import names, operand_names
 from tests.program.tflite.writer import Op, T, load, op
 
@@ -55,7 +55,7 @@ def test_a_transposed_convolution() -> None:
     assert operand_names(program, 0) == ["x", "w"]
 
 
-@pytest.mark.parametrize(("data", "result"), [([2, 3, 12], [2, 3, 5]), ([6, 2, 2, 3], [6, 5]), ([6, 12], [6, 5])])
+@every(("data", "result"), [([2, 3, 12], [2, 3, 5]), ([6, 2, 2, 3], [6, 5]), ([6, 12], [6, 5])])
 def test_a_fully_connected_layer(data: list[int], result: list[int]) -> None:
     program = load([op("FULLY_CONNECTED", "x w _", "y")], {"x": T(data), "w": T([5, 12]), "y": T(result)})
     assert program.op_type == ("Gemm",)
@@ -81,7 +81,7 @@ BINARY = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("op_type", UNARY)
+@every("op_type", UNARY)
 def test_element_wise_operators(op_type: str) -> None:
     program = load([op(op_type, "x", "y")], {"x": IMAGE, "y": IMAGE})
     assert program.op_type == (UNARY[op_type],)
@@ -89,7 +89,7 @@ def test_element_wise_operators(op_type: str) -> None:
     assert [columns(program)[name] for name in ("ifm_x", "ifm_y", "ifm_z", "ofm_x")] == [6, 4, 8, 6]
 
 
-@pytest.mark.parametrize("op_type", BINARY)
+@every("op_type", BINARY)
 def test_element_wise_operators_of_two_operands(op_type: str) -> None:
     program = load([op(op_type, "x z", "y")], {"x": IMAGE, "z": T([8]), "y": IMAGE}, inputs="x z")
     assert program.op_type == (BINARY[op_type],)
@@ -97,7 +97,7 @@ def test_element_wise_operators_of_two_operands(op_type: str) -> None:
     assert program.use_bytes.tolist() == [ELEMENTS, 8, ELEMENTS]
 
 
-@pytest.mark.parametrize(("op_type", "operations"), [("RSQRT", 2), ("SQUARE", 1), ("GELU", 8), ("SOFTMAX", 5)])
+@every(("op_type", "operations"), [("RSQRT", 2), ("SQUARE", 1), ("GELU", 8), ("SOFTMAX", 5)])
 def test_operators_of_several_operations(op_type: str, operations: int) -> None:
     assert load([op(op_type, "x", "y")], {"x": IMAGE, "y": IMAGE}).vector_ops.tolist() == [operations * ELEMENTS]
 
@@ -140,7 +140,7 @@ OTHERS: dict[str, tuple[Op, dict[str, T], str, int]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", OTHERS)
+@every("name", OTHERS)
 def test_other_operators(name: str) -> None:
     call, tensors, op_type, vector_ops = OTHERS[name]
     program = load([call], {"x": IMAGE, **tensors}, outputs=call.outputs)
@@ -205,7 +205,7 @@ VIEWS = {
 }
 
 
-@pytest.mark.parametrize("name", VIEWS)
+@every("name", VIEWS)
 def test_views_make_no_tensor(name: str) -> None:
     call, tensors = VIEWS[name]
     program = load([call, op("TANH", "v", "y")], {"x": IMAGE, **tensors, "y": T(tensors["v"].shape)})
@@ -262,7 +262,7 @@ def test_dequantised_weights_are_stored_quantised() -> None:
     assert program.bytes_of(TensorKind.WEIGHT) == 60
 
 
-@pytest.mark.parametrize(
+@every(
     ("activations", "weights", "dtype", "sizes"),
     [
         ("INT8", "INT8", None, ("int8", 6, 30)),
