@@ -6,10 +6,10 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium.vector import SyncVectorEnv
-from memplace_agents.learning.torch_threads import one_thread
 from stable_baselines3 import PPO
 
 import memplace_agents
+from memplace_agents.learning.training import one_thread
 from memplace_agents.xla_msa import PUBLIC_SETS
 from memplace_env._lib.errors import EnvError
 from memplace_env._lib.units import PS
