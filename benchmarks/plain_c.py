@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memplace_env.placement.compiler import packing
-from memplace_env.placement.compiler.evaluate import Evaluation
+from memplace_env.placement.compiler.compile import Evaluation
 from memplace_env.placement.compiler.placing_order import Schedule
 from memplace_env.program.program import Ints
 

@@ -105,16 +105,16 @@ ONLY_IN = {
     "networkx": ("memplace_env.program.program",),
     "onnx": (
         "memplace_env.program.frontends.onnx",
-        "memplace_env.program.frontends.lowered",
+        "memplace_env.program.lowering",
         "memplace_env.backends.ort",
-        "memplace_env.backends.cuda.torch_dtypes",
+        "memplace_env.backends.cuda.operators.node",
         "memplace_env.backends.cuda.torch_lowering",
     ),
     "onnxruntime": ("memplace_env.backends.ort.sessions",),
     "tflite": (
         "memplace_env.program.frontends.tflite",
         "memplace_env.backends.export.tflite_file",
-        "memplace_env.backends.export.tflite_lives",
+        "memplace_env.backends.export.tflite_offsets",
     ),
     "flatbuffers": ("memplace_env.backends.export.tflite_file",),
     "jax": ("memplace_env.program.frontends.stablehlo.library",),
@@ -152,7 +152,7 @@ MAY_TAKE_BOTH = (
     "memplace_env.program",
     "memplace_env.placement.synthetic",
     "memplace_env.machine.accelerator",
-    "memplace_env.placement.simulator_protocol",
+    "memplace_env.placement.simulator_report",
     "memplace_env.testing",
 )
 """Modules in which tasks are made, or which outsiders call or implement."""

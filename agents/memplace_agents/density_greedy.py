@@ -8,8 +8,8 @@ from memplace_agents.base import Agent
 from memplace_agents.search.evaluator import OneShotEvaluator
 from memplace_env._lib.errors import AgentError
 from memplace_env.placement.compiler import place_levels
+from memplace_env.placement.compiler.compile import evaluate_assignments
 from memplace_env.placement.compiler.density import VARIANTS, all_density_levels
-from memplace_env.placement.compiler.evaluate import evaluate_assignments
 from memplace_env.placement.compiler.placing_order import schedule_of
 
 

@@ -27,8 +27,7 @@ def inspect(
     memory-bound with everything in the backing memory and with everything in the fastest level.
     """
     model, flags = flags.registered(model, posed_by(model))
-    from memplace_env.report.inspection.inspection import inspect_task
-    from memplace_env.report.inspection.inspection_tables import inspection_tables
+    from memplace_env.report.inspection import inspect_task, inspection_tables
 
     inspection = inspect_task(flags.task(model, must_fit=False), symbolic_dims(model))
     if json:

@@ -114,7 +114,7 @@ def compare(
     """
     from memplace_env._lib.errors import MemPlaceError
     from memplace_env.cli.output import check_folder
-    from memplace_env.report.comparison.differences import biggest_differences
+    from memplace_env.report.explanation.differences import biggest_differences
     from memplace_env.report.explanation.routes import routes_between
     from memplace_env.report.plans.evaluated_plan import native_baseline
     from memplace_env.report.plans.headlines import simulator_notes
@@ -154,7 +154,7 @@ def compare(
 
 def _draw(task: Task, plans: Sequence[EvaluatedPlan], path: Path) -> None:
     """Write the picture of the first two plans."""
-    from memplace_env.report.comparison.comparison_figure import two_maps
+    from memplace_env.report.explanation.comparison_figure import two_maps
     from memplace_env.report.style import save_png
 
     save_png(two_maps(task, plans[0], plans[1]), path)

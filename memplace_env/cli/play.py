@@ -107,8 +107,7 @@ class _Game:
 
     def show(self) -> None:
         """Print the board and the decision."""
-        from memplace_env.envs.malloc_game.viewer.game_board import board_text
-        from memplace_env.envs.malloc_game.viewer.game_text import game_text
+        from memplace_env.envs.malloc_game.viewer.game_text import board_text, game_text
 
         console, moment = self.console(), self._moment()
         console.print(board_text(moment, max(20, min(100, console.width - _FRAME))), soft_wrap=True)

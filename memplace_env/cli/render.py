@@ -99,7 +99,7 @@ def _draw_run(model: list[str], flags: ModelFlags, agent: str | None, budget: in
     from memplace_env.report.plans.evaluated_plan import EvaluatedPlan
     from memplace_env.report.style import save_png
     from memplace_env.report.timeline.machine_figure import machine_figure
-    from memplace_env.report.timeline.machine_times import event_spans
+    from memplace_env.report.timeline.timeline import event_spans
 
     if _has_plan(model):
         from memplace_env.cli.saved_plans import evaluate_saved, load_plan, named_plan

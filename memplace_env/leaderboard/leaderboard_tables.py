@@ -12,7 +12,7 @@ from memplace_env.leaderboard.standings import StandingsRow
 from memplace_env.leaderboard.submission import Standing
 from memplace_env.leaderboard.suite import LEAST_GAIN, OWN, Suite
 from memplace_env.report import tables
-from memplace_env.report.markdown import markdown_table
+from memplace_env.report.tables import markdown_table
 
 TICK = "✓"
 """Mark of rows that were run again."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 from io import StringIO
@@ -15,6 +15,13 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from memplace_env._lib.foreign import shown
+
+
+def markdown_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a GitHub table; the first column is aligned left, all others right."""
+    lines = [headers, ["---", *["--:"] * (len(headers) - 1)], *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
 
 NONE = "–"
 """An empty cell."""

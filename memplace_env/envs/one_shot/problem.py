@@ -13,8 +13,7 @@ from memplace_env._lib.units import PJ, PS
 from memplace_env.envs.arguments import integers
 from memplace_env.envs.one_shot.reward import Scores
 from memplace_env.placement.compiler import Compiled, native_levels, native_plan, native_report
-from memplace_env.placement.compiler.compile import place_assignment
-from memplace_env.placement.compiler.evaluate import evaluate_assignments
+from memplace_env.placement.compiler.compile import evaluate_assignments, place_assignment
 from memplace_env.placement.compiler.placing_order import Order, schedule_of
 from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.placement.simulator import Report, evaluate_plans

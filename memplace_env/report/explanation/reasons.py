@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from memplace_env._lib.units import PS
 from memplace_env.placement.task import Task
-from memplace_env.report.comparison.differences import Difference
 from memplace_env.report.explanation.bottlenecks import Bottleneck
+from memplace_env.report.explanation.differences import Difference
 from memplace_env.report.explanation.routes import Route, routes_between
 from memplace_env.report.plans.evaluated_plan import EvaluatedPlan
 from memplace_env.report.quantities import seconds, shortened, size, some_of

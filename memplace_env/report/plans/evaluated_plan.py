@@ -11,6 +11,22 @@ from memplace_env.placement.task import Task
 from memplace_env.program.program import Ints
 
 
+class StageResult(NamedTuple):
+    """Best plan and effort of one stage of a search.
+
+    Attributes:
+        name: the stage, as a rule its agent.
+        latency_s: latency of its best plan in seconds, infinite if it found none.
+        evaluations: number of plans that it evaluated.
+        seconds: wall-clock time that it took.
+    """
+
+    name: str
+    latency_s: float
+    evaluations: int
+    seconds: float
+
+
 class EvaluatedPlan(NamedTuple):
     """A valid plan, the report on it by the task's simulator, and its name in tables and pictures."""
 

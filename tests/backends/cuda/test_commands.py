@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import given
 
 from memplace_env._lib.units import PS
+from memplace_env.backends.cuda.bench import Steps
 from memplace_env.backends.cuda.commands import Stream, Wait, commands_of, copy_order
-from memplace_env.backends.cuda.steps import Steps
 from memplace_env.backends.ort.plan_steps import CopyTensor, RunOp
 from memplace_env.envs.malloc_game import MallocGameProblem
 from memplace_env.placement.memory_plan import MemoryPlan

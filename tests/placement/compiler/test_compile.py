@@ -11,8 +11,7 @@ from memplace_env._lib.errors import ActionError
 from memplace_env.machine.accelerator import load_accelerator
 from memplace_env.placement.compiler import HEURISTICS, native_plan, native_report, place_levels
 from memplace_env.placement.compiler.block_neighbours import no_lists
-from memplace_env.placement.compiler.compile import plan_of_levels
-from memplace_env.placement.compiler.evaluate import evaluate_assignments, kernel_of
+from memplace_env.placement.compiler.compile import evaluate_assignments, kernel_of, plan_of_levels
 from memplace_env.placement.compiler.placing_order import ORDERS, schedule_of
 from memplace_env.placement.resolve_task import make_task
 from memplace_env.placement.simulator import evaluate_plan

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from memplace_env._lib.errors import VisualizationError
 from memplace_env.placement.compiler import all_backing, place_levels
 from memplace_env.placement.resolve_task import make_task
-from memplace_env.report.comparison.differences import difference_of
+from memplace_env.report.explanation.differences import difference_of
 from memplace_env.report.explanation.explanation import Explanation, explain_plan
 from memplace_env.report.explanation.explanation_figure import PAGE, explanation_figure
 from memplace_env.report.explanation.explanation_tables import explanation_tables

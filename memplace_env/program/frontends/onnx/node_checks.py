@@ -8,13 +8,12 @@ from typing import Final
 from onnx import AttributeProto, ModelProto, NodeProto, checker, defs
 
 from memplace_env._lib.errors import WorkloadError
-from memplace_env.program.frontends.lowered.graph_values import Value
-from memplace_env.program.frontends.lowered.node_graph import Node, Operator, Site
-from memplace_env.program.frontends.lowered.rule_errors import one_line
 from memplace_env.program.frontends.onnx.onnx_constants import PAYLOADS
 from memplace_env.program.frontends.onnx.operator_lookup import RUNTIME, STANDARD, domain_of
 from memplace_env.program.frontends.onnx.runtime_operators import RUNTIME_ATTRIBUTES
 from memplace_env.program.frontends.onnx.topology import describe, subgraphs
+from memplace_env.program.lowering.graph_values import Value
+from memplace_env.program.lowering.node_graph import Node, Operator, Site, one_line
 
 _LAYOUTS: Final = "com.microsoft.nchwc"
 """Domain of the operators that ONNX Runtime writes for the layout of one processor's vector unit."""

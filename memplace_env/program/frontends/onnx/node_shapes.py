@@ -10,12 +10,11 @@ from typing import NamedTuple
 from onnx import NodeProto, TypeProto, defs, helper, numpy_helper, shape_inference
 
 from memplace_env._lib.errors import WorkloadError
-from memplace_env.program.frontends.lowered.graph_values import REMEMBERED, Shape, Value, checked_value
-from memplace_env.program.frontends.lowered.node_graph import Node, Site
-from memplace_env.program.frontends.lowered.rule_errors import one_line
 from memplace_env.program.frontends.onnx.node_checks import MisfitError
 from memplace_env.program.frontends.onnx.operator_lookup import STANDARD
 from memplace_env.program.frontends.onnx.topology import describe
+from memplace_env.program.lowering.graph_values import REMEMBERED, Shape, Value, checked_value
+from memplace_env.program.lowering.node_graph import Node, Site, one_line
 
 
 class Inferred(NamedTuple):

@@ -14,18 +14,18 @@ from typing import Any, Final
 
 import numpy as np
 
-from memplace_env.program.frontends.lowered.node_graph import BehindConv, Operator, Site
-from memplace_env.program.frontends.lowered.rules import (
+from memplace_env.program.frontends.onnx.rules import largest_shapes, missing_values, sequences, shape_folds
+from memplace_env.program.frontends.onnx.rules.shape_folds import accumulated, of_elements, reduced
+from memplace_env.program.lowering.node_graph import BehindConv, Operator, Site
+from memplace_env.program.lowering.rules import (
     independent_axes,
     matrix_products,
     vector_ops,
     views,
     window_axes,
 )
-from memplace_env.program.frontends.lowered.rules.independent_axes import Rule
-from memplace_env.program.frontends.lowered.rules.vector_ops import per_input, per_result
-from memplace_env.program.frontends.onnx.rules import largest_shapes, missing_values, sequences, shape_folds
-from memplace_env.program.frontends.onnx.rules.shape_folds import accumulated, of_elements, reduced
+from memplace_env.program.lowering.rules.independent_axes import Rule
+from memplace_env.program.lowering.rules.vector_ops import per_input, per_result
 
 
 def _elementwise(name: str, operations: int = 1, **more: Any) -> Operator:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from onnx import numpy_helper
 
-from memplace_env.program.frontends.lowered.graph_values import Array, Value
+from memplace_env.program.lowering.graph_values import Array, Value
 
 Results = Sequence[Any] | None
 Fold = Callable[["FoldSite"], Results]
