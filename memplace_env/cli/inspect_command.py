@@ -7,8 +7,7 @@ from typing import Annotated
 import typer
 
 from memplace_env.cli.console import print_json, stdout
-from memplace_env.cli.env_ids import posed_by
-from memplace_env.cli.model_flags import ModelFlags, model_flags
+from memplace_env.cli.model_flags import ModelFlags, model_flags, posed_by
 from memplace_env.cli.shared_options import JsonFlag, Model
 from memplace_env.placement.workloads import symbolic_dims
 

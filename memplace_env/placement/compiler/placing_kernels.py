@@ -18,9 +18,9 @@ def time_op(schedule, op, level, used_ps):
     # used_ps[l] sums up the time of the op's uses that level l serves.
     for use in range(schedule.use_ptr[op], schedule.use_ptr[op + 1]):
         served_by = np.uint8(level[schedule.use_tensor[use]])
-        used_ps[served_by] += schedule.use_ps[use, served_by]
-        picojoules += schedule.use_pj[use, served_by]
-    whole, busy = op_time(schedule, op, used_ps)
+        used_ps[served_by] += schedule.costs.use_ps[use, served_by]
+        picojoules += schedule.costs.use_pj[use, served_by]
+    whole, busy = op_time(schedule.costs, op, used_ps)
     for fast in range(len(used_ps)):
         used_ps[fast] = 0
     return whole, busy, picojoules

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from memplace_env.machine.costs import op_times
+from memplace_env.machine.costs import Costs, op_times
 from memplace_env.machine.costs.op_time_kernels import moved_alone, used_by_level
 from memplace_env.placement.compiler.block_neighbours import MOST_PAIRS, neighbours_of, no_lists
 from memplace_env.placement.task import Task, derived
@@ -73,9 +73,8 @@ class Schedule(NamedTuple):
         any_reserved: whether an op keeps bytes of a level for itself.
         use_ptr: uint32[T + 1].
         use_tensor: uint32[U].
-        compute_ps, overhead_ps, use_ps, latency_ps, serial, prefetch_ps, use_pj, copy_pj, reserved_bytes: as in
-            `Costs`; flat, as numba counts references whenever a kernel takes a tuple out of a tuple.
-        compute_pj: energy of all compute.
+        costs: those of the task.
+        all_compute_pj: energy of all compute.
         streamed: whether weights start in the backing memory.
     """
 
@@ -94,16 +93,8 @@ class Schedule(NamedTuple):
     any_reserved: bool
     use_ptr: NDArray[np.uint32]
     use_tensor: NDArray[np.uint32]
-    compute_ps: Ints
-    overhead_ps: Ints
-    use_ps: Ints
-    latency_ps: Ints
-    serial: bool
-    prefetch_ps: Ints
-    use_pj: Ints
-    copy_pj: Ints
-    reserved_bytes: Ints
-    compute_pj: int
+    costs: Costs
+    all_compute_pj: int
     streamed: bool
 
 
@@ -147,16 +138,8 @@ def schedule_of(task: Task, order: Order) -> Schedule:
         any_reserved=bool(costs.reserved_bytes.any()),
         use_ptr=program.use_ptr.astype(np.uint32),
         use_tensor=program.use_tensor.astype(np.uint32),
-        compute_ps=costs.compute_ps,
-        overhead_ps=costs.overhead_ps,
-        use_ps=costs.use_ps,
-        latency_ps=costs.latency_ps,
-        serial=costs.serial,
-        prefetch_ps=costs.prefetch_ps,
-        use_pj=costs.use_pj,
-        copy_pj=costs.copy_pj,
-        reserved_bytes=costs.reserved_bytes,
-        compute_pj=int(costs.compute_pj.sum()),
+        costs=costs,
+        all_compute_pj=int(costs.compute_pj.sum()),
         streamed=task.streams_weights,
     )
 
