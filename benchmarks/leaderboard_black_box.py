@@ -18,12 +18,12 @@ from typing import Any
 from benchmarks.tables import markdown_table
 from memplace_env.envs.registration import Formulation
 from memplace_env.envs.splits import FORMULATIONS
-from memplace_env.leaderboard import running
-from memplace_env.leaderboard.folder import RUNS
-from memplace_env.leaderboard.standings import StandingsRow
-from memplace_env.leaderboard.submission import Submission
-from memplace_env.leaderboard.suite import Track, load_suite
-from memplace_env.leaderboard.verifying import read
+from memplace_leaderboard import running
+from memplace_leaderboard.folder import RUNS
+from memplace_leaderboard.standings import StandingsRow
+from memplace_leaderboard.submission import Submission
+from memplace_leaderboard.suite import Track, load_suite
+from memplace_leaderboard.verifying import read
 
 SUITE = load_suite("black-box-v2")
 SUBMISSIONS = Path(__file__).parent / "submissions"

@@ -15,7 +15,7 @@ from functools import cache
 
 from benchmarks.harness import ROOT, Columns, Experiment, Records, field, table
 from benchmarks.ledger import Record
-from memplace_env.leaderboard import group_split
+from memplace_env.envs.splits import group_split
 from memplace_env.placement.workloads import is_built, resolve_workload
 from memplace_env.program.program import TensorKind
 from memplace_env.program.zoo import Listing, catalogue, zoo_path

@@ -40,13 +40,13 @@ from memplace_env.envs.many.many_steps import CHEAP
 from memplace_env.envs.one_shot import OneShotEnv
 from memplace_env.envs.registration import Formulation
 from memplace_env.envs.splits import FORMULATIONS, group_of, group_split
-from memplace_env.leaderboard.suite import LEAST_GAIN
 from memplace_env.machine.accelerator import load_accelerator
 from memplace_env.placement.compiler import all_backing_report
 from memplace_env.placement.simulator import evaluate_plans
 from memplace_env.placement.workloads import resolve_workload
 from memplace_env.program.frontends.onnx import model_dims
 from memplace_env.program.zoo import zoo_names, zoo_path
+from memplace_leaderboard.suite import LEAST_GAIN
 
 FIELDS = ("formulation", "workload", "accelerator")
 FIRST: dict[str, dict[str, dict[str, Any]]] = json.loads(

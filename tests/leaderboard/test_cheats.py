@@ -10,18 +10,18 @@ import numpy as np
 import pytest
 
 from memplace_env._lib.errors import LeaderboardError
-from memplace_env.leaderboard import folder as files
-from memplace_env.leaderboard import running
-from memplace_env.leaderboard.board import Board
-from memplace_env.leaderboard.checks import FASTEST_USE_S
-from memplace_env.leaderboard.entry import Point
-from memplace_env.leaderboard.folder import META, RUNS, read_runs, to_line
-from memplace_env.leaderboard.meta_file import read_meta
-from memplace_env.leaderboard.pinned import make_env, task_of
-from memplace_env.leaderboard.row_names import check_unique
-from memplace_env.leaderboard.suite import load_suite
-from memplace_env.leaderboard.verifying import rerun, verify
 from memplace_env.placement.compiler import native_plan
+from memplace_leaderboard import folder as files
+from memplace_leaderboard import running
+from memplace_leaderboard.board import Board
+from memplace_leaderboard.checks import FASTEST_USE_S
+from memplace_leaderboard.entry import Point
+from memplace_leaderboard.folder import META, RUNS, read_runs, to_line
+from memplace_leaderboard.meta_file import read_meta
+from memplace_leaderboard.pinned import make_env, task_of
+from memplace_leaderboard.row_names import check_unique
+from memplace_leaderboard.suite import load_suite
+from memplace_leaderboard.verifying import rerun, verify
 from tests.leaderboard.tampering import SUITE, change, change_first, change_meta, refused, write_lines
 
 FIRST, SECOND = list(SUITE.instances)[:2]
@@ -98,7 +98,7 @@ def test_too_many_evaluations(folder):
 
 def test_a_suite_that_was_changed_here(folder, monkeypatch):
     """Should the code make another program of an id than the suite pinned, nothing can be compared."""
-    from memplace_env.leaderboard import pinned
+    from memplace_leaderboard import pinned
 
     monkeypatch.setattr(pinned, "costs_sha256", lambda costs: "other")
     pinned.pinned.cache_clear()

@@ -3,9 +3,9 @@
 import pytest
 
 from benchmarks.leaderboard import RERUNS, SUBMISSIONS
-from memplace_env.leaderboard.rerun_record import read_records
-from memplace_env.leaderboard.rerunning import run_again
-from memplace_env.leaderboard.verifying import read
+from memplace_leaderboard.rerun_record import read_records
+from memplace_leaderboard.rerunning import run_again
+from memplace_leaderboard.verifying import read
 
 RULES = ("quick-native", "quick-all-fastest", "quick-density-greedy-10", "quick-greedy-player", "quick-xla-llama2-70b")
 SEARCHES = (("quick-local-search", "100"), ("quick-game-local-search", "100"))

@@ -15,18 +15,18 @@ from benchmarks.leaderboard import SUBMISSIONS
 from memplace_agents.registry import make_agent
 from memplace_env._lib.errors import LeaderboardError
 from memplace_env.cli.app import app
-from memplace_env.leaderboard import rerunning, running, verifying
-from memplace_env.leaderboard.agent_source import _tree_sha256, source_of
-from memplace_env.leaderboard.board import Board, with_reruns
-from memplace_env.leaderboard.folder import AGENT, META, RUNS, folder_sha256
-from memplace_env.leaderboard.meta_file import read_meta
-from memplace_env.leaderboard.pinned import make_env, task_of
-from memplace_env.leaderboard.rerun_record import RerunRecord, add_record, read_records
-from memplace_env.leaderboard.rerunning import FACTOR, FASTER, SLACK_S, check_times, p_value, run_again
-from memplace_env.leaderboard.submission import Standing
-from memplace_env.leaderboard.suite import REFERENCE, load_suite
-from memplace_env.leaderboard.verifying import read, verify
 from memplace_env.placement.simulator import evaluate_plan
+from memplace_leaderboard import rerunning, running, verifying
+from memplace_leaderboard.agent_source import _tree_sha256, source_of
+from memplace_leaderboard.board import Board, with_reruns
+from memplace_leaderboard.folder import AGENT, META, RUNS, folder_sha256
+from memplace_leaderboard.meta_file import read_meta
+from memplace_leaderboard.pinned import make_env, task_of
+from memplace_leaderboard.rerun_record import RerunRecord, add_record, read_records
+from memplace_leaderboard.rerunning import FACTOR, FASTER, SLACK_S, check_times, p_value, run_again
+from memplace_leaderboard.submission import Standing
+from memplace_leaderboard.suite import REFERENCE, load_suite
+from memplace_leaderboard.verifying import read, verify
 from tests.leaderboard.tampering import SUITE, change, change_meta, refused
 from tests.source import ROOT
 

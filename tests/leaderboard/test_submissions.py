@@ -6,12 +6,12 @@ import pytest
 
 from benchmarks.leaderboard import DOCUMENT, DRAWN_DOCUMENT, SUBMISSIONS, folders
 from memplace_env.envs.registration import Formulation
-from memplace_env.leaderboard.folder import META
-from memplace_env.leaderboard.free_rules import is_rule
-from memplace_env.leaderboard.meta_file import read_meta
-from memplace_env.leaderboard.submission import Submission
-from memplace_env.leaderboard.suite import suite_names
-from memplace_env.leaderboard.verifying import read, rerun, verify_all
+from memplace_leaderboard.folder import META
+from memplace_leaderboard.free_rules import is_rule
+from memplace_leaderboard.meta_file import read_meta
+from memplace_leaderboard.submission import Submission
+from memplace_leaderboard.suite import suite_names
+from memplace_leaderboard.verifying import read, rerun, verify_all
 
 MANDATORY = {
     Formulation.ONE_SHOT: ("native", "density-greedy-1", "density-greedy-10", "local-search", "exact"),
