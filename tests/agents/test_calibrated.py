@@ -23,8 +23,8 @@ from memplace_env.placement.simulator import BuiltinSimulator, EventSimulator, e
 from memplace_env.placement.synthetic import random_dag
 from memplace_env.placement.validation import violations
 from memplace_env.testing import check_agent
-from memplace_env.testing.strategies import game_tasks, tasks
 from memplace_leaderboard.black_box import BlackBox
+from tests.strategies import game_tasks, tasks
 from tests.thorough import examples
 
 ONE_SHOT = "synthetic:diamond?ops=9&seed=1"

@@ -31,7 +31,7 @@ from memplace_env.placement.synthetic import planted, random_dag
 from memplace_env.placement.validation import violations
 from memplace_env.program.builder import ProgramBuilder
 from memplace_env.program.program import TensorKind
-from memplace_env.testing.strategies import programs, tasks
+from tests.strategies import programs, tasks
 from tests.thorough import examples
 
 GAP = 1e-4

@@ -18,8 +18,8 @@ from memplace_env.envs.registration import Formulation
 from memplace_env.placement.simulator import evaluate_plan
 from memplace_env.placement.synthetic import random_dag
 from memplace_env.placement.validation import violations
-from memplace_env.testing.strategies import game_tasks
 from tests.patience import patience
+from tests.strategies import game_tasks
 from tests.thorough import examples
 
 PLAYERS = ["greedy-player", "game-local-search"]

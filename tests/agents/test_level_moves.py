@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from memplace_agents.exact.static.level_moves import without_useless_tensors
 from memplace_env.placement.compiler.placing_order import latency_ps
-from memplace_env.testing.strategies import tasks, tensor_levels
+from tests.strategies import tasks, tensor_levels
 from tests.thorough import examples
 
 

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from memplace_env._lib.errors import ExecutionError
-from memplace_env.backends.cuda.commands import Command, Stream, Wait, commands_of
 from memplace_env.backends.cuda.device_ops import Ops, bytes_of, differs, typed
-from memplace_env.backends.cuda.device_protocol import Device, Work
+from memplace_env.backends.cuda.device_protocol import Command, Device, Stream, Wait, Work, commands_of
 from memplace_env.backends.cuda.timing import median_seconds, repeated, timed
 from memplace_env.backends.ort.arena_layout import POISON, ArenaLayout, ByteSpan, Places
 from memplace_env.backends.ort.inputs import Inputs

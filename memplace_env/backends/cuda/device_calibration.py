@@ -11,8 +11,7 @@ import torch
 from torch import Tensor
 
 from memplace_env.backends.cuda.bench import Bench
-from memplace_env.backends.cuda.commands import Stream
-from memplace_env.backends.cuda.device_protocol import Device, Work
+from memplace_env.backends.cuda.device_protocol import Device, Stream, Work
 from memplace_env.backends.cuda.timing import median_seconds, repeated
 from memplace_env.machine.costs import op_key
 from memplace_env.placement.task import Task

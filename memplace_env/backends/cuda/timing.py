@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import statistics
 
-from memplace_env.backends.cuda.commands import Stream
-from memplace_env.backends.cuda.device_protocol import CapturedWork, Device, Work
+from memplace_env.backends.cuda.device_protocol import CapturedWork, Device, Stream, Work
 from memplace_env.backends.ort.plan_steps import RunOp
 
 

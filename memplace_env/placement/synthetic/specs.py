@@ -15,8 +15,7 @@ from memplace_env.machine.accelerator import accelerator_names, is_shipped, load
 from memplace_env.machine.costs import Roofline
 from memplace_env.placement.synthetic.matmul import matmul_program
 from memplace_env.placement.synthetic.planting import planted
-from memplace_env.placement.synthetic.random_programs import random_dag
-from memplace_env.placement.synthetic.topologies import TOPOLOGIES
+from memplace_env.placement.synthetic.random_programs import TOPOLOGIES, random_dag
 from memplace_env.placement.task import Task, derived
 from memplace_env.program.program import Program
 

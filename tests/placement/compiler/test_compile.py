@@ -20,8 +20,8 @@ from memplace_env.placement.synthetic import random_dag
 from memplace_env.placement.validation import violations
 from memplace_env.program.builder import ProgramBuilder
 from memplace_env.program.program import TensorKind
-from memplace_env.testing.strategies import programs, programs_with_idle_ops, tasks, tensor_levels
 from tests.references.reference_compiler import compile_levels
+from tests.strategies import programs, programs_with_idle_ops, tasks, tensor_levels
 from tests.thorough import examples
 
 

@@ -21,7 +21,7 @@ from memplace_env.report.explanation.reasons import why_it_differs
 from memplace_env.report.plans.evaluated_plan import all_backing_baseline, native_baseline
 from memplace_env.report.style import level_colours, to_png, to_rgb
 from memplace_env.report.tables import plain_text
-from memplace_env.testing.strategies import accelerators, programs, tensor_levels
+from tests.strategies import accelerators, programs, tensor_levels
 from tests.subjects import Subject, relu_task, subject_of
 from tests.thorough import examples
 

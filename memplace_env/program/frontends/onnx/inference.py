@@ -22,12 +22,12 @@ from memplace_env.program.frontends.onnx.dims import (
 )
 from memplace_env.program.frontends.onnx.node_checks import (
     NodeChecker,
+    NodeShapes,
     check_attributes,
     check_elements,
     check_sizes,
     standard_opset,
 )
-from memplace_env.program.frontends.onnx.node_shapes import NodeShapes
 from memplace_env.program.frontends.onnx.onnx_constants import folded, known_value, stored_value
 from memplace_env.program.frontends.onnx.operator_lookup import operator_of, read_node
 from memplace_env.program.frontends.onnx.rules.sequences import SequenceSite, Unrolled

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from memplace_env._lib.errors import WorkloadError
 from memplace_env.program.frontends.stablehlo.fusion import fuse_loops
-from memplace_env.program.frontends.stablehlo.library import libraries
 from memplace_env.program.frontends.stablehlo.module import Module
+from memplace_env.program.frontends.stablehlo.parsed_apart import libraries
 from memplace_env.program.frontends.stablehlo.stablehlo_lowering import lower, possible_aliases, with_partial_updates
 from memplace_env.program.frontends.stablehlo.stablehlo_operators import work
 from memplace_env.program.frontends.stablehlo.stablehlo_reader import read_module

@@ -26,7 +26,7 @@ from memplace_env.placement.synthetic import random_dag
 from memplace_env.placement.task import Task
 from memplace_env.program.program import Program
 from memplace_env.program.slicing import sliced
-from memplace_env.testing.random_costs import RandomCosts, ReservingRoofline
+from memplace_env.testing.cost_models import RandomCosts, ReservingRoofline
 
 WEIGHTS: tuple[Weights, ...] = ("resident", "streamed")
 
