@@ -52,18 +52,17 @@ def posed_by(model: str, formulation: Formulation | None = None) -> Formulation:
     """Return the formulation to play a model in: the given one, or else that of an id, or else one-shot.
 
     Raises:
-        AgentError: if an id poses another problem. Steps and the dynamic formulation are about the one-shot one's task.
+        AgentError: if an id poses another problem.
     """
-    own = formulation or Formulation.ONE_SHOT
-    if is_env_id(model):
-        of_id = Formulation.GAME if formulation_of_id(model) is Formulation.GAME else Formulation.ONE_SHOT
-        own = formulation or of_id
-        if (own is Formulation.GAME) != (of_id is Formulation.GAME):
-            raise AgentError(
-                f"{model} is the id of a {of_id} environment and cannot be played as a {own} one; pass the id of one, "
-                "or the model's name."
-            )
-    return own
+    if not is_env_id(model):
+        return formulation or Formulation.ONE_SHOT
+    of_id = formulation_of_id(model).base
+    if formulation is not None and formulation.base is not of_id:
+        raise AgentError(
+            f"{model} is the id of a {of_id} environment and cannot be played as a {formulation} one; pass the id of "
+            "one, or the model's name."
+        )
+    return formulation or of_id
 
 
 def registered_envs() -> dict[str, EnvSpec]:
