@@ -1,4 +1,4 @@
-"""Running an agent with a progress bar, so that Ctrl-C always works."""
+"""Running an agent with a progress bar, so that Ctrl-C always works, and the baselines that it is compared with."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from memplace_env.cli.console import stderr
 from memplace_env.cli.interrupts import in_thread
 from memplace_env.cli.model_flags import baseline_of
 from memplace_env.envs.registration import Formulation
-from memplace_env.report.plans.headlines import stall_note
 from memplace_env.report.quantities import percent, ratio
 
 if TYPE_CHECKING:
@@ -43,6 +42,7 @@ def baseline_lines(solution: Solution, baselines: Mapping[str, Solution]) -> Ite
     if not baselines:
         return
     from memplace_agents.xla_msa import PUBLIC_SETS
+    from memplace_env.report.plans.headlines import stall_note
 
     notes = {name: stall_note(other.report) if other.report else "" for name, other in baselines.items()}
     speedups = [f"{name} {ratio(other.speedup)}{notes[name]}" for name, other in baselines.items()]

@@ -1,4 +1,4 @@
-"""Consoles: results go to stdout, everything else to stderr."""
+"""Where results go: to stdout or a folder; everything else goes to stderr."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The result of `memplace solve`: as files, as plain values, and on the screen."""
+"""The result of `memplace solve`: proven, as files in its folder, as plain values, and on the screen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Report: the result of a simulator for one plan."""
+"""What a simulator is, and the Report that it returns for one plan."""
 
 from __future__ import annotations
 

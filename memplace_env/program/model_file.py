@@ -1,4 +1,4 @@
-"""Model files: their bytes, and errors that name them."""
+"""Model files: their bytes and names, limits on their size, and errors that name them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The arrays of a Program and the quantities derived from them."""
+"""The terms and arrays of a Program, those of its slices, and the quantities derived from them."""
 
 from __future__ import annotations
 

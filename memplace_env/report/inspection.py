@@ -1,4 +1,4 @@
-"""Demands of a program on a chip's memories before anything is placed."""
+"""Demands of a program on a chip's memories before anything is placed, as numbers and as tables."""
 
 from __future__ import annotations
 

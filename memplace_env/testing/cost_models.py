@@ -1,4 +1,4 @@
-"""Check of a third party's cost model against its contract."""
+"""Check of a third party's cost model against its contract, and a cost model with random arrays."""
 
 from __future__ import annotations
 

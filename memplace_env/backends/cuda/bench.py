@@ -1,4 +1,4 @@
-"""A network on a device: inferences with any plan, timed and checked."""
+"""A network on a device: inferences with any plan, issued step by step, timed and checked."""
 
 from __future__ import annotations
 

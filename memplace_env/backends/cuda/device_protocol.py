@@ -1,4 +1,4 @@
-"""The interface of a device: memory, two streams, marks to wait for, and clocks."""
+"""The interface of a device, with two streams, and a plan as the commands for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Offsets of a plan for TensorFlow Lite Micro: those in one arena, each for a tensor's whole life."""
+"""Offsets of a plan for TensorFlow Lite Micro: those in one arena, each for a tensor's whole life there."""
 
 from __future__ import annotations
 

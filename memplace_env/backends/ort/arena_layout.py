@@ -1,4 +1,4 @@
-"""Places of tensors in the arenas of a task, one arena per memory of its chip."""
+"""The arenas of a task, one per memory of its chip, and the places of tensors in them."""
 
 from __future__ import annotations
 

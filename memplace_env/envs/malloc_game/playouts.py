@@ -1,4 +1,4 @@
-"""Whole games by one call."""
+"""Whole games by one call, and the gain of an action without playing it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Costs`, the costs of a program on a chip as plain arrays, and the one rule for an op's time."""
+"""`Costs`, the costs of a program or of its slices on a chip as plain arrays, and the one rule for an op's time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The roofline: an op takes as long as its busiest unit needs at its effective peak."""
+"""The roofline: an op takes as long as its busiest unit needs at its effective peak; cycles of systolic arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From levels to a MemoryPlan with addresses, transfers and a count of what had to be moved."""
+"""From levels to a plan with addresses, transfers and bytes moved, or to the costs of many assignments at once."""
 
 from __future__ import annotations
 

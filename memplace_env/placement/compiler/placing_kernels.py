@@ -1,4 +1,4 @@
-"""Steps that the placing kernels for resident and for streamed weights share."""
+"""Steps that several placing kernels share: an op's time, levels asked for, and the best-fit rule for gaps."""
 
 from __future__ import annotations
 

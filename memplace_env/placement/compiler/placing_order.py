@@ -1,4 +1,4 @@
-"""The order in which the compiler places tensors, as arrays for its kernels."""
+"""The time that a level saves a tensor, and the order in which the compiler places them, as arrays for its kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The deadline rule as a compiled loop, in integer picoseconds."""
+"""The deadline rule, and the bytes in blocks by op and level, as compiled loops."""
 
 from __future__ import annotations
 

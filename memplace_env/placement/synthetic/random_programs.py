@@ -1,4 +1,4 @@
-"""Random programs, for tests."""
+"""Random programs for tests, and the topologies that planted ones are made of."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`from_spec`: the synthetic program that a text names."""
+"""`from_spec`: the synthetic program that a text names, and the optimum of planted ones."""
 
 from __future__ import annotations
 

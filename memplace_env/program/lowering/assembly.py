@@ -1,4 +1,4 @@
-"""Assembly of a Program's arrays from ops over buffers."""
+"""Assembly of a Program's arrays from ops over buffers, and the work of branches that it leaves out."""
 
 from __future__ import annotations
 

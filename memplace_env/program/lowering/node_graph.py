@@ -1,4 +1,4 @@
-"""A light graph in ONNX's terms: properties of operators, nodes, and values mostly without contents."""
+"""A light graph in ONNX's terms: operators, nodes, values mostly without contents, and errors of damaged nodes."""
 
 from __future__ import annotations
 

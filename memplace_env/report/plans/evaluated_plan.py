@@ -1,4 +1,4 @@
-"""A plan with its report, the input of most tables and pictures."""
+"""A plan with its report, the input of most tables and pictures, and the result of one stage of a search."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The times of ops and copies: the simulator's rules again, with times instead of sums."""
+"""The times of ops, copies and resources: the simulators' rules again, with times instead of sums."""
 
 from __future__ import annotations
 

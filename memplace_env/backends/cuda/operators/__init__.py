@@ -9,8 +9,7 @@ from memplace_env.backends.cuda.operators.elementwise import ELEMENTWISE, QUANTI
 from memplace_env.backends.cuda.operators.indexing import INDEXING
 from memplace_env.backends.cuda.operators.moves import MOVES, SHAPES
 from memplace_env.backends.cuda.operators.node import Builder
-from memplace_env.backends.cuda.operators.products import PRODUCTS
-from memplace_env.backends.cuda.operators.recurrent import RECURRENT
+from memplace_env.backends.cuda.operators.products import PRODUCTS, RECURRENT
 from memplace_env.backends.cuda.operators.reductions import NORMALISATIONS, REDUCTIONS
 from memplace_env.backends.cuda.operators.sampling import SAMPLING
 from memplace_env.backends.cuda.operators.windows import POOLS

@@ -1,4 +1,4 @@
-"""Operators that compute each element of the result from one element of each input."""
+"""Operators that compute each element of the result from one of each input, quantisation included."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators that rearrange their input's elements."""
+"""Operators that rearrange their input's elements, and those whose results follow from shapes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A node of a network, from which an operator's function is built."""
+"""A node of a network, from which an operator's function is built, and element types in PyTorch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reductions: operators that compute one number of many."""
+"""Reductions to one number of many, and the normalisations made of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sliding windows of convolutions and pools."""
+"""Sliding windows, and the pools that they are for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A game snapshot in words."""
+"""A game snapshot in words, and its fast memory as a picture made of characters."""
 
 from __future__ import annotations
 

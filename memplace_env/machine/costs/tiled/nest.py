@@ -1,4 +1,4 @@
-"""The loop nest of each op and the roles of its operands, from the arrays of a Program."""
+"""The loop nest of each op, and the roles of its operands and their bytes, from the arrays of a Program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks of single nodes: by ONNX's checker, and some that it and ONNX's shape inference leave out."""
+"""Checks and inferred shapes of single nodes: ONNX's own, those that it leaves out, and rules of operators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading of an .onnx file into a ModelProto, without external data and without the bytes of its weights."""
+"""Reading of an .onnx file into a ModelProto, checked first, without external data or the bytes of its weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parsing of foreign modules in a process of its own, as damaged ones can crash the process of MLIR's parser."""
+"""jax, and parsing of foreign modules in a process of its own: damaged ones can crash the process of MLIR's parser."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tracing of a module with functions, loops and branches to straight-line code."""
+"""Tracing of a module with functions, loops and branches to straight-line code; integer constants are folded."""
 
 from __future__ import annotations
 
