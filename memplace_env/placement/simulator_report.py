@@ -19,28 +19,6 @@ from memplace_env.placement.memory_plan import MemoryPlan
 from memplace_env.program.program import Ints, Program
 
 
-@runtime_checkable
-class Simulator(Protocol):
-    """Any object that turns a valid plan into a Report.
-
-    The same plan must always give the same one, unless an attribute `noisy` is True: the simulator measures, and agents
-    repeat a measurement before they rely on it. Without the attribute they find out by running one plan twice.
-    """
-
-    def run(self, program: Program, accelerator: Accelerator, plan: MemoryPlan) -> Report:
-        """Return the report of a plan, which the caller has validated."""
-        ...
-
-
-@runtime_checkable
-class BatchSimulator(Simulator, Protocol):
-    """A simulator that is faster with many plans at once; several plans to evaluate are passed together."""
-
-    def run_batch(self, program: Program, accelerator: Accelerator, plans: Sequence[MemoryPlan]) -> Sequence[Report]:
-        """Return the report of `run` for each of the plans, in their order."""
-        ...
-
-
 @dataclass(frozen=True, eq=False)
 class Report:
     """Latency, energy and traffic of one plan; times are integer picoseconds, with views in seconds.
@@ -177,3 +155,25 @@ class Report:
             "bytes_moved": dict(zip(self.level_names, self.bytes_moved.tolist(), strict=True)),
             "peak_bytes": dict(zip(self.level_names, self.peak_bytes.tolist(), strict=True)),
         }
+
+
+@runtime_checkable
+class Simulator(Protocol):
+    """Any object that turns a valid plan into a Report.
+
+    The same plan must always give the same one, unless an attribute `noisy` is True: the simulator measures, and agents
+    repeat a measurement before they rely on it. Without the attribute they find out by running one plan twice.
+    """
+
+    def run(self, program: Program, accelerator: Accelerator, plan: MemoryPlan) -> Report:
+        """Return the report of a plan, which the caller has validated."""
+        ...
+
+
+@runtime_checkable
+class BatchSimulator(Simulator, Protocol):
+    """A simulator that is faster with many plans at once; several plans to evaluate are passed together."""
+
+    def run_batch(self, program: Program, accelerator: Accelerator, plans: Sequence[MemoryPlan]) -> Sequence[Report]:
+        """Return the report of `run` for each of the plans, in their order."""
+        ...

@@ -16,13 +16,6 @@ from rich.text import Text
 
 from memplace_env._lib.foreign import shown
 
-
-def markdown_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a GitHub table; the first column is aligned left, all others right."""
-    lines = [headers, ["---", *["--:"] * (len(headers) - 1)], *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
 NONE = "–"
 """An empty cell."""
 
@@ -136,3 +129,9 @@ def _widest(column: Column) -> int:
 
 def _cell(value: object) -> Text:
     return Text("\n".join(map(shown, value if isinstance(value, list) else [value])))
+
+
+def markdown_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a GitHub table; the first column is aligned left, all others right."""
+    lines = [headers, ["---", *["--:"] * (len(headers) - 1)], *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

@@ -7,22 +7,6 @@ import numpy as np
 from memplace_env._lib.kernel import kernel
 from memplace_env.machine.costs.op_time_kernels import op_time
 
-ENDLESS = np.int64(2**62)
-"""Larger than any gap."""
-
-
-@kernel
-def narrower_gap(best, best_size, begin, gap_size, size):
-    """Return (begin, size) of the better of two gaps for a block of `size` bytes: the smaller one that fits.
-
-    Gaps are offered by rising address, so that of equal ones the lowest stays. `best` is -1 before any has fitted, with
-    `best_size` ENDLESS.
-    """
-    # Strictly smaller, so that the earlier of two equal gaps stays.
-    if size <= gap_size < best_size:
-        return begin, gap_size
-    return best, best_size
-
 
 @kernel(forceinline=True, borrows=True)
 def time_op(schedule, op, level, used_ps):
@@ -66,3 +50,20 @@ def most_reserved(reserved_bytes, level, first, last):
     for op in range(first, last + 1):
         most = max(most, reserved_bytes[op, level])
     return most
+
+
+ENDLESS = np.int64(2**62)
+"""Larger than any gap."""
+
+
+@kernel
+def narrower_gap(best, best_size, begin, gap_size, size):
+    """Return (begin, size) of the better of two gaps for a block of `size` bytes: the smaller one that fits.
+
+    Gaps are offered by rising address, so that of equal ones the lowest stays. `best` is -1 before any has fitted, with
+    `best_size` ENDLESS.
+    """
+    # Strictly smaller, so that the earlier of two equal gaps stays.
+    if size <= gap_size < best_size:
+        return begin, gap_size
+    return best, best_size

@@ -10,15 +10,6 @@ from memplace_env._lib.kernel import kernel
 
 
 @kernel
-def add_blocks(change, allocations, tensor_bytes):
-    """Add a plan's blocks to int64[T + 2, L], by how much the bytes in blocks change at each op and level."""
-    for row in range(len(allocations)):
-        size, level = tensor_bytes[allocations[row, 0]], allocations[row, 1]
-        change[allocations[row, 3], level] += size
-        change[allocations[row, 4] + 1, level] -= size
-
-
-@kernel
 def run_transfers(leftover_ps, start, end, demand_ps):
     """Play the copies against the backing port's free time; copies come ordered by (end, start, plan order).
 
@@ -75,3 +66,12 @@ def run_transfers(leftover_ps, start, end, demand_ps):
             served[count, 0], served[count, 1], served[count, 2] = late, 2 * ops, left[late]
             count += 1
     return stall, tail, served[:count]
+
+
+@kernel
+def add_blocks(change, allocations, tensor_bytes):
+    """Add a plan's blocks to int64[T + 2, L], by how much the bytes in blocks change at each op and level."""
+    for row in range(len(allocations)):
+        size, level = tensor_bytes[allocations[row, 0]], allocations[row, 1]
+        change[allocations[row, 3], level] += size
+        change[allocations[row, 4] + 1, level] -= size

@@ -19,35 +19,6 @@ from memplace_env.program.lowering.independence import (
 from memplace_env.program.model_file import MAX_WORK
 from memplace_env.program.program import GEOMETRY, Program, TensorKind
 
-NAMED: Final = 3
-"""Most nodes that a warning names."""
-
-_Branch = TypeVar("_Branch")
-
-
-def branch_costs(choices: Iterable[tuple[str, Mapping[str, _Branch]]], lowered: Callable[[_Branch], OpGraph]) -> str:
-    """Return a sentence on what the branches of the first nodes cost.
-
-    Args:
-        choices: nodes, each with its branches by name, first the one taken.
-        lowered: returns the ops of a branch after fusion.
-    """
-
-    def cost(branch: _Branch) -> str:
-        try:
-            graph = lowered(branch)
-            program = assemble(graph, name="branch", dtype="float32") if graph.ops else None
-        except WorkloadError:
-            return "(unknown work)"
-        macs, peak = (0, 0) if program is None else (int(program.macs.sum()), int(program.live_bytes.max()))
-        return f"({macs:,} MACs, peak of {peak:,} bytes)"
-
-    costs = (
-        f"{node} has " + ", ".join(f"{name} {cost(branch)}" for name, branch in branches.items())
-        for node, branches in islice(choices, NAMED)
-    )
-    return f"The plan does not cover the others: {'; '.join(costs)}."
-
 
 def assemble(graph: OpGraph, *, name: str, dtype: str) -> Program:
     """Return the Program of an op graph, with tensors numbered in the order of their first use.
@@ -113,3 +84,33 @@ def _kind(graph: OpGraph, buffer: str, written: bool) -> TensorKind:
     if buffer in graph.outputs:
         return TensorKind.OUTPUT
     return TensorKind.ACTIVATION if written else TensorKind.INPUT
+
+
+NAMED: Final = 3
+"""Most nodes that a warning names."""
+
+_Branch = TypeVar("_Branch")
+
+
+def branch_costs(choices: Iterable[tuple[str, Mapping[str, _Branch]]], lowered: Callable[[_Branch], OpGraph]) -> str:
+    """Return a sentence on what the branches of the first nodes cost.
+
+    Args:
+        choices: nodes, each with its branches by name, first the one taken.
+        lowered: returns the ops of a branch after fusion.
+    """
+
+    def cost(branch: _Branch) -> str:
+        try:
+            graph = lowered(branch)
+            program = assemble(graph, name="branch", dtype="float32") if graph.ops else None
+        except WorkloadError:
+            return "(unknown work)"
+        macs, peak = (0, 0) if program is None else (int(program.macs.sum()), int(program.live_bytes.max()))
+        return f"({macs:,} MACs, peak of {peak:,} bytes)"
+
+    costs = (
+        f"{node} has " + ", ".join(f"{name} {cost(branch)}" for name, branch in branches.items())
+        for node, branches in islice(choices, NAMED)
+    )
+    return f"The plan does not cover the others: {'; '.join(costs)}."

@@ -11,22 +11,6 @@ from memplace_env.placement.task import Task
 from memplace_env.program.program import Ints
 
 
-class StageResult(NamedTuple):
-    """Best plan and effort of one stage of a search.
-
-    Attributes:
-        name: the stage, as a rule its agent.
-        latency_s: latency of its best plan in seconds, infinite if it found none.
-        evaluations: number of plans that it evaluated.
-        seconds: wall-clock time that it took.
-    """
-
-    name: str
-    latency_s: float
-    evaluations: int
-    seconds: float
-
-
 class EvaluatedPlan(NamedTuple):
     """A valid plan, the report on it by the task's simulator, and its name in tables and pictures."""
 
@@ -58,3 +42,19 @@ def native_baseline(task: Task) -> EvaluatedPlan:
 def all_backing_baseline(task: Task) -> EvaluatedPlan:
     """Return the plan with everything in the backing memory, the baseline of games."""
     return EvaluatedPlan(all_backing(task), all_backing_report(task), "all in backing memory")
+
+
+class StageResult(NamedTuple):
+    """Best plan and effort of one stage of a search.
+
+    Attributes:
+        name: the stage, as a rule its agent.
+        latency_s: latency of its best plan in seconds, infinite if it found none.
+        evaluations: number of plans that it evaluated.
+        seconds: wall-clock time that it took.
+    """
+
+    name: str
+    latency_s: float
+    evaluations: int
+    seconds: float

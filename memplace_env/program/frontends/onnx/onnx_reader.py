@@ -15,6 +15,55 @@ from memplace_env.program.frontends.onnx.onnx_constants import drop_payload
 from memplace_env.program.frontends.onnx.topology import all_nodes, describe, subgraphs
 from memplace_env.program.model_file import Meter, errors_named, read_bytes
 
+OLDEST_IR: Final = 3
+"""Oldest supported IR version; earlier files have no operator set version, so their operators are not defined."""
+
+_NEWEST_IR: Final = 2**31 - 1
+"""Largest IR version that ONNX's checker accepts, as files newer than the installed onnx may be readable."""
+
+
+def read_model(path: str | os.PathLike[str]) -> ModelProto:
+    """Read a model, with model-local functions inlined and large weights reduced to dims and type.
+
+    External data is never opened.
+
+    Raises:
+        WorkloadError: there is no such file, it is no ONNX model, has no nodes, has a format older than IR version 3,
+            or exceeds `limits.LIMITS`.
+    """
+    file = Path(path)
+    model = _parse(file, read_bytes(file, ".onnx"))
+    if not model.graph.node:
+        raise WorkloadError(f"{file} is not a usable ONNX model: its graph has no nodes; export the model again.")
+    if not OLDEST_IR <= model.ir_version <= _NEWEST_IR or not model.opset_import:
+        raise WorkloadError(
+            f"{file} has ONNX IR version {model.ir_version} and {len(model.opset_import)} operator set imports; "
+            f"IR version {OLDEST_IR} with an operator set is the oldest that works, so export the model again."
+        )
+    with errors_named(file):
+        screen(model)
+        return _inlined(model)
+
+
+def _parse(file: Path, data: bytes) -> ModelProto:
+    try:
+        return onnx.load_model_from_string(data)
+    except Exception as error:  # protobuf's back ends raise different types
+        raise WorkloadError(f"{file} is not an ONNX model, or is cut short ({error}); get the file again.") from error
+
+
+def _inlined(model: ModelProto) -> ModelProto:
+    if not model.functions:
+        return model
+    check_expansion(model)
+    try:
+        inlined = inliner.inline_local_functions(model)
+    except Exception as error:  # bindings raise different types
+        raise WorkloadError(f"Its local functions cannot be inlined ({error}); export it with them inlined.") from error
+    screen(inlined)
+    return inlined
+
+
 MAX_DEPTH: Final = 100
 """Deepest chain of calls between local functions, which the inliner follows by recursion."""
 
@@ -162,52 +211,3 @@ def _check_text(names: Iterable[str]) -> None:
     """Check that names are valid UTF-8; protobuf returns all others as bytes."""
     if not {str}.issuperset(map(type, names)):
         raise WorkloadError("Its names are not all UTF-8 text, so the file is damaged; get it again.")
-
-
-OLDEST_IR: Final = 3
-"""Oldest supported IR version; earlier files have no operator set version, so their operators are not defined."""
-
-_NEWEST_IR: Final = 2**31 - 1
-"""Largest IR version that ONNX's checker accepts, as files newer than the installed onnx may be readable."""
-
-
-def read_model(path: str | os.PathLike[str]) -> ModelProto:
-    """Read a model, with model-local functions inlined and large weights reduced to dims and type.
-
-    External data is never opened.
-
-    Raises:
-        WorkloadError: there is no such file, it is no ONNX model, has no nodes, has a format older than IR version 3,
-            or exceeds `limits.LIMITS`.
-    """
-    file = Path(path)
-    model = _parse(file, read_bytes(file, ".onnx"))
-    if not model.graph.node:
-        raise WorkloadError(f"{file} is not a usable ONNX model: its graph has no nodes; export the model again.")
-    if not OLDEST_IR <= model.ir_version <= _NEWEST_IR or not model.opset_import:
-        raise WorkloadError(
-            f"{file} has ONNX IR version {model.ir_version} and {len(model.opset_import)} operator set imports; "
-            f"IR version {OLDEST_IR} with an operator set is the oldest that works, so export the model again."
-        )
-    with errors_named(file):
-        screen(model)
-        return _inlined(model)
-
-
-def _parse(file: Path, data: bytes) -> ModelProto:
-    try:
-        return onnx.load_model_from_string(data)
-    except Exception as error:  # protobuf's back ends raise different types
-        raise WorkloadError(f"{file} is not an ONNX model, or is cut short ({error}); get the file again.") from error
-
-
-def _inlined(model: ModelProto) -> ModelProto:
-    if not model.functions:
-        return model
-    check_expansion(model)
-    try:
-        inlined = inliner.inline_local_functions(model)
-    except Exception as error:  # bindings raise different types
-        raise WorkloadError(f"Its local functions cannot be inlined ({error}); export it with them inlined.") from error
-    screen(inlined)
-    return inlined
