@@ -1,4 +1,4 @@
-"""Where results go: to stdout or a folder; everything else goes to stderr."""
+"""Output: results go to stdout or a folder, everything else to stderr."""
 
 from __future__ import annotations
 

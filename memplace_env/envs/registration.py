@@ -34,7 +34,7 @@ MANY = ("Train", "Validation", "Test", "Synthetic")
 
 
 class Formulation(StrEnum):
-    """How the placement problem is posed; the value is its name on the command line and in agents.
+    """Formulation of the placement problem; the value is its name on the command line and in agents.
 
     | value      | what is decided                             | environment     | played by agents              |
     |------------|---------------------------------------------|-----------------|-------------------------------|

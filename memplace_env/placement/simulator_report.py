@@ -1,4 +1,4 @@
-"""What a simulator is, and the Report that it returns for one plan."""
+"""The interface of a simulator, and the Report that it returns for one plan."""
 
 from __future__ import annotations
 
