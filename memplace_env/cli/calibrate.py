@@ -125,7 +125,7 @@ def _fitted(measurements: Path, flags: ModelFlags, fit: list[str] | None, out: P
     from memplace_env._lib.files import write_atomically
     from memplace_env.machine.accelerator.description import Description
     from memplace_env.report.calibration import calibrate
-    from memplace_env.report.calibration.calibration_tables import calibration_tables, error_text
+    from memplace_env.report.calibration.calibration import calibration_tables, error_text
 
     description = Description.read(flags.chip)
     name = str(description.document["name"]) + CALIBRATED
@@ -170,8 +170,13 @@ def _measured(models: Sequence[str], flags: ModelFlags, capacity_mib: int, out: 
     from memplace_env._lib.files import write_atomically
     from memplace_env.backends.cuda.chip_file import description
     from memplace_env.backends.cuda.cuda import open_cuda
-    from memplace_env.backends.cuda.device_calibration import MEASUREMENTS, measure_numbers, measure_ops, unmeasured
-    from memplace_env.backends.cuda.measurement_table import device_table
+    from memplace_env.backends.cuda.device_calibration import (
+        MEASUREMENTS,
+        device_table,
+        measure_numbers,
+        measure_ops,
+        unmeasured,
+    )
     from memplace_env.machine.accelerator.load import build, parse
     from memplace_env.placement.resolve_task import resolve_task
 

@@ -12,8 +12,17 @@ from torch import Tensor
 
 from memplace_env._lib.errors import ExecutionError
 from memplace_env.backends.cuda.device_ops import Ops, bytes_of, differs, typed
-from memplace_env.backends.cuda.device_protocol import Command, Device, Stream, Wait, Work, commands_of
-from memplace_env.backends.cuda.timing import median_seconds, repeated, timed
+from memplace_env.backends.cuda.device_protocol import (
+    Command,
+    Device,
+    Stream,
+    Wait,
+    Work,
+    commands_of,
+    median_seconds,
+    repeated,
+    timed,
+)
 from memplace_env.backends.ort.arena_layout import POISON, ArenaLayout, ByteSpan, Places
 from memplace_env.backends.ort.inputs import Inputs
 from memplace_env.backends.ort.network import Progress, network_of

@@ -10,8 +10,7 @@ import numpy as np
 
 from memplace_env._lib.units import PS
 from memplace_env.placement.task import Task
-from memplace_env.report.explanation.reasons import what_decides
-from memplace_env.report.explanation.routes import deciding_levels, routes_between
+from memplace_env.report.explanation.routes import deciding_levels, routes_between, what_decides
 from memplace_env.report.panels import Page, label_axis, panel_title, style_axes
 from memplace_env.report.plans.evaluated_plan import EvaluatedPlan
 from memplace_env.report.plans.headlines import task_title
