@@ -66,7 +66,8 @@ NoiseFlag = Annotated[
 ]
 PlayerFlag = Annotated[str | None, typer.Option("--agent", help="The agent whose plans are played.")]
 _FILE = typer.Option("--out", metavar="FILE", help="The file to write.")
-FileFlag, RequiredFile = Annotated[Path | None, _FILE], Annotated[Path, _FILE]
+FileFlag = Annotated[Path | None, _FILE]
+RequiredFile = Annotated[Path, _FILE]
 FolderFlag = Annotated[Path | None, typer.Option("--out", metavar="FOLDER", help="The folder of all files.")]
 ForceFlag = Annotated[bool, typer.Option("--force", help="Replace what is there.")]
 
