@@ -112,9 +112,10 @@ def _buffers(episodes: Iterable[PlanEpisode]) -> Iterator[Any]:
 
     for episode in episodes:
         steps = len(episode.rewards)
+        observations: list[Any] = list(episode.observations)
         yield EpisodeBuffer(
             seed=episode.seed,
-            observations=np.stack(episode.observations),
+            observations=np.stack(observations),
             actions=np.stack(episode.actions),
             rewards=episode.rewards,
             terminations=[step == steps - 1 for step in range(steps)],
