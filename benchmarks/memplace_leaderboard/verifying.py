@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from memplace_env._lib.errors import LeaderboardError, MemPlaceError
 from memplace_leaderboard.checks import OnProgress, check_meta, check_source, check_spending, key_check, ordered
 from memplace_leaderboard.entry import Entry
 from memplace_leaderboard.folder import folder_sha256, read_runs, submission_files
-from memplace_leaderboard.jobs import job_of, play, true_latency_ps
+from memplace_leaderboard.jobs import true_latency_ps
 from memplace_leaderboard.meta_file import read_meta
 from memplace_leaderboard.pinned import require_pinned
 from memplace_leaderboard.submission import Meta, Submission
@@ -84,28 +83,6 @@ def read(folder: Path) -> Submission:
         return Submission(meta, ordered(meta, suite, track, runs), folder_sha256(folder))
     except LeaderboardError as error:
         raise LeaderboardError(f"{folder}: {error}") from None
-
-
-def rerun(folder: Path, submission: Submission, entry: Entry) -> None:
-    """Let the agent search again and compare latency, evaluations and the curve but for its seconds.
-
-    This runs the agent's code. A submission that is declared deterministic is run with another seed.
-
-    Raises:
-        LeaderboardError: if the agent's result differs, or the agent is not installed here.
-    """
-    meta = submission.meta
-    _, track = _played_in(submission)
-    seed = entry.seed + 1 if meta.deterministic else entry.seed
-    job = replace(job_of(meta, track, entry.key), seed=seed, deterministic=False)
-    again = play(job)
-    same = (again.latency_ps, again.evaluations) == (entry.latency_ps, entry.evaluations)
-    steps = [[(point.evaluations, point.latency_ps) for point in run.curve] for run in (again, entry)]
-    if not same or steps[0] != steps[1]:
-        raise LeaderboardError(
-            f"{folder}: {job}: run again, {meta.agent} takes {again.evaluations} plans to {again.latency_ps} ps; the "
-            f"entry has {entry.evaluations} and {entry.latency_ps}, or another curve."
-        )
 
 
 def _played_in(submission: Submission) -> tuple[Suite, Track]:

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from memplace_env._lib.errors import LeaderboardError, MemPlaceError
+from memplace_env._lib.errors import LeaderboardError
 from memplace_env.cli.agent_choice import look_in_this_folder
-from memplace_env.cli.console import note, print_json, stdout
+from memplace_env.cli.console import print_json, stdout
 from memplace_env.cli.shared_options import JsonFlag
 from memplace_env.envs.splits import FORMULATIONS
 from memplace_leaderboard.cli.leaderboard_board import Folders, page, replaying, table
 from memplace_leaderboard.cli.leaderboard_rerun import rerun as rerun_command
 
 if TYPE_CHECKING:
-    from memplace_leaderboard.submission import Submission, Training
+    from memplace_leaderboard.submission import Training
 
 REFUSED = 1
 """Exit code if a submission is refused."""
@@ -174,22 +174,12 @@ def run(
     stdout().print(f"Written: {out}, {runs} runs. Next: memplace leaderboard verify {out}", soft_wrap=True)
 
 
-@app.command(epilog="Example: memplace leaderboard verify out/local-search --rerun 3")
-def verify(
-    folders: Folders,
-    rerun: Annotated[
-        int, typer.Option("--rerun", min=0, help="Also run so many entries again with the agent, and compare.")
-    ] = 0,
-    agent: Annotated[
-        str | None,
-        typer.Option("--agent", help="For --rerun of a module:Class: name it again to allow its code to run."),
-    ] = None,
-    json: JsonFlag = False,
-) -> None:
+@app.command(epilog="Example: memplace leaderboard verify out/local-search")
+def verify(folders: Folders, json: JsonFlag = False) -> None:
     """Replay every plan of submissions and compute every figure anew; exit code 1 if anything differs.
 
     How plans were found cannot be replayed; 'memplace leaderboard rerun' runs the agent again. --json prints for each
-    folder how many plans were replayed and how many run again, and the error or null.
+    folder how many plans were replayed, and the error or null.
     """
     from memplace_leaderboard.verifying import verify_all
 
@@ -197,19 +187,11 @@ def verify(
         replayed = verify_all(folders, on_progress)
     results = []
     for folder, outcome in zip(folders, replayed, strict=True):
-        error, entries, again = None, 0, 0
-        if isinstance(outcome, LeaderboardError):
-            error = str(outcome)
-        else:
-            entries = len(outcome.entries)
-            try:
-                again = _run_again(folder, outcome, rerun, agent)
-            except MemPlaceError as refused:
-                error = str(refused)
-        results.append({"folder": str(folder), "ok": error is None, "plans": entries, "rerun": again, "error": error})
+        error = str(outcome) if isinstance(outcome, LeaderboardError) else None
+        plans = 0 if isinstance(outcome, LeaderboardError) else len(outcome.entries)
+        results.append({"folder": str(folder), "ok": error is None, "plans": plans, "error": error})
         if not json:
-            more = f", {again} run again" if again else ""
-            line = f"refused: {error}" if error else f"ok: {folder}, {entries} plans replayed{more}."
+            line = f"refused: {error}" if error else f"ok: {folder}, {plans} plans replayed."
             stdout().print(line, soft_wrap=True)
     if json:
         print_json(results)
@@ -222,33 +204,6 @@ app.command("rerun", epilog="Example: memplace leaderboard rerun out/local-searc
 )
 app.command(epilog="Example: memplace leaderboard table out/local-search")(table)
 app.command(epilog="Example: memplace leaderboard page out/local-search --out site")(page)
-
-
-def _run_again(folder: Path, submission: Submission, count: int, agent: str | None) -> int:
-    """Run some entries again, spread over the submission, and return their number."""
-    from memplace_leaderboard.agent_source import pinned_code
-    from memplace_leaderboard.suite import REFERENCE
-    from memplace_leaderboard.verifying import rerun
-
-    if not count:
-        return 0
-    if ":" in submission.meta.agent:
-        if submission.meta.agent != agent:
-            raise LeaderboardError(
-                f"{folder} names code of its own, {submission.meta.agent!r}, which --rerun would run; if you know it, "
-                f"pass --agent {submission.meta.agent}."
-            )
-        look_in_this_folder(agent)
-    skipped = (REFERENCE, *(budget for budget in submission.meta.budgets if budget.endswith("s")))
-    repeatable = [entry for entry in submission.entries if entry.budget not in skipped]
-    if not repeatable:
-        note(f"{folder}: budgets of seconds end elsewhere on every machine, so nothing was run again.")
-        return 0
-    chosen = repeatable[:: max(len(repeatable) // count, 1)][:count]
-    with pinned_code(folder, submission.meta):
-        for entry in chosen:
-            rerun(folder, submission, entry)
-    return len(chosen)
 
 
 def _options(pairs: Sequence[str]) -> dict[str, Any]:

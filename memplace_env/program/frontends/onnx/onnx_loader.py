@@ -33,7 +33,7 @@ from memplace_env.program.lowering.compute_dtype import check_deployment, comput
 from memplace_env.program.lowering.fusion import fuse
 from memplace_env.program.lowering.lower_graph import lower
 from memplace_env.program.lowering.node_graph import NodeGraph
-from memplace_env.program.model_file import check_trips, errors_named
+from memplace_env.program.model_file import check_trips, errors_named, name_of
 from memplace_env.program.program import Program
 
 _STATIC_BATCH: Final = "The model fixes its batch at 1, so batch={} cannot be bound: {} Export it with a dynamic batch."
@@ -81,7 +81,7 @@ def load_onnx(
         with errors_named(file):
             ops = lower(graph, dtype)
             computed_in = computing_dtype(ops, dtype)
-            program = assemble(fuse(ops, fusion), name=file.stem if name is None else name, dtype=computed_in)
+            program = assemble(fuse(ops, fusion), name=name_of(file) if name is None else name, dtype=computed_in)
     if graph.choices:
         warnings.warn(f"{file}: {_choices_note(graph.choices, dtype, fusion)}", stacklevel=2)
     return program

@@ -23,7 +23,7 @@ from memplace_env.program.lowering.buffer_ops import OpGraph
 from memplace_env.program.lowering.compute_dtype import check_deployment, computing_dtype
 from memplace_env.program.lowering.fusion import fuse
 from memplace_env.program.lowering.graph_values import FLOAT_BITS
-from memplace_env.program.model_file import check_trips, errors_named, read_bytes
+from memplace_env.program.model_file import check_trips, errors_named, name_of, read_bytes
 from memplace_env.program.program import Program
 
 _SUFFIX: Final = ".mlir"
@@ -64,7 +64,7 @@ def load_stablehlo(
     file = Path(source)
     data = read_bytes(file, _SUFFIX)
     with errors_named(file):
-        return _program(read_module(data), file.stem if name is None else name, dtype, fusion, trips, weights)
+        return _program(read_module(data), name_of(file) if name is None else name, dtype, fusion, trips, weights)
 
 
 def check_stablehlo(path: str | os.PathLike[str]) -> None:

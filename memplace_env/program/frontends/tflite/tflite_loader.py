@@ -17,7 +17,7 @@ from memplace_env.program.lowering.compute_dtype import check_deployment, comput
 from memplace_env.program.lowering.fusion import fuse
 from memplace_env.program.lowering.lower_graph import lower
 from memplace_env.program.lowering.node_graph import Node, NodeGraph
-from memplace_env.program.model_file import errors_named, read_bytes
+from memplace_env.program.model_file import errors_named, name_of, read_bytes
 from memplace_env.program.program import Program
 
 
@@ -60,7 +60,7 @@ def load_tflite(
         graph = to_graph(model)
         ops = lower(graph if fusion == "none" else fold_paddings(graph), dtype)
         computed_in = computing_dtype(ops, dtype)
-        return assemble(fuse(ops, fusion), name=file.stem if name is None else name, dtype=computed_in)
+        return assemble(fuse(ops, fusion), name=name_of(file) if name is None else name, dtype=computed_in)
 
 
 def check_tflite(path: str | os.PathLike[str]) -> None:
