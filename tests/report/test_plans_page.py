@@ -25,8 +25,12 @@ from tests.subjects import DRAM, SRAM, copied_slices, plan_with_copies, sliced_l
 HOSTILE = "</script><img src=x onerror=alert(1)>&amp;<b>bold</b> SCRIPTS DATA"
 STATIC = [
     path
-    for folder in ("leaderboard/page/static", "report/plan_page/static", "report/plan_page/one_file")
-    for path in (ROOT / "memplace_env" / folder).iterdir()
+    for folder in (
+        "benchmarks/memplace_leaderboard/page/static",
+        "memplace_env/report/plan_page/static",
+        "memplace_env/report/plan_page/one_file",
+    )
+    for path in (ROOT / folder).iterdir()
 ]
 
 
